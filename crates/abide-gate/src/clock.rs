@@ -1,0 +1,136 @@
+//! The only reader of the clock.
+//!
+//! Two clocks, for two jobs. Gaps and holds of a running process use the *monotonic* clock ([`tokio::time::Instant`], so that
+//! a paused tokio runtime moves it): a jump of the wall clock changes nothing. What is stored uses *wall-clock*
+//! milliseconds, since it must survive a restart.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
+
+/// Milliseconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct WallMillis(pub u64);
+
+impl WallMillis {
+    /// Later by `by`, saturating.
+    #[must_use]
+    pub fn plus(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// Earlier by `by`, saturating at 1970.
+    #[must_use]
+    pub fn minus(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// The time since `earlier`, zero if that is later: a negative difference is no difference.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// As a system time, for people.
+    #[must_use]
+    pub fn to_system_time(self) -> SystemTime {
+        UNIX_EPOCH.checked_add(Duration::from_millis(self.0)).unwrap_or(UNIX_EPOCH)
+    }
+}
+
+impl From<SystemTime> for WallMillis {
+    /// Times before 1970 become 1970.
+    fn from(time: SystemTime) -> Self {
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Debug for WallMillis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}ms", self.0)
+    }
+}
+
+/// Where decisions get their `now` from.
+///
+/// Sleeping is tokio's: drivers sleep with `tokio::time`, so a clock only tells the time.
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
+    /// The monotonic time.
+    fn now(&self) -> Instant;
+
+    /// The wall-clock time.
+    fn wall(&self) -> WallMillis;
+}
+
+/// The machine's clocks. The default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn wall(&self) -> WallMillis {
+        SystemTime::now().into()
+    }
+}
+
+/// A wall clock for tests that follows tokio's (paused) clock and can be made to jump.
+///
+/// Within `#[tokio::test(start_paused = true)]` both clocks move when the test sleeps or calls `tokio::time::advance`.
+#[cfg(feature = "testing")]
+#[derive(Debug)]
+pub struct ManualClock {
+    started: Instant,
+    wall: std::sync::atomic::AtomicU64,
+}
+
+#[cfg(feature = "testing")]
+impl ManualClock {
+    /// A clock whose wall time is `wall` now. Needs a tokio runtime.
+    pub fn starting_at(wall: WallMillis) -> Self {
+        Self { started: Instant::now(), wall: wall.0.into() }
+    }
+
+    /// Sets the wall clock, as an administrator or a bad time server would. The monotonic clock is not touched.
+    pub fn jump_to(&self, wall: WallMillis) {
+        let elapsed = WallMillis(0).plus(self.started.elapsed());
+        self.wall.store(wall.0.saturating_sub(elapsed.0), std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+#[cfg(feature = "testing")]
+impl Clock for ManualClock {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn wall(&self) -> WallMillis {
+        WallMillis(self.wall.load(std::sync::atomic::Ordering::SeqCst)).plus(self.started.elapsed())
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_manual_clock_follows_tokio_and_jumps() {
+        let clock = ManualClock::starting_at(WallMillis(1_000_000));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(clock.wall(), WallMillis(1_005_000));
+        clock.jump_to(WallMillis(42_000_000));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(clock.wall(), WallMillis(42_001_000));
+    }
+
+    #[test]
+    fn negative_differences_are_zero() {
+        assert_eq!(WallMillis(5).since(WallMillis(9)), Duration::ZERO);
+        assert_eq!(WallMillis(5).minus(Duration::from_secs(1)), WallMillis(0));
+        assert_eq!(WallMillis(u64::MAX).plus(Duration::MAX), WallMillis(u64::MAX));
+    }
+}

@@ -1,0 +1,1 @@
+//! What may I do with this response?

@@ -1,0 +1,1 @@
+//! What does this robots.txt say about this URL?
