@@ -2,6 +2,9 @@
 
 mod clock;
 mod origin;
+pub mod pacing;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
