@@ -1,0 +1,3 @@
+//! For tests: the suites that every store passes, and scripts for what is outside.
+
+pub mod access;
