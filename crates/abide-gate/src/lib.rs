@@ -1,11 +1,19 @@
 //! May I ask, and when?
 
+// The keys and the clocks.
 mod clock;
 mod origin;
+
+// Whether a robots.txt could be had, and when a request may go out: two halves that do not know each other.
+pub mod access;
 pub mod pacing;
+
+mod address;
+
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use address::{AddressGuard, AddressRefused};
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis};
