@@ -10,11 +10,21 @@ pub mod pacing;
 
 mod address;
 
+// The composition: robots.txt first, then the host's turn.
+mod body;
+mod error;
+mod gate;
+mod verdict;
+
 #[cfg(feature = "testing")]
 pub mod testing;
 
 pub use address::{AddressGuard, AddressRefused};
+pub use body::PermitBody;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis};
+pub use error::{Denied, Error};
+pub use gate::{Gate, GateBuilder};
 pub use origin::{Host, Origin, UnsupportedUrl};
+pub use verdict::Verdict;
