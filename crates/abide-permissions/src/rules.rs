@@ -237,7 +237,7 @@ impl fmt::Debug for Rules {
 struct Names {
     ordered: Vec<Arc<str>>,
     /// Filled once a linear search over `ordered` would be slow.
-    index: Option<Box<HashSet<Arc<str>>>>,
+    index: Option<HashSet<Arc<str>>>,
 }
 
 /// Names kept at most. They enforce nothing; a page with more than a few dozen is an attack.
@@ -262,7 +262,7 @@ impl Names {
             return;
         }
         if self.ordered.len() == NAMES_SEARCHED {
-            self.index = Some(Box::new(self.ordered.iter().cloned().collect()));
+            self.index = Some(self.ordered.iter().cloned().collect());
         }
         if let Some(index) = &mut self.index {
             index.insert(Arc::clone(&name));

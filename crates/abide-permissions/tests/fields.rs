@@ -1,5 +1,7 @@
 //! Field values and how they are read: the table `vectors/fields.tsv`.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
 use std::time::SystemTime;
 
 use abide_permissions::{Flag, Head, Permissions, ReadOptions, Reading, Rules, reading_of};

@@ -1,6 +1,18 @@
 //! Robots metas: `<meta name="robots" content="noindex">` (repext-03 §3.1.2).
 
 #[cfg(feature = "html")]
+mod decode;
+#[cfg(feature = "html")]
+mod end_tag;
+#[cfg(feature = "html")]
+mod machine;
+#[cfg(feature = "html")]
+mod prescan;
+#[cfg(feature = "html")]
+mod reference;
+#[cfg(feature = "html")]
+mod rewriter;
+#[cfg(feature = "html")]
 mod scanner;
 
 #[cfg(feature = "html")]
