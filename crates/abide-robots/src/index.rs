@@ -1,0 +1,137 @@
+//! Which wildcard rules may match a target: a signature for each, and an index where there are many.
+//!
+//! The *signature* of a text is a set of its pairs of octets, in 64 bits. A pattern whose literal pairs are not all
+//! among those of the target cannot match it.
+//!
+//! The *index* files each pattern under one group of four octets that it holds and that few other patterns hold. A
+//! target is then walked once, and only patterns filed under one of its own groups are looked at. Two patterns may
+//! share a slot by chance; their signatures tell. It lies behind the other tables as numbers of 16 bits:
+//!
+//! ```text
+//! 1            the slots, as a power of two
+//! slots + 2    where in the list below each slot starts; the last slot is of patterns without such a group
+//! wildcards    their numbers, slot by slot, in order of precedence
+//! ```
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::block::{Entry, Parts};
+
+/// With fewer wildcards than this, looking at each signature is faster.
+const INDEXED_MIN: usize = 48;
+/// Numbers have 16 bits. More wildcards than this do not fit into 512,000 octets.
+const INDEXED_MAX: usize = u16::MAX as usize;
+
+const SPREAD: u32 = 0x9e37_79b1;
+
+/// The pairs of octets in `text`, and for a pattern those that any target must hold.
+#[inline]
+pub(crate) fn signature(text: &[u8]) -> u64 {
+    let mut set = 0;
+    for pair in text.windows(2) {
+        let pair = u32::from(pair[0]) | u32::from(pair[1]) << 8;
+        set |= 1 << (pair.wrapping_mul(SPREAD) >> 26);
+    }
+    set
+}
+
+/// The signature of a wildcard. One that reads differently inside the query has none, as its octets are not certain.
+pub(crate) fn signature_of_pattern(entry: &Entry, block: &[u8]) -> u64 {
+    if entry.link != 0 {
+        return 0;
+    }
+    pieces(entry.pattern(block)).fold(0, |set, piece| set | signature(piece))
+}
+
+fn pieces(pattern: &[u8]) -> impl Iterator<Item = &[u8]> {
+    pattern.strip_suffix(b"$").unwrap_or(pattern).split(|&octet| octet == b'*')
+}
+
+#[inline]
+fn slot(group: [u8; 4], bits: u32) -> usize {
+    (u32::from_le_bytes(group).wrapping_mul(SPREAD) >> (32 - bits)) as usize
+}
+
+fn groups(text: &[u8]) -> impl Iterator<Item = [u8; 4]> {
+    text.array_windows::<4>().copied()
+}
+
+/// Appends the index of the wildcards to `out`, if they are enough.
+pub(crate) fn write(wildcards: &[Entry], out: &mut Vec<u8>) {
+    if !(INDEXED_MIN..=INDEXED_MAX).contains(&wildcards.len()) {
+        return;
+    }
+    let bits = (2 * wildcards.len()).next_power_of_two().ilog2().min(16);
+    let chosen = choose_slots(wildcards, out, bits);
+    let mut starts = vec![0u32; (1 << bits) + 2];
+    for slot in &chosen {
+        starts[slot + 1] += 1;
+    }
+    for slot in 1..starts.len() {
+        starts[slot] += starts[slot - 1];
+    }
+    out.extend_from_slice(&(bits as u16).to_le_bytes());
+    for start in &starts {
+        out.extend_from_slice(&(*start as u16).to_le_bytes());
+    }
+    let list = out.len();
+    out.resize(list + 2 * wildcards.len(), 0);
+    for (number, slot) in chosen.iter().enumerate() {
+        let at = list + 2 * starts[*slot] as usize;
+        out[at..at + 2].copy_from_slice(&(number as u16).to_le_bytes());
+        starts[*slot] += 1;
+    }
+}
+
+/// For each wildcard the slot that the fewest patterns could be filed under; the one behind the last for those without
+/// any.
+fn choose_slots(wildcards: &[Entry], block: &[u8], bits: u32) -> Vec<usize> {
+    let slots_of = |entry: &Entry| {
+        let pattern = if entry.link == 0 { entry.pattern(block) } else { &[] };
+        pieces(pattern).flat_map(groups).map(move |group| slot(group, bits))
+    };
+    let mut load = vec![0u32; 1 << bits];
+    for slot in wildcards.iter().flat_map(slots_of) {
+        load[slot] += 1;
+    }
+    wildcards
+        .iter()
+        .map(|entry| slots_of(entry).min_by_key(|&slot| load[slot]).unwrap_or(1 << bits))
+        .collect()
+}
+
+/// A view of the index in a block.
+#[derive(Clone, Copy)]
+pub(crate) struct Index<'a> {
+    bits: u32,
+    starts: &'a [[u8; 2]],
+    list: &'a [[u8; 2]],
+}
+
+impl<'a> Index<'a> {
+    pub(crate) fn of(parts: &Parts<'a>) -> Option<Self> {
+        let (bits, rest) = parts.index.split_first()?;
+        let bits = u32::from(u16::from_le_bytes(*bits));
+        let (starts, list) = rest.split_at((1 << bits) + 2);
+        Some(Self { bits, starts, list })
+    }
+
+    /// The patterns filed under the group of octets, in order of precedence.
+    #[inline]
+    pub(crate) fn under(&self, group: [u8; 4]) -> impl Iterator<Item = usize> + use<'a> {
+        self.slot(slot(group, self.bits))
+    }
+
+    /// The patterns that are filed under none.
+    pub(crate) fn unfiled(&self) -> impl Iterator<Item = usize> + use<'a> {
+        self.slot(1 << self.bits)
+    }
+
+    #[inline]
+    fn slot(&self, slot: usize) -> impl Iterator<Item = usize> + use<'a> {
+        let number = |octets: [u8; 2]| usize::from(u16::from_le_bytes(octets));
+        let list = &self.list[number(self.starts[slot])..number(self.starts[slot + 1])];
+        list.iter().map(move |octets| number(*octets))
+    }
+}
