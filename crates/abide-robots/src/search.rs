@@ -21,7 +21,8 @@ pub(crate) fn most_specific(parts: &Parts<'_>, target: &[u8], query: usize) -> O
         return literal;
     }
     let beaten = literal.map(|(_, entry)| entry);
-    let mut search = Search { parts, target, query, signature: signature(target), beaten, work: 0 };
+    let mut search =
+        Search { parts, target, query, signature: signature(target), beaten, work_left: WORK_MAX };
     match search.run() {
         Some(index) => Some((Found::Wildcard(index), parts.wildcard(index))),
         None => literal,
@@ -51,8 +52,8 @@ struct Search<'a> {
     query: usize,
     signature: u64,
     beaten: Option<Entry>,
-    /// Octets of the target that patterns were matched against.
-    work: usize,
+    /// Octets of the target that patterns may still be matched against.
+    work_left: usize,
 }
 
 /// Octets that may be matched one pattern at a time. Real files and targets need a thousandth of it; what needs more
@@ -102,7 +103,7 @@ impl Search<'_> {
     #[inline]
     fn consider(&mut self, candidate: usize, best: &mut Option<usize>) -> Result<(), Exhausted> {
         // Candidates that are only looked at count too: a slot may be long, and the target may name it often.
-        self.work += 1;
+        self.work_left = self.work_left.saturating_sub(1);
         if best.is_none_or(|best| candidate < best) && self.matches(candidate)? && self.wins(candidate) {
             *best = Some(candidate);
         }
@@ -114,10 +115,7 @@ impl Search<'_> {
         if self.parts.signature(index) & !self.signature != 0 {
             return Ok(false);
         }
-        self.work += self.target.len();
-        if self.work > WORK_MAX {
-            return Err(Exhausted);
-        }
+        self.work_left = self.work_left.checked_sub(self.target.len()).ok_or(Exhausted)?;
         let entry = self.parts.wildcard(index);
         let block = self.parts.block;
         Ok(pattern::matches(entry.pattern(block), entry.query_form(block), self.target, self.query))
@@ -129,5 +127,65 @@ impl Search<'_> {
         let Some(literal) = &self.beaten else { return true };
         let entry = self.parts.wildcard(index);
         entry.octets > literal.octets || (entry.octets == literal.octets && entry.allow && !literal.allow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+    use crate::{Rules, Target};
+
+    const PIECES: &[&str] =
+        &["a", "b", "ab", "*", "*", "%2F", "?", "/", "abcd", "aaaa", "$", "**", "%3a", ":"];
+
+    fn text(pieces: core::ops::Range<usize>) -> impl Strategy<Value = String> {
+        vec(select(PIECES), pieces).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn all_ways_of_searching_find_the_same(patterns in vec(text(1..8), 1..80), targets in vec(text(0..14), 1..6)) {
+            let lines: String = patterns.iter().map(|pattern| format!("disallow: /*{pattern}\n")).collect();
+            let rules = Rules::parse(format!("user-agent: *\n{lines}").as_bytes(), &[]);
+            let parts = rules.parts();
+            for target in &targets {
+                let text = format!("/{target}");
+                let target = Target::new(&text);
+                let (octets, query) = (target.octets(), target.query());
+                let matching = (0..parts.wildcard_count()).find(|&index| {
+                    let entry = parts.wildcard(index);
+                    pattern::matches(entry.pattern(parts.block), entry.query_form(parts.block), octets, query)
+                });
+                let search = |work_left| {
+                    let signature = signature(octets);
+                    Search { parts: &parts, target: octets, query, signature, beaten: None, work_left }
+                };
+                prop_assert_eq!(search(WORK_MAX).run(), matching, "{} {:?}", target, patterns);
+                prop_assert_eq!(search(0).run(), matching, "swept: {} {:?}", target, patterns);
+                prop_assert_eq!(search(60).run(), matching, "swept late: {} {:?}", target, patterns);
+            }
+        }
+    }
+
+    #[test]
+    fn hostile_files_are_answered_by_the_sweep() {
+        let mut lines = Vec::new();
+        for number in 0..2000 {
+            lines.push(format!("disallow: /*a*b{:b}*aaaaaaaab\n", number));
+        }
+        let rules = Rules::parse(format!("user-agent: *\n{}", lines.concat()).as_bytes(), &[]);
+        let target = format!("/{}{}", "ab0ab1".repeat(600), "aaaaaaa".repeat(1700));
+        assert!(rules.is_allowed(&Target::new(&target)));
+        assert!(!rules.is_allowed(&Target::new(&format!("{target}aaab"))));
     }
 }
