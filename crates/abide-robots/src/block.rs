@@ -3,6 +3,7 @@
 //! ```text
 //! header       32 octets: counts, Crawl-delay, flags
 //! text         what the entries point into
+//! keys         8 octets for each literal, if there are many
 //! literals     16 octets each, sorted by pattern
 //! wildcards    24 octets each, in order of precedence
 //! items        16 octets each: tokens, sitemaps, licenses, preference records
@@ -18,6 +19,9 @@ use core::time::Duration;
 use crate::group::Chosen;
 
 pub(crate) const HEADER: usize = 32;
+const KEY: usize = 8;
+/// With fewer literals than this, keys would take more memory than they save time.
+pub(crate) const KEYED_MIN: usize = 16;
 const LITERAL: usize = 16;
 const WILDCARD: usize = 24;
 const ITEM: usize = 16;
@@ -177,6 +181,8 @@ fn word<const N: usize>(octets: &[u8; N], at: usize) -> u32 {
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'a> {
     pub(crate) block: &'a [u8],
+    /// See [`crate::prefix::key`].
+    pub(crate) keys: &'a [[u8; KEY]],
     literals: &'a [[u8; LITERAL]],
     wildcards: &'a [[u8; WILDCARD]],
     items: &'a [[u8; ITEM]],
@@ -205,15 +211,19 @@ impl Block {
         (self.flags() & FLAG_DELAY != 0).then(|| Duration::new(seconds, word(header, 20)))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn parts(&self) -> Parts<'_> {
         let header = self.header();
         let tables = &self.0[word(header, 0) as usize..];
-        let (literals, rest) = tables.split_at(word(header, 4) as usize * LITERAL);
+        let count = word(header, 4) as usize;
+        let keyed = if count < KEYED_MIN { 0 } else { count };
+        let (keys, rest) = tables.split_at(keyed * KEY);
+        let (literals, rest) = rest.split_at(count * LITERAL);
         let (wildcards, rest) = rest.split_at(word(header, 8) as usize * WILDCARD);
         let (items, index) = rest.split_at(word(header, 12) as usize * ITEM);
         Parts {
             block: &self.0,
+            keys: keys.as_chunks().0,
             literals: literals.as_chunks().0,
             wildcards: wildcards.as_chunks().0,
             items: items.as_chunks().0,

@@ -210,6 +210,12 @@ impl Draft {
         header.set_chosen(gatherer.chosen());
         header.set_delay(gatherer.crawl_delay());
         header.write(&mut self.out);
+        if self.literals.len() >= block::KEYED_MIN {
+            for entry in &self.literals {
+                let key = prefix::key(entry.pattern(&self.out));
+                self.out.extend_from_slice(&key.to_le_bytes());
+            }
+        }
         for entry in &self.literals {
             entry.write(&mut self.out);
         }

@@ -1,6 +1,8 @@
 //! Sorted texts, each linked to the longest other one that is a prefix of it: finds the texts that a target starts with
 //! in the time of one binary search, however many there are.
 
+use core::ops::Range;
+
 use crate::sort::word_at;
 
 /// No text is a prefix.
@@ -22,7 +24,8 @@ pub(crate) fn link<'a, T>(
     }
 }
 
-/// The last of `count` sorted texts that does not sort behind the target, and how many octets it shares with it.
+/// The last of the sorted texts in `range` that does not sort behind the target, and how many octets it shares with it.
+/// The texts before the range must not sort behind the target, those after it must.
 ///
 /// Every text that the target starts with is this one or one that it is linked to: what sorts between a prefix of the
 /// target and the target itself starts with that prefix too. Those that are no longer than the shared octets are the
@@ -32,59 +35,79 @@ pub(crate) fn link<'a, T>(
 /// form is `$` otherwise.
 #[inline]
 pub(crate) fn last_before<'a>(
-    count: usize,
+    range: Range<usize>,
     text_of: impl Fn(usize) -> &'a [u8],
     target: &[u8],
 ) -> Option<(usize, usize)> {
-    let head = word_at(target, 0);
-    let (mut low, mut high) = (0, count);
+    let Range { start: mut low, end: mut high } = range;
+    let mut last = None;
     while low < high {
         let middle = low.midpoint(high);
-        if is_behind(text_of(middle), target, head) { high = middle } else { low = middle + 1 }
-    }
-    let index = low.checked_sub(1)?;
-    Some((index, shared(text_of(index), target)))
-}
-
-/// Whether the text sorts behind the target. `head` is the first word of the target.
-#[inline]
-fn is_behind(text: &[u8], target: &[u8], head: u64) -> bool {
-    match text.first_chunk::<8>() {
-        Some(word) if target.len() >= 8 => {
-            let word = u64::from_be_bytes(*word);
-            if word == head { is_behind_from(8, text, target) } else { word > head }
+        let text = text_of(middle);
+        let shared = shared(text, target);
+        if text.get(shared).is_some_and(|octet| octet > target.get(shared).unwrap_or(&b'$')) {
+            high = middle;
+        } else {
+            last = Some((middle, shared));
+            low = middle + 1;
         }
-        _ => is_behind_from(0, text, target),
     }
+    last.or_else(|| low.checked_sub(1).map(|index| (index, shared(text_of(index), target))))
 }
 
-fn is_behind_from(from: usize, text: &[u8], target: &[u8]) -> bool {
-    let common = shared_from(from, text, target);
-    match text.get(common) {
-        None => false,
-        Some(octet) => octet > target.get(common).unwrap_or(&b'$'),
+/// The eight octets behind the first, which all literals and targets have in common, as a number that sorts as they do.
+pub(crate) fn key(text: &[u8]) -> u64 {
+    word_at(text, 1)
+}
+
+/// Narrows a search to the texts whose key is that of the target: those before sort before it, those after behind it.
+#[inline]
+pub(crate) fn with_key_of(target: &[u8], keys: &[[u8; 8]]) -> Range<usize> {
+    let mut head = key(target);
+    if target.len() < 9 {
+        // The `$` that the target ends in.
+        head |= u64::from(b'$') << (64 - 8 * target.len());
     }
+    let start = keys.partition_point(|key| u64::from_le_bytes(*key) < head);
+    let equal = keys[start..].iter().take_while(|key| u64::from_le_bytes(**key) == head).take(4).count();
+    if equal < 4 {
+        return start..start + equal;
+    }
+    start..start + keys[start..].partition_point(|key| u64::from_le_bytes(*key) == head)
 }
 
 /// How many octets of the text stand in the target, with its `$`.
+#[inline]
 fn shared(text: &[u8], target: &[u8]) -> usize {
-    let common = shared_from(0, text, target);
+    let common = common(text, target);
     common + usize::from(common == target.len() && text.get(common) == Some(&b'$'))
 }
 
-fn shared_from(from: usize, text: &[u8], target: &[u8]) -> usize {
-    let (a, b) = (&text[from..], &target[from..]);
-    let (a_words, _) = a.as_chunks::<8>();
-    let (b_words, _) = b.as_chunks::<8>();
+/// How many octets two texts have in common from their start.
+#[inline]
+fn common(a: &[u8], b: &[u8]) -> usize {
+    let length = a.len().min(b.len());
+    let (a, b) = (&a[..length], &b[..length]);
+    // Octets in which the words at `at` differ stand at their lower end.
+    let differ = |at: usize| Some(word(a, at)? ^ word(b, at)?);
     let mut at = 0;
-    for (a, b) in a_words.iter().zip(b_words) {
-        let differ = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
-        if differ != 0 {
-            return from + at + (differ.trailing_zeros() / 8) as usize;
+    while let Some(bits) = differ(at) {
+        if bits != 0 {
+            return at + (bits.trailing_zeros() / 8) as usize;
         }
         at += 8;
     }
-    from + at + a[at..].iter().zip(&b[at..]).take_while(|(a, b)| a == b).count()
+    // The last word overlaps with what is known to be the same.
+    match length.checked_sub(8).and_then(|at| Some((at, differ(at)?))) {
+        Some((_, 0)) => length,
+        Some((at, bits)) => at + (bits.trailing_zeros() / 8) as usize,
+        None => a.iter().zip(b).take_while(|(a, b)| a == b).count(),
+    }
+}
+
+#[inline]
+fn word(text: &[u8], at: usize) -> Option<u64> {
+    text.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
 }
 
 #[cfg(test)]
@@ -99,7 +122,7 @@ mod tests {
         items.sort();
         link(&mut items, |item| item.0.as_bytes(), |item| &mut item.1);
         let Some((index, shared)) =
-            last_before(items.len(), |index| items[index].0.as_bytes(), target.as_bytes())
+            last_before(0..items.len(), |index| items[index].0.as_bytes(), target.as_bytes())
         else {
             return Vec::new();
         };

@@ -67,6 +67,7 @@ impl Rules {
         Verdict::new(self.clone(), self.decide(target))
     }
 
+    #[inline]
     fn decide(&self, target: &Target<'_>) -> Decision {
         let flags = self.block.flags();
         if flags & FLAG_GOOGLE != 0 {
@@ -82,6 +83,7 @@ impl Rules {
     }
 
     /// Google's parser does not know `/robots.txt`, and takes targets as they are.
+    #[cold]
     fn decide_as_google(&self, target: &Target<'_>, flags: u32) -> Decision {
         if flags & FLAG_GROUP == 0 {
             return Decision::NoGroup;
@@ -91,6 +93,7 @@ impl Rules {
         self.most_specific(&octets, octets.len())
     }
 
+    #[inline]
     fn most_specific(&self, target: &[u8], query: usize) -> Decision {
         match search::most_specific(&self.block.parts(), target, query) {
             Some((found, entry)) => Decision::Rule { found, allow: entry.allow },

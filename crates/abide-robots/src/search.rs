@@ -17,9 +17,15 @@ pub(crate) enum Found {
 #[inline]
 pub(crate) fn most_specific(parts: &Parts<'_>, target: &[u8], query: usize) -> Option<(Found, Entry)> {
     let literal = longest_literal(parts, target);
-    if parts.wildcard_count() == 0 {
-        return literal;
-    }
+    if parts.wildcard_count() == 0 { literal } else { or_wildcard(literal, parts, target, query) }
+}
+
+fn or_wildcard(
+    literal: Option<(Found, Entry)>,
+    parts: &Parts<'_>,
+    target: &[u8],
+    query: usize,
+) -> Option<(Found, Entry)> {
     let beaten = literal.map(|(_, entry)| entry);
     let mut search =
         Search { parts, target, query, signature: signature(target), beaten, work_left: WORK_MAX };
@@ -32,7 +38,11 @@ pub(crate) fn most_specific(parts: &Parts<'_>, target: &[u8], query: usize) -> O
 #[inline]
 fn longest_literal(parts: &Parts<'_>, target: &[u8]) -> Option<(Found, Entry)> {
     let pattern_of = |index| parts.literal(index).pattern(parts.block);
-    let (mut index, shared) = prefix::last_before(parts.literal_count(), pattern_of, target)?;
+    let range = match parts.keys {
+        [] => 0..parts.literal_count(),
+        keys => prefix::with_key_of(target, keys),
+    };
+    let (mut index, shared) = prefix::last_before(range, pattern_of, target)?;
     loop {
         let entry = parts.literal(index);
         if usize::from(entry.length) <= shared {

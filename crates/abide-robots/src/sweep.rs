@@ -165,7 +165,8 @@ impl<'a> Sweep<'a> {
     fn advance(&mut self, at: usize) {
         let rest = &self.target[at..];
         let pieces = &self.pieces;
-        let Some((last, shared)) = prefix::last_before(pieces.len(), |index| pieces[index].text, rest) else {
+        let Some((last, shared)) = prefix::last_before(0..pieces.len(), |index| pieces[index].text, rest)
+        else {
             return;
         };
         let mut number = last as u32;
