@@ -25,7 +25,8 @@ pub(crate) fn link<'a, T>(
 }
 
 /// The last of the sorted texts in `range` that does not sort behind the target, and how many octets it shares with it.
-/// The texts before the range must not sort behind the target, those after it must.
+/// The texts before the range must not sort behind the target, those after it must, and those in it share their first
+/// `from` octets with it, or as many as they have.
 ///
 /// Every text that the target starts with is this one or one that it is linked to: what sorts between a prefix of the
 /// target and the target itself starts with that prefix too. Those that are no longer than the shared octets are the
@@ -36,6 +37,7 @@ pub(crate) fn link<'a, T>(
 #[inline]
 pub(crate) fn last_before<'a>(
     range: Range<usize>,
+    from: usize,
     text_of: impl Fn(usize) -> &'a [u8],
     target: &[u8],
 ) -> Option<(usize, usize)> {
@@ -44,7 +46,7 @@ pub(crate) fn last_before<'a>(
     while low < high {
         let middle = low.midpoint(high);
         let text = text_of(middle);
-        let shared = shared(text, target);
+        let shared = shared_from(from, text, target);
         if text.get(shared).is_some_and(|octet| octet > target.get(shared).unwrap_or(&b'$')) {
             high = middle;
         } else {
@@ -52,7 +54,7 @@ pub(crate) fn last_before<'a>(
             low = middle + 1;
         }
     }
-    last.or_else(|| low.checked_sub(1).map(|index| (index, shared(text_of(index), target))))
+    last.or_else(|| low.checked_sub(1).map(|index| (index, shared_from(0, text_of(index), target))))
 }
 
 /// The eight octets behind the first, which all literals and targets have in common, as a number that sorts as they do.
@@ -78,19 +80,20 @@ pub(crate) fn with_key_of(target: &[u8], keys: &[[u8; 8]]) -> Range<usize> {
 
 /// How many octets of the text stand in the target, with its `$`.
 #[inline]
-fn shared(text: &[u8], target: &[u8]) -> usize {
-    let common = common(text, target);
+fn shared_from(from: usize, text: &[u8], target: &[u8]) -> usize {
+    let common = common(from, text, target);
     common + usize::from(common == target.len() && text.get(common) == Some(&b'$'))
 }
 
-/// How many octets two texts have in common from their start.
+/// How many octets two texts have in common from their start, where the first `from` are known to be, or as many as they
+/// have.
 #[inline]
-fn common(a: &[u8], b: &[u8]) -> usize {
+fn common(from: usize, a: &[u8], b: &[u8]) -> usize {
     let length = a.len().min(b.len());
     let (a, b) = (&a[..length], &b[..length]);
     // Octets in which the words at `at` differ stand at their lower end.
     let differ = |at: usize| Some(word(a, at)? ^ word(b, at)?);
-    let mut at = 0;
+    let mut at = from;
     while let Some(bits) = differ(at) {
         if bits != 0 {
             return at + (bits.trailing_zeros() / 8) as usize;
@@ -122,7 +125,7 @@ mod tests {
         items.sort();
         link(&mut items, |item| item.0.as_bytes(), |item| &mut item.1);
         let Some((index, shared)) =
-            last_before(0..items.len(), |index| items[index].0.as_bytes(), target.as_bytes())
+            last_before(0..items.len(), 0, |index| items[index].0.as_bytes(), target.as_bytes())
         else {
             return Vec::new();
         };

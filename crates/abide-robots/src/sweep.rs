@@ -165,7 +165,7 @@ impl<'a> Sweep<'a> {
     fn advance(&mut self, at: usize) {
         let rest = &self.target[at..];
         let pieces = &self.pieces;
-        let Some((last, shared)) = prefix::last_before(0..pieces.len(), |index| pieces[index].text, rest)
+        let Some((last, shared)) = prefix::last_before(0..pieces.len(), 0, |index| pieces[index].text, rest)
         else {
             return;
         };
