@@ -118,6 +118,11 @@ impl Entry {
         }
     }
 
+    /// Sorts by precedence (RFC 9309 §2.2.2): the most octets, then Allow, then the place in the file.
+    pub(crate) fn rank(&self) -> u64 {
+        u64::from(u16::MAX - self.octets) << 40 | u64::from(!self.allow) << 32 | u64::from(self.line)
+    }
+
     #[inline]
     pub(crate) fn pattern<'a>(&self, block: &'a [u8]) -> &'a [u8] {
         &block[self.at as usize..][..usize::from(self.length)]

@@ -3,7 +3,6 @@
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 use crate::block::{self, Block, Entry, Header, Item};
 use crate::group::{Agent, Chosen, Gatherer, Raw, agent};
@@ -143,27 +142,31 @@ impl Draft {
         self.sort_literals();
         let out = &self.out;
         prefix::link(&mut self.literals, |entry| entry.pattern(out), |entry| &mut entry.link);
-        self.wildcards.sort_unstable_by_key(|entry| (Reverse(entry.octets), !entry.allow, entry.line));
+        self.wildcards.sort_unstable_by_key(Entry::rank);
     }
 
     /// RFC 9309 §2.2.2: of equivalent rules "the 'allow' rule SHOULD be used"; duplicates "MAY be deduplicated".
     fn sort_literals(&mut self) {
-        let mut order: Vec<sort::Keyed> = (0..self.literals.len() as u32).map(|number| (0, number)).collect();
-        // All literals start with a slash.
-        sort::by_octets(&mut order, 1, |number| self.literals[number as usize].pattern(&self.out));
-        let mut sorted: Vec<Entry> = Vec::with_capacity(order.len());
-        for (_, number) in order {
-            let entry = self.literals[number as usize];
-            match sorted.last_mut() {
-                Some(last) if last.pattern(&self.out) == entry.pattern(&self.out) => {
-                    if entry.allow && !last.allow {
-                        *last = entry;
-                    }
-                }
-                _ => sorted.push(entry),
-            }
+        /// More texts than this are sorted by words.
+        const FEW: usize = 40;
+        let out = &self.out;
+        let literals = &mut self.literals;
+        if literals.len() <= FEW {
+            literals
+                .sort_unstable_by(|a, b| a.pattern(out).cmp(b.pattern(out)).then(a.rank().cmp(&b.rank())));
+        } else {
+            let mut order: Vec<sort::Keyed> = (0..literals.len() as u32).map(|number| (0, number)).collect();
+            // All literals start with a slash.
+            sort::by_octets(&mut order, 1, |number| literals[number as usize].pattern(out));
+            *literals = order.iter().map(|(_, number)| literals[*number as usize]).collect();
         }
-        self.literals = sorted;
+        literals.dedup_by(|next, kept| {
+            let same = next.pattern(out) == kept.pattern(out);
+            if same && next.rank() < kept.rank() {
+                *kept = *next;
+            }
+            same
+        });
     }
 
     fn push_items(&mut self, gatherer: &Gatherer<'_, '_>, tokens: &[ProductToken]) {
@@ -183,13 +186,19 @@ impl Draft {
                 }
                 RecordKind::CrawlDelay => {}
                 kind if kind.is_global() => {
-                    let value = String::from_utf8_lossy(record.value);
-                    if !value.is_empty() {
-                        self.push_item(value.as_bytes(), record.line, kind as u32);
-                    }
+                    self.push_text(record.value, record.line, kind as u32);
                 }
                 kind => self.push_item(record.value, record.line, kind as u32),
             }
+        }
+    }
+
+    /// A text that is given out as a `&str`.
+    fn push_text(&mut self, octets: &[u8], line: u32, kind: u32) {
+        match core::str::from_utf8(octets) {
+            Ok("") => {}
+            Ok(text) => self.push_item(text.as_bytes(), line, kind),
+            Err(_) => self.push_item(String::from_utf8_lossy(octets).as_bytes(), line, kind),
         }
     }
 

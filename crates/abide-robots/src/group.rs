@@ -58,8 +58,8 @@ impl<'a, 't> Gatherer<'a, 't> {
             level: NOT_ADDRESSED,
             run_start: 0,
             best: NOT_ADDRESSED,
-            rules: Vec::new(),
-            others: Vec::new(),
+            rules: Vec::with_capacity(16),
+            others: Vec::with_capacity(8),
         }
     }
 

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use crate::block::{Entry, Parts};
 
 /// With fewer wildcards than this, looking at each signature is faster.
-const INDEXED_MIN: usize = 48;
+const INDEXED_MIN: usize = 128;
 /// Numbers have 16 bits. More wildcards than this do not fit into 512,000 octets.
 const INDEXED_MAX: usize = u16::MAX as usize;
 
@@ -29,9 +29,8 @@ const SPREAD: u32 = 0x9e37_79b1;
 #[inline]
 pub(crate) fn signature(text: &[u8]) -> u64 {
     let mut set = 0;
-    for pair in text.windows(2) {
-        let pair = u32::from(pair[0]) | u32::from(pair[1]) << 8;
-        set |= 1 << (pair.wrapping_mul(SPREAD) >> 26);
+    for pair in text.array_windows::<2>() {
+        set |= bit(*pair);
     }
     set
 }
@@ -41,11 +40,20 @@ pub(crate) fn signature_of_pattern(entry: &Entry, block: &[u8]) -> u64 {
     if entry.link != 0 {
         return 0;
     }
-    pieces(entry.pattern(block)).fold(0, |set, piece| set | signature(piece))
+    let pattern = entry.pattern(block);
+    let mut set = 0;
+    for pair in pattern.strip_suffix(b"$").unwrap_or(pattern).array_windows::<2>() {
+        if !pair.contains(&b'*') {
+            set |= bit(*pair);
+        }
+    }
+    set
 }
 
-fn pieces(pattern: &[u8]) -> impl Iterator<Item = &[u8]> {
-    pattern.strip_suffix(b"$").unwrap_or(pattern).split(|&octet| octet == b'*')
+#[inline]
+fn bit([first, second]: [u8; 2]) -> u64 {
+    let pair = u32::from(first) | u32::from(second) << 8;
+    1 << (pair.wrapping_mul(SPREAD) >> 26)
 }
 
 #[inline]
@@ -53,8 +61,12 @@ fn slot(group: [u8; 4], bits: u32) -> usize {
     (u32::from_le_bytes(group).wrapping_mul(SPREAD) >> (32 - bits)) as usize
 }
 
-fn groups(text: &[u8]) -> impl Iterator<Item = [u8; 4]> {
-    text.array_windows::<4>().copied()
+/// The slots that a wildcard could be filed under.
+#[inline]
+fn slots<'a>(entry: &Entry, block: &'a [u8], bits: u32) -> impl Iterator<Item = usize> + use<'a> {
+    let pattern = if entry.link == 0 { entry.pattern(block) } else { &[] };
+    let pattern = pattern.strip_suffix(b"$").unwrap_or(pattern);
+    pattern.array_windows::<4>().filter(|group| !group.contains(&b'*')).map(move |group| slot(*group, bits))
 }
 
 /// Appends the index of the wildcards to `out`, if they are enough.
@@ -87,18 +99,14 @@ pub(crate) fn write(wildcards: &[Entry], out: &mut Vec<u8>) {
 /// For each wildcard the slot that the fewest patterns could be filed under; the one behind the last for those without
 /// any.
 fn choose_slots(wildcards: &[Entry], block: &[u8], bits: u32) -> Vec<usize> {
-    let slots_of = |entry: &Entry| {
-        let pattern = if entry.link == 0 { entry.pattern(block) } else { &[] };
-        pieces(pattern).flat_map(groups).map(move |group| slot(group, bits))
-    };
     let mut load = vec![0u32; 1 << bits];
-    for slot in wildcards.iter().flat_map(slots_of) {
-        load[slot] += 1;
+    for entry in wildcards {
+        for slot in slots(entry, block, bits) {
+            load[slot] += 1;
+        }
     }
-    wildcards
-        .iter()
-        .map(|entry| slots_of(entry).min_by_key(|&slot| load[slot]).unwrap_or(1 << bits))
-        .collect()
+    let rarest = |entry| slots(entry, block, bits).min_by_key(|&slot| load[slot]);
+    wildcards.iter().map(|entry| rarest(entry).unwrap_or(1 << bits)).collect()
 }
 
 /// A view of the index in a block.
