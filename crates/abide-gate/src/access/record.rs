@@ -197,7 +197,7 @@ impl Record {
         policy: &AccessPolicy,
     ) -> Self {
         let now = at.now;
-        let copy = previous.and_then(|record| record.copy.clone());
+        let copy = previous.and_then(|record| record.copy.clone()).map(|copy| not_after(copy, now));
         let failing = previous.map(|record| record.failing).unwrap_or_default();
         let new = |last, copy, failing| Self {
             origin: origin.clone(),
@@ -334,6 +334,15 @@ impl Record {
     }
 }
 
+/// The copy, from now if it is from the future: the clock was set back, and a record with times ahead would never be fresh.
+fn not_after(copy: Arc<GoodCopy>, now: WallMillis) -> Arc<GoodCopy> {
+    if copy.fetched_at <= now && copy.validated_at <= now {
+        return copy;
+    }
+    let (fetched_at, validated_at) = (copy.fetched_at.min(now), copy.validated_at.min(now));
+    Arc::new(GoodCopy { fetched_at, validated_at, ..GoodCopy::clone(&copy) })
+}
+
 /// The copy after a 304 (RFC 9111 §4.3.4): confirmed now, with what the 304 says anew.
 fn confirmed(
     copy: &GoodCopy,
@@ -461,6 +470,18 @@ mod tests {
         assert_eq!(record.failing.since, Some(NOW));
         assert_eq!(record.failing.last_counted, Some(NOW));
         assert_eq!(record.failing.counted, 1, "it is not counted again");
+    }
+
+    #[test]
+    fn a_clock_set_back_leaves_no_copy_from_the_future() {
+        let back = NOW.minus(300 * 24 * HOUR);
+        let record = after(Some(&after(None, good(NOW), NOW)), Outcome::NotNow { status: 408 }, back);
+        let copy = record.copy.as_ref().unwrap();
+        assert_eq!((copy.fetched_at, copy.validated_at), (back, back));
+        assert!(
+            crate::access::reading::Times::of(&record).is_fresh(back),
+            "it would be asked for with every page"
+        );
     }
 
     #[test]
