@@ -19,9 +19,7 @@ pub(crate) const ITEM_AGENT: u32 = 101;
 /// Reads `text` and keeps what concerns the crawler: one pass, and only the lines of its groups are read to their end.
 pub(crate) fn compile(text: &[u8], tokens: &[ProductToken], profile: Profile) -> Block {
     let mut gatherer = Gatherer::new(tokens);
-    let mut number = 0;
-    for (_, line) in Lines::of(text) {
-        number += 1;
+    for ((_, line), number) in Lines::of(text).zip(1..) {
         if let Some(key) = line::key(line, profile) {
             let value = if gatherer.wants(key.kind) {
                 line::fitting(key.kind, line, key.value_at, profile)

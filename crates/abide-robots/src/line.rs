@@ -249,12 +249,7 @@ pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
 ///
 /// Stricter: the prefix of a Disallow covers all that the whole would have covered, so it stays. Half of an Allow, or
 /// of anything else, might say what its author did not.
-pub(crate) fn fitting<'a>(
-    kind: RecordKind,
-    line: &'a [u8],
-    value_at: usize,
-    profile: Profile,
-) -> Option<&'a [u8]> {
+pub(crate) fn fitting(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
     let max = profile.line_max();
     if line.len() <= max || without_comment(line).len() <= max {
         return Some(value(line, value_at));

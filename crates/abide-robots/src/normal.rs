@@ -6,7 +6,8 @@
 //!   always "the end" (§2.2.3).
 //! * In the query `:`, `/`, `?` and `@` delimit nothing: their escapes are decoded there (§2.2.2, second row of the
 //!   table; the RFC encodes both, we decode both, which compares the same). `%2F` stays what it is in a path.
-//! * A `%` that starts no escape is kept.
+//! * A `%` that starts no escape is kept, and no digit behind it is decoded that would make it start one. So a normal
+//!   form is its own normal form.
 //!
 //! The normal form is ASCII, whatever went in.
 
@@ -52,6 +53,8 @@ pub(crate) enum Side {
 /// Appends the normal form of `text` to `out`.
 pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
     let mut in_query = false;
+    // How long `out` must be for what follows to be clear of the last `%` that starts no escape.
+    let mut clear = 0;
     let mut at = 0;
     while let Some(&octet) = text.get(at) {
         at += 1;
@@ -59,9 +62,16 @@ pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
             b'%' => match escape(&text[at..]) {
                 Some(value) => {
                     at += 2;
-                    push_escaped(value, in_query, out);
+                    if value.is_ascii_hexdigit() && out.len() < clear {
+                        push_percent(value, out);
+                    } else {
+                        push_escaped(value, in_query, out);
+                    }
                 }
-                None => out.push(b'%'),
+                None => {
+                    out.push(b'%');
+                    clear = out.len() + 2;
+                }
             },
             b'*' if side == Side::Pattern => out.push(b'*'),
             b'$' if side == Side::Pattern && at == text.len() => out.push(b'$'),
@@ -209,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_normal_form_is_its_own_normal_form() {
-        for text in ["/a%41?b=%2f*$", "/é%zz%%41", "/%25%34%31"] {
+        for text in ["/a%41?b=%2f*$", "/é%zz%%41", "/%25%34%31", "/%%34%31", "/%4%31", "/%%341"] {
             let once = normal(text.as_bytes(), Side::Pattern);
             assert_eq!(normal(&once, Side::Pattern), once);
         }

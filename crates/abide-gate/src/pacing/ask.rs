@@ -1,0 +1,46 @@
+//! What one request asks of the pacer.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// What one request asks: the delay of its origin, and how long it is ready to wait.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use abide_gate::pacing::Ask;
+/// let ask = Ask::new().crawl_delay(Duration::from_secs(5)).budget(Duration::from_secs(12));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ask {
+    pub(crate) crawl_delay: Duration,
+    pub(crate) budget: Option<Duration>,
+    pub(crate) address: Option<IpAddr>,
+}
+
+impl Ask {
+    /// No delay but our own, and the policy's `max_wait`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The Crawl-delay of this request's own origin. The gap is the larger of this and ours.
+    #[must_use]
+    pub fn crawl_delay(mut self, delay: Duration) -> Self {
+        self.crawl_delay = delay;
+        self
+    }
+
+    /// How long this call may still wait, all hops together. Zero: now or not at all.
+    #[must_use]
+    pub fn budget(mut self, left: Duration) -> Self {
+        self.budget = Some(left);
+        self
+    }
+
+    /// The address that the request will go to, for [`Scope::address`](super::Scope::address).
+    #[must_use]
+    pub fn address(mut self, address: IpAddr) -> Self {
+        self.address = Some(address);
+        self
+    }
+}

@@ -1,0 +1,376 @@
+//! What all handles of a pacer share, and what it does without waiting.
+
+use std::hash::{BuildHasher, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+use tokio::time::Instant;
+use url::Url;
+
+use super::ask::Ask;
+use super::breaker::{Breaker, TransportFault};
+use super::chance::Chance;
+use super::event::{PaceEvent, PaceObserver, trace};
+use super::feedback::{Cause, complaint, credible};
+use super::moment::{Moment, Timeline};
+use super::policy::{GAP_MAX, PacePolicy};
+use super::queue::{Bells, Late, ring};
+use super::refusal::{DeferReason, Deferral, Refusal};
+use super::schedule::Why;
+use super::shared::SharedStore;
+use super::slot::Slot;
+use super::store::LeaseId;
+use super::table::{Findings, Table, Upkeep};
+use super::turn::{self, Claims, Entry, Request, Wanted};
+use crate::{Clock, Host, Origin, UnsupportedUrl, WallMillis};
+
+/// A body that has been open for longer is worth a warning.
+const OPEN_MAX: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) policy: PacePolicy,
+    table: Table,
+    tickets: AtomicU64,
+    clock: Arc<dyn Clock>,
+    pub(crate) timeline: Timeline,
+    observer: Option<Arc<dyn PaceObserver>>,
+    pub(crate) chance: Chance,
+    pub(crate) store: Option<SharedStore>,
+    is_overgrown: AtomicBool,
+}
+
+impl Core {
+    pub(crate) fn new(
+        policy: PacePolicy,
+        clock: Arc<dyn Clock>,
+        observer: Option<Arc<dyn PaceObserver>>,
+        chance: Chance,
+        store: Option<SharedStore>,
+    ) -> Self {
+        let began = catch(|| clock.now()).unwrap_or_else(Instant::now);
+        let core = Self {
+            table: Table::new(policy.max_hosts),
+            tickets: AtomicU64::new(1),
+            timeline: Timeline::starting(began),
+            is_overgrown: AtomicBool::new(false),
+            policy,
+            clock,
+            observer,
+            chance,
+            store,
+        };
+        for (scope, pace) in core.policy.exceptions() {
+            let (gap, max_in_flight) = (pace.gap, pace.max_in_flight);
+            core.tell(&PaceEvent::Exception { scope, gap, max_in_flight });
+        }
+        core
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The user's clock, which may panic.
+    pub(crate) fn now(&self) -> Result<Moment, Refusal> {
+        let now = catch(|| self.clock.now()).ok_or(Refusal::Panicked { callback: "clock" })?;
+        Ok(self.timeline.moment(now))
+    }
+
+    /// The time where nobody could be told that the clock has panicked.
+    pub(crate) fn now_or_system(&self) -> Moment {
+        self.timeline.moment(catch(|| self.clock.now()).unwrap_or_else(Instant::now))
+    }
+
+    /// A name that no other lease has, in no process: drawn from the random keys of the standard library's hash maps.
+    pub(crate) fn lease_id(&self) -> LeaseId {
+        let half = || u128::from(RandomState::new().hash_one(self.tickets.fetch_add(1, Ordering::Relaxed)));
+        LeaseId(half() << 64 | half())
+    }
+
+    pub(crate) fn wall(&self) -> WallMillis {
+        catch(|| self.clock.wall()).unwrap_or_else(|| std::time::SystemTime::now().into())
+    }
+
+    /// Tells what happened. Never under a lock.
+    pub(crate) fn tell(&self, event: &PaceEvent<'_>) {
+        trace(event);
+        if let Some(observer) = &self.observer {
+            let _ = catch(|| observer.observe(event));
+        }
+    }
+
+    /// The scopes and terms of a request.
+    pub(crate) fn request<'u>(&self, url: &'u Url, ask: &Ask, now: Moment) -> Result<Request<'u>, Refusal> {
+        let host = host_of(url)?;
+        if ask.crawl_delay > GAP_MAX {
+            return Err(Refusal::CrawlDelayTooLong { asked: ask.crawl_delay });
+        }
+        let pace = self.policy.pace_of(host);
+        let host = Wanted {
+            key: host,
+            hash: self.table.hash(host),
+            gap: pace.gap.max(ask.crawl_delay),
+            limit: pace.max_in_flight,
+            feedback: true,
+        };
+        let budget = ask.budget.unwrap_or(self.policy.max_wait);
+        Ok(Request { host, others: self.groups(url, ask)?, patience: now.plus(budget) })
+    }
+
+    /// The scopes beside the host. Two scopes that make the same key are one.
+    fn groups(&self, url: &Url, ask: &Ask) -> Result<Vec<Wanted<String>>, Refusal> {
+        let mut groups: Vec<Wanted<String>> = Vec::new();
+        for scope in self.policy.scopes() {
+            let key = catch(|| scope.key(url, ask.address)).ok_or(Refusal::Panicked { callback: "scope" })?;
+            let Some(key) = key else { continue };
+            if groups.iter().any(|group| group.key == key) {
+                continue;
+            }
+            let (gap, limit, feedback) = scope.limits();
+            let gap = if feedback { gap.max(ask.crawl_delay) } else { gap };
+            groups.push(Wanted { hash: self.table.hash(&key), key, gap, limit, feedback });
+        }
+        Ok(groups)
+    }
+
+    fn upkeep(&self, now: Moment) -> Upkeep {
+        Upkeep { now, gap: self.policy.min_gap(), open_max: OPEN_MAX }
+    }
+
+    /// The turn, a place in the line, or neither.
+    pub(crate) fn enter(&self, request: &Request<'_>, url: &Url, now: Moment) -> Entry {
+        let (mut findings, mut bells) = (Findings::default(), Bells::new());
+        let origin = || Origin::of(url).ok();
+        let table = (&self.table, &self.tickets);
+        let entry = turn::enter(table, request, origin, self.upkeep(now), (&mut findings, &mut bells));
+        ring(bells);
+        self.tell_findings(findings);
+        entry
+    }
+
+    fn tell_findings(&self, findings: Findings) {
+        for (scope, open) in findings.open {
+            self.tell(&PaceEvent::BodyOpen { scope: &scope, open });
+        }
+        if findings.overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
+            self.tell(&PaceEvent::Overgrown { hosts: self.table.len() });
+        }
+    }
+
+    /// Says no, and why.
+    pub(crate) fn defer(&self, request: &Request<'_>, late: Late, now: Moment) -> Refusal {
+        let (scope, wait) = (request.key(late.scope), late.start.at.since(now));
+        let (reason, open) = self.reason(scope, late.start.why, now);
+        if let Some(open) = open {
+            self.tell(&PaceEvent::BodyOpen { scope, open });
+        }
+        self.tell(&PaceEvent::Deferred { scope, wait, reason: &reason });
+        Deferral::new(scope, self.wall_at(now, late.start.at), wait, reason).into()
+    }
+
+    fn reason(&self, scope: &str, why: Why, now: Moment) -> (DeferReason, Option<Duration>) {
+        let hash = self.table.hash(scope);
+        let mut locked = self.table.lock(hash, &[]);
+        let found = locked.find(hash, scope);
+        let mut slot = found.and_then(|slot| locked.slot(slot));
+        if let Some(slot) = &mut slot {
+            slot.counts.deferrals = slot.counts.deferrals.saturating_add(1);
+        }
+        let open = slot.as_mut().and_then(|slot| slot.open_too_long(OPEN_MAX, now));
+        let slot = slot.as_deref();
+        let reason = match why {
+            Why::Gap(delay) => DeferReason::Gap { delay },
+            Why::Hold => hold_reason(slot.map_or(Cause::Operator, |slot| slot.hold().cause.unpack())),
+            Why::Pause => DeferReason::Breaker {
+                cause: slot.map_or(TransportFault::Other, |slot| slot.breaker().cause),
+            },
+            Why::InFlight(since) => {
+                let open = now.since(since);
+                drop(locked);
+                DeferReason::InFlight { since: self.wall().minus(open), open }
+            }
+        };
+        (reason, open)
+    }
+
+    /// The wall-clock time of a moment, rounded up.
+    pub(crate) fn wall_at(&self, now: Moment, at: Moment) -> WallMillis {
+        let ahead = at.since(now).as_nanos().div_ceil(1_000_000);
+        self.wall().plus(Duration::from_millis(u64::try_from(ahead).unwrap_or(u64::MAX)))
+    }
+
+    /// An answer: it closes the breaker, may hold the host, and tells how fast the host is.
+    pub(crate) fn answered(
+        &self,
+        claims: &Claims,
+        started: Moment,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Option<WallMillis> {
+        if status.is_informational() {
+            return None;
+        }
+        let (now, wall) = (self.now_or_system(), self.wall());
+        let cause = complaint(status, headers, wall, self.policy.hold_on_forbidden);
+        let adaptive = self.policy.adaptive;
+        self.feed_back(claims, now, cause, |slot, chance| {
+            let mut changed = slot.set_breaker(Breaker::CLOSED);
+            if adaptive {
+                slot.adapt(now.since(started), status.is_success());
+                changed = true;
+            }
+            if let Some(cause) = cause {
+                changed |= slot.set_hold(slot.hold().after(cause, started, now, chance), now);
+            }
+            changed
+        })
+    }
+
+    /// No answer: the breaker counts it.
+    pub(crate) fn failed(
+        &self,
+        claims: &Claims,
+        started: Moment,
+        fault: TransportFault,
+    ) -> Option<WallMillis> {
+        let now = self.now_or_system();
+        if fault == TransportFault::EnhanceYourCalm {
+            let cause = Cause::EnhanceYourCalm;
+            return self.feed_back(claims, now, Some(cause), |slot, chance| {
+                slot.set_hold(slot.hold().after(cause, started, now, chance), now)
+            });
+        }
+        self.feed_back(claims, now, None, |slot, _| {
+            slot.set_breaker(slot.breaker().after(fault, started, now))
+        })
+    }
+
+    /// Changes the slots that feedback belongs to, wakes who is concerned, tells what came of it. Returns the end of the host's hold
+    /// or of the breaker's pause.
+    fn feed_back(
+        &self,
+        claims: &Claims,
+        now: Moment,
+        cause: Option<Cause>,
+        mut change: impl FnMut(&mut Slot, f64) -> bool,
+    ) -> Option<WallMillis> {
+        let chance = if cause.is_some() { self.chance.unit() } else { 0.0 };
+        let (mut bells, mut news, mut until) = (Bells::new(), Vec::new(), Moment::NEVER);
+        turn::each(&self.table, claims, |slot, claim| {
+            if !claim.feedback {
+                return;
+            }
+            let before = (slot.hold(), slot.breaker());
+            if change(slot, chance) {
+                slot.changed(claim.limit, now, &mut bells);
+            }
+            let after = (slot.hold(), slot.breaker());
+            if before.0.until < after.0.until || before.1.until < after.1.until {
+                news.push((slot.key.clone(), before, after));
+            }
+            if claim.slot == claims.host.slot {
+                until = after.0.until.max(after.1.until);
+            }
+        });
+        ring(bells);
+        for (scope, before, after) in &news {
+            if before.0.until < after.0.until {
+                self.tell_held(scope, after.0.cause.unpack(), after.0.until, now);
+            }
+            if before.1.until < after.1.until {
+                let (lasts, fault) = (after.1.until.since(now), after.1.cause);
+                self.tell(&PaceEvent::BreakerOpened { scope, lasts, fault });
+            }
+        }
+        (until > now).then(|| self.wall_at(now, until))
+    }
+
+    fn tell_held(&self, scope: &str, cause: Cause, until: Moment, now: Moment) {
+        self.tell(&PaceEvent::Held { scope, lasts: until.since(now), cause });
+        if let Some(store) = &self.store {
+            store.share_hold(scope, self.wall_at(now, until), cause);
+        }
+    }
+
+    /// Holds a host from outside. Returns the end of the hold that is in force.
+    pub(crate) fn hold(&self, host: &Host, until: WallMillis, cause: Cause) -> WallMillis {
+        let (now, wall) = (self.now_or_system(), self.wall());
+        let ahead = credible(until.since(wall));
+        let (end, extended) = self.extend_hold(host.as_str(), now.plus(ahead), cause, now);
+        if extended {
+            self.tell_held(host.as_str(), cause, end, now);
+        }
+        self.wall_at(now, end)
+    }
+
+    /// Returns the end of the hold that is in force, and whether it is a new one.
+    pub(crate) fn extend_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) -> (Moment, bool) {
+        let limit = self.policy.pace_of(key).max_in_flight;
+        let (mut findings, mut bells) = (Findings::default(), Bells::new());
+        let hash = self.table.hash(key);
+        let mut locked = self.table.lock(hash, &[]);
+        let id = locked.find_or_insert(hash, key, self.upkeep(now), &mut findings);
+        let mut result = (until, false);
+        if let Some(slot) = locked.slot(id) {
+            let extended = slot.set_hold(slot.hold().extended(cause, until, now), now);
+            slot.changed(limit, now, &mut bells);
+            result = (slot.hold().until, extended);
+        }
+        drop(locked);
+        ring(bells);
+        self.tell_findings(findings);
+        result
+    }
+
+    /// The delay of an origin has changed.
+    pub(crate) fn change_gap(&self, origin: &Origin, crawl_delay: Duration) {
+        let (now, host) = (self.now_or_system(), origin.host());
+        let pace = self.policy.pace_of(host.as_str());
+        let gap = pace.gap.max(crawl_delay.min(GAP_MAX));
+        let (hash, mut bells) = (self.table.hash(host.as_str()), Bells::new());
+        let mut locked = self.table.lock(hash, &[]);
+        if let Some(id) = locked.find(hash, host.as_str())
+            && let Some(slot) = locked.slot(id)
+        {
+            if let Some(line) = slot.line_mut() {
+                line.change_gap(origin, gap);
+            }
+            slot.changed(pace.max_in_flight, now, &mut bells);
+        }
+        drop(locked);
+        ring(bells);
+    }
+
+    /// Looks at the slot of a host, if it is known.
+    pub(crate) fn with_slot<T>(&self, host: &str, look: impl FnOnce(&mut Slot) -> T) -> Option<T> {
+        let hash = self.table.hash(host);
+        let mut locked = self.table.lock(hash, &[]);
+        let id = locked.find(hash, host)?;
+        locked.slot(id).map(look)
+    }
+}
+
+fn hold_reason(cause: Cause) -> DeferReason {
+    match cause {
+        Cause::Answer { status, retry_after } => DeferReason::Hold { status: Some(status), retry_after },
+        _ => DeferReason::Hold { status: None, retry_after: None },
+    }
+}
+
+/// The pacing key of a URL, without allocating: lower-case ASCII host, no trailing dot, no port.
+fn host_of(url: &Url) -> Result<&str, UnsupportedUrl> {
+    if !matches!(url.scheme(), "http" | "https") {
+        Host::of(url)?;
+    }
+    let host = url.host_str().unwrap_or_default();
+    Ok(host.strip_suffix('.').unwrap_or(host))
+}
+
+/// Runs what the user gave us. Whatever it panics with stays there.
+pub(crate) fn catch<T>(callback: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(callback)).ok()
+}

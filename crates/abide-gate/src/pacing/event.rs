@@ -1,0 +1,109 @@
+//! What the pacer tells: to `tracing` (feature), and to an observer, for metrics.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::breaker::TransportFault;
+use super::feedback::Cause;
+use super::refusal::DeferReason;
+
+/// Something worth counting. Hosts only: no URL, no path, nothing a user typed.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PaceEvent<'a> {
+    /// A request got its turn after this long.
+    Granted {
+        /// The host.
+        scope: &'a str,
+        /// Zero if it could go at once.
+        waited: Duration,
+    },
+    /// A request was told to come back.
+    Deferred {
+        /// The host, or the group of hosts.
+        scope: &'a str,
+        /// In this time.
+        wait: Duration,
+        /// For this reason.
+        reason: &'a DeferReason,
+    },
+    /// A host is held, or its hold is extended.
+    Held {
+        /// The host.
+        scope: &'a str,
+        /// So long from now.
+        lasts: Duration,
+        /// For this reason.
+        cause: Cause,
+    },
+    /// A host could not be reached several times in a row and is left alone.
+    BreakerOpened {
+        /// The host.
+        scope: &'a str,
+        /// So long from now.
+        lasts: Duration,
+        /// The last fault.
+        fault: TransportFault,
+    },
+    /// A body has been open for longer than 60 s. Told once each.
+    BodyOpen {
+        /// The host.
+        scope: &'a str,
+        /// So long.
+        open: Duration,
+    },
+    /// The shared store has stopped answering. Told once an outage.
+    StoreDown {
+        /// What it said.
+        reason: &'a str,
+    },
+    /// The shared store answers again.
+    StoreBack,
+    /// More hosts are owed something than the table should hold. Told once.
+    Overgrown {
+        /// How many hosts are known.
+        hosts: usize,
+    },
+    /// This host is crawled less considerately than the default. Told once, at the start.
+    Exception {
+        /// The host, or `every host`.
+        scope: &'a str,
+        /// The delay between its requests.
+        gap: Duration,
+        /// How many may be in flight.
+        max_in_flight: u16,
+    },
+}
+
+/// Hears of every [`PaceEvent`]. It is called in the middle of requests: count, and return. A panic in it is caught.
+pub trait PaceObserver: fmt::Debug + Send + Sync + 'static {
+    /// Something happened.
+    fn observe(&self, event: &PaceEvent<'_>);
+}
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) fn trace(_event: &PaceEvent<'_>) {}
+
+#[cfg(feature = "tracing")]
+pub(crate) fn trace(event: &PaceEvent<'_>) {
+    use tracing::{debug, info, trace, warn};
+    match event {
+        PaceEvent::Granted { scope, waited } => trace!(scope, ?waited, "it is our turn"),
+        PaceEvent::Deferred { scope, wait, reason } => debug!(scope, ?wait, ?reason, "deferred"),
+        PaceEvent::Held { scope, lasts, cause } => info!(scope, ?lasts, ?cause, "the host is held"),
+        PaceEvent::BreakerOpened { scope, lasts, fault } => {
+            info!(scope, ?lasts, %fault, "the host cannot be reached and is left alone");
+        }
+        PaceEvent::BodyOpen { scope, open } => {
+            warn!(scope, ?open, "a response has been open for long: read its body to the end, or drop it");
+        }
+        PaceEvent::StoreDown { reason } => warn!(reason, "the shared pacing store does not answer"),
+        PaceEvent::StoreBack => info!("the shared pacing store answers again"),
+        PaceEvent::Overgrown { hosts } => {
+            warn!(hosts, "more hosts are owed a delay than should be remembered; none is forgotten");
+        }
+        PaceEvent::Exception { scope, gap, max_in_flight } => {
+            info!(scope, ?gap, max_in_flight, "not paced by the polite default, as configured");
+        }
+    }
+}

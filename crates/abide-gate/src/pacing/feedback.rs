@@ -1,0 +1,285 @@
+//! What answers do to the schedule: 429 and 503 hold the host.
+//!
+//! Plain functions of the answer, the hold so far, `now`, and chance.
+
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+
+use super::moment::Moment;
+use super::retry_after::{RETRY_AFTER_MAX, retry_after};
+use crate::WallMillis;
+
+/// Why a host is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The server answered so.
+    Answer {
+        /// 429 or 503 (403, where the policy says so).
+        status: u16,
+        /// What its Retry-After asked for, if that was usable, at most 24 h.
+        retry_after: Option<Duration>,
+    },
+    /// HTTP/2 `ENHANCE_YOUR_CALM` (RFC 9113 §7): the 429 of a connection.
+    EnhanceYourCalm,
+    /// The crawler's operator asked for it ([`Pacer::hold`](super::Pacer::hold)).
+    Operator,
+    /// Another process set it.
+    Shared,
+}
+
+/// The hold of one scope. It may have passed; strikes outlive it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub(crate) began: Moment,
+    pub(crate) until: Moment,
+    /// How many windows in a row the server complained in.
+    pub(crate) strikes: u8,
+    pub(crate) cause: PackedCause,
+}
+
+/// The first hold without a usable Retry-After; each further strike doubles it.
+const FIRST: Duration = Duration::from_secs(60);
+
+/// After this long without a complaint, counted from the end of the hold, strikes are forgiven.
+pub(crate) const FORGIVEN_AFTER: Duration = Duration::from_secs(30 * 60);
+
+/// 60 s doubled eleven times is more than 24 h.
+const STRIKES_MAX: u8 = 12;
+
+/// Jitter adds at most a tenth: hosts that were held on one schedule shall not all come back at once.
+const JITTER: f64 = 0.1;
+
+const HOLD_CREDIBLE: Duration = Duration::from_secs(27 * 3_600);
+
+impl Hold {
+    pub(crate) const NONE: Self = Self {
+        began: Moment::NEVER,
+        until: Moment::NEVER,
+        strikes: 0,
+        cause: PackedCause { status: 0, seconds: 0 },
+    };
+
+    pub(crate) fn is_forgiven(&self, now: Moment) -> bool {
+        self.until.plus(FORGIVEN_AFTER) <= now
+    }
+
+    /// The hold after a complaint about a request that was granted at `granted`. `chance` is from 0 to 1.
+    pub(crate) fn after(&self, cause: Cause, granted: Moment, now: Moment, chance: f64) -> Self {
+        // A request that was on its way before the hold began belongs to the same event: eight in flight that all answer
+        // 429 are one strike.
+        let same_event = granted < self.began;
+        let strikes = match (same_event, self.is_forgiven(now)) {
+            (true, _) => self.strikes,
+            (false, true) => 1,
+            (false, false) => self.strikes.saturating_add(1).min(STRIKES_MAX),
+        };
+        let asked = match cause {
+            Cause::Answer { retry_after: Some(asked), .. } => asked,
+            // The event has already been given its time.
+            _ if same_event && self.until > now => return *self,
+            _ => FIRST.saturating_mul(1 << strikes.saturating_sub(1).min(STRIKES_MAX)),
+        };
+        let until = now.plus(jittered(asked.min(RETRY_AFTER_MAX), chance));
+        Self { strikes, ..self.extended(cause, until, now) }
+    }
+
+    /// The hold that lasts until `until` at least. Holds are only extended, never shortened.
+    pub(crate) fn extended(&self, cause: Cause, until: Moment, now: Moment) -> Self {
+        if until <= self.until.max(now) {
+            return *self;
+        }
+        let began = if self.until > now { self.began } else { now };
+        let strikes = if self.is_forgiven(now) { 0 } else { self.strikes };
+        Self { began, until, strikes, cause: PackedCause::of(cause) }
+    }
+}
+
+/// A hold that comes from outside and lies further ahead than 27 h (24 h and the jitter) is the mistake of a clock: 24 h.
+pub(crate) fn credible(ahead: Duration) -> Duration {
+    if ahead > HOLD_CREDIBLE { RETRY_AFTER_MAX } else { ahead }
+}
+
+/// Longer by up to a tenth. Never shorter: the server asked for at least this.
+pub(crate) fn jittered(hold: Duration, chance: f64) -> Duration {
+    hold + hold.mul_f64(JITTER * chance.clamp(0.0, 1.0))
+}
+
+/// Does this answer ask us to stay away? Only 429 and 503 do, and 403 where the policy says so; a Retry-After on any other
+/// answer speaks of something else.
+pub(crate) fn complaint(
+    status: StatusCode,
+    headers: &HeaderMap,
+    wall: WallMillis,
+    forbidden: bool,
+) -> Option<Cause> {
+    match status.as_u16() {
+        429 | 503 => {}
+        403 if forbidden => {}
+        _ => return None,
+    }
+    Some(Cause::Answer { status: status.as_u16(), retry_after: retry_after(headers, wall) })
+}
+
+/// A [`Cause`] in eight bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PackedCause {
+    /// An HTTP status, or one of the numbers below.
+    status: u16,
+    /// Retry-After rounded up to whole seconds, which it is; 0: none.
+    seconds: u32,
+}
+
+const OPERATOR: u16 = 0;
+const ENHANCE_YOUR_CALM: u16 = 1;
+const SHARED: u16 = 2;
+
+impl PackedCause {
+    fn of(cause: Cause) -> Self {
+        match cause {
+            Cause::Operator => Self { status: OPERATOR, seconds: 0 },
+            Cause::EnhanceYourCalm => Self { status: ENHANCE_YOUR_CALM, seconds: 0 },
+            Cause::Shared => Self { status: SHARED, seconds: 0 },
+            Cause::Answer { status, retry_after } => {
+                let millis = retry_after.unwrap_or_default().as_millis();
+                Self { status, seconds: u32::try_from(millis.div_ceil(1_000)).unwrap_or(u32::MAX) }
+            }
+        }
+    }
+
+    pub(crate) fn unpack(self) -> Cause {
+        match self.status {
+            OPERATOR => Cause::Operator,
+            ENHANCE_YOUR_CALM => Cause::EnhanceYourCalm,
+            SHARED => Cause::Shared,
+            status => {
+                let seconds = Duration::from_secs(self.seconds.into());
+                Cause::Answer { status, retry_after: (!seconds.is_zero()).then_some(seconds) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio::time::Instant;
+
+    use super::super::moment::Timeline;
+    use super::*;
+
+    const PLAIN: Cause = Cause::Answer { status: 429, retry_after: None };
+
+    fn asking(seconds: u64) -> Cause {
+        Cause::Answer { status: 503, retry_after: Some(Duration::from_secs(seconds)) }
+    }
+
+    /// The moment `n` seconds after the start.
+    fn second(n: u64) -> Moment {
+        let began = Instant::now();
+        Timeline::starting(began).moment(began + Duration::from_secs(n))
+    }
+
+    fn length(hold: Hold) -> u64 {
+        hold.until.since(hold.began).as_secs()
+    }
+
+    #[test]
+    fn only_429_and_503_ask_us_to_stay_away() {
+        let mut headers = HeaderMap::new();
+        headers.insert("retry-after", "120".parse().unwrap());
+        let retry_after = Some(Duration::from_secs(120));
+        for code in 100..600 {
+            let status = StatusCode::from_u16(code).unwrap();
+            let expected = matches!(code, 429 | 503).then_some(Cause::Answer { status: code, retry_after });
+            assert_eq!(complaint(status, &headers, WallMillis(0), false), expected, "{code}");
+        }
+        assert!(complaint(StatusCode::FORBIDDEN, &headers, WallMillis(0), true).is_some());
+    }
+
+    #[test]
+    fn a_hold_without_retry_after_doubles_from_60_s_to_24_h() {
+        let mut hold = Hold::NONE;
+        let expected =
+            [60, 120, 240, 480, 960, 1920, 3840, 7680, 15_360, 30_720, 61_440, 86_400, 86_400, 86_400];
+        for seconds in expected {
+            let now = second(1).max(hold.until.plus(Duration::from_secs(1)));
+            hold = hold.after(PLAIN, now, now, 0.0);
+            assert_eq!(length(hold), seconds);
+        }
+    }
+
+    #[test]
+    fn retry_after_is_taken_at_its_word_up_to_24_h() {
+        for (asked, held) in [(5, 5), (60, 60), (3_600, 3_600), (86_400, 86_400), (100_000, 86_400)] {
+            assert_eq!(length(Hold::NONE.after(asking(asked), second(1), second(1), 0.0)), held);
+        }
+    }
+
+    #[test]
+    fn jitter_is_added_after_the_clamp_and_never_subtracted() {
+        let hold = |chance| length(Hold::NONE.after(asking(100_000), second(1), second(1), chance));
+        assert_eq!(
+            [hold(0.0), hold(0.5), hold(1.0), hold(7.0), hold(-1.0)],
+            [86_400, 90_720, 95_040, 95_040, 86_400]
+        );
+    }
+
+    #[test]
+    fn eight_in_flight_all_429_are_one_strike() {
+        let mut hold = Hold::NONE;
+        for n in 0..8 {
+            hold = hold.after(PLAIN, second(1), second(10 + n), 0.0);
+        }
+        assert_eq!((hold.strikes, hold.until), (1, second(70)));
+        // One of the same eight names a time: that is honoured, and still no strike.
+        let longer = hold.after(asking(300), second(1), second(20), 0.0);
+        assert_eq!((longer.strikes, longer.until), (1, second(320)));
+    }
+
+    #[test]
+    fn a_hold_only_grows() {
+        // 429 (60 s), then 503 (120 s) to a request granted later, then 429 (10 s).
+        let first = Hold::NONE.after(asking(60), second(1), second(2), 0.0);
+        let later = first.after(asking(120), second(3), second(4), 0.0);
+        let short = later.after(asking(10), second(5), second(6), 0.0);
+        assert_eq!([first.until, later.until, short.until], [second(62), second(124), second(124)]);
+    }
+
+    #[test]
+    fn strikes_are_kept_for_29_quiet_minutes_and_forgiven_after_31() {
+        let held = Hold::NONE.after(asking(60), second(1), second(1), 0.0);
+        let (minutes_29, minutes_31) = (second(61 + 29 * 60), second(61 + 31 * 60));
+        assert_eq!(held.after(PLAIN, minutes_29, minutes_29, 0.0).strikes, 2);
+        assert_eq!(held.after(PLAIN, minutes_31, minutes_31, 0.0).strikes, 1);
+        assert_eq!(length(held.after(PLAIN, minutes_31, minutes_31, 0.0)), 60);
+    }
+
+    #[test]
+    fn causes_survive_packing() {
+        let answers = [PLAIN, asking(86_400), asking(1)];
+        for cause in answers.into_iter().chain([Cause::EnhanceYourCalm, Cause::Operator, Cause::Shared]) {
+            assert_eq!(PackedCause::of(cause).unpack(), cause);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_sequence_of_complaints_shortens_a_hold_or_passes_the_bound(
+            events in proptest::collection::vec((0_u64..200_000, proptest::option::of(1_u64..100_000), 0.0_f64..1.0), 1..40)
+        ) {
+            let (mut hold, mut now) = (Hold::NONE, 1);
+            for (step, asked, chance) in events {
+                now += step;
+                let granted = second(now.saturating_sub(step / 2).max(1));
+                let cause = asked.map_or(PLAIN, asking);
+                let next = hold.after(cause, granted, second(now), chance);
+                prop_assert!(next.until >= hold.until);
+                prop_assert!(next.until.since(second(now)) <= RETRY_AFTER_MAX.mul_f64(1.1).max(hold.until.since(second(now))));
+                prop_assert!(next.until > second(now));
+                hold = next;
+            }
+        }
+    }
+}

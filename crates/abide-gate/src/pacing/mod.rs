@@ -1,0 +1,73 @@
+//! When the next request to a host may go out.
+//!
+//! For every host, over all tasks of a process, and over all processes that share a store:
+//!
+//! 1. At most **one** request is in flight, until its body has ended or was dropped.
+//! 2. At least the **gap** lies between the end of one response and the start of the next request: 1 s, or the site's
+//!    Crawl-delay if larger.
+//! 3. Nothing goes out while the host is **held**, after 429 or 503, or while it cannot be reached.
+//! 4. Nobody waits longer than his budget: beyond that there is a typed [`Deferral`], as early as it is certain.
+//! 5. First come, first served.
+//!
+//! Every request on the wire counts, of robots.txt too. The key is the host: http, https and all ports of a name share one turn.
+//!
+//! ```text
+//! acquire(url, ask) ─▶ scope    whose turn: host, and what the policy adds
+//!                     schedule when: state × terms × now          (plain functions)
+//!                     queue    who waits
+//!                     shared   the same in a PaceStore, if there is one
+//!        Permit ◀──── permit   on the wire, until the response has ended
+//!        observe ───▶ feedback 429, 503, Retry-After; breaker: transport faults
+//! ```
+//!
+//! # Not done here
+//!
+//! * `Request-rate` and `Visit-time` of some robots.txt files are not enforced: no two crawlers agree on what they mean.
+//! * A client that sends a request again below the caller (reqwest's protocol retries) gets more than one request per permit;
+//!   the client that `abide` builds has that switched off.
+//! * With more than one request in flight the gap is kept between starts, which a server may see shortened.
+
+mod ask;
+mod scope;
+
+mod policy;
+
+mod breaker;
+mod feedback;
+mod moment;
+mod retry_after;
+mod schedule;
+
+mod queue;
+mod slot;
+mod table;
+mod turn;
+
+mod chance;
+mod core;
+mod event;
+mod pacer;
+mod permit;
+mod place;
+mod refusal;
+mod report;
+
+mod memory;
+mod shared;
+mod store;
+
+pub use ask::Ask;
+pub use breaker::TransportFault;
+pub use event::{PaceEvent, PaceObserver};
+pub use feedback::Cause;
+pub use memory::MemoryPaceStore;
+pub use pacer::{Pacer, PacerBuilder};
+pub use permit::Permit;
+pub use policy::{GAP_MAX, HostPace, PacePolicy, Preset};
+pub use refusal::{DeferReason, Deferral, Refusal};
+pub use report::{HostReport, NextSlot, PaceStats};
+pub use retry_after::{RETRY_AFTER_MAX, retry_after};
+pub use scope::{Scope, ScopeKey};
+pub use store::{
+    Busy, Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, ScopeState, StoreError, StoreFuture,
+};

@@ -1,0 +1,249 @@
+//! The pacer: the thin driver over the decisions of the other files.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use url::Url;
+
+use super::ask::Ask;
+use super::chance::Chance;
+use super::core::Core;
+use super::event::{PaceEvent, PaceObserver};
+use super::feedback::Cause;
+use super::moment::Moment;
+use super::permit::Permit;
+use super::place::Place;
+use super::policy::PacePolicy;
+use super::refusal::Refusal;
+use super::report::{HostReport, NextSlot, PaceStats};
+use super::shared::SharedStore;
+use super::slot::Slot;
+use super::store::PaceStore;
+use super::turn::Entry;
+use crate::{Clock, Host, Origin, SystemClock, WallMillis};
+
+/// Knows when the next request to a host may go out. Cheap to clone; all clones are one.
+///
+/// For every host, over all tasks: at most one request in flight until its response has ended, at least the gap from then to the
+/// next request, nothing while the host is held, first come first served, and nobody waits longer than his budget.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use abide_gate::pacing::{Ask, PacePolicy, Pacer};
+///
+/// let pacer = Pacer::new(PacePolicy::default());
+/// let url = "https://example.org/a".parse()?;
+///
+/// let permit = pacer.acquire(&url, Ask::new()).await?;
+/// // ... send the request, read the response to its end ...
+/// permit.finish_with(http::StatusCode::OK, &http::HeaderMap::new());
+///
+/// let next = pacer.acquire(&url, Ask::new()).await?;
+/// assert!(next.waited() >= Duration::from_secs(1));
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Pacer {
+    core: Arc<Core>,
+}
+
+impl Pacer {
+    /// A pacer for this process, with the machine's clocks.
+    pub fn new(policy: PacePolicy) -> Self {
+        Self::builder(policy).build()
+    }
+
+    /// A pacer with a shared store, another clock, an observer.
+    pub fn builder(policy: PacePolicy) -> PacerBuilder {
+        PacerBuilder { policy, store: None, clock: Arc::new(SystemClock), observer: None, seed: None }
+    }
+
+    /// Waits for this URL's turn: that of its host, and of the policy's other scopes, all or none.
+    ///
+    /// Cancelling it at any point gives the place to the next, without a hole and without an early start. It must be polled to
+    /// keep its place: whoever is first in line and is not polled is passed over a second after his budget has ended.
+    ///
+    /// # Errors
+    /// [`Refusal::Deferred`] as soon as it is certain that the turn cannot come within the budget, most often at once; the
+    /// other [`Refusal`]s at once.
+    pub async fn acquire(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
+        let now = self.core.now()?;
+        let request = self.core.request(url, &ask, now)?;
+        let permit = match self.core.enter(&request, url, now) {
+            Entry::Granted(claims) => Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO),
+            Entry::Late(late) => return Err(self.core.defer(&request, late, now)),
+            Entry::Queued(claims, ticket, seat) => {
+                Place::new(Arc::clone(&self.core), claims, ticket, now, seat).wait(&request).await?
+            }
+        };
+        let permit = match &self.core.store {
+            None => permit.send(),
+            Some(store) => store.confirm(permit, &request).await?,
+        };
+        self.core.tell(&PaceEvent::Granted { scope: request.host.key, waited: permit.waited() });
+        Ok(permit)
+    }
+
+    /// When this URL could go out, without waiting and without reserving anything. Asks this process only, not the shared store.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), except that it never defers.
+    pub fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
+        let now = self.core.now()?;
+        let request = self.core.request(url, &ask, now)?;
+        let host = self.slot_at(request.host.key, request.host.gap, request.host.limit, now);
+        let others = request.others.iter().map(|other| self.slot_at(&other.key, other.gap, other.limit, now));
+        Ok(others.fold(host, |last, other| if other.wait > last.wait { other } else { last }))
+    }
+
+    /// The host that has been free for the longest time, or else is free first, with the gap that was last asked for it. A host that
+    /// was never asked is free; among equals the first counts.
+    pub fn next_ready<'h>(&self, hosts: impl IntoIterator<Item = &'h Host>) -> Option<(&'h Host, NextSlot)> {
+        let now = self.core.now_or_system();
+        let slots = hosts.into_iter().map(|host| (host, self.slot_again(host, now)));
+        slots.reduce(|best, next| if is_earlier(&next.1, &best.1) { next } else { best })
+    }
+
+    fn slot_again(&self, host: &Host, now: Moment) -> NextSlot {
+        let pace = self.core.policy.pace_of(host.as_str());
+        let last = self.core.with_slot(host.as_str(), |slot| slot.last_gap()).unwrap_or_default();
+        self.slot_at(host.as_str(), pace.gap.max(last), pace.max_in_flight, now)
+    }
+
+    fn slot_at(&self, key: &str, gap: Duration, limit: u16, now: Moment) -> NextSlot {
+        let found = self.core.with_slot(key, |slot| {
+            let (view, terms) = (slot.view(), slot.terms(gap, limit));
+            let queued = slot.line().map(|line| line.gaps()).unwrap_or_default();
+            let (start, waiting) = (view.start(terms).at, slot.waiting());
+            let free = waiting == 0 && !view.is_full(terms) && start <= now && start > Moment::NEVER;
+            let overdue = free.then(|| now.since(start));
+            (view.arrival(terms, queued, now).at, overdue, waiting, view.in_flight)
+        });
+        let (at, overdue, waiting, in_flight) = found.unwrap_or((now, None, 0, 0));
+        let (not_before, wait) = (self.core.wall_at(now, at), at.since(now));
+        NextSlot { not_before, wait, overdue, waiting, in_flight: in_flight.into() }
+    }
+
+    /// Holds a host until then, unless it is held for longer. Returns the end of the hold that is in force.
+    ///
+    /// More than 27 h ahead is taken for a mistake and cut to 24 h.
+    pub fn hold(&self, host: &Host, until: WallMillis, cause: Cause) -> WallMillis {
+        self.core.hold(host, until, cause)
+    }
+
+    /// The Crawl-delay of an origin has become this: it also counts for those who already wait for it.
+    pub fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
+        self.core.change_gap(origin, delay);
+    }
+
+    /// What happened to a host, if it is known.
+    pub fn report(&self, host: &Host) -> Option<HostReport> {
+        let (now, wall) = (self.core.now_or_system(), self.core.wall());
+        self.core.with_slot(host.as_str(), |slot| report(slot, now, wall))
+    }
+
+    /// What happened to every host and every group of hosts that is known, in no particular order.
+    pub fn reports(&self) -> Vec<HostReport> {
+        let (now, wall) = (self.core.now_or_system(), self.core.wall());
+        let mut reports = Vec::new();
+        self.core.table().for_each(|slot| reports.push(report(slot, now, wall)));
+        reports
+    }
+
+    /// Sums over all hosts that are known. Looks at each of them.
+    pub fn stats(&self) -> PaceStats {
+        let (now, mut stats) = (self.core.now_or_system(), PaceStats::default());
+        self.core.table().for_each(|slot| {
+            stats.scopes += 1;
+            stats.in_flight += usize::from(slot.in_flight);
+            stats.waiting += slot.waiting();
+            stats.held += usize::from(slot.hold().until > now);
+        });
+        stats
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &PacePolicy {
+        &self.core.policy
+    }
+}
+
+/// Free for longer, or else free first. What was never asked counts as free since the start.
+fn is_earlier(a: &NextSlot, b: &NextSlot) -> bool {
+    let rank = |slot: &NextSlot| match slot.overdue {
+        _ if slot.wait > Duration::ZERO || slot.in_flight > 0 => (false, Duration::ZERO),
+        None => (true, Duration::MAX),
+        Some(overdue) => (true, overdue),
+    };
+    (rank(a), std::cmp::Reverse(a.wait)) > (rank(b), std::cmp::Reverse(b.wait))
+}
+
+fn report(slot: &Slot, now: Moment, wall: WallMillis) -> HostReport {
+    let (counts, view, held) = (slot.counts, slot.view(), slot.hold().until);
+    HostReport {
+        scope: slot.key.clone(),
+        requests: counts.requests,
+        deferrals: counts.deferrals,
+        holds: counts.holds,
+        waited: Duration::from_millis(counts.waited_millis.into()),
+        longest_wait: Duration::from_millis(counts.longest_millis.into()),
+        in_flight: slot.in_flight.into(),
+        waiting: slot.waiting(),
+        open: (slot.in_flight > 0).then(|| now.since(view.open_since)),
+        held_until: (held > now).then(|| wall.plus(held.since(now))),
+        gap: slot.last_gap(),
+    }
+}
+
+impl fmt::Debug for Pacer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pacer").field("policy", &self.core.policy).finish_non_exhaustive()
+    }
+}
+
+/// Puts a [`Pacer`] together.
+#[derive(Debug)]
+#[must_use]
+pub struct PacerBuilder {
+    policy: PacePolicy,
+    store: Option<Arc<dyn PaceStore>>,
+    clock: Arc<dyn Clock>,
+    observer: Option<Arc<dyn PaceObserver>>,
+    seed: Option<u64>,
+}
+
+impl PacerBuilder {
+    /// Turns are also taken from this store, so that all processes that share it keep the promises together.
+    pub fn store(mut self, store: Arc<dyn PaceStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Another clock.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Hears of everything that happens.
+    pub fn observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// The seed of the jitter of holds, so that a run can be repeated.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The pacer.
+    pub fn build(self) -> Pacer {
+        let chance = self.seed.map_or_else(Chance::random, Chance::seeded);
+        let store = self.store.map(|store| SharedStore::new(store, self.policy.shared));
+        Pacer { core: Arc::new(Core::new(self.policy, self.clock, self.observer, chance, store)) }
+    }
+}

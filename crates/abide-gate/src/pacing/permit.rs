@@ -1,0 +1,117 @@
+//! A turn that is taken: one request on the wire, until its response has ended.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+
+use super::breaker::TransportFault;
+use super::core::Core;
+use super::moment::Moment;
+use super::queue::{Bells, ring};
+use super::shared::Lease;
+use super::turn::{self, Claims};
+use crate::WallMillis;
+
+/// A turn: one request may go on the wire, now.
+///
+/// Keep it until the response has *ended*: its body was read to the end, is known to be empty, or was dropped. The delay to
+/// the next request counts from then. It owns all it needs and may live in a response body, be sent to other threads, and be
+/// dropped anywhere, at any time, also outside a runtime; dropping it ends the response and wakes whoever is next.
+///
+/// Tell it what came back: [`observe`](Self::observe) the head of the answer, or that the request [`failed`](Self::failed).
+#[must_use = "the turn ends when the permit is dropped: keep it until the response has ended"]
+pub struct Permit {
+    core: Arc<Core>,
+    claims: Claims,
+    /// When the request went on the wire, as far as we know.
+    started: Moment,
+    waited: Duration,
+    /// Until it is the caller's, nothing was sent.
+    is_sent: bool,
+    lease: Option<Lease>,
+}
+
+impl Permit {
+    /// A turn that was taken locally and is not the caller's yet.
+    pub(crate) fn unsent(core: Arc<Core>, claims: Claims, started: Moment, waited: Duration) -> Self {
+        Self { core, claims, started, waited, is_sent: false, lease: None }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(crate) fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    /// It goes out now.
+    pub(crate) fn send(mut self) -> Self {
+        self.is_sent = true;
+        self
+    }
+
+    /// A lease of the shared store has come, and time has passed over it.
+    pub(crate) fn send_later(mut self, lease: Option<Lease>, now: Moment) -> Self {
+        turn::start_later(self.core.table(), &self.claims, self.started, now);
+        self.waited += now.since(self.started);
+        self.started = now;
+        self.lease = lease;
+        self.send()
+    }
+
+    /// How long this call has waited for the turn.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// The head of the answer has arrived. Returns the end of the host's hold, if it is held now.
+    ///
+    /// 429 and 503 hold the host (for as long as a usable Retry-After says, up to 24 h; else 60 s, doubling); any answer closes the
+    /// circuit breaker. Call it once per request; informational answers (1xx) are no answers.
+    pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
+        self.core.answered(&self.claims, self.started, status, headers)
+    }
+
+    /// The request failed before an answer came. Returns the end of the host's hold or of the breaker's pause, if there is one.
+    pub fn failed(&self, fault: TransportFault) -> Option<WallMillis> {
+        self.core.failed(&self.claims, self.started, fault)
+    }
+
+    /// The response has ended. The same as dropping it, said aloud.
+    pub fn finish(self) {}
+
+    /// The head of the answer, and the end of the response, in one. For callers whose client has read the whole body.
+    pub fn finish_with(self, status: StatusCode, headers: &HeaderMap) {
+        self.observe(status, headers);
+    }
+
+    /// Nothing was sent and nothing will be: the turn goes to the next without a delay, as if it had not been taken.
+    pub fn give_back(mut self) {
+        self.is_sent = false;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut bells = Bells::new();
+        let (table, now) = (self.core.table(), self.core.now_or_system());
+        if self.is_sent {
+            turn::end(table, &self.claims, self.started, now, &mut bells);
+        } else {
+            turn::give_back(table, &self.claims, self.started, now, &mut bells);
+        }
+        if let Some(lease) = self.lease.take() {
+            lease.end(self.is_sent);
+        }
+        ring(bells);
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("waited", &self.waited).finish_non_exhaustive()
+    }
+}

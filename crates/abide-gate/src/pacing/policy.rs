@@ -1,0 +1,288 @@
+//! How considerate we are.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::scope::Scope;
+use crate::Host;
+
+/// How considerate the pacer is. The default is the polite choice.
+///
+/// | | default |
+/// | --- | --- |
+/// | in flight per host | 1, until the body ends or is dropped |
+/// | gap, from the end of a response to the next request | 1 s, or the site's Crawl-delay if larger |
+/// | longest wait inside a call | 30 s |
+///
+/// What makes the crawler less considerate begins with `danger_`. With more than one request in flight per host the gap is
+/// kept between starts only, and delays of the network can make the server see less of it.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use abide_gate::pacing::{PacePolicy, Preset};
+/// let policy = PacePolicy::preset(Preset::Polite).gap(Duration::from_secs(2)).gap(Duration::from_millis(10));
+/// assert_eq!(policy.min_gap(), Duration::from_secs(2), "gap only raises");
+/// ```
+#[derive(Clone, Debug)]
+pub struct PacePolicy {
+    pace: HostPace,
+    hosts: HashMap<Host, HostPace>,
+    scopes: Vec<Scope>,
+    pub(crate) max_wait: Duration,
+    pub(crate) adaptive: bool,
+    pub(crate) hold_on_forbidden: bool,
+    pub(crate) max_hosts: usize,
+    pub(crate) shared: Shared,
+}
+
+/// A named starting point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Preset {
+    /// One request in flight, 1 s apart. The default.
+    Polite,
+    /// For long crawls that must not be felt: 3 s apart, and five times as long as the site takes to answer, up to 30 s.
+    Archive,
+}
+
+/// The longest gap that is honoured: 24 h.
+pub const GAP_MAX: Duration = Duration::from_secs(86_400);
+
+const GAP: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(30);
+
+/// A million hosts take about 100 MB.
+const MAX_HOSTS: usize = 1_000_000;
+
+/// A request waits for all its scopes at once, and each is a lock.
+const SCOPES_MAX: usize = 8;
+
+impl Default for PacePolicy {
+    fn default() -> Self {
+        Self {
+            pace: HostPace::default(),
+            hosts: HashMap::new(),
+            scopes: Vec::new(),
+            max_wait: MAX_WAIT,
+            adaptive: false,
+            hold_on_forbidden: false,
+            max_hosts: MAX_HOSTS,
+            shared: Shared::default(),
+        }
+    }
+}
+
+impl PacePolicy {
+    /// A named starting point.
+    pub fn preset(preset: Preset) -> Self {
+        match preset {
+            Preset::Polite => Self::default(),
+            Preset::Archive => Self::default().gap(Duration::from_secs(3)).adaptive_delay(),
+        }
+    }
+
+    /// At least this much between the end of a response and the next request to the host. Only raises; at most 24 h.
+    #[must_use]
+    pub fn gap(mut self, gap: Duration) -> Self {
+        self.pace = self.pace.gap(gap);
+        self
+    }
+
+    /// Sets the gap, also below 1 s. A site's larger Crawl-delay is honoured all the same.
+    #[must_use]
+    pub fn danger_min_gap(mut self, gap: Duration) -> Self {
+        self.pace = self.pace.danger_min_gap(gap);
+        self
+    }
+
+    /// Allows more than one request in flight per host.
+    #[must_use]
+    pub fn danger_max_in_flight(mut self, max: u16) -> Self {
+        self.pace = self.pace.danger_max_in_flight(max);
+        self
+    }
+
+    /// The longest wait inside a call that names no budget of its own. Default 30 s.
+    #[must_use]
+    pub fn max_wait(mut self, wait: Duration) -> Self {
+        self.max_wait = wait;
+        self
+    }
+
+    /// Another pace for one host.
+    #[must_use]
+    pub fn host(mut self, host: Host, pace: HostPace) -> Self {
+        self.hosts.insert(host, pace);
+        self
+    }
+
+    /// Hosts that are your own: 100 ms and four in flight. Their Crawl-delay and holds are honoured like any other's.
+    #[must_use]
+    pub fn own_sites(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {
+        self.hosts.extend(hosts.into_iter().map(|host| (host, HostPace::own_site())));
+        self
+    }
+
+    /// Paces a group of hosts as well. At most 8 are kept.
+    #[must_use]
+    pub fn scope(mut self, scope: Scope) -> Self {
+        if self.scopes.len() < SCOPES_MAX {
+            self.scopes.push(scope);
+        }
+        self
+    }
+
+    /// The gap follows the site: five times the time to its last response head, never below the gap set here, at most 30 s. An
+    /// answer other than 2xx never makes it faster, since an error is often quick.
+    #[must_use]
+    pub fn adaptive_delay(mut self) -> Self {
+        self.adaptive = true;
+        self
+    }
+
+    /// A 403 holds the host as a 429 does. Some sites throttle with it.
+    #[must_use]
+    pub fn hold_on_forbidden(mut self) -> Self {
+        self.hold_on_forbidden = true;
+        self
+    }
+
+    /// How many hosts are remembered. Default 1,000,000, about 100 MB. A host is only forgotten when nothing is owed to it; if there
+    /// is none, the table grows beyond this.
+    #[must_use]
+    pub fn max_hosts(mut self, max: usize) -> Self {
+        self.max_hosts = max.max(1);
+        self
+    }
+
+    /// How many processes share the store. While it is down each of them keeps a gap so many times as long. Default 1: say it.
+    #[must_use]
+    pub fn expected_workers(mut self, workers: u32) -> Self {
+        self.shared.expected_workers = workers.max(1);
+        self
+    }
+
+    /// Send nothing while the shared store does not answer, rather than go on with local limits.
+    #[must_use]
+    pub fn fail_closed(mut self) -> Self {
+        self.shared.fail_closed = true;
+        self
+    }
+
+    /// How long the shared store may take for one command. Default 1 s.
+    #[must_use]
+    pub fn store_timeout(mut self, timeout: Duration) -> Self {
+        self.shared.timeout = timeout;
+        self
+    }
+
+    /// How long a lease in the shared store lives after its process has died. It is renewed three times as often. Default 60 s.
+    #[must_use]
+    pub fn lease(mut self, ttl: Duration) -> Self {
+        self.shared.lease = ttl.max(Duration::from_millis(30));
+        self
+    }
+
+    /// The gap of hosts that have no pace of their own.
+    pub fn min_gap(&self) -> Duration {
+        self.pace.gap
+    }
+
+    /// The scopes beside the host.
+    pub fn scopes(&self) -> &[Scope] {
+        &self.scopes
+    }
+
+    /// The pace of a host, as text.
+    pub(crate) fn pace_of(&self, host: &str) -> &HostPace {
+        if self.hosts.is_empty() { &self.pace } else { self.hosts.get(host).unwrap_or(&self.pace) }
+    }
+
+    /// What should be said once in the log, since it differs from the polite default.
+    pub(crate) fn exceptions(&self) -> impl Iterator<Item = (&str, &HostPace)> {
+        let all = (self.pace.is_hasty()).then_some(("every host", &self.pace));
+        all.into_iter().chain(self.hosts.iter().map(|(host, pace)| (host.as_str(), pace)))
+    }
+}
+
+/// What is done about the shared store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shared {
+    pub(crate) expected_workers: u32,
+    pub(crate) fail_closed: bool,
+    pub(crate) timeout: Duration,
+    pub(crate) lease: Duration,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        let (timeout, lease) = (Duration::from_secs(1), Duration::from_secs(60));
+        Self { expected_workers: 1, fail_closed: false, timeout, lease }
+    }
+}
+
+/// The pace of one host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPace {
+    pub(crate) gap: Duration,
+    pub(crate) max_in_flight: u16,
+}
+
+impl Default for HostPace {
+    fn default() -> Self {
+        Self { gap: GAP, max_in_flight: 1 }
+    }
+}
+
+impl HostPace {
+    /// For a host that is your own: 100 ms and four in flight.
+    pub fn own_site() -> Self {
+        Self { gap: Duration::from_millis(100), max_in_flight: 4 }
+    }
+
+    /// Only raises; at most 24 h.
+    #[must_use]
+    pub fn gap(mut self, gap: Duration) -> Self {
+        self.gap = self.gap.max(gap).min(GAP_MAX);
+        self
+    }
+
+    /// Sets the gap, also below 1 s.
+    #[must_use]
+    pub fn danger_min_gap(mut self, gap: Duration) -> Self {
+        self.gap = gap.min(GAP_MAX);
+        self
+    }
+
+    /// Allows more than one request in flight, at least 1.
+    #[must_use]
+    pub fn danger_max_in_flight(mut self, max: u16) -> Self {
+        self.max_in_flight = max.max(1);
+        self
+    }
+
+    fn is_hasty(&self) -> bool {
+        self.gap < GAP || self.max_in_flight > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_danger_makes_it_less_considerate() {
+        let polite = PacePolicy::default().gap(Duration::ZERO).gap(Duration::from_millis(1));
+        assert_eq!((polite.min_gap(), polite.exceptions().count()), (GAP, 0));
+        let hasty = PacePolicy::default().danger_min_gap(Duration::from_millis(1));
+        assert_eq!((hasty.min_gap(), hasty.exceptions().count()), (Duration::from_millis(1), 1));
+    }
+
+    #[test]
+    fn a_host_can_have_its_own_pace() {
+        let host = Host::of(&"http://example.com/".parse().unwrap()).unwrap();
+        let policy = PacePolicy::default().own_sites([host]);
+        assert_eq!(policy.pace_of("example.com"), &HostPace::own_site());
+        assert_eq!(policy.pace_of("example.org"), &HostPace::default());
+    }
+}

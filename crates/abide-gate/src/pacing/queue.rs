@@ -1,0 +1,161 @@
+//! Who waits: first come, first served, per scope.
+//!
+//! Only the first of a line has something to wait for, and he takes his turn himself, in his own task, when its time has
+//! come. So a turn is never on its way to somebody who has gone: whoever leaves is simply not in the line any more. The
+//! others sleep until they are first, until their patience ends, or until it becomes certain that their turn cannot come
+//! in time, which is looked at whenever something changes.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::moment::Moment;
+use super::schedule::{Start, Why};
+use crate::Origin;
+
+/// Longest line of a scope, where the gap is so small that the waiters' patience is no bound.
+pub(crate) const LINE_MAX: usize = 10_000;
+
+/// Somebody whose turn would have come, and whose patience ended this long ago, is not being polled: the line goes on
+/// without him. It is more than any scheduler's delay.
+const ASLEEP: Duration = Duration::from_secs(1);
+
+/// Not in time: the earliest start, and what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Late {
+    pub(crate) start: Start,
+    /// Which of the request's scopes.
+    pub(crate) scope: u8,
+}
+
+/// Where a waiter is woken, and told if his turn cannot come in time.
+#[derive(Debug, Default)]
+pub(crate) struct Seat {
+    pub(crate) bell: Notify,
+    pub(crate) late: OnceLock<Late>,
+}
+
+impl Seat {
+    fn dismiss(&self, late: Late) {
+        // Whoever was told before keeps the first reason.
+        let _ = self.late.set(late);
+    }
+}
+
+/// Somebody in a line.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    /// Ascending along the line. The same in all lines that the request stands in.
+    pub(crate) ticket: u64,
+    pub(crate) patience: Moment,
+    pub(crate) gap: Duration,
+    pub(crate) scope: u8,
+    pub(crate) origin: Option<Origin>,
+    pub(crate) seat: Arc<Seat>,
+}
+
+/// The waiters of one scope.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    waiters: VecDeque<Waiter>,
+    /// The sum of their gaps.
+    gaps: Duration,
+}
+
+/// Those to be woken once all locks are released.
+pub(crate) type Bells = Vec<Arc<Seat>>;
+
+/// Wakes them. Not to be called under a lock: a waker is foreign code.
+pub(crate) fn ring(bells: Bells) {
+    bells.iter().for_each(|seat| seat.bell.notify_one());
+}
+
+impl Line {
+    pub(crate) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    /// The gaps of all who wait.
+    pub(crate) fn gaps(&self) -> Duration {
+        self.gaps
+    }
+
+    pub(crate) fn is_first(&self, ticket: u64) -> bool {
+        self.waiters.front().is_some_and(|waiter| waiter.ticket == ticket)
+    }
+
+    pub(crate) fn first(&self) -> Option<&Arc<Seat>> {
+        self.waiters.front().map(|waiter| &waiter.seat)
+    }
+
+    pub(crate) fn push(&mut self, waiter: Waiter) {
+        self.gaps += waiter.gap;
+        self.waiters.push_back(waiter);
+    }
+
+    /// Takes somebody out, if he is there.
+    pub(crate) fn remove(&mut self, ticket: u64) -> Option<Waiter> {
+        let place = self.waiters.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
+        let waiter = self.waiters.remove(place)?;
+        self.gaps = self.gaps.saturating_sub(waiter.gap);
+        Some(waiter)
+    }
+
+    /// The gap of the waiter with this ticket.
+    pub(crate) fn gap_of(&self, ticket: u64) -> Option<Duration> {
+        let place = self.waiters.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
+        Some(self.waiters[place].gap)
+    }
+
+    /// The origin's delay has changed: so has the gap of those who wait for it. `gap` is the larger of the delay and ours.
+    pub(crate) fn change_gap(&mut self, origin: &Origin, gap: Duration) {
+        for waiter in &mut self.waiters {
+            if waiter.origin.as_ref() == Some(origin) {
+                self.gaps = self.gaps.saturating_sub(waiter.gap) + gap;
+                waiter.gap = gap;
+            }
+        }
+    }
+
+    /// Dismisses all whose turn cannot come in time any more. `first` tells the earliest start of somebody with this gap if he
+    /// were first in line.
+    pub(crate) fn dismiss_late(&mut self, now: Moment, first: impl Fn(Duration) -> Start, bells: &mut Bells) {
+        let mut last: Option<Start> = None;
+        let gaps = &mut self.gaps;
+        self.waiters.retain(|waiter| {
+            let start = match last {
+                None => first(waiter.gap),
+                Some(before) => Start { at: before.at.plus(waiter.gap), why: before.why },
+            };
+            let start = Start { at: start.at.max(now), ..start };
+            if start.at <= waiter.patience || waiter.patience <= now {
+                // Whoever is out of patience by now goes by himself, with a better reason than we have.
+                last = Some(start);
+                return true;
+            }
+            *gaps = gaps.saturating_sub(waiter.gap);
+            waiter.seat.dismiss(Late { start, scope: waiter.scope });
+            bells.push(Arc::clone(&waiter.seat));
+            false
+        });
+    }
+
+    /// Dismisses the first in line as long as nobody polls him.
+    pub(crate) fn dismiss_sleepers(&mut self, now: Moment, bells: &mut Bells) {
+        while let Some(first) = self.waiters.front()
+            && first.patience.plus(ASLEEP) < now
+        {
+            let start = Start { at: now, why: Why::Gap(first.gap) };
+            first.seat.dismiss(Late { start, scope: first.scope });
+            bells.push(Arc::clone(&first.seat));
+            self.gaps = self.gaps.saturating_sub(first.gap);
+            self.waiters.pop_front();
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Why a request may not go out now, and when to come back.
+
+use std::error::Error;
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::breaker::TransportFault;
+use crate::{UnsupportedUrl, WallMillis};
+
+/// The pacer's no. Most often a [`Deferral`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Not within the time this call may wait.
+    Deferred(Deferral),
+    /// The site asks for more than 24 h between requests. It is never clamped; such a site is not crawled.
+    CrawlDelayTooLong {
+        /// What it asks for.
+        asked: Duration,
+    },
+    /// Not an http or https URL.
+    UnsupportedUrl(UnsupportedUrl),
+    /// The shared store does not answer, and the policy says to fail closed.
+    Store {
+        /// What it said.
+        reason: String,
+    },
+    /// A callback of the user (clock, scope) panicked. The URL is denied; nothing is held.
+    Panicked {
+        /// Which callback.
+        callback: &'static str,
+    },
+}
+
+impl Refusal {
+    /// When to come back, if that is known.
+    pub fn not_before(&self) -> Option<WallMillis> {
+        match self {
+            Self::Deferred(deferral) => Some(deferral.not_before()),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deferred(deferral) => deferral.fmt(f),
+            Self::CrawlDelayTooLong { asked } => {
+                write!(f, "the site asks for {} s between two requests, more than a day", asked.as_secs())
+            }
+            Self::UnsupportedUrl(error) => error.fmt(f),
+            Self::Store { reason } => {
+                write!(
+                    f,
+                    "the shared pacing store does not answer, and nothing may go out without it: {reason}"
+                )
+            }
+            Self::Panicked { callback } => write!(f, "the {callback} panicked, so the request was not sent"),
+        }
+    }
+}
+
+impl Error for Refusal {}
+
+impl From<Deferral> for Refusal {
+    fn from(deferral: Deferral) -> Self {
+        Self::Deferred(deferral)
+    }
+}
+
+impl From<UnsupportedUrl> for Refusal {
+    fn from(error: UnsupportedUrl) -> Self {
+        Self::UnsupportedUrl(error)
+    }
+}
+
+/// Not now: when to come back, and why. Its text is one sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deferral {
+    scope: Box<str>,
+    not_before: WallMillis,
+    wait: Duration,
+    reason: DeferReason,
+}
+
+impl Deferral {
+    /// `scope` names the host, or the group of hosts, that is not free before `not_before`, which is `wait` from now.
+    pub fn new(scope: &str, not_before: WallMillis, wait: Duration, reason: DeferReason) -> Self {
+        Self { scope: scope.into(), not_before, wait, reason }
+    }
+
+    /// The host, or the key of the group of hosts, that is not free.
+    pub fn scope(&self) -> &str {
+        &self.scope
+    }
+
+    /// The earliest sensible time to come back: the end of the hold, or when the queue as it stands has drained.
+    pub fn not_before(&self) -> WallMillis {
+        self.not_before
+    }
+
+    /// The same, counted from when the deferral was made.
+    pub fn wait(&self) -> Duration {
+        self.wait
+    }
+
+    /// What is waited for.
+    pub fn reason(&self) -> &DeferReason {
+        &self.reason
+    }
+}
+
+impl fmt::Display for Deferral {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.sentence(&self.scope, f)?;
+        let date = httpdate::fmt_http_date(self.not_before.to_system_time().min(year_9999()));
+        write!(f, "; not before {date}, in {}", Span(self.wait))
+    }
+}
+
+impl Error for Deferral {}
+
+/// The last time an HTTP date can express.
+fn year_9999() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(253_402_300_799)
+}
+
+/// What a deferred request would have waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeferReason {
+    /// The host is held: it asked us to stay away, or the operator did.
+    Hold {
+        /// 429 or 503, if an answer was the cause.
+        status: Option<u16>,
+        /// What its Retry-After asked for, if it was usable.
+        retry_after: Option<Duration>,
+    },
+    /// The delay between requests, with those who wait before us.
+    Gap {
+        /// The delay between two requests.
+        delay: Duration,
+    },
+    /// As many requests are in flight as may be. A request is in flight until its body was read to the end, or dropped.
+    InFlight {
+        /// When the oldest of them started.
+        since: WallMillis,
+        /// How long that is ago.
+        open: Duration,
+    },
+    /// The host could not be reached several times in a row.
+    Breaker {
+        /// The last fault.
+        cause: TransportFault,
+    },
+    /// The request for the site's robots.txt was deferred.
+    Robots,
+}
+
+impl DeferReason {
+    pub(crate) fn sentence(&self, scope: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hold { status: Some(status), retry_after: Some(asked) } => {
+                write!(f, "{scope} answered {status} and asked for {}", Span(*asked))
+            }
+            Self::Hold { status: Some(status), retry_after: None } => write!(f, "{scope} answered {status}"),
+            Self::Hold { status: None, .. } => write!(f, "{scope} is held"),
+            Self::Gap { delay } => {
+                write!(f, "{scope} gets one request every {}, and others are first", Span(*delay))
+            }
+            Self::InFlight { open, .. } => write!(
+                f,
+                "a response of {scope} has been open for {}: read its body to the end, or drop it",
+                Span(*open)
+            ),
+            Self::Breaker { cause } => write!(f, "{scope} is left alone, since {cause}"),
+            Self::Robots => write!(f, "robots.txt of {scope} had to wait"),
+        }
+    }
+}
+
+/// A duration as people say it: `42 s`, `1.5 s`, `250 ms`, `2 h 5 min`.
+pub(crate) struct Span(pub(crate) Duration);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        match (seconds / 3_600, seconds % 3_600 / 60, self.0.subsec_millis()) {
+            (0, 0, millis) if seconds == 0 => write!(f, "{millis} ms"),
+            (0, _, millis @ 1..) if seconds < 10 => write!(f, "{seconds}.{} s", millis / 100),
+            (0, minutes, _) if minutes < 2 => write!(f, "{seconds} s"),
+            (0, minutes, _) => write!(f, "{minutes} min"),
+            (hours, 0, _) => write!(f, "{hours} h"),
+            (hours, minutes, _) => write!(f, "{hours} h {minutes} min"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_deferral_is_one_sentence() {
+        let seconds = Duration::from_secs;
+        let now = WallMillis(784_111_777_000);
+        for (reason, wait, expected) in [
+            (
+                DeferReason::Hold { status: Some(429), retry_after: Some(seconds(7_500)) },
+                seconds(7_500),
+                "example.org answered 429 and asked for 2 h 5 min; not before Sun, 06 Nov 1994 10:54:37 GMT, in 2 h 5 min",
+            ),
+            (
+                DeferReason::Hold { status: Some(503), retry_after: None },
+                seconds(60),
+                "example.org answered 503; not before Sun, 06 Nov 1994 08:50:37 GMT, in 60 s",
+            ),
+            (
+                DeferReason::Hold { status: None, retry_after: None },
+                seconds(3_600),
+                "example.org is held; not before Sun, 06 Nov 1994 09:49:37 GMT, in 1 h",
+            ),
+            (
+                DeferReason::Gap { delay: Duration::from_millis(1_500) },
+                seconds(45),
+                "example.org gets one request every 1.5 s, and others are first; \
+                 not before Sun, 06 Nov 1994 08:50:22 GMT, in 45 s",
+            ),
+            (
+                DeferReason::InFlight { since: now.minus(seconds(42)), open: seconds(42) },
+                seconds(1),
+                "a response of example.org has been open for 42 s: read its body to the end, or drop it; \
+                 not before Sun, 06 Nov 1994 08:49:38 GMT, in 1 s",
+            ),
+            (
+                DeferReason::Breaker { cause: TransportFault::Refused },
+                seconds(120),
+                "example.org is left alone, since the connection was refused; \
+                 not before Sun, 06 Nov 1994 08:51:37 GMT, in 2 min",
+            ),
+            (
+                DeferReason::Robots,
+                Duration::from_millis(250),
+                "robots.txt of example.org had to wait; not before Sun, 06 Nov 1994 08:49:37 GMT, in 250 ms",
+            ),
+        ] {
+            assert_eq!(Deferral::new("example.org", now.plus(wait), wait, reason).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn each_refusal_is_one_sentence() {
+        for (refusal, expected) in [
+            (
+                Refusal::CrawlDelayTooLong { asked: Duration::from_secs(86_401) },
+                "the site asks for 86401 s between two requests, more than a day",
+            ),
+            (
+                Refusal::Store { reason: "connection refused".into() },
+                "the shared pacing store does not answer, and nothing may go out without it: connection refused",
+            ),
+            (Refusal::Panicked { callback: "clock" }, "the clock panicked, so the request was not sent"),
+        ] {
+            assert_eq!(refusal.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn the_end_of_time_can_be_printed() {
+        let never = Deferral::new("a", WallMillis(u64::MAX), Duration::MAX, DeferReason::Robots);
+        assert!(never.to_string().contains("not before"));
+    }
+}

@@ -1,0 +1,183 @@
+//! `Retry-After` (RFC 9110 §10.2.3): seconds, or an HTTP date.
+
+use std::time::{Duration, SystemTime};
+
+use http::HeaderMap;
+use http::header::{DATE, RETRY_AFTER};
+
+use crate::WallMillis;
+
+/// The longest time a server can ask for: 24 h. Longer is taken as this.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
+
+/// How long the server asks us to stay away, at most [`RETRY_AFTER_MAX`]; nothing if no field is usable.
+///
+/// `0`, a date that has passed, a negative number, a fraction, words and an empty field are not usable: a server that
+/// answers 429 and means "now" is not believed. Of several fields the longest counts.
+///
+/// A date is counted from the response's own `Date` if that parses and is within a day of `wall`, so that a server whose
+/// clock is wrong still gets the time it meant; else from `wall`.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use abide_gate::{WallMillis, pacing::retry_after};
+/// let mut headers = http::HeaderMap::new();
+/// headers.insert("retry-after", "120".parse()?);
+/// assert_eq!(retry_after(&headers, WallMillis(0)), Some(Duration::from_secs(120)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn retry_after(headers: &HeaderMap, wall: WallMillis) -> Option<Duration> {
+    let base = server_time(headers, wall);
+    let fields = headers.get_all(RETRY_AFTER).iter().take(FIELDS_MAX);
+    fields.filter_map(|field| parse(field.as_bytes(), base)).max()
+}
+
+/// More fields than anybody sends with good intent.
+const FIELDS_MAX: usize = 16;
+
+/// The longest text that can be a number of seconds below 24 h with leading zeros, or a date.
+const TEXT_MAX: usize = 64;
+
+/// The moment from which the server counts.
+fn server_time(headers: &HeaderMap, wall: WallMillis) -> SystemTime {
+    let ours = wall.to_system_time();
+    let date = headers.get(DATE).and_then(|field| http_date(field.as_bytes()));
+    date.filter(|date| apart(*date, ours) <= RETRY_AFTER_MAX).unwrap_or(ours)
+}
+
+fn parse(field: &[u8], base: SystemTime) -> Option<Duration> {
+    let text = field.trim_ascii();
+    if !text.is_empty() && text.iter().all(u8::is_ascii_digit) {
+        return seconds(text);
+    }
+    let wait = http_date(text)?.duration_since(base).ok()?;
+    usable(wait)
+}
+
+/// `1*DIGIT`. Too many digits for an integer are still a number, and a long one.
+fn seconds(digits: &[u8]) -> Option<Duration> {
+    let max = RETRY_AFTER_MAX.as_secs();
+    let total = digits.iter().fold(0_u64, |sum, digit| (sum * 10 + u64::from(digit - b'0')).min(max));
+    usable(Duration::from_secs(total))
+}
+
+fn usable(wait: Duration) -> Option<Duration> {
+    (!wait.is_zero()).then(|| wait.min(RETRY_AFTER_MAX))
+}
+
+/// The three forms of RFC 9110 §5.6.7.
+fn http_date(text: &[u8]) -> Option<SystemTime> {
+    let text = text.trim_ascii();
+    if text.len() > TEXT_MAX {
+        return None;
+    }
+    httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()
+}
+
+fn apart(a: SystemTime, b: SystemTime) -> Duration {
+    a.duration_since(b).or_else(|_| b.duration_since(a)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Sun, 06 Nov 1994 08:49:37 GMT, the date of RFC 9110.
+    const NOW: WallMillis = WallMillis(784_111_777_000);
+
+    fn wait(fields: &[&str], date: Option<&str>) -> Option<u64> {
+        let mut headers = HeaderMap::new();
+        for field in fields {
+            headers.append(RETRY_AFTER, HeaderValue::from_str(field).unwrap());
+        }
+        if let Some(date) = date {
+            headers.insert(DATE, HeaderValue::from_str(date).unwrap());
+        }
+        retry_after(&headers, NOW).map(|wait| wait.as_secs())
+    }
+
+    #[test]
+    fn retry_after_table() {
+        const DAY: u64 = 86_400;
+        let table: &[(&[&str], Option<u64>)] = &[
+            (&["120"], Some(120)),
+            (&["5"], Some(5)),
+            (&["  7\t"], Some(7)),
+            (&["007"], Some(7)),
+            (&["0"], None),
+            (&["000"], None),
+            (&["-1"], None),
+            (&["+1"], None),
+            (&["1.5"], None),
+            (&["1e3"], None),
+            (&["86400"], Some(DAY)),
+            (&["86401"], Some(DAY)),
+            (&["1000000000"], Some(DAY)),
+            (&["18446744073709551616"], Some(DAY)),
+            (&["99999999999999999999999999999999999999999999999999999999999999999999999"], Some(DAY)),
+            (&["Sun, 06 Nov 1994 08:49:47 GMT"], Some(10)),
+            (&["Sunday, 06-Nov-94 08:49:47 GMT"], Some(10)),
+            (&["Sun Nov  6 08:49:47 1994"], Some(10)),
+            (&["Sun, 06 Nov 1994 08:49:37 GMT"], None),
+            (&["Sun, 06 Nov 1994 08:49:36 GMT"], None),
+            (&["Fri, 31 Dec 1999 23:59:59 GMT"], Some(DAY)),
+            (&["Fri, 31 Dec 9999 23:59:59 GMT"], Some(DAY)),
+            (&["Sun, 06 Nov 1994 08:49:47 +0100"], None),
+            (&["(((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((("], None),
+            (&["10", "30"], Some(30)),
+            (&["30", "10"], Some(30)),
+            (&["soon", "10"], Some(10)),
+            (&["0", "-5"], None),
+            (&["10, 20"], None),
+            (&[""], None),
+            (&["  "], None),
+            (&["in a minute"], None),
+            (&[], None),
+        ];
+        for (fields, expected) in table {
+            assert_eq!(wait(fields, None), *expected, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_date_counts_from_the_servers_own_clock_within_a_day() {
+        let retry = &["Sun, 06 Nov 1994 09:49:47 GMT"];
+        // The server is an hour ahead: it means ten seconds.
+        assert_eq!(wait(retry, Some("Sun, 06 Nov 1994 09:49:37 GMT")), Some(10));
+        // It is a year ahead, or talks nonsense: our clock.
+        assert_eq!(wait(retry, Some("Mon, 06 Nov 1995 09:49:37 GMT")), Some(3_610));
+        assert_eq!(wait(retry, Some("yesterday")), Some(3_610));
+        // Seconds do not care for dates.
+        assert_eq!(wait(&["10"], Some("Sun, 06 Nov 1994 09:49:37 GMT")), Some(10));
+    }
+
+    #[test]
+    fn octets_that_are_not_text_are_not_usable() {
+        let mut headers = HeaderMap::new();
+        headers.insert(RETRY_AFTER, HeaderValue::from_bytes(b"\xff\xfe1").unwrap());
+        assert_eq!(retry_after(&headers, NOW), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_field_is_in_bounds(field in proptest::collection::vec(0x20_u8..=0xff, 0..80), wall: u64) {
+            let mut headers = HeaderMap::new();
+            if let Ok(value) = HeaderValue::from_bytes(&field) {
+                headers.insert(RETRY_AFTER, value.clone());
+                headers.insert(DATE, value);
+            }
+            if let Some(wait) = retry_after(&headers, WallMillis(wall)) {
+                prop_assert!(!wait.is_zero() && wait <= RETRY_AFTER_MAX);
+            }
+        }
+
+        #[test]
+        fn seconds_are_what_they_say(seconds in 1_u64..=u64::MAX) {
+            let text = seconds.to_string();
+            prop_assert_eq!(wait(&[&text], None), Some(seconds.min(86_400)));
+        }
+    }
+}

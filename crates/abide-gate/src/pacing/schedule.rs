@@ -1,0 +1,149 @@
+//! When the next request may start. Plain functions of what is known, what is asked, and `now`.
+//!
+//! ```text
+//! anchor = the end of the last response (or the start of the last request, while it is open)
+//! start  = max(now, anchor + gap, end of the hold, end of the breaker's pause)     granted only if in_flight < limit
+//! ```
+//!
+//! The gap counts from the *end* of a response, because only that can be seen and kept: counted from start to start, the
+//! delays of the network and of the scheduler, which differ from one request to the next, make the server see less.
+
+use std::time::Duration;
+
+use super::moment::Moment;
+
+/// What is known of one scope when somebody asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct View {
+    /// The latest of all starts and ends. Never: nothing was sent yet.
+    pub(crate) anchor: Moment,
+    pub(crate) in_flight: u16,
+    /// Since when the oldest request is in flight, if one is.
+    pub(crate) open_since: Moment,
+    /// End of the hold. May have passed.
+    pub(crate) hold: Moment,
+    /// End of the breaker's pause. May have passed.
+    pub(crate) pause: Moment,
+}
+
+/// What one request asks of one scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) gap: Duration,
+    /// Most requests in flight.
+    pub(crate) limit: u16,
+}
+
+/// What keeps a request from starting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The delay between two requests, or the queue that waits for it.
+    Gap(Duration),
+    /// A response that is open since then.
+    InFlight(Moment),
+    Hold,
+    Pause,
+}
+
+/// The earliest start, and what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) at: Moment,
+    pub(crate) why: Why,
+}
+
+impl Start {
+    /// The later of the two: a request waits for all its scopes.
+    pub(crate) fn later(self, other: Self) -> Self {
+        if other.at > self.at { other } else { self }
+    }
+}
+
+impl View {
+    pub(crate) fn is_full(&self, terms: Terms) -> bool {
+        self.in_flight >= terms.limit
+    }
+
+    /// The start of whoever is first in the queue, as if nothing else were in flight. It may have passed.
+    pub(crate) fn start(&self, terms: Terms) -> Start {
+        self.start_from(self.anchor, terms)
+    }
+
+    /// The earliest conceivable start of somebody who arrives at `now`, behind waiters whose gaps add up to `queued`: what
+    /// is in flight would have to end this instant, and every other response be instantaneous.
+    pub(crate) fn arrival(&self, terms: Terms, queued: Duration, now: Moment) -> Start {
+        let full = self.is_full(terms);
+        let mut start = self.start_from(if full { now } else { self.anchor }, terms);
+        if full && queued.is_zero() && matches!(start.why, Why::Gap(_)) {
+            start.why = Why::InFlight(self.open_since);
+        }
+        Start { at: start.at.max(now).plus(queued), why: start.why }
+    }
+
+    fn start_from(&self, anchor: Moment, terms: Terms) -> Start {
+        let gap = Start { at: anchor.plus(terms.gap), why: Why::Gap(terms.gap) };
+        let hold = Start { at: self.hold, why: Why::Hold };
+        let pause = Start { at: self.pause, why: Why::Pause };
+        gap.later(hold).later(pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::super::moment::Timeline;
+    use super::*;
+
+    fn second(n: u64) -> Moment {
+        let began = Instant::now();
+        Timeline::starting(began).moment(began + Duration::from_secs(n))
+    }
+
+    fn terms(gap: u64) -> Terms {
+        Terms { gap: Duration::from_secs(gap), limit: 1 }
+    }
+
+    #[test]
+    fn start_table() {
+        let (s, no) = (second, Moment::NEVER);
+        // anchor, hold, pause, gap -> start, why
+        let table = [
+            (no, no, no, 5, no, Why::Gap(Duration::from_secs(5))),
+            (s(10), no, no, 5, s(15), Why::Gap(Duration::from_secs(5))),
+            (s(10), no, no, 0, s(10), Why::Gap(Duration::ZERO)),
+            (s(10), s(12), no, 5, s(15), Why::Gap(Duration::from_secs(5))),
+            (s(10), s(60), no, 5, s(60), Why::Hold),
+            (no, s(60), no, 5, s(60), Why::Hold),
+            (s(10), s(60), s(61), 5, s(61), Why::Pause),
+            (s(10), s(60), s(61), 86_400, s(86_410), Why::Gap(Duration::from_secs(86_400))),
+        ];
+        for (anchor, hold, pause, gap, at, why) in table {
+            let view = View { anchor, hold, pause, ..View::default() };
+            assert_eq!(view.start(terms(gap)), Start { at, why });
+        }
+    }
+
+    #[test]
+    fn who_arrives_waits_for_the_gaps_of_all_before() {
+        let idle = View { anchor: second(10), ..View::default() };
+        assert_eq!(idle.arrival(terms(5), Duration::from_secs(20), second(11)).at, second(35));
+        assert_eq!(idle.arrival(terms(5), Duration::ZERO, second(100)).at, second(100));
+    }
+
+    #[test]
+    fn an_open_response_could_end_now_at_the_earliest() {
+        let open = View { anchor: second(10), in_flight: 1, open_since: second(10), ..View::default() };
+        let alone = open.arrival(terms(5), Duration::ZERO, second(40));
+        assert_eq!(alone, Start { at: second(45), why: Why::InFlight(second(10)) });
+        let behind = open.arrival(terms(5), Duration::from_secs(5), second(40));
+        assert_eq!(behind, Start { at: second(50), why: Why::Gap(Duration::from_secs(5)) });
+    }
+
+    #[test]
+    fn after_a_hold_the_queue_goes_out_one_by_one() {
+        let held = View { anchor: second(10), hold: second(100), ..View::default() };
+        let third = held.arrival(terms(5), Duration::from_secs(10), second(11));
+        assert_eq!(third, Start { at: second(110), why: Why::Hold });
+    }
+}

@@ -1,0 +1,211 @@
+//! Whose turn is counted: the host, and what else the policy groups requests by.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use url::{Host as UrlHost, Url};
+
+use crate::Host;
+
+/// A thing that has a turn: a host, or a group of hosts. Its text is what stores file it under.
+///
+/// A host stands for itself (`example.org`); the other kinds begin with their name (`domain/example.org`,
+/// `address/192.0.2.1`, `custom/shops`), which no host does. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScopeKey {
+    text: Arc<str>,
+}
+
+impl ScopeKey {
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl From<&Host> for ScopeKey {
+    fn from(host: &Host) -> Self {
+        Self { text: host.as_str().into() }
+    }
+}
+
+impl From<&str> for ScopeKey {
+    fn from(text: &str) -> Self {
+        Self { text: text.into() }
+    }
+}
+
+impl fmt::Debug for ScopeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ScopeKey({})", self.text)
+    }
+}
+
+impl fmt::Display for ScopeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A further way to group requests, beside the host, which always counts.
+///
+/// A request waits for all its scopes and takes all of them or none. Each scope has its own gap and its own limit of
+/// requests in flight. Crawl-delay and holds belong to the host, unless a scope [asks](Scope::with_feedback) for them too.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use abide_gate::pacing::{PacePolicy, Scope};
+/// // At most two requests in flight to any one address, whatever names it goes by.
+/// let policy = PacePolicy::default().scope(Scope::address().max_in_flight(2).gap(Duration::from_millis(200)));
+/// assert_eq!(policy.scopes().len(), 1);
+/// ```
+#[derive(Clone)]
+pub struct Scope {
+    kind: Kind,
+    gap: Duration,
+    max_in_flight: u16,
+    feedback: bool,
+}
+
+#[derive(Clone)]
+enum Kind {
+    #[cfg(feature = "psl")]
+    RegistrableDomain,
+    Address,
+    Custom(Arc<dyn Fn(&Url) -> Option<String> + Send + Sync>),
+}
+
+impl Scope {
+    /// By registrable domain (`example.co.uk` for `www.example.co.uk`), of the Public Suffix List that is compiled in.
+    /// Addresses and names without a suffix have none.
+    #[cfg(feature = "psl")]
+    pub fn registrable_domain() -> Self {
+        Self::new(Kind::RegistrableDomain)
+    }
+
+    /// By IP address: the one in the URL, else the one in the [`Ask`](super::Ask). A request without either is not in the
+    /// scope. Do not use it behind a proxy, where the address is the proxy's affair.
+    pub fn address() -> Self {
+        Self::new(Kind::Address)
+    }
+
+    /// By a key of your own; `None` leaves the request out of the scope. A panic in it denies the URL.
+    pub fn custom(key: impl Fn(&Url) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self::new(Kind::Custom(Arc::new(key)))
+    }
+
+    fn new(kind: Kind) -> Self {
+        Self { kind, gap: Duration::from_secs(1), max_in_flight: 1, feedback: false }
+    }
+
+    /// Least time between the end of a response and the start of the next request in this scope. Default 1 s, at most 24 h.
+    #[must_use]
+    pub fn gap(mut self, gap: Duration) -> Self {
+        self.gap = gap.min(super::policy::GAP_MAX);
+        self
+    }
+
+    /// Most requests in flight in this scope, at least 1. Default 1. The limit of each host stays what it is.
+    #[must_use]
+    pub fn max_in_flight(mut self, max: u16) -> Self {
+        self.max_in_flight = max.max(1);
+        self
+    }
+
+    /// Crawl-delay, holds and the circuit breaker of a host count for the whole scope too.
+    #[must_use]
+    pub fn with_feedback(mut self) -> Self {
+        self.feedback = true;
+        self
+    }
+
+    pub(crate) fn limits(&self) -> (Duration, u16, bool) {
+        (self.gap, self.max_in_flight, self.feedback)
+    }
+
+    /// The key of this request. May run user code.
+    pub(crate) fn key(&self, url: &Url, address: Option<IpAddr>) -> Option<String> {
+        match &self.kind {
+            #[cfg(feature = "psl")]
+            Kind::RegistrableDomain => Some(format!("domain/{}", registrable(url)?)),
+            Kind::Address => Some(format!("address/{}", literal(url).or(address)?)),
+            Kind::Custom(key) => Some(format!("custom/{}", key(url)?)),
+        }
+    }
+}
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.kind {
+            #[cfg(feature = "psl")]
+            Kind::RegistrableDomain => "RegistrableDomain",
+            Kind::Address => "Address",
+            Kind::Custom(_) => "Custom",
+        };
+        let mut debug = f.debug_struct("Scope");
+        debug.field("kind", &kind).field("gap", &self.gap).field("max_in_flight", &self.max_in_flight);
+        debug.field("feedback", &self.feedback).finish()
+    }
+}
+
+#[cfg(feature = "psl")]
+fn registrable(url: &Url) -> Option<&str> {
+    match url.host()? {
+        UrlHost::Domain(name) => psl::domain_str(name.strip_suffix('.').unwrap_or(name)),
+        _ => None,
+    }
+}
+
+/// The address that the URL itself names. An IPv4 address in IPv6 clothes is that IPv4 address.
+fn literal(url: &Url) -> Option<IpAddr> {
+    match url.host()? {
+        UrlHost::Domain(_) => None,
+        UrlHost::Ipv4(address) => Some(address.into()),
+        UrlHost::Ipv6(address) => Some(IpAddr::V6(address).to_canonical()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(scope: &Scope, url: &str, address: Option<&str>) -> Option<String> {
+        scope.key(&url.parse().unwrap(), address.map(|text| text.parse().unwrap()))
+    }
+
+    #[test]
+    #[cfg(feature = "psl")]
+    fn registrable_domains() {
+        for (url, expected) in [
+            ("http://www.example.co.uk/", Some("domain/example.co.uk")),
+            ("http://example.com./", Some("domain/example.com")),
+            ("http://a.b.example.com:81/", Some("domain/example.com")),
+            ("http://co.uk/", None),
+            ("http://127.0.0.1/", None),
+            ("http://[::1]/", None),
+        ] {
+            assert_eq!(key(&Scope::registrable_domain(), url, None).as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        for (url, address, expected) in [
+            ("http://192.0.2.1:81/", None, Some("address/192.0.2.1")),
+            ("http://[::ffff:192.0.2.1]/", None, Some("address/192.0.2.1")),
+            ("http://example.com/", Some("2001:db8::1"), Some("address/2001:db8::1")),
+            ("http://example.com/", None, None),
+        ] {
+            assert_eq!(key(&Scope::address(), url, address).as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn custom_keys_cannot_pass_for_hosts() {
+        let scope = Scope::custom(|url| url.host_str().map(str::to_owned));
+        assert_eq!(key(&scope, "http://example.com/", None).as_deref(), Some("custom/example.com"));
+        assert_eq!(key(&Scope::custom(|_| None), "http://example.com/", None), None);
+    }
+}

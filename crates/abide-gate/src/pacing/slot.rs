@@ -1,0 +1,282 @@
+//! What is remembered of one scope. Sixty-four bytes while nothing special is going on: a million of them are kept.
+
+use std::time::Duration;
+
+use super::breaker::Breaker;
+use super::feedback::Hold;
+use super::moment::Moment;
+use super::queue::{Bells, Line};
+use super::schedule::{Start, Terms, View};
+
+/// A host, or a group of hosts.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) key: Box<str>,
+    /// The latest of all starts and ends.
+    pub(crate) anchor: Moment,
+    /// What most hosts never have.
+    extra: Option<Box<Extra>>,
+    pub(crate) counts: Counts,
+    /// The gap that was last asked for, in milliseconds, rounded up: 24 h fit.
+    gap_millis: u32,
+    pub(crate) in_flight: u16,
+    /// It has been said that a body is open for too long.
+    pub(crate) warned: bool,
+}
+
+/// What happened so far. Counters stop at their largest value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) requests: u32,
+    pub(crate) deferrals: u32,
+    pub(crate) holds: u32,
+    pub(crate) waited_millis: u32,
+    pub(crate) longest_millis: u32,
+}
+
+/// What a host has that is held, waited for, or cannot be reached.
+#[derive(Debug)]
+pub(crate) struct Extra {
+    pub(crate) hold: Hold,
+    pub(crate) breaker: Breaker,
+    line: Option<Box<Line>>,
+    /// The gap by the time its answers take. Zero: not adaptive.
+    adaptive_millis: u32,
+    /// The starts of what is in flight, where more than one request may be.
+    open: Vec<Moment>,
+}
+
+impl Extra {
+    const NEW: Self =
+        Self { hold: Hold::NONE, breaker: Breaker::CLOSED, line: None, adaptive_millis: 0, open: Vec::new() };
+}
+
+impl Slot {
+    pub(crate) fn new(key: &str) -> Self {
+        Self {
+            key: key.into(),
+            anchor: Moment::NEVER,
+            extra: None,
+            counts: Counts::default(),
+            gap_millis: 0,
+            in_flight: 0,
+            warned: false,
+        }
+    }
+
+    pub(crate) fn view(&self) -> View {
+        let extra = self.extra.as_deref();
+        View {
+            anchor: self.anchor,
+            in_flight: self.in_flight,
+            open_since: self.open_since(),
+            hold: extra.map_or(Moment::NEVER, |extra| extra.hold.until),
+            pause: extra.map_or(Moment::NEVER, |extra| extra.breaker.until),
+        }
+    }
+
+    fn open_since(&self) -> Moment {
+        match self.extra.as_deref() {
+            _ if self.in_flight == 0 => Moment::NEVER,
+            Some(extra) if !extra.open.is_empty() => extra.open.iter().copied().min().unwrap_or_default(),
+            // With one in flight the anchor is its start: nothing else can have moved it.
+            _ => self.anchor,
+        }
+    }
+
+    /// The terms as they are now: a slow site's gap is longer, and a host that could not be reached is probed by one request.
+    pub(crate) fn terms(&self, gap: Duration, limit: u16) -> Terms {
+        let Some(extra) = self.extra.as_deref() else { return Terms { gap, limit } };
+        let gap = gap.max(millis(extra.adaptive_millis));
+        Terms { gap, limit: if extra.breaker.is_closed() { limit } else { 1 } }
+    }
+
+    /// A request starts.
+    pub(crate) fn grant(&mut self, terms: Terms, now: Moment) {
+        self.anchor = self.anchor.max(now);
+        self.in_flight = self.in_flight.saturating_add(1);
+        self.warned = false;
+        self.gap_millis = whole_millis(terms.gap);
+        self.counts.requests = self.counts.requests.saturating_add(1);
+        // Once the list is in use it is kept until nothing is in flight, so that it is complete.
+        if terms.limit > 1 || self.in_flight > 1 {
+            self.extra_mut().open.push(now);
+        }
+    }
+
+    /// The start turns out to be later than the grant.
+    pub(crate) fn start_later(&mut self, granted: Moment, now: Moment) {
+        self.anchor = self.anchor.max(now);
+        if let Some(open) = self.open_entry(granted) {
+            *open = now;
+        }
+    }
+
+    /// A response has ended.
+    pub(crate) fn end(&mut self, started: Moment, now: Moment) {
+        self.leave_flight(started);
+        self.anchor = self.anchor.max(now);
+    }
+
+    /// The request was not sent: as if it had never been granted.
+    pub(crate) fn give_back(&mut self, started: Moment, anchor_before: Moment) {
+        self.leave_flight(started);
+        // Unless somebody else has started since, whose start counts.
+        if self.anchor == started {
+            self.anchor = anchor_before;
+        }
+        self.counts.requests = self.counts.requests.saturating_sub(1);
+    }
+
+    fn leave_flight(&mut self, started: Moment) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let Some(extra) = self.extra.as_deref_mut() else { return };
+        if let Some(place) = extra.open.iter().position(|open| *open == started) {
+            extra.open.swap_remove(place);
+        }
+        if self.in_flight == 0 {
+            extra.open.clear();
+        }
+    }
+
+    fn open_entry(&mut self, started: Moment) -> Option<&mut Moment> {
+        self.extra.as_deref_mut()?.open.iter_mut().find(|open| **open == started)
+    }
+
+    /// How long the oldest body has been open, said once when it passes `limit`.
+    pub(crate) fn open_too_long(&mut self, limit: Duration, now: Moment) -> Option<Duration> {
+        let open = now.since(self.open_since());
+        if self.in_flight == 0 || self.warned || open < limit {
+            return None;
+        }
+        self.warned = true;
+        Some(open)
+    }
+
+    pub(crate) fn waited(&mut self, waited: Duration) {
+        let waited = whole_millis(waited);
+        self.counts.waited_millis = self.counts.waited_millis.saturating_add(waited);
+        self.counts.longest_millis = self.counts.longest_millis.max(waited);
+    }
+
+    /// Five times what the head of the answer took, at most 30 s. An answer that is no success never lowers it.
+    pub(crate) fn adapt(&mut self, took: Duration, success: bool) {
+        let gap = whole_millis((took * 5).min(Duration::from_secs(30)));
+        let extra = self.extra_mut();
+        if success || gap > extra.adaptive_millis {
+            extra.adaptive_millis = gap.max(1);
+        }
+    }
+
+    pub(crate) fn hold(&self) -> Hold {
+        self.extra.as_deref().map_or(Hold::NONE, |extra| extra.hold)
+    }
+
+    pub(crate) fn breaker(&self) -> Breaker {
+        self.extra.as_deref().map_or(Breaker::CLOSED, |extra| extra.breaker)
+    }
+
+    /// Returns whether it was extended.
+    pub(crate) fn set_hold(&mut self, hold: Hold, now: Moment) -> bool {
+        let before = self.hold();
+        if hold == before {
+            return false;
+        }
+        if before.until <= now {
+            self.counts.holds = self.counts.holds.saturating_add(1);
+        }
+        self.extra_mut().hold = hold;
+        hold.until > before.until
+    }
+
+    /// Returns whether it has become another.
+    pub(crate) fn set_breaker(&mut self, breaker: Breaker) -> bool {
+        let changed = self.breaker() != breaker;
+        if changed {
+            self.extra_mut().breaker = breaker;
+        }
+        changed
+    }
+
+    pub(crate) fn line(&self) -> Option<&Line> {
+        self.extra.as_deref()?.line.as_deref()
+    }
+
+    pub(crate) fn line_mut(&mut self) -> Option<&mut Line> {
+        self.extra.as_deref_mut()?.line.as_deref_mut()
+    }
+
+    /// The line, put up if there was none.
+    pub(crate) fn open_line(&mut self) -> &mut Line {
+        self.extra_mut().line.get_or_insert_default()
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.line().map_or(0, Line::len)
+    }
+
+    /// Something has changed: dismisses those who wait in vain, and wakes the first of the others.
+    pub(crate) fn changed(&mut self, limit: u16, now: Moment, bells: &mut Bells) {
+        let view = self.view();
+        let terms = self.terms(Duration::ZERO, limit);
+        let Some(line) = self.line_mut() else { return };
+        let first = |gap: Duration| -> Start {
+            let terms = Terms { gap: gap.max(terms.gap), ..terms };
+            view.arrival(terms, Duration::ZERO, now)
+        };
+        line.dismiss_sleepers(now, bells);
+        line.dismiss_late(now, first, bells);
+        bells.extend(line.first().cloned());
+    }
+
+    /// Puts away what is not needed any more.
+    pub(crate) fn tidy(&mut self, now: Moment) {
+        let Some(extra) = self.extra.as_deref_mut() else { return };
+        if extra.line.as_deref().is_some_and(Line::is_empty) {
+            extra.line = None;
+        }
+        let plain = extra.line.is_none() && extra.adaptive_millis == 0 && self.in_flight == 0;
+        if plain && extra.hold.is_forgiven(now) && extra.breaker == Breaker::CLOSED {
+            self.extra = None;
+        }
+    }
+
+    /// Nothing is in flight or waited for, its gap and hold have passed, its strikes are forgiven and its breaker is closed.
+    pub(crate) fn owes_nothing(&self, gap: Duration, now: Moment) -> bool {
+        let gap = gap.max(self.last_gap());
+        let quiet = |extra: &Extra| {
+            extra.hold.is_forgiven(now)
+                && extra.breaker.is_closed()
+                && extra.line.as_deref().is_none_or(Line::is_empty)
+        };
+        self.in_flight == 0 && self.anchor.plus(gap) <= now && self.extra.as_deref().is_none_or(quiet)
+    }
+
+    /// The gap that was last asked for.
+    pub(crate) fn last_gap(&self) -> Duration {
+        millis(self.gap_millis)
+    }
+
+    fn extra_mut(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_with(|| Box::new(Extra::NEW))
+    }
+}
+
+fn millis(millis: u32) -> Duration {
+    Duration::from_millis(millis.into())
+}
+
+fn whole_millis(span: Duration) -> u32 {
+    u32::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_host_takes_64_bytes_beside_its_name() {
+        assert_eq!(size_of::<Slot>(), 64);
+        assert!(size_of::<Extra>() <= 112, "{}", size_of::<Extra>());
+    }
+}

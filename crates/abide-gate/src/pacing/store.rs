@@ -1,0 +1,175 @@
+//! What a shared or durable store of turns must do. [`MemoryPaceStore`](super::MemoryPaceStore) is the model;
+//! `abide_gate::testing::pacing` is the suite that each store passes.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::feedback::Cause;
+use super::scope::ScopeKey;
+use crate::WallMillis;
+
+/// What a store answers with, some time.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Turns, shared by processes or kept over restarts.
+///
+/// Each process paces itself as well, whatever the store says or fails to say; the store is asked once the turn of the process has
+/// come. So it sees at most as many requests at once as there are processes, and needs no lines.
+///
+/// Times are relative where they can be, so that the clocks of the processes need not agree.
+pub trait PaceStore: fmt::Debug + Send + Sync + 'static {
+    /// Takes a turn in all scopes, or in none. The scopes come sorted by key and are distinct.
+    ///
+    /// With `start = max(now, last start + gap, last end + gap, end of the hold)` over all scopes: granted if in each scope fewer
+    /// leases than `max_in_flight` are alive and `start` is at most `max_wait` away. A grant records `start` and the lease
+    /// `ask.lease`, which lives until `start + ttl` unless it is renewed. A refusal changes nothing.
+    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply>;
+
+    /// Lets a lease live for `ttl` from now, if it is still alive.
+    fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()>;
+
+    /// Ends a lease. After [`Ended::Response`] the gap counts from now, also if the lease has expired or is not known; after
+    /// [`Ended::Unsent`] nothing else changes. Other leases are never touched.
+    fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()>;
+
+    /// Holds a scope until then, unless it is held for longer. Returns the end of the hold that is in force.
+    fn hold<'a>(
+        &'a self,
+        scope: &'a ScopeKey,
+        until: WallMillis,
+        cause: Cause,
+    ) -> StoreFuture<'a, WallMillis>;
+
+    /// The state of a scope. Changes nothing.
+    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState>;
+}
+
+/// One scope of a request to a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScopeAsk {
+    /// Whose turn.
+    pub key: ScopeKey,
+    /// From the end of a response to the next request, at most 24 h.
+    pub gap: Duration,
+    /// Most leases at a time, at least 1.
+    pub max_in_flight: u16,
+}
+
+impl ScopeAsk {
+    /// One scope of a request.
+    pub fn new(key: ScopeKey, gap: Duration, max_in_flight: u16) -> Self {
+        Self { key, gap, max_in_flight }
+    }
+}
+
+/// What a request asks of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseAsk {
+    /// The asking side's name for the lease, so that it can be released also when the answer got lost.
+    pub lease: LeaseId,
+    /// Longest wait.
+    pub max_wait: Duration,
+    /// How long the lease lives from its start, unless renewed.
+    pub ttl: Duration,
+}
+
+/// The name of a lease: 128 bits, drawn at random by whoever asks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LeaseId(pub u128);
+
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LeaseId({self})")
+    }
+}
+
+/// The answer to [`PaceStore::reserve`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The turn is ours in this time.
+    Granted {
+        /// From now, at most `max_wait`.
+        wait: Duration,
+    },
+    /// Not within `max_wait`.
+    Refused {
+        /// Which scope is not free: its place among the scopes of the request.
+        scope: usize,
+        /// When it could be, from now.
+        wait: Duration,
+        /// What is waited for.
+        reason: Busy,
+    },
+}
+
+/// Why a store refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Busy {
+    /// As many leases are alive as may be. The wait is until the first of them expires at the latest; ask again earlier.
+    InFlight,
+    /// The gap.
+    Gap,
+    /// The hold.
+    Hold(Cause),
+}
+
+/// How a lease ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// The response has ended, or it is not known what became of it: the gap counts from now.
+    Response,
+    /// Nothing was sent.
+    Unsent,
+}
+
+/// What a store knows of a scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScopeState {
+    /// Leases that are alive.
+    pub in_flight: u32,
+    /// Since the last start or end. Nothing: nothing is known.
+    pub quiet: Option<Duration>,
+    /// What is left of the hold. Zero: it is not held.
+    pub held: Duration,
+}
+
+impl ScopeState {
+    /// The state of a scope.
+    pub fn new(in_flight: u32, quiet: Option<Duration>, held: Duration) -> Self {
+        Self { in_flight, quiet, held }
+    }
+}
+
+/// The store did not do it. Its text says why, without anything secret: it is logged.
+#[derive(Clone, Debug)]
+pub struct StoreError {
+    text: Arc<str>,
+}
+
+impl StoreError {
+    /// With a reason.
+    pub fn new(reason: impl fmt::Display) -> Self {
+        Self { text: reason.to_string().into() }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for StoreError {}

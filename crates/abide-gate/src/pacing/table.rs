@@ -1,0 +1,251 @@
+//! Where the slots are kept: in shards, each behind its own lock.
+//!
+//! A slot has a number that stays the same while something is in flight or waiting, so that a permit finds it again without
+//! looking up its name. A slot is forgotten only when nothing is owed to its host.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hashbrown::HashTable;
+use slab::Slab;
+
+use super::moment::Moment;
+use super::slot::Slot;
+
+/// The number of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotId {
+    shard: u16,
+    index: u32,
+}
+
+/// All slots.
+#[derive(Debug)]
+pub(crate) struct Table {
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
+    /// How many slots a shard keeps, unless it owes something to all of them.
+    shard_max: usize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Shard {
+    index: HashTable<u32>,
+    slots: Slab<Slot>,
+    /// Where the next cleaning goes on.
+    hand: usize,
+    since_cleaning: u32,
+}
+
+/// What a cleaning came across.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// Bodies that have been open for too long, told once each.
+    pub(crate) open: Vec<(Box<str>, Duration)>,
+    /// The table had to grow beyond its bound.
+    pub(crate) overgrown: bool,
+}
+
+/// What a cleaning goes by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Upkeep {
+    pub(crate) now: Moment,
+    /// The least gap that is owed to a host.
+    pub(crate) gap: Duration,
+    /// A body open for longer is worth a warning.
+    pub(crate) open_max: Duration,
+}
+
+/// Two cores or two hundred: a lock is held for some fifty nanoseconds.
+const SHARDS: u16 = 64;
+
+/// So many grants in a shard, and it is cleaned a little.
+const CLEAN_EVERY: u32 = 256;
+
+/// So many slots are looked at in one cleaning.
+const CLEAN_STEPS: usize = 512;
+
+impl Table {
+    pub(crate) fn new(max: usize) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { shards, hasher: RandomState::new(), shard_max: max.div_ceil(SHARDS.into()) }
+    }
+
+    pub(crate) fn hash(&self, key: &str) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    /// The shard of a hash. The table inside uses the low and the top bits, so these are from the middle.
+    fn shard_of(hash: u64) -> u16 {
+        (hash >> 32) as u16 % SHARDS
+    }
+
+    /// Locks the shards of these hashes, in ascending order, so that two requests with several scopes never wait for each other.
+    pub(crate) fn lock(&self, first: u64, others: &[u64]) -> Locked<'_> {
+        if others.is_empty() {
+            return self.lock_shard(Self::shard_of(first));
+        }
+        let all = others.iter().copied().chain([first]);
+        self.lock_shards(all.map(Self::shard_of).collect())
+    }
+
+    /// Locks the shards of these slots.
+    pub(crate) fn lock_slots(
+        &self,
+        first: SlotId,
+        others: impl ExactSizeIterator<Item = SlotId>,
+    ) -> Locked<'_> {
+        if others.len() == 0 {
+            return self.lock_shard(first.shard);
+        }
+        self.lock_shards(others.chain([first]).map(|slot| slot.shard).collect())
+    }
+
+    fn lock_shards(&self, mut shards: Vec<u16>) -> Locked<'_> {
+        shards.sort_unstable();
+        shards.dedup();
+        let mut locked = self.lock_shard(shards[0]);
+        locked.others = shards[1..].iter().map(|shard| (*shard, self.guard(*shard))).collect();
+        locked
+    }
+
+    fn lock_shard(&self, shard: u16) -> Locked<'_> {
+        Locked { table: self, first: (shard, self.guard(shard)), others: Vec::new() }
+    }
+
+    /// Nothing of the user's runs under the lock, and nothing of ours panics there; should it, the others go on.
+    fn guard(&self, shard: u16) -> MutexGuard<'_, Shard> {
+        self.shards[usize::from(shard)].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at every slot, one shard at a time.
+    pub(crate) fn for_each(&self, mut look: impl FnMut(&Slot)) {
+        for shard in 0..SHARDS {
+            self.guard(shard).slots.iter().for_each(|(_, slot)| look(slot));
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        (0..SHARDS).map(|shard| self.guard(shard).slots.len()).sum()
+    }
+}
+
+/// Some shards, locked.
+#[derive(Debug)]
+pub(crate) struct Locked<'a> {
+    table: &'a Table,
+    first: (u16, MutexGuard<'a, Shard>),
+    others: Vec<(u16, MutexGuard<'a, Shard>)>,
+}
+
+impl Locked<'_> {
+    fn shard(&mut self, shard: u16) -> &mut Shard {
+        if self.first.0 == shard {
+            return &mut self.first.1;
+        }
+        let other = self.others.iter_mut().find(|(number, _)| *number == shard);
+        &mut other.expect("the shards of all keys of the request were locked").1
+    }
+
+    pub(crate) fn find(&mut self, hash: u64, key: &str) -> Option<SlotId> {
+        let shard = Table::shard_of(hash);
+        let Shard { index, slots, .. } = self.shard(shard);
+        let same = |index: &u32| slots.get(*index as usize).is_some_and(|slot| &*slot.key == key);
+        index.find(hash, same).map(|index| SlotId { shard, index: *index })
+    }
+
+    /// The slot of a key, new if it was not known. `findings` tells what cleaning up for it came across.
+    pub(crate) fn find_or_insert(
+        &mut self,
+        hash: u64,
+        key: &str,
+        upkeep: Upkeep,
+        findings: &mut Findings,
+    ) -> SlotId {
+        if let Some(slot) = self.find(hash, key) {
+            return slot;
+        }
+        let (max, hasher) = (self.table.shard_max, &self.table.hasher);
+        let number = Table::shard_of(hash);
+        let shard = self.shard(number);
+        if shard.slots.len() >= max {
+            shard.make_room(upkeep, hasher);
+            findings.overgrown |= shard.slots.len() >= max;
+        }
+        SlotId { shard: number, index: shard.insert(hash, key, hasher) }
+    }
+
+    /// The slot with this number, if it is still there. It is while something of ours is in flight or waiting there.
+    pub(crate) fn slot(&mut self, id: SlotId) -> Option<&mut Slot> {
+        self.shard(id.shard).slots.get_mut(id.index as usize)
+    }
+
+    /// Cleans a little every few hundred grants.
+    pub(crate) fn clean_sometimes(&mut self, id: SlotId, upkeep: Upkeep, findings: &mut Findings) {
+        let (max, hasher) = (self.table.shard_max, &self.table.hasher);
+        let shard = self.shard(id.shard);
+        shard.since_cleaning += 1;
+        if shard.since_cleaning >= CLEAN_EVERY {
+            shard.since_cleaning = 0;
+            shard.clean(upkeep, max, hasher, findings);
+        }
+    }
+}
+
+impl Shard {
+    fn insert(&mut self, hash: u64, key: &str, hasher: &RandomState) -> u32 {
+        self.grow_slowly();
+        let place = self.slots.insert(Slot::new(key));
+        let place = u32::try_from(place).expect("four billion slots do not fit into memory");
+        let slots = &self.slots;
+        let rehash = |index: &u32| slots.get(*index as usize).map_or(0, |slot| hasher.hash_one(&*slot.key));
+        self.index.insert_unique(hash, place, rehash);
+        place
+    }
+
+    /// By an eighth rather than by doubling: with a million slots the difference is what they take.
+    fn grow_slowly(&mut self) {
+        if self.slots.len() == self.slots.capacity() {
+            self.slots.reserve_exact(self.slots.len() / 8 + 4);
+        }
+    }
+
+    /// Looks at the next few slots: puts away what is not needed, and forgets hosts while there are more than `max`.
+    fn clean(&mut self, upkeep: Upkeep, max: usize, hasher: &RandomState, findings: &mut Findings) {
+        for _ in 0..CLEAN_STEPS.min(self.slots.capacity()) {
+            let (place, crowded) = (self.advance(), self.slots.len() > max);
+            let Some(slot) = self.slots.get_mut(place) else { continue };
+            if let Some(open) = slot.open_too_long(upkeep.open_max, upkeep.now) {
+                findings.open.push((slot.key.clone(), open));
+            }
+            slot.tidy(upkeep.now);
+            if crowded && slot.owes_nothing(upkeep.gap, upkeep.now) {
+                self.forget(place, hasher);
+            }
+        }
+    }
+
+    /// Forgets one host that nothing is owed to, if one is found among the next few.
+    fn make_room(&mut self, upkeep: Upkeep, hasher: &RandomState) {
+        for _ in 0..CLEAN_STEPS.min(self.slots.capacity()) {
+            let place = self.advance();
+            if self.slots.get(place).is_some_and(|slot| slot.owes_nothing(upkeep.gap, upkeep.now)) {
+                return self.forget(place, hasher);
+            }
+        }
+    }
+
+    fn advance(&mut self) -> usize {
+        self.hand = if self.hand + 1 < self.slots.capacity() { self.hand + 1 } else { 0 };
+        self.hand
+    }
+
+    fn forget(&mut self, place: usize, hasher: &RandomState) {
+        let slot = self.slots.remove(place);
+        let hash = hasher.hash_one(&*slot.key);
+        if let Ok(entry) = self.index.find_entry(hash, |index| *index as usize == place) {
+            entry.remove();
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The steps of a turn, each under the locks of all its scopes: enter, look, leave, end.
+//!
+//! A request waits for all its scopes and takes all of them or none. Tickets are drawn under the locks, so the order of any two
+//! requests is the same in every line in which both stand; whoever has the lowest ticket is therefore first in all his
+//! lines, and there is always somebody who can go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::moment::Moment;
+use super::queue::{Bells, LINE_MAX, Late, Line, Seat, Waiter};
+use super::schedule::{Start, Why};
+use super::slot::Slot;
+use super::table::{Findings, Locked, SlotId, Table, Upkeep};
+use crate::Origin;
+
+/// One scope of a request, as asked for.
+#[derive(Debug)]
+pub(crate) struct Wanted<K> {
+    pub(crate) key: K,
+    pub(crate) hash: u64,
+    pub(crate) gap: Duration,
+    pub(crate) limit: u16,
+    /// Whether Crawl-delay, holds and the breaker belong to it.
+    pub(crate) feedback: bool,
+}
+
+/// All scopes of a request: the host, and what the policy adds.
+#[derive(Debug)]
+pub(crate) struct Request<'u> {
+    pub(crate) host: Wanted<&'u str>,
+    pub(crate) others: Vec<Wanted<String>>,
+    /// When it has waited long enough.
+    pub(crate) patience: Moment,
+}
+
+impl Request<'_> {
+    /// The number of the scope with this key.
+    pub(crate) fn scope(&self, key: &str) -> u8 {
+        let other = (1..).zip(&self.others).find(|(_, other)| other.key == key);
+        other.map_or(0, |(scope, _)| scope)
+    }
+
+    /// The key of one of the scopes.
+    pub(crate) fn key(&self, scope: u8) -> &str {
+        match usize::from(scope).checked_sub(1) {
+            Some(other) => self.others.get(other).map_or(self.host.key, |wanted| &wanted.key),
+            None => self.host.key,
+        }
+    }
+}
+
+/// One scope of a request whose slot is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) slot: SlotId,
+    pub(crate) gap: Duration,
+    pub(crate) limit: u16,
+    pub(crate) feedback: bool,
+    /// The anchor before the grant: for giving it back, and for a longer gap.
+    pub(crate) before: Moment,
+}
+
+/// All claims of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Claims {
+    pub(crate) host: Claim,
+    pub(crate) others: Vec<Claim>,
+}
+
+impl Claims {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Claim> {
+        std::iter::once(&self.host).chain(&self.others)
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Claim> {
+        std::iter::once(&mut self.host).chain(&mut self.others)
+    }
+
+    pub(crate) fn lock<'t>(&self, table: &'t Table) -> Locked<'t> {
+        table.lock_slots(self.host.slot, self.others.iter().map(|claim| claim.slot))
+    }
+}
+
+/// What became of somebody who came, or looked again.
+#[derive(Debug)]
+pub(crate) enum Outlook {
+    /// It is his turn, and he has taken it.
+    Granted,
+    /// His turn cannot come in time.
+    Late(Late),
+    /// He waits, and looks again then at the latest.
+    Wait(Moment),
+}
+
+/// What a newcomer got.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    /// The turn.
+    Granted(Claims),
+    /// Not in time.
+    Late(Late),
+    /// A place in all lines.
+    Queued(Claims, u64, Arc<Seat>),
+}
+
+/// Finds the slots of all scopes and takes the turn, or a place, or neither.
+pub(crate) fn enter(
+    (table, tickets): (&Table, &AtomicU64),
+    request: &Request<'_>,
+    origin: impl FnOnce() -> Option<Origin>,
+    upkeep: Upkeep,
+    (findings, bells): (&mut Findings, &mut Bells),
+) -> Entry {
+    let now = upkeep.now;
+    let hashes: Vec<u64> = request.others.iter().map(|wanted| wanted.hash).collect();
+    let mut locked = table.lock(request.host.hash, &hashes);
+    let mut claims = claims(&mut locked, request, upkeep, findings);
+    for claim in claims.iter() {
+        wake_the_line(&mut locked, claim, now, bells);
+    }
+    if is_free(&mut locked, &claims, now) {
+        grant(&mut locked, &mut claims, None, Duration::ZERO, now, bells);
+        locked.clean_sometimes(claims.host.slot, upkeep, findings);
+        return Entry::Granted(claims);
+    }
+    if let Some(late) = arrives_late(&mut locked, &claims, request.patience, now) {
+        return Entry::Late(late);
+    }
+    let (ticket, seat, origin) =
+        (tickets.fetch_add(1, Ordering::Relaxed), Arc::new(Seat::default()), origin());
+    for (scope, claim) in (0..).zip(claims.iter()) {
+        let Some(slot) = locked.slot(claim.slot) else { continue };
+        let (patience, origin, seat) = (request.patience, origin.clone(), Arc::clone(&seat));
+        let origin = origin.filter(|_| claim.feedback);
+        slot.open_line().push(Waiter { ticket, patience, gap: claim.gap, scope, origin, seat });
+    }
+    Entry::Queued(claims, ticket, seat)
+}
+
+fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findings: &mut Findings) -> Claims {
+    let mut claim = |hash, key: &str, gap, limit, feedback| {
+        let slot = locked.find_or_insert(hash, key, upkeep, findings);
+        Claim { slot, gap, limit, feedback, before: Moment::NEVER }
+    };
+    let Wanted { key, hash, gap, limit, feedback } = request.host;
+    let host = claim(hash, key, gap, limit, feedback);
+    let others = request
+        .others
+        .iter()
+        .map(|other| claim(other.hash, &other.key, other.gap, other.limit, other.feedback));
+    Claims { host, others: others.collect() }
+}
+
+/// A newcomer is also somebody who notices that the first in line has fallen asleep.
+fn wake_the_line(locked: &mut Locked<'_>, claim: &Claim, now: Moment, bells: &mut Bells) {
+    let Some(line) = locked.slot(claim.slot).and_then(Slot::line_mut) else { return };
+    let before = bells.len();
+    line.dismiss_sleepers(now, bells);
+    if bells.len() > before {
+        bells.extend(line.first().cloned());
+    }
+}
+
+/// Nobody waits, and it could start this instant.
+fn is_free(locked: &mut Locked<'_>, claims: &Claims, now: Moment) -> bool {
+    claims.iter().all(|claim| {
+        locked.slot(claim.slot).is_some_and(|slot| {
+            let (view, terms) = (slot.view(), slot.terms(claim.gap, claim.limit));
+            slot.line().is_none_or(Line::is_empty) && !view.is_full(terms) && view.start(terms).at <= now
+        })
+    })
+}
+
+/// The budget test on arrival.
+fn arrives_late(locked: &mut Locked<'_>, claims: &Claims, patience: Moment, now: Moment) -> Option<Late> {
+    let last = last_scope(locked, claims, |slot, claim| {
+        let queued = slot.line().map(Line::gaps).unwrap_or_default();
+        slot.view().arrival(slot.terms(claim.gap, claim.limit), queued, now)
+    });
+    let full =
+        claims.iter().any(|claim| locked.slot(claim.slot).is_some_and(|slot| slot.waiting() >= LINE_MAX));
+    (full || last.start.at > patience).then_some(last)
+}
+
+/// The scope that is free last.
+fn last_scope(locked: &mut Locked<'_>, claims: &Claims, start: impl Fn(&Slot, &Claim) -> Start) -> Late {
+    let mut last = Late { start: Start { at: Moment::NEVER, why: Why::Gap(claims.host.gap) }, scope: 0 };
+    for (scope, claim) in (0..).zip(claims.iter()) {
+        let Some(slot) = locked.slot(claim.slot) else { continue };
+        let start = start(slot, claim);
+        if start.at > last.start.at {
+            last = Late { start, scope };
+        }
+    }
+    last
+}
+
+/// Somebody who waits looks whether it is his turn.
+pub(crate) fn look(
+    table: &Table,
+    claims: &mut Claims,
+    (ticket, arrived, patience): (u64, Moment, Moment),
+    now: Moment,
+    bells: &mut Bells,
+) -> Outlook {
+    let mut locked = claims.lock(table);
+    for claim in claims.iter_mut() {
+        let line = locked.slot(claim.slot).and_then(|slot| slot.line());
+        claim.gap = line.and_then(|line| line.gap_of(ticket)).unwrap_or(claim.gap);
+    }
+    let first = claims.iter().all(|claim| {
+        locked.slot(claim.slot).and_then(|slot| slot.line()).is_some_and(|line| line.is_first(ticket))
+    });
+    let full = claims.iter().any(|claim| {
+        locked.slot(claim.slot).is_some_and(|slot| slot.view().is_full(slot.terms(claim.gap, claim.limit)))
+    });
+    let last =
+        last_scope(&mut locked, claims, |slot, claim| slot.view().start(slot.terms(claim.gap, claim.limit)));
+    let can_go = first && !full;
+    if can_go && last.start.at <= now {
+        grant(&mut locked, claims, Some(ticket), now.since(arrived), now, bells);
+        return Outlook::Granted;
+    }
+    if can_go && last.start.at > patience {
+        return Outlook::Late(last);
+    }
+    if now >= patience {
+        return Outlook::Late(out_of_patience(&mut locked, claims, ticket, now));
+    }
+    Outlook::Wait(if can_go { last.start.at } else { patience })
+}
+
+/// Why the wait was in vain: a response that is still open, if there is one.
+fn out_of_patience(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Moment) -> Late {
+    let last = last_scope(locked, claims, |slot, claim| {
+        let (view, terms) = (slot.view(), slot.terms(claim.gap, claim.limit));
+        let first = slot.line().is_some_and(|line| line.is_first(ticket));
+        let start = view.arrival(terms, Duration::ZERO, now);
+        match start.why {
+            // He waits for others who wait: their gaps, not the open response of the moment, have used up his time.
+            Why::InFlight(since) if !first && now.since(since) < terms.gap => {
+                Start { why: Why::Gap(terms.gap), ..start }
+            }
+            _ => start,
+        }
+    });
+    let at = last.start.at.max(now);
+    Late { start: Start { at, ..last.start }, ..last }
+}
+
+/// Takes the turn in all scopes.
+fn grant(
+    locked: &mut Locked<'_>,
+    claims: &mut Claims,
+    ticket: Option<u64>,
+    waited: Duration,
+    now: Moment,
+    bells: &mut Bells,
+) {
+    for claim in claims.iter_mut() {
+        let Some(slot) = locked.slot(claim.slot) else { continue };
+        if let Some(ticket) = ticket
+            && let Some(line) = slot.line_mut()
+        {
+            line.remove(ticket);
+        }
+        let terms = slot.terms(claim.gap, claim.limit);
+        claim.before = slot.anchor;
+        slot.grant(terms, now);
+        slot.waited(waited);
+        if !slot.view().is_full(terms) {
+            bells.extend(slot.line().and_then(Line::first).cloned());
+        }
+    }
+}
+
+/// Somebody gives up his place. Whoever becomes first is woken.
+pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, bells: &mut Bells) {
+    let mut locked = claims.lock(table);
+    for claim in claims.iter() {
+        let Some(line) = locked.slot(claim.slot).and_then(Slot::line_mut) else { continue };
+        let was_first = line.is_first(ticket);
+        line.remove(ticket);
+        if was_first {
+            bells.extend(line.first().cloned());
+        }
+    }
+}
+
+/// The response has ended: the gap counts from now.
+pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, bells: &mut Bells) {
+    each(table, claims, |slot, claim| {
+        slot.end(started, now);
+        slot.changed(claim.limit, now, bells);
+    });
+}
+
+/// Nothing was sent: the turn goes on as if it had not been taken.
+pub(crate) fn give_back(table: &Table, claims: &Claims, started: Moment, now: Moment, bells: &mut Bells) {
+    each(table, claims, |slot, claim| {
+        slot.give_back(started, claim.before);
+        slot.changed(claim.limit, now, bells);
+    });
+}
+
+/// The request goes on the wire later than it was granted.
+pub(crate) fn start_later(table: &Table, claims: &Claims, granted: Moment, now: Moment) {
+    each(table, claims, |slot, _| slot.start_later(granted, now));
+}
+
+/// Does something to the slot of each claim, under all locks.
+pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut Slot, &Claim)) {
+    let mut locked = claims.lock(table);
+    for claim in claims.iter() {
+        if let Some(slot) = locked.slot(claim.slot) {
+            action(slot, claim);
+        }
+    }
+}

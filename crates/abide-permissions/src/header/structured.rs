@@ -1,0 +1,223 @@
+//! One member of `Robots-Tag` as a structured field: an Item whose Parameters are rules (repext-03 §3.1.1).
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::convert::Infallible;
+
+use sfv::visitor::{EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
+use sfv::{BareItemFromInput, KeyRef, Parser};
+
+use crate::date::UnavailableAfter;
+use crate::options::ReadOptions;
+use crate::rule::{Flag, Known, ValuedRule, known};
+use crate::stated::Stated;
+
+/// Whether the whole value is a List of RFC 9651.
+pub(super) fn is_list(value: &[u8]) -> bool {
+    Parser::new(value).parse_list_with_visitor(Ignored).is_ok()
+}
+
+/// Parses one piece of a line. `None` when it is not exactly one member.
+pub(super) fn parse_member<'a>(piece: &'a [u8], options: &ReadOptions) -> Option<Member<'a>> {
+    let mut collector = Collector { options, members: 0, member: Member::default() };
+    Parser::new(piece).parse_list_with_visitor(&mut collector).ok()?;
+    (collector.members == 1).then_some(collector.member)
+}
+
+/// A member of the List. Its rules are collected only when its token binds us.
+#[derive(Default)]
+pub(super) struct Member<'a> {
+    pub(super) token: ProductName<'a>,
+    pub(super) has_parameters: bool,
+    binds_us: bool,
+    parameters: Parameters<'a>,
+}
+
+/// What a member has where the product token belongs.
+#[derive(Default)]
+pub(super) enum ProductName<'a> {
+    /// A Token.
+    Token(&'a str),
+    /// A String; RFC 9309 tokens may begin with `_` or `-`, and SF Tokens may not (X3).
+    String,
+    /// Another type, which names nobody.
+    #[default]
+    Other,
+}
+
+impl Member<'_> {
+    pub(super) const fn binds_us(&self) -> bool {
+        self.binds_us
+    }
+
+    /// The rules for us.
+    pub(super) fn stated(self) -> Stated {
+        self.parameters.stated()
+    }
+}
+
+/// The parameters of one member. RFC 9651 §4.2.3.2: of a repeated one the last value counts.
+#[derive(Default)]
+struct Parameters<'a> {
+    /// Bits of [`Flag`], and that of `none`.
+    flags: u16,
+    values: [Option<Value<'a>>; 4],
+    /// Other names, and whether they are stated.
+    unknown: Vec<(&'a str, bool)>,
+}
+
+const NONE_BIT: u16 = 1 << 15;
+
+/// A value of a parameter, as far as rules have use for it.
+enum Value<'a> {
+    Integer(i64),
+    Text(Cow<'a, str>),
+    Date(i64),
+    /// `?0`: the rule is not stated.
+    False,
+    /// No value at all (`?1`), or of a type that no valued rule has.
+    Other,
+}
+
+impl<'a> Parameters<'a> {
+    fn add(&mut self, name: &'a str, value: BareItemFromInput<'a>) {
+        let value = Value::of(value);
+        let stated = !matches!(value, Value::False);
+        match known(name.as_bytes()) {
+            Some(Known::Flag(flag)) => self.set(flag.bit(), stated),
+            Some(Known::None) => self.set(NONE_BIT, stated),
+            Some(Known::Permits) => {}
+            Some(Known::Valued(rule)) => {
+                if let Some(slot) = self.values.get_mut(rule as usize) {
+                    *slot = Some(value);
+                }
+            }
+            Some(Known::Data) | None => self.unknown.push((name, stated)),
+        }
+    }
+
+    const fn set(&mut self, bit: u16, stated: bool) {
+        if stated {
+            self.flags |= bit;
+        } else {
+            self.flags &= !bit;
+        }
+    }
+
+    fn stated(self) -> Stated {
+        let mut stated = Stated::default();
+        if self.flags & NONE_BIT != 0 {
+            stated.flag(Known::None, b"");
+        }
+        for flag in Flag::ALL.into_iter().filter(|flag| self.flags & flag.bit() != 0) {
+            stated.rules.state(flag);
+        }
+        for (rule, value) in ValuedRule::ALL.into_iter().zip(self.values) {
+            if let Some(value) = value {
+                state_value(rule, value, &mut stated);
+            }
+        }
+        if self.unknown.iter().all(|(_, is_stated)| *is_stated) {
+            self.unknown.iter().for_each(|(name, _)| stated.rules.add_unknown(name.as_bytes()));
+        } else {
+            let last: HashMap<&str, bool> = self.unknown.iter().copied().collect();
+            let kept = self.unknown.iter().filter(|(name, _)| last.get(name) == Some(&true));
+            kept.for_each(|(name, _)| stated.rules.add_unknown(name.as_bytes()));
+        }
+        stated
+    }
+}
+
+fn state_value(rule: ValuedRule, value: Value<'_>, stated: &mut Stated) {
+    match (rule, value) {
+        (_, Value::False) => {}
+        (_, Value::Text(text)) => stated.value(rule, text.trim_ascii().as_bytes()),
+        (_, Value::Integer(number)) => stated.value(rule, number.to_string().as_bytes()),
+        (ValuedRule::UnavailableAfter, Value::Date(seconds)) => {
+            stated.rules.end_after(UnavailableAfter::from_unix_seconds(seconds));
+        }
+        (_, Value::Date(_) | Value::Other) => stated.invalid(rule, b""),
+    }
+}
+
+impl<'a> Value<'a> {
+    fn of(value: BareItemFromInput<'a>) -> Self {
+        match value {
+            BareItemFromInput::Integer(number) => Self::Integer(number.into()),
+            BareItemFromInput::Token(token) => Self::Text(Cow::Borrowed(token.as_str())),
+            BareItemFromInput::String(Cow::Borrowed(text)) => Self::Text(Cow::Borrowed(text.as_str())),
+            BareItemFromInput::String(Cow::Owned(text)) => Self::Text(Cow::Owned(text.into())),
+            BareItemFromInput::Date(date) => Self::Date(date.unix_seconds().into()),
+            BareItemFromInput::Boolean(false) => Self::False,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Collects one member; a second one only raises the count.
+struct Collector<'a, 'o> {
+    options: &'o ReadOptions,
+    members: usize,
+    member: Member<'a>,
+}
+
+impl<'a> ListVisitor<'a> for &mut Collector<'a, '_> {
+    type Out = ();
+    type Error = Infallible;
+
+    fn entry(&mut self) -> Result<impl EntryVisitor<'a>, Infallible> {
+        self.members = self.members.saturating_add(1);
+        Ok(&mut **self)
+    }
+
+    fn finish(self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+impl<'a> EntryVisitor<'a> for &mut Collector<'a, '_> {
+    type Error = Infallible;
+
+    fn item(self) -> Result<impl ItemVisitor<'a>, Infallible> {
+        Ok(self)
+    }
+
+    fn inner_list(self) -> Result<impl InnerListVisitor<'a>, Infallible> {
+        Ok(Ignored)
+    }
+}
+
+impl<'a> ItemVisitor<'a> for &mut Collector<'a, '_> {
+    type Out = ();
+    type Error = Infallible;
+
+    fn bare_item(
+        self,
+        item: BareItemFromInput<'a>,
+    ) -> Result<impl ParameterVisitor<'a, Out = ()>, Infallible> {
+        let binds = |text: &str| self.options.token_binds_us(text.trim_ascii().as_bytes());
+        (self.member.token, self.member.binds_us) = match item {
+            BareItemFromInput::Token(token) => (ProductName::Token(token.as_str()), binds(token.as_str())),
+            BareItemFromInput::String(text) => (ProductName::String, binds(text.as_str())),
+            _ => (ProductName::Other, false),
+        };
+        Ok(&mut self.member)
+    }
+}
+
+impl<'a> ParameterVisitor<'a> for &mut Member<'a> {
+    type Out = ();
+    type Error = Infallible;
+
+    fn parameter(&mut self, name: &'a KeyRef, value: BareItemFromInput<'a>) -> Result<(), Infallible> {
+        self.has_parameters = true;
+        if self.binds_us {
+            self.parameters.add(name.as_str(), value);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! One measured operation, for callgrind: `cost LIBRARY parse FILE` or `cost LIBRARY match RULES WILDCARDS`.
+//!
+//! Run by `benches/instructions`, which counts the instructions of [`measured`] alone.
+
+use std::env;
+use std::hint::black_box;
+
+use abide_robots::{ProductToken, Rules, Target};
+
+#[path = "../benches/workload.rs"]
+mod workload;
+
+use workload::AGENT;
+
+fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        [library, "parse", file] => parse(library, &workload::file(file).expect("a known file")),
+        [library, "match", rules, wildcards] => {
+            let rules = rules.parse().expect("a number of rules");
+            let wildcards = wildcards.parse().expect("a share of wildcards");
+            matching(library, workload::match_set(rules, wildcards));
+        }
+        _ => panic!("expected: LIBRARY parse FILE, or LIBRARY match RULES WILDCARDS"),
+    }
+}
+
+/// The function whose instructions are counted.
+#[inline(never)]
+fn measured<T>(work: impl FnOnce() -> T) -> T {
+    black_box(work())
+}
+
+fn token() -> ProductToken {
+    ProductToken::new(AGENT).expect("the name of the crawler is a token")
+}
+
+fn parse(library: &str, body: &str) {
+    let body = black_box(body.as_bytes());
+    match library {
+        "abide" => {
+            let tokens = [token()];
+            drop(measured(|| Rules::parse(body, &tokens)));
+        }
+        "texting_robots" => drop(measured(|| texting_robots::Robot::new(AGENT, body))),
+        "robotxt" => drop(measured(|| robotxt::Robots::parse(body, AGENT))),
+        "robotstxt" => {
+            let body = std::str::from_utf8(body).expect("the files are UTF-8");
+            measured(|| one_shot(body, "https://example.com/"));
+        }
+        "lines" => {
+            measured(|| memchr::memchr2_iter(b'\n', b'\r', body).count());
+        }
+        _ => panic!("expected a library"),
+    }
+}
+
+fn matching(library: &str, (robots, paths): (String, Vec<String>)) {
+    let body = robots.as_bytes();
+    let allowed = match library {
+        "abide" => {
+            let rules = Rules::parse(body, &[token()]);
+            measured(|| paths.iter().filter(|path| rules.is_allowed(&Target::new(path))).count())
+        }
+        "texting_robots" => {
+            let rules = texting_robots::Robot::new(AGENT, body).expect("it reads its input");
+            let urls: Vec<String> = paths.iter().map(|path| format!("https://example.com{path}")).collect();
+            measured(|| urls.iter().filter(|url| rules.allowed(url)).count())
+        }
+        "robotxt" => {
+            let rules = robotxt::Robots::parse(body, AGENT);
+            measured(|| paths.iter().filter(|path| rules.is_allowed(path)).count())
+        }
+        _ => panic!("expected a library"),
+    };
+    println!("{allowed}");
+}
+
+fn one_shot(body: &str, url: &str) -> bool {
+    robotstxt::DefaultMatcher::default().one_agent_allowed_by_robots(body, AGENT, url)
+}
