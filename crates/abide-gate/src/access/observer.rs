@@ -48,11 +48,15 @@ impl<F: Fn(&AccessEvent<'_>) + Send + Sync + 'static> AccessObserver for F {
     }
 }
 
+/// Those who hear of events.
+pub(crate) type Observers = Arc<[Arc<dyn AccessObserver>]>;
+
 /// Tells somebody else's code, and survives it.
-pub(crate) fn tell(observer: Option<&dyn AccessObserver>, event: &AccessEvent<'_>) {
-    let Some(observer) = observer else { return };
-    let told = catch_unwind(AssertUnwindSafe(|| observer.observe(event)));
-    if told.is_err() {
-        super::log::observer_panicked();
+pub(crate) fn tell(observers: &Observers, event: &AccessEvent<'_>) {
+    for observer in observers.iter() {
+        let told = catch_unwind(AssertUnwindSafe(|| observer.observe(event)));
+        if told.is_err() {
+            super::log::observer_panicked();
+        }
     }
 }
