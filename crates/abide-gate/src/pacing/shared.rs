@@ -154,7 +154,7 @@ impl SharedStore {
                 }
                 Step::Go(Some(lease))
             }
-            Reply::Refused { wait, reason: Busy::InFlight, .. } if !wait.is_zero() => Step::Poll,
+            // The wait is the rest of the lease, which is no useful time to come back at.
             Reply::Refused { reason: Busy::InFlight, .. } => Step::Poll,
             Reply::Refused { scope, wait, reason: Busy::Gap } => {
                 let gap = scopes.get(scope).map_or(Duration::ZERO, |ask| ask.gap);
@@ -328,27 +328,39 @@ async fn keep(
     ask: LeaseAsk,
     limit: Duration,
     tell: oneshot::Sender<Result<Reply, StoreError>>,
-    mut ended: oneshot::Receiver<Ended>,
+    ended: oneshot::Receiver<Ended>,
 ) {
     let reply = timeout(limit, store.reserve(&scopes, ask)).await;
     let reply = reply.unwrap_or_else(|_| Err(StoreError::new(format_args!("no answer within {limit:?}"))));
-    let is_refused = matches!(reply, Ok(Reply::Refused { .. }));
-    let is_lost = reply.is_err();
+    let (is_refused, is_granted) =
+        (matches!(reply, Ok(Reply::Refused { .. })), matches!(reply, Ok(Reply::Granted { .. })));
     let is_heard = tell.send(reply).is_ok();
     if is_refused {
         return;
     }
-    let mut how = Ended::Unsent;
-    while is_heard && !is_lost {
-        match timeout(ask.ttl / 3, &mut ended).await {
-            Ok(end) => {
-                how = end.unwrap_or(Ended::Unsent);
-                break;
-            }
-            Err(_) => drop(timeout(limit, store.renew(&scopes, ask.lease, ask.ttl)).await),
-        }
-    }
+    let how = match is_heard && is_granted {
+        true => keep_alive(&*store, &scopes, ask, limit, ended).await,
+        // Nobody wants it, or it is not known whether the store has granted it.
+        false => Ended::Unsent,
+    };
     release(&*store, &scopes, ask.lease, how, limit).await;
+}
+
+/// Renews a lease until its owner ends it or is gone.
+async fn keep_alive(
+    store: &dyn PaceStore,
+    scopes: &[ScopeAsk],
+    ask: LeaseAsk,
+    limit: Duration,
+    mut ended: oneshot::Receiver<Ended>,
+) -> Ended {
+    loop {
+        if let Ok(end) = timeout(ask.ttl / 3, &mut ended).await {
+            return end.unwrap_or(Ended::Unsent);
+        }
+        // If it fails the next time may do; if not, the lease ends early, and this process still keeps its own promise.
+        drop(timeout(limit, store.renew(scopes, ask.lease, ask.ttl)).await);
+    }
 }
 
 async fn release(store: &dyn PaceStore, scopes: &[ScopeAsk], lease: LeaseId, how: Ended, limit: Duration) {
