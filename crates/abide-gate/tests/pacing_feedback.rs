@@ -1,4 +1,5 @@
 //! What answers and faults do to a host, on virtual time.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "pacing_support/mod.rs"]
 mod support;

@@ -1,5 +1,6 @@
 //! A server's log on virtual time, and a judge who knows nothing of the pacer.
 #![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(clippy::unwrap_used, reason = "only tests see this file")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,8 +38,11 @@ pub(crate) fn deferral<T>(result: Result<T, Refusal>) -> Deferral {
 #[derive(Clone)]
 pub(crate) struct Log {
     began: Instant,
-    entries: Arc<Mutex<Vec<(usize, String, Duration, Duration)>>>,
+    entries: Arc<Mutex<Vec<Entry>>>,
 }
+
+/// Who, which host, start, end.
+type Entry = (usize, String, Duration, Duration);
 
 impl Default for Log {
     fn default() -> Self {
