@@ -66,7 +66,7 @@ pub(crate) struct Claim {
 #[derive(Clone, Debug)]
 pub(crate) struct Claims {
     pub(crate) host: Claim,
-    pub(crate) others: Vec<Claim>,
+    pub(crate) others: Box<[Claim]>,
 }
 
 impl Claims {
@@ -114,6 +114,11 @@ pub(crate) fn enter(
     (findings, bells): (&mut Findings, &mut Bells),
 ) -> Entry {
     let now = upkeep.now;
+    if request.others.is_empty()
+        && let Some(claims) = enter_idle(table, request, upkeep, findings)
+    {
+        return Entry::Granted(claims);
+    }
     let hashes: Vec<u64> = request.others.iter().map(|wanted| wanted.hash).collect();
     let mut locked = table.lock(request.host.hash, &hashes);
     let mut claims = claims(&mut locked, request, upkeep, findings);
@@ -137,6 +142,27 @@ pub(crate) fn enter(
         slot.open_line().push(Waiter { ticket, patience, gap: claim.gap, scope, origin, seat });
     }
     Entry::Queued(claims, ticket, seat)
+}
+
+/// What most requests meet: one scope, its host is known, nobody waits, and it is free.
+fn enter_idle(
+    table: &Table,
+    request: &Request<'_>,
+    upkeep: Upkeep,
+    findings: &mut Findings,
+) -> Option<Claims> {
+    let Wanted { key, hash, gap, limit, feedback } = request.host;
+    let mut locked = table.lock(hash, &[]);
+    let id = locked.find(hash, key)?;
+    let slot = locked.slot(id)?;
+    let (view, terms) = (slot.view(), slot.terms(gap, limit));
+    if slot.waiting() > 0 || view.is_full(terms) || view.start(terms).at > upkeep.now {
+        return None;
+    }
+    let host = Claim { slot: id, gap, limit, feedback, before: slot.anchor };
+    slot.grant(terms, upkeep.now);
+    locked.clean_sometimes(id, upkeep, findings);
+    Some(Claims { host, others: Box::default() })
 }
 
 fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findings: &mut Findings) -> Claims {
