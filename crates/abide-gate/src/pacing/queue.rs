@@ -117,6 +117,11 @@ impl Line {
         Some(self.waiters[place].gap)
     }
 
+    /// The gaps of all who stand before the waiter with this ticket.
+    pub(crate) fn gaps_before(&self, ticket: u64) -> Duration {
+        self.waiters.iter().take_while(|waiter| waiter.ticket < ticket).map(|waiter| waiter.gap).sum()
+    }
+
     /// The origin's delay has changed: so has the gap of those who wait for it. `gap` is the larger of the delay and ours.
     pub(crate) fn change_gap(&mut self, origin: &Origin, gap: Duration) {
         for waiter in &mut self.waiters {

@@ -258,23 +258,28 @@ pub(crate) fn look(
     Outlook::Wait(if can_go { last.start.at } else { patience })
 }
 
-/// Why the wait was in vain: a response that is still open, if there is one.
+/// Why the wait was in vain: a response that is still open, or those who are still before us.
 fn out_of_patience(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Moment) -> Late {
     let last = last_scope(locked, claims, |slot, claim| {
         let (view, terms) = (slot.view(), slot.terms(claim.gap, claim.limit));
-        let first = slot.line().is_some_and(|line| line.is_first(ticket));
-        let start = view.arrival(terms, Duration::ZERO, now);
-        match start.why {
-            // He waits for others who wait: their gaps, not the open response of the moment, have used up his time.
-            Why::InFlight(since) if !first && now.since(since) < terms.gap => {
-                Start { why: Why::Gap(terms.gap), ..start }
-            }
-            _ => start,
-        }
+        let before = slot.line().map(|line| line.gaps_before(ticket)).unwrap_or_default();
+        let start = view.arrival(terms, before, now);
+        // An open response is the reason also for those further back, if it has been open for longer than a gap.
+        let is_slow = view.is_full(terms) && now.since(view.open_since) > terms.gap;
+        let why = if is_slow && matches!(start.why, Why::Gap(_)) {
+            Why::InFlight(view.open_since)
+        } else {
+            start.why
+        };
+        Start { why, ..start }
     });
-    let at = last.start.at.max(now);
+    // Whoever is not first in one of his lines may find all of them free: those before him wait elsewhere.
+    let at = last.start.at.max(now.plus(SOON));
     Late { start: Start { at, ..last.start }, ..last }
 }
+
+/// Nobody is told to come back at once.
+const SOON: Duration = Duration::from_millis(1);
 
 /// Takes the turn in all scopes.
 fn grant(
