@@ -40,6 +40,10 @@ mod group;
 mod line;
 mod robots;
 
+// For people: what became of each rule, what is wrong with a file.
+mod explain;
+mod remark;
+
 // The matcher: normal form, patterns, compiled rules, verdict.
 mod block;
 mod compile;
@@ -53,9 +57,11 @@ mod sort;
 mod sweep;
 mod verdict;
 
+pub use explain::{Considered, Explanation, Fate};
 pub use line::RecordKind;
 pub use pattern::Pattern;
 pub use profile::{Profile, ReadOptions};
+pub use remark::{Remark, RemarkKind};
 pub use robots::{DocumentRecord, Group, Robots};
 pub use rules::{Record, Rules};
 pub use target::Target;
