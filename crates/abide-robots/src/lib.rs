@@ -40,9 +40,10 @@ mod group;
 mod line;
 mod robots;
 
-// For people: what became of each rule, what is wrong with a file.
+// For people: what became of each rule, what is wrong with a file, how to write one.
 mod explain;
 mod remark;
+mod write;
 
 // The matcher: normal form, patterns, compiled rules, verdict.
 mod block;
@@ -67,3 +68,4 @@ pub use rules::{Record, Rules};
 pub use target::Target;
 pub use token::{InvalidToken, ProductToken};
 pub use verdict::{Reason, Rule, RuleKind, Verdict};
+pub use write::{InvalidRecord, RobotsBuilder};
