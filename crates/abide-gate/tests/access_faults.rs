@@ -286,7 +286,8 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 | 1 => Scripted::text(GOOD),
         2 => Scripted::text("User-agent: *\nDisallow: /\n"),
-        _ => Scripted::error(FetchErrorKind::Dns),
+        3 => Scripted::error(FetchErrorKind::Dns),
+        _ => Scripted::status(404),
     });
     let observer = {
         let heard = Arc::clone(&heard);
@@ -294,6 +295,7 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
             let told = match event {
                 AccessEvent::Asked { .. } => "asked",
                 AccessEvent::Changed { old: None, .. } => "first",
+                AccessEvent::Changed { answer, .. } if answer.copy().is_none() => "gone",
                 AccessEvent::Changed { old: Some(old), answer } => {
                     assert_eq!(old.body(), GOOD.as_bytes());
                     assert_ne!(answer.copy().unwrap().body(), old.body());
@@ -309,12 +311,12 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
     let clock = Arc::new(abide_gate::ManualClock::starting_at(START));
     let cache =
         AccessCache::builder(tokens(), Arc::new(fetch)).clock(clock).observer(Arc::new(observer)).build();
-    for _ in 0..4 {
+    for _ in 0..5 {
         cache.of(&origin()).await.unwrap();
         sleep(DAY).await;
     }
     let heard = heard.lock().unwrap().clone();
-    assert_eq!(heard, ["asked", "first", "asked", "asked", "changed", "asked", "last good"]);
+    assert_eq!(heard, ["asked", "first", "asked", "asked", "changed", "asked", "last good", "asked", "gone"]);
 }
 
 #[tokio::test(start_paused = true)]
