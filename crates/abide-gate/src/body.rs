@@ -21,7 +21,7 @@ pub struct PermitBody<B> {
 impl<B: Body> PermitBody<B> {
     /// Ties `permit` to `body`. A body that is known to be empty gives it back at once.
     pub fn new(body: B, permit: Permit) -> Self {
-        let permit = (!body.is_end_stream()).then_some(permit);
+        let permit = (!has_ended(&body)).then_some(permit);
         Self { body, permit }
     }
 
@@ -29,6 +29,11 @@ impl<B: Body> PermitBody<B> {
     pub fn has_ended(&self) -> bool {
         self.permit.is_none()
     }
+}
+
+/// Nothing more comes. A body behind a decoder often knows its length only, and not that it is at its end.
+fn has_ended(body: &impl Body) -> bool {
+    body.is_end_stream() || body.size_hint().exact() == Some(0)
 }
 
 impl<B> Body for PermitBody<B>
@@ -45,7 +50,7 @@ where
         let polled = Pin::new(&mut self.body).poll_frame(context);
         let ended = match &polled {
             Poll::Pending => false,
-            Poll::Ready(Some(Ok(frame))) => frame.is_trailers() || self.body.is_end_stream(),
+            Poll::Ready(Some(Ok(frame))) => frame.is_trailers() || has_ended(&self.body),
             Poll::Ready(None | Some(Err(_))) => true,
         };
         if ended {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
+use http::StatusCode;
 use url::Url;
 
 use crate::access::Cause;
@@ -18,7 +19,7 @@ use crate::verdict::Verdict;
 #[derive(Debug, Clone)]
 pub struct Error {
     denied: Box<Denied>,
-    chain: Vec<Url>,
+    chain: Vec<(Url, StatusCode)>,
 }
 
 impl Error {
@@ -57,8 +58,8 @@ impl Error {
         &self.denied
     }
 
-    /// The URLs of the hops that went out before the refused one, first to last.
-    pub fn chain(&self) -> &[Url] {
+    /// The hops that went out before the refused one, first to last, and what they answered.
+    pub fn chain(&self) -> &[(Url, StatusCode)] {
         &self.chain
     }
 
@@ -87,7 +88,7 @@ impl Error {
     /// The same refusal, met after the hops of `chain`.
     #[doc(hidden)]
     #[must_use]
-    pub fn after(mut self, chain: Vec<Url>) -> Self {
+    pub fn after(mut self, chain: Vec<(Url, StatusCode)>) -> Self {
         self.denied.set_hop(chain.len());
         self.chain = chain;
         self
@@ -241,7 +242,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disallowed { url, verdict, hop } => {
-                write!(f, "{url} is disallowed{}: {verdict}", Hop(*hop))
+                write!(f, "{url}{}: {verdict}", Hop(*hop))
             }
             Self::Unreachable { url, cause, hop, .. } => write!(
                 f,

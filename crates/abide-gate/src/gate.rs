@@ -15,7 +15,7 @@ use crate::access::{
     FetchErrorKind, Refused, RobotsReply, RobotsRequest,
 };
 use crate::body::PermitBody;
-use crate::error::Denied;
+use crate::error::{Denied, Error};
 use crate::pacing::{
     Ask, DeferReason, NextSlot, PacePolicy, PaceStore, Pacer, Permit, Refusal, TransportFault,
 };
@@ -41,10 +41,10 @@ impl Gate {
     ///
     /// # Errors
     /// Every refusal there is.
-    pub async fn admit(&self, url: &Url, budget: Duration) -> Result<(Verdict, Permit), Denied> {
+    pub async fn admit(&self, url: &Url, budget: Duration) -> Result<(Verdict, Permit), Error> {
         let verdict = self.judge(url).await?;
         if let Some(denied) = verdict.refusal(url) {
-            return Err(denied);
+            return Err(denied.into());
         }
         let permit = self.turn(url, verdict.crawl_delay(), budget).await?;
         Ok((verdict, permit))
@@ -54,7 +54,7 @@ impl Gate {
     ///
     /// # Errors
     /// A refusal that is no verdict: an unsupported URL, a refused address, a robots.txt request that was deferred or lost.
-    pub async fn judge(&self, url: &Url) -> Result<Verdict, Denied> {
+    pub async fn judge(&self, url: &Url) -> Result<Verdict, Error> {
         let origin = self.address_check(url)?;
         if is_robots_txt(url) {
             return Ok(Verdict::robots_txt());
@@ -76,7 +76,7 @@ impl Gate {
     ///
     /// # Errors
     /// An unsupported URL or a refused address.
-    pub fn overridden(&self, url: &Url, why: Arc<str>) -> Result<Verdict, Denied> {
+    pub fn overridden(&self, url: &Url, why: Arc<str>) -> Result<Verdict, Error> {
         let origin = self.address_check(url)?;
         let crawl_delay = self.access.cached(&origin).and_then(|answer| answer.crawl_delay());
         tracing::warn!(origin = %origin, reason = %why, "robots.txt is passed over");
@@ -87,21 +87,21 @@ impl Gate {
     ///
     /// # Errors
     /// A robots.txt request that was deferred or lost.
-    pub async fn answer(&self, origin: &Origin) -> Result<Arc<Answer>, Denied> {
+    pub async fn answer(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {
         self.access.of(origin).await.map_err(|refused| denied_access(&origin.robots_url(), refused))
     }
 
     /// Waits for the turn of the URL's host, at most `budget`.
     ///
     /// # Errors
-    /// [`Denied::Deferred`] at once when the turn cannot come in time, [`Denied::CrawlDelayTooLong`], [`Denied::Store`] when
+    /// With [`Denied::Deferred`] at once when the turn cannot come in time, [`Denied::CrawlDelayTooLong`], [`Denied::Store`] when
     /// told to fail closed.
     pub async fn turn(
         &self,
         url: &Url,
         crawl_delay: Option<Duration>,
         budget: Duration,
-    ) -> Result<Permit, Denied> {
+    ) -> Result<Permit, Error> {
         let ask = Ask::new().crawl_delay(crawl_delay.unwrap_or_default()).budget(budget);
         self.pacer.acquire(url, ask).await.map_err(|refusal| denied_turn(url, refusal))
     }
@@ -110,8 +110,8 @@ impl Gate {
     ///
     /// # Errors
     /// An unsupported URL.
-    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {
-        let origin = Origin::of(url).map_err(|_| Denied::UnsupportedUrl { url: url.clone() })?;
+    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {
+        let origin = Origin::of(url).map_err(|_| unsupported(url))?;
         let crawl_delay = self.access.cached(&origin).and_then(|answer| answer.crawl_delay());
         let ask = Ask::new().crawl_delay(crawl_delay.unwrap_or_default());
         self.pacer.next_slot(url, ask).map_err(|refusal| denied_turn(url, refusal))
@@ -138,12 +138,13 @@ impl Gate {
     }
 
     /// The origin, unless the URL names an address that must not be contacted.
-    fn address_check(&self, url: &Url) -> Result<Origin, Denied> {
-        let origin = Origin::of(url).map_err(|_| Denied::UnsupportedUrl { url: url.clone() })?;
+    fn address_check(&self, url: &Url) -> Result<Origin, Error> {
+        let origin = Origin::of(url).map_err(|_| unsupported(url))?;
         match self.addresses.check_url(url) {
             Ok(()) => Ok(origin),
             Err(refused) => {
-                Err(Denied::AddressRefused { url: url.clone(), address: Some(refused.address()), hop: 0 })
+                let address = Some(refused.address());
+                Err(Denied::AddressRefused { url: url.clone(), address, hop: 0 }.into())
             }
         }
     }
@@ -328,9 +329,13 @@ fn is_robots_txt(url: &Url) -> bool {
     url.path() == "/robots.txt" && url.query().is_none()
 }
 
-fn denied_turn(url: &Url, refusal: Refusal) -> Denied {
+fn unsupported(url: &Url) -> Error {
+    Denied::UnsupportedUrl { url: url.clone() }.into()
+}
+
+fn denied_turn(url: &Url, refusal: Refusal) -> Error {
     let url = url.clone();
-    match refusal {
+    let denied = match refusal {
         Refusal::Deferred(deferral) => Denied::Deferred {
             url,
             not_before: deferral.not_before().to_system_time(),
@@ -341,11 +346,12 @@ fn denied_turn(url: &Url, refusal: Refusal) -> Denied {
         Refusal::UnsupportedUrl(_) => Denied::UnsupportedUrl { url },
         Refusal::Store { reason } => Denied::Store { reason },
         other => Denied::Store { reason: other.to_string() },
-    }
+    };
+    denied.into()
 }
 
-fn denied_access(url: &Url, refused: Refused) -> Denied {
-    match refused {
+fn denied_access(url: &Url, refused: Refused) -> Error {
+    let denied = match refused {
         Refused::Deferred { not_before, .. } => Denied::Deferred {
             url: url.clone(),
             not_before: not_before.to_system_time(),
@@ -353,5 +359,6 @@ fn denied_access(url: &Url, refused: Refused) -> Denied {
             hop: 0,
         },
         _ => Denied::Interrupted,
-    }
+    };
+    denied.into()
 }

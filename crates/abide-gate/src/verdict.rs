@@ -89,7 +89,7 @@ impl Verdict {
             return None;
         }
         let url = url.clone();
-        let Some(answer) = self.answer() else { return None };
+        let answer = self.answer()?;
         Some(match answer.access() {
             Access::Unreachable(cause) => unreachable(url, answer, *cause),
             Access::Rules(_) | Access::Unavailable(_) => {

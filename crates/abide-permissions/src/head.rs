@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// Made by [`HeadScanner`](crate::HeadScanner) (feature `html`); without a scan, by [`Head::not_scanned`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    found: Arc<Found>,
+    /// Absent when nothing was found, as with most responses that are not HTML.
+    found: Option<Arc<Found>>,
     end: HeadEnd,
     bytes: usize,
 }
@@ -34,20 +35,21 @@ impl Head {
     }
 
     pub(crate) fn new(found: Found, end: HeadEnd, bytes: usize) -> Self {
-        Self { found: Arc::new(found), end, bytes }
+        let found = if found == Found::default() { None } else { Some(Arc::new(found)) };
+        Self { found, end, bytes }
     }
 
     /// Every meta element of the head whose name is not empty, in order, as a browser with scripting sees them.
     #[must_use]
     pub fn metas(&self) -> &[Meta] {
-        &self.found.metas
+        self.found.as_deref().map_or(&[], |found| &found.metas)
     }
 
     /// The metas within the `noscript` elements of the head, which exist only for browsers without scripting. Their rules
     /// count too (X19).
     #[must_use]
     pub fn noscript_metas(&self) -> &[Meta] {
-        &self.found.noscript_metas
+        self.found.as_deref().map_or(&[], |found| &found.noscript_metas)
     }
 
     /// How the scan ended, or why there was none.
@@ -65,7 +67,7 @@ impl Head {
     /// Whether a `noscript` held more than is looked at (64 KiB).
     #[must_use]
     pub fn noscript_cut(&self) -> bool {
-        self.found.noscript_cut
+        self.found.as_deref().is_some_and(|found| found.noscript_cut)
     }
 }
 

@@ -108,13 +108,13 @@ pub(crate) fn typical() -> String {
     let mut dice = Dice::new(2);
     let mut out = String::from("# robots.txt of www.example.com\n# Please be gentle.\n\n");
     for name in ["GPTBot", "CCBot", "AhrefsBot"] {
-        let _ = write!(out, "User-agent: {name}\nDisallow: /\n\n");
+        let _ = writeln!(out, "User-agent: {name}\nDisallow: /\n");
     }
     out.push_str("User-agent: Googlebot\nUser-agent: Bingbot\nDisallow: /search\nAllow: /search/about\n\n");
     out.push_str("User-agent: *\nCrawl-delay: 2\n");
     for count in 0..34 {
         if count % 8 == 0 {
-            let _ = write!(out, "\n# The {} section is not for machines\n", dice.of(WORDS));
+            let _ = writeln!(out, "\n# The {} section is not for machines", dice.of(WORDS));
         }
         out.push_str(&rule(&mut dice, 20, 34));
     }
@@ -132,7 +132,7 @@ pub(crate) fn large() -> String {
     let mut dice = Dice::new(3);
     let mut out = String::new();
     for group in 0..28 {
-        let _ = write!(out, "User-agent: {}{}\n", dice.of(WORDS), ["Bot", "Spider", "-crawler"][group % 3]);
+        let _ = writeln!(out, "User-agent: {}{}", dice.of(WORDS), ["Bot", "Spider", "-crawler"][group % 3]);
         for _ in 0..48 {
             out.push_str(&rule(&mut dice, 10, 1500));
         }
@@ -169,16 +169,16 @@ pub(crate) fn wild() -> String {
     for _ in 0..120 {
         match dice.below(4) {
             0 => {
-                let _ = write!(out, "Disallow: /{}$\n", dice.of(WORDS));
+                let _ = writeln!(out, "Disallow: /{}$", dice.of(WORDS));
             }
             1 => {
-                let _ = write!(out, "Disallow: /*.{}$\n", dice.of(ENDINGS));
+                let _ = writeln!(out, "Disallow: /*.{}$", dice.of(ENDINGS));
             }
             2 => {
-                let _ = write!(out, "Allow: /*?{}=\n", dice.of(KEYS));
+                let _ = writeln!(out, "Allow: /*?{}=", dice.of(KEYS));
             }
             _ => {
-                let _ = write!(out, "Disallow: */{}/*/{}\n", dice.of(WORDS), dice.of(KEYS));
+                let _ = writeln!(out, "Disallow: */{}/*/{}", dice.of(WORDS), dice.of(KEYS));
             }
         }
     }
@@ -190,7 +190,7 @@ pub(crate) fn foreign() -> String {
     let mut dice = Dice::new(6);
     let mut out = String::new();
     while out.len() < 500_000 {
-        let _ = write!(out, "User-agent: {}Bot\n", dice.of(WORDS));
+        let _ = writeln!(out, "User-agent: {}Bot", dice.of(WORDS));
         for _ in 0..60 {
             out.push_str(&rule(&mut dice, 10, 17_700));
         }
@@ -270,6 +270,6 @@ fn host(dice: &mut Dice, number: usize) -> String {
     if dice.percent(30) {
         out.push_str("\nUser-agent: GPTBot\nDisallow: /\n");
     }
-    let _ = write!(out, "\nSitemap: https://www.host-{number}.example/sitemap.xml\n");
+    let _ = writeln!(out, "\nSitemap: https://www.host-{number}.example/sitemap.xml");
     out
 }

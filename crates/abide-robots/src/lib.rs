@@ -43,9 +43,14 @@ mod robots;
 // The matcher: normal form, patterns, compiled rules, verdict.
 mod block;
 mod compile;
+mod index;
 mod normal;
 mod pattern;
+mod prefix;
 mod rules;
+mod search;
+mod sort;
+mod sweep;
 mod verdict;
 
 pub use line::RecordKind;

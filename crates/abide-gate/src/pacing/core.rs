@@ -14,11 +14,12 @@ use super::ask::Ask;
 use super::breaker::{Breaker, TransportFault};
 use super::chance::Chance;
 use super::event::{PaceEvent, PaceObserver, trace};
-use super::feedback::{Cause, complaint, credible};
+use super::feedback::{Cause, credible, is_complaint};
 use super::moment::{Moment, Timeline};
 use super::policy::{GAP_MAX, PacePolicy};
 use super::queue::{Bells, Late, ring};
 use super::refusal::{DeferReason, Deferral, Refusal};
+use super::retry_after::retry_after;
 use super::schedule::Why;
 use super::shared::SharedStore;
 use super::slot::Slot;
@@ -214,9 +215,16 @@ impl Core {
         if status.is_informational() {
             return None;
         }
-        let (now, wall) = (self.now_or_system(), self.wall());
-        let cause = complaint(status, headers, wall, self.policy.hold_on_forbidden);
         let adaptive = self.policy.adaptive;
+        let is_complaint = is_complaint(status, self.policy.hold_on_forbidden);
+        if !is_complaint && !adaptive && !self.has_trouble(claims) {
+            return None;
+        }
+        let now = self.now_or_system();
+        let cause = is_complaint.then(|| Cause::Answer {
+            status: status.as_u16(),
+            retry_after: retry_after(headers, self.wall()),
+        });
         self.feed_back(claims, now, cause, |slot, chance| {
             let mut changed = slot.set_breaker(Breaker::CLOSED);
             if adaptive {
@@ -228,6 +236,13 @@ impl Core {
             }
             changed
         })
+    }
+
+    /// Whether there is a hold or a count of faults that an answer has something to do with: most hosts have none.
+    fn has_trouble(&self, claims: &Claims) -> bool {
+        let mut found = false;
+        turn::each(&self.table, claims, |slot, claim| found |= claim.feedback && slot.has_trouble());
+        found
     }
 
     /// No answer: the breaker counts it.

@@ -76,12 +76,14 @@ impl Pacer {
             Entry::Granted(claims) => Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO),
             Entry::Late(late) => return Err(self.core.defer(&request, late, now)),
             Entry::Queued(claims, ticket, seat) => {
-                Place::new(Arc::clone(&self.core), claims, ticket, now, seat).wait(&request).await?
+                let place = Place::new(Arc::clone(&self.core), claims, ticket, now, seat);
+                // Boxed, so that whoever need not wait does not carry the room for it through his future.
+                Box::pin(place.wait(&request)).await?
             }
         };
         let permit = match &self.core.store {
             None => permit.send(),
-            Some(store) => store.confirm(permit, &request).await?,
+            Some(store) => Box::pin(store.confirm(permit, &request)).await?,
         };
         self.core.tell(&PaceEvent::Granted { scope: request.host.key, waited: permit.waited() });
         Ok(permit)

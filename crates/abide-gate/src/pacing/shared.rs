@@ -3,7 +3,7 @@
 //! Whatever the store says or fails to say, the process keeps its own promise: the local turn is held all the while.
 //! If the store does not answer, the local limits go on, with a gap as many times as long as there are processes.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -44,8 +44,8 @@ pub(crate) struct SharedStore {
 
 #[derive(Debug, Default)]
 struct Health {
-    /// While it is down: when it is asked again.
-    ask_again: Option<Moment>,
+    /// While it is down: when it is asked again, and what it said.
+    outage: Option<(Moment, Arc<str>)>,
     /// When it last came back.
     back: Moment,
 }
@@ -89,9 +89,9 @@ impl SharedStore {
                 wait_within(&core, request, start, scope, now).await?;
                 continue;
             }
-            let step = match self.is_down(now) {
-                true => self.alone(&permit, now),
-                false => self.ask(&core, request, &permit, &scopes, now).await?,
+            let step = match self.outage(now) {
+                Some(reason) => self.without(&permit, reason, now)?,
+                None => self.ask(&core, request, &permit, &scopes, now).await?,
             };
             let now = core.now()?;
             match step {
@@ -154,7 +154,7 @@ impl SharedStore {
                 }
                 Step::Go(Some(lease))
             }
-            Reply::Refused { wait, reason: Busy::InFlight, .. } if !wait.is_zero() => Step::Poll,
+            // The wait is the rest of the lease, which is no useful time to come back at.
             Reply::Refused { reason: Busy::InFlight, .. } => Step::Poll,
             Reply::Refused { scope, wait, reason: Busy::Gap } => {
                 let gap = scopes.get(scope).map_or(Duration::ZERO, |ask| ask.gap);
@@ -228,7 +228,15 @@ impl SharedStore {
         });
     }
 
-    /// The turn without the store: the gap is as many times as long as there are processes.
+    /// The turn without the store, if the policy allows it.
+    fn without(&self, permit: &Permit, reason: Arc<str>, now: Moment) -> Result<Step, Refusal> {
+        match self.options.fail_closed {
+            true => Err(Refusal::Store { reason: (*reason).into() }),
+            false => Ok(self.alone(permit, now)),
+        }
+    }
+
+    /// Local limits: the gap is as many times as long as there are processes.
     fn alone(&self, permit: &Permit, now: Moment) -> Step {
         let workers = self.options.expected_workers;
         let starts = (0..).zip(permit.claims().iter()).map(|(scope, claim)| {
@@ -241,43 +249,42 @@ impl SharedStore {
         }
     }
 
-    fn is_down(&self, now: Moment) -> bool {
-        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        match health.ask_again {
-            None => false,
-            Some(again) if now < again => true,
-            Some(_) => {
-                // One request finds out; until it has, the others go on without.
-                health.ask_again = Some(now.plus(ASK_AGAIN + self.options.timeout));
-                false
-            }
+    /// What the store said, while it is down and not yet to be asked again.
+    fn outage(&self, now: Moment) -> Option<Arc<str>> {
+        let mut health = self.health();
+        let (again, reason) = health.outage.as_mut()?;
+        if now < *again {
+            return Some(Arc::clone(reason));
         }
+        // One request finds out; until it has, the others go on without.
+        *again = now.plus(ASK_AGAIN + self.options.timeout);
+        None
     }
 
     fn went_down(&self, core: &Core, permit: &Permit, error: &StoreError) -> Result<Step, Refusal> {
         let now = core.now()?;
-        let again = Some(now.plus(ASK_AGAIN));
-        let before = {
-            let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut health.ask_again, again)
-        };
-        let reason = error.to_string();
+        let reason: Arc<str> = error.to_string().into();
+        let before = self.health().outage.replace((now.plus(ASK_AGAIN), Arc::clone(&reason)));
         if before.is_none() {
             core.tell(&PaceEvent::StoreDown { reason: &reason });
         }
-        if self.options.fail_closed { Err(Refusal::Store { reason }) } else { Ok(self.alone(permit, now)) }
+        self.without(permit, reason, now)
     }
 
     /// Returns when it last came back: nobody knows what the others did until then, so each host waits one full gap.
     fn came_up(&self, core: &Core, now: Moment) -> Moment {
-        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        if health.ask_again.take().is_none() {
+        let mut health = self.health();
+        if health.outage.take().is_none() {
             return health.back;
         }
         health.back = now;
         drop(health);
         core.tell(&PaceEvent::StoreBack);
         now
+    }
+
+    fn health(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -328,27 +335,39 @@ async fn keep(
     ask: LeaseAsk,
     limit: Duration,
     tell: oneshot::Sender<Result<Reply, StoreError>>,
-    mut ended: oneshot::Receiver<Ended>,
+    ended: oneshot::Receiver<Ended>,
 ) {
     let reply = timeout(limit, store.reserve(&scopes, ask)).await;
     let reply = reply.unwrap_or_else(|_| Err(StoreError::new(format_args!("no answer within {limit:?}"))));
-    let is_refused = matches!(reply, Ok(Reply::Refused { .. }));
-    let is_lost = reply.is_err();
+    let (is_refused, is_granted) =
+        (matches!(reply, Ok(Reply::Refused { .. })), matches!(reply, Ok(Reply::Granted { .. })));
     let is_heard = tell.send(reply).is_ok();
     if is_refused {
         return;
     }
-    let mut how = Ended::Unsent;
-    while is_heard && !is_lost {
-        match timeout(ask.ttl / 3, &mut ended).await {
-            Ok(end) => {
-                how = end.unwrap_or(Ended::Unsent);
-                break;
-            }
-            Err(_) => drop(timeout(limit, store.renew(&scopes, ask.lease, ask.ttl)).await),
-        }
-    }
+    let how = match is_heard && is_granted {
+        true => keep_alive(&*store, &scopes, ask, limit, ended).await,
+        // Nobody wants it, or it is not known whether the store has granted it.
+        false => Ended::Unsent,
+    };
     release(&*store, &scopes, ask.lease, how, limit).await;
+}
+
+/// Renews a lease until its owner ends it or is gone.
+async fn keep_alive(
+    store: &dyn PaceStore,
+    scopes: &[ScopeAsk],
+    ask: LeaseAsk,
+    limit: Duration,
+    mut ended: oneshot::Receiver<Ended>,
+) -> Ended {
+    loop {
+        if let Ok(end) = timeout(ask.ttl / 3, &mut ended).await {
+            return end.unwrap_or(Ended::Unsent);
+        }
+        // If it fails the next time may do; if not, the lease ends early, and this process still keeps its own promise.
+        drop(timeout(limit, store.renew(scopes, ask.lease, ask.ttl)).await);
+    }
 }
 
 async fn release(store: &dyn PaceStore, scopes: &[ScopeAsk], lease: LeaseId, how: Ended, limit: Duration) {

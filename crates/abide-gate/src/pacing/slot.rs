@@ -176,6 +176,12 @@ impl Slot {
         self.extra.as_deref().map_or(Breaker::CLOSED, |extra| extra.breaker)
     }
 
+    /// There has been a hold or a fault.
+    pub(crate) fn has_trouble(&self) -> bool {
+        let extra = self.extra.as_deref();
+        extra.is_some_and(|extra| extra.hold != Hold::NONE || extra.breaker != Breaker::CLOSED)
+    }
+
     /// Returns whether it was extended.
     pub(crate) fn set_hold(&mut self, hold: Hold, now: Moment) -> bool {
         let before = self.hold();

@@ -66,7 +66,7 @@ pub(crate) struct Claim {
 #[derive(Clone, Debug)]
 pub(crate) struct Claims {
     pub(crate) host: Claim,
-    pub(crate) others: Vec<Claim>,
+    pub(crate) others: Box<[Claim]>,
 }
 
 impl Claims {
@@ -114,6 +114,11 @@ pub(crate) fn enter(
     (findings, bells): (&mut Findings, &mut Bells),
 ) -> Entry {
     let now = upkeep.now;
+    if request.others.is_empty()
+        && let Some(claims) = enter_idle(table, request, upkeep, findings)
+    {
+        return Entry::Granted(claims);
+    }
     let hashes: Vec<u64> = request.others.iter().map(|wanted| wanted.hash).collect();
     let mut locked = table.lock(request.host.hash, &hashes);
     let mut claims = claims(&mut locked, request, upkeep, findings);
@@ -137,6 +142,27 @@ pub(crate) fn enter(
         slot.open_line().push(Waiter { ticket, patience, gap: claim.gap, scope, origin, seat });
     }
     Entry::Queued(claims, ticket, seat)
+}
+
+/// What most requests meet: one scope, its host is known, nobody waits, and it is free.
+fn enter_idle(
+    table: &Table,
+    request: &Request<'_>,
+    upkeep: Upkeep,
+    findings: &mut Findings,
+) -> Option<Claims> {
+    let Wanted { key, hash, gap, limit, feedback } = request.host;
+    let mut locked = table.lock(hash, &[]);
+    let id = locked.find(hash, key)?;
+    let slot = locked.slot(id)?;
+    let (view, terms) = (slot.view(), slot.terms(gap, limit));
+    if slot.waiting() > 0 || view.is_full(terms) || view.start(terms).at > upkeep.now {
+        return None;
+    }
+    let host = Claim { slot: id, gap, limit, feedback, before: slot.anchor };
+    slot.grant(terms, upkeep.now);
+    locked.clean_sometimes(id, upkeep, findings);
+    Some(Claims { host, others: Box::default() })
 }
 
 fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findings: &mut Findings) -> Claims {
@@ -232,23 +258,28 @@ pub(crate) fn look(
     Outlook::Wait(if can_go { last.start.at } else { patience })
 }
 
-/// Why the wait was in vain: a response that is still open, if there is one.
+/// Why the wait was in vain: a response that is still open, or those who are still before us.
 fn out_of_patience(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Moment) -> Late {
     let last = last_scope(locked, claims, |slot, claim| {
         let (view, terms) = (slot.view(), slot.terms(claim.gap, claim.limit));
-        let first = slot.line().is_some_and(|line| line.is_first(ticket));
-        let start = view.arrival(terms, Duration::ZERO, now);
-        match start.why {
-            // He waits for others who wait: their gaps, not the open response of the moment, have used up his time.
-            Why::InFlight(since) if !first && now.since(since) < terms.gap => {
-                Start { why: Why::Gap(terms.gap), ..start }
-            }
-            _ => start,
-        }
+        let before = slot.line().map(|line| line.gaps_before(ticket)).unwrap_or_default();
+        let start = view.arrival(terms, before, now);
+        // An open response is the reason also for those further back, if it has been open for longer than a gap.
+        let is_slow = view.is_full(terms) && now.since(view.open_since) > terms.gap;
+        let why = if is_slow && matches!(start.why, Why::Gap(_)) {
+            Why::InFlight(view.open_since)
+        } else {
+            start.why
+        };
+        Start { why, ..start }
     });
-    let at = last.start.at.max(now);
+    // Whoever is not first in one of his lines may find all of them free: those before him wait elsewhere.
+    let at = last.start.at.max(now.plus(SOON));
     Late { start: Start { at, ..last.start }, ..last }
 }
+
+/// Nobody is told to come back at once.
+const SOON: Duration = Duration::from_millis(1);
 
 /// Takes the turn in all scopes.
 fn grant(

@@ -3,7 +3,6 @@
 //! `</head>` does not end it for metas: after it, metadata elements are still put *into* the head element. What ends it is
 //! text, or an element that belongs into the body.
 
-use super::reference::{Reference, Step};
 use crate::head::{Found, Meta};
 use crate::options::MetaScope;
 
@@ -17,7 +16,6 @@ pub(super) struct Machine {
     template_depth: usize,
     /// Text within svg or math inside a template is told apart from other text by nobody, so it no longer ends the head.
     foreign_in_template: bool,
-    reference: Option<Reference>,
     noscript: Option<Noscript>,
     pub(super) found: Found,
     /// Noscript elements that wait for their own scan.
@@ -50,7 +48,7 @@ pub(super) enum Take {
 
 /// The content of a noscript, which is text with scripting on and markup with scripting off.
 pub(super) struct Noscript {
-    pub(super) content: String,
+    pub(super) content: Vec<u8>,
     /// Open templates around it.
     template_depth: usize,
     full: bool,
@@ -78,7 +76,6 @@ impl Machine {
             unscripted,
             template_depth,
             foreign_in_template: false,
-            reference: None,
             noscript: None,
             found: Found::default(),
             noscripts: Vec::new(),
@@ -91,7 +88,6 @@ impl Machine {
 
     /// A start tag; its name is in lower case.
     pub(super) fn start_tag(&mut self, name: &str) -> Take {
-        self.end_text();
         self.end_noscript();
         if self.template_depth > 0 {
             match name {
@@ -147,7 +143,6 @@ impl Machine {
 
     /// An end tag; its name is in lower case.
     pub(super) fn end_tag(&mut self, name: &[u8]) {
-        self.end_text();
         self.end_noscript();
         if self.template_depth > 0 {
             if name == b"template" {
@@ -165,41 +160,24 @@ impl Machine {
         }
     }
 
-    /// A piece of text outside raw-text elements.
-    pub(super) fn text(&mut self, text: &str) {
-        if self.template_depth > 0
-            || self.foreign_in_template
-            || matches!(self.place, Place::Body | Place::Done)
-        {
-            return;
-        }
-        for byte in text.bytes() {
-            let step = match self.reference.take() {
-                Some(reference) => reference.step(byte),
-                None => Step::of(byte),
-            };
-            match step {
-                Step::Whitespace => {}
-                Step::Pending(reference) => self.reference = Some(reference),
-                Step::Text => return self.end_head(),
-            }
-        }
-    }
-
-    /// A text node has ended, and with it a character reference without a semicolon.
-    pub(super) fn end_text(&mut self) {
-        if self.reference.take().is_some_and(|reference| !reference.ends_as_whitespace()) {
+    /// Text that is not blank, outside raw-text elements.
+    pub(super) fn text(&mut self) {
+        if self.template_depth == 0 && !self.foreign_in_template && self.place != Place::Done {
             self.end_head();
         }
     }
 
-    /// A piece of text within an element of raw text.
-    pub(super) fn raw_text(&mut self, text: &str) {
+    /// Whether the raw text that follows is that of a noscript that wants to be scanned.
+    pub(super) fn wants_raw_text(&self) -> bool {
+        self.noscript.is_some()
+    }
+
+    /// A piece of raw text.
+    pub(super) fn raw_text(&mut self, text: &[u8]) {
         let Some(noscript) = &mut self.noscript else { return };
         let room = NOSCRIPT_BYTES_MAX.saturating_sub(noscript.content.len());
-        let end = text.floor_char_boundary(room.min(text.len()));
-        noscript.content.push_str(text.get(..end).unwrap_or_default());
-        noscript.full |= end < text.len();
+        noscript.content.extend_from_slice(text.get(..room).unwrap_or(text));
+        noscript.full |= text.len() > room;
     }
 
     /// Hands in the meta that [`Machine::start_tag`] has asked for.
@@ -207,12 +185,6 @@ impl Machine {
         if !name.is_empty() {
             self.found.metas.push(Meta::new(name, content));
         }
-    }
-
-    /// The document has ended.
-    pub(super) fn end(&mut self) {
-        self.end_text();
-        self.end_noscript();
     }
 
     fn open_noscript(&mut self) -> Take {
@@ -223,11 +195,12 @@ impl Machine {
             return Take::Markup;
         }
         self.noscript =
-            Some(Noscript { content: String::new(), template_depth: self.template_depth, full: false });
+            Some(Noscript { content: Vec::new(), template_depth: self.template_depth, full: false });
         Take::Pass
     }
 
-    fn end_noscript(&mut self) {
+    /// The noscript that was open, if any, has ended.
+    pub(super) fn end_noscript(&mut self) {
         if let Some(noscript) = self.noscript.take() {
             self.found.noscript_cut |= noscript.full;
             if !noscript.content.is_empty() {

@@ -1,9 +1,9 @@
 //! Robots metas: `<meta name="robots" content="noindex">` (repext-03 §3.1.2).
 
 #[cfg(feature = "html")]
-mod decode;
+mod between;
 #[cfg(feature = "html")]
-mod end_tag;
+mod decode;
 #[cfg(feature = "html")]
 mod machine;
 #[cfg(feature = "html")]

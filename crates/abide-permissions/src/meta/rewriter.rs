@@ -1,18 +1,19 @@
 //! lol_html, made to drive a [`Machine`].
 //!
-//! lol_html tokenises exactly, but builds no tree, so some end tags produce no event at all. They reach the output sink
-//! nevertheless, in their place among the other tokens: what arrives there and is not the token that a handler has just
-//! seen, is end tags.
+//! lol_html tokenises exactly, but builds no tree, and some end tags produce no event at all. It is therefore asked for
+//! start tags, and for the ends of raw text, only. All else reaches the output sink, in its place between the start tags,
+//! and is read there. So it also costs least: what nobody asked for, lol_html passes over at high speed.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use lol_html::html_content::{TextChunk, TextType};
-use lol_html::send::{DocumentContentHandlers, Element, ElementContentHandlers, HtmlRewriter, Settings};
+use lol_html::html_content::EndTag;
+use lol_html::send::{Element, ElementContentHandlers, EndTagHandler, HtmlRewriter, Settings};
 use lol_html::{AsciiCompatibleEncoding, HandlerResult, MemorySettings, OutputSink, Selector};
 
-use super::end_tag::for_each_end_tag;
+use super::between::{Between, Found};
 use super::machine::{Machine, Take};
 use crate::options::MetaScope;
 
@@ -36,13 +37,11 @@ pub(super) enum Stop {
 
 impl Driver {
     pub(super) fn new(machine: Machine, encoding: AsciiCompatibleEncoding, memory_limit: usize) -> Self {
-        let is_utf8 = encoding == AsciiCompatibleEncoding::utf_8();
-        let shared =
-            Shared(Arc::new(Mutex::new(State { machine, token_bytes: 0, is_utf8, markup_at: None })));
+        let state = State { machine, between: Between::default(), markup_at: None };
+        let shared = Shared(Arc::new(Cell { mode: AtomicU8::new(IDLE), state: Mutex::new(state) }));
         let memory = MemorySettings::new().with_max_allowed_memory_usage(memory_limit);
         let settings = Settings::new_send()
             .append_element_content_handler((Cow::Borrowed(&*EVERY_ELEMENT), shared.element_handlers()))
-            .append_document_content_handler(shared.document_handlers())
             .with_encoding(encoding)
             .with_memory_settings(memory)
             .with_strict(false);
@@ -62,7 +61,7 @@ impl Driver {
         let Some(rewriter) = self.rewriter.take() else { return Err(Stop::Done) };
         let ended = rewriter.end();
         self.judge(ended)?;
-        self.machine(Machine::end);
+        self.shared.lock().end();
         self.judge(Ok(()))
     }
 
@@ -98,100 +97,139 @@ impl Driver {
 static EVERY_ELEMENT: LazyLock<Selector> = LazyLock::new(|| "*".parse().expect("`*` is a selector"));
 
 /// What the handlers and the sink share.
+#[derive(Clone)]
+struct Shared(Arc<Cell>);
+
+struct Cell {
+    /// What the sink does with output. Most of it needs no look at the state.
+    mode: AtomicU8,
+    /// The lock is never contended: lol_html calls one handler at a time, on the thread that feeds it.
+    state: Mutex<State>,
+}
+
+/// Between start tags, with nothing pending: blank output means nothing.
+const IDLE: u8 = 0;
+/// Within a comment, a reference, an end tag: every byte counts.
+const PENDING: u8 = 1;
+/// Within raw text that means nothing.
+const RAW: u8 = 2;
+/// Within the raw text of a noscript.
+const NOSCRIPT: u8 = 3;
+
 struct State {
     machine: Machine,
-    /// Bytes of the token that a handler has just seen and that will reach the sink next.
-    token_bytes: usize,
-    is_utf8: bool,
+    between: Between,
     markup_at: Option<usize>,
 }
 
-/// The lock is never contended: lol_html calls one handler at a time, on the thread that feeds it.
-#[derive(Clone)]
-struct Shared(Arc<Mutex<State>>);
-
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mode(&self) -> u8 {
+        self.0.mode.load(Ordering::Relaxed)
+    }
+
+    fn set_mode(&self, mode: u8) {
+        self.0.mode.store(mode, Ordering::Relaxed);
     }
 
     fn element_handlers(&self) -> ElementContentHandlers<'static> {
         let shared = self.clone();
         ElementContentHandlers::default()
-            .element(move |element: &mut Element<'_, '_>| shared.lock().element(element))
+            .element(move |element: &mut Element<'_, '_>| shared.element(element))
     }
 
-    fn document_handlers(&self) -> DocumentContentHandlers<'static> {
-        let [doctype, comments, text] = [self.clone(), self.clone(), self.clone()];
-        DocumentContentHandlers::default()
-            .doctype(move |token: &mut lol_html::html_content::Doctype<'_>| {
-                doctype.lock().ignore(token.source_location().bytes().len())
-            })
-            .comments(move |token: &mut lol_html::html_content::Comment<'_>| {
-                comments.lock().ignore(token.source_location().bytes().len())
-            })
-            .text(move |token: &mut TextChunk<'_>| text.lock().text(token))
+    /// A start tag.
+    fn element(&self, element: &mut Element<'_, '_>) -> HandlerResult {
+        let mut state = self.lock();
+        state.end_text();
+        let name = element.tag_name();
+        match state.machine.start_tag(&name) {
+            Take::Pass => {}
+            Take::Meta => {
+                let attribute = |name| element.get_attribute(name).map(decoded).unwrap_or_default();
+                state.machine.meta(attribute("name"), attribute("content"));
+            }
+            Take::Markup => {
+                state.markup_at = Some(element.source_location().bytes().end);
+                return Err(Box::new(Stopped));
+            }
+        }
+        if state.machine.is_done() {
+            return Err(Box::new(Stopped));
+        }
+        let mode = match name.as_str() {
+            "noscript" if state.machine.wants_raw_text() => NOSCRIPT,
+            "title" | "textarea" | "style" | "script" | "noscript" | "noframes" | "noembed" | "iframe"
+            | "xmp" => RAW,
+            _ => IDLE,
+        };
+        // Within svg and math these names have no raw text.
+        if mode != IDLE && element.namespace_uri() == HTML {
+            self.await_end_tag(element, mode);
+        } else {
+            self.set_mode(IDLE);
+        }
+        Ok(())
+    }
+
+    /// Raw text ends with the end tag of its own element and with nothing else, which lol_html finds.
+    fn await_end_tag(&self, element: &mut Element<'_, '_>, mode: u8) {
+        let Some(handlers) = element.end_tag_handlers() else { return self.set_mode(IDLE) };
+        let shared = self.clone();
+        let handler: EndTagHandler<'static> = Box::new(move |_: &mut EndTag<'_>| {
+            shared.set_mode(IDLE);
+            Ok(())
+        });
+        handlers.push(handler);
+        self.set_mode(mode);
+    }
+
+    /// Output: what lies between start tags, and the start tags themselves, each by itself.
+    fn output(&self, chunk: &[u8]) {
+        match self.mode() {
+            RAW => {}
+            IDLE if is_start_tag(chunk) || chunk.iter().all(u8::is_ascii_whitespace) => {}
+            NOSCRIPT => self.lock().machine.raw_text(chunk),
+            _ => {
+                let mut state = self.lock();
+                let State { machine, between, .. } = &mut *state;
+                between.feed(chunk, |found| machine.found_between(found));
+                self.set_mode(if between.is_idle() { IDLE } else { PENDING });
+            }
+        }
     }
 }
 
 impl State {
-    fn element(&mut self, element: &Element<'_, '_>) -> HandlerResult {
-        let range = element.source_location().bytes();
-        self.token_bytes = range.len();
-        match self.machine.start_tag(&element.tag_name()) {
-            Take::Pass => {}
-            Take::Meta => {
-                let attribute = |name| element.get_attribute(name).map(decoded).unwrap_or_default();
-                self.machine.meta(attribute("name"), attribute("content"));
-            }
-            Take::Markup => {
-                self.markup_at = Some(range.end);
-                return Err(Box::new(Stopped));
-            }
-        }
-        self.go_on()
+    fn end_text(&mut self) {
+        let machine = &mut self.machine;
+        self.between.end(|found| machine.found_between(found));
     }
 
-    fn text(&mut self, token: &mut TextChunk<'_>) -> HandlerResult {
-        let text = token.as_str();
-        match token.text_type() {
-            TextType::Data => self.machine.text(text),
-            TextType::RawText => self.machine.raw_text(text),
-            _ => {}
-        }
-        if token.last_in_text_node() {
-            self.machine.end_text();
-        }
-        // The text is encoded again on its way to the sink, and may then be of another length.
-        if self.is_utf8 || text.is_ascii() {
-            self.token_bytes = text.len();
-        } else {
-            self.token_bytes = 0;
-            token.remove();
-        }
-        self.go_on()
+    fn end(&mut self) {
+        self.end_text();
+        self.machine.end_noscript();
     }
+}
 
-    fn ignore(&mut self, token_bytes: usize) -> HandlerResult {
-        self.token_bytes = token_bytes;
-        self.go_on()
-    }
-
-    fn go_on(&self) -> HandlerResult {
-        if self.machine.is_done() { Err(Box::new(Stopped)) } else { Ok(()) }
-    }
-
-    /// Output: the rest of a token, then end tags.
-    fn output(&mut self, chunk: &[u8]) {
-        let of_token = self.token_bytes.min(chunk.len());
-        self.token_bytes = self.token_bytes.saturating_sub(of_token);
-        if let Some(end_tags) = chunk.get(of_token..)
-            && !end_tags.is_empty()
-        {
-            for_each_end_tag(end_tags, |name| self.machine.end_tag(name));
+impl Machine {
+    fn found_between(&mut self, found: Found<'_>) {
+        match found {
+            Found::EndTag(name) => self.end_tag(name),
+            Found::Text => self.text(),
         }
     }
 }
+
+/// Nothing else begins like this: between start tags there is no other `<` before a letter.
+fn is_start_tag(chunk: &[u8]) -> bool {
+    matches!(chunk, [b'<', letter, ..] if letter.is_ascii_alphabetic())
+}
+
+const HTML: &str = "http://www.w3.org/1999/xhtml";
 
 /// An attribute's value as the DOM has it: line ends normalised, NUL replaced, character references decoded.
 fn decoded(value: String) -> String {
@@ -204,9 +242,7 @@ struct Sink(Shared);
 
 impl OutputSink for Sink {
     fn handle_chunk(&mut self, chunk: &[u8]) {
-        if !chunk.is_empty() {
-            self.0.lock().output(chunk);
-        }
+        self.0.output(chunk);
     }
 }
 

@@ -116,6 +116,7 @@ struct Scan {
     driver: Driver,
     noscript_metas: Vec<Meta>,
     noscript_cut: bool,
+    encoding: AsciiCompatibleEncoding,
     scope: MetaScope,
     memory_limit: usize,
 }
@@ -125,7 +126,7 @@ impl Scan {
         let encoding = AsciiCompatibleEncoding::new(encoding).unwrap_or_else(AsciiCompatibleEncoding::utf_8);
         let (scope, memory_limit) = (options.meta_scope(), options.memory_limit());
         let driver = Driver::new(Machine::scripted(scope), encoding, memory_limit);
-        Self { driver, noscript_metas: Vec::new(), noscript_cut: false, scope, memory_limit }
+        Self { driver, noscript_metas: Vec::new(), noscript_cut: false, encoding, scope, memory_limit }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), HeadEnd> {
@@ -150,9 +151,9 @@ impl Scan {
     /// begins anew behind its tag. Each round is shorter by that tag, so this ends.
     fn scan_noscript(&mut self, noscript: &Noscript) {
         let mut machine = Machine::unscripted(noscript, self.scope);
-        let mut content = noscript.content.as_bytes();
+        let mut content = noscript.content.as_slice();
         loop {
-            let mut driver = Driver::new(machine, AsciiCompatibleEncoding::utf_8(), self.memory_limit);
+            let mut driver = Driver::new(machine, self.encoding, self.memory_limit);
             let stop = write_slices(&mut driver, content).and_then(|()| driver.end()).err();
             machine = driver.into_machine();
             match stop {
