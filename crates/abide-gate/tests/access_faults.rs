@@ -336,3 +336,33 @@ async fn totals_add_up() {
     assert_eq!((totals.unavailable, totals.requests, totals.flights), (1, 4, 4));
     assert_eq!(totals.body_bytes, GOOD.len() as u64);
 }
+
+/// The store kept an older record than memory has: it must not bring back a copy that was taken away.
+#[tokio::test(start_paused = true)]
+async fn c21_what_was_learnt_last_counts_though_it_could_not_be_saved() {
+    let fetch = ScriptedFetch::new(|_, times| match times {
+        0 => Scripted::text(GOOD),
+        1 => Scripted::status(404),
+        _ => Scripted::status(503),
+    });
+    let (world, store) = faulty(fetch);
+    world.ask().await;
+    store.save_fails.store(true, Ordering::SeqCst);
+    sleep(DAY).await;
+    assert!(allows_all(&world.ask().await));
+    sleep(DAY).await;
+    assert!(disallows_all(&world.ask().await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_is_not_content_with_the_record_it_had() {
+    let world = World::of(Scripted::text(GOOD));
+    let first = world.ask().await;
+    sleep(first.retry_at().since(world.wall())).await;
+    let ttl = Duration::from_secs(20);
+    world.store.lease(&origin(), LeaseHolder(42), world.wall(), ttl).await.unwrap();
+    assert!(is_good(&world.ask().await), "nobody waits for it");
+    world.settle().await;
+    assert_eq!(world.fetch.count(), 2, "it was fetched after the other's lease had ended");
+    assert!(world.ask().await.asked_at() >= first.retry_at().plus(ttl));
+}
