@@ -275,7 +275,10 @@ impl AccessCache {
         while waiting.join_next().await.is_some() {}
     }
 
-    /// Forgets that the origin's answer is fresh, so that its next use asks again. The last good copy is kept.
+    /// Forgets that the origin's answer is fresh, so that its next use asks again. The last good copy is kept, and goes on
+    /// being used at once while the origin is known to fail.
+    ///
+    /// Other processes with the same store see it when the time of their own answers is over.
     pub async fn invalidate(&self, origin: &Origin) {
         self.inner.put_off.invalidate(origin);
         let Some(record) = self.inner.remembered(origin).await else { return };
@@ -426,7 +429,7 @@ impl Inner {
         let answer = self.publish(record);
         self.count(&answer, revalidated);
         log::asked(&answer);
-        self.report(previous.and_then(Record::copy), &answer);
+        self.report(previous, &answer);
         answer
     }
 
@@ -442,13 +445,13 @@ impl Inner {
         }
     }
 
-    fn report(&self, old: Option<&super::GoodCopy>, answer: &Arc<Answer>) {
+    fn report(&self, previous: Option<&Record>, answer: &Arc<Answer>) {
         tell(&self.observers, &AccessEvent::Asked { answer });
         if answer.source() == super::Source::LastGood {
             tell(&self.observers, &AccessEvent::LastGood { answer });
         }
-        let new = answer.copy().map(super::GoodCopy::body);
-        if new.is_some() && new != old.map(super::GoodCopy::body) {
+        let old = previous.and_then(Record::copy);
+        if old.map(super::GoodCopy::body) != answer.record().copy().map(super::GoodCopy::body) {
             tell(&self.observers, &AccessEvent::Changed { old, answer });
         }
     }
