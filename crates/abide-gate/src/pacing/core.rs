@@ -138,6 +138,22 @@ impl Core {
         Ok(groups)
     }
 
+    /// Says that a body was open for too long, if nobody has said so while it was.
+    pub(crate) fn tell_open(&self, claims: &Claims, started: Moment, now: Moment) {
+        if now.since(started) < OPEN_MAX {
+            return;
+        }
+        let mut open = None;
+        turn::each(&self.table, claims, |slot, claim| {
+            if claim.slot == claims.host.slot {
+                open = slot.open_too_long(OPEN_MAX, now).map(|open| (slot.key.clone(), open));
+            }
+        });
+        if let Some((scope, open)) = open {
+            self.tell(&PaceEvent::BodyOpen { scope: &scope, open });
+        }
+    }
+
     fn upkeep(&self, now: Moment) -> Upkeep {
         Upkeep { now, gap: self.policy.min_gap(), open_max: OPEN_MAX }
     }
@@ -281,7 +297,7 @@ impl Core {
             }
             let before = (slot.hold(), slot.breaker());
             if change(slot, chance) {
-                slot.changed(claim.limit, now, &mut bells);
+                slot.changed(now, &mut bells);
             }
             let after = (slot.hold(), slot.breaker());
             if before.0.until < after.0.until || before.1.until < after.1.until {
@@ -311,28 +327,28 @@ impl Core {
         }
     }
 
-    /// Holds a host from outside. Returns the end of the hold that is in force.
-    pub(crate) fn hold(&self, host: &Host, until: WallMillis, cause: Cause) -> WallMillis {
+    /// Holds a scope from outside. Returns the end of the hold that is in force.
+    pub(crate) fn hold(&self, scope: &str, until: WallMillis, cause: Cause) -> WallMillis {
         let (now, wall) = (self.now_or_system(), self.wall());
         let ahead = credible(until.since(wall));
-        let (end, extended) = self.extend_hold(host.as_str(), now.plus(ahead), cause, now);
+        let (end, extended) = self.extend_hold(scope, now.plus(ahead), cause, now);
         if extended {
-            self.tell_held(host.as_str(), cause, end, now);
+            self.tell_held(scope, cause, end, now);
         }
         self.wall_at(now, end)
     }
 
     /// Returns the end of the hold that is in force, and whether it is a new one.
     pub(crate) fn extend_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) -> (Moment, bool) {
-        let limit = self.policy.pace_of(key).max_in_flight;
         let (mut findings, mut bells) = (Findings::default(), Bells::new());
         let hash = self.table.hash(key);
         let mut locked = self.table.lock(hash, &[]);
-        let id = locked.find_or_insert(hash, key, self.upkeep(now), &mut findings);
+        locked.make_room(hash, key, self.upkeep(now), &mut findings);
+        let id = locked.find_or_insert(hash, key);
         let mut result = (until, false);
         if let Some(slot) = locked.slot(id) {
             let extended = slot.set_hold(slot.hold().extended(cause, until, now), now);
-            slot.changed(limit, now, &mut bells);
+            slot.changed(now, &mut bells);
             result = (slot.hold().until, extended);
         }
         drop(locked);
@@ -354,7 +370,7 @@ impl Core {
             if let Some(line) = slot.line_mut() {
                 line.change_gap(origin, gap);
             }
-            slot.changed(pace.max_in_flight, now, &mut bells);
+            slot.changed(now, &mut bells);
         }
         drop(locked);
         ring(bells);

@@ -17,6 +17,7 @@ use super::place::Place;
 use super::policy::PacePolicy;
 use super::refusal::Refusal;
 use super::report::{HostReport, NextSlot, PaceStats};
+use super::scope::ScopeKey;
 use super::shared::SharedStore;
 use super::slot::Slot;
 use super::store::PaceStore;
@@ -129,11 +130,12 @@ impl Pacer {
         NextSlot { not_before, wait, overdue, waiting, in_flight: in_flight.into() }
     }
 
-    /// Holds a host until then, unless it is held for longer. Returns the end of the hold that is in force.
+    /// Holds a host, or a group of hosts by its key, until then, unless it is held for longer. Returns the end of the hold that is in
+    /// force.
     ///
     /// More than 27 h ahead is taken for a mistake and cut to 24 h.
-    pub fn hold(&self, host: &Host, until: WallMillis, cause: Cause) -> WallMillis {
-        self.core.hold(host, until, cause)
+    pub fn hold(&self, scope: impl Into<ScopeKey>, until: WallMillis, cause: Cause) -> WallMillis {
+        self.core.hold(scope.into().as_str(), until, cause)
     }
 
     /// The Crawl-delay of an origin has become this: it also counts for those who already wait for it.

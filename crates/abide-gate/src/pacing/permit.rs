@@ -99,6 +99,7 @@ impl Drop for Permit {
         let mut bells = Bells::new();
         let (table, now) = (self.core.table(), self.core.now_or_system());
         if self.is_sent {
+            self.core.tell_open(&self.claims, self.started, now);
             turn::end(table, &self.claims, self.started, now, &mut bells);
         } else {
             turn::give_back(table, &self.claims, self.started, now, &mut bells);

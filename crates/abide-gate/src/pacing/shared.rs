@@ -172,8 +172,11 @@ impl SharedStore {
     async fn is_held_meanwhile(&self, core: &Arc<Core>, scopes: &Arc<[ScopeAsk]>, start: Moment) -> bool {
         sleep_until(core.timeline.instant(start)).await;
         for ask in scopes.iter() {
-            let state = timeout(self.options.timeout, self.store.peek(&ask.key)).await;
-            let held = state.ok().and_then(Result::ok).map_or(Duration::ZERO, |state| state.held);
+            let (store, key, limit) = (Arc::clone(&self.store), ask.key.clone(), self.options.timeout);
+            // In a task of its own, like every command: a caller who goes leaves no unread answer behind.
+            let state = tokio::spawn(async move { timeout(limit, store.peek(&key)).await }).await;
+            let state = state.ok().and_then(Result::ok).and_then(Result::ok);
+            let held = state.map_or(Duration::ZERO, |state| state.held);
             if !held.is_zero() {
                 let now = core.now_or_system();
                 core.extend_hold(ask.key.as_str(), now.plus(held), Cause::Shared, now);

@@ -60,7 +60,7 @@ pub(crate) struct Upkeep {
 /// Two cores or two hundred: a lock is held for some fifty nanoseconds.
 const SHARDS: u16 = 64;
 
-/// So many grants in a shard, and it is cleaned a little.
+/// So many requests to the hosts of a shard, and it is cleaned a little.
 const CLEAN_EVERY: u32 = 256;
 
 /// So many slots are looked at in one cleaning.
@@ -155,25 +155,27 @@ impl Locked<'_> {
         index.find(hash, same).map(|index| SlotId { shard, index: *index })
     }
 
-    /// The slot of a key, new if it was not known. `findings` tells what cleaning up for it came across.
-    pub(crate) fn find_or_insert(
-        &mut self,
-        hash: u64,
-        key: &str,
-        upkeep: Upkeep,
-        findings: &mut Findings,
-    ) -> SlotId {
-        if let Some(slot) = self.find(hash, key) {
-            return slot;
-        }
+    /// Forgets a host, if this key is new and its shard is full. To be called for all keys of a request before any of their slots is
+    /// taken: a slot that is new owes nothing, and could be forgotten for the next.
+    pub(crate) fn make_room(&mut self, hash: u64, key: &str, upkeep: Upkeep, findings: &mut Findings) {
         let (max, hasher) = (self.table.shard_max, &self.table.hasher);
-        let number = Table::shard_of(hash);
-        let shard = self.shard(number);
+        if self.find(hash, key).is_some() {
+            return;
+        }
+        let shard = self.shard(Table::shard_of(hash));
         if shard.slots.len() >= max {
             shard.make_room(upkeep, hasher);
             findings.overgrown |= shard.slots.len() >= max;
         }
-        SlotId { shard: number, index: shard.insert(hash, key, hasher) }
+    }
+
+    /// The slot of a key, new if it was not known.
+    pub(crate) fn find_or_insert(&mut self, hash: u64, key: &str) -> SlotId {
+        if let Some(slot) = self.find(hash, key) {
+            return slot;
+        }
+        let (shard, hasher) = (Table::shard_of(hash), &self.table.hasher);
+        SlotId { shard, index: self.shard(shard).insert(hash, key, hasher) }
     }
 
     /// The slot with this number, if it is still there. It is while something of ours is in flight or waiting there.
@@ -181,10 +183,10 @@ impl Locked<'_> {
         self.shard(id.shard).slots.get_mut(id.index as usize)
     }
 
-    /// Cleans a little every few hundred grants.
-    pub(crate) fn clean_sometimes(&mut self, id: SlotId, upkeep: Upkeep, findings: &mut Findings) {
+    /// Cleans a little every few hundred calls. To be called before a slot is taken, or after it has been granted.
+    pub(crate) fn clean_sometimes(&mut self, hash: u64, upkeep: Upkeep, findings: &mut Findings) {
         let (max, hasher) = (self.table.shard_max, &self.table.hasher);
-        let shard = self.shard(id.shard);
+        let shard = self.shard(Table::shard_of(hash));
         shard.since_cleaning += 1;
         if shard.since_cleaning >= CLEAN_EVERY {
             shard.since_cleaning = 0;

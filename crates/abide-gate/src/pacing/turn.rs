@@ -121,13 +121,13 @@ pub(crate) fn enter(
     }
     let hashes: Vec<u64> = request.others.iter().map(|wanted| wanted.hash).collect();
     let mut locked = table.lock(request.host.hash, &hashes);
+    locked.clean_sometimes(request.host.hash, upkeep, findings);
     let mut claims = claims(&mut locked, request, upkeep, findings);
     for claim in claims.iter() {
         wake_the_line(&mut locked, claim, now, bells);
     }
     if is_free(&mut locked, &claims, now) {
         grant(&mut locked, &mut claims, None, Duration::ZERO, now, bells);
-        locked.clean_sometimes(claims.host.slot, upkeep, findings);
         return Entry::Granted(claims);
     }
     if let Some(late) = arrives_late(&mut locked, &claims, request.patience, now) {
@@ -139,7 +139,7 @@ pub(crate) fn enter(
         let Some(slot) = locked.slot(claim.slot) else { continue };
         let (patience, origin, seat) = (request.patience, origin.clone(), Arc::clone(&seat));
         let origin = origin.filter(|_| claim.feedback);
-        slot.open_line().push(Waiter { ticket, patience, gap: claim.gap, scope, origin, seat });
+        slot.open_line(claim.limit).push(Waiter { ticket, patience, gap: claim.gap, scope, origin, seat });
     }
     Entry::Queued(claims, ticket, seat)
 }
@@ -161,13 +161,15 @@ fn enter_idle(
     }
     let host = Claim { slot: id, gap, limit, feedback, before: slot.anchor };
     slot.grant(terms, upkeep.now);
-    locked.clean_sometimes(id, upkeep, findings);
+    locked.clean_sometimes(hash, upkeep, findings);
     Some(Claims { host, others: Box::default() })
 }
 
 fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findings: &mut Findings) -> Claims {
+    locked.make_room(request.host.hash, request.host.key, upkeep, findings);
+    request.others.iter().for_each(|other| locked.make_room(other.hash, &other.key, upkeep, findings));
     let mut claim = |hash, key: &str, gap, limit, feedback| {
-        let slot = locked.find_or_insert(hash, key, upkeep, findings);
+        let slot = locked.find_or_insert(hash, key);
         Claim { slot, gap, limit, feedback, before: Moment::NEVER }
     };
     let Wanted { key, hash, gap, limit, feedback } = request.host;
@@ -274,12 +276,8 @@ fn out_of_patience(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: M
         Start { why, ..start }
     });
     // Whoever is not first in one of his lines may find all of them free: those before him wait elsewhere.
-    let at = last.start.at.max(now.plus(SOON));
-    Late { start: Start { at, ..last.start }, ..last }
+    last.not_at_once(now)
 }
-
-/// Nobody is told to come back at once.
-const SOON: Duration = Duration::from_millis(1);
 
 /// Takes the turn in all scopes.
 fn grant(
@@ -322,9 +320,9 @@ pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, bells: &mut Bel
 
 /// The response has ended: the gap counts from now.
 pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, bells: &mut Bells) {
-    each(table, claims, |slot, claim| {
+    each(table, claims, |slot, _| {
         slot.end(started, now);
-        slot.changed(claim.limit, now, bells);
+        slot.changed(now, bells);
     });
 }
 
@@ -332,7 +330,7 @@ pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, 
 pub(crate) fn give_back(table: &Table, claims: &Claims, started: Moment, now: Moment, bells: &mut Bells) {
     each(table, claims, |slot, claim| {
         slot.give_back(started, claim.before);
-        slot.changed(claim.limit, now, bells);
+        slot.changed(now, bells);
     });
 }
 
