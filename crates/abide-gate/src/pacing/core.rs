@@ -1,9 +1,8 @@
 //! What all handles of a pacer share, and what it does without waiting.
 
-use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
@@ -23,7 +22,6 @@ use super::retry_after::retry_after;
 use super::schedule::Why;
 use super::shared::SharedStore;
 use super::slot::Slot;
-use super::store::LeaseId;
 use super::table::{Findings, Table, Upkeep};
 use super::turn::{self, Claims, Entry, Request, Wanted};
 use crate::{Clock, Host, Origin, UnsupportedUrl, WallMillis};
@@ -35,7 +33,6 @@ const OPEN_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Core {
     pub(crate) policy: PacePolicy,
     table: Table,
-    tickets: AtomicU64,
     clock: Arc<dyn Clock>,
     pub(crate) timeline: Timeline,
     observer: Option<Arc<dyn PaceObserver>>,
@@ -55,7 +52,6 @@ impl Core {
         let began = catch(|| clock.now()).unwrap_or_else(Instant::now);
         let core = Self {
             table: Table::new(policy.max_hosts),
-            tickets: AtomicU64::new(1),
             timeline: Timeline::starting(began),
             is_overgrown: AtomicBool::new(false),
             policy,
@@ -84,12 +80,6 @@ impl Core {
     /// The time where nobody could be told that the clock has panicked.
     pub(crate) fn now_or_system(&self) -> Moment {
         self.timeline.moment(catch(|| self.clock.now()).unwrap_or_else(Instant::now))
-    }
-
-    /// A name that no other lease has, in no process: drawn from the random keys of the standard library's hash maps.
-    pub(crate) fn lease_id(&self) -> LeaseId {
-        let half = || u128::from(RandomState::new().hash_one(self.tickets.fetch_add(1, Ordering::Relaxed)));
-        LeaseId(half() << 64 | half())
     }
 
     pub(crate) fn wall(&self) -> WallMillis {
@@ -162,8 +152,7 @@ impl Core {
     pub(crate) fn enter(&self, request: &Request<'_>, url: &Url, now: Moment) -> Entry {
         let (mut findings, mut bells) = (Findings::default(), Bells::new());
         let origin = || Origin::of(url).ok();
-        let table = (&self.table, &self.tickets);
-        let entry = turn::enter(table, request, origin, self.upkeep(now), (&mut findings, &mut bells));
+        let entry = turn::enter(&self.table, request, origin, self.upkeep(now), &mut findings, &mut bells);
         ring(bells);
         self.tell_findings(findings);
         entry
@@ -338,8 +327,15 @@ impl Core {
         self.wall_at(now, end)
     }
 
+    /// A hold that the shared store knows of already.
+    pub(crate) fn learn_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) {
+        if let (end, true) = self.extend_hold(key, until, cause, now) {
+            self.tell(&PaceEvent::Held { scope: key, lasts: end.since(now), cause });
+        }
+    }
+
     /// Returns the end of the hold that is in force, and whether it is a new one.
-    pub(crate) fn extend_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) -> (Moment, bool) {
+    fn extend_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) -> (Moment, bool) {
         let (mut findings, mut bells) = (Findings::default(), Bells::new());
         let hash = self.table.hash(key);
         let mut locked = self.table.lock(hash, &[]);

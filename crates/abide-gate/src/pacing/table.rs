@@ -4,6 +4,7 @@
 //! looking up its name. A slot is forgotten only when nothing is owed to its host.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub(crate) struct SlotId {
 pub(crate) struct Table {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
+    tickets: AtomicU64,
     /// How many slots a shard keeps, unless it owes something to all of them.
     shard_max: usize,
 }
@@ -69,7 +71,12 @@ const CLEAN_STEPS: usize = 512;
 impl Table {
     pub(crate) fn new(max: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, hasher: RandomState::new(), shard_max: max.div_ceil(SHARDS.into()) }
+        Self {
+            shards,
+            hasher: RandomState::new(),
+            tickets: AtomicU64::new(1),
+            shard_max: max.div_ceil(SHARDS.into()),
+        }
     }
 
     pub(crate) fn hash(&self, key: &str) -> u64 {
@@ -153,6 +160,11 @@ impl Locked<'_> {
         let Shard { index, slots, .. } = self.shard(shard);
         let same = |index: &u32| slots.get(*index as usize).is_some_and(|slot| &*slot.key == key);
         index.find(hash, same).map(|index| SlotId { shard, index: *index })
+    }
+
+    /// Drawn under the locks: of two requests that stand in one line, the one that is before has the lower one.
+    pub(crate) fn draw_ticket(&self) -> u64 {
+        self.table.tickets.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Forgets a host, if this key is new and its shard is full. To be called for all keys of a request before any of their slots is

@@ -5,7 +5,6 @@
 //! lines, and there is always somebody who can go.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::moment::Moment;
@@ -83,6 +82,14 @@ impl Claims {
     }
 }
 
+/// Somebody who waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    pub(crate) ticket: u64,
+    pub(crate) arrived: Moment,
+    pub(crate) patience: Moment,
+}
+
 /// What became of somebody who came, or looked again.
 #[derive(Debug)]
 pub(crate) enum Outlook {
@@ -107,11 +114,12 @@ pub(crate) enum Entry {
 
 /// Finds the slots of all scopes and takes the turn, or a place, or neither.
 pub(crate) fn enter(
-    (table, tickets): (&Table, &AtomicU64),
+    table: &Table,
     request: &Request<'_>,
     origin: impl FnOnce() -> Option<Origin>,
     upkeep: Upkeep,
-    (findings, bells): (&mut Findings, &mut Bells),
+    findings: &mut Findings,
+    bells: &mut Bells,
 ) -> Entry {
     let now = upkeep.now;
     if request.others.is_empty()
@@ -133,8 +141,7 @@ pub(crate) fn enter(
     if let Some(late) = arrives_late(&mut locked, &claims, request.patience, now) {
         return Entry::Late(late);
     }
-    let (ticket, seat, origin) =
-        (tickets.fetch_add(1, Ordering::Relaxed), Arc::new(Seat::default()), origin());
+    let (ticket, seat, origin) = (locked.draw_ticket(), Arc::new(Seat::default()), origin());
     for (scope, claim) in (0..).zip(claims.iter()) {
         let Some(slot) = locked.slot(claim.slot) else { continue };
         let (patience, origin, seat) = (request.patience, origin.clone(), Arc::clone(&seat));
@@ -226,13 +233,8 @@ fn last_scope(locked: &mut Locked<'_>, claims: &Claims, start: impl Fn(&Slot, &C
 }
 
 /// Somebody who waits looks whether it is his turn.
-pub(crate) fn look(
-    table: &Table,
-    claims: &mut Claims,
-    (ticket, arrived, patience): (u64, Moment, Moment),
-    now: Moment,
-    bells: &mut Bells,
-) -> Outlook {
+pub(crate) fn look(table: &Table, claims: &mut Claims, who: Who, now: Moment, bells: &mut Bells) -> Outlook {
+    let Who { ticket, arrived, patience } = who;
     let mut locked = claims.lock(table);
     for claim in claims.iter_mut() {
         let line = locked.slot(claim.slot).and_then(|slot| slot.line());
