@@ -61,8 +61,9 @@ impl Driver {
         let Some(rewriter) = self.rewriter.take() else { return Err(Stop::Done) };
         let ended = rewriter.end();
         self.judge(ended)?;
-        self.shared.lock().end();
-        self.judge(Ok(()))
+        // What is pending between tags (`<`, `&#33`) is text at most, and nothing follows that it could keep from the head.
+        self.machine(Machine::end_noscript);
+        Ok(())
     }
 
     /// Gives access to the machine.
@@ -207,11 +208,6 @@ impl State {
     fn end_text(&mut self) {
         let machine = &mut self.machine;
         self.between.end(|found| machine.found_between(found));
-    }
-
-    fn end(&mut self) {
-        self.end_text();
-        self.machine.end_noscript();
     }
 }
 
