@@ -150,8 +150,10 @@ impl Shared {
         match state.machine.start_tag(&name) {
             Take::Pass => {}
             Take::Meta => {
-                let attribute = |name| element.get_attribute(name).map(decoded).unwrap_or_default();
-                state.machine.meta(attribute("name"), attribute("content"));
+                let attribute = |name| element.get_attribute(name).map(decoded);
+                if let Some(name) = attribute("name").filter(|name| !name.is_empty()) {
+                    state.machine.meta(name, attribute("content").unwrap_or_default());
+                }
             }
             Take::Markup => {
                 state.markup_at = Some(element.source_location().bytes().end);
