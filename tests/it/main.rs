@@ -7,6 +7,7 @@ mod hops;
 mod pacing;
 mod permissions;
 mod verdicts;
+mod wire;
 
 use std::time::Duration;
 
