@@ -8,8 +8,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, DeferReason, Deferral, PacePolicy, Pacer, Permit, Refusal};
-use abide_gate::{ManualClock, Origin, WallMillis};
+use abide_gate::pacing::{Ask, Cause, DeferReason, Deferral, PacePolicy, Pacer, Permit, Refusal};
+use abide_gate::{Clock, ManualClock, Origin, SystemClock, WallMillis};
 use tokio::time::{Instant, advance, sleep, timeout};
 
 use support::{Log, deferral, host, ms, s, url};
@@ -341,12 +341,8 @@ async fn trap_clock_a_year_forward_and_back() {
         );
     }
     // A hold from a store that was written before the clock was set back: not believed beyond a day.
-    let end = pacer.hold(
-        &host("b.example"),
-        WallMillis(1_700_000_000_000).plus(YEAR),
-        abide_gate::pacing::Cause::Shared,
-    );
-    let wall = abide_gate::Clock::wall(&*clock);
+    let end = pacer.hold(&host("b.example"), WallMillis(1_700_000_000_000).plus(YEAR), Cause::Shared);
+    let wall = clock.wall();
     assert_eq!(end.since(wall), s(86_400));
 }
 
@@ -366,6 +362,45 @@ async fn trap_suspend_is_no_hurry_afterwards() {
     futures(tasks).await;
     log.judge(s(1));
     assert!(log.order().starts_with(&[0, 1, 2]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_without_end_is_a_budget() {
+    let pacer = Pacer::new(PacePolicy::default().max_wait(Duration::MAX));
+    let a = url("http://a.example/");
+    pacer.hold(&host("a.example"), SystemClock.wall().plus(s(86_400)), Cause::Operator);
+    let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+    assert!(permit.waited() > s(86_300));
+    let open = tokio::spawn({
+        let (pacer, a) = (pacer.clone(), a.clone());
+        async move { pacer.acquire(&a, Ask::new().budget(Duration::MAX)).await.is_ok() }
+    });
+    sleep(s(400 * 86_400)).await;
+    permit.finish();
+    assert!(open.await.unwrap());
+}
+
+/// Lags behind tokio's clock: it goes at half its speed.
+#[derive(Debug)]
+struct Lagging(Instant);
+
+impl Clock for Lagging {
+    fn now(&self) -> Instant {
+        self.0 + self.0.elapsed() / 2
+    }
+
+    fn wall(&self) -> WallMillis {
+        WallMillis(0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_lags_behind_is_waited_for() {
+    let pacer = Pacer::builder(PacePolicy::default()).clock(Arc::new(Lagging(Instant::now()))).build();
+    let (a, began) = (url("http://a.example/"), Instant::now());
+    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
+    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
+    assert!(began.elapsed() >= s(2), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

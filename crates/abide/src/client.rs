@@ -92,6 +92,15 @@ impl Abide {
         Ok(self.core.gate.admit(url, self.core.max_wait).await?.1)
     }
 
+    /// The verdict for a URL that is allowed, or its refusal.
+    pub(crate) async fn allowed(&self, url: &Url) -> reqwest_middleware::Result<Verdict> {
+        let verdict = self.core.gate.judge(url).await.map_err(reqwest_middleware::Error::middleware)?;
+        match verdict.refusal(url) {
+            Some(denied) => Err(reqwest_middleware::Error::middleware(Error::from(denied))),
+            None => Ok(verdict),
+        }
+    }
+
     /// When the next request to the host of `url` could go out, for schedulers. Waits for nothing and reserves nothing.
     ///
     /// # Errors

@@ -93,21 +93,18 @@ impl Middleware for PacingMiddleware {
     ) -> Result<Response> {
         let url = public(request.url());
         let admission = extensions.get::<Admission>().cloned();
-        let (delay, budget) = match &admission {
-            Some(admission) if admission.url == url => (admission.crawl_delay, admission.budget),
-            // A cache that revalidates in the background: never unpaced.
-            _ => (
-                self.abide.check_cached(&url).and_then(|verdict| verdict.crawl_delay()),
-                self.abide.core.max_wait,
-            ),
+        let (verdict, budget) = match &admission {
+            Some(admission) if admission.url == url => (admission.verdict.clone(), admission.budget),
+            // A cache that revalidates in the background: neither ungated nor unpaced.
+            _ => (self.abide.allowed(&url).await?, self.abide.core.max_wait),
         };
-        let sent = send_paced(&self.abide, &url, delay, budget, request, extensions, next).await;
+        let sent = send_paced(&self.abide, &url, verdict, budget, request, extensions, next).await;
         if let Some(admission) = &admission {
             admission.tell(&sent);
         }
-        let (response, permit) = sent?;
+        let Sent { response, permit, .. } = sent?;
         let asked = response.url().clone();
-        let (response, body) = take_apart(&asked, response, Some(permit));
+        let (response, body) = take_apart(&asked, response, permit);
         Ok(Response::from(response.map(|()| reqwest::Body::wrap(body))))
     }
 }
@@ -117,7 +114,7 @@ impl Middleware for PacingMiddleware {
 #[derive(Debug, Clone)]
 struct Admission {
     url: Url,
-    crawl_delay: Option<Duration>,
+    verdict: Verdict,
     budget: Duration,
     told: Arc<Mutex<Told>>,
 }
@@ -125,14 +122,18 @@ struct Admission {
 #[derive(Debug, Default)]
 struct Told {
     waited: Duration,
+    verdict: Option<Verdict>,
     refused: Option<Denied>,
 }
 
 impl Admission {
-    fn tell(&self, sent: &Result<(Response, Permit)>) {
+    fn tell(&self, sent: &Result<Sent>) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         match sent {
-            Ok((_, permit)) => told.waited = permit.waited(),
+            Ok(sent) => {
+                told.waited = sent.waited;
+                told.verdict = Some(sent.verdict.clone());
+            }
             Err(error) => told.refused = Error::find(error).cloned(),
         }
     }
@@ -169,6 +170,8 @@ struct Walk<'a> {
 struct Sent {
     response: Response,
     permit: Option<Permit>,
+    /// The verdict by which it left.
+    verdict: Verdict,
     waited: Duration,
 }
 
@@ -197,12 +200,12 @@ impl<'a> Walk<'a> {
         loop {
             let (url, verdict) = self.admit(&mut request).await.map_err(|error| self.refusal(error))?;
             let template = Template::of(&request);
-            let mut sent = self.send(request, &url, &verdict, extensions, next.clone()).await?;
+            let mut sent = self.send(request, &url, verdict, extensions, next.clone()).await?;
             if !redirect::same_resource(sent.response.url(), &url) {
                 let got = public(sent.response.url());
                 return Err(self.refusal(Denied::RedirectBypass { asked: url, got }.into()));
             }
-            self.record(&url, verdict, &sent);
+            self.record(&url, &sent);
             match self.step(template, &asked, &sent.response) {
                 Ok(Some((following, target))) => {
                     self.keep_rules_of_hop(&sent.response);
@@ -252,34 +255,16 @@ impl<'a> Walk<'a> {
         &mut self,
         mut request: Request,
         url: &Url,
-        verdict: &Verdict,
+        verdict: Verdict,
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Sent> {
         *request.timeout_mut() = self.wire_time;
         let began = self.abide.core.gate.now();
-        let (delay, budget) = (verdict.crawl_delay(), self.budget);
+        let budget = self.budget;
         let sent = match self.pace {
-            Pace::Here => {
-                let sent = send_paced(self.abide, url, delay, budget, request, extensions, next).await;
-                sent.map(|(response, permit)| Sent {
-                    response,
-                    waited: permit.waited(),
-                    permit: Some(permit),
-                })
-            }
-            Pace::Below => {
-                let admission =
-                    Admission { url: url.clone(), crawl_delay: delay, budget, told: Arc::default() };
-                extensions.insert(admission.clone());
-                let response = next.run(request, extensions).await;
-                let told = admission.hear();
-                match (response, told.refused) {
-                    (Ok(response), _) => Ok(Sent { response, permit: None, waited: told.waited }),
-                    (Err(_), Some(denied)) => Err(refuse(denied.into())),
-                    (Err(error), None) => Err(error),
-                }
-            }
+            Pace::Here => send_paced(self.abide, url, verdict, budget, request, extensions, next).await,
+            Pace::Below => send_through(url, verdict, budget, request, extensions, next).await,
         };
         let sent = sent.map_err(|error| self.with_chain(error))?;
         self.budget = self.budget.saturating_sub(sent.waited);
@@ -288,11 +273,11 @@ impl<'a> Walk<'a> {
         Ok(sent)
     }
 
-    fn record(&mut self, url: &Url, verdict: Verdict, sent: &Sent) {
+    fn record(&mut self, url: &Url, sent: &Sent) {
         self.trace.hops.push(Hop {
             url: url.clone(),
             status: sent.response.status(),
-            verdict,
+            verdict: sent.verdict.clone(),
             waited: sent.waited,
             remote: sent.response.remote_addr(),
             permissions: None,
@@ -379,17 +364,18 @@ impl<'a> Walk<'a> {
 async fn send_paced(
     abide: &Abide,
     url: &Url,
-    crawl_delay: Option<Duration>,
+    verdict: Verdict,
     budget: Duration,
     request: Request,
     extensions: &mut Extensions,
     next: Next<'_>,
-) -> Result<(Response, Permit)> {
-    let permit = abide.core.gate.turn(url, crawl_delay, budget).await.map_err(refuse)?;
+) -> Result<Sent> {
+    let turn = abide.core.gate.turn(url, verdict, budget).await.map_err(refuse)?;
+    let (verdict, permit, waited) = turn.into_parts();
     match next.run(request, extensions).await {
         Ok(response) => {
             permit.observe(response.status(), response.headers());
-            Ok((response, permit))
+            Ok(Sent { response, permit: Some(permit), verdict, waited })
         }
         Err(error) => {
             if let Some(address) = ResolveError::refused_in(&error) {
@@ -399,6 +385,29 @@ async fn send_paced(
             permit.failed(fault::of(&error));
             Err(error)
         }
+    }
+}
+
+/// Sends through the chain to the pacing half, with a cache between the two.
+async fn send_through(
+    url: &Url,
+    verdict: Verdict,
+    budget: Duration,
+    request: Request,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> Result<Sent> {
+    let admission = Admission { url: url.clone(), verdict: verdict.clone(), budget, told: Arc::default() };
+    extensions.insert(admission.clone());
+    let response = next.run(request, extensions).await;
+    let told = admission.hear();
+    match (response, told.refused) {
+        (Ok(response), _) => {
+            let verdict = told.verdict.unwrap_or(verdict);
+            Ok(Sent { response, permit: None, verdict, waited: told.waited })
+        }
+        (Err(_), Some(denied)) => Err(refuse(denied.into())),
+        (Err(error), None) => Err(error),
     }
 }
 

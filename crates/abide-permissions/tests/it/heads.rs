@@ -1,21 +1,12 @@
 //! Which metas are in the head: the table `vectors/heads.tsv`, and html5ever as the judge of it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+use abide_permissions::Head;
 
-mod support;
-
-use support::generate::{self, Random};
-
-use abide_permissions::{Head, HeadScanner, Progress, ReadOptions};
+use crate::support::generate::{self, Random};
+use crate::{options, support};
 
 fn scan(document: &[u8], chunk: usize) -> Head {
-    let mut scanner = HeadScanner::new(&ReadOptions::new("ExampleBot".parse().unwrap()), None);
-    for chunk in document.chunks(chunk) {
-        if scanner.feed(chunk) == Progress::Done {
-            break;
-        }
-    }
-    scanner.finish()
+    crate::scan(&options(), document, chunk)
 }
 
 fn pairs(head: &Head) -> Vec<(String, String)> {
@@ -25,7 +16,7 @@ fn pairs(head: &Head) -> Vec<(String, String)> {
 #[test]
 fn every_row_of_the_table_agrees_with_it_and_with_html5ever() {
     let mut rows = 0;
-    for row in include_str!("vectors/heads.tsv").lines().filter(|row| !row.starts_with('#')) {
+    for row in include_str!("../vectors/heads.tsv").lines().filter(|row| !row.starts_with('#')) {
         let (document, expected) = row.split_once('\t').unwrap();
         let document = document.replace('M', "<meta name=robots content=noindex>").replace("<NUL>", "\0");
         for chunk in [1, 3, usize::MAX] {
