@@ -50,6 +50,13 @@ impl ReadOptions {
         }
     }
 
+    /// The same limits and choices for other tokens.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: impl IntoIterator<Item = ProductToken>) -> Self {
+        self.tokens = tokens.into_iter().collect();
+        self
+    }
+
     /// Bytes of one field, over all its lines, that are read. Default 16 KiB, at least 8 KiB
     /// (draft-illyes-repext-03 §3.1.1: "The parsing limit MUST be at least 8 kibibytes").
     ///

@@ -108,13 +108,13 @@ pub(crate) fn typical() -> String {
     let mut dice = Dice::new(2);
     let mut out = String::from("# robots.txt of www.example.com\n# Please be gentle.\n\n");
     for name in ["GPTBot", "CCBot", "AhrefsBot"] {
-        let _ = write!(out, "User-agent: {name}\nDisallow: /\n\n");
+        let _ = writeln!(out, "User-agent: {name}\nDisallow: /\n");
     }
     out.push_str("User-agent: Googlebot\nUser-agent: Bingbot\nDisallow: /search\nAllow: /search/about\n\n");
     out.push_str("User-agent: *\nCrawl-delay: 2\n");
     for count in 0..34 {
         if count % 8 == 0 {
-            let _ = write!(out, "\n# The {} section is not for machines\n", dice.of(WORDS));
+            let _ = writeln!(out, "\n# The {} section is not for machines", dice.of(WORDS));
         }
         out.push_str(&rule(&mut dice, 20, 34));
     }
@@ -132,7 +132,7 @@ pub(crate) fn large() -> String {
     let mut dice = Dice::new(3);
     let mut out = String::new();
     for group in 0..28 {
-        let _ = write!(out, "User-agent: {}{}\n", dice.of(WORDS), ["Bot", "Spider", "-crawler"][group % 3]);
+        let _ = writeln!(out, "User-agent: {}{}", dice.of(WORDS), ["Bot", "Spider", "-crawler"][group % 3]);
         for _ in 0..48 {
             out.push_str(&rule(&mut dice, 10, 1500));
         }
@@ -169,16 +169,16 @@ pub(crate) fn wild() -> String {
     for _ in 0..120 {
         match dice.below(4) {
             0 => {
-                let _ = write!(out, "Disallow: /{}$\n", dice.of(WORDS));
+                let _ = writeln!(out, "Disallow: /{}$", dice.of(WORDS));
             }
             1 => {
-                let _ = write!(out, "Disallow: /*.{}$\n", dice.of(ENDINGS));
+                let _ = writeln!(out, "Disallow: /*.{}$", dice.of(ENDINGS));
             }
             2 => {
-                let _ = write!(out, "Allow: /*?{}=\n", dice.of(KEYS));
+                let _ = writeln!(out, "Allow: /*?{}=", dice.of(KEYS));
             }
             _ => {
-                let _ = write!(out, "Disallow: */{}/*/{}\n", dice.of(WORDS), dice.of(KEYS));
+                let _ = writeln!(out, "Disallow: */{}/*/{}", dice.of(WORDS), dice.of(KEYS));
             }
         }
     }
@@ -190,7 +190,7 @@ pub(crate) fn foreign() -> String {
     let mut dice = Dice::new(6);
     let mut out = String::new();
     while out.len() < 500_000 {
-        let _ = write!(out, "User-agent: {}Bot\n", dice.of(WORDS));
+        let _ = writeln!(out, "User-agent: {}Bot", dice.of(WORDS));
         for _ in 0..60 {
             out.push_str(&rule(&mut dice, 10, 17_700));
         }
@@ -270,6 +270,60 @@ fn host(dice: &mut Dice, number: usize) -> String {
     if dice.percent(30) {
         out.push_str("\nUser-agent: GPTBot\nDisallow: /\n");
     }
-    let _ = write!(out, "\nSitemap: https://www.host-{number}.example/sitemap.xml\n");
+    let _ = writeln!(out, "\nSitemap: https://www.host-{number}.example/sitemap.xml");
     out
+}
+
+/// Files of 512,000 octets and paths of 16 KiB that were made to cause work.
+pub(crate) fn hostile() -> Vec<(&'static str, String, String)> {
+    let file = |line: &dyn Fn(usize) -> String| {
+        let mut out = format!("user-agent: {AGENT}\n");
+        for number in 0.. {
+            let line = line(number);
+            if out.len() + line.len() > 512_000 {
+                return out;
+            }
+            out.push_str(&line);
+        }
+        out
+    };
+    let letters = |mut number: usize, length: usize| -> String {
+        let mut out = String::new();
+        for _ in 0..length {
+            out.push(char::from(b'a' + (number % 20) as u8));
+            number /= 20;
+        }
+        out
+    };
+    let long = 16 * 1024;
+    let repeated = |piece: &str| format!("/{}", piece.repeat(long / piece.len()));
+    let mut dice = Dice::new(9);
+    let random: String = (0..long).map(|_| char::from(b'a' + dice.below(20) as u8)).collect();
+    vec![
+        ("stars", file(&|n| format!("allow:/*{}*z\n", letters(n, 3))), format!("/{random}")),
+        (
+            "many stars",
+            file(&|n| format!("allow:/*{}z\n", letters(n, 40).replace("", "*"))),
+            format!("/{random}"),
+        ),
+        ("almost", file(&|n| format!("allow:/*aaaaaaaab*{}\n", letters(n, 4))), repeated("aaaaaaaaaaaab")),
+        (
+            "order",
+            file(&|n| format!("allow:/*{}*b{}c\n", letters(n, 3), letters(n, 2))),
+            format!("/{random}"),
+        ),
+        ("one gram", file(&|n| format!("allow:/*aaaaa{n}b\n")), repeated("a")),
+        ("ends", file(&|n| format!("allow:/*{}*$\n", letters(n, 4))), format!("/{random}")),
+        ("nested", file(&|n| format!("allow:/{}\n", "a".repeat(n + 1))), repeated("a")),
+        ("nested pieces", file(&|n| format!("allow:/*{}b\n", "a".repeat(n % 900))), repeated("a")),
+        ("long pieces", file(&|n| format!("allow:/*{}{n}\n", "a".repeat(8000))), repeated("a")),
+        (
+            "escapes",
+            file(&|n| format!("allow:/*%2F{}%3A*z\n", letters(n, 2))),
+            format!("/?{}", "%2Faa:".repeat(2700)),
+        ),
+        ("agents", file(&|n| format!("user-agent: bot{}\n", letters(n, 4))), repeated("a")),
+        ("literals", file(&|n| format!("allow:/{}\n", letters(n, 4))), format!("/{random}")),
+        ("duplicates", file(&|_| String::from("allow:/*a*b*c*d$\n")), repeated("abc")),
+    ]
 }

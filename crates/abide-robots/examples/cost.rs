@@ -1,9 +1,11 @@
-//! One measured operation, for callgrind: `cost LIBRARY parse FILE` or `cost LIBRARY match RULES WILDCARDS`.
+//! One measured operation, for callgrind: `cost LIBRARY parse FILE`, `cost LIBRARY match RULES WILDCARDS`, or
+//! `cost abide hostile NUMBER`.
 //!
 //! Run by `benches/instructions`, which counts the instructions of [`measured`] alone.
 
 use std::env;
 use std::hint::black_box;
+use std::time::Instant;
 
 use abide_robots::{ProductToken, Rules, Target};
 
@@ -22,7 +24,10 @@ fn main() {
             let wildcards = wildcards.parse().expect("a share of wildcards");
             matching(library, workload::match_set(rules, wildcards));
         }
-        _ => panic!("expected: LIBRARY parse FILE, or LIBRARY match RULES WILDCARDS"),
+        ["abide", "hostile", number] => hostile(number.parse().expect("a number")),
+        _ => {
+            panic!("expected: LIBRARY parse FILE, or LIBRARY match RULES WILDCARDS, or abide hostile NUMBER")
+        }
     }
 }
 
@@ -36,22 +41,22 @@ fn token() -> ProductToken {
     ProductToken::new(AGENT).expect("the name of the crawler is a token")
 }
 
+/// Once to warm up the allocator and what is found out about the processor, and once to measure.
+fn twice<T>(work: impl Fn() -> T) {
+    drop(black_box(work()));
+    drop(measured(work));
+}
+
 fn parse(library: &str, body: &str) {
-    let body = black_box(body.as_bytes());
+    let text = black_box(body);
+    let body = text.as_bytes();
+    let tokens = [token()];
     match library {
-        "abide" => {
-            let tokens = [token()];
-            drop(measured(|| Rules::parse(body, &tokens)));
-        }
-        "texting_robots" => drop(measured(|| texting_robots::Robot::new(AGENT, body))),
-        "robotxt" => drop(measured(|| robotxt::Robots::parse(body, AGENT))),
-        "robotstxt" => {
-            let body = std::str::from_utf8(body).expect("the files are UTF-8");
-            measured(|| one_shot(body, "https://example.com/"));
-        }
-        "lines" => {
-            measured(|| memchr::memchr2_iter(b'\n', b'\r', body).count());
-        }
+        "abide" => twice(|| Rules::parse(body, &tokens)),
+        "texting_robots" => twice(|| texting_robots::Robot::new(AGENT, body)),
+        "robotxt" => twice(|| robotxt::Robots::parse(body, AGENT)),
+        "robotstxt" => twice(|| one_shot(text, "https://example.com/")),
+        "lines" => twice(|| memchr::memchr2_iter(b'\n', b'\r', body).count()),
         _ => panic!("expected a library"),
     }
 }
@@ -75,6 +80,19 @@ fn matching(library: &str, (robots, paths): (String, Vec<String>)) {
         _ => panic!("expected a library"),
     };
     println!("{allowed}");
+}
+
+/// Reads the worst of files and asks about the worst of paths.
+fn hostile(number: usize) {
+    let mut all = workload::hostile();
+    assert!(number < all.len(), "there are {} of them", all.len());
+    let (name, robots, path) = all.swap_remove(number);
+    let tokens = [token()];
+    let start = Instant::now();
+    let allowed = measured(|| {
+        Rules::parse(black_box(robots.as_bytes()), &tokens).is_allowed(&Target::new(black_box(&path)))
+    });
+    println!("{name}: {} octets, {allowed}, {:?}", robots.len(), start.elapsed());
 }
 
 fn one_shot(body: &str, url: &str) -> bool {

@@ -4,12 +4,14 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::line::RecordKind;
+use crate::profile::Profile;
 use crate::token::{ProductToken, is_token_octet};
 
 /// A record as it stands in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Raw<'a> {
     pub(crate) kind: RecordKind,
+    /// Without the space around it. Of a rule, the comment may still be there: who compiles it looks at each octet.
     pub(crate) value: &'a [u8],
     /// 1-based.
     pub(crate) line: u32,
@@ -17,7 +19,7 @@ pub(crate) struct Raw<'a> {
 
 /// How specifically a user-agent line addresses the crawler: the index into its chain of tokens, then `*`, then not
 /// at all. Lower is better.
-pub(crate) type Level = usize;
+type Level = usize;
 
 const NOT_ADDRESSED: Level = Level::MAX;
 
@@ -27,138 +29,130 @@ const NOT_ADDRESSED: Level = Level::MAX;
 /// is dropped, so the work is linear and the memory that of one crawler's rules.
 pub(crate) struct Gatherer<'a, 't> {
     tokens: &'t [ProductToken],
-    best: Level,
-    run: Run<'a>,
-    /// The values of the user-agent lines of the combined groups.
-    pub(crate) agents: Vec<&'a [u8]>,
-    pub(crate) rules: Vec<Raw<'a>>,
-    /// Preference records of the combined groups.
-    pub(crate) records: Vec<Raw<'a>>,
-    /// Records that belong to the whole file.
-    pub(crate) globals: Vec<Raw<'a>>,
-    pub(crate) crawl_delay: Option<Duration>,
-}
-
-/// A run of user-agent lines, and the group that it begins.
-struct Run<'a> {
-    level: Level,
+    profile: Profile,
     phase: Phase,
-    agents: Vec<&'a [u8]>,
-    /// Other records between the user-agent lines. They end no run (RFC 9309 §2.2.4) and belong to all its agents.
-    pending: Vec<Raw<'a>>,
+    /// Of the run of user-agent lines at hand, and where its records start among the others.
+    level: Level,
+    run_start: usize,
+    best: Level,
+    pub(crate) rules: Vec<Raw<'a>>,
+    /// What is not a rule: the user-agent lines and records of the combined groups, and those of the whole file.
+    pub(crate) others: Vec<Raw<'a>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// No user-agent line yet: records belong to no group.
     Outside,
-    /// User-agent lines follow each other; what they address is not settled yet.
+    /// User-agent lines follow each other; whom they address is not settled yet. Other records between them end no run
+    /// (RFC 9309 §2.2.4) and belong to all its agents.
     Agents,
     /// A rule has come: the next user-agent line begins another group.
-    Rules { ours: bool },
+    Ours,
+    Foreign,
 }
 
 impl<'a, 't> Gatherer<'a, 't> {
-    pub(crate) fn new(tokens: &'t [ProductToken]) -> Self {
-        let run =
-            Run { level: NOT_ADDRESSED, phase: Phase::Outside, agents: Vec::new(), pending: Vec::new() };
+    pub(crate) fn new(tokens: &'t [ProductToken], profile: Profile) -> Self {
         Self {
             tokens,
+            profile,
+            phase: Phase::Outside,
+            level: NOT_ADDRESSED,
+            run_start: 0,
             best: NOT_ADDRESSED,
-            run,
-            agents: Vec::new(),
-            rules: Vec::new(),
-            records: Vec::new(),
-            globals: Vec::new(),
-            crawl_delay: None,
+            rules: Vec::with_capacity(16),
+            others: Vec::with_capacity(8),
         }
     }
 
-    /// Whether the records of the group at hand will be asked for; those of others need not be read.
+    /// Whether a record of this kind changes nothing where it stands, so that its value need not be read.
     #[inline]
-    pub(crate) fn wants(&self, kind: RecordKind) -> bool {
-        match self.run.phase {
-            Phase::Rules { ours } => ours || !(kind.is_rule() || is_of_group(kind)),
-            Phase::Outside => !(kind.is_rule() || is_of_group(kind)),
-            Phase::Agents => true,
+    pub(crate) fn skips(&self, kind: RecordKind) -> bool {
+        match self.phase {
+            Phase::Foreign | Phase::Outside => kind != RecordKind::UserAgent && !kind.is_global(),
+            Phase::Agents | Phase::Ours => false,
         }
     }
 
     /// Takes the next record of the file.
+    #[inline]
     pub(crate) fn take(&mut self, record: Raw<'a>) {
         match record.kind {
-            RecordKind::UserAgent => self.agent(record.value),
             RecordKind::Allow | RecordKind::Disallow => self.rule(record),
-            kind if kind.is_global() => self.globals.push(record),
-            kind if is_of_group(kind) => self.other(record),
+            RecordKind::UserAgent => self.agent(record),
+            kind if kind.is_global() => self.others.push(record),
+            kind if is_of_group(kind) && !self.skips(kind) => self.others.push(record),
             _ => {}
         }
     }
 
     /// The file has ended. RFC 9309 §2.1: "The last group may have no rules".
     pub(crate) fn finish(&mut self) {
-        if self.run.phase == Phase::Agents {
+        if self.phase == Phase::Agents {
             self.settle();
         }
     }
 
-    fn agent(&mut self, value: &'a [u8]) {
-        if self.run.phase != Phase::Agents {
-            self.run.level = NOT_ADDRESSED;
-            self.run.agents.clear();
-            self.run.phase = Phase::Agents;
+    fn agent(&mut self, record: Raw<'a>) {
+        if self.phase != Phase::Agents {
+            self.phase = Phase::Agents;
+            self.level = NOT_ADDRESSED;
+            self.run_start = self.others.len();
         }
-        self.run.level = self.run.level.min(level(value, self.tokens));
-        self.run.agents.push(value);
+        self.level = self.level.min(level(record.value, self.tokens, self.profile));
+        self.others.push(record);
     }
 
+    #[inline]
     fn rule(&mut self, record: Raw<'a>) {
-        if self.run.phase == Phase::Agents {
+        if self.phase == Phase::Agents {
             self.settle();
         }
-        if self.run.phase == (Phase::Rules { ours: true }) {
+        if self.phase == Phase::Ours {
             self.rules.push(record);
-        }
-    }
-
-    fn other(&mut self, record: Raw<'a>) {
-        match self.run.phase {
-            Phase::Agents => self.run.pending.push(record),
-            Phase::Rules { ours: true } => self.keep(record),
-            Phase::Rules { ours: false } | Phase::Outside => {}
         }
     }
 
     /// The run is complete: is the group ours, and better than what we have?
     fn settle(&mut self) {
-        let ours = self.run.level != NOT_ADDRESSED && self.run.level <= self.best;
-        if ours {
-            self.begin_better_level();
-            self.agents.append(&mut self.run.agents);
-            for record in core::mem::take(&mut self.run.pending) {
-                self.keep(record);
+        if self.level == NOT_ADDRESSED || self.level > self.best {
+            self.drop_run();
+            self.phase = Phase::Foreign;
+            return;
+        }
+        if self.level < self.best {
+            self.drop_lesser_groups();
+            self.best = self.level;
+        }
+        self.phase = Phase::Ours;
+    }
+
+    fn drop_run(&mut self) {
+        let mut end = self.run_start;
+        for index in self.run_start..self.others.len() {
+            if self.others[index].kind.is_global() {
+                self.others.swap(end, index);
+                end += 1;
             }
         }
-        self.run.pending.clear();
-        self.run.phase = Phase::Rules { ours };
+        self.others.truncate(end);
     }
 
-    fn begin_better_level(&mut self) {
-        if self.run.level < self.best {
-            self.best = self.run.level;
-            self.agents.clear();
-            self.rules.clear();
-            self.records.clear();
-            self.crawl_delay = None;
-        }
+    fn drop_lesser_groups(&mut self) {
+        self.rules.clear();
+        let mut lesser = self.run_start;
+        self.others.retain(|record| {
+            let keep = lesser == 0 || record.kind.is_global();
+            lesser = lesser.saturating_sub(1);
+            keep
+        });
     }
 
-    fn keep(&mut self, record: Raw<'a>) {
-        if record.kind == RecordKind::CrawlDelay {
-            self.crawl_delay = self.crawl_delay.max(seconds(record.value));
-        } else {
-            self.records.push(record);
-        }
+    /// The largest Crawl-delay of the combined groups.
+    pub(crate) fn crawl_delay(&self) -> Option<Duration> {
+        let delays = self.others.iter().filter(|record| record.kind == RecordKind::CrawlDelay);
+        delays.filter_map(|record| seconds(record.value)).max()
     }
 
     /// Which group applies: the token of the chain, or `*`, or none.
@@ -193,13 +187,15 @@ fn is_of_group(kind: RecordKind) -> bool {
 }
 
 /// RFC 9309 §2.2.1: case-insensitive equality with the product token, never a prefix or a part of it.
-fn level(value: &[u8], tokens: &[ProductToken]) -> Level {
+fn level(value: &[u8], tokens: &[ProductToken], profile: Profile) -> Level {
     match agent(value) {
         Agent::Global => tokens.len(),
         Agent::Token(name) => tokens
             .iter()
-            // Lenient: tokens with digits exist; the whole value then is the token.
-            .position(|token| token.is_named_by(name) || token.is_named_by(value))
+            // Lenient: tokens with digits exist; the whole value then is the token. Not so in Google's parser.
+            .position(|token| {
+                token.is_named_by(name) || (profile == Profile::Rfc9309 && token.is_named_by(value))
+            })
             .unwrap_or(NOT_ADDRESSED),
     }
 }

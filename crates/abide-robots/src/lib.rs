@@ -40,19 +40,32 @@ mod group;
 mod line;
 mod robots;
 
+// For people: what became of each rule, what is wrong with a file, how to write one.
+mod explain;
+mod remark;
+mod write;
+
 // The matcher: normal form, patterns, compiled rules, verdict.
 mod block;
 mod compile;
+mod index;
 mod normal;
 mod pattern;
+mod prefix;
 mod rules;
+mod search;
+mod sort;
+mod sweep;
 mod verdict;
 
+pub use explain::{Considered, Explanation, Fate};
 pub use line::RecordKind;
 pub use pattern::Pattern;
 pub use profile::{Profile, ReadOptions};
+pub use remark::{Remark, RemarkKind};
 pub use robots::{DocumentRecord, Group, Robots};
 pub use rules::{Record, Rules};
 pub use target::Target;
 pub use token::{InvalidToken, ProductToken};
 pub use verdict::{Reason, Rule, RuleKind, Verdict};
+pub use write::{InvalidRecord, RobotsBuilder};

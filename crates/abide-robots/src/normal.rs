@@ -38,7 +38,12 @@ pub(crate) static CLASS: [u8; 256] = {
 
 /// The classes that occur in `text`.
 pub(crate) fn classes(text: &[u8]) -> u8 {
-    text.iter().fold(0, |seen, &octet| seen | CLASS[octet as usize])
+    let class = |octet: &u8| CLASS[usize::from(*octet)];
+    let (words, tail) = text.as_chunks::<8>();
+    let of_words = words.iter().fold(0, |seen, [a, b, c, d, e, f, g, h]| {
+        seen | class(a) | class(b) | class(c) | class(d) | class(e) | class(f) | class(g) | class(h)
+    });
+    tail.iter().fold(of_words, |seen, octet| seen | class(octet))
 }
 
 /// Which of the two sides of a comparison is being written.

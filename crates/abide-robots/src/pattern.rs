@@ -6,7 +6,7 @@ use core::fmt;
 
 use memchr::{memchr, memmem};
 
-use crate::normal::{self, REWRITE, Side};
+use crate::normal::{self, Side};
 use crate::target::Target;
 
 /// A path pattern on its own: literal octets, `*` for any octets, a final `$` for the end.
@@ -172,11 +172,6 @@ fn find_octets(text: &[u8], piece: &[u8]) -> Option<usize> {
     }
     let last = text.len().checked_sub(piece.len())?;
     (0..=last).find(|&at| text[at] == first && text[at + 1..].starts_with(rest))
-}
-
-/// Whether a text needs no rewriting to be a normal form.
-pub(crate) fn is_normal(classes: u8) -> bool {
-    classes & REWRITE == 0
 }
 
 #[cfg(test)]

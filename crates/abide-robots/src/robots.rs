@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use crate::compile;
 use crate::decode::Text;
-use crate::group::{Agent, Gatherer, Raw, agent};
+use crate::group::{Agent, Gatherer, agent};
 use crate::line::{self, Key, Lines, RecordKind};
 use crate::profile::ReadOptions;
 use crate::rules::Rules;
@@ -71,16 +71,21 @@ impl Robots {
 
     /// Compiles the rules for a crawler that goes by `tokens`.
     pub fn rules(&self, tokens: &[ProductToken]) -> Rules {
-        let mut gatherer = Gatherer::new(tokens);
+        Rules::of_block(compile::build(&self.gather(tokens), tokens, self.options.profile))
+    }
+
+    pub(crate) fn gather<'t>(&self, tokens: &'t [ProductToken]) -> Gatherer<'_, 't> {
+        let profile = self.options.profile;
+        let mut gatherer = Gatherer::new(tokens, profile);
         for statement in &self.statements {
-            let kind = statement.key.kind;
-            let value = self.fitting(statement).or(compile::shapes_groups(kind).then_some(&[]));
-            if let Some(value) = value {
-                gatherer.take(Raw { kind, value, line: statement.number });
-            }
+            compile::take(&mut gatherer, self.line(statement), statement.key, statement.number, profile);
         }
         gatherer.finish();
-        Rules::of_block(compile::build(gatherer, tokens, self.options.profile))
+        gatherer
+    }
+
+    pub(crate) fn options(&self) -> ReadOptions {
+        self.options
     }
 
     /// Whether a crawler that goes by `tokens` may fetch the target, and why. To ask about many targets, keep the
@@ -134,11 +139,6 @@ impl Robots {
 
     fn line(&self, statement: &Statement) -> &[u8] {
         &self.text[statement.start as usize..statement.end as usize]
-    }
-
-    fn fitting(&self, statement: &Statement) -> Option<&[u8]> {
-        let key = statement.key;
-        line::fitting(key.kind, self.line(statement), key.value_at, self.options.profile)
     }
 }
 

@@ -1,17 +1,17 @@
 //! The rules for one crawler, compiled.
 
-use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::block::{Block, FLAG_GOOGLE, FLAG_GROUP, FLAG_NAMED, NONE, Parts};
+use crate::block::{Block, FLAG_GOOGLE, FLAG_GROUP, FLAG_NAMED, Parts};
 use crate::compile::{self, ITEM_AGENT, ITEM_MATCHED};
 use crate::decode::Text;
+use crate::group::{Gatherer, Raw};
 use crate::line::RecordKind;
 use crate::normal::{self, Side};
-use crate::pattern;
-use crate::profile::ReadOptions;
+use crate::profile::{Profile, ReadOptions};
+use crate::search;
 use crate::target::Target;
 use crate::token::ProductToken;
 use crate::verdict::{Decision, Verdict};
@@ -47,16 +47,35 @@ impl Rules {
         Self::of_block(compile::compile(&text.octets, tokens, options.profile))
     }
 
+    /// One rule for everybody.
+    pub(crate) fn of_rule(rule: Raw<'_>, profile: Profile) -> Self {
+        let mut gatherer = Gatherer::new(&[], profile);
+        gatherer.take(Raw { kind: RecordKind::UserAgent, value: b"*", line: 0 });
+        gatherer.take(rule);
+        gatherer.finish();
+        Self::of_block(compile::build(&gatherer, &[], profile))
+    }
+
+    /// The octets of the rule that covers the target, if one does.
+    pub(crate) fn octets_of_match(&self, target: &Target<'_>) -> Option<u16> {
+        match self.decide(target) {
+            Decision::Rule { found, .. } => Some(self.parts().entry(found).octets),
+            _ => None,
+        }
+    }
+
     pub(crate) fn of_block(block: Block) -> Self {
         Self { block }
     }
 
-    /// Whether the target may be fetched. Allocates nothing.
+    /// Whether the target may be fetched.
+    ///
+    /// Allocates nothing, unless the file was made to cause work: where thousands of wildcard rules meet a target of
+    /// thousands of octets, memory in their order of size buys an answer in bounded time.
     #[inline]
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {
         match self.decide(target) {
-            Decision::Literal(index) => self.block.parts().literal(index as usize).allow,
-            Decision::Wildcard(index) => self.block.parts().wildcard(index as usize).allow,
+            Decision::Rule { allow, .. } => allow,
             Decision::NoMatch | Decision::NoGroup | Decision::RobotsTxt => true,
         }
     }
@@ -66,7 +85,7 @@ impl Rules {
         Verdict::new(self.clone(), self.decide(target))
     }
 
-    /// RFC 9309 §2.2.2.
+    #[inline]
     fn decide(&self, target: &Target<'_>) -> Decision {
         let flags = self.block.flags();
         if flags & FLAG_GOOGLE != 0 {
@@ -78,22 +97,26 @@ impl Rules {
         if flags & FLAG_GROUP == 0 {
             return Decision::NoGroup;
         }
-        most_specific(self.block.parts(), target.octets(), target.query())
+        self.most_specific(target.octets(), target.query())
     }
 
+    /// Google's parser does not know `/robots.txt`, and takes targets as they are.
+    #[cold]
     fn decide_as_google(&self, target: &Target<'_>, flags: u32) -> Decision {
         if flags & FLAG_GROUP == 0 {
             return Decision::NoGroup;
         }
-        let given = target.given();
-        let octets = if given.iter().any(|octet| matches!(octet, b'*' | b'$')) {
-            let mut out = Vec::with_capacity(given.len());
-            normal::push_google(given, Side::Target, &mut out);
-            Cow::Owned(out)
-        } else {
-            Cow::Borrowed(given)
-        };
-        most_specific(self.block.parts(), &octets, octets.len())
+        let mut octets = Vec::new();
+        normal::push_google(target.given(), Side::Target, &mut octets);
+        self.most_specific(&octets, octets.len())
+    }
+
+    #[inline]
+    fn most_specific(&self, target: &[u8], query: usize) -> Decision {
+        match search::most_specific(&self.block.parts(), target, query) {
+            Some((found, entry)) => Decision::Rule { found, allow: entry.allow },
+            None => Decision::NoMatch,
+        }
     }
 
     /// The least time between two requests that the group asks for: the largest Crawl-delay in it. One that exceeds
@@ -167,7 +190,7 @@ impl fmt::Debug for Rules {
         let parts = self.parts();
         f.debug_struct("Rules")
             .field("group", &self.group().collect::<Vec<_>>())
-            .field("rules", &(parts.literals.len() + parts.wildcards.len()))
+            .field("rules", &(parts.literal_count() + parts.wildcard_count()))
             .field("crawl_delay", &self.crawl_delay())
             .finish_non_exhaustive()
     }
@@ -203,68 +226,5 @@ impl<'a> Record<'a> {
     /// The line it stands on; the first is 1.
     pub fn line(&self) -> u32 {
         self.line
-    }
-}
-
-/// RFC 9309 §2.2.2: "The most specific match found MUST be used", and of equals the Allow.
-fn most_specific(parts: Parts<'_>, target: &[u8], query: usize) -> Decision {
-    let literal = longest_literal(&parts, target);
-    let (mut decision, octets, allow) = match literal {
-        Some(index) => {
-            let entry = parts.literal(index);
-            (Decision::Literal(index as u32), entry.octets, entry.allow)
-        }
-        None => (Decision::NoMatch, 0, false),
-    };
-    for index in 0..parts.wildcards.len() {
-        let entry = parts.wildcard(index);
-        if entry.octets < octets || (entry.octets == octets && (allow || !entry.allow)) {
-            break;
-        }
-        if pattern::matches(entry.pattern(parts.text), entry.query_form(parts.text), target, query) {
-            decision = Decision::Wildcard(index as u32);
-            break;
-        }
-    }
-    decision
-}
-
-/// The longest literal pattern that covers the target.
-///
-/// Of all patterns, sorted, the last one that is not behind the target starts with every pattern that covers it: what
-/// sorts between a prefix of the target and the target itself starts with that prefix too. So the answer is that
-/// pattern or one of the prefixes it is linked to.
-fn longest_literal(parts: &Parts<'_>, target: &[u8]) -> Option<usize> {
-    let behind = parts.literals.partition_point(|octets| {
-        let entry = crate::block::Entry::read(octets);
-        !is_behind(entry.pattern(parts.text), target)
-    });
-    let mut index = behind.checked_sub(1)?;
-    let common = common_length(parts.literal(index).pattern(parts.text), target);
-    loop {
-        let entry = parts.literal(index);
-        if usize::from(entry.length) <= common {
-            return Some(index);
-        }
-        if entry.link == NONE {
-            return None;
-        }
-        index = entry.link as usize;
-    }
-}
-
-/// How many octets of the pattern stand in the target, which ends in a `$` of its own: so a pattern with a final `$`
-/// is a literal like any other. No octet of a normal form is `$` otherwise.
-fn common_length(pattern: &[u8], target: &[u8]) -> usize {
-    let common = pattern.iter().zip(target).take_while(|(a, b)| a == b).count();
-    common + usize::from(common == target.len() && pattern.get(common) == Some(&b'$'))
-}
-
-/// Whether the pattern sorts behind the target, which ends in a `$` of its own.
-fn is_behind(pattern: &[u8], target: &[u8]) -> bool {
-    let common = pattern.iter().zip(target).take_while(|(a, b)| a == b).count();
-    match pattern.get(common) {
-        None => false,
-        Some(octet) => octet > target.get(common).unwrap_or(&b'$'),
     }
 }

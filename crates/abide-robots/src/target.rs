@@ -32,23 +32,20 @@ impl<'a> Target<'a> {
     ///
     /// Of an absolute URL, scheme and authority are dropped. Dot segments are left alone: resolving them is the
     /// business of a URL parser, and `url::Url` has done it.
+    #[inline]
     pub fn new(path_and_query: &'a str) -> Self {
         let text = path_and_query.as_bytes();
-        match text.first() {
-            Some(b'/') => Self::of_given(Cow::Borrowed(text)),
-            _ => Self::of_given(rooted(text)),
+        match (text.first(), normal::classes(text)) {
+            (Some(b'/'), 0) => {
+                Self { normal: Cow::Borrowed(text), given: Cow::Borrowed(text), query: text.len() }
+            }
+            (Some(b'/'), classes) => Self::rewritten(Cow::Borrowed(text), classes),
+            (_, classes) => Self::rewritten(rooted(text), classes),
         }
-    }
-
-    fn of_given(given: Cow<'a, [u8]>) -> Self {
-        let classes = normal::classes(&given);
-        if classes == 0 {
-            return Self { normal: given.clone(), query: given.len(), given };
-        }
-        Self::rewritten(without_fragment(given, classes), classes)
     }
 
     fn rewritten(given: Cow<'a, [u8]>, classes: u8) -> Self {
+        let given = without_fragment(given, classes);
         let normal = if classes & !QUERY == 0 {
             given.clone()
         } else {

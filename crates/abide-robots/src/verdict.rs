@@ -5,12 +5,12 @@ use core::time::Duration;
 
 use crate::block::Entry;
 use crate::rules::Rules;
+use crate::search::Found;
 
-/// What decides, by its place among the compiled rules.
+/// What decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    Literal(u32),
-    Wildcard(u32),
+    Rule { found: Found, allow: bool },
     NoMatch,
     NoGroup,
     RobotsTxt,
@@ -58,24 +58,23 @@ impl Verdict {
 
     /// Whether the target may be fetched.
     pub fn is_allowed(&self) -> bool {
-        self.rule().is_none_or(|rule| rule.kind == RuleKind::Allow)
+        !matches!(self.decision, Decision::Rule { allow: false, .. })
     }
 
     /// The rule that decided; `None` if none covers the target.
     pub fn rule(&self) -> Option<Rule<'_>> {
         let parts = self.rules.parts();
         let entry = match self.decision {
-            Decision::Literal(index) => parts.literal(index as usize),
-            Decision::Wildcard(index) => parts.wildcard(index as usize),
+            Decision::Rule { found, .. } => parts.entry(found),
             Decision::NoMatch | Decision::NoGroup | Decision::RobotsTxt => return None,
         };
-        Some(Rule::new(&entry, parts.written(&entry)))
+        Some(Rule::new(&entry, entry.written(parts.block)))
     }
 
     /// Why.
     pub fn reason(&self) -> Reason {
         match self.decision {
-            Decision::Literal(_) | Decision::Wildcard(_) => Reason::Rule,
+            Decision::Rule { .. } => Reason::Rule,
             Decision::NoMatch => Reason::NoMatch,
             Decision::NoGroup => Reason::NoGroup,
             Decision::RobotsTxt => Reason::RobotsTxt,

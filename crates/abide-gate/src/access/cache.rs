@@ -16,7 +16,7 @@ use crate::access::fetch::Fetch;
 use crate::access::flight::{Boarding, Flight, Flights};
 use crate::access::keeper::Keeper;
 use crate::access::memory::MemoryAccessStore;
-use crate::access::observer::{AccessEvent, AccessObserver, tell};
+use crate::access::observer::{AccessEvent, AccessObserver, Observers, tell};
 use crate::access::outcome::Outcome;
 use crate::access::reading::{NEXT_TRY_MAX, Next, Times};
 use crate::access::record::{LastAnswer, Moment};
@@ -69,7 +69,7 @@ pub struct AccessCacheBuilder {
     policy: AccessPolicy,
     store: Arc<dyn AccessStore>,
     clock: Arc<dyn Clock>,
-    observer: Option<Arc<dyn AccessObserver>>,
+    observers: Vec<Arc<dyn AccessObserver>>,
     seed: u64,
 }
 
@@ -134,7 +134,7 @@ struct Inner {
     fetch: Arc<dyn Fetch>,
     policy: AccessPolicy,
     clock: Arc<dyn Clock>,
-    observer: Option<Arc<dyn AccessObserver>>,
+    observers: Observers,
     keeper: Keeper,
     /// Compiled, for our own tokens; the store has what the server sent.
     answers: Cache<Origin, Arc<Answer>>,
@@ -164,9 +164,9 @@ impl AccessCacheBuilder {
         self
     }
 
-    /// Who hears of events.
+    /// One more who hears of events.
     pub fn observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {
-        self.observer = Some(observer);
+        self.observers.push(observer);
         self
     }
 
@@ -180,19 +180,20 @@ impl AccessCacheBuilder {
     pub fn build(self) -> AccessCache {
         let counters = Arc::new(Counters::default());
         let weigh = |_: &Origin, answer: &Arc<Answer>| u32::try_from(answer.weight()).unwrap_or(u32::MAX);
+        let observers: Observers = self.observers.into();
         let keeper = Keeper::new(
             self.store,
             self.policy.clone(),
             LeaseHolder(any_seed()),
             Arc::clone(&self.clock),
-            self.observer.clone(),
+            Arc::clone(&observers),
             Arc::clone(&counters),
         );
         let inner = Inner {
             tokens: self.tokens,
             fetch: self.fetch,
             clock: self.clock,
-            observer: self.observer,
+            observers,
             keeper,
             answers: Cache::builder()
                 .max_capacity(self.policy.answers_weight)
@@ -226,7 +227,7 @@ impl AccessCache {
             policy: AccessPolicy::default(),
             store: Arc::new(MemoryAccessStore::new()),
             clock: Arc::new(SystemClock),
-            observer: None,
+            observers: Vec::new(),
             seed: any_seed(),
         }
     }
@@ -274,7 +275,10 @@ impl AccessCache {
         while waiting.join_next().await.is_some() {}
     }
 
-    /// Forgets that the origin's answer is fresh, so that its next use asks again. The last good copy is kept.
+    /// Forgets that the origin's answer is fresh, so that its next use asks again. The last good copy is kept, and goes on
+    /// being used at once while the origin is known to fail.
+    ///
+    /// Other processes with the same store see it when the time of their own answers is over.
     pub async fn invalidate(&self, origin: &Origin) {
         self.inner.put_off.invalidate(origin);
         let Some(record) = self.inner.remembered(origin).await else { return };
@@ -425,7 +429,7 @@ impl Inner {
         let answer = self.publish(record);
         self.count(&answer, revalidated);
         log::asked(&answer);
-        self.report(previous.and_then(Record::copy), &answer);
+        self.report(previous, &answer);
         answer
     }
 
@@ -441,15 +445,14 @@ impl Inner {
         }
     }
 
-    fn report(&self, old: Option<&super::GoodCopy>, answer: &Arc<Answer>) {
-        let observer = self.observer.as_deref();
-        tell(observer, &AccessEvent::Asked { answer });
+    fn report(&self, previous: Option<&Record>, answer: &Arc<Answer>) {
+        tell(&self.observers, &AccessEvent::Asked { answer });
         if answer.source() == super::Source::LastGood {
-            tell(observer, &AccessEvent::LastGood { answer });
+            tell(&self.observers, &AccessEvent::LastGood { answer });
         }
-        let new = answer.copy().map(super::GoodCopy::body);
-        if new.is_some() && new != old.map(super::GoodCopy::body) {
-            tell(observer, &AccessEvent::Changed { old, answer });
+        let old = previous.and_then(Record::copy);
+        if old.map(super::GoodCopy::body) != answer.record().copy().map(super::GoodCopy::body) {
+            tell(&self.observers, &AccessEvent::Changed { old, answer });
         }
     }
 

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
+
+use super::sync::{Arc, Mutex, PoisonError};
 
 /// The flights in the air, at most one for each key. Cheap to clone.
 ///

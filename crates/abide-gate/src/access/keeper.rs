@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::access::counters::Counters;
-use crate::access::observer::{AccessEvent, AccessObserver, tell};
+use crate::access::observer::{AccessEvent, Observers, tell};
 use crate::access::reading::{Next, Times};
 use crate::access::store::{AccessStore, Lease, LeaseHolder, StoreError};
 use crate::access::{AccessPolicy, Record, log};
@@ -25,7 +25,7 @@ pub(crate) struct Keeper {
     policy: AccessPolicy,
     holder: LeaseHolder,
     clock: Arc<dyn Clock>,
-    observer: Option<Arc<dyn AccessObserver>>,
+    observers: Observers,
     counters: Arc<Counters>,
     /// One warning per outage. Two flags: a full disk still reads.
     reading_fails: AtomicBool,
@@ -38,11 +38,11 @@ impl Keeper {
         policy: AccessPolicy,
         holder: LeaseHolder,
         clock: Arc<dyn Clock>,
-        observer: Option<Arc<dyn AccessObserver>>,
+        observers: Observers,
         counters: Arc<Counters>,
     ) -> Self {
         let (reading_fails, writing_fails) = Default::default();
-        Self { store, policy, holder, clock, observer, counters, reading_fails, writing_fails }
+        Self { store, policy, holder, clock, observers, counters, reading_fails, writing_fails }
     }
 
     /// The stored record, if there is one that can be used.
@@ -92,9 +92,9 @@ impl Keeper {
     }
 
     async fn follow(&self, origin: &Origin, previous: Option<&Record>, wait: Duration) -> Option<Record> {
-        let end = Instant::now() + wait;
-        while Instant::now() < end {
-            sleep(FOLLOW_EVERY.min(end - Instant::now())).await;
+        let end = self.clock.now() + wait;
+        while self.clock.now() < end {
+            sleep(FOLLOW_EVERY.min(end - self.clock.now())).await;
             let Some(record) = self.load(origin).await else { continue };
             let is_new = previous.is_none_or(|previous| previous.asked_at() != record.asked_at());
             if is_new && Times::of(&record).next(self.clock.wall()) != Next::Fetch {
@@ -140,7 +140,7 @@ impl Keeper {
         if !fails.swap(true, Ordering::Relaxed) {
             log::store_down(error);
         }
-        tell(self.observer.as_deref(), &AccessEvent::StoreFault { origin, error });
+        tell(&self.observers, &AccessEvent::StoreFault { origin, error });
     }
 }
 

@@ -46,6 +46,11 @@ mod log;
 mod observer;
 mod text;
 
+/// What the flights share their state by. `tests/access_schedules.rs` reads them with another one, which tries out orders.
+mod sync {
+    pub(crate) use std::sync::{Arc, Mutex, PoisonError};
+}
+
 pub use answer::{Access, Answer, Source};
 pub use cache::{AccessCache, AccessCacheBuilder, Refused};
 pub use counters::Totals;

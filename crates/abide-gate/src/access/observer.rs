@@ -13,7 +13,8 @@ pub enum AccessEvent<'a> {
         /// What is known now.
         answer: &'a Arc<Answer>,
     },
-    /// The text is another one than before; `old` is `None` for the first copy.
+    /// The text is another one than before: a new one, the first one (`old` is `None`), or none, since the server has taken
+    /// it away.
     Changed {
         /// What it said.
         old: Option<&'a GoodCopy>,
@@ -48,11 +49,15 @@ impl<F: Fn(&AccessEvent<'_>) + Send + Sync + 'static> AccessObserver for F {
     }
 }
 
+/// Those who hear of events.
+pub(crate) type Observers = Arc<[Arc<dyn AccessObserver>]>;
+
 /// Tells somebody else's code, and survives it.
-pub(crate) fn tell(observer: Option<&dyn AccessObserver>, event: &AccessEvent<'_>) {
-    let Some(observer) = observer else { return };
-    let told = catch_unwind(AssertUnwindSafe(|| observer.observe(event)));
-    if told.is_err() {
-        super::log::observer_panicked();
+pub(crate) fn tell(observers: &Observers, event: &AccessEvent<'_>) {
+    for observer in observers.iter() {
+        let told = catch_unwind(AssertUnwindSafe(|| observer.observe(event)));
+        if told.is_err() {
+            super::log::observer_panicked();
+        }
     }
 }

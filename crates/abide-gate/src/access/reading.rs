@@ -118,3 +118,67 @@ fn status_cause(why: Unavailable) -> Cause {
         Unavailable::TooManyRedirects | Unavailable::LongOutage => Cause::Other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: WallMillis = WallMillis(1_800_000_000_000);
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// Minutes from now: asked at, fresh until, next try.
+    fn times(asked: i64, fresh: i64, next: i64, failing: bool, has_copy: bool) -> Times {
+        let at = |minutes: i64| WallMillis(NOW.0.saturating_add_signed(minutes.saturating_mul(60_000)));
+        Times {
+            written: at(asked),
+            asked_at: at(asked),
+            fresh_until: at(fresh),
+            next_try: at(next),
+            failing,
+            has_copy,
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_by_its_times() {
+        const DAY: i64 = 24 * 60;
+        let table = [
+            ("fresh", times(-10, 50, 40, false, true), Next::Use),
+            ("fresh, unavailable", times(-10, 50, 40, false, false), Next::Use),
+            ("past the refresh-ahead point", times(-10, 50, -1, false, true), Next::UseAndRefresh),
+            ("expired", times(-100, 0, -10, false, true), Next::Fetch),
+            ("expired, not to be asked yet", times(-100, -1, 10, false, true), Next::Fetch),
+            ("failing, with a copy", times(-1, 5, 5, true, true), Next::Use),
+            ("failing, without", times(-1, 5, 5, true, false), Next::Use),
+            ("failing, not fresh, not due, with a copy", times(-10, -1, 5, true, true), Next::Use),
+            ("failing, not fresh, not due, without", times(-10, -1, 5, true, false), Next::Use),
+            ("failing and due, with a copy", times(-10, 0, 0, true, true), Next::UseAndRefresh),
+            ("failing and due, without", times(-10, 0, 0, true, false), Next::Fetch),
+            ("from a little ahead", times(4, 60, 50, false, true), Next::Use),
+            ("from the future", times(6, 60, 50, false, true), Next::Fetch),
+            ("from the future, failing, with a copy", times(6, 60, 50, true, true), Next::UseAndRefresh),
+            ("from the future, failing, without", times(6, 60, 50, true, false), Next::Fetch),
+            (
+                "next try too far ahead, with a copy",
+                times(-9, -1, 27 * 60 + 1, true, true),
+                Next::UseAndRefresh,
+            ),
+            ("next try too far ahead, without", times(-9, -1, 27 * 60 + 1, true, false), Next::Fetch),
+            ("next try just near enough", times(-9, -1, 27 * 60, true, false), Next::Use),
+            ("fresh for more than a day", times(-DAY, 100, 90, false, true), Next::Fetch),
+            ("fresh for a day less a minute", times(1 - DAY, 100, 90, false, true), Next::Use),
+            ("never asked", times(i64::MIN, i64::MIN, i64::MIN, false, false), Next::Fetch),
+            ("the end of time", times(-1, i64::MAX, i64::MAX, false, true), Next::UseAndRefresh),
+        ];
+        for (name, times, next) in table {
+            assert_eq!(times.next(NOW), next, "{name}");
+        }
+    }
+
+    #[test]
+    fn freshness_ends_with_its_last_millisecond() {
+        let times = times(0, 1, 1, false, true);
+        assert!(times.is_fresh(NOW.plus(MINUTE).minus(Duration::from_millis(1))));
+        assert!(!times.is_fresh(NOW.plus(MINUTE)));
+    }
+}

@@ -197,7 +197,7 @@ impl Record {
         policy: &AccessPolicy,
     ) -> Self {
         let now = at.now;
-        let copy = previous.and_then(|record| record.copy.clone());
+        let copy = previous.and_then(|record| record.copy.clone()).map(|copy| not_after(copy, now));
         let failing = previous.map(|record| record.failing).unwrap_or_default();
         let new = |last, copy, failing| Self {
             origin: origin.clone(),
@@ -334,6 +334,15 @@ impl Record {
     }
 }
 
+/// The copy, from now if it is from the future: the clock was set back, and a record with times ahead would never be fresh.
+fn not_after(copy: Arc<GoodCopy>, now: WallMillis) -> Arc<GoodCopy> {
+    if copy.fetched_at <= now && copy.validated_at <= now {
+        return copy;
+    }
+    let (fetched_at, validated_at) = (copy.fetched_at.min(now), copy.validated_at.min(now));
+    Arc::new(GoodCopy { fetched_at, validated_at, ..GoodCopy::clone(&copy) })
+}
+
 /// The copy after a 304 (RFC 9111 §4.3.4): confirmed now, with what the 304 says anew.
 fn confirmed(
     copy: &GoodCopy,
@@ -346,5 +355,152 @@ fn confirmed(
         validators: validators.or(&copy.validators),
         lifetime: lifetime.or(copy.lifetime),
         ..copy.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::dice::Dice;
+
+    const NOW: WallMillis = WallMillis(1_800_000_000_000);
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+
+    fn at(now: WallMillis) -> Moment {
+        Moment { now, jitter: 0.5, spread: 0.5 }
+    }
+
+    fn origin() -> Origin {
+        "https://a.example".parse().unwrap()
+    }
+
+    fn after(previous: Option<&Record>, outcome: Outcome, now: WallMillis) -> Record {
+        Record::after(previous, &origin(), outcome, at(now), &AccessPolicy::default())
+    }
+
+    fn good(now: WallMillis) -> Outcome {
+        Outcome::Rules(Arc::new(GoodCopy {
+            body: Bytes::from_static(b"User-agent: *"),
+            truncated: false,
+            status: 200,
+            final_url: origin().robots_url(),
+            validators: Validators::new(Some(b"\"1\""), Some(b"yesterday")),
+            content_type: None,
+            lifetime: Some(HOUR),
+            fetched_at: now,
+            validated_at: now,
+        }))
+    }
+
+    fn down() -> Outcome {
+        Outcome::Unreachable { cause: Cause::Status(503), hold: None }
+    }
+
+    /// The table of transitions: what each event does to a record that has a copy and is failing.
+    #[test]
+    fn each_event_keeps_or_drops_what_it_should() {
+        let failing = after(Some(&after(None, good(NOW), NOW)), down(), NOW);
+        let later = NOW.plus(HOUR);
+        let not_modified = Outcome::NotModified { validators: Validators::default(), lifetime: None };
+        for (name, outcome, keeps_copy, since, attempts, counts_until) in [
+            ("2xx", good(later), true, None, 0, Some(later.plus(HOUR))),
+            ("304", not_modified, true, None, 0, Some(later.plus(HOUR))),
+            (
+                "4xx",
+                Outcome::Gone { status: 404, lifetime: 2 * HOUR },
+                false,
+                None,
+                0,
+                Some(later.plus(2 * HOUR)),
+            ),
+            ("408", Outcome::NotNow { status: 408 }, true, Some(NOW), 2, None),
+            (
+                "429",
+                Outcome::TooManyRequests { hold: Some(later.plus(HOUR)) },
+                true,
+                Some(NOW),
+                1,
+                Some(later.plus(HOUR)),
+            ),
+            ("redirects", Outcome::TooManyRedirects, true, Some(NOW), 1, Some(later.plus(HOUR))),
+            ("unreachable", down(), true, Some(NOW), 2, None),
+        ] {
+            let record = after(Some(&failing), outcome, later);
+            assert_eq!(record.copy.is_some(), keeps_copy, "{name}");
+            assert_eq!(record.failing.since, since, "{name}");
+            assert_eq!(record.failing.attempts, attempts, "{name}");
+            let back_off = later.plus(Duration::from_secs(120));
+            assert_eq!(record.fresh_until, counts_until.unwrap_or(back_off), "{name}");
+            assert_eq!(record.asked_at, later, "{name}");
+        }
+    }
+
+    #[test]
+    fn s21_a_304_confirms_the_copy_and_keeps_what_it_does_not_name() {
+        let first = after(None, good(NOW), NOW);
+        let later = NOW.plus(HOUR);
+        let named = Validators::new(Some(b"\"2\""), None);
+        let second = after(Some(&first), Outcome::NotModified { validators: named, lifetime: None }, later);
+        let copy = second.copy.unwrap();
+        assert_eq!((copy.fetched_at, copy.validated_at), (NOW, later));
+        assert_eq!(copy.validators, Validators::new(Some(b"\"2\""), Some(b"yesterday")));
+        assert_eq!(second.fresh_until, later.plus(HOUR));
+    }
+
+    #[test]
+    fn s03_a_hold_counts_for_its_schedule_and_no_answer_for_more_than_a_day() {
+        let held = NOW.plus(26 * HOUR);
+        let record = after(None, Outcome::TooManyRequests { hold: Some(held) }, NOW);
+        assert_eq!((record.next_try, record.fresh_until), (held, NOW.plus(24 * HOUR)));
+    }
+
+    #[test]
+    fn s05_attempts_count_once_in_twenty_hours() {
+        let mut record = after(None, down(), NOW);
+        for hour in 1..=100_u32 {
+            record = after(Some(&record), down(), NOW.plus(hour * HOUR));
+        }
+        assert_eq!((record.failing.attempts, record.failing.counted), (101, 6));
+    }
+
+    #[test]
+    fn s05_a_failure_in_the_future_is_counted_from_now() {
+        let future = NOW.plus(1000 * 24 * HOUR);
+        let record = after(Some(&after(None, down(), future)), down(), NOW);
+        assert_eq!(record.failing.since, Some(NOW));
+        assert_eq!(record.failing.last_counted, Some(NOW));
+        assert_eq!(record.failing.counted, 1, "it is not counted again");
+    }
+
+    #[test]
+    fn a_clock_set_back_leaves_no_copy_from_the_future() {
+        let back = NOW.minus(300 * 24 * HOUR);
+        let record = after(Some(&after(None, good(NOW), NOW)), Outcome::NotNow { status: 408 }, back);
+        let copy = record.copy.as_ref().unwrap();
+        assert_eq!((copy.fetched_at, copy.validated_at), (back, back));
+        assert!(
+            crate::access::reading::Times::of(&record).is_fresh(back),
+            "it would be asked for with every page"
+        );
+    }
+
+    #[test]
+    fn s25_a_hundred_thousand_hosts_of_one_minute_do_not_expire_together() {
+        const HOSTS: u64 = 100_000;
+        for seed in 0..5 {
+            let dice = Dice::new(seed);
+            let mut per_second = std::collections::HashMap::<u64, u32>::new();
+            for n in 0..HOSTS {
+                let now = NOW.plus(Duration::from_millis(n * 60_000 / HOSTS));
+                let moment = Moment { now, jitter: dice.roll(), spread: dice.spread() };
+                let outcome = Outcome::Gone { status: 404, lifetime: LIFETIME_MAX };
+                let record = Record::after(None, &origin(), outcome, moment, &AccessPolicy::default());
+                *per_second.entry(record.next_try.0 / 1000).or_default() += 1;
+            }
+            let seconds = per_second.keys().max().unwrap() - per_second.keys().min().unwrap() + 1;
+            let most = per_second.values().max().unwrap();
+            assert!((17_280..=17_400).contains(&seconds), "a fifth of a day: {seconds}");
+            assert!(u64::from(*most) * seconds <= 3 * HOSTS, "seed {seed}: {most} in one second");
+        }
     }
 }

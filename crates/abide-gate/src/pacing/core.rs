@@ -1,9 +1,8 @@
 //! What all handles of a pacer share, and what it does without waiting.
 
-use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
@@ -14,15 +13,15 @@ use super::ask::Ask;
 use super::breaker::{Breaker, TransportFault};
 use super::chance::Chance;
 use super::event::{PaceEvent, PaceObserver, trace};
-use super::feedback::{Cause, complaint, credible};
+use super::feedback::{Cause, credible, is_complaint};
 use super::moment::{Moment, Timeline};
 use super::policy::{GAP_MAX, PacePolicy};
 use super::queue::{Bells, Late, ring};
 use super::refusal::{DeferReason, Deferral, Refusal};
+use super::retry_after::retry_after;
 use super::schedule::Why;
 use super::shared::SharedStore;
 use super::slot::Slot;
-use super::store::LeaseId;
 use super::table::{Findings, Table, Upkeep};
 use super::turn::{self, Claims, Entry, Request, Wanted};
 use crate::{Clock, Host, Origin, UnsupportedUrl, WallMillis};
@@ -34,7 +33,6 @@ const OPEN_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Core {
     pub(crate) policy: PacePolicy,
     table: Table,
-    tickets: AtomicU64,
     clock: Arc<dyn Clock>,
     pub(crate) timeline: Timeline,
     observer: Option<Arc<dyn PaceObserver>>,
@@ -54,7 +52,6 @@ impl Core {
         let began = catch(|| clock.now()).unwrap_or_else(Instant::now);
         let core = Self {
             table: Table::new(policy.max_hosts),
-            tickets: AtomicU64::new(1),
             timeline: Timeline::starting(began),
             is_overgrown: AtomicBool::new(false),
             policy,
@@ -83,12 +80,6 @@ impl Core {
     /// The time where nobody could be told that the clock has panicked.
     pub(crate) fn now_or_system(&self) -> Moment {
         self.timeline.moment(catch(|| self.clock.now()).unwrap_or_else(Instant::now))
-    }
-
-    /// A name that no other lease has, in no process: drawn from the random keys of the standard library's hash maps.
-    pub(crate) fn lease_id(&self) -> LeaseId {
-        let half = || u128::from(RandomState::new().hash_one(self.tickets.fetch_add(1, Ordering::Relaxed)));
-        LeaseId(half() << 64 | half())
     }
 
     pub(crate) fn wall(&self) -> WallMillis {
@@ -137,6 +128,22 @@ impl Core {
         Ok(groups)
     }
 
+    /// Says that a body was open for too long, if nobody has said so while it was.
+    pub(crate) fn tell_open(&self, claims: &Claims, started: Moment, now: Moment) {
+        if now.since(started) < OPEN_MAX {
+            return;
+        }
+        let mut open = None;
+        turn::each(&self.table, claims, |slot, claim| {
+            if claim.slot == claims.host.slot {
+                open = slot.open_too_long(OPEN_MAX, now).map(|open| (slot.key.clone(), open));
+            }
+        });
+        if let Some((scope, open)) = open {
+            self.tell(&PaceEvent::BodyOpen { scope: &scope, open });
+        }
+    }
+
     fn upkeep(&self, now: Moment) -> Upkeep {
         Upkeep { now, gap: self.policy.min_gap(), open_max: OPEN_MAX }
     }
@@ -145,8 +152,7 @@ impl Core {
     pub(crate) fn enter(&self, request: &Request<'_>, url: &Url, now: Moment) -> Entry {
         let (mut findings, mut bells) = (Findings::default(), Bells::new());
         let origin = || Origin::of(url).ok();
-        let table = (&self.table, &self.tickets);
-        let entry = turn::enter(table, request, origin, self.upkeep(now), (&mut findings, &mut bells));
+        let entry = turn::enter(&self.table, request, origin, self.upkeep(now), &mut findings, &mut bells);
         ring(bells);
         self.tell_findings(findings);
         entry
@@ -214,9 +220,16 @@ impl Core {
         if status.is_informational() {
             return None;
         }
-        let (now, wall) = (self.now_or_system(), self.wall());
-        let cause = complaint(status, headers, wall, self.policy.hold_on_forbidden);
         let adaptive = self.policy.adaptive;
+        let is_complaint = is_complaint(status, self.policy.hold_on_forbidden);
+        if !is_complaint && !adaptive && !self.has_trouble(claims) {
+            return None;
+        }
+        let now = self.now_or_system();
+        let cause = is_complaint.then(|| Cause::Answer {
+            status: status.as_u16(),
+            retry_after: retry_after(headers, self.wall()),
+        });
         self.feed_back(claims, now, cause, |slot, chance| {
             let mut changed = slot.set_breaker(Breaker::CLOSED);
             if adaptive {
@@ -228,6 +241,13 @@ impl Core {
             }
             changed
         })
+    }
+
+    /// Whether there is a hold or a count of faults that an answer has something to do with: most hosts have none.
+    fn has_trouble(&self, claims: &Claims) -> bool {
+        let mut found = false;
+        turn::each(&self.table, claims, |slot, claim| found |= claim.feedback && slot.has_trouble());
+        found
     }
 
     /// No answer: the breaker counts it.
@@ -266,7 +286,7 @@ impl Core {
             }
             let before = (slot.hold(), slot.breaker());
             if change(slot, chance) {
-                slot.changed(claim.limit, now, &mut bells);
+                slot.changed(now, &mut bells);
             }
             let after = (slot.hold(), slot.breaker());
             if before.0.until < after.0.until || before.1.until < after.1.until {
@@ -296,28 +316,35 @@ impl Core {
         }
     }
 
-    /// Holds a host from outside. Returns the end of the hold that is in force.
-    pub(crate) fn hold(&self, host: &Host, until: WallMillis, cause: Cause) -> WallMillis {
+    /// Holds a scope from outside. Returns the end of the hold that is in force.
+    pub(crate) fn hold(&self, scope: &str, until: WallMillis, cause: Cause) -> WallMillis {
         let (now, wall) = (self.now_or_system(), self.wall());
         let ahead = credible(until.since(wall));
-        let (end, extended) = self.extend_hold(host.as_str(), now.plus(ahead), cause, now);
+        let (end, extended) = self.extend_hold(scope, now.plus(ahead), cause, now);
         if extended {
-            self.tell_held(host.as_str(), cause, end, now);
+            self.tell_held(scope, cause, end, now);
         }
         self.wall_at(now, end)
     }
 
+    /// A hold that the shared store knows of already.
+    pub(crate) fn learn_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) {
+        if let (end, true) = self.extend_hold(key, until, cause, now) {
+            self.tell(&PaceEvent::Held { scope: key, lasts: end.since(now), cause });
+        }
+    }
+
     /// Returns the end of the hold that is in force, and whether it is a new one.
-    pub(crate) fn extend_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) -> (Moment, bool) {
-        let limit = self.policy.pace_of(key).max_in_flight;
+    fn extend_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) -> (Moment, bool) {
         let (mut findings, mut bells) = (Findings::default(), Bells::new());
         let hash = self.table.hash(key);
         let mut locked = self.table.lock(hash, &[]);
-        let id = locked.find_or_insert(hash, key, self.upkeep(now), &mut findings);
+        locked.make_room(hash, key, self.upkeep(now), &mut findings);
+        let id = locked.find_or_insert(hash, key);
         let mut result = (until, false);
         if let Some(slot) = locked.slot(id) {
             let extended = slot.set_hold(slot.hold().extended(cause, until, now), now);
-            slot.changed(limit, now, &mut bells);
+            slot.changed(now, &mut bells);
             result = (slot.hold().until, extended);
         }
         drop(locked);
@@ -339,7 +366,7 @@ impl Core {
             if let Some(line) = slot.line_mut() {
                 line.change_gap(origin, gap);
             }
-            slot.changed(pace.max_in_flight, now, &mut bells);
+            slot.changed(now, &mut bells);
         }
         drop(locked);
         ring(bells);

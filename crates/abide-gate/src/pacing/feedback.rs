@@ -4,11 +4,10 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 
 use super::moment::Moment;
-use super::retry_after::{RETRY_AFTER_MAX, retry_after};
-use crate::WallMillis;
+use super::retry_after::RETRY_AFTER_MAX;
 
 /// Why a host is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,18 +107,8 @@ pub(crate) fn jittered(hold: Duration, chance: f64) -> Duration {
 
 /// Does this answer ask us to stay away? Only 429 and 503 do, and 403 where the policy says so; a Retry-After on any other
 /// answer speaks of something else.
-pub(crate) fn complaint(
-    status: StatusCode,
-    headers: &HeaderMap,
-    wall: WallMillis,
-    forbidden: bool,
-) -> Option<Cause> {
-    match status.as_u16() {
-        429 | 503 => {}
-        403 if forbidden => {}
-        _ => return None,
-    }
-    Some(Cause::Answer { status: status.as_u16(), retry_after: retry_after(headers, wall) })
+pub(crate) fn is_complaint(status: StatusCode, forbidden: bool) -> bool {
+    matches!(status.as_u16(), 429 | 503) || (forbidden && status == StatusCode::FORBIDDEN)
 }
 
 /// A [`Cause`] in eight bytes.
@@ -186,16 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn only_429_and_503_ask_us_to_stay_away() {
-        let mut headers = HeaderMap::new();
-        headers.insert("retry-after", "120".parse().unwrap());
-        let retry_after = Some(Duration::from_secs(120));
+    fn only_429_and_503_ask_us_to_stay_away_and_403_where_the_policy_says_so() {
         for code in 100..600 {
             let status = StatusCode::from_u16(code).unwrap();
-            let expected = matches!(code, 429 | 503).then_some(Cause::Answer { status: code, retry_after });
-            assert_eq!(complaint(status, &headers, WallMillis(0), false), expected, "{code}");
+            assert_eq!(is_complaint(status, false), matches!(code, 429 | 503), "{code}");
+            assert_eq!(is_complaint(status, true), matches!(code, 403 | 429 | 503), "{code}");
         }
-        assert!(complaint(StatusCode::FORBIDDEN, &headers, WallMillis(0), true).is_some());
     }
 
     #[test]

@@ -30,6 +30,14 @@ pub(crate) struct Late {
     pub(crate) scope: u8,
 }
 
+impl Late {
+    /// Nobody is told to come back this instant.
+    pub(crate) fn not_at_once(self, now: Moment) -> Self {
+        let at = self.start.at.max(now.plus(Duration::from_millis(1)));
+        Self { start: Start { at, ..self.start }, ..self }
+    }
+}
+
 /// Where a waiter is woken, and told if his turn cannot come in time.
 #[derive(Debug, Default)]
 pub(crate) struct Seat {
@@ -62,6 +70,8 @@ pub(crate) struct Line {
     waiters: VecDeque<Waiter>,
     /// The sum of their gaps.
     gaps: Duration,
+    /// Nobody is less patient than this.
+    least_patience: Moment,
 }
 
 /// Those to be woken once all locks are released.
@@ -95,6 +105,8 @@ impl Line {
     }
 
     pub(crate) fn push(&mut self, waiter: Waiter) {
+        let is_less = self.waiters.is_empty() || waiter.patience < self.least_patience;
+        self.least_patience = if is_less { waiter.patience } else { self.least_patience };
         self.gaps += waiter.gap;
         self.waiters.push_back(waiter);
     }
@@ -113,6 +125,11 @@ impl Line {
         Some(self.waiters[place].gap)
     }
 
+    /// The gaps of all who stand before the waiter with this ticket.
+    pub(crate) fn gaps_before(&self, ticket: u64) -> Duration {
+        self.waiters.iter().take_while(|waiter| waiter.ticket < ticket).map(|waiter| waiter.gap).sum()
+    }
+
     /// The origin's delay has changed: so has the gap of those who wait for it. `gap` is the larger of the delay and ours.
     pub(crate) fn change_gap(&mut self, origin: &Origin, gap: Duration) {
         for waiter in &mut self.waiters {
@@ -126,8 +143,14 @@ impl Line {
     /// Dismisses all whose turn cannot come in time any more. `first` tells the earliest start of somebody with this gap if he
     /// were first in line.
     pub(crate) fn dismiss_late(&mut self, now: Moment, first: impl Fn(Duration) -> Start, bells: &mut Bells) {
+        // Everybody's turn comes in time: nobody need be asked, and a long line costs no more than a short one.
+        let Some(front) = self.waiters.front() else { return };
+        if first(front.gap).at.max(now).plus(self.gaps) <= self.least_patience {
+            return;
+        }
         let mut last: Option<Start> = None;
-        let gaps = &mut self.gaps;
+        let (gaps, least) = (&mut self.gaps, &mut self.least_patience);
+        *least = self.waiters.back().map_or(now, |waiter| waiter.patience);
         self.waiters.retain(|waiter| {
             let start = match last {
                 None => first(waiter.gap),
@@ -137,6 +160,7 @@ impl Line {
             if start.at <= waiter.patience || waiter.patience <= now {
                 // Whoever is out of patience by now goes by himself, with a better reason than we have.
                 last = Some(start);
+                *least = waiter.patience.min(*least);
                 return true;
             }
             *gaps = gaps.saturating_sub(waiter.gap);

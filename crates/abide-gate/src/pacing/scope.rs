@@ -69,12 +69,15 @@ pub struct Scope {
     feedback: bool,
 }
 
+/// The key of a request, made by the user.
+type KeyOf = dyn Fn(&Url) -> Option<String> + Send + Sync;
+
 #[derive(Clone)]
 enum Kind {
     #[cfg(feature = "psl")]
     RegistrableDomain,
     Address,
-    Custom(Arc<dyn Fn(&Url) -> Option<String> + Send + Sync>),
+    Custom(Arc<KeyOf>),
 }
 
 impl Scope {

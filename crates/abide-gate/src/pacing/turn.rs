@@ -5,7 +5,6 @@
 //! lines, and there is always somebody who can go.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::moment::Moment;
@@ -66,7 +65,7 @@ pub(crate) struct Claim {
 #[derive(Clone, Debug)]
 pub(crate) struct Claims {
     pub(crate) host: Claim,
-    pub(crate) others: Vec<Claim>,
+    pub(crate) others: Box<[Claim]>,
 }
 
 impl Claims {
@@ -81,6 +80,14 @@ impl Claims {
     pub(crate) fn lock<'t>(&self, table: &'t Table) -> Locked<'t> {
         table.lock_slots(self.host.slot, self.others.iter().map(|claim| claim.slot))
     }
+}
+
+/// Somebody who waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    pub(crate) ticket: u64,
+    pub(crate) arrived: Moment,
+    pub(crate) patience: Moment,
 }
 
 /// What became of somebody who came, or looked again.
@@ -107,41 +114,69 @@ pub(crate) enum Entry {
 
 /// Finds the slots of all scopes and takes the turn, or a place, or neither.
 pub(crate) fn enter(
-    (table, tickets): (&Table, &AtomicU64),
+    table: &Table,
     request: &Request<'_>,
     origin: impl FnOnce() -> Option<Origin>,
     upkeep: Upkeep,
-    (findings, bells): (&mut Findings, &mut Bells),
+    findings: &mut Findings,
+    bells: &mut Bells,
 ) -> Entry {
     let now = upkeep.now;
+    if request.others.is_empty()
+        && let Some(claims) = enter_idle(table, request, upkeep, findings)
+    {
+        return Entry::Granted(claims);
+    }
     let hashes: Vec<u64> = request.others.iter().map(|wanted| wanted.hash).collect();
     let mut locked = table.lock(request.host.hash, &hashes);
+    locked.clean_sometimes(request.host.hash, upkeep, findings);
     let mut claims = claims(&mut locked, request, upkeep, findings);
     for claim in claims.iter() {
         wake_the_line(&mut locked, claim, now, bells);
     }
     if is_free(&mut locked, &claims, now) {
         grant(&mut locked, &mut claims, None, Duration::ZERO, now, bells);
-        locked.clean_sometimes(claims.host.slot, upkeep, findings);
         return Entry::Granted(claims);
     }
     if let Some(late) = arrives_late(&mut locked, &claims, request.patience, now) {
         return Entry::Late(late);
     }
-    let (ticket, seat, origin) =
-        (tickets.fetch_add(1, Ordering::Relaxed), Arc::new(Seat::default()), origin());
+    let (ticket, seat, origin) = (locked.draw_ticket(), Arc::new(Seat::default()), origin());
     for (scope, claim) in (0..).zip(claims.iter()) {
         let Some(slot) = locked.slot(claim.slot) else { continue };
         let (patience, origin, seat) = (request.patience, origin.clone(), Arc::clone(&seat));
         let origin = origin.filter(|_| claim.feedback);
-        slot.open_line().push(Waiter { ticket, patience, gap: claim.gap, scope, origin, seat });
+        slot.open_line(claim.limit).push(Waiter { ticket, patience, gap: claim.gap, scope, origin, seat });
     }
     Entry::Queued(claims, ticket, seat)
 }
 
+/// What most requests meet: one scope, its host is known, nobody waits, and it is free.
+fn enter_idle(
+    table: &Table,
+    request: &Request<'_>,
+    upkeep: Upkeep,
+    findings: &mut Findings,
+) -> Option<Claims> {
+    let Wanted { key, hash, gap, limit, feedback } = request.host;
+    let mut locked = table.lock(hash, &[]);
+    let id = locked.find(hash, key)?;
+    let slot = locked.slot(id)?;
+    let (view, terms) = (slot.view(), slot.terms(gap, limit));
+    if slot.waiting() > 0 || view.is_full(terms) || view.start(terms).at > upkeep.now {
+        return None;
+    }
+    let host = Claim { slot: id, gap, limit, feedback, before: slot.anchor };
+    slot.grant(terms, upkeep.now);
+    locked.clean_sometimes(hash, upkeep, findings);
+    Some(Claims { host, others: Box::default() })
+}
+
 fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findings: &mut Findings) -> Claims {
+    locked.make_room(request.host.hash, request.host.key, upkeep, findings);
+    request.others.iter().for_each(|other| locked.make_room(other.hash, &other.key, upkeep, findings));
     let mut claim = |hash, key: &str, gap, limit, feedback| {
-        let slot = locked.find_or_insert(hash, key, upkeep, findings);
+        let slot = locked.find_or_insert(hash, key);
         Claim { slot, gap, limit, feedback, before: Moment::NEVER }
     };
     let Wanted { key, hash, gap, limit, feedback } = request.host;
@@ -198,13 +233,8 @@ fn last_scope(locked: &mut Locked<'_>, claims: &Claims, start: impl Fn(&Slot, &C
 }
 
 /// Somebody who waits looks whether it is his turn.
-pub(crate) fn look(
-    table: &Table,
-    claims: &mut Claims,
-    (ticket, arrived, patience): (u64, Moment, Moment),
-    now: Moment,
-    bells: &mut Bells,
-) -> Outlook {
+pub(crate) fn look(table: &Table, claims: &mut Claims, who: Who, now: Moment, bells: &mut Bells) -> Outlook {
+    let Who { ticket, arrived, patience } = who;
     let mut locked = claims.lock(table);
     for claim in claims.iter_mut() {
         let line = locked.slot(claim.slot).and_then(|slot| slot.line());
@@ -232,22 +262,23 @@ pub(crate) fn look(
     Outlook::Wait(if can_go { last.start.at } else { patience })
 }
 
-/// Why the wait was in vain: a response that is still open, if there is one.
+/// Why the wait was in vain: a response that is still open, or those who are still before us.
 fn out_of_patience(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Moment) -> Late {
     let last = last_scope(locked, claims, |slot, claim| {
         let (view, terms) = (slot.view(), slot.terms(claim.gap, claim.limit));
-        let first = slot.line().is_some_and(|line| line.is_first(ticket));
-        let start = view.arrival(terms, Duration::ZERO, now);
-        match start.why {
-            // He waits for others who wait: their gaps, not the open response of the moment, have used up his time.
-            Why::InFlight(since) if !first && now.since(since) < terms.gap => {
-                Start { why: Why::Gap(terms.gap), ..start }
-            }
-            _ => start,
-        }
+        let before = slot.line().map(|line| line.gaps_before(ticket)).unwrap_or_default();
+        let start = view.arrival(terms, before, now);
+        // An open response is the reason also for those further back, if it has been open for longer than a gap.
+        let is_slow = view.is_full(terms) && now.since(view.open_since) > terms.gap;
+        let why = if is_slow && matches!(start.why, Why::Gap(_)) {
+            Why::InFlight(view.open_since)
+        } else {
+            start.why
+        };
+        Start { why, ..start }
     });
-    let at = last.start.at.max(now);
-    Late { start: Start { at, ..last.start }, ..last }
+    // Whoever is not first in one of his lines may find all of them free: those before him wait elsewhere.
+    last.not_at_once(now)
 }
 
 /// Takes the turn in all scopes.
@@ -291,9 +322,9 @@ pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, bells: &mut Bel
 
 /// The response has ended: the gap counts from now.
 pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, bells: &mut Bells) {
-    each(table, claims, |slot, claim| {
+    each(table, claims, |slot, _| {
         slot.end(started, now);
-        slot.changed(claim.limit, now, bells);
+        slot.changed(now, bells);
     });
 }
 
@@ -301,7 +332,7 @@ pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, 
 pub(crate) fn give_back(table: &Table, claims: &Claims, started: Moment, now: Moment, bells: &mut Bells) {
     each(table, claims, |slot, claim| {
         slot.give_back(started, claim.before);
-        slot.changed(claim.limit, now, bells);
+        slot.changed(now, bells);
     });
 }
 

@@ -363,6 +363,40 @@ where
     a_thousand_writers_do_no_harm(Arc::new(make().await)).await;
 }
 
+/// For durable stores: what was saved is there after the store was closed and opened again at the same place.
+///
+/// # Panics
+/// With the sentence that does not hold.
+pub async fn survives_reopening<S, F>(open: impl Fn() -> F)
+where
+    S: AccessStore,
+    F: Future<Output = S>,
+{
+    let origins = ["https://a.example", "http://[::1]:8080", "http://b\u{fc}cher.example"].map(origin);
+    let record =
+        |origin: &Origin| sample_record(origin, NOW, format!("User-agent: *\nDisallow: /{origin}\n"));
+    let store = open().await;
+    for origin in &origins {
+        save(&store, &record(origin)).await;
+    }
+    let failed = Record::sample_unreachable(&record(&origins[0]), NOW.plus(TTL));
+    save(&store, &failed).await;
+    drop(store);
+    let store = open().await;
+    assert_eq!(
+        load(&store, &origins[0]).await,
+        Some(failed),
+        "the last record, with its copy and its failures"
+    );
+    for origin in &origins[1..] {
+        assert_eq!(
+            load(&store, origin).await,
+            Some(record(origin)),
+            "what was saved is there after a restart"
+        );
+    }
+}
+
 const NOW: WallMillis = WallMillis(1_800_000_000_000);
 const TTL: Duration = Duration::from_secs(60);
 

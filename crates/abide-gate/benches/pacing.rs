@@ -1,0 +1,227 @@
+//! What a turn costs, beside `governor`, keyed, in one run on one machine. Prints the tables of `docs/pacing-figures.md`:
+//!
+//! ```text
+//! cargo bench -p abide-gate --bench pacing [-- hot] [hosts] [waiters]
+//! ```
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on fails")]
+
+use std::alloc::System;
+use std::hint::black_box;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use abide_gate::pacing::{Ask, PacePolicy, Pacer};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use http::{HeaderMap, StatusCode};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tokio::runtime::{Builder, Runtime};
+use url::Url;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const HOSTS: usize = 1_000_000;
+
+fn main() {
+    let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+    println!("| | abide | governor |\n| --- | --- | --- |");
+    let parts: Vec<String> = std::env::args().skip(1).filter(|part| !part.starts_with('-')).collect();
+    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|wanted| wanted == part);
+    if wanted("hot") {
+        hot(&runtime);
+    }
+    if wanted("hosts") {
+        many_hosts(&runtime);
+    }
+    if wanted("waiters") {
+        waiters();
+    }
+}
+
+fn pacer() -> Pacer {
+    let policy = PacePolicy::default().danger_min_gap(Duration::ZERO).max_hosts(2 * HOSTS);
+    Pacer::new(policy.max_wait(Duration::from_secs(3_600)))
+}
+
+fn governor() -> DefaultKeyedRateLimiter<String> {
+    // Never the limit: as fast as it can answer.
+    RateLimiter::keyed(Quota::per_second(NonZeroU32::MAX).allow_burst(NonZeroU32::MAX))
+}
+
+/// Nanoseconds for each of `times`, the median of nine rounds.
+fn nanos(times: usize, mut round: impl FnMut()) -> f64 {
+    let mut rounds: Vec<Duration> = (0..9)
+        .map(|_| {
+            let began = Instant::now();
+            round();
+            began.elapsed()
+        })
+        .collect();
+    rounds.sort();
+    rounds[4].as_nanos() as f64 / times as f64
+}
+
+/// One host, again and again: a turn is taken, and its response has ended.
+fn hot(runtime: &Runtime) {
+    const TIMES: usize = 200_000;
+    let (pacer, url): (_, Url) = (pacer(), "http://www.example.org/page".parse().unwrap());
+    let ours = nanos(TIMES, || {
+        runtime.block_on(async {
+            for _ in 0..TIMES {
+                drop(black_box(pacer.acquire(&url, Ask::new()).await.unwrap()));
+            }
+        });
+    });
+    let region = Region::new(ALLOCATOR);
+    runtime.block_on(async {
+        for _ in 0..1_000 {
+            drop(black_box(pacer.acquire(&url, Ask::new()).await.unwrap()));
+        }
+    });
+    let allocations = region.change().allocations;
+    let (limiter, key) = (governor(), "www.example.org".to_owned());
+    let theirs = nanos(TIMES, || {
+        for _ in 0..TIMES {
+            limiter.check_key(black_box(&key)).unwrap();
+        }
+    });
+    println!("| hot host, ns a turn (ours: taken and ended; theirs: a check) | {ours:.0} | {theirs:.0} |");
+    println!("| hot host, allocations in 1,000 turns | {allocations} | |");
+    let headers = HeaderMap::new();
+    let observed = nanos(TIMES, || {
+        runtime.block_on(async {
+            for _ in 0..TIMES {
+                pacer.acquire(&url, Ask::new()).await.unwrap().finish_with(StatusCode::OK, &headers);
+            }
+        });
+    });
+    println!("| the same, and the answer observed | {observed:.0} | |");
+}
+
+/// A million hosts: the first turn, a turn at random, and what an idle host takes.
+fn many_hosts(runtime: &Runtime) {
+    let urls: Vec<Url> = (0..HOSTS).map(|n| format!("http://host-{n}.example/").parse().unwrap()).collect();
+    let keys: Vec<String> = urls.iter().map(|url| url.host_str().unwrap().to_owned()).collect();
+    let shuffled: Vec<usize> = (0..HOSTS).map(|n| n.wrapping_mul(7_368_787) % HOSTS).collect();
+    let (pacer, limiter) = (pacer(), governor());
+
+    let region = Region::new(ALLOCATOR);
+    let began = Instant::now();
+    runtime.block_on(async {
+        for url in &urls {
+            drop(pacer.acquire(url, Ask::new()).await.unwrap());
+        }
+    });
+    let ours_first = began.elapsed();
+    let change = region.change();
+    let ours_bytes = change.bytes_allocated - change.bytes_deallocated;
+
+    let region = Region::new(ALLOCATOR);
+    let began = Instant::now();
+    for key in &keys {
+        limiter.check_key(key).unwrap();
+    }
+    let theirs_first = began.elapsed();
+    let change = region.change();
+    let theirs_bytes = change.bytes_allocated - change.bytes_deallocated;
+
+    let each = |took: Duration| took.as_nanos() / HOSTS as u128;
+    println!("| {HOSTS} hosts, ns the first turn | {} | {} |", each(ours_first), each(theirs_first));
+    let ours = nanos(HOSTS, || {
+        runtime.block_on(async {
+            for n in &shuffled {
+                drop(black_box(pacer.acquire(&urls[*n], Ask::new()).await.unwrap()));
+            }
+        });
+    });
+    let theirs = nanos(HOSTS, || {
+        for n in &shuffled {
+            limiter.check_key(black_box(&keys[*n])).unwrap();
+        }
+    });
+    println!("| {HOSTS} hosts, ns a turn at random | {ours:.0} | {theirs:.0} |");
+    let (ours, theirs) = (ours_bytes / HOSTS, theirs_bytes / HOSTS);
+    println!("| bytes a host that is idle | {ours} | {theirs} |");
+
+    let region = Region::new(ALLOCATOR);
+    runtime.block_on(async {
+        for url in &urls {
+            let permit = pacer.acquire(url, Ask::new()).await.unwrap();
+            permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
+        }
+    });
+    let change = region.change();
+    let held = (change.bytes_allocated - change.bytes_deallocated) / HOSTS;
+    println!("| bytes more while it is held, or has strikes | {held} | not known to it |");
+    println!("| of which the names are | {} | |", keys.iter().map(String::len).sum::<usize>() / HOSTS);
+}
+
+/// 2,000 tasks wait for one host at 5 ms: processor time, and how many were overtaken.
+fn waiters() {
+    const WAITERS: usize = 2_000;
+    const GAP: Duration = Duration::from_millis(5);
+    let url: Arc<Url> = Arc::new("http://www.example.org/".parse().unwrap());
+    let policy = PacePolicy::default().danger_min_gap(GAP).max_wait(Duration::from_secs(60));
+    let pacer = Pacer::new(policy);
+    let ours = crowd(WAITERS, |_| {
+        let (pacer, url) = (pacer.clone(), Arc::clone(&url));
+        async move { drop(pacer.acquire(&url, Ask::new()).await.unwrap()) }
+    });
+    let quota = Quota::with_period(GAP).unwrap().allow_burst(NonZeroU32::MIN);
+    let limiter: Arc<DefaultKeyedRateLimiter<String>> = Arc::new(RateLimiter::keyed(quota));
+    let theirs = crowd(WAITERS, |_| {
+        let (limiter, key) = (Arc::clone(&limiter), "www.example.org".to_owned());
+        // `until_key_ready`, with tokio's timer: it asks, waits as long as it was told, and asks again.
+        async move {
+            use governor::clock::{Clock as _, DefaultClock};
+            let clock = DefaultClock::default();
+            while let Err(not_until) = limiter.check_key(&key) {
+                tokio::time::sleep(not_until.wait_time_from(clock.now())).await;
+            }
+        }
+    });
+    println!(
+        "| {WAITERS} waiters on one host at 5 ms, CPU ms | {:.0} | {:.0} |",
+        ours.0 * 1e3,
+        theirs.0 * 1e3
+    );
+    println!("| the same, wall s (the ideal: 10.0) | {:.2} | {:.2} |", ours.2, theirs.2);
+    println!("| the same, overtaken | {} | {} |", ours.1, theirs.1);
+}
+
+/// Processor seconds, how many neighbours went in the wrong order, and seconds.
+fn crowd<F: Future<Output = ()> + Send + 'static>(
+    size: usize,
+    wait: impl Fn(usize) -> F,
+) -> (f64, usize, f64) {
+    let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+    let done = Arc::new(AtomicUsize::new(0));
+    let (cpu, began) = (cpu_seconds(), Instant::now());
+    let order: Vec<usize> = runtime.block_on(async {
+        let mut tasks = Vec::new();
+        for n in 0..size {
+            let (wait, done) = (wait(n), Arc::clone(&done));
+            tasks.push(tokio::spawn(async move {
+                wait.await;
+                done.fetch_add(1, Ordering::SeqCst)
+            }));
+        }
+        let mut order = Vec::new();
+        for task in tasks {
+            order.push(task.await.unwrap());
+        }
+        order
+    });
+    let overtaken = order.windows(2).filter(|pair| pair[0] > pair[1]).count();
+    (cpu_seconds() - cpu, overtaken, began.elapsed().as_secs_f64())
+}
+
+/// User and system time of this process, from /proc (hundredths of a second).
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    let ticks: Vec<f64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
+    ticks.iter().sum::<f64>() / 100.0
+}

@@ -1,0 +1,355 @@
+//! The pacer with a shared store: what processes keep together, and what each keeps when the store fails.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "pacing_support/mod.rs"]
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_gate::pacing::{
+    Ask, Cause, DeferReason, Ended, LeaseAsk, LeaseId, MemoryPaceStore, PaceEvent, PaceObserver, PacePolicy,
+    PaceStore, Pacer, Refusal, Reply, ScopeAsk, ScopeKey, ScopeState, StoreError, StoreFuture,
+};
+use abide_gate::{Clock, SystemClock, WallMillis};
+use http::{HeaderMap, StatusCode};
+use tokio::time::{Instant, sleep};
+
+use support::{Log, deferral, host, ms, s, url};
+
+#[tokio::test(start_paused = true)]
+async fn the_memory_store_passes_the_suite() {
+    abide_gate::testing::pacing::pace_store(Arc::new(MemoryPaceStore::default())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_pacers_keep_every_gap_together() {
+    let (store, log) = (Arc::new(MemoryPaceStore::default()), Log::default());
+    let policy = || PacePolicy::default().danger_min_gap(ms(100)).max_wait(s(300));
+    let pacers = [0, 1].map(|_| Pacer::builder(policy()).store(store.clone()).build());
+    let mut tasks = Vec::new();
+    for n in 0..100 {
+        let (pacer, log) = (pacers[n % 2].clone(), log.clone());
+        tasks.push(tokio::spawn(async move {
+            sleep(ms(n as u64 * 3)).await;
+            log.fetch_as(n, &pacer, &url("http://a.example/"), Ask::new(), ms(30)).await.unwrap();
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    log.judge(ms(100));
+    assert_eq!(log.order().len(), 100);
+    // Not lazy either: 100 gaps and answers, and the polling of the other pacer, a quarter of a gap at most.
+    assert!(log.now() < ms(170 * 100), "{:?}", log.now());
+    let key = ScopeKey::from("a.example");
+    sleep(s(1)).await;
+    assert_eq!(store.peek(&key).await.unwrap().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_shared() {
+    let store = Arc::new(MemoryPaceStore::default());
+    let pacers = [0, 1].map(|_| Pacer::builder(PacePolicy::default()).store(store.clone()).build());
+    let a = url("http://a.example/");
+    let mut headers = HeaderMap::new();
+    headers.insert("retry-after", "600".parse().unwrap());
+    pacers[0].acquire(&a, Ask::new()).await.unwrap().finish_with(StatusCode::TOO_MANY_REQUESTS, &headers);
+    sleep(ms(10)).await;
+    let deferral = deferral(pacers[1].acquire(&a, Ask::new()).await);
+    assert!(matches!(deferral.reason(), DeferReason::Hold { status: Some(429), .. }), "{deferral}");
+    assert!(deferral.wait() > s(599));
+    // Nothing was taken in vain.
+    assert_eq!(pacers[1].stats().in_flight(), 0);
+    assert_eq!(store.peek(&ScopeKey::from("a.example")).await.unwrap().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_begins_while_the_store_lets_us_wait_is_seen() {
+    let store = Arc::new(MemoryPaceStore::default());
+    let pacers =
+        [0, 1].map(|_| Pacer::builder(PacePolicy::default().gap(s(10))).store(store.clone()).build());
+    let a = url("http://a.example/");
+    pacers[0].acquire(&a, Ask::new()).await.unwrap().finish();
+    let waiting = tokio::spawn({
+        let (pacer, a) = (pacers[1].clone(), a.clone());
+        async move { pacer.acquire(&a, Ask::new()).await.map(drop) }
+    });
+    sleep(s(4)).await;
+    let until = SystemClock.wall().plus(s(600));
+    store.hold(&ScopeKey::from("a.example"), until, Cause::Operator).await.unwrap();
+    assert!(matches!(deferral(waiting.await.unwrap()).reason(), DeferReason::Hold { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_body_of_another_process_keeps_us_waiting_and_then_deferred() {
+    let store = Arc::new(MemoryPaceStore::default());
+    let pacers = [0, 1].map(|_| Pacer::builder(PacePolicy::default()).store(store.clone()).build());
+    let a = url("http://a.example/");
+    let open = pacers[0].acquire(&a, Ask::new()).await.unwrap();
+    let began = Instant::now();
+    let deferral = deferral(pacers[1].acquire(&a, Ask::new()).await);
+    assert!(matches!(deferral.reason(), DeferReason::InFlight { .. }));
+    assert!(began.elapsed() <= s(30));
+    // The lease is renewed while the body is open, however long that is.
+    sleep(s(600)).await;
+    assert_eq!(store.peek(&ScopeKey::from("a.example")).await.unwrap().in_flight, 1);
+    drop(open);
+    sleep(ms(10)).await;
+    assert_eq!(store.peek(&ScopeKey::from("a.example")).await.unwrap().in_flight, 0);
+}
+
+/// How a store fails.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    Error,
+    /// It does it, and says it did not.
+    Lost,
+    Hang,
+    Panic,
+}
+
+/// A store that fails at some of its calls.
+#[derive(Debug)]
+struct Faulty {
+    inner: MemoryPaceStore,
+    calls: AtomicUsize,
+    fails: fn(usize, usize) -> bool,
+    at: AtomicUsize,
+    fault: Fault,
+}
+
+impl Faulty {
+    fn new(fails: fn(usize, usize) -> bool, at: usize, fault: Fault) -> Arc<Self> {
+        Arc::new(Self {
+            inner: MemoryPaceStore::default(),
+            calls: AtomicUsize::new(0),
+            fails,
+            at: at.into(),
+            fault,
+        })
+    }
+
+    fn from_the_start() -> Arc<Self> {
+        Self::new(|call, until| call < until, usize::MAX, Fault::Error)
+    }
+
+    fn heal(&self) {
+        self.at.store(0, Ordering::SeqCst);
+    }
+
+    fn or_fail<'a, T: Send + 'a>(&'a self, done: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        if !(self.fails)(call, self.at.load(Ordering::SeqCst)) {
+            return done;
+        }
+        let fault = self.fault;
+        Box::pin(async move {
+            match fault {
+                Fault::Error => Err(StoreError::new("connection refused")),
+                Fault::Lost => done.await.and(Err(StoreError::new("connection reset"))),
+                Fault::Hang => std::future::pending().await,
+                Fault::Panic => panic!("the store's own mistake"),
+            }
+        })
+    }
+}
+
+impl PaceStore for Faulty {
+    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply> {
+        self.or_fail(self.inner.reserve(scopes, ask))
+    }
+
+    fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()> {
+        self.or_fail(self.inner.renew(scopes, lease, ttl))
+    }
+
+    fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()> {
+        self.or_fail(self.inner.release(scopes, lease, ended))
+    }
+
+    fn hold<'a>(
+        &'a self,
+        scope: &'a ScopeKey,
+        until: WallMillis,
+        cause: Cause,
+    ) -> StoreFuture<'a, WallMillis> {
+        self.or_fail(self.inner.hold(scope, until, cause))
+    }
+
+    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
+        self.or_fail(self.inner.peek(scope))
+    }
+}
+
+/// Counts the outages it hears of.
+#[derive(Debug, Default)]
+struct Outages(Mutex<(usize, usize)>);
+
+impl PaceObserver for Outages {
+    fn observe(&self, event: &PaceEvent<'_>) {
+        let mut heard = self.0.lock().unwrap();
+        match event {
+            PaceEvent::StoreDown { .. } => heard.0 += 1,
+            PaceEvent::StoreBack => heard.1 += 1,
+            _ => {}
+        }
+    }
+}
+
+/// Ten requests through a store that fails somewhere; the second answers 429 and is held for 5 s.
+async fn ten_requests(store: Arc<Faulty>) -> Log {
+    let policy = PacePolicy::default().max_wait(s(100_000)).lease(s(6));
+    let (pacer, log) = (Pacer::builder(policy).store(store).build(), Log::default());
+    let a = url("http://a.example/");
+    for n in 0..10 {
+        let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+        if n == 1 {
+            let mut headers = HeaderMap::new();
+            headers.insert("retry-after", "5".parse().unwrap());
+            permit.observe(StatusCode::SERVICE_UNAVAILABLE, &headers);
+        }
+        log.serve(n, &a, s(3), permit).await;
+    }
+    assert_eq!((pacer.stats().in_flight(), pacer.stats().waiting()), (0, 0));
+    log
+}
+
+#[tokio::test(start_paused = true)]
+async fn trap_store_fails_at_call_k_for_all_k() {
+    let panics = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if info.payload_as_str() != Some("the store's own mistake") {
+            panics(info);
+        }
+    }));
+    let healthy = Faulty::new(|_, _| false, 0, Fault::Error);
+    ten_requests(healthy.clone()).await;
+    let calls = healthy.calls.load(Ordering::SeqCst);
+    assert!(calls >= 30, "{calls}");
+    for fault in [Fault::Error, Fault::Lost, Fault::Hang, Fault::Panic] {
+        for k in 0..calls {
+            let store = Faulty::new(|call, k| call == k, k, fault);
+            let log = ten_requests(store.clone()).await;
+            // The process keeps its own promise, whatever the store does.
+            log.judge(s(1));
+            let starts = log.starts("a.example");
+            assert!(starts[2] - starts[1] >= s(5), "the hold, with {fault:?} at call {k}");
+            // And it is not lost: ten requests, a few slower polls, and a lease or two that had to expire.
+            assert!(log.now() < s(120), "{:?} with {fault:?} at call {k}", log.now());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn trap_store_down_means_local_limits_with_a_longer_gap_and_one_warning() {
+    let (store, outages) = (Faulty::from_the_start(), Arc::new(Outages::default()));
+    let policy = PacePolicy::default().expected_workers(4).max_wait(s(100));
+    let pacer = Pacer::builder(policy).store(store.clone()).observer(outages.clone()).build();
+    let (log, a) = (Log::default(), url("http://a.example/"));
+    for _ in 0..6 {
+        log.fetch(&pacer, &a, Ask::new(), ms(0)).await.unwrap();
+    }
+    assert_eq!(log.starts("a.example"), [0, 4, 8, 12, 16, 20].map(s));
+    assert_eq!(*outages.0.lock().unwrap(), (1, 0));
+    // Back again: no burst, one full gap for every host, and the ordinary gap after that.
+    store.heal();
+    for _ in 0..4 {
+        log.fetch(&pacer, &a, Ask::new(), ms(0)).await.unwrap();
+    }
+    log.judge(s(1));
+    assert_eq!(*outages.0.lock().unwrap(), (1, 1));
+    let starts = log.starts("a.example");
+    assert!(starts[9] - starts[8] == s(1), "{starts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_each_host_waits_one_full_gap() {
+    let store = Faulty::from_the_start();
+    let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+    pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap().finish();
+    store.heal();
+    sleep(s(10)).await;
+    // Who finds out that it is back waits too: nobody knows what the others have just sent.
+    assert_eq!(pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap().waited(), s(1));
+    sleep(s(10)).await;
+    assert_eq!(pacer.acquire(&url("http://c.example/"), Ask::new()).await.unwrap().waited(), s(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_store_costs_a_second_at_most_once_in_two() {
+    let store = Faulty::new(|call, until| call < until, usize::MAX, Fault::Hang);
+    let pacer = Pacer::builder(PacePolicy::default()).store(store).build();
+    let began = Instant::now();
+    for n in 0..20 {
+        pacer.acquire(&url(&format!("http://h{n}.example/")), Ask::new()).await.unwrap().finish();
+    }
+    assert_eq!(began.elapsed(), s(1), "the first finds out, the others go on without");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fail_closed_sends_nothing() {
+    let pacer = Pacer::builder(PacePolicy::default().fail_closed()).store(Faulty::from_the_start()).build();
+    for _ in 0..3 {
+        let refusal = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap_err();
+        assert_eq!(refusal, Refusal::Store { reason: "connection refused".into() });
+    }
+    assert_eq!(pacer.report(&host("a.example")).unwrap().requests(), 0);
+}
+
+/// Grants everything at once.
+#[derive(Debug)]
+struct Yes;
+
+impl PaceStore for Yes {
+    fn reserve<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseAsk) -> StoreFuture<'a, Reply> {
+        Box::pin(async { Ok(Reply::Granted { wait: Duration::ZERO }) })
+    }
+
+    fn renew<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId, _: Duration) -> StoreFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn release<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId, _: Ended) -> StoreFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn hold<'a>(&'a self, _: &'a ScopeKey, _: WallMillis, _: Cause) -> StoreFuture<'a, WallMillis> {
+        Box::pin(async { Ok(WallMillis(0)) })
+    }
+
+    fn peek<'a>(&'a self, _: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
+        Box::pin(async { Ok(ScopeState::default()) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
+    let (pacer, log) = (Pacer::builder(PacePolicy::default()).store(Arc::new(Yes)).build(), Log::default());
+    let tasks: Vec<_> = (0..20)
+        .map(|n| {
+            let (pacer, log) = (pacer.clone(), log.clone());
+            tokio::spawn(async move {
+                log.fetch_as(n, &pacer, &url("http://a.example/"), Ask::new(), ms(50)).await.unwrap();
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    log.judge(s(1));
+    assert_eq!(log.order(), (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_permit_with_a_lease_may_outlive_its_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let store = Arc::new(MemoryPaceStore::default());
+    let pacer = Pacer::builder(PacePolicy::default()).store(store).build();
+    let permit = runtime.block_on(pacer.acquire(&url("http://a.example/"), Ask::new())).unwrap();
+    drop(runtime);
+    permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
+    drop(permit);
+    assert_eq!(pacer.stats().in_flight(), 0);
+}

@@ -1,0 +1,132 @@
+//! A server's log on virtual time, and a judge who knows nothing of the pacer.
+#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(clippy::unwrap_used, reason = "only tests see this file")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_gate::Host;
+use abide_gate::pacing::{Ask, Deferral, Pacer, Permit, Refusal};
+use tokio::time::{Instant, sleep};
+use url::Url;
+
+pub(crate) fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(crate) fn url(text: &str) -> Url {
+    text.parse().unwrap()
+}
+
+pub(crate) fn host(name: &str) -> Host {
+    Host::of(&url(&format!("http://{name}/"))).unwrap()
+}
+
+pub(crate) fn deferral<T>(result: Result<T, Refusal>) -> Deferral {
+    match result {
+        Err(Refusal::Deferred(deferral)) => deferral,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("granted"),
+    }
+}
+
+/// What a server saw: who, which host, from when to when.
+#[derive(Clone)]
+pub(crate) struct Log {
+    began: Instant,
+    entries: Arc<Mutex<Vec<Entry>>>,
+}
+
+/// Who, which host, start, end.
+type Entry = (usize, String, Duration, Duration);
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { began: Instant::now(), entries: Arc::default() }
+    }
+}
+
+impl Log {
+    pub(crate) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// A request that takes `wire`, and is written down.
+    pub(crate) async fn fetch(
+        &self,
+        pacer: &Pacer,
+        url: &Url,
+        ask: Ask,
+        wire: Duration,
+    ) -> Result<(), Refusal> {
+        self.fetch_as(0, pacer, url, ask, wire).await
+    }
+
+    pub(crate) async fn fetch_as(
+        &self,
+        who: usize,
+        pacer: &Pacer,
+        url: &Url,
+        ask: Ask,
+        wire: Duration,
+    ) -> Result<(), Refusal> {
+        let permit = pacer.acquire(url, ask).await?;
+        self.serve(who, url, wire, permit).await;
+        Ok(())
+    }
+
+    pub(crate) async fn serve(&self, who: usize, url: &Url, wire: Duration, permit: Permit) {
+        let start = self.now();
+        // Written down at the start, so that a cancelled request is seen as well; its end is unknown then.
+        let place = self.note(who, url, start);
+        let _guard = Closing { log: self.clone(), place };
+        if !wire.is_zero() {
+            sleep(wire).await;
+        }
+        drop(_guard);
+        drop(permit);
+    }
+
+    fn note(&self, who: usize, url: &Url, start: Duration) -> usize {
+        let mut entries = self.entries.lock().unwrap();
+        let host = url.host_str().unwrap().trim_end_matches('.').to_owned();
+        entries.push((who, host, start, start));
+        entries.len() - 1
+    }
+
+    pub(crate) fn starts(&self, host: &str) -> Vec<Duration> {
+        let entries = self.entries.lock().unwrap();
+        entries.iter().filter(|entry| entry.1 == host).map(|entry| entry.2).collect()
+    }
+
+    pub(crate) fn order(&self) -> Vec<usize> {
+        self.entries.lock().unwrap().iter().map(|entry| entry.0).collect()
+    }
+
+    /// Never two in flight, never inside the gap, on any host.
+    pub(crate) fn judge(&self, gap: Duration) {
+        let mut entries = self.entries.lock().unwrap().clone();
+        entries.sort_by(|a, b| (&a.1, a.2).cmp(&(&b.1, b.2)));
+        for pair in entries.windows(2) {
+            let [(_, host, _, end), (_, next, start, _)] = pair else { unreachable!() };
+            assert!(host != next || *start >= *end + gap, "{host}: {start:?} after an end at {end:?}");
+        }
+    }
+}
+
+/// Writes the end down, also when the request is cancelled.
+struct Closing {
+    log: Log,
+    place: usize,
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let now = self.log.now();
+        self.log.entries.lock().unwrap()[self.place].3 = now;
+    }
+}
