@@ -166,7 +166,7 @@ impl Shared {
         let mode = match name.as_str() {
             "noscript" if state.machine.wants_raw_text() => NOSCRIPT,
             "title" | "textarea" | "style" | "script" | "noscript" | "noframes" | "noembed" | "iframe"
-            | "xmp" => RAW,
+            | "xmp" | "plaintext" => RAW,
             _ => IDLE,
         };
         // Within svg and math these names have no raw text.
