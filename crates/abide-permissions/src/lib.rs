@@ -1,1 +1,79 @@
 //! What may I do with this response?
+//!
+//! A response says what may be done with it in `Robots-Tag` and `X-Robots-Tag` fields and in the robots metas of its HTML
+//! head (draft-illyes-repext-03). This crate reads them all, for the product tokens of one crawler, and unites them:
+//! whatever restricts, counts. Beside the answer stands where each rule comes from.
+//!
+//! ```
+//! use std::time::SystemTime;
+//! use abide_permissions::{HeadScanner, Permissions, ReadOptions};
+//!
+//! let options = ReadOptions::new("ExampleBot".parse()?);
+//! let mut scanner = HeadScanner::new(&options, Some("text/html; charset=utf-8"));
+//! scanner.feed(b"<!doctype html><title>A</title><meta name=robots content=noindex><p>");
+//!
+//! let fields = [("Robots-Tag", b"*;nosnippet, OtherBot;noindex".as_slice())];
+//! let permissions = Permissions::read(&options, fields, scanner.finish(), SystemTime::now());
+//! assert!(!permissions.may_index());
+//! assert_eq!(permissions.rules().to_string(), "noindex, nosnippet");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! *In scope*: the fields in every form in which they are written, the metas of the exact head of the HTML standard as the
+//! bytes stream past, what is kept between visits, and `rel` of links.
+//!
+//! *Out of scope*: `data-nosnippet` (it needs the whole body), XML sitemaps, metadata within EPUB and PDF. robots.txt is
+//! `abide-robots`.
+//!
+//! No I/O, no clock, no async; nothing panics on any input. Every limit has a default and a name.
+//!
+//! Features: `html` (default) brings [`HeadScanner`] on lol_html; `serde` makes what is kept between visits serialisable.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+mod options;
+mod permissions;
+mod rules;
+mod statement;
+
+mod head;
+mod header;
+mod meta;
+
+mod freshness;
+mod record;
+mod store;
+
+mod date;
+mod element;
+mod link;
+mod rule;
+mod stated;
+
+pub use date::UnavailableAfter;
+pub use freshness::{Freshness, FreshnessPolicy};
+pub use head::{Head, HeadEnd, Meta};
+pub use header::{FieldName, Member, MemberValue, Reading, members, reading_of, write_field};
+pub use link::link_follow;
+#[cfg(feature = "html")]
+pub use meta::{HeadScanner, Progress};
+pub use options::{LimitTooSmall, MetaScope, OnIncomplete, ReadOptions};
+pub use permissions::Permissions;
+pub use record::{PermissionRecord, Update, Visit};
+pub use rule::{Flag, ImagePreview, InvalidImagePreview, Limit, ValuedRule};
+pub use rules::Rules;
+pub use statement::{Problem, Remark, Source, Statement};
+pub use store::{MemoryPermissionStore, PermissionStore, PermissionStoreError, StoreFuture};
+
+/// Re-exported, since [`ReadOptions`] takes it.
+pub use abide_robots::ProductToken;

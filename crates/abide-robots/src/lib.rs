@@ -1,1 +1,71 @@
-//! What does this robots.txt say about this URL?
+//! What does this robots.txt say about this URL? RFC 9309, exact, explained and fast.
+//!
+//! ```
+//! use abide_robots::{ProductToken, Rules, Target};
+//!
+//! let body = b"User-agent: ExampleBot\nDisallow: /private/\nAllow: /private/press/\nCrawl-delay: 2.5";
+//! let rules = Rules::parse(body, &[ProductToken::new("ExampleBot")?]);
+//!
+//! assert!(rules.is_allowed(&Target::new("/private/press/2026")));
+//! let verdict = rules.verdict(&Target::new("/private/diary"));
+//! assert_eq!(verdict.to_string(), "disallowed by \"Disallow: /private/\" on line 2");
+//! assert_eq!(rules.crawl_delay().unwrap().as_millis(), 2500);
+//! # Ok::<(), abide_robots::InvalidToken>(())
+//! ```
+//!
+//! # In scope
+//! Bytes in, verdict out: RFC 9309 §2.1, 2.2 and the parsing limit of §2.5, with the records that files hold besides
+//! (Sitemap, Crawl-delay, preferences).
+//!
+//! # Out of scope
+//! Fetching and caching (§2.3, 2.4) are `abide-gate`'s; reading the preferences is `abide-permissions`'.
+//!
+//! # Features
+//! * `url`: a [`Target`] from a `&url::Url`.
+#![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+// What a crawler is called and what it asks about.
+mod profile;
+mod target;
+mod token;
+
+// The reader: octets, lines, groups.
+mod decode;
+mod group;
+mod line;
+mod robots;
+
+// For people: what became of each rule, what is wrong with a file, how to write one.
+mod explain;
+mod remark;
+mod write;
+
+// The matcher: normal form, patterns, compiled rules, verdict.
+mod block;
+mod compile;
+mod index;
+mod normal;
+mod pattern;
+mod prefix;
+mod rules;
+mod search;
+mod sort;
+mod sweep;
+mod verdict;
+
+pub use explain::{Considered, Explanation, Fate};
+pub use line::RecordKind;
+pub use pattern::Pattern;
+pub use profile::{Profile, ReadOptions};
+pub use remark::{Remark, RemarkKind};
+pub use robots::{DocumentRecord, Group, Robots};
+pub use rules::{Record, Rules};
+pub use target::Target;
+pub use token::{InvalidToken, ProductToken};
+pub use verdict::{Reason, Rule, RuleKind, Verdict};
+pub use write::{InvalidRecord, RobotsBuilder};

@@ -159,7 +159,7 @@ pub enum DeferReason {
 }
 
 impl DeferReason {
-    fn sentence(&self, scope: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(crate) fn sentence(&self, scope: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hold { status: Some(status), retry_after: Some(asked) } => {
                 write!(f, "{scope} answered {status} and asked for {}", Span(*asked))

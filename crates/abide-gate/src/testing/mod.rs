@@ -1,3 +1,4 @@
-//! The suites that every store must pass. Call them from the tests of a store.
+//! For tests: the suites that every store passes, and scripts for what is outside.
 
+pub mod access;
 pub mod pacing;

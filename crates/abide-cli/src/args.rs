@@ -1,0 +1,297 @@
+//! The command line.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ipnet::IpNet;
+use url::Url;
+
+/// Ask robots.txt, read what a response permits, and fetch politely.
+///
+/// Exit status: 0 done; 1 something was denied, deferred or failed; 2 wrong usage.
+#[derive(Debug, Parser)]
+#[command(name = "abide", version, max_term_width = 100, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// What a robots.txt file says about URLs, without a network
+    Match(MatchArgs),
+    /// What header fields and an HTML head permit, without a network
+    Tags(TagsArgs),
+    /// Whether URLs may be fetched: asks for robots.txt, never for the URLs
+    Check(CheckArgs),
+    /// Fetches URLs through the whole middleware
+    Fetch(FetchArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct MatchArgs {
+    /// Product token of the crawler; several are a fallback chain, the first that has a group counts
+    #[arg(long, value_name = "TOKEN", required_unless_present = "batch")]
+    pub(crate) agent: Vec<String>,
+    /// The robots.txt file, `-` for standard input
+    #[arg(long, value_name = "FILE", required_unless_present = "batch")]
+    pub(crate) robots: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// JSON Lines in and out, from FILE or standard input
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["agent", "robots", "urls"])]
+    pub(crate) batch: Option<PathBuf>,
+    /// URLs, or paths such as /a?b
+    #[arg(value_name = "URL", required_unless_present = "batch")]
+    pub(crate) urls: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct TagsArgs {
+    /// Product token of the crawler; rules for any of several count
+    #[arg(long, value_name = "TOKEN", required_unless_present = "batch")]
+    pub(crate) agent: Vec<String>,
+    /// A response header field, such as 'Robots-Tag: *;noindex'
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<HeaderArg>,
+    /// The response's Content-Type
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) content_type: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// JSON Lines in and out, from FILE or standard input
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["agent", "headers", "html", "content_type"])]
+    pub(crate) batch: Option<PathBuf>,
+    /// An HTML page, `-` for standard input
+    #[arg(value_name = "FILE.html")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) online: Online,
+    /// URLs
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) urls: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FetchArgs {
+    #[command(flatten)]
+    pub(crate) online: Online,
+    /// URLs
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) urls: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Output {
+    /// One JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What every call that goes online understands.
+#[derive(Debug, Args)]
+pub(crate) struct Online {
+    /// Product token of the crawler; several are a fallback chain
+    #[arg(long, value_name = "TOKEN", default_value = "abide")]
+    pub(crate) agent: Vec<String>,
+    /// The User-Agent that is sent; must contain the product token
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) user_agent: Option<String>,
+    /// Shortest time between two requests to a host, in seconds or as 500ms
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub(crate) delay: Duration,
+    /// Longest wait for a turn before a URL is deferred
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub(crate) max_wait: Duration,
+    /// Time for a robots.txt, all redirects together
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    /// Addresses that may be contacted though they are not public (repeatable)
+    #[arg(long, value_name = "CIDR", value_parser = network)]
+    pub(crate) allow_net: Vec<IpNet>,
+    /// The address of a name, as in curl (repeatable)
+    #[arg(long, value_name = "HOST:PORT:ADDR")]
+    pub(crate) resolve: Vec<ResolveArg>,
+    /// Where robots.txt and holds are kept
+    #[arg(long, value_name = "STORE", default_value = "memory")]
+    pub(crate) store: StoreArg,
+    /// Further certificate authorities, PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// Requests at a time, over all hosts
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) concurrency: u16,
+    /// When colours are used
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+/// `Name: value`.
+#[derive(Debug, Clone)]
+pub(crate) struct HeaderArg {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+impl FromStr for HeaderArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once(':').ok_or("expected 'Name: value', found no colon")?;
+        let name = name.trim();
+        http::HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| format!("{name:?} is no header field name"))?;
+        Ok(Self { name: name.to_owned(), value: value.trim().to_owned() })
+    }
+}
+
+/// `HOST:PORT:ADDR[,ADDR]...`; the host may be `*`, an IPv6 address may stand in brackets.
+#[derive(Debug, Clone)]
+pub(crate) struct ResolveArg {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) addresses: Vec<IpAddr>,
+}
+
+impl FromStr for ResolveArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.strip_prefix('+').unwrap_or(text);
+        let mut parts = text.splitn(3, ':');
+        let (Some(host), Some(port), Some(addresses)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err("expected HOST:PORT:ADDR".to_owned());
+        };
+        let port: u16 = port.parse().map_err(|_| format!("{port:?} is no port"))?;
+        let host = canonical_host(host)?;
+        let addresses: Result<Vec<_>, String> = addresses.split(',').map(address).collect();
+        Ok(Self { host, port, addresses: addresses? })
+    }
+}
+
+/// The name as it stands in a parsed URL.
+fn canonical_host(host: &str) -> Result<String, String> {
+    if host == "*" {
+        return Ok(host.to_owned());
+    }
+    let url = Url::parse(&format!("http://{host}/")).map_err(|_| format!("{host:?} is no host name"))?;
+    let host = url.host_str().unwrap_or_default();
+    Ok(host.strip_suffix('.').unwrap_or(host).to_owned())
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    let bare = text.trim().trim_start_matches('[').trim_end_matches(']');
+    bare.parse().map_err(|_| format!("{text:?} is no IP address"))
+}
+
+/// `memory`, `redb:PATH`, `redis://...`.
+#[derive(Debug, Clone)]
+pub(crate) enum StoreArg {
+    Memory,
+}
+
+impl FromStr for StoreArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "memory" => Ok(Self::Memory),
+            _ if text.starts_with("redb:") || text.starts_with("redis://") => {
+                Err("only 'memory' is built into this version".to_owned())
+            }
+            _ => Err("expected memory, redb:PATH or redis://HOST".to_owned()),
+        }
+    }
+}
+
+/// Seconds, with a fraction if need be, or a number with `ms`, `s`, `m` or `h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let seconds_each = match unit.trim() {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => return Err(format!("{other:?} is no unit of time; use ms, s, m or h")),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("{text:?} is no time; write 2, 0.5s or 500ms"))?;
+    Duration::try_from_secs_f64(number * seconds_each).map_err(|_| format!("{text:?} is too long"))
+}
+
+/// A network, or one address.
+fn network(text: &str) -> Result<IpNet, String> {
+    let single = || text.parse::<IpAddr>().map(IpNet::from).ok();
+    text.parse()
+        .ok()
+        .or_else(single)
+        .ok_or_else(|| format!("expected a network such as 127.0.0.0/8, found {text:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, millis) in [
+            ("0", 0),
+            ("2", 2000),
+            ("0.5", 500),
+            ("500ms", 500),
+            ("1.5s", 1500),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "s", "-1", "1 day", "1e400", "..", "99999999999999999999h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn resolve_is_as_in_curl() {
+        let one: ResolveArg = "A.Example:8080:127.0.0.1".parse().unwrap();
+        assert_eq!((one.host.as_str(), one.port), ("a.example", 8080));
+        assert_eq!(one.addresses, ["127.0.0.1".parse::<IpAddr>().unwrap()]);
+        let two: ResolveArg = "*:80:[::1],10.0.0.1".parse().unwrap();
+        assert_eq!(two.addresses.len(), 2);
+        for text in
+            ["a.example", "a.example:80", "a.example:x:127.0.0.1", "a.example:80:nowhere", "a b:80:127.0.0.1"]
+        {
+            assert!(text.parse::<ResolveArg>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn networks_and_single_addresses() {
+        assert_eq!(network("127.0.0.1").unwrap(), "127.0.0.1/32".parse().unwrap());
+        assert_eq!(network("10.0.0.0/8").unwrap(), "10.0.0.0/8".parse().unwrap());
+        assert!(network("localhost").is_err());
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

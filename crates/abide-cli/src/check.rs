@@ -1,0 +1,85 @@
+//! `abide check`: asks for robots.txt, never for the URLs.
+
+use std::io::Write;
+
+use abide::{Abide, Denied, Error, Verdict};
+use futures_util::StreamExt;
+use serde::Serialize;
+use url::Url;
+
+use crate::args::CheckArgs;
+use crate::fetch::refusal_word;
+use crate::json::OnlineVerdict;
+use crate::match_urls::{Asked, parse_url};
+use crate::online;
+use crate::{Status, Usage, style};
+
+/// One line of `--json`.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    url: &'a str,
+    outcome: &'static str,
+    #[serde(flatten)]
+    verdict: Option<OnlineVerdict>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+pub(crate) async fn run(args: CheckArgs) -> anyhow::Result<Status> {
+    let (abide, _) = online::crawler(&args.online)?;
+    // A malformed URL is wrong usage, and nothing is asked then.
+    for url in &args.urls {
+        absolute(url)?;
+    }
+    let mut answers = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| check(&abide, url)));
+    let mut status = Status::Done;
+    while let Some((text, result)) = answers.next().await {
+        status = status.and(Status::of(result.as_ref().is_ok_and(Verdict::is_allowed)));
+        if args.online.output.json {
+            online::print_json(&line(&abide, text, &result))?;
+        } else {
+            print(text, &result)?;
+        }
+    }
+    Ok(status)
+}
+
+/// An absolute URL; a path alone has no robots.txt.
+pub(crate) fn absolute(text: &str) -> anyhow::Result<Url> {
+    match parse_url(text).map_err(Usage)? {
+        Asked::Url(url) => Ok(url),
+        Asked::Path(path) => {
+            Err(Usage(format!("url {path:?}: expected an absolute http or https URL")).into())
+        }
+    }
+}
+
+async fn check<'a>(abide: &Abide, text: &'a str) -> (&'a str, Result<Verdict, Denied>) {
+    let url = match absolute(text) {
+        Ok(url) => url,
+        Err(_) => return (text, Err(Denied::Interrupted)),
+    };
+    (text, abide.check(&url).await.map_err(|error: Error| error.denied().clone()))
+}
+
+fn line<'a>(abide: &Abide, url: &'a str, result: &Result<Verdict, Denied>) -> Line<'a> {
+    match result {
+        Ok(verdict) => {
+            let outcome = if verdict.is_allowed() { "allowed" } else { "denied" };
+            let verdict = OnlineVerdict::new(verdict, abide.gate_handle().wall());
+            Line { url, outcome, verdict: Some(verdict), error: None }
+        }
+        Err(denied) => {
+            Line { url, outcome: refusal_word(denied), verdict: None, error: Some(denied.to_string()) }
+        }
+    }
+}
+
+fn print(text: &str, result: &Result<Verdict, Denied>) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match result {
+        Ok(verdict) => writeln!(out, "{}  {text}  {verdict}", style::mark(verdict.is_allowed()))?,
+        Err(denied) => writeln!(out, "{}  {text}  {denied}", style::word(style::WAIT, refusal_word(denied)))?,
+    }
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! The objects of the contract: their fields, in their order.
+
+use abide::WallMillis;
+use abide::access::Source;
+use abide_permissions::{Limit, Permissions};
+use abide_robots::{RuleKind, Rules, Verdict};
+use serde::Serialize;
+
+/// What `match` answers for one URL.
+#[derive(Debug, Serialize)]
+pub(crate) struct Match {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
+    pub(crate) allowed: bool,
+    pub(crate) rule: Option<Rule>,
+    pub(crate) group: Option<Vec<String>>,
+    pub(crate) crawl_delay: Option<f64>,
+    pub(crate) sitemaps: Vec<String>,
+}
+
+/// The rule that decided.
+#[derive(Debug, Serialize)]
+pub(crate) struct Rule {
+    pub(crate) kind: &'static str,
+    pub(crate) pattern: String,
+    pub(crate) line: u32,
+}
+
+impl Match {
+    pub(crate) fn new(url: Option<String>, verdict: &Verdict) -> Self {
+        let rules = verdict.rules();
+        Self {
+            url,
+            allowed: verdict.is_allowed(),
+            rule: rule(verdict),
+            group: group(rules),
+            crawl_delay: crawl_delay(rules),
+            sitemaps: rules.sitemaps().map(str::to_owned).collect(),
+        }
+    }
+}
+
+pub(crate) fn rule(verdict: &Verdict) -> Option<Rule> {
+    let rule = verdict.rule()?;
+    let kind = match rule.kind() {
+        RuleKind::Allow => "allow",
+        RuleKind::Disallow => "disallow",
+    };
+    Some(Rule { kind, pattern: rule.pattern().to_owned(), line: rule.line() })
+}
+
+pub(crate) fn group(rules: &Rules) -> Option<Vec<String>> {
+    rules.has_group().then(|| rules.group().map(str::to_owned).collect())
+}
+
+pub(crate) fn crawl_delay(rules: &Rules) -> Option<f64> {
+    rules.crawl_delay().map(|delay| delay.as_secs_f64())
+}
+
+/// What `tags` answers.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tags {
+    pub(crate) rules: TagRules,
+    pub(crate) unknown: Vec<String>,
+    pub(crate) metas: Vec<Meta>,
+    pub(crate) head: &'static str,
+    pub(crate) truncated: bool,
+}
+
+/// Every rule of the contract, always.
+#[derive(Debug, Serialize)]
+pub(crate) struct TagRules {
+    noindex: bool,
+    nosnippet: bool,
+    nofollow: bool,
+    noarchive: bool,
+    noimageindex: bool,
+    notranslate: bool,
+    nocache: bool,
+    indexifembedded: bool,
+    noai: bool,
+    noimageai: bool,
+    max_snippet: Option<i64>,
+    max_image_preview: Option<String>,
+    max_video_preview: Option<i64>,
+    unavailable_after: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Meta {
+    name: String,
+    content: String,
+}
+
+impl Tags {
+    pub(crate) fn new(permissions: &Permissions) -> Self {
+        let metas = permissions.metas().iter();
+        Self {
+            rules: TagRules::new(permissions.rules()),
+            unknown: permissions.rules().unknown().map(str::to_owned).collect(),
+            metas: metas
+                .map(|meta| Meta { name: meta.name().to_owned(), content: meta.content().to_owned() })
+                .collect(),
+            head: permissions.head_end().as_str(),
+            truncated: permissions.is_truncated(),
+        }
+    }
+}
+
+impl TagRules {
+    fn new(rules: &abide_permissions::Rules) -> Self {
+        Self {
+            noindex: rules.noindex(),
+            nosnippet: rules.nosnippet(),
+            nofollow: rules.nofollow(),
+            noarchive: rules.noarchive(),
+            noimageindex: rules.noimageindex(),
+            notranslate: rules.notranslate(),
+            nocache: rules.nocache(),
+            indexifembedded: rules.indexifembedded(),
+            noai: rules.noai(),
+            noimageai: rules.noimageai(),
+            max_snippet: rules.max_snippet().map(Limit::as_i64),
+            max_image_preview: rules.max_image_preview().map(|size| size.to_string()),
+            max_video_preview: rules.max_video_preview().map(Limit::as_i64),
+            unavailable_after: rules.unavailable_after().map(|time| time.to_string()),
+        }
+    }
+}
+
+/// A verdict of the network, with where it comes from.
+#[derive(Debug, Serialize)]
+pub(crate) struct OnlineVerdict {
+    pub(crate) allowed: bool,
+    pub(crate) rule: Option<Rule>,
+    pub(crate) group: Option<Vec<String>>,
+    pub(crate) crawl_delay: Option<f64>,
+    pub(crate) sitemaps: Vec<String>,
+    pub(crate) source: &'static str,
+    pub(crate) robots_url: Option<String>,
+    pub(crate) final_url: Option<String>,
+    pub(crate) robots_status: Option<u16>,
+    pub(crate) age_s: Option<u64>,
+    pub(crate) retry_at: Option<String>,
+    pub(crate) why: String,
+}
+
+impl OnlineVerdict {
+    pub(crate) fn new(verdict: &abide::Verdict, now: WallMillis) -> Self {
+        let answer = verdict.answer();
+        let rules = verdict.rules();
+        Self {
+            allowed: verdict.is_allowed(),
+            rule: rules.and_then(rule),
+            group: rules.and_then(|verdict| group(verdict.rules())),
+            crawl_delay: verdict.crawl_delay().map(|delay| delay.as_secs_f64()),
+            sitemaps: rules
+                .map(|verdict| verdict.rules().sitemaps().map(str::to_owned).collect())
+                .unwrap_or_default(),
+            source: source_name(verdict.source()),
+            robots_url: answer.map(|answer| answer.origin().robots_url().into()),
+            final_url: answer.and_then(|answer| answer.final_url()).map(|url| url.as_str().to_owned()),
+            robots_status: answer.and_then(|answer| answer.status()),
+            age_s: answer.and_then(|answer| answer.age(now)).map(|age| age.as_secs()),
+            retry_at: answer.map(|answer| rfc3339(answer.retry_at())),
+            why: verdict.to_string(),
+        }
+    }
+}
+
+/// A time in UTC, as RFC 3339 to the second.
+pub(crate) fn rfc3339(time: WallMillis) -> String {
+    let seconds = i64::try_from(time.0 / 1000).unwrap_or(i64::MAX);
+    abide_permissions::UnavailableAfter::from_unix_seconds(seconds).to_string()
+}
+
+fn source_name(source: Option<Source>) -> &'static str {
+    match source {
+        None => "none",
+        Some(Source::Fresh) => "fresh",
+        Some(Source::Revalidated) => "revalidated",
+        Some(Source::LastGood) => "last_good",
+        Some(Source::Unavailable(_)) => "unavailable",
+        Some(Source::Unreachable(_)) => "unreachable",
+        Some(Source::LongOutage) => "long_outage",
+        Some(_) => "other",
+    }
+}

@@ -1,0 +1,90 @@
+//! The command `abide`.
+
+mod args;
+mod batch;
+mod check;
+mod fetch;
+mod json;
+mod match_urls;
+mod online;
+mod style;
+mod tags;
+
+use std::process::ExitCode;
+
+use anstream::eprintln;
+use clap::Parser;
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Match(args) => match_urls::run(args),
+        Command::Tags(args) => tags::run(args),
+        Command::Check(args) => online::block_on(check::run(args)),
+        Command::Fetch(args) => online::block_on(fetch::run(args)),
+    };
+    match result {
+        Ok(status) => status.into(),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("abide: {error:#}");
+            if error.is::<Usage>() { Status::Usage.into() } else { Status::Failed.into() }
+        }
+    }
+}
+
+/// How a call ended, and its exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// 0: everything asked for was done.
+    Done,
+    /// 1: something was denied, deferred or failed.
+    Failed,
+    /// 2: the call itself is wrong.
+    Usage,
+}
+
+impl Status {
+    /// The worse of the two.
+    pub(crate) fn and(self, other: Self) -> Self {
+        if self == Self::Done { other } else { self }
+    }
+
+    /// Done, or failed.
+    pub(crate) fn of(done: bool) -> Self {
+        if done { Self::Done } else { Self::Failed }
+    }
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(match status {
+            Status::Done => 0,
+            Status::Failed => 1,
+            Status::Usage => 2,
+        })
+    }
+}
+
+/// The call itself is wrong: a file that cannot be read, a token that is none.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// `| head` has read enough; that is no failure of ours.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        let json = cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
+        io.or(json) == Some(std::io::ErrorKind::BrokenPipe)
+    })
+}

@@ -1,0 +1,101 @@
+//! `abide match`: what a robots.txt file says about URLs, without a network.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use abide_robots::{ProductToken, Rules, Target};
+use serde::Deserialize;
+use url::Url;
+
+use crate::args::MatchArgs;
+use crate::json::Match;
+use crate::{Status, Usage, batch};
+
+pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
+    if let Some(input) = &args.batch {
+        return batch::run(input, answer);
+    }
+    let tokens = tokens(&args.agent).map_err(Usage)?;
+    let body = read_file(args.robots.as_deref().unwrap_or(Path::new("-")))?;
+    let rules = Rules::parse(&body, &tokens);
+    let mut out = anstream::stdout().lock();
+    let mut status = Status::Done;
+    for text in &args.urls {
+        let url = parse_url(text).map_err(Usage)?;
+        let verdict = rules.verdict(&url.target());
+        status = status.and(Status::of(verdict.is_allowed()));
+        if args.output.json {
+            serde_json::to_writer(&mut out, &Match::new(Some(text.clone()), &verdict))?;
+            writeln!(out)?;
+        } else {
+            let mark = crate::style::mark(verdict.is_allowed());
+            writeln!(out, "{mark}  {text}  {verdict}")?;
+        }
+    }
+    Ok(status)
+}
+
+#[derive(Debug, Deserialize)]
+struct Question {
+    robots: Option<String>,
+    robots_base64: Option<String>,
+    agent: batch::OneOrMore,
+    url: String,
+}
+
+fn answer(question: Question) -> Result<Match, String> {
+    let body = batch::bytes("robots", question.robots, question.robots_base64)?
+        .ok_or("expected \"robots\" or \"robots_base64\", found neither")?;
+    let tokens = tokens(&question.agent.into_vec())?;
+    let url = parse_url(&question.url)?;
+    Ok(Match::new(None, &Rules::parse(&body, &tokens).verdict(&url.target())))
+}
+
+/// The chain of product tokens. Offline, tokens such as MJ12bot are understood, too.
+pub(crate) fn tokens(agents: &[String]) -> Result<Vec<ProductToken>, String> {
+    if agents.is_empty() {
+        return Err("expected at least one product token, found none".to_owned());
+    }
+    agents
+        .iter()
+        .map(|agent| ProductToken::lenient(agent).map_err(|error| format!("agent {agent:?}: {error}")))
+        .collect()
+}
+
+/// An absolute http(s) URL, or a path and query.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Url(Url),
+    Path(String),
+}
+
+impl Asked {
+    pub(crate) fn target(&self) -> Target<'_> {
+        match self {
+            Self::Url(url) => Target::of(url),
+            Self::Path(path) => Target::new(path),
+        }
+    }
+}
+
+pub(crate) fn parse_url(text: &str) -> Result<Asked, String> {
+    if text.starts_with('/') && !text.starts_with("//") {
+        return Ok(Asked::Path(text.to_owned()));
+    }
+    let url = Url::parse(text).map_err(|error| format!("url {text:?}: {error}"))?;
+    match url.scheme() {
+        "http" | "https" => Ok(Asked::Url(url)),
+        scheme => Err(format!("url {text:?}: expected http or https, found the scheme {scheme:?}")),
+    }
+}
+
+/// A whole file; `-` is standard input.
+pub(crate) fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let read = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(path)
+    };
+    read.map_err(|error| Usage(format!("{}: {error}", path.display())).into())
+}

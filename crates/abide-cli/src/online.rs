@@ -1,0 +1,161 @@
+//! What the calls that go online share: the crawler, and many URLs at a time with answers in order.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use abide::access::AccessPolicy;
+use abide::pacing::PacePolicy;
+use abide::{Abide, BuildError};
+use anyhow::Context;
+use futures_util::stream::{self, Stream, StreamExt};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use crate::args::{Color, Online, ResolveArg, StoreArg};
+use crate::{Status, Usage};
+
+/// Runs one call on a runtime of its own. Ctrl-C ends it.
+pub(crate) fn block_on(call: impl Future<Output = anyhow::Result<Status>>) -> anyhow::Result<Status> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(async {
+        tokio::select! {
+            result = call => result,
+            _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+        }
+    });
+    // What is still in the air belongs to nobody any more.
+    runtime.shutdown_background();
+    result
+}
+
+/// The crawler that the options describe, and its inner client.
+pub(crate) fn crawler(online: &Online) -> anyhow::Result<(Abide, reqwest::Client)> {
+    set_color(online.color);
+    let StoreArg::Memory = online.store;
+    let (first, rest) =
+        online.agent.split_first().ok_or_else(|| Usage("expected a product token".to_owned()))?;
+    let user_agent =
+        online.user_agent.clone().unwrap_or_else(|| format!("{first}/{}", env!("CARGO_PKG_VERSION")));
+    let mut builder = Abide::builder(first)
+        .user_agent(&user_agent)
+        .access(AccessPolicy::default().with_deadline(online.timeout))
+        .pace(pace(online))
+        .max_wait(online.max_wait)
+        .resolver(Arc::new(Fixed::of(&online.resolve)?));
+    for token in rest {
+        builder = builder.fallback(token);
+    }
+    for net in &online.allow_net {
+        builder = builder.allow_net(*net);
+    }
+    builder.build_with(inner(online)?).map_err(explain)
+}
+
+/// Any delay is possible; one below a second is told once.
+fn pace(online: &Online) -> PacePolicy {
+    let shortest = PacePolicy::default().min_gap();
+    if online.delay < shortest {
+        anstream::eprintln!(
+            "abide: a delay below {} s is less considerate than most sites expect",
+            shortest.as_secs()
+        );
+    }
+    PacePolicy::default().danger_min_gap(online.delay).max_wait(online.max_wait)
+}
+
+fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {
+    // A proxy resolves names itself and would switch half of the address guard off.
+    let builder = reqwest::Client::builder().no_proxy().read_timeout(READ_TIMEOUT);
+    let Some(path) = &online.cacert else { return Ok(builder) };
+    let pem = std::fs::read(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+    let certificates = reqwest::Certificate::from_pem_bundle(&pem)
+        .map_err(|_| Usage(format!("{}: expected PEM certificates", path.display())))?;
+    if certificates.is_empty() {
+        return Err(Usage(format!("{}: expected PEM certificates, found none", path.display())).into());
+    }
+    Ok(builder.tls_certs_only(certificates))
+}
+
+/// What is wrong with the options is wrong usage.
+fn explain(error: BuildError) -> anyhow::Error {
+    match error {
+        BuildError::Client(error) => anyhow::Error::from(error).context("the client could not be built"),
+        BuildError::Token(source) => Usage(format!("--agent: {source}")).into(),
+        other => Usage(format!("--user-agent: {other}")).into(),
+    }
+}
+
+fn set_color(color: Color) {
+    match color {
+        Color::Auto => {}
+        Color::Always => anstream::ColorChoice::Always.write_global(),
+        Color::Never => anstream::ColorChoice::Never.write_global(),
+    }
+}
+
+/// Runs `ask` for every URL, some at a time; the answers come in the order of the URLs.
+pub(crate) fn in_order<'a, F, A>(
+    online: &'a Online,
+    urls: &'a [String],
+    ask: impl FnMut(&'a String) -> F + 'a,
+) -> impl Stream<Item = A> + 'a
+where
+    F: Future<Output = A> + 'a,
+{
+    stream::iter(urls).map(ask).buffered(usize::from(online.concurrency))
+}
+
+/// Writes one JSON object and a line end.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, value)?;
+    out.write_all(b"\n").context("standard output")?;
+    Ok(())
+}
+
+/// `--resolve`, before the operating system.
+///
+/// A resolver is not told the port, so the entries of one name must agree.
+struct Fixed {
+    names: HashMap<String, Vec<SocketAddr>>,
+    any: Vec<SocketAddr>,
+}
+
+impl Fixed {
+    fn of(entries: &[ResolveArg]) -> Result<Self, Usage> {
+        let mut names: HashMap<String, (u16, Vec<SocketAddr>)> = HashMap::new();
+        for ResolveArg { host, port, addresses } in entries {
+            // Port 0: that of the URL.
+            let addresses: Vec<_> = addresses.iter().map(|address| SocketAddr::new(*address, 0)).collect();
+            match names.get(host) {
+                Some((other, known)) if other != port && *known != addresses => {
+                    let text =
+                        format!("--resolve {host}: expected the same addresses for ports {other} and {port}");
+                    return Err(Usage(text));
+                }
+                // As in curl, the last entry for a host and port counts.
+                _ => names.insert(host.clone(), (*port, addresses)),
+            };
+        }
+        let any = names.remove("*").map(|(_, addresses)| addresses).unwrap_or_default();
+        Ok(Self { names: names.into_iter().map(|(host, (_, addresses))| (host, addresses)).collect(), any })
+    }
+}
+
+impl Resolve for Fixed {
+    fn resolve(&self, name: Name) -> Resolving {
+        let host = name.as_str().trim_end_matches('.').to_ascii_lowercase();
+        let found = self.names.get(&host).unwrap_or(&self.any).clone();
+        Box::pin(async move {
+            if !found.is_empty() {
+                return Ok(Box::new(found.into_iter()) as Addrs);
+            }
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            Ok(Box::new(found.collect::<Vec<_>>().into_iter()) as Addrs)
+        })
+    }
+}
+
+/// A page that sends nothing for this long is given up.
+const READ_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);

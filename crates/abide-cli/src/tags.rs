@@ -1,0 +1,81 @@
+//! `abide tags`: what header fields and an HTML head permit, without a network.
+
+use std::time::SystemTime;
+
+use abide_permissions::{Head, HeadScanner, Permissions, ProductToken, ReadOptions};
+use serde::Deserialize;
+
+use crate::args::TagsArgs;
+use crate::json::Tags;
+use crate::match_urls::{read_file, tokens};
+use crate::{Status, Usage, batch};
+
+pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
+    if let Some(input) = &args.batch {
+        return batch::run(input, answer);
+    }
+    let tokens = tokens(&args.agent).map_err(Usage)?;
+    let html = args.html.as_deref().map(read_file).transpose()?;
+    let headers: Vec<_> = args.headers.into_iter().map(|header| (header.name, header.value)).collect();
+    let permissions = read(tokens, &headers, html.as_deref(), args.content_type.as_deref());
+    if args.output.json {
+        crate::online::print_json(&Tags::new(&permissions))?;
+    } else {
+        print(&permissions)?;
+    }
+    Ok(Status::Done)
+}
+
+#[derive(Debug, Deserialize)]
+struct Question {
+    agent: batch::OneOrMore,
+    #[serde(default)]
+    headers: Vec<(String, String)>,
+    html: Option<String>,
+    html_base64: Option<String>,
+    content_type: Option<String>,
+}
+
+fn answer(question: Question) -> Result<Tags, String> {
+    let tokens = tokens(&question.agent.into_vec())?;
+    let html = batch::bytes("html", question.html, question.html_base64)?;
+    let permissions = read(tokens, &question.headers, html.as_deref(), question.content_type.as_deref());
+    Ok(Tags::new(&permissions))
+}
+
+fn read(
+    tokens: Vec<ProductToken>,
+    headers: &[(String, String)],
+    html: Option<&[u8]>,
+    content_type: Option<&str>,
+) -> Permissions {
+    let options = ReadOptions::for_tokens(tokens);
+    let field = headers.iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("content-type"));
+    let content_type = content_type.or(field.map(|(_, value)| value.as_str()));
+    let head = html.map_or_else(Head::default, |html| scan(&options, html, content_type));
+    let fields = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    Permissions::read(&options, fields, head, SystemTime::now())
+}
+
+fn scan(options: &ReadOptions, html: &[u8], content_type: Option<&str>) -> Head {
+    let mut scanner = HeadScanner::new(options, content_type);
+    // What the scanner says of more to come is of no interest: all of it is here.
+    let _ = scanner.feed(html);
+    scanner.finish()
+}
+
+/// For people: the rules, then where each comes from.
+fn print(permissions: &Permissions) -> anyhow::Result<()> {
+    use std::io::Write;
+    let mut out = anstream::stdout().lock();
+    let rules = permissions.rules().to_string();
+    writeln!(out, "{}", if rules.is_empty() { "no restrictions stated".to_owned() } else { rules })?;
+    for statement in permissions.statements() {
+        let (dim, reset) = (crate::style::DIM, format!("{:#}", crate::style::DIM));
+        writeln!(out, "  {dim}{}: {}{reset}", statement.source(), statement.rules())?;
+    }
+    for remark in permissions.remarks() {
+        writeln!(out, "  remark: {remark}")?;
+    }
+    Ok(())
+}

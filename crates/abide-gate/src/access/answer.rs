@@ -1,0 +1,246 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_robots::{ProductToken, Rules, Target};
+use url::Url;
+
+use crate::access::explain::Explanation;
+use crate::access::outcome::{has_rule_line, is_html};
+use crate::access::reading::{Next, Serving, Times, serving};
+use crate::access::record::LastAnswer;
+use crate::access::{AccessPolicy, Cause, GoodCopy, Record, Unavailable};
+use crate::{Origin, WallMillis};
+
+/// Whether an origin's robots.txt could be had: the three results of RFC 9309 §2.3.1 that reach a verdict.
+#[derive(Debug, Clone)]
+pub enum Access {
+    /// A robots.txt was read: fresh, revalidated, or the last good copy.
+    Rules(Rules),
+    /// The server says that there is none: everything is allowed.
+    Unavailable(Unavailable),
+    /// We could not learn it, and have no copy: everything is disallowed for now.
+    Unreachable(Cause),
+}
+
+/// Where an answer came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The server sent it within its lifetime.
+    Fresh,
+    /// The server confirmed the copy (304).
+    Revalidated,
+    /// The last good copy: nothing newer could be learnt.
+    LastGood,
+    /// The server says that there is none.
+    Unavailable(Unavailable),
+    /// It could not be learnt.
+    Unreachable(Cause),
+    /// It could not be learnt for so long that it counts as unavailable.
+    LongOutage,
+}
+
+/// What is known of one origin's robots.txt, ready to be asked, with everything that explains it.
+///
+/// Made once per fetch and shared. Asking it needs no further request and, for [`is_allowed`](Self::is_allowed), no
+/// allocation.
+pub struct Answer {
+    record: Record,
+    times: Times,
+    access: Access,
+    was_fresh: bool,
+    not_text: bool,
+}
+
+impl Answer {
+    /// Compiles what `record` says at `now`. `older`, an answer for the same origin, lends its rules if the text is the same.
+    pub(super) fn new(
+        record: Record,
+        now: WallMillis,
+        policy: &AccessPolicy,
+        tokens: &[ProductToken],
+        older: Option<&Self>,
+    ) -> Self {
+        let times = Times::of(&record);
+        let serving = serving(&record, now, policy);
+        let mut not_text = false;
+        let access = match (serving, &record.copy) {
+            (Serving::Current | Serving::LastGood, Some(copy)) => {
+                let rules = older.and_then(|older| older.rules_of(copy));
+                not_text = is_html(copy.content_type(), copy.body()) && !has_rule_line(copy.body());
+                Access::Rules(rules.unwrap_or_else(|| Rules::parse(copy.body(), tokens)))
+            }
+            (Serving::Unavailable(why), _) => Access::Unavailable(why),
+            (Serving::Unreachable(cause), _) => Access::Unreachable(cause),
+            // Serving a copy without a copy cannot be; if it were, the safe reading is this one.
+            (Serving::Current | Serving::LastGood, None) => Access::Unreachable(Cause::Other),
+        };
+        Self { was_fresh: times.is_fresh(now), record, times, access, not_text }
+    }
+
+    fn rules_of(&self, copy: &GoodCopy) -> Option<Rules> {
+        match (&self.access, &self.record.copy) {
+            (Access::Rules(rules), Some(own)) if own.body == copy.body => Some(rules.clone()),
+            _ => None,
+        }
+    }
+
+    /// What to do with this answer at `now`; `None` if it must be compiled anew, since it has grown stale.
+    pub(super) fn next(&self, now: WallMillis) -> Option<Next> {
+        match self.times.next(now) {
+            Next::Use if self.times.is_fresh(now) != self.was_fresh => None,
+            Next::UseAndRefresh if self.times.is_fresh(now) != self.was_fresh => None,
+            next => Some(next),
+        }
+    }
+
+    /// Rules, unavailable, or unreachable.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// Whether the target may be fetched. Allocates nothing.
+    ///
+    /// `/robots.txt` itself always may (RFC 9309 §2.2.2).
+    pub fn is_allowed(&self, target: &Target<'_>) -> bool {
+        match &self.access {
+            Access::Rules(rules) => rules.is_allowed(target),
+            Access::Unavailable(_) => true,
+            Access::Unreachable(_) => target.as_str() == "/robots.txt",
+        }
+    }
+
+    /// The answer for one target, with all that led to it.
+    pub fn explain(self: &Arc<Self>, target: &Target<'_>) -> Explanation {
+        Explanation::new(Arc::clone(self), target)
+    }
+
+    /// The `Crawl-delay` of the group that applies, as written.
+    pub fn crawl_delay(&self) -> Option<Duration> {
+        match &self.access {
+            Access::Rules(rules) => rules.crawl_delay(),
+            Access::Unavailable(_) | Access::Unreachable(_) => None,
+        }
+    }
+
+    /// Whose robots.txt it is.
+    pub fn origin(&self) -> &Origin {
+        self.record.origin()
+    }
+
+    /// Where it came from.
+    pub fn source(&self) -> Source {
+        match self.access {
+            Access::Rules(_) if self.record.last != LastAnswer::Rules => Source::LastGood,
+            Access::Rules(_) if self.copy().is_some_and(|c| c.validated_at() > c.fetched_at()) => {
+                Source::Revalidated
+            }
+            Access::Rules(_) => Source::Fresh,
+            Access::Unavailable(Unavailable::LongOutage) => Source::LongOutage,
+            Access::Unavailable(why) => Source::Unavailable(why),
+            Access::Unreachable(cause) => Source::Unreachable(cause),
+        }
+    }
+
+    /// The robots.txt that decides, as received. `None` if none does.
+    pub fn copy(&self) -> Option<&GoodCopy> {
+        match self.access {
+            Access::Rules(_) => self.record.copy(),
+            Access::Unavailable(_) | Access::Unreachable(_) => None,
+        }
+    }
+
+    /// Where the robots.txt came from after its redirects.
+    pub fn final_url(&self) -> Option<&Url> {
+        self.copy().map(GoodCopy::final_url)
+    }
+
+    /// The status that decided: of the copy, or of the refusal if it had one.
+    pub fn status(&self) -> Option<u16> {
+        match self.access {
+            Access::Rules(_) => self.copy().map(GoodCopy::status),
+            Access::Unavailable(Unavailable::Status(status)) => Some(status),
+            Access::Unreachable(Cause::Status(status)) => Some(status),
+            Access::Unavailable(_) | Access::Unreachable(_) => None,
+        }
+    }
+
+    /// Why the last attempt failed, also if a copy stands in.
+    pub fn failure(&self) -> Option<Cause> {
+        match self.record.last {
+            LastAnswer::Unreachable(cause) => Some(cause),
+            _ => None,
+        }
+    }
+
+    /// When the body was received.
+    pub fn fetched_at(&self) -> Option<WallMillis> {
+        self.copy().map(GoodCopy::fetched_at)
+    }
+
+    /// How long ago the server last sent or confirmed the copy.
+    pub fn age(&self, now: WallMillis) -> Option<Duration> {
+        self.copy().map(|copy| now.since(copy.validated_at()))
+    }
+
+    /// When the last attempt ended.
+    pub fn asked_at(&self) -> WallMillis {
+        self.record.asked_at
+    }
+
+    /// Until when the answer counts.
+    pub fn fresh_until(&self) -> WallMillis {
+        self.record.fresh_until
+    }
+
+    /// Since when it has been unreachable.
+    pub fn failing_since(&self) -> Option<WallMillis> {
+        self.record.failing.since
+    }
+
+    /// How many attempts have failed in a row.
+    pub fn attempts(&self) -> u32 {
+        self.record.failing.attempts
+    }
+
+    /// When it is asked again, if it is used then.
+    pub fn retry_at(&self) -> WallMillis {
+        self.record.next_try
+    }
+
+    /// Whether the file was cut at the parsing limit (RFC 9309 §2.5).
+    pub fn is_truncated(&self) -> bool {
+        self.copy().is_some_and(GoodCopy::is_truncated)
+    }
+
+    /// Whether the document is HTML without one rule line, so that what allows everything may be a mistake or a challenge.
+    pub fn is_not_text(&self) -> bool {
+        self.not_text
+    }
+
+    /// What is stored of it.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// About how many bytes it takes in memory.
+    pub(super) fn weight(&self) -> usize {
+        let rules = match &self.access {
+            Access::Rules(rules) => rules.heap_size(),
+            Access::Unavailable(_) | Access::Unreachable(_) => 0,
+        };
+        self.record.weight() + rules + 200
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("origin", self.origin())
+            .field("source", &self.source())
+            .field("asked_at", &self.asked_at())
+            .field("retry_at", &self.retry_at())
+            .finish_non_exhaustive()
+    }
+}

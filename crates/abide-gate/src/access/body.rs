@@ -1,0 +1,139 @@
+//! Reading a robots.txt up to the parsing limit (RFC 9309 §2.5).
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+
+use crate::access::fetch::{FetchBody, FetchError};
+
+/// What was read, whole lines only.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Text {
+    pub(crate) bytes: Bytes,
+    pub(crate) truncated: bool,
+}
+
+/// Reads at most one byte more than `limit` and drops the rest unread. Any error before that is an error: a short body is
+/// never parsed, since what is missing may be what disallows.
+///
+/// Nothing is allocated by `Content-Length`; the buffer grows with what comes.
+pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<Text, FetchError> {
+    let mut read = Vec::new();
+    while read.len() <= limit {
+        // A body that is always ready (an endless row of empty frames) must not starve the deadline.
+        tokio::task::coop::consume_budget().await;
+        let Some(frame) = body.frame().await.transpose()? else {
+            read.shrink_to_fit();
+            return Ok(Text { bytes: read.into(), truncated: false });
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        append(&mut read, &data, limit.saturating_add(1));
+    }
+    Ok(cut(read, limit))
+}
+
+/// Appends what still fits. The buffer doubles, but never beyond what it may hold.
+fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
+    let data = &data[..data.len().min(len_max - read.len())];
+    let needed = read.len() + data.len();
+    if needed > read.capacity() {
+        let capacity = needed.max(read.capacity() * 2).min(len_max);
+        read.reserve_exact(capacity - read.len());
+    }
+    read.extend_from_slice(data);
+}
+
+/// Cuts `read`, which has one byte more than the limit, at its last line end. The byte over tells whether the last line
+/// is whole; a line that the limit cuts is dropped, since it could be the `Allow: /` of `Allow: /x`.
+fn cut(mut read: Vec<u8>, limit: usize) -> Text {
+    let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let whole = match read.get(limit).is_some_and(is_line_end) {
+        true => limit,
+        false => read[..limit].iter().rposition(is_line_end).map_or(0, |at| at + 1),
+    };
+    read.truncate(whole);
+    read.shrink_to_fit();
+    Text { bytes: read.into(), truncated: true }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{Full, StreamBody};
+
+    use super::*;
+    use crate::access::FetchErrorKind;
+
+    const LIMIT: usize = 64;
+
+    async fn read_all(bytes: Vec<u8>) -> Text {
+        let body = Full::new(Bytes::from(bytes)).map_err(|never| match never {}).boxed_unsync();
+        read(body, LIMIT).await.unwrap()
+    }
+
+    fn lines_up_to(len: usize, end: &str) -> Vec<u8> {
+        let mut text = b"User-agent: *\n#".to_vec();
+        text.resize(len - end.len() - 1, b'.');
+        text.push(b'\n');
+        text.extend_from_slice(end.as_bytes());
+        text
+    }
+
+    #[tokio::test]
+    async fn t05_the_last_line_counts_if_it_ends_at_the_limit() {
+        for (after, kept, truncated) in [
+            ("", true, false),
+            ("\n", true, true),
+            ("\r\n", true, true),
+            ("\nAllow: /more\n", true, true),
+            ("x", false, true),
+            ("x\nAllow: /more\n", false, true),
+        ] {
+            let mut text = lines_up_to(LIMIT, "Disallow: /secret");
+            assert_eq!(text.len(), LIMIT);
+            text.extend_from_slice(after.as_bytes());
+            let read = read_all(text).await;
+            assert_eq!(read.bytes.ends_with(b"Disallow: /secret"), kept, "{after:?}");
+            assert_eq!(read.truncated, truncated, "{after:?}");
+            assert!(kept || read.bytes.ends_with(b"\n"));
+        }
+    }
+
+    #[tokio::test]
+    async fn t06_one_endless_line_leaves_nothing() {
+        assert_eq!(read_all(vec![b'a'; 10_000]).await, Text { bytes: Bytes::new(), truncated: true });
+    }
+
+    #[test]
+    fn g06_the_buffer_never_outgrows_the_limit() {
+        let mut read = Vec::new();
+        while read.len() < 512_001 {
+            append(&mut read, &[b'x'; 7001], 512_001);
+            assert!(read.capacity() <= 512_001, "{}", read.capacity());
+        }
+        assert_eq!(read.len(), 512_001);
+    }
+
+    #[tokio::test]
+    async fn c06_an_error_before_the_limit_is_an_error_and_after_it_is_not() {
+        let broken = || Err(FetchError::new(FetchErrorKind::Decode, "cut"));
+        for (len, ok) in [(0, false), (LIMIT, false), (LIMIT + 1, true), (LIMIT + 9, true)] {
+            let first = Ok(http_body::Frame::data(Bytes::from(vec![b'\n'; len])));
+            let frames = std::collections::VecDeque::from([first, broken()]);
+            let body = BodyExt::boxed_unsync(StreamBody::new(Frames(frames)));
+            assert_eq!(read(body, LIMIT).await.is_ok(), ok, "{len}");
+        }
+    }
+
+    /// A stream of what is at hand.
+    struct Frames(std::collections::VecDeque<Result<http_body::Frame<Bytes>, FetchError>>);
+
+    impl futures_core::Stream for Frames {
+        type Item = Result<http_body::Frame<Bytes>, FetchError>;
+
+        fn poll_next(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Self::Item>> {
+            std::task::Poll::Ready(self.0.pop_front())
+        }
+    }
+}

@@ -1,0 +1,142 @@
+use std::sync::Arc;
+
+use abide_robots::ProductToken;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::Origin;
+use crate::access::answer::Answer;
+use crate::access::builder::AccessCacheBuilder;
+use crate::access::counters::Totals;
+use crate::access::fetch::Fetch;
+use crate::access::knowledge::{Knowledge, News};
+use crate::access::reading::Next;
+use crate::access::{AccessPolicy, Refused};
+
+/// The access results of RFC 9309 §2.3–2.4: for each origin its robots.txt, fetched once for all who wait, kept for as long
+/// as it counts, and kept on through outages. Cheap to clone.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use abide_gate::access::{AccessCache, BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+/// # use abide_gate::{Clock, Origin, SystemClock};
+/// # use abide_robots::{ProductToken, Target};
+/// # #[derive(Debug)]
+/// # struct Example;
+/// # impl Fetch for Example {
+/// #     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+/// #         let body = "User-agent: *\nDisallow: /private/\n";
+/// #         let reply = RobotsReply::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
+/// #         Box::pin(async { Ok(reply) })
+/// #     }
+/// # }
+/// # let fetch = Arc::new(Example);
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// # runtime.block_on(async {
+/// let access = AccessCache::builder(vec![ProductToken::new("ExampleBot")?], fetch).build();
+///
+/// let origin = Origin::of(&"https://example.com/page".parse()?)?;
+/// let answer = access.of(&origin).await?;
+/// assert!(answer.is_allowed(&Target::new("/page")));
+/// assert!(!answer.is_allowed(&Target::new("/private/diary")));
+///
+/// let why = answer.explain(&Target::new("/private/diary")).to_string();
+/// assert!(why.starts_with("disallowed by \"Disallow: /private/\" on line 2 (group *) of https://example.com/robots.txt"));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct AccessCache {
+    pub(super) known: Arc<Knowledge>,
+}
+
+impl AccessCache {
+    /// A cache for a crawler that is called by `tokens`, the first that has a group counts.
+    pub fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> AccessCacheBuilder {
+        AccessCacheBuilder::new(tokens, fetch)
+    }
+
+    /// What is known of the origin's robots.txt: at hand, or fetched, once for all who ask meanwhile.
+    ///
+    /// The fetch belongs to no caller: dropping this future harms nobody, and what was fetched is kept. Within a tokio
+    /// runtime only.
+    ///
+    /// # Errors
+    /// [`Refused`] if nobody could be asked just now. Nothing may be fetched from the origin then, either.
+    pub async fn of(&self, origin: &Origin) -> Result<Arc<Answer>, Refused> {
+        let now = self.known.clock.wall();
+        match self.known.recall(origin, now) {
+            Some((answer, Next::Use)) => Ok(answer),
+            Some((answer, Next::UseAndRefresh)) => {
+                // Nobody waits for it, so whether it could begin is of no interest.
+                let _ = self.known.board(origin, now);
+                Ok(answer)
+            }
+            Some((_, Next::Fetch)) | None => {
+                let news = self.known.board(origin, now)?;
+                self.landing(news).await
+            }
+        }
+    }
+
+    /// What is at hand and may be used, without asking anybody, the store included.
+    pub fn cached(&self, origin: &Origin) -> Option<Arc<Answer>> {
+        let now = self.known.clock.wall();
+        let (answer, next) = self.known.recall(origin, now)?;
+        (next != Next::Fetch).then_some(answer)
+    }
+
+    /// Fetches what is not at hand for all these origins, as many at a time as the policy allows, and waits for them.
+    pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
+        let mut waiting = JoinSet::new();
+        for origin in origins {
+            if waiting.len() >= self.known.policy.fetches_max {
+                waiting.join_next().await;
+            }
+            let access = self.clone();
+            waiting.spawn(async move { access.of(&origin).await.is_ok() });
+        }
+        while waiting.join_next().await.is_some() {}
+    }
+
+    /// Forgets that the origin's answer is fresh, so that its next use asks again. The last good copy is kept, and goes on
+    /// being used at once while the origin is known to fail.
+    ///
+    /// Other processes with the same store see it when the time of their own answers is over.
+    pub async fn invalidate(&self, origin: &Origin) {
+        self.known.put_off.invalidate(origin);
+        let Some(record) = self.known.remembered(origin).await else { return };
+        let record = record.expired();
+        self.known.keeper.save(&record).await;
+        self.known.publish(record);
+    }
+
+    /// What has happened since the start.
+    pub fn totals(&self) -> Totals {
+        self.known.counters.totals()
+    }
+
+    /// How many fetches are in the air.
+    pub fn in_flight(&self) -> usize {
+        self.known.flights.len()
+    }
+
+    /// The policy that it follows.
+    pub fn policy(&self) -> &AccessPolicy {
+        &self.known.policy
+    }
+
+    async fn landing(&self, mut news: watch::Receiver<Option<News>>) -> Result<Arc<Answer>, Refused> {
+        loop {
+            let last = news.borrow_and_update().clone();
+            match last {
+                Some(News::Landed(result)) => return result,
+                Some(News::Early(answer)) if self.known.is_usable(&answer) => return Ok(answer),
+                Some(News::Early(_)) | None => {}
+            }
+            if news.changed().await.is_err() {
+                return Err(Refused::Interrupted);
+            }
+        }
+    }
+}

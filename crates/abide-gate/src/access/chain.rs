@@ -1,0 +1,230 @@
+//! One attempt: from `/robots.txt` through its redirects to an outcome (RFC 9309 §2.3.1.2).
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED};
+use tokio::time::{timeout, timeout_at};
+use url::Url;
+
+use crate::access::counters::Counters;
+use crate::access::fetch::{Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, Validators};
+use crate::access::freshness::stated_lifetime;
+use crate::access::outcome::{Cause, Head, Outcome, classify, has_rule_line, is_html, looks_coded};
+use crate::access::policy::Html;
+use crate::access::record::GoodCopy;
+use crate::access::{AccessPolicy, RedirectRefusal, body, log, redirect};
+use crate::{Clock, Origin, WallMillis};
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// We learnt something, if only that it cannot be learnt.
+    Outcome(Outcome),
+    /// The pacing put it off: not an attempt.
+    Deferred {
+        not_before: WallMillis,
+        why: Arc<dyn Error + Send + Sync>,
+        /// Whether an earlier hop has been asked.
+        sent: bool,
+    },
+}
+
+/// A type longer than this is none.
+pub(crate) const CONTENT_TYPE_LEN_MAX: usize = 256;
+
+/// The way to one robots.txt, while it is gone.
+pub(crate) struct Chain<'a> {
+    origin: &'a Origin,
+    fetch: &'a dyn Fetch,
+    clock: &'a dyn Clock,
+    policy: &'a AccessPolicy,
+    counters: &'a Counters,
+    copy: Option<&'a GoodCopy>,
+    /// The URLs asked for, the last one being where we are. At most the redirects of the policy, and one.
+    visited: Vec<Url>,
+    /// What is left of the deadline.
+    budget: Duration,
+    /// A 304 came unasked: ask once more, for the whole.
+    asked_again: bool,
+    sent: bool,
+}
+
+impl<'a> Chain<'a> {
+    pub(crate) fn new(
+        origin: &'a Origin,
+        copy: Option<&'a GoodCopy>,
+        fetch: &'a dyn Fetch,
+        clock: &'a dyn Clock,
+        policy: &'a AccessPolicy,
+        counters: &'a Counters,
+    ) -> Self {
+        Self {
+            origin,
+            fetch,
+            clock,
+            policy,
+            counters,
+            copy,
+            visited: vec![origin.robots_url()],
+            budget: policy.deadline,
+            asked_again: false,
+            sent: false,
+        }
+    }
+
+    /// Goes the way to its end. Every round but one adds a URL to `visited`, which is bounded.
+    pub(crate) async fn go(mut self) -> Ended {
+        loop {
+            let validators = self.validators();
+            let conditional = validators.is_some();
+            let reply = match self.send(validators).await {
+                Ok(reply) => reply,
+                Err(error) => return self.failed(&error),
+            };
+            let outcome = match classify(reply.status(), reply.headers(), conditional, self.policy) {
+                Head::ReadBody => self.read(reply).await,
+                Head::Follow => match self.step(&reply) {
+                    Ok(()) => continue,
+                    Err(outcome) => outcome,
+                },
+                Head::AskAgain if !self.asked_again => {
+                    self.asked_again = true;
+                    self.spend(&reply);
+                    continue;
+                }
+                Head::AskAgain => unreachable(Cause::RedirectRefused(RedirectRefusal::Status), &reply),
+                head => self.told(head, &reply),
+            };
+            return Ended::Outcome(outcome);
+        }
+    }
+
+    /// Only the request for the URL that the copy came from is conditional: its validators mean nothing elsewhere.
+    fn validators(&self) -> Option<Validators> {
+        let copy = self.copy.filter(|copy| !self.asked_again && copy.final_url == *self.here())?;
+        Some(copy.validators.clone()).filter(|validators| !validators.is_empty())
+    }
+
+    fn here(&self) -> &Url {
+        // The constructor puts one in and nothing takes any out.
+        self.visited.last().expect("the chain begins with /robots.txt")
+    }
+
+    async fn send(&mut self, validators: Option<Validators>) -> Result<RobotsReply, FetchError> {
+        if self.budget.is_zero() {
+            return Err(FetchError::new(FetchErrorKind::Deadline, "the time for all hops was over"));
+        }
+        let request = RobotsRequest::new(self.here().clone(), self.budget)
+            .with_validators(validators)
+            .at_hop(self.visited.len() - 1);
+        self.counters.requests.add(1);
+        // The budget is kept by `Fetch`, which knows when the slot was there; this only ends one that does not.
+        let patience = self.budget + self.policy.slot_wait_max;
+        let reply = match timeout(patience, self.fetch.fetch(request)).await {
+            Ok(result) => result,
+            Err(_) => Err(FetchError::new(FetchErrorKind::Deadline, "no head in time")),
+        };
+        self.sent |= !matches!(&reply, Err(error) if matches!(error.kind(), FetchErrorKind::Deferred { .. }));
+        reply
+    }
+
+    fn spend(&mut self, reply: &RobotsReply) {
+        let spent = self.clock.now().saturating_duration_since(reply.started());
+        self.budget = self.budget.saturating_sub(spent);
+    }
+
+    fn failed(&self, error: &FetchError) -> Ended {
+        match (Cause::of(error.kind()), error.kind()) {
+            (None, FetchErrorKind::Deferred { not_before, why }) => {
+                Ended::Deferred { not_before: *not_before, why: Arc::clone(why), sent: self.sent }
+            }
+            (cause, _) => {
+                log::failed(self.origin, error);
+                let cause = cause.unwrap_or(Cause::Other);
+                Ended::Outcome(Outcome::Unreachable { cause, hold: None })
+            }
+        }
+    }
+
+    /// Takes one redirect. Its body is never read.
+    fn step(&mut self, reply: &RobotsReply) -> Result<(), Outcome> {
+        let url = redirect::destination(self.here(), reply.headers(), self.policy)
+            .map_err(|why| unreachable(Cause::RedirectRefused(why), reply))?;
+        // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is
+        // unavailable. Without cookies a URL met twice cannot end otherwise.
+        if self.visited.len() > self.policy.redirects_max || self.visited.contains(&url) {
+            return Err(Outcome::TooManyRedirects);
+        }
+        self.visited.push(url);
+        self.spend(reply);
+        Ok(())
+    }
+
+    /// §2.3.1.1: reads the body within what is left of the deadline, counted from the request's start.
+    async fn read(&self, reply: RobotsReply) -> Outcome {
+        let (status, hold, headers) = (reply.status().as_u16(), reply.hold(), reply.headers().clone());
+        let until = reply.started() + self.budget;
+        let text = match timeout_at(until, body::read(reply.into_body(), self.policy.body_limit)).await {
+            Ok(Ok(text)) => text,
+            Ok(Err(error)) => {
+                log::failed(self.origin, &error);
+                return Outcome::Unreachable { cause: Cause::of(error.kind()).unwrap_or(Cause::Body), hold };
+            }
+            Err(_) => return Outcome::Unreachable { cause: Cause::Deadline, hold },
+        };
+        self.counters.body_bytes.add(text.bytes.len() as u64);
+        if looks_coded(&text.bytes) {
+            return Outcome::Unreachable { cause: Cause::StillCoded, hold };
+        }
+        let content_type = field(&headers, &CONTENT_TYPE).filter(|value| value.len() <= CONTENT_TYPE_LEN_MAX);
+        // Stricter (option): a page that only looks like a success says nothing about the rules.
+        if self.policy.html == Html::Unreachable
+            && is_html(content_type, &text.bytes)
+            && !has_rule_line(&text.bytes)
+        {
+            return Outcome::Unreachable { cause: Cause::Html, hold };
+        }
+        let now = self.clock.wall();
+        Outcome::Rules(Arc::new(GoodCopy {
+            body: text.bytes,
+            truncated: text.truncated,
+            status,
+            final_url: self.here().clone(),
+            validators: validators(&headers),
+            content_type: content_type.map(Bytes::copy_from_slice),
+            lifetime: stated_lifetime(&headers, self.policy),
+            fetched_at: now,
+            validated_at: now,
+        }))
+    }
+
+    /// An answer whose head says it all. Its body is never read.
+    fn told(&self, head: Head, reply: &RobotsReply) -> Outcome {
+        let status = reply.status().as_u16();
+        let lifetime = stated_lifetime(reply.headers(), self.policy);
+        match head {
+            Head::NotModified => Outcome::NotModified { validators: validators(reply.headers()), lifetime },
+            Head::Gone => Outcome::Gone { status, lifetime: lifetime.unwrap_or(self.policy.lifetime_max) },
+            Head::NotNow => Outcome::NotNow { status },
+            Head::TooManyRequests => Outcome::TooManyRequests { hold: reply.hold() },
+            Head::Unreachable(cause) => unreachable(cause, reply),
+            Head::ReadBody | Head::Follow | Head::AskAgain => unreachable(Cause::Status(status), reply),
+        }
+    }
+}
+
+fn unreachable(cause: Cause, reply: &RobotsReply) -> Outcome {
+    Outcome::Unreachable { cause, hold: reply.hold() }
+}
+
+fn validators(headers: &HeaderMap) -> Validators {
+    Validators::new(field(headers, &ETAG), field(headers, &LAST_MODIFIED))
+}
+
+fn field<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h [u8]> {
+    headers.get(name).map(|value| value.as_bytes())
+}

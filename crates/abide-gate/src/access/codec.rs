@@ -1,0 +1,537 @@
+//! The stored form of a record: a version, a checksum over everything, and the fields in order.
+//!
+//! ```text
+//! "abideR" version:u16 crc32:u32 | origin last asked_at fresh_until next_try failing copy
+//! ```
+//! Numbers are little-endian, byte strings have their length before them. Reading never panics, and whatever is wrong (the
+//! version, the checksum, a value that cannot be, bytes left over) makes the record *absent*: it is fetched again.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use url::Url;
+
+use crate::access::chain::CONTENT_TYPE_LEN_MAX;
+use crate::access::fetch::VALIDATOR_LEN_MAX;
+use crate::access::policy::{BODY_LIMIT_MAX, LIFETIME_MAX};
+use crate::access::record::{Failing, LastAnswer};
+use crate::access::{Cause, GoodCopy, Record, RedirectRefusal, Unavailable, Validators};
+use crate::{Origin, WallMillis};
+
+const MAGIC: &[u8; 6] = b"abideR";
+const VERSION: u16 = 1;
+/// Magic and version.
+const START_LEN: usize = 8;
+/// No URL in a record is longer: a Location is at most 8 KiB, and each of its bytes at most three when encoded.
+const URL_LEN_MAX: usize = 32 * 1024;
+
+impl Record {
+    /// The record as bytes, for durable stores.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut fields = Writer(Vec::new());
+        fields.bytes(self.origin.as_str().as_bytes());
+        fields.last(self.last);
+        for time in [self.asked_at, self.fresh_until, self.next_try] {
+            fields.u64(time.0);
+        }
+        fields.failing(&self.failing);
+        fields.copy(self.copy.as_deref());
+        let start = [&MAGIC[..], &VERSION.to_le_bytes()].concat();
+        let checksum = crc32(&[&start, &fields.0]).to_le_bytes();
+        [&start[..], &checksum, &fields.0].concat()
+    }
+
+    /// The record in `bytes`, or `None` if it is not exactly one that [`encode`](Self::encode) of this version made.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (start, rest) = bytes.split_at_checked(START_LEN)?;
+        let (checksum, fields) = rest.split_at_checked(4)?;
+        if start.strip_prefix(MAGIC)? != VERSION.to_le_bytes() {
+            return None;
+        }
+        if crc32(&[start, fields]).to_le_bytes() != checksum {
+            return None;
+        }
+        let mut reader = Reader(fields);
+        let record = reader.record()?;
+        (reader.0.is_empty() && record.can_be()).then_some(record)
+    }
+
+    /// Whether its values agree with each other, as those of every record that we made do.
+    fn can_be(&self) -> bool {
+        let has_what_it_serves = self.last != LastAnswer::Rules || self.copy.is_some();
+        has_what_it_serves && self.fresh_until.since(self.asked_at) <= LIFETIME_MAX
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    fn u16(&mut self, value: u16) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Every byte string of a record is far below 4 GiB; one that were not would fail its check when read.
+    fn bytes(&mut self, value: &[u8]) {
+        self.u32(u32::try_from(value.len()).unwrap_or(u32::MAX));
+        self.0.extend_from_slice(value);
+    }
+
+    fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        self.u8(u8::from(value.is_some()));
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    fn time(&mut self, value: Option<WallMillis>) {
+        self.option(value, |out, time| out.u64(time.0));
+    }
+
+    fn last(&mut self, last: LastAnswer) {
+        match last {
+            LastAnswer::Rules => self.u8(0),
+            LastAnswer::Unavailable(Unavailable::Status(status)) => {
+                self.u8(1);
+                self.u16(status);
+            }
+            LastAnswer::Unavailable(Unavailable::TooManyRedirects) => self.u8(2),
+            LastAnswer::Unavailable(Unavailable::LongOutage) => self.u8(3),
+            LastAnswer::Unreachable(cause) => {
+                self.u8(4);
+                self.cause(cause);
+            }
+        }
+    }
+
+    fn cause(&mut self, cause: Cause) {
+        match cause {
+            Cause::Status(status) => {
+                self.u8(0);
+                self.u16(status);
+            }
+            Cause::Dns => self.u8(1),
+            Cause::Connect => self.u8(2),
+            Cause::Tls => self.u8(3),
+            Cause::Reset => self.u8(4),
+            Cause::Protocol => self.u8(5),
+            Cause::HeadTooLarge => self.u8(6),
+            Cause::Body => self.u8(7),
+            Cause::StillCoded => self.u8(8),
+            Cause::Html => self.u8(9),
+            Cause::AddressRefused(IpAddr::V4(address)) => {
+                self.u8(10);
+                self.u32(address.to_bits());
+            }
+            Cause::AddressRefused(IpAddr::V6(address)) => {
+                self.u8(11);
+                self.0.extend_from_slice(&address.octets());
+            }
+            Cause::RedirectRefused(why) => {
+                self.u8(12);
+                self.u8(REFUSALS.iter().position(|&other| other == why).unwrap_or(0) as u8);
+            }
+            Cause::Deadline => self.u8(13),
+            Cause::Other => self.u8(14),
+        }
+    }
+
+    fn failing(&mut self, failing: &Failing) {
+        self.time(failing.since);
+        self.u32(failing.attempts);
+        self.u32(failing.counted);
+        self.time(failing.last_counted);
+    }
+
+    fn copy(&mut self, copy: Option<&GoodCopy>) {
+        self.option(copy, |out, copy| {
+            out.u8(u8::from(copy.truncated));
+            out.u16(copy.status);
+            out.bytes(copy.final_url.as_str().as_bytes());
+            for value in [copy.validators.etag(), copy.validators.last_modified(), copy.content_type()] {
+                out.option(value, Self::bytes);
+            }
+            out.option(copy.lifetime, |out, lifetime| out.u64(lifetime.as_secs()));
+            out.u64(copy.fetched_at.0);
+            out.u64(copy.validated_at.0);
+            out.bytes(&copy.body);
+        });
+    }
+}
+
+/// The refusals by their number in a record. New ones go to the end.
+const REFUSALS: [RedirectRefusal; 9] = [
+    RedirectRefusal::Status,
+    RedirectRefusal::Missing,
+    RedirectRefusal::Empty,
+    RedirectRefusal::Several,
+    RedirectRefusal::TooLong,
+    RedirectRefusal::NotText,
+    RedirectRefusal::NotUrl,
+    RedirectRefusal::Scheme,
+    RedirectRefusal::Downgrade,
+];
+
+/// What is left to read. Every read checks that there is enough of it.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.array().map(|[byte]| byte)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn time(&mut self) -> Option<WallMillis> {
+        self.u64().map(WallMillis)
+    }
+
+    fn bool(&mut self) -> Option<bool> {
+        match self.u8()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn bytes(&mut self, len_max: usize) -> Option<&'a [u8]> {
+        let len = usize::try_from(self.u32()?).ok().filter(|&len| len <= len_max)?;
+        self.take(len)
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes(URL_LEN_MAX)?).ok()
+    }
+
+    fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        match self.bool()? {
+            true => read(self).map(Some),
+            false => Some(None),
+        }
+    }
+
+    fn status(&mut self) -> Option<u16> {
+        self.u16().filter(|status| (100..=999).contains(status))
+    }
+
+    fn record(&mut self) -> Option<Record> {
+        Some(Record {
+            origin: self.origin()?,
+            last: self.last()?,
+            asked_at: self.time()?,
+            fresh_until: self.time()?,
+            next_try: self.time()?,
+            failing: self.failing()?,
+            copy: self.option(Self::copy)?.map(Arc::new),
+        })
+    }
+
+    /// Only the text that an origin has: anything else is not ours.
+    fn origin(&mut self) -> Option<Origin> {
+        let text = self.text()?;
+        text.parse().ok().filter(|origin: &Origin| origin.as_str() == text)
+    }
+
+    fn last(&mut self) -> Option<LastAnswer> {
+        Some(match self.u8()? {
+            0 => LastAnswer::Rules,
+            1 => LastAnswer::Unavailable(Unavailable::Status(self.status()?)),
+            2 => LastAnswer::Unavailable(Unavailable::TooManyRedirects),
+            4 => LastAnswer::Unreachable(self.cause()?),
+            // 3, a long outage, is what a record means, never what it says.
+            _ => return None,
+        })
+    }
+
+    fn cause(&mut self) -> Option<Cause> {
+        Some(match self.u8()? {
+            0 => Cause::Status(self.status()?),
+            1 => Cause::Dns,
+            2 => Cause::Connect,
+            3 => Cause::Tls,
+            4 => Cause::Reset,
+            5 => Cause::Protocol,
+            6 => Cause::HeadTooLarge,
+            7 => Cause::Body,
+            8 => Cause::StillCoded,
+            9 => Cause::Html,
+            10 => Cause::AddressRefused(Ipv4Addr::from_bits(self.u32()?).into()),
+            11 => Cause::AddressRefused(Ipv6Addr::from(self.array::<16>()?).into()),
+            12 => Cause::RedirectRefused(*REFUSALS.get(usize::from(self.u8()?))?),
+            13 => Cause::Deadline,
+            14 => Cause::Other,
+            _ => return None,
+        })
+    }
+
+    fn failing(&mut self) -> Option<Failing> {
+        let since = self.option(Self::time)?;
+        let (attempts, counted) = (self.u32()?, self.u32()?);
+        let last_counted = self.option(Self::time)?;
+        Some(Failing { since, attempts, counted, last_counted })
+    }
+
+    fn copy(&mut self) -> Option<GoodCopy> {
+        let truncated = self.bool()?;
+        let status = self.status().filter(|status| (200..=299).contains(status))?;
+        let final_url = self.url()?;
+        let etag = self.option(|reader| reader.bytes(VALIDATOR_LEN_MAX))?;
+        let last_modified = self.option(|reader| reader.bytes(VALIDATOR_LEN_MAX))?;
+        let validators = Validators::new(etag, last_modified);
+        let content_type =
+            self.option(|reader| reader.bytes(CONTENT_TYPE_LEN_MAX))?.map(Bytes::copy_from_slice);
+        let lifetime = self.option(Self::u64)?.map(Duration::from_secs);
+        let (fetched_at, validated_at) = (self.time()?, self.time()?);
+        let body = Bytes::copy_from_slice(self.bytes(BODY_LIMIT_MAX)?);
+        if lifetime.is_some_and(|lifetime| lifetime > LIFETIME_MAX) {
+            return None;
+        }
+        Some(GoodCopy {
+            body,
+            truncated,
+            status,
+            final_url,
+            validators,
+            content_type,
+            lifetime,
+            fetched_at,
+            validated_at,
+        })
+    }
+
+    /// An http or https URL that says nothing about a user.
+    fn url(&mut self) -> Option<Url> {
+        let url = Url::parse(self.text()?).ok()?;
+        let is_plain = url.username().is_empty() && url.password().is_none() && url.has_host();
+        (is_plain && matches!(url.scheme(), "http" | "https")).then_some(url)
+    }
+}
+
+/// CRC-32 (IEEE 802.3) of the parts, one after the other. It finds every flipped bit and every burst of up to 32.
+fn crc32(parts: &[&[u8]]) -> u32 {
+    let mut crc = u32::MAX;
+    for &byte in parts.iter().copied().flatten() {
+        // The low byte; the table has an entry for each.
+        let entry = CRC_TABLE.get(usize::from(crc as u8 ^ byte)).copied().unwrap_or_default();
+        crc = entry ^ (crc >> 8);
+    }
+    !crc
+}
+
+const CRC_TABLE: [u32; 256] = crc_table();
+
+#[allow(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "evaluated by the compiler, so it cannot panic in a program"
+)]
+const fn crc_table() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut n = 0;
+    while n < 256 {
+        let mut crc = n as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 1 == 1 { 0xedb8_8320 ^ (crc >> 1) } else { crc >> 1 };
+            bit += 1;
+        }
+        table[n] = crc;
+        n += 1;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn causes() -> impl Strategy<Value = Cause> {
+        prop_oneof![
+            (100_u16..=999).prop_map(Cause::Status),
+            any::<u32>().prop_map(|bits| Cause::AddressRefused(Ipv4Addr::from_bits(bits).into())),
+            any::<u128>().prop_map(|bits| Cause::AddressRefused(Ipv6Addr::from_bits(bits).into())),
+            (0..REFUSALS.len()).prop_map(|n| Cause::RedirectRefused(REFUSALS[n])),
+            proptest::sample::select(vec![
+                Cause::Dns,
+                Cause::Connect,
+                Cause::Tls,
+                Cause::Reset,
+                Cause::Protocol,
+                Cause::HeadTooLarge,
+                Cause::Body,
+                Cause::StillCoded,
+                Cause::Html,
+                Cause::Deadline,
+                Cause::Other,
+            ]),
+        ]
+    }
+
+    fn copies() -> impl Strategy<Value = GoodCopy> {
+        let bytes = |max| proptest::collection::vec(any::<u8>(), 0..max);
+        let value = || proptest::option::of("[!-~]{1,40}");
+        (bytes(300), any::<bool>(), 200_u16..300, value(), value(), value(), any::<[u64; 2]>(), any::<bool>())
+            .prop_map(|(body, truncated, status, etag, date, kind, [fetched, validated], stated)| GoodCopy {
+                body: body.into(),
+                truncated,
+                status,
+                final_url: "https://b.example/robots.txt?x".parse().unwrap(),
+                validators: Validators::new(
+                    etag.as_deref().map(str::as_bytes),
+                    date.as_deref().map(str::as_bytes),
+                ),
+                content_type: kind.map(Bytes::from),
+                lifetime: stated.then_some(Duration::from_secs(600)),
+                fetched_at: WallMillis(fetched),
+                validated_at: WallMillis(validated),
+            })
+    }
+
+    fn records() -> impl Strategy<Value = Record> {
+        let last = prop_oneof![
+            Just(LastAnswer::Rules),
+            (400_u16..500).prop_map(|status| LastAnswer::Unavailable(Unavailable::Status(status))),
+            Just(LastAnswer::Unavailable(Unavailable::TooManyRedirects)),
+            causes().prop_map(LastAnswer::Unreachable),
+        ];
+        let failing = (any::<Option<u64>>(), any::<u32>(), any::<u32>(), any::<Option<u64>>()).prop_map(
+            |(since, attempts, counted, last)| Failing {
+                since: since.map(WallMillis),
+                attempts,
+                counted,
+                last_counted: last.map(WallMillis),
+            },
+        );
+        (last, any::<u64>(), 0_u64..=86_400_000, any::<u64>(), failing, proptest::option::of(copies()))
+            .prop_filter_map("rules need a copy", |(last, asked, fresh, next, failing, copy)| {
+                let record = Record {
+                    origin: "http://[::1]:8080".parse().unwrap(),
+                    last,
+                    asked_at: WallMillis(asked),
+                    fresh_until: WallMillis(asked.saturating_add(fresh)),
+                    next_try: WallMillis(next),
+                    failing,
+                    copy: copy.map(Arc::new),
+                };
+                record.can_be().then_some(record)
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_encoded_is_decoded(record in records()) {
+            prop_assert_eq!(Record::decode(&record.encode()), Some(record));
+        }
+
+        #[test]
+        fn a_flipped_bit_makes_it_absent(record in records(), at in any::<prop::sample::Index>(), bit in 0_u8..8) {
+            let mut bytes = record.encode();
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            prop_assert_eq!(Record::decode(&bytes), None);
+        }
+
+        #[test]
+        fn a_cut_or_longer_record_is_absent(record in records(), at in any::<prop::sample::Index>()) {
+            let mut bytes = record.encode();
+            prop_assert_eq!(Record::decode(&bytes[..at.index(bytes.len())]), None);
+            bytes.push(0);
+            prop_assert_eq!(Record::decode(&bytes), None);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            prop_assert_eq!(Record::decode(&bytes), None);
+        }
+
+        /// Behind a right checksum, so that the fields themselves meet any bytes.
+        #[test]
+        fn any_fields_are_read_without_panic(
+            record in records(),
+            at in any::<prop::sample::Index>(),
+            with in proptest::collection::vec(any::<u8>(), 0..20),
+        ) {
+            let mut bytes = record.encode();
+            let at = 12 + at.index(bytes.len() - 12);
+            let end = (at + with.len()).min(bytes.len());
+            bytes.splice(at..end, with);
+            let checksum = crc32(&[&bytes[..8], &bytes[12..]]);
+            bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+            if let Some(record) = Record::decode(&bytes) {
+                prop_assert!(record.can_be());
+                prop_assert_eq!(Record::decode(&record.encode()), Some(record));
+            }
+        }
+    }
+
+    #[test]
+    fn the_checksum_is_the_common_one() {
+        assert_eq!(crc32(&[b"1234", b"56789"]), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn another_version_is_absent() {
+        let record = Record {
+            origin: "http://a.example".parse().unwrap(),
+            last: LastAnswer::Unreachable(Cause::Dns),
+            asked_at: WallMillis(1),
+            fresh_until: WallMillis(1),
+            next_try: WallMillis(1),
+            failing: Failing::default(),
+            copy: None,
+        };
+        let mut bytes = record.encode();
+        assert_eq!(Record::decode(&bytes), Some(record));
+        bytes[6] = 2;
+        let checksum = crc32(&[&bytes[..8], &bytes[12..]]);
+        bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(Record::decode(&bytes), None);
+    }
+}

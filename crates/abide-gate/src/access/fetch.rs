@@ -1,0 +1,318 @@
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH};
+use http::{HeaderMap, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use tokio::time::{Instant, timeout};
+use url::Url;
+
+use crate::WallMillis;
+use crate::access::text::Escaped;
+
+/// A boxed future, so that the traits of this crate can be used as `dyn`.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The body of a robots.txt: decoded bytes, as they come.
+pub type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
+
+/// One robots.txt request on the wire.
+///
+/// An implementation sends exactly one GET and **never follows a redirect**: hops are counted, checked and filed by the
+/// caller (RFC 9309 §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], and neither cookies,
+/// nor credentials, Referer or Range. It refuses addresses that must not be contacted before anything is sent
+/// ([`AddressGuard`](crate::AddressGuard)). It waits for a slot of the host first, if hosts are paced, and ends with
+/// [`FetchErrorKind::Deferred`] when that would take too long; then it has [`RobotsRequest::budget`] of time for the head
+/// ([`on_the_wire`] keeps it). The body's time is kept by the caller.
+pub trait Fetch: fmt::Debug + Send + Sync + 'static {
+    /// Sends the request and answers with the head, its body still to be read.
+    ///
+    /// # Errors
+    /// [`FetchError`] if there was no complete head, of whatever status.
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>>;
+}
+
+/// Runs `request`, which begins when this is called, within the time that is left for it.
+///
+/// # Errors
+/// Those of `request`, or [`FetchErrorKind::Deadline`] when the time is over.
+pub async fn on_the_wire<F>(budget: Duration, request: F) -> Result<RobotsReply, FetchError>
+where
+    F: Future<Output = Result<RobotsReply, FetchError>>,
+{
+    match timeout(budget, request).await {
+        Ok(result) => result,
+        Err(_) => Err(FetchError::new(FetchErrorKind::Deadline, "no complete head in time")),
+    }
+}
+
+/// What is asked of one hop.
+#[derive(Debug, Clone)]
+pub struct RobotsRequest {
+    url: Url,
+    validators: Option<Validators>,
+    budget: Duration,
+    hop: usize,
+}
+
+impl RobotsRequest {
+    /// A request for `url` with `budget` of time on the wire.
+    pub fn new(url: Url, budget: Duration) -> Self {
+        Self { url, validators: None, budget, hop: 0 }
+    }
+
+    pub(crate) fn with_validators(mut self, validators: Option<Validators>) -> Self {
+        self.validators = validators;
+        self
+    }
+
+    pub(crate) fn at_hop(mut self, hop: usize) -> Self {
+        self.hop = hop;
+        self
+    }
+
+    /// Where it goes: http or https, without user information and fragment.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// What makes the request conditional, if the stored copy came from exactly this URL.
+    pub fn validators(&self) -> Option<&Validators> {
+        self.validators.as_ref()
+    }
+
+    /// The time that is left on the wire, from the first connect to the last byte. Waiting for a slot is not part of it.
+    pub fn budget(&self) -> Duration {
+        self.budget
+    }
+
+    /// How many redirects led here: 0 for `/robots.txt` itself.
+    pub fn hop(&self) -> usize {
+        self.hop
+    }
+
+    /// The header fields to send besides the crawler's own User-Agent: `Accept` and the validators.
+    pub fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::with_capacity(3);
+        headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.5"));
+        let Some(validators) = &self.validators else { return headers };
+        for (name, text) in
+            [(IF_NONE_MATCH, validators.etag()), (IF_MODIFIED_SINCE, validators.last_modified())]
+        {
+            if let Some(value) = text.and_then(|text| HeaderValue::from_bytes(text).ok()) {
+                headers.insert(name, value);
+            }
+        }
+        headers
+    }
+}
+
+/// `ETag` and `Last-Modified` of a copy, as the server wrote them (RFC 9110 §8.8). Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Validators {
+    etag: Option<Bytes>,
+    last_modified: Option<Bytes>,
+}
+
+/// A validator longer than this is not kept: nobody needs it, and it would be sent back with every request.
+pub(crate) const VALIDATOR_LEN_MAX: usize = 1024;
+
+impl Validators {
+    /// Validators from the two field values. Values that are empty, over 1,024 bytes, or could not stand in a header
+    /// field are left out.
+    pub fn new(etag: Option<&[u8]>, last_modified: Option<&[u8]>) -> Self {
+        let keep = |value: Option<&[u8]>| {
+            let value = value.filter(|value| !value.is_empty() && value.len() <= VALIDATOR_LEN_MAX)?;
+            HeaderValue::from_bytes(value).ok()?;
+            Some(Bytes::copy_from_slice(value))
+        };
+        Self { etag: keep(etag), last_modified: keep(last_modified) }
+    }
+
+    /// The entity tag, with its quotes.
+    pub fn etag(&self) -> Option<&[u8]> {
+        self.etag.as_deref()
+    }
+
+    /// The date, as text.
+    pub fn last_modified(&self) -> Option<&[u8]> {
+        self.last_modified.as_deref()
+    }
+
+    /// Whether there is nothing to ask with.
+    pub fn is_empty(&self) -> bool {
+        self.etag.is_none() && self.last_modified.is_none()
+    }
+
+    /// These, with what is missing taken from `older`.
+    pub(crate) fn or(self, older: &Self) -> Self {
+        Self {
+            etag: self.etag.or_else(|| older.etag.clone()),
+            last_modified: self.last_modified.or_else(|| older.last_modified.clone()),
+        }
+    }
+}
+
+impl fmt::Debug for Validators {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |value: Option<&[u8]>| value.map(|value| Escaped(value).to_string());
+        f.debug_struct("Validators")
+            .field("etag", &shown(self.etag()))
+            .field("last_modified", &shown(self.last_modified()))
+            .finish()
+    }
+}
+
+/// The head of an answer, and its body still to be read.
+pub struct RobotsReply {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: FetchBody,
+    started: Instant,
+    held_until: Option<WallMillis>,
+}
+
+impl RobotsReply {
+    /// An answer to a request that went on the wire at `started`.
+    pub fn new(status: StatusCode, headers: HeaderMap, body: FetchBody, started: Instant) -> Self {
+        Self { status, headers, body, started, held_until: None }
+    }
+
+    /// An answer with a whole body at once, for tests and adapters that have read it already.
+    pub fn whole(status: StatusCode, headers: HeaderMap, body: impl Into<Bytes>, started: Instant) -> Self {
+        let body = Full::new(body.into()).map_err(|never| match never {}).boxed_unsync();
+        Self::new(status, headers, body, started)
+    }
+
+    /// The answer made its host wait: nothing is sent to it before `until`, and so it is not asked before.
+    #[must_use]
+    pub fn held_until(mut self, until: WallMillis) -> Self {
+        self.held_until = Some(until);
+        self
+    }
+
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The header fields.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// When the request went on the wire, after its slot had been waited for.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// The end of the host's hold, if this answer began or extended one.
+    pub fn hold(&self) -> Option<WallMillis> {
+        self.held_until
+    }
+
+    /// The body, decoded. Dropping it unread must close or drain the connection within bounds.
+    pub fn into_body(self) -> FetchBody {
+        self.body
+    }
+}
+
+impl fmt::Debug for RobotsReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RobotsReply")
+            .field("status", &self.status.as_u16())
+            .field("held_until", &self.held_until)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there was no head, or why its body broke off.
+///
+/// The text is for people; it is escaped and cut when shown. Whoever makes one takes care that it names no user
+/// information and no credentials (reqwest's own errors print the URL: strip it first).
+#[derive(Clone)]
+pub struct FetchError {
+    kind: FetchErrorKind,
+    text: Arc<str>,
+}
+
+/// What went wrong below the status.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum FetchErrorKind {
+    /// The name could not be resolved.
+    Dns,
+    /// No connection, or none in time.
+    Connect,
+    /// The handshake failed, or the certificate is not for this host.
+    Tls,
+    /// Closed or reset while the head or the body was awaited.
+    Reset,
+    /// No valid HTTP.
+    Protocol,
+    /// HTTP/2 `ENHANCE_YOUR_CALM`: the server asks to be left alone, as with 429.
+    EnhanceYourCalm,
+    /// More or longer header fields than the client takes.
+    HeadTooLarge,
+    /// The body could not be decoded, or was shorter than stated. Clients do not tell the two apart.
+    Decode,
+    /// An address of the host, literal or resolved, must not be contacted.
+    AddressRefused(IpAddr),
+    /// The budget was over.
+    Deadline,
+    /// Nothing was sent: the host's slot is too far away. It does not count as an attempt.
+    Deferred {
+        /// Not before this time.
+        not_before: WallMillis,
+        /// The pacing's own refusal.
+        why: Arc<dyn Error + Send + Sync>,
+    },
+    /// Anything else.
+    Other,
+}
+
+impl FetchError {
+    /// An error of this kind, told in `text`.
+    pub fn new(kind: FetchErrorKind, text: impl Into<String>) -> Self {
+        Self { kind, text: Arc::from(text.into()) }
+    }
+
+    /// The pacing says: not now.
+    pub fn deferred(not_before: WallMillis, why: Arc<dyn Error + Send + Sync>) -> Self {
+        let text = why.to_string();
+        Self::new(FetchErrorKind::Deferred { not_before, why }, text)
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> &FetchErrorKind {
+        &self.kind
+    }
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Escaped(self.text.as_bytes()))
+    }
+}
+
+impl fmt::Debug for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FetchError({:?}: {})", self.kind, Escaped(self.text.as_bytes()))
+    }
+}
+
+impl Error for FetchError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.kind {
+            FetchErrorKind::Deferred { why, .. } => Some(&**why),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The store as the cache uses it: whatever fails there changes no decision.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use crate::access::counters::Counters;
+use crate::access::observer::{AccessEvent, Observers, tell};
+use crate::access::reading::{Next, Times};
+use crate::access::store::{AccessStore, Lease, LeaseHolder, StoreError};
+use crate::access::{AccessPolicy, Record, log};
+use crate::{Clock, Origin};
+
+/// How often a follower looks whether the other process has the record.
+const FOLLOW_EVERY: Duration = Duration::from_millis(200);
+/// How many leaders are waited for, one after the other, before we ask ourselves.
+const LEADERS_MAX: usize = 2;
+
+pub(crate) struct Keeper {
+    store: Arc<dyn AccessStore>,
+    policy: AccessPolicy,
+    holder: LeaseHolder,
+    clock: Arc<dyn Clock>,
+    observers: Observers,
+    counters: Arc<Counters>,
+    /// One warning per outage. Two flags: a full disk still reads.
+    reading_fails: AtomicBool,
+    writing_fails: AtomicBool,
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        store: Arc<dyn AccessStore>,
+        policy: AccessPolicy,
+        holder: LeaseHolder,
+        clock: Arc<dyn Clock>,
+        observers: Observers,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let (reading_fails, writing_fails) = Default::default();
+        Self { store, policy, holder, clock, observers, counters, reading_fails, writing_fails }
+    }
+
+    /// The stored record, if there is one that can be used.
+    pub(crate) async fn load(&self, origin: &Origin) -> Option<Record> {
+        let loaded = self.within(self.store.load(origin)).await;
+        let record = self.noted(origin, loaded, &self.reading_fails)??;
+        let fits = record.copy().is_none_or(|copy| copy.body().len() <= self.policy.body_limit);
+        (record.origin() == origin && fits).then_some(record)
+    }
+
+    pub(crate) async fn save(&self, record: &Record) {
+        let saved = self.within(self.store.save(record.origin(), record)).await;
+        self.noted(record.origin(), saved, &self.writing_fails);
+    }
+
+    pub(crate) async fn release(&self, origin: &Origin) {
+        let released = self.within(self.store.release(origin, self.holder)).await;
+        if let Err(error) = released {
+            self.fault(origin, &error, &self.reading_fails);
+        }
+    }
+
+    /// Waits for another process that fetches this robots.txt already. `None`: we are to fetch it.
+    pub(crate) async fn another_process_brings(
+        &self,
+        origin: &Origin,
+        previous: Option<&Record>,
+    ) -> Option<Record> {
+        for _ in 0..LEADERS_MAX {
+            let ttl = self.lease_time();
+            let lease = self.within(self.store.lease(origin, self.holder, self.clock.wall(), ttl)).await;
+            match lease {
+                Ok(Lease::Leader) => return None,
+                Ok(Lease::Follow { until }) => {
+                    let wait = until.since(self.clock.wall()).min(ttl);
+                    if let Some(record) = self.follow(origin, previous, wait).await {
+                        return Some(record);
+                    }
+                }
+                Err(error) => {
+                    self.fault(origin, &error, &self.reading_fails);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    async fn follow(&self, origin: &Origin, previous: Option<&Record>, wait: Duration) -> Option<Record> {
+        let end = self.clock.now() + wait;
+        while self.clock.now() < end {
+            sleep(FOLLOW_EVERY.min(end.saturating_duration_since(self.clock.now()))).await;
+            let Some(record) = self.load(origin).await else { continue };
+            let is_new = previous.is_none_or(|previous| previous.asked_at() != record.asked_at());
+            if is_new && Times::of(&record).next(self.clock.wall()) != Next::Fetch {
+                return Some(record);
+            }
+        }
+        None
+    }
+
+    /// As long as a fetch may take. A shorter one would end while its holder is still asking.
+    fn lease_time(&self) -> Duration {
+        self.policy.deadline + self.policy.slot_wait_max + Duration::from_secs(5)
+    }
+
+    async fn within<T>(
+        &self,
+        operation: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match timeout(self.policy.store_timeout, operation).await {
+            Ok(result) => result,
+            Err(_) => Err(StoreError::new("it did not answer in time")),
+        }
+    }
+
+    fn noted<T>(&self, origin: &Origin, result: Result<T, StoreError>, fails: &AtomicBool) -> Option<T> {
+        match result {
+            Ok(value) => {
+                // Read first: in good times nothing is written.
+                if fails.load(Ordering::Relaxed) && fails.swap(false, Ordering::Relaxed) {
+                    log::store_back();
+                }
+                Some(value)
+            }
+            Err(error) => {
+                self.fault(origin, &error, fails);
+                None
+            }
+        }
+    }
+
+    fn fault(&self, origin: &Origin, error: &StoreError, fails: &AtomicBool) {
+        self.counters.store_faults.add(1);
+        if !fails.swap(true, Ordering::Relaxed) {
+            log::store_down(error);
+        }
+        tell(&self.observers, &AccessEvent::StoreFault { origin, error });
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper").field("store", &self.store).finish_non_exhaustive()
+    }
+}

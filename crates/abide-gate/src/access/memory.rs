@@ -1,0 +1,136 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::future::ready;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+
+use crate::access::Record;
+use crate::access::fetch::BoxFuture;
+use crate::access::store::{AccessStore, Lease, LeaseHolder, StoreError};
+use crate::{Origin, WallMillis};
+
+/// Records in memory, bounded by weight: the least recently used go first.
+///
+/// They have no time to live: stale records are the last good copies that an outage needs, and age is judged by our clock.
+///
+/// ```
+/// # use abide_gate::access::MemoryAccessStore;
+/// let store = MemoryAccessStore::with_capacity(64 * 1024 * 1024);
+/// ```
+pub struct MemoryAccessStore {
+    records: Cache<Origin, Record>,
+    leases: Mutex<HashMap<Origin, (LeaseHolder, WallMillis)>>,
+}
+
+/// 256 MiB: some hundred thousand hosts with robots.txt of common size.
+const CAPACITY: u64 = 256 * 1024 * 1024;
+/// Enough for one body of the largest size.
+const CAPACITY_MIN: u64 = 32 * 1024 * 1024;
+/// More leases than a process has fetches; beyond it, those that are over are forgotten, then all.
+const LEASES_MAX: usize = 65_536;
+
+impl MemoryAccessStore {
+    /// A store of at most 256 MiB.
+    pub fn new() -> Self {
+        Self::with_capacity(CAPACITY)
+    }
+
+    /// A store of about `bytes`, at least 32 MiB.
+    pub fn with_capacity(bytes: u64) -> Self {
+        let weigh = |_: &Origin, record: &Record| u32::try_from(record.weight()).unwrap_or(u32::MAX);
+        let records = Cache::builder()
+            .max_capacity(bytes.max(CAPACITY_MIN))
+            .weigher(weigh)
+            // Least recently used, so that a new record is always taken in: a refused one would be fetched for every page.
+            .eviction_policy(EvictionPolicy::lru())
+            .build();
+        Self { records, leases: Mutex::default() }
+    }
+
+    fn lease_now(&self, origin: &Origin, holder: LeaseHolder, now: WallMillis, ttl: Duration) -> Lease {
+        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        match leases.get(origin) {
+            // A lease that ends later than one begun now could was given by a clock that has been set back since.
+            Some(&(other, until)) if other != holder && now < until && until <= now.plus(ttl) => {
+                Lease::Follow { until }
+            }
+            _ => {
+                if leases.len() >= LEASES_MAX {
+                    leases.retain(|_, (_, until)| now < *until);
+                }
+                if leases.len() >= LEASES_MAX {
+                    leases.clear();
+                }
+                leases.insert(origin.clone(), (holder, now.plus(ttl)));
+                Lease::Leader
+            }
+        }
+    }
+
+    fn release_now(&self, origin: &Origin, holder: Option<LeaseHolder>) {
+        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        if leases.get(origin).is_some_and(|(other, _)| holder.is_none_or(|holder| holder == *other)) {
+            leases.remove(origin);
+        }
+    }
+
+    fn sweep_now(&self, older_than: WallMillis) -> u64 {
+        let old: Vec<_> = self.records.iter().filter(|(_, record)| record.asked_at() < older_than).collect();
+        for (origin, _) in &old {
+            self.records.invalidate(origin.as_ref());
+        }
+        old.len() as u64
+    }
+}
+
+impl Default for MemoryAccessStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryAccessStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryAccessStore")
+            .field("records", &self.records.entry_count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl AccessStore for MemoryAccessStore {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+        Box::pin(ready(Ok(self.records.get(origin))))
+    }
+
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.records.insert(origin.clone(), record.clone());
+        self.release_now(origin, None);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+        Box::pin(ready(Ok(self.lease_now(origin, holder, now, ttl))))
+    }
+
+    fn release<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.release_now(origin, Some(holder));
+        Box::pin(ready(Ok(())))
+    }
+
+    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(ready(Ok(self.sweep_now(older_than))))
+    }
+}

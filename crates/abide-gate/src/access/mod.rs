@@ -1,0 +1,76 @@
+//! Whether an origin's robots.txt could be had, what it was, and how long it counts: RFC 9309 §2.3–2.5.
+//!
+//! ```text
+//! of(origin) ─▶ answer at hand, judged by our clock ─────────────────────────▶ use it
+//!                  │ none, or its time is over
+//!                  ▼
+//!               flight (one per origin) ─▶ store ─▶ record × now ─▶ use it
+//!                                                        │ fetch
+//!                                                        ▼
+//!                            chain of hops ─▶ outcome ─▶ record after it ─▶ store, answer, waiters
+//! ```
+//!
+//! What decides is pure: [`AccessPolicy`] and the files outcome, redirect, freshness, record and reading are functions of
+//! bytes, types and `now`. The drivers await and hold no rule: chain, flight, keeper, knowledge.
+//!
+//! # Out of scope
+//! *When* a request goes out is the pacing's. This module knows nothing of it: it is handed a [`Fetch`] that is paced
+//! already. What the rules say is `abide_robots`'.
+
+mod builder;
+mod cache;
+
+mod flight;
+mod keeper;
+mod knowledge;
+mod refused;
+
+mod reading;
+mod record;
+
+mod body;
+mod chain;
+mod fetch;
+mod outcome;
+mod redirect;
+
+mod freshness;
+mod policy;
+
+mod answer;
+mod explain;
+
+mod codec;
+mod memory;
+mod store;
+
+mod counters;
+mod dice;
+mod log;
+mod observer;
+mod text;
+
+/// What the flights share their state by. `tests/access_schedules.rs` reads them with another one, which tries out orders.
+mod sync {
+    pub(crate) use std::sync::{Arc, Mutex, PoisonError};
+}
+
+pub use answer::{Access, Answer, Source};
+pub use builder::AccessCacheBuilder;
+pub use cache::AccessCache;
+pub use counters::Totals;
+pub use explain::Explanation;
+pub use fetch::{
+    BoxFuture, Fetch, FetchBody, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, Validators,
+    on_the_wire,
+};
+#[cfg(feature = "testing")]
+pub(crate) use freshness::stated_lifetime;
+pub use memory::MemoryAccessStore;
+pub use observer::{AccessEvent, AccessObserver};
+pub use outcome::Cause;
+pub use policy::{AccessPolicy, Html, LongOutage};
+pub use record::{GoodCopy, Record, Unavailable};
+pub use redirect::RedirectRefusal;
+pub use refused::Refused;
+pub use store::{AccessStore, Lease, LeaseHolder, StoreError};

@@ -1,0 +1,305 @@
+//! What an answer to a robots.txt request means (RFC 9309 §2.3.1).
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::CONTENT_ENCODING;
+use http::{HeaderMap, StatusCode};
+
+use crate::WallMillis;
+use crate::access::{AccessPolicy, FetchErrorKind, GoodCopy, RedirectRefusal, Validators};
+
+/// How an attempt to get a robots.txt ended, as the record's transition takes it.
+#[derive(Debug, Clone)]
+pub(crate) enum Outcome {
+    /// §2.3.1.1: a complete 2xx body.
+    Rules(Arc<GoodCopy>),
+    /// 304 to our validators.
+    NotModified { validators: Validators, lifetime: Option<Duration> },
+    /// §2.3.1.3: the server says that there is none, and will say so for a while.
+    Gone { status: u16, lifetime: Duration },
+    /// 408, 421, 425: unavailable, but it may be different in a minute.
+    NotNow { status: u16 },
+    /// 429: unavailable, and nothing is sent before the hold has ended.
+    TooManyRequests { hold: Option<WallMillis> },
+    /// §2.3.1.2: more redirects than are followed, or a circle of them.
+    TooManyRedirects,
+    /// §2.3.1.4: it could not be learnt.
+    Unreachable { cause: Cause, hold: Option<WallMillis> },
+}
+
+/// Why a robots.txt could not be learnt (RFC 9309 §2.3.1.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The status of the answer: a server error, or one that makes no sense here.
+    Status(u16),
+    /// The name could not be resolved.
+    Dns,
+    /// No connection.
+    Connect,
+    /// No trustworthy TLS connection.
+    Tls,
+    /// The connection broke off.
+    Reset,
+    /// The answer was no valid HTTP.
+    Protocol,
+    /// More header fields than we take.
+    HeadTooLarge,
+    /// The body was shorter than stated, or could not be decoded.
+    Body,
+    /// The body is still coded after the client's decoding.
+    StillCoded,
+    /// A 2xx HTML document without one rule line, under [`Html::Unreachable`](super::Html::Unreachable).
+    Html,
+    /// An address that must not be contacted.
+    AddressRefused(IpAddr),
+    /// A redirect that is not followed.
+    RedirectRefused(RedirectRefusal),
+    /// The time for all hops was over.
+    Deadline,
+    /// Anything else.
+    Other,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "it answered with status {status}"),
+            Self::Dns => f.write_str("its name could not be resolved"),
+            Self::Connect => f.write_str("no connection could be made"),
+            Self::Tls => f.write_str("no trustworthy TLS connection could be made"),
+            Self::Reset => f.write_str("the connection broke off"),
+            Self::Protocol => f.write_str("the answer was not valid HTTP"),
+            Self::HeadTooLarge => f.write_str("the answer had too large a head"),
+            Self::Body => f.write_str("the body was cut short or could not be decoded"),
+            Self::StillCoded => f.write_str("the body was in a coding that we do not read"),
+            Self::Html => f.write_str("it answered with an HTML page without rules"),
+            Self::AddressRefused(address) => write!(f, "its address {address} must not be contacted"),
+            Self::RedirectRefused(why) => write!(f, "its redirect was not followed: {why}"),
+            Self::Deadline => f.write_str("it took too long"),
+            Self::Other => f.write_str("the request failed"),
+        }
+    }
+}
+
+impl Cause {
+    /// The cause behind a transport error; `None` if nothing was tried because the pacing deferred it.
+    pub(crate) fn of(kind: &FetchErrorKind) -> Option<Self> {
+        Some(match kind {
+            FetchErrorKind::Dns => Self::Dns,
+            FetchErrorKind::Connect => Self::Connect,
+            FetchErrorKind::Tls => Self::Tls,
+            FetchErrorKind::Reset => Self::Reset,
+            FetchErrorKind::Protocol => Self::Protocol,
+            FetchErrorKind::EnhanceYourCalm => Self::Reset,
+            FetchErrorKind::HeadTooLarge => Self::HeadTooLarge,
+            FetchErrorKind::Decode => Self::Body,
+            FetchErrorKind::AddressRefused(address) => Self::AddressRefused(*address),
+            FetchErrorKind::Deadline => Self::Deadline,
+            FetchErrorKind::Deferred { .. } => return None,
+            FetchErrorKind::Other => Self::Other,
+        })
+    }
+}
+
+/// What the head of an answer tells us to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// 2xx: the body has the rules.
+    ReadBody,
+    /// 304 to our validators: the copy is good.
+    NotModified,
+    /// 304 although we asked for the whole: ask once more.
+    AskAgain,
+    /// A redirect, if its Location is good.
+    Follow,
+    /// 4xx that lasts.
+    Gone,
+    /// 408, 421, 425.
+    NotNow,
+    /// 429.
+    TooManyRequests,
+    /// Everything else.
+    Unreachable(Cause),
+}
+
+/// Reads the head of an answer, in the order of RFC 9309 §2.3.1. `conditional`: we had sent validators.
+pub(crate) fn classify(
+    status: StatusCode,
+    headers: &HeaderMap,
+    conditional: bool,
+    policy: &AccessPolicy,
+) -> Head {
+    let status = status.as_u16();
+    let unreachable = Head::Unreachable(Cause::Status(status));
+    match status {
+        // Stricter: we sent no Range, so this is a part of the file, and a part is never parsed.
+        206 => unreachable,
+        // What the client could not decode, the parser cannot read: no rules would mean allow all.
+        200..=299 if is_coded(headers) => Head::Unreachable(Cause::StillCoded),
+        // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules.
+        200..=299 => Head::ReadBody,
+        // §2.3.1.2: crawlers SHOULD follow at least five consecutive redirects.
+        301 | 302 | 303 | 307 | 308 => Head::Follow,
+        304 if conditional => Head::NotModified,
+        304 => Head::AskAgain,
+        300..=399 => Head::Unreachable(Cause::RedirectRefused(RedirectRefusal::Status)),
+        // Stricter (preset `cautious`): these say "not you" or "not now" rather than "there is none".
+        401 | 403 | 407 | 408 | 421 | 425 | 429 if policy.cautious => unreachable,
+        // §2.3.1.3, and besides: the host asks us to slow down; the pacing holds it.
+        429 => Head::TooManyRequests,
+        // §2.3.1.3, but these pass: asked again soon, and the copy is kept.
+        408 | 421 | 425 => Head::NotNow,
+        // §2.3.1.3: "Unavailable" means status codes in the 400-499 range: the crawler MAY access any resources.
+        400..=499 => Head::Gone,
+        // §2.3.1.4: server errors, 500-599: the crawler MUST assume complete disallow. Stricter: so are statuses that
+        // HTTP does not know, and 1xx as a final answer.
+        _ => unreachable,
+    }
+}
+
+/// Whether any coding but `identity` is named.
+fn is_coded(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(CONTENT_ENCODING).iter();
+    let mut codings = values.flat_map(|value| value.as_bytes().split(|&b| b == b','));
+    codings.any(|coding| {
+        !matches!(coding.trim_ascii(), b"") && !coding.trim_ascii().eq_ignore_ascii_case(b"identity")
+    })
+}
+
+/// Whether a body begins like a gzip or zstd stream. For nested codings a client may remove the field with the first layer.
+pub(crate) fn looks_coded(body: &[u8]) -> bool {
+    body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+}
+
+/// Whether a 2xx document is HTML rather than text: by its type, or by how it begins.
+pub(crate) fn is_html(content_type: Option<&[u8]>, body: &[u8]) -> bool {
+    let essence = content_type.and_then(|value| value.split(|&b| b == b';').next()).unwrap_or_default();
+    let essence = essence.trim_ascii();
+    if [&b"text/html"[..], b"application/xhtml+xml"].iter().any(|html| essence.eq_ignore_ascii_case(html)) {
+        return true;
+    }
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii_start();
+    let begins = |start: &&[u8]| body.get(..start.len()).is_some_and(|body| body.eq_ignore_ascii_case(start));
+    [&b"<!doctype html"[..], b"<html", b"<head", b"<body"].iter().any(begins)
+}
+
+/// Whether any line is an `Allow` or `Disallow` record, for whichever group.
+pub(crate) fn has_rule_line(body: &[u8]) -> bool {
+    body.split(|&b| b == b'\n' || b == b'\r').any(|line| {
+        // No key is longer, however long the line is.
+        let start = line.get(..KEY_LEN_MAX).unwrap_or(line);
+        let Some(colon) = start.iter().position(|&b| b == b':') else { return false };
+        let key = start.get(..colon).unwrap_or_default().trim_ascii();
+        let key = key.strip_prefix(b"\xef\xbb\xbf").unwrap_or(key);
+        key.eq_ignore_ascii_case(b"allow") || key.eq_ignore_ascii_case(b"disallow")
+    })
+}
+
+/// `Disallow`, a byte order mark, and more space than anybody writes.
+const KEY_LEN_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn head(status: u16, policy: &AccessPolicy) -> Head {
+        classify(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), false, policy)
+    }
+
+    fn unreachable(status: u16) -> Head {
+        Head::Unreachable(Cause::Status(status))
+    }
+
+    #[test]
+    fn s01_4xx_is_unavailable() {
+        for status in (400..=499).filter(|status| ![408, 421, 425, 429].contains(status)) {
+            assert_eq!(head(status, &AccessPolicy::default()), Head::Gone, "{status}");
+        }
+        for status in [408, 421, 425] {
+            assert_eq!(head(status, &AccessPolicy::default()), Head::NotNow, "{status}");
+        }
+        assert_eq!(head(429, &AccessPolicy::default()), Head::TooManyRequests);
+    }
+
+    #[test]
+    fn s02_the_cautious_preset_takes_seven_of_them_for_unreachable() {
+        let cautious = AccessPolicy::cautious();
+        for status in 400..=499 {
+            let expected = match status {
+                401 | 403 | 407 | 408 | 421 | 425 | 429 => unreachable(status),
+                _ => Head::Gone,
+            };
+            assert_eq!(head(status, &cautious), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn s04_server_errors_and_unknown_classes_are_unreachable() {
+        for status in (500..=999).chain([100, 101, 103, 206]) {
+            assert_eq!(head(status, &AccessPolicy::default()), unreachable(status), "{status}");
+        }
+    }
+
+    #[test]
+    fn s08_2xx_is_read_except_a_part() {
+        for status in (200..=299).filter(|&status| status != 206) {
+            assert_eq!(head(status, &AccessPolicy::default()), Head::ReadBody, "{status}");
+        }
+    }
+
+    #[test]
+    fn s11_only_five_of_the_3xx_are_redirects() {
+        for status in 300..=399 {
+            let expected = match status {
+                301 | 302 | 303 | 307 | 308 => Head::Follow,
+                304 => Head::AskAgain,
+                _ => Head::Unreachable(Cause::RedirectRefused(RedirectRefusal::Status)),
+            };
+            assert_eq!(head(status, &AccessPolicy::default()), expected, "{status}");
+        }
+        let conditional =
+            classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), true, &AccessPolicy::default());
+        assert_eq!(conditional, Head::NotModified);
+    }
+
+    #[test]
+    fn c17_a_coding_that_is_left_is_unreachable() {
+        for (value, coded) in
+            [("gzip", true), ("identity", false), ("identity, br", true), ("", false), ("x-what", true)]
+        {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(is_coded(&headers), coded, "{value}");
+        }
+        assert!(looks_coded(b"\x1f\x8b\x08") && looks_coded(&[0x28, 0xb5, 0x2f, 0xfd]));
+        assert!(!looks_coded(b"\x1f") && !looks_coded(b"User-agent: *"));
+    }
+
+    #[test]
+    fn t01_html_is_known_by_type_or_beginning() {
+        assert!(is_html(Some(b"Text/HTML; charset=utf-8"), b"User-agent: *"));
+        assert!(is_html(None, b"\xef\xbb\xbf \n<!DOCTYPE HTML><p>"));
+        assert!(!is_html(Some(b"text/plain"), b"User-agent: *"));
+        assert!(has_rule_line(b"<html>\n disallow : /\n"));
+        assert!(!has_rule_line(b"<html>\n<p>You may allow: this\n"));
+        assert!(!has_rule_line(b"User-agent: *\n"));
+    }
+}

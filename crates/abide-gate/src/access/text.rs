@@ -1,0 +1,59 @@
+//! Text from strangers, made fit to be shown.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+use std::fmt;
+
+/// Nothing that a server sent is shown at greater length.
+const SHOWN_MAX: usize = 200;
+
+/// Shows bytes from the network: what is not printable is escaped, and at most 200 characters of it are shown.
+pub(crate) struct Escaped<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A character is at most four bytes, so the cut never hides one of the first 200.
+        let start = self.0.get(..4 * SHOWN_MAX).unwrap_or(self.0);
+        let text = String::from_utf8_lossy(start);
+        for character in text.chars().take(SHOWN_MAX) {
+            match character {
+                '\'' => f.write_str("'")?,
+                _ => write!(f, "{}", character.escape_debug())?,
+            }
+        }
+        if start.len() < self.0.len() || text.chars().nth(SHOWN_MAX).is_some() {
+            f.write_str("…")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t11_control_bytes_never_come_through() {
+        let hostile = b"\x1b[31mred\r\n\x00 \xff \xe2\x80\xae";
+        let shown = Escaped(hostile).to_string();
+        assert!(shown.chars().all(|c| !c.is_control() && c != '\u{202e}'), "{shown}");
+        assert!(shown.starts_with("\\u{1b}[31mred\\r\\n\\0"), "{shown}");
+    }
+
+    #[test]
+    fn t11_long_text_is_cut_at_200_characters() {
+        assert_eq!(Escaped(&[b'a'; 200]).to_string().chars().count(), 200);
+        assert_eq!(Escaped(&[b'a'; 100_000]).to_string().chars().count(), 201);
+        assert_eq!(Escaped("ü".repeat(300).as_bytes()).to_string().chars().count(), 201);
+    }
+}

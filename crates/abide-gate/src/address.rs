@@ -1,0 +1,279 @@
+//! Which addresses may be contacted: public ones, and those that were named.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+use url::{Host, Url};
+
+/// The address guard: a crawler follows links that strangers wrote, and must not be led into its own network.
+///
+/// It is asked on every hop of page and robots.txt, before anything is sent, and twice: for a literal address in the URL
+/// ([`check_url`](Self::check_url)), which never meets a resolver, and for every address that the resolver returns
+/// ([`check`](Self::check)).
+///
+/// ```
+/// # use abide_gate::AddressGuard;
+/// let guard = AddressGuard::default().allow_net("127.0.0.1/32".parse()?);
+/// assert!(guard.check_url(&"http://127.0.0.1:8080/".parse()?).is_ok());
+/// assert!(guard.check_url(&"http://0x7f.2/".parse()?).is_err());
+/// assert!(guard.check("10.0.0.1".parse()?).is_err());
+/// assert!(guard.check("93.184.216.34".parse()?).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AddressGuard {
+    allowed: Vec<IpNet>,
+    open: bool,
+}
+
+/// The address must not be contacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AddressRefused {
+    address: IpAddr,
+}
+
+impl AddressGuard {
+    /// Public addresses only. The same as the default.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens exactly this network besides: 127.0.0.1/32 does not open 127.0.0.2.
+    #[must_use]
+    pub fn allow_net(mut self, net: IpNet) -> Self {
+        self.allowed.push(net);
+        self
+    }
+
+    /// Opens every address, the crawler's own network included.
+    #[must_use]
+    pub fn danger_allow_all(mut self) -> Self {
+        self.open = true;
+        self
+    }
+
+    /// Judges an address that a resolver returned, or that a proxy has.
+    ///
+    /// # Errors
+    /// [`AddressRefused`] if it is not public and not in a network that was opened.
+    pub fn check(&self, address: IpAddr) -> Result<(), AddressRefused> {
+        let judged = embedded(address);
+        let named = |net: &IpNet| net.contains(&address) || net.contains(&judged);
+        if self.open || is_public(judged) || self.allowed.iter().any(named) {
+            return Ok(());
+        }
+        Err(AddressRefused { address })
+    }
+
+    /// Judges the host of a URL if it is an address; names are for the resolver.
+    ///
+    /// # Errors
+    /// [`AddressRefused`] if it is not public and not in a network that was opened.
+    pub fn check_url(&self, url: &Url) -> Result<(), AddressRefused> {
+        // The parsed host and not its text, which has brackets for IPv6.
+        match url.host() {
+            Some(Host::Ipv4(address)) => self.check(address.into()),
+            Some(Host::Ipv6(address)) => self.check(address.into()),
+            Some(Host::Domain(_)) | None => Ok(()),
+        }
+    }
+}
+
+impl AddressRefused {
+    /// Which one.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+}
+
+impl fmt::Display for AddressRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the address {} is not public and was not opened", self.address)
+    }
+}
+
+impl std::error::Error for AddressRefused {}
+
+/// A range: its first address, and how many leading bits count.
+type Range4 = (Ipv4Addr, u32);
+type Range6 = (Ipv6Addr, u32);
+
+/// What the IANA IPv4 Special-Purpose Address Registry keeps from the public, with multicast and class E.
+const REFUSED_4: [Range4; 15] = [
+    (Ipv4Addr::new(0, 0, 0, 0), 8),
+    (Ipv4Addr::new(10, 0, 0, 0), 8),
+    (Ipv4Addr::new(100, 64, 0, 0), 10),
+    (Ipv4Addr::new(127, 0, 0, 0), 8),
+    (Ipv4Addr::new(169, 254, 0, 0), 16),
+    (Ipv4Addr::new(172, 16, 0, 0), 12),
+    (Ipv4Addr::new(192, 0, 0, 0), 24),
+    (Ipv4Addr::new(192, 0, 2, 0), 24),
+    (Ipv4Addr::new(192, 88, 99, 0), 24),
+    (Ipv4Addr::new(192, 168, 0, 0), 16),
+    (Ipv4Addr::new(198, 18, 0, 0), 15),
+    (Ipv4Addr::new(198, 51, 100, 0), 24),
+    (Ipv4Addr::new(203, 0, 113, 0), 24),
+    (Ipv4Addr::new(224, 0, 0, 0), 4),
+    (Ipv4Addr::new(240, 0, 0, 0), 4),
+];
+
+/// Global unicast: nothing else of IPv6 is contacted.
+const PUBLIC_6: Range6 = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
+
+/// Of that, what is not public after all: IETF protocol assignments with Teredo, documentation, 6to4.
+const REFUSED_6: [Range6; 4] = [
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
+    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16),
+    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
+];
+
+/// IPv4-mapped addresses, and those of NAT64 (RFC 6052), by which IPv6-only networks reach the IPv4 web: both are judged by
+/// the IPv4 address in their last 32 bits.
+const EMBEDDING: [Range6; 2] =
+    [(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96), (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96)];
+
+fn embedded(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) if EMBEDDING.iter().any(|&range| within_6(v6, range)) => {
+            let [.., a, b, c, d] = v6.octets();
+            IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+        }
+        other => other,
+    }
+}
+
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => !REFUSED_4.iter().any(|&range| within_4(v4, range)),
+        IpAddr::V6(v6) => within_6(v6, PUBLIC_6) && !REFUSED_6.iter().any(|&range| within_6(v6, range)),
+    }
+}
+
+fn within_4(address: Ipv4Addr, (first, bits): Range4) -> bool {
+    (address.to_bits() ^ first.to_bits()) >> (32 - bits) == 0
+}
+
+fn within_6(address: Ipv6Addr, (first, bits): Range6) -> bool {
+    (address.to_bits() ^ first.to_bits()) >> (128 - bits) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_open(address: &str) -> bool {
+        AddressGuard::default().check(address.parse().unwrap()).is_ok()
+    }
+
+    /// First and last address of each range, and the neighbours outside that are public (`-`: the neighbour is refused by
+    /// another row, or there is none).
+    #[test]
+    fn s12_each_range_is_refused_from_its_first_to_its_last_address() {
+        for (before, first, last, after) in [
+            ("-", "0.0.0.0", "0.255.255.255", "1.0.0.0"),
+            ("9.255.255.255", "10.0.0.0", "10.255.255.255", "11.0.0.0"),
+            ("100.63.255.255", "100.64.0.0", "100.127.255.255", "100.128.0.0"),
+            ("126.255.255.255", "127.0.0.0", "127.255.255.255", "128.0.0.0"),
+            ("169.253.255.255", "169.254.0.0", "169.254.255.255", "169.255.0.0"),
+            ("172.15.255.255", "172.16.0.0", "172.31.255.255", "172.32.0.0"),
+            ("191.255.255.255", "192.0.0.0", "192.0.0.255", "192.0.1.0"),
+            ("192.0.1.255", "192.0.2.0", "192.0.2.255", "192.0.3.0"),
+            ("192.88.98.255", "192.88.99.0", "192.88.99.255", "192.88.100.0"),
+            ("192.167.255.255", "192.168.0.0", "192.168.255.255", "192.169.0.0"),
+            ("198.17.255.255", "198.18.0.0", "198.19.255.255", "198.20.0.0"),
+            ("198.51.99.255", "198.51.100.0", "198.51.100.255", "198.51.101.0"),
+            ("203.0.112.255", "203.0.113.0", "203.0.113.255", "203.0.114.0"),
+            ("223.255.255.255", "224.0.0.0", "239.255.255.255", "-"),
+            ("-", "240.0.0.0", "255.255.255.255", "-"),
+            ("-", "::", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2000::"),
+            ("3ffe:ffff::", "3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:1000::"),
+            (
+                "3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+                "4000::",
+                "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+                "-",
+            ),
+            ("2000:ffff::", "2001::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:200::"),
+            ("2001:db7:ffff::", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db9::"),
+            ("2001:ffff::", "2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2003::"),
+        ] {
+            for outside in [before, after].into_iter().filter(|&outside| outside != "-") {
+                assert!(is_open(outside), "{outside} should be open");
+            }
+            for inside in [first, last] {
+                assert!(!is_open(inside), "{inside} should be refused");
+            }
+        }
+    }
+
+    #[test]
+    fn s12_addresses_of_common_attacks_are_refused() {
+        for address in [
+            "127.0.0.2",
+            "169.254.169.254",
+            "::",
+            "::1",
+            "::127.0.0.1",
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "64:ff9b::10.0.0.1",
+            "64:ff9b:1::1",
+            "64:ff9b::1:0:0:0",
+            "100::1",
+            "2001:0:1::1",
+            "fc00::1",
+            "fd12:3456::1",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+        ] {
+            assert!(!is_open(address), "{address}");
+        }
+        for address in ["93.184.216.34", "::ffff:93.184.216.34", "64:ff9b::93.184.216.34", "2606:4700::1111"]
+        {
+            assert!(is_open(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn s12_literals_are_refused_in_every_spelling() {
+        let guard = AddressGuard::default();
+        for url in [
+            "http://127.0.0.2/",
+            "http://2130706434/",
+            "http://0x7f000002/",
+            "http://0x7f.2/",
+            "http://0177.0.0.02/",
+            "http://127.2/",
+            "http://127.0.0.2./",
+            "http://\u{ff11}\u{ff12}\u{ff17}.0.0.2/",
+            "http://127\u{3002}0\u{3002}0\u{3002}2/",
+            "http://%31%32%37.0.0.2/",
+            "http://[::ffff:127.0.0.2]/",
+            "http://[::ffff:7f00:2]/",
+            "http://[::1]:8080/",
+            "http://[::]/",
+            "http://0.0.0.0/",
+            "http://0/",
+            "http://user@127.0.0.2:80/",
+        ] {
+            assert!(guard.check_url(&url.parse().unwrap()).is_err(), "{url}");
+        }
+        assert!(guard.check_url(&"http://localhost/".parse().unwrap()).is_ok(), "names are the resolver's");
+    }
+
+    #[test]
+    fn allow_net_opens_exactly_that_network() {
+        let guard = AddressGuard::new().allow_net("127.0.0.1/32".parse().unwrap());
+        assert!(guard.check("127.0.0.1".parse().unwrap()).is_ok());
+        assert!(guard.check("::ffff:127.0.0.1".parse().unwrap()).is_ok());
+        assert!(guard.check("127.0.0.2".parse().unwrap()).is_err());
+        assert!(guard.check("::1".parse().unwrap()).is_err());
+        let guard = AddressGuard::new().allow_net("fd00::/8".parse().unwrap());
+        assert!(guard.check("fd00::1".parse().unwrap()).is_ok());
+        assert!(guard.check("fc00::1".parse().unwrap()).is_err());
+        assert!(AddressGuard::new().danger_allow_all().check("127.0.0.1".parse().unwrap()).is_ok());
+    }
+}

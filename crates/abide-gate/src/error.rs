@@ -1,0 +1,303 @@
+//! Refusals: an answer, not an accident.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
+
+use http::StatusCode;
+use url::Url;
+
+use crate::access::Cause;
+use crate::pacing::DeferReason;
+use crate::verdict::Verdict;
+
+/// A request was refused before it went out.
+///
+/// Opaque and short; [`Denied`], its source, is the sentence. It is found through any number of wrapping layers by
+/// [`Error::find`], but not inside an HTTP cache, which turns errors into text.
+#[derive(Debug, Clone)]
+pub struct Error {
+    denied: Box<Denied>,
+    chain: Vec<(Url, StatusCode)>,
+}
+
+impl Error {
+    /// The refusal somewhere in `error`'s chain of sources, if there is one.
+    ///
+    /// Works on `reqwest_middleware::Error`, on what a retry middleware makes of it, on boxed errors, and on
+    /// `anyhow::Error` through its `as_ref()`.
+    ///
+    /// ```
+    /// # use abide_gate::{Denied, Error};
+    /// # fn handle(error: Box<dyn std::error::Error + 'static>) {
+    /// match Error::find(&*error) {
+    ///     Some(Denied::Disallowed { url, .. }) => println!("skip {url}"),
+    ///     Some(Denied::Deferred { not_before, .. }) => println!("again at {not_before:?}"),
+    ///     Some(other) => println!("refused: {other}"),
+    ///     None => println!("a network error: {error}"),
+    /// }
+    /// # }
+    /// ```
+    pub fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Denied> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref::<Self>() {
+                return Some(&found.denied);
+            }
+            if let Some(denied) = error.downcast_ref::<Denied>() {
+                return Some(denied);
+            }
+            next = error.source();
+        }
+        None
+    }
+
+    /// The refusal.
+    pub fn denied(&self) -> &Denied {
+        &self.denied
+    }
+
+    /// The hops that went out before the refused one, first to last, and what they answered.
+    pub fn chain(&self) -> &[(Url, StatusCode)] {
+        &self.chain
+    }
+
+    /// The rules of the site say no. Asking again makes sense when its robots.txt changes.
+    pub fn is_disallowed(&self) -> bool {
+        matches!(*self.denied, Denied::Disallowed { .. })
+    }
+
+    /// Asking again later makes sense: at [`retry_at`](Self::retry_at).
+    pub fn is_temporary(&self) -> bool {
+        matches!(
+            *self.denied,
+            Denied::Unreachable { .. } | Denied::Deferred { .. } | Denied::Interrupted | Denied::Store { .. }
+        )
+    }
+
+    /// When to ask again, where that is known.
+    pub fn retry_at(&self) -> Option<SystemTime> {
+        match *self.denied {
+            Denied::Unreachable { retry_at, .. } => Some(retry_at),
+            Denied::Deferred { not_before, .. } => Some(not_before),
+            _ => None,
+        }
+    }
+
+    /// The same refusal, met after the hops of `chain`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn after(mut self, chain: Vec<(Url, StatusCode)>) -> Self {
+        self.denied.set_hop(chain.len());
+        self.chain = chain;
+        self
+    }
+}
+
+impl From<Denied> for Error {
+    fn from(denied: Denied) -> Self {
+        Self { denied: Box::new(denied), chain: Vec::new() }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match *self.denied {
+            Denied::Disallowed { .. } => "disallowed by robots.txt",
+            Denied::Unreachable { .. } => "robots.txt is unreachable",
+            Denied::Deferred { .. } => "deferred",
+            Denied::CrawlDelayTooLong { .. } => "the Crawl-delay is too long",
+            Denied::AddressRefused { .. } => "the address is refused",
+            Denied::UnsupportedUrl { .. } => "unsupported URL",
+            Denied::TooManyRedirects { .. } => "too many redirects",
+            Denied::RedirectBypass { .. } => "the inner client follows redirects by itself",
+            Denied::Identity { .. } => "the User-Agent does not name the crawler",
+            Denied::Store { .. } => "the shared store failed",
+            Denied::Interrupted => "interrupted",
+        })
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.denied)
+    }
+}
+
+/// Why a request did not go out, and what to do about it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Denied {
+    /// A rule of the site forbids it: skip the URL.
+    Disallowed {
+        /// The URL that was refused, without user information.
+        url: Url,
+        /// The rule, its line, and where it came from.
+        verdict: Verdict,
+        /// Which hop of the redirect chain it was; 0 is the request itself.
+        hop: usize,
+    },
+    /// The site's robots.txt could not be learnt, so everything is disallowed for now (RFC 9309 §2.3.1.4).
+    Unreachable {
+        /// The URL that was refused.
+        url: Url,
+        /// Since when robots.txt cannot be reached.
+        since: SystemTime,
+        /// What went wrong.
+        cause: Cause,
+        /// When it is asked for again.
+        retry_at: SystemTime,
+        /// Which hop it was.
+        hop: usize,
+    },
+    /// Its host's turn is further away than the call may wait: requeue the URL.
+    Deferred {
+        /// The URL that was deferred.
+        url: Url,
+        /// The earliest sensible time to come back.
+        not_before: SystemTime,
+        /// What the host is waiting for.
+        reason: DeferReason,
+        /// Which hop it was.
+        hop: usize,
+    },
+    /// The site asks for a Crawl-delay above 24 hours. It is neither cut nor ignored.
+    CrawlDelayTooLong {
+        /// The URL that was refused.
+        url: Url,
+        /// The delay asked for.
+        asked: Duration,
+    },
+    /// The URL leads to an address that is not public.
+    AddressRefused {
+        /// The URL that was refused.
+        url: Url,
+        /// The address, when known.
+        address: Option<IpAddr>,
+        /// Which hop it was.
+        hop: usize,
+    },
+    /// The URL is not http or https.
+    UnsupportedUrl {
+        /// The URL that was refused.
+        url: Url,
+    },
+    /// The redirect chain is longer than the limit.
+    TooManyRedirects {
+        /// Every URL of the chain.
+        hops: Vec<Url>,
+    },
+    /// The inner client followed a redirect by itself, past this gate.
+    RedirectBypass {
+        /// The URL that was asked for.
+        asked: Url,
+        /// The URL that answered.
+        got: Url,
+    },
+    /// The request carries a User-Agent that does not contain the product token (RFC 9309 §2.2.1).
+    Identity {
+        /// The User-Agent of the request.
+        user_agent: String,
+        /// The product token whose rules would be obeyed.
+        token: String,
+    },
+    /// The shared store failed, and the gate was told to fail closed.
+    Store {
+        /// What failed.
+        reason: String,
+    },
+    /// The runtime is going down, or a task of the gate was lost.
+    Interrupted,
+}
+
+impl Denied {
+    /// The URL that was refused, where there is one.
+    pub fn url(&self) -> Option<&Url> {
+        match self {
+            Self::Disallowed { url, .. }
+            | Self::Unreachable { url, .. }
+            | Self::Deferred { url, .. }
+            | Self::CrawlDelayTooLong { url, .. }
+            | Self::AddressRefused { url, .. }
+            | Self::UnsupportedUrl { url } => Some(url),
+            Self::TooManyRedirects { hops } => hops.last(),
+            Self::RedirectBypass { asked, .. } => Some(asked),
+            Self::Identity { .. } | Self::Store { .. } | Self::Interrupted => None,
+        }
+    }
+
+    fn set_hop(&mut self, number: usize) {
+        match self {
+            Self::Disallowed { hop, .. }
+            | Self::Unreachable { hop, .. }
+            | Self::Deferred { hop, .. }
+            | Self::AddressRefused { hop, .. } => *hop = number,
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disallowed { url, verdict, hop } => {
+                write!(f, "{url}{}: {verdict}", Hop(*hop))
+            }
+            Self::Unreachable { url, cause, hop, .. } => write!(
+                f,
+                "{url} is not asked for{}: its robots.txt is unreachable ({cause}), and then everything is disallowed",
+                Hop(*hop)
+            ),
+            Self::Deferred { url, reason, hop, .. } => {
+                write!(f, "{url} is deferred{}: ", Hop(*hop))?;
+                reason.sentence(url.host_str().unwrap_or_default(), f)
+            }
+            Self::CrawlDelayTooLong { url, asked } => write!(
+                f,
+                "{url} is not asked for: the site's Crawl-delay is {} s, and more than 24 h is not waited for",
+                asked.as_secs()
+            ),
+            Self::AddressRefused { url, address: Some(address), hop } => write!(
+                f,
+                "{url} is refused{}: {address} is not a public address (allow its network if you mean it)",
+                Hop(*hop)
+            ),
+            Self::AddressRefused { url, address: None, hop } => {
+                write!(f, "{url} is refused{}: it has no public address", Hop(*hop))
+            }
+            Self::UnsupportedUrl { url } => {
+                write!(f, "expected an http or https URL, found the scheme {:?}", url.scheme())
+            }
+            Self::TooManyRedirects { hops } => {
+                write!(f, "expected at most {} redirects, found more", hops.len().saturating_sub(1))
+            }
+            Self::RedirectBypass { asked, got } => write!(
+                f,
+                "asked for {asked} and got {got}: the inner client follows redirects past the gate; build it with \
+                 redirect::Policy::none(), or let abide build it (build_client)"
+            ),
+            Self::Identity { user_agent, token } => write!(
+                f,
+                "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; leave the field \
+                 out of the request and set it on the builder"
+            ),
+            Self::Store { reason } => write!(f, "the shared store failed: {reason}"),
+            Self::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
+        }
+    }
+}
+
+impl StdError for Denied {}
+
+/// " (redirect 2)" for hops that were redirected to.
+struct Hop(usize);
+
+impl fmt::Display for Hop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            number => write!(f, " (redirect {number})"),
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Around the network: the pacing that defers, the store that fails, other processes, observers that panic.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod access_support;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_gate::access::{
+    AccessCache, AccessEvent, AccessPolicy, AccessStore, BoxFuture, FetchError, FetchErrorKind, Lease,
+    LeaseHolder, MemoryAccessStore, Record, Refused, Source, StoreError,
+};
+use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Origin, WallMillis};
+use access_support::*;
+use tokio::time::{Instant, sleep};
+
+fn deferred(not_before: WallMillis) -> Scripted {
+    let error = FetchError::deferred(not_before, Arc::new(StoreError::new("the host is held")));
+    Scripted::error(error.kind().clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deferral_is_passed_on_and_is_no_attempt() {
+    let then = START.plus(HOUR);
+    let fetch =
+        ScriptedFetch::new(move |_, times| if times < 2 { deferred(then) } else { Scripted::text(GOOD) });
+    let world = World::new(fetch);
+    for _ in 0..2 {
+        match world.cache.of(&origin()).await {
+            Err(Refused::Deferred { not_before, .. }) => assert_eq!(not_before, then),
+            other => panic!("expected a deferral, found {other:?}"),
+        }
+        assert_eq!(world.store.load(&origin()).await.unwrap(), None);
+    }
+    // The pacing decides again each time, since nothing was sent.
+    assert!(is_good(&world.ask().await));
+    assert_eq!((world.cache.totals().deferred, world.cache.totals().unreachable), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deferred_refresh_leaves_the_record_and_the_copy() {
+    let world = World::good_then(deferred(START.plus(100 * DAY)));
+    let first = world.ask().await;
+    sleep(first.retry_at().since(world.wall())).await;
+    assert!(is_good(&world.ask_and_settle().await));
+    assert_eq!(world.store.load(&origin()).await.unwrap().as_ref(), Some(first.record()));
+}
+
+/// A redirect to a host that is held for long: the first host is not asked for every page.
+#[tokio::test(start_paused = true)]
+async fn a_deferral_behind_a_redirect_is_remembered() {
+    let held = START.plus(HOUR);
+    let fetch = ScriptedFetch::new(move |request, times| match (request.hop(), times) {
+        (0, _) => Scripted::redirect("https://b.example/robots.txt"),
+        (_, 0) => deferred(held),
+        _ => Scripted::text(GOOD),
+    });
+    let world = World::new(fetch);
+    for _ in 0..10 {
+        let refused = world.cache.of(&origin()).await;
+        assert!(matches!(refused, Err(Refused::Deferred { not_before, .. }) if not_before == held));
+        sleep(Duration::from_secs(10)).await;
+    }
+    assert_eq!(world.fetch.count(), 2);
+    sleep(HOUR).await;
+    assert!(is_good(&world.ask().await));
+}
+
+/// A store that fails when told to, and counts.
+#[derive(Debug, Default)]
+struct Faulty {
+    inner: MemoryAccessStore,
+    load_fails: AtomicBool,
+    save_fails: AtomicBool,
+    lease_fails: AtomicBool,
+    hangs: AtomicBool,
+    operations: AtomicUsize,
+    /// The operation with this number fails; 0 for none.
+    fails_at: AtomicUsize,
+}
+
+impl Faulty {
+    async fn step(&self, fails: &AtomicBool) -> Result<(), StoreError> {
+        let number = self.operations.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.hangs.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        match fails.load(Ordering::SeqCst) || number == self.fails_at.load(Ordering::SeqCst) {
+            true => Err(StoreError::new("disk full\u{1b}[31m")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl AccessStore for Faulty {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+        Box::pin(async move {
+            self.step(&self.load_fails).await?;
+            self.inner.load(origin).await
+        })
+    }
+
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.step(&self.save_fails).await?;
+            self.inner.save(origin, record).await
+        })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+        Box::pin(async move {
+            self.step(&self.lease_fails).await?;
+            self.inner.lease(origin, holder, now, ttl).await
+        })
+    }
+
+    fn release<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.step(&self.lease_fails).await?;
+            self.inner.release(origin, holder).await
+        })
+    }
+
+    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.inner.sweep(older_than)
+    }
+}
+
+fn faulty(fetch: ScriptedFetch) -> (World, Arc<Faulty>) {
+    let store = Arc::new(Faulty::default());
+    (World::with_store(fetch, AccessPolicy::default(), store.clone()), store)
+}
+
+#[tokio::test(start_paused = true)]
+async fn c21_a_store_that_fails_neither_allows_nor_breaks() {
+    for (id, answer) in [("good", Scripted::text(GOOD)), ("down", Scripted::status(503))] {
+        let (world, store) = faulty(ScriptedFetch::always(answer));
+        for fails in [&store.load_fails, &store.save_fails, &store.lease_fails] {
+            fails.store(true, Ordering::SeqCst);
+        }
+        let answer = world.ask().await;
+        assert!(!allows(&answer, "/closed"), "{id}");
+        // What was learnt is kept in memory.
+        world.ask().await;
+        assert_eq!(world.fetch.count(), 1, "{id}");
+        assert!(world.cache.totals().store_faults >= 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c21_the_last_good_copy_survives_in_memory_while_the_store_fails() {
+    let fetch =
+        ScriptedFetch::new(|_, times| if times == 0 { Scripted::text(GOOD) } else { Scripted::status(503) });
+    let (world, store) = faulty(fetch);
+    store.load_fails.store(true, Ordering::SeqCst);
+    store.save_fails.store(true, Ordering::SeqCst);
+    world.ask().await;
+    sleep(DAY).await;
+    let answer = world.ask().await;
+    assert_eq!(answer.source(), Source::LastGood);
+    assert!(is_good(&answer));
+}
+
+/// Every operation of a story fails once (§6 of the reliability requirements: for every k).
+#[tokio::test(start_paused = true)]
+async fn g09_a_store_fault_at_any_operation_opens_nothing() {
+    for k in 1..=20 {
+        let fetch = ScriptedFetch::new(|_, times| match times {
+            0 => Scripted::text(GOOD),
+            _ => Scripted::status(503),
+        });
+        let (world, store) = faulty(fetch);
+        store.fails_at.store(k, Ordering::SeqCst);
+        for _ in 0..4 {
+            let answer = world.ask_and_settle().await;
+            assert!(is_good(&answer), "fault at operation {k}");
+            sleep(DAY).await;
+        }
+        assert!(store.operations.load(Ordering::SeqCst) >= 9);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn g05_a_store_that_hangs_is_not_waited_for_long() {
+    let (world, store) = faulty(ScriptedFetch::always(Scripted::text(GOOD)));
+    store.hangs.store(true, Ordering::SeqCst);
+    let started = Instant::now();
+    assert!(is_good(&world.ask().await));
+    assert_eq!(started.elapsed().as_secs(), 6, "two seconds each for load, lease and save");
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_that_cannot_be_used_are_absent() {
+    let good = abide_gate::testing::access::sample_record(&"https://b.example".parse().unwrap(), START, "");
+    let large = abide_gate::testing::access::sample_record(&origin(), START, vec![b'\n'; 600_000]);
+    for record in [good, large] {
+        let world = World::of(Scripted::text(GOOD));
+        world.store.save(&origin(), &record).await.unwrap();
+        assert!(is_good(&world.ask().await));
+        assert_eq!(world.fetch.count(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_goes_on_with_the_stored_record() {
+    let store: Arc<dyn AccessStore> = Arc::new(MemoryAccessStore::new());
+    let world = || {
+        let fetch = ScriptedFetch::new(|request, _| match request.validators() {
+            Some(_) => Scripted::status(304),
+            None => Scripted::text(GOOD).header("etag", b"\"1\""),
+        });
+        World::with_store(fetch, AccessPolicy::default(), store.clone())
+    };
+    let before = world();
+    before.ask().await;
+    let after = world();
+    assert!(is_good(&after.ask().await));
+    assert_eq!(after.fetch.count(), 0, "no request");
+    after.clock.jump_to(START.plus(2 * DAY));
+    assert_eq!(after.ask().await.source(), Source::Revalidated, "and its validators are known");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_in_an_outage_serves_the_copy_at_once() {
+    let store: Arc<dyn AccessStore> = Arc::new(MemoryAccessStore::new());
+    let world = |fetch| World::with_store(fetch, AccessPolicy::default(), store.clone());
+    let before =
+        world(ScriptedFetch::new(|_, n| if n == 0 { Scripted::text(GOOD) } else { Scripted::status(500) }));
+    before.ask().await;
+    sleep(DAY).await;
+    let last = before.ask().await;
+    let after = world(ScriptedFetch::always(Scripted::status(500).head_after(Duration::from_secs(20))));
+    after.clock.jump_to(last.retry_at());
+    let asked = Instant::now();
+    let answer = after.ask().await;
+    assert_eq!((answer.source(), asked.elapsed()), (Source::LastGood, Duration::ZERO));
+    after.settle().await;
+    assert_eq!((after.fetch.count(), after.ask().await.attempts()), (1, 2));
+}
+
+/// The pacing defers before the caller has even been woken.
+#[tokio::test(start_paused = true)]
+async fn a_restart_in_an_outage_of_a_held_host_serves_the_copy() {
+    let store: Arc<dyn AccessStore> = Arc::new(MemoryAccessStore::new());
+    let world = |fetch| World::with_store(fetch, AccessPolicy::default(), store.clone());
+    let before =
+        world(ScriptedFetch::new(|_, n| if n == 0 { Scripted::text(GOOD) } else { Scripted::status(500) }));
+    before.ask().await;
+    sleep(DAY).await;
+    let last = before.ask().await;
+    #[derive(Debug)]
+    struct Held;
+    impl abide_gate::access::Fetch for Held {
+        fn fetch(
+            &self,
+            _: abide_gate::access::RobotsRequest,
+        ) -> BoxFuture<'_, Result<abide_gate::access::RobotsReply, FetchError>> {
+            let error = FetchError::deferred(START.plus(100 * DAY), Arc::new(StoreError::new("held")));
+            Box::pin(std::future::ready(Err(error)))
+        }
+    }
+    let clock = Arc::new(abide_gate::ManualClock::starting_at(last.retry_at()));
+    let after = AccessCache::builder(tokens(), Arc::new(Held)).clock(clock).store(store.clone()).build();
+    assert_eq!(after.of(&origin()).await.unwrap().source(), Source::LastGood);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_processes_share_one_fetch() {
+    let store: Arc<dyn AccessStore> = Arc::new(MemoryAccessStore::new());
+    let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(3)));
+    let caches: Vec<AccessCache> = (0..5)
+        .map(|_| World::with_store(fetch.clone(), AccessPolicy::default(), store.clone()).cache)
+        .collect();
+    let started = Instant::now();
+    let callers: Vec<_> = caches
+        .into_iter()
+        .map(|cache| tokio::spawn(async move { cache.of(&origin()).await.unwrap() }))
+        .collect();
+    for caller in callers {
+        assert!(is_good(&caller.await.unwrap()));
+    }
+    assert_eq!(fetch.count(), 1);
+    assert!(started.elapsed() <= Duration::from_millis(3200), "found by the next look");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_died_is_waited_for_until_its_lease_ends() {
+    let world = World::of(Scripted::text(GOOD));
+    let dead = LeaseHolder(42);
+    let lease = world.store.lease(&origin(), dead, START, Duration::from_secs(20)).await.unwrap();
+    assert_eq!(lease, Lease::Leader);
+    let started = Instant::now();
+    assert!(is_good(&world.ask().await));
+    assert_eq!(started.elapsed().as_secs(), 20);
+    assert_eq!(world.fetch.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn observers_hear_of_changes_and_their_panics_are_survived() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let fetch = ScriptedFetch::new(|_, times| match times {
+        0 | 1 => Scripted::text(GOOD),
+        2 => Scripted::text("User-agent: *\nDisallow: /\n"),
+        3 => Scripted::error(FetchErrorKind::Dns),
+        _ => Scripted::status(404),
+    });
+    let observer = {
+        let heard = Arc::clone(&heard);
+        move |event: &AccessEvent<'_>| {
+            let told = match event {
+                AccessEvent::Asked { .. } => "asked",
+                AccessEvent::Changed { old: None, .. } => "first",
+                AccessEvent::Changed { answer, .. } if answer.copy().is_none() => "gone",
+                AccessEvent::Changed { old: Some(old), answer } => {
+                    assert_eq!(old.body(), GOOD.as_bytes());
+                    assert_ne!(answer.copy().unwrap().body(), old.body());
+                    "changed"
+                }
+                AccessEvent::LastGood { .. } => "last good",
+                _ => "other",
+            };
+            heard.lock().unwrap().push(told);
+            assert_ne!(told, "asked", "an observer that panics");
+        }
+    };
+    let clock = Arc::new(abide_gate::ManualClock::starting_at(START));
+    let cache =
+        AccessCache::builder(tokens(), Arc::new(fetch)).clock(clock).observer(Arc::new(observer)).build();
+    for _ in 0..5 {
+        cache.of(&origin()).await.unwrap();
+        sleep(DAY).await;
+    }
+    let heard = heard.lock().unwrap().clone();
+    assert_eq!(heard, ["asked", "first", "asked", "asked", "changed", "asked", "last good", "asked", "gone"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn totals_add_up() {
+    let world = World::new(ScriptedFetch::new(|_, times| match times {
+        0 => Scripted::text(GOOD).header("etag", b"\"1\""),
+        1 => Scripted::status(304),
+        2 => Scripted::status(503),
+        _ => Scripted::status(404),
+    }));
+    for _ in 0..4 {
+        world.ask_and_settle().await;
+        sleep(DAY).await;
+    }
+    let totals = world.cache.totals();
+    assert_eq!((totals.rules, totals.revalidated, totals.unreachable, totals.last_good), (1, 1, 1, 1));
+    assert_eq!((totals.unavailable, totals.requests, totals.flights), (1, 4, 4));
+    assert_eq!(totals.body_bytes, GOOD.len() as u64);
+}
+
+/// The store kept an older record than memory has: it must not bring back a copy that was taken away.
+#[tokio::test(start_paused = true)]
+async fn c21_what_was_learnt_last_counts_though_it_could_not_be_saved() {
+    let fetch = ScriptedFetch::new(|_, times| match times {
+        0 => Scripted::text(GOOD),
+        1 => Scripted::status(404),
+        _ => Scripted::status(503),
+    });
+    let (world, store) = faulty(fetch);
+    world.ask().await;
+    store.save_fails.store(true, Ordering::SeqCst);
+    sleep(DAY).await;
+    assert!(allows_all(&world.ask().await));
+    sleep(DAY).await;
+    assert!(disallows_all(&world.ask().await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_is_not_content_with_the_record_it_had() {
+    let world = World::of(Scripted::text(GOOD));
+    let first = world.ask().await;
+    sleep(first.retry_at().since(world.wall())).await;
+    let ttl = Duration::from_secs(20);
+    world.store.lease(&origin(), LeaseHolder(42), world.wall(), ttl).await.unwrap();
+    assert!(is_good(&world.ask().await), "nobody waits for it");
+    world.settle().await;
+    assert_eq!(world.fetch.count(), 2, "it was fetched after the other's lease had ended");
+    assert!(world.ask().await.asked_at() >= first.retry_at().plus(ttl));
+}

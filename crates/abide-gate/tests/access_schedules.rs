@@ -1,0 +1,151 @@
+//! The single flight under many schedules: whoever comes, goes away or panics, at most one flies, and nobody waits for ever.
+//!
+//! The kernel itself is read here with locks that try out orders; `ABIDE_SCHEDULES=100000` tries more of them.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+// The kernel is crate-private; here it is a module of a test.
+#![allow(unreachable_pub, dead_code, missing_docs)]
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use shuttle::future::{block_on, spawn, yield_now};
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::sync::{Arc, Mutex};
+
+/// What `flight.rs` finds as `super::sync`.
+mod sync {
+    pub(crate) use std::sync::PoisonError;
+
+    pub(crate) use shuttle::sync::{Arc, Mutex};
+}
+
+#[path = "../src/access/flight.rs"]
+mod flight;
+
+use flight::{Boarding, Flight, Flights};
+
+type Key = u8;
+
+/// What a fetch brought: the how-manieth it was.
+#[derive(Debug, Default)]
+struct Web {
+    in_air: HashMap<Key, u32>,
+    fetches: u32,
+    cache: HashMap<Key, u32>,
+}
+
+#[derive(Clone)]
+struct Crawler {
+    flights: Arc<Flights<Key, u32>>,
+    web: Arc<Mutex<Web>>,
+}
+
+impl Crawler {
+    async fn of(self, key: Key) -> Result<u32, ()> {
+        if let Some(&answer) = self.web.lock().unwrap().cache.get(&key) {
+            return Ok(answer);
+        }
+        let mut news = match self.flights.board(&key) {
+            Boarding::Passenger(news) => news,
+            Boarding::Pilot(flight, news) => {
+                spawn(self.clone().fly(flight, key));
+                news
+            }
+            Boarding::Full => panic!("there is room"),
+        };
+        loop {
+            if let Some(answer) = *news.borrow_and_update() {
+                return Ok(answer);
+            }
+            if news.changed().await.is_err() {
+                return Err(());
+            }
+        }
+    }
+
+    async fn fly(self, flight: Flight<Key, u32>, key: Key) {
+        // As the driver does: what has come in since is used. A flight that landed has stored before it left the air.
+        if let Some(&answer) = self.web.lock().unwrap().cache.get(&key) {
+            return flight.land(answer);
+        }
+        let number = {
+            let mut web = self.web.lock().unwrap();
+            *web.in_air.entry(key).or_default() += 1;
+            assert_eq!(web.in_air[&key], 1, "G3: one fetch in the air for each key");
+            web.fetches += 1;
+            web.fetches
+        };
+        for _ in 0..thread_rng().gen_range(0..4) {
+            yield_now().await;
+        }
+        let lost = thread_rng().gen_range(0..4) == 0;
+        let mut web = self.web.lock().unwrap();
+        *web.in_air.entry(key).or_default() -= 1;
+        if lost {
+            // A panic, or the runtime went down: the entry is dropped.
+            return;
+        }
+        web.cache.insert(key, number);
+        drop(web);
+        flight.land(number);
+    }
+}
+
+/// A caller who gives up after some polls.
+struct Patience<F>(Pin<Box<F>>, Option<u32>);
+
+impl<F: Future> Future for Patience<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.1 {
+            Some(0) => return Poll::Ready(None),
+            Some(polls) => {
+                *polls -= 1;
+                context.waker().wake_by_ref();
+            }
+            None => {}
+        }
+        self.0.as_mut().poll(context).map(Some)
+    }
+}
+
+fn story() {
+    let crawler = Crawler { flights: Arc::new(Flights::new(8)), web: Arc::new(Mutex::new(Web::default())) };
+    block_on(async {
+        let callers: Vec<_> = (0..6)
+            .map(|n| {
+                let key = n % 2;
+                let asking = crawler.clone().of(key);
+                let web = Arc::clone(&crawler.web);
+                spawn(async move {
+                    let patience = (n < 2).then_some(2);
+                    // What a caller is told is what is stored.
+                    if let Some(Ok(answer)) = Patience(Box::pin(asking), patience).await {
+                        assert_eq!(web.lock().unwrap().cache.get(&key), Some(&answer));
+                    }
+                })
+            })
+            .collect();
+        for caller in callers {
+            caller.await.unwrap();
+        }
+        // Whoever asks again after a loss gets an answer in the end.
+        while crawler.clone().of(0).await.is_err() {}
+        // Flights that nobody waits for come to their end, too.
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        assert_eq!(crawler.flights.len(), 0, "the air is empty");
+    });
+}
+
+#[test]
+fn s24_no_schedule_makes_two_flights_or_loses_a_caller() {
+    let schedules = std::env::var("ABIDE_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(3_000);
+    shuttle::check_random(story, schedules);
+    shuttle::check_pct(story, schedules, 3);
+}

@@ -1,0 +1,98 @@
+//! The grammar of metas and of `X-Robots-Tag`: elements between commas, values behind colons.
+
+use crate::date::is_weekday;
+use crate::options::ReadOptions;
+use crate::rule::{Known, ValuedRule, known};
+use crate::stated::Stated;
+
+/// Reads the elements of `text`. With `agents` a foreign name before a colon is a user agent, and what follows is
+/// scoped to it until the next one; without, such an element is an unknown rule.
+pub(crate) fn read_elements(text: &[u8], agents: Option<&ReadOptions>) -> Stated {
+    let mut stated = Stated::default();
+    let mut applies = true;
+    let mut elements = text.split(|byte| matches!(byte, b',' | b';')).map(<[u8]>::trim_ascii).peekable();
+    while let Some(element) = elements.next() {
+        let mut rest = element;
+        while !rest.is_empty() {
+            rest = match Head::of(rest, agents) {
+                Head::Absent => {
+                    if applies {
+                        read_words(rest, &mut stated);
+                    }
+                    b""
+                }
+                Head::Valued(rule, value) => {
+                    // RFC 1123 and RFC 850 dates contain a comma: `Wed, 31 Dec 2025 23:59:59 GMT`.
+                    let parted = rule == ValuedRule::UnavailableAfter && is_weekday(&lossy(value));
+                    let is_date = |next: &&[u8]| parted && next.first().is_some_and(u8::is_ascii_digit);
+                    let after_comma = elements.next_if(is_date);
+                    if applies {
+                        stated.value(rule, after_comma.unwrap_or(value));
+                    }
+                    b""
+                }
+                Head::Flag(flag, name, rest) => {
+                    if applies {
+                        stated.flag(flag, name);
+                    }
+                    rest
+                }
+                Head::Agent(binds_us, rest) => {
+                    applies = binds_us;
+                    rest
+                }
+            };
+        }
+    }
+    stated
+}
+
+/// What stands before the first colon of an element.
+enum Head<'a> {
+    /// No colon, or one that means nothing here.
+    Absent,
+    /// A valued rule and its value; here `=` is as good as a colon.
+    Valued(ValuedRule, &'a [u8]),
+    /// A flag's name, with a colon that says nothing, and the rest.
+    Flag(Known, &'a [u8], &'a [u8]),
+    /// A user agent, whether it is ours, and the rest.
+    Agent(bool, &'a [u8]),
+}
+
+impl<'a> Head<'a> {
+    fn of(element: &'a [u8], agents: Option<&ReadOptions>) -> Self {
+        if let Some((name, value)) = split_once(element, |byte| matches!(byte, b':' | b'='))
+            && let Some(Known::Valued(rule)) = known(name)
+        {
+            return Self::Valued(rule, value);
+        }
+        let Some((name, rest)) = split_once(element, |byte| byte == b':') else { return Self::Absent };
+        let is_ours = agents.is_some_and(|options| options.token_is_ours(name));
+        match (known(name), agents) {
+            (Some(flag), _) if flag.is_flag() && !is_ours => Self::Flag(flag, name, rest),
+            (_, Some(options)) => Self::Agent(options.token_binds_us(name), rest),
+            (_, None) => Self::Absent,
+        }
+    }
+}
+
+/// One rule; or several, when all the words are known flags: `noindex nofollow`.
+fn read_words(element: &[u8], stated: &mut Stated) {
+    let words = || element.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    if words().all(|word| known(word).is_some_and(Known::is_flag)) {
+        words().for_each(|word| stated.name(word));
+    } else {
+        stated.name(element);
+    }
+}
+
+/// Both sides of the first byte of the kind, trimmed.
+pub(crate) fn split_once(text: &[u8], kind: impl Fn(u8) -> bool) -> Option<(&[u8], &[u8])> {
+    let at = text.iter().position(|byte| kind(*byte))?;
+    let (before, after) = text.split_at_checked(at)?;
+    Some((before.trim_ascii(), after.split_first()?.1.trim_ascii()))
+}
+
+fn lossy(text: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(text)
+}

@@ -1,0 +1,177 @@
+//! What was found in the head of a document, and how the search ended.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What was found in the head of a document. Cheap to clone.
+///
+/// Made by [`HeadScanner`](crate::HeadScanner) (feature `html`); without a scan, by [`Head::not_scanned`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Absent when nothing was found, as with most responses that are not HTML.
+    found: Option<Arc<Found>>,
+    end: HeadEnd,
+    bytes: usize,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) metas: Vec<Meta>,
+    pub(crate) noscript_metas: Vec<Meta>,
+    pub(crate) noscript_cut: bool,
+}
+
+impl Head {
+    /// No scan was made, for this reason.
+    #[must_use]
+    pub fn not_scanned(reason: HeadEnd) -> Self {
+        Self::new(Found::default(), reason, 0)
+    }
+
+    /// From metas that somebody else has found, in order.
+    #[must_use]
+    pub fn from_metas(metas: impl IntoIterator<Item = Meta>, end: HeadEnd) -> Self {
+        Self::new(Found { metas: metas.into_iter().collect(), ..Found::default() }, end, 0)
+    }
+
+    pub(crate) fn from_parts(metas: Vec<Meta>, noscript_metas: Vec<Meta>, end: HeadEnd) -> Self {
+        Self::new(Found { metas, noscript_metas, noscript_cut: false }, end, 0)
+    }
+
+    pub(crate) fn new(found: Found, end: HeadEnd, bytes: usize) -> Self {
+        let found = if found == Found::default() { None } else { Some(Arc::new(found)) };
+        Self { found, end, bytes }
+    }
+
+    /// Every meta element of the head whose name is not empty, in order, as a browser with scripting sees them.
+    #[must_use]
+    pub fn metas(&self) -> &[Meta] {
+        self.found.as_deref().map_or(&[], |found| &found.metas)
+    }
+
+    /// The metas within the `noscript` elements of the head, which exist only for browsers without scripting. Their rules
+    /// count too (X19).
+    #[must_use]
+    pub fn noscript_metas(&self) -> &[Meta] {
+        self.found.as_deref().map_or(&[], |found| &found.noscript_metas)
+    }
+
+    /// How the scan ended, or why there was none.
+    #[must_use]
+    pub const fn end(&self) -> HeadEnd {
+        self.end
+    }
+
+    /// Bytes that were looked at, before charset decoding.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether a `noscript` held more than is looked at (64 KiB).
+    #[must_use]
+    pub fn noscript_cut(&self) -> bool {
+        self.found.as_deref().is_some_and(|found| found.noscript_cut)
+    }
+}
+
+/// There is no HTML.
+impl Default for Head {
+    fn default() -> Self {
+        Self::not_scanned(HeadEnd::NotHtml)
+    }
+}
+
+/// A meta element: its name and content, character references decoded, else as written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Meta {
+    name: Box<str>,
+    content: Box<str>,
+}
+
+impl Meta {
+    /// A meta element.
+    #[must_use]
+    pub fn new(name: impl Into<Box<str>>, content: impl Into<Box<str>>) -> Self {
+        Self { name: name.into(), content: content.into() }
+    }
+
+    /// Its name; case and spaces as written.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its content, empty when the attribute is missing.
+    #[must_use]
+    pub fn content(&self) -> &str {
+        &self.content
+    }
+}
+
+/// How a scan of the head ended, or why there was none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum HeadEnd {
+    /// The head has ended, and nothing after it can be in it.
+    Ended,
+    /// The document has ended before its head.
+    Eof,
+    /// The limit on bytes was met.
+    ByteLimit,
+    /// The limit on memory was met, by a huge tag or comment.
+    MemoryLimit,
+    /// The body broke off.
+    Interrupted,
+    /// The content is not HTML, or there is none.
+    NotHtml,
+    /// The body is still content-coded, so it cannot be read.
+    Undecoded,
+    /// Nobody looked: the caller did not want to, or the response is not a final success.
+    NotScanned,
+}
+
+impl HeadEnd {
+    /// The word of the command's contract: `ended`, `eof`, `byte_limit`, `memory_limit`, or `none` when there was no scan.
+    /// A body that broke off is `eof`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::Eof | Self::Interrupted => "eof",
+            Self::ByteLimit => "byte_limit",
+            Self::MemoryLimit => "memory_limit",
+            Self::NotHtml | Self::Undecoded | Self::NotScanned => "none",
+        }
+    }
+
+    /// Whether all metas that the response has are known: the head was read to its end, or there is no HTML.
+    #[must_use]
+    pub const fn is_complete(self) -> bool {
+        matches!(self, Self::Ended | Self::Eof | Self::NotHtml)
+    }
+
+    /// Whether a scan was begun and not ended.
+    #[must_use]
+    pub const fn is_incomplete_scan(self) -> bool {
+        matches!(self, Self::ByteLimit | Self::MemoryLimit | Self::Interrupted)
+    }
+}
+
+/// One phrase for people.
+impl fmt::Display for HeadEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ended => "the head was read to its end",
+            Self::Eof => "the document ended within its head",
+            Self::ByteLimit => "the limit on bytes was met",
+            Self::MemoryLimit => "the limit on memory was met",
+            Self::Interrupted => "the body broke off",
+            Self::NotHtml => "the content is not HTML",
+            Self::Undecoded => "the body is still content-coded",
+            Self::NotScanned => "the body was not looked at",
+        })
+    }
+}

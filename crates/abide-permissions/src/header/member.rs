@@ -1,0 +1,168 @@
+//! The members of a field as they are written, for those who want to see them rather than to obey them.
+
+use std::convert::Infallible;
+use std::fmt;
+
+use sfv::visitor::{EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
+use sfv::{BareItemFromInput, KeyRef, Parser};
+
+use super::split::{Pieces, lower_case_outside_strings};
+
+/// A member of a `Robots-Tag` field as it is written: a product token and its parameters. Case is folded outside strings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    token: String,
+    parameters: Vec<(String, MemberValue)>,
+}
+
+/// The value of a parameter. A parameter without one is `Boolean(true)`.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum MemberValue {
+    /// `?1`, or no value; `?0`.
+    Boolean(bool),
+    /// An Integer.
+    Integer(i64),
+    /// A Decimal, as text.
+    Decimal(String),
+    /// A String.
+    String(String),
+    /// A Token.
+    Token(String),
+    /// A Date, in Unix seconds.
+    Date(i64),
+    /// A Byte Sequence.
+    Bytes(Vec<u8>),
+    /// A Display String.
+    Display(String),
+}
+
+/// The valid members of one field line, in order, each with its parameters. Members that do not parse, and those that
+/// are no Token or String, are left out; so is what a member says to others. This is not what applies to anybody: for
+/// that see [`Permissions`](crate::Permissions).
+///
+/// ```
+/// let members = abide_permissions::members(b"*;nosnippet, ExampleBot;noindex");
+/// assert_eq!(members[1].token(), "examplebot");
+/// assert_eq!(members[1].parameters().len(), 1, "the rules of `*` are not repeated here");
+/// ```
+#[must_use]
+pub fn members(line: &[u8]) -> Vec<Member> {
+    let mut folded = line.to_vec();
+    lower_case_outside_strings(&mut folded);
+    Pieces::of(&folded).filter_map(|piece| member(piece.trim_ascii())).collect()
+}
+
+fn member(piece: &[u8]) -> Option<Member> {
+    let mut collector = Collector::default();
+    Parser::new(piece).parse_list_with_visitor(&mut collector).ok()?;
+    let token = collector.token?;
+    (collector.members == 1).then_some(Member { token, parameters: collector.parameters })
+}
+
+impl Member {
+    /// The product token, in lower case when it is written as a Token.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The parameters in order of their first appearance, each with its last value (RFC 9651 §4.2.3.2).
+    #[must_use]
+    pub fn parameters(&self) -> &[(String, MemberValue)] {
+        &self.parameters
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.token)?;
+        self.parameters.iter().try_for_each(|(name, value)| match value {
+            MemberValue::Boolean(true) => write!(f, ";{name}"),
+            value => write!(f, ";{name}={value:?}"),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Collector {
+    members: usize,
+    token: Option<String>,
+    parameters: Vec<(String, MemberValue)>,
+}
+
+impl<'a> ListVisitor<'a> for &mut Collector {
+    type Out = ();
+    type Error = Infallible;
+
+    fn entry(&mut self) -> Result<impl EntryVisitor<'a>, Infallible> {
+        self.members = self.members.saturating_add(1);
+        Ok(&mut **self)
+    }
+
+    fn finish(self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+impl<'a> EntryVisitor<'a> for &mut Collector {
+    type Error = Infallible;
+
+    fn item(self) -> Result<impl ItemVisitor<'a>, Infallible> {
+        Ok(self)
+    }
+
+    fn inner_list(self) -> Result<impl InnerListVisitor<'a>, Infallible> {
+        Ok(Ignored)
+    }
+}
+
+impl<'a> ItemVisitor<'a> for &mut Collector {
+    type Out = ();
+    type Error = Infallible;
+
+    fn bare_item(
+        self,
+        item: BareItemFromInput<'a>,
+    ) -> Result<impl ParameterVisitor<'a, Out = ()>, Infallible> {
+        self.token = match item {
+            BareItemFromInput::Token(token) => Some(token.as_str().to_owned()),
+            BareItemFromInput::String(text) => Some(text.as_str().to_owned()),
+            _ => None,
+        };
+        Ok(self)
+    }
+}
+
+impl<'a> ParameterVisitor<'a> for &mut Collector {
+    type Out = ();
+    type Error = Infallible;
+
+    fn parameter(&mut self, name: &'a KeyRef, value: BareItemFromInput<'a>) -> Result<(), Infallible> {
+        let value = MemberValue::from(value);
+        match self.parameters.iter_mut().find(|(known, _)| known == name.as_str()) {
+            Some((_, slot)) => *slot = value,
+            None => self.parameters.push((name.as_str().to_owned(), value)),
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+impl From<BareItemFromInput<'_>> for MemberValue {
+    fn from(value: BareItemFromInput<'_>) -> Self {
+        match value {
+            BareItemFromInput::Boolean(value) => Self::Boolean(value),
+            BareItemFromInput::Integer(value) => Self::Integer(value.into()),
+            BareItemFromInput::Decimal(value) => Self::Decimal(value.to_string()),
+            BareItemFromInput::String(value) => Self::String(value.as_str().to_owned()),
+            BareItemFromInput::Token(value) => Self::Token(value.as_str().to_owned()),
+            BareItemFromInput::Date(value) => Self::Date(value.unix_seconds().into()),
+            BareItemFromInput::ByteSequence(value) => Self::Bytes(value),
+            BareItemFromInput::DisplayString(value) => Self::Display(value.into_owned()),
+        }
+    }
+}

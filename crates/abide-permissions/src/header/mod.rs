@@ -1,0 +1,200 @@
+//! `Robots-Tag` and `X-Robots-Tag`: field lines in, statements out.
+//!
+//! Each *line* is read by itself, in the grammar that its own pieces show (X22), and the statements of all lines are
+//! united. The new field never switches the old one off (X7).
+
+mod draft00;
+mod line;
+mod member;
+mod split;
+mod structured;
+mod write;
+
+pub use member::{Member, MemberValue, members};
+pub use write::write_field;
+
+use std::fmt;
+
+use crate::options::ReadOptions;
+use crate::statement::{Findings, Problem, Source};
+pub(crate) use split::complete_members;
+
+/// The two names of the field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FieldName {
+    /// `Robots-Tag`, draft-illyes-repext-03 §3.1.1.
+    RobotsTag,
+    /// `X-Robots-Tag`, deprecated by §5.3 and still read.
+    XRobotsTag,
+}
+
+impl FieldName {
+    /// Finds the field by its name, without regard to ASCII case.
+    #[must_use]
+    pub const fn from_name(name: &str) -> Option<Self> {
+        match name.len() {
+            10 if name.eq_ignore_ascii_case(Self::RobotsTag.as_str()) => Some(Self::RobotsTag),
+            12 if name.eq_ignore_ascii_case(Self::XRobotsTag.as_str()) => Some(Self::XRobotsTag),
+            _ => None,
+        }
+    }
+
+    /// The name as the specification writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RobotsTag => "Robots-Tag",
+            Self::XRobotsTag => "X-Robots-Tag",
+        }
+    }
+}
+
+impl fmt::Display for FieldName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The grammar in which a field line was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reading {
+    /// A structured field, every member of it valid.
+    Sf,
+    /// A structured field with bad members, which were left out.
+    SfSalvage,
+    /// `token=rule, rule; token=rule`, the first version of the draft.
+    Draft00,
+    /// `noindex, googlebot: nofollow`, as `X-Robots-Tag` has always been written.
+    Legacy,
+}
+
+impl Reading {
+    /// `sf`, `sf-salvage`, `draft-00` or `legacy`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sf => "sf",
+            Self::SfSalvage => "sf-salvage",
+            Self::Draft00 => "draft-00",
+            Self::Legacy => "legacy",
+        }
+    }
+}
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// In which grammar a single field line would be read. A diagnostic: the reading of a response does this by itself.
+///
+/// ```
+/// use abide_permissions::{ReadOptions, Reading, reading_of};
+///
+/// let options = ReadOptions::new("ExampleBot".parse()?);
+/// assert_eq!(reading_of(b"*;noindex", &options), Reading::Sf);
+/// assert_eq!(reading_of(b"noindex, nofollow", &options), Reading::Legacy);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn reading_of(line: &[u8], options: &ReadOptions) -> Reading {
+    line::read(line, options).reading
+}
+
+/// Reads the lines of both fields, in the order of the response. Fields of other names are passed over.
+pub(crate) fn read_fields<'a>(
+    options: &ReadOptions,
+    fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    findings: &mut Findings,
+) {
+    let mut budgets = [Budget::default(), Budget::default()];
+    let mut strict = StrictField::default();
+    for (name, value) in fields {
+        let Some(field) = FieldName::from_name(name) else { continue };
+        if options.is_strict_sf() && field == FieldName::RobotsTag {
+            strict.push(value, options.field_limit());
+            continue;
+        }
+        let [robots_tag, x_robots_tag] = &mut budgets;
+        let budget = if field == FieldName::RobotsTag { robots_tag } else { x_robots_tag };
+        let line = budget.lines;
+        let admitted = budget.admit(value, options.field_limit());
+        if admitted.len() < value.len() {
+            findings.truncated(Source::limit(field, line));
+        }
+        line::read(admitted, options).report(field, line, findings);
+    }
+    strict.read(options, findings);
+}
+
+/// How much of a field's limit is used up. RFC 9110 §5.3 joins lines by a comma and a space, which count.
+#[derive(Default)]
+struct Budget {
+    lines: usize,
+    used: usize,
+}
+
+impl Budget {
+    /// The part of the next line that may be read: all of it, or its complete members within the limit.
+    fn admit<'a>(&mut self, line: &'a [u8], limit: usize) -> &'a [u8] {
+        let join = if self.lines == 0 { 0 } else { 2 };
+        let start = self.used.saturating_add(join);
+        self.lines = self.lines.saturating_add(1);
+        self.used = start.saturating_add(line.len());
+        if self.used <= limit {
+            return line;
+        }
+        let within = line.get(..limit.saturating_sub(start)).unwrap_or_default();
+        complete_members(within).unwrap_or_default()
+    }
+}
+
+/// `Robots-Tag` by the letter of RFC 9651: the lines are one value, and one bad member voids it (X1).
+#[derive(Default)]
+struct StrictField {
+    value: Vec<u8>,
+    /// Where each line begins.
+    starts: Vec<usize>,
+    over_limit: bool,
+}
+
+impl StrictField {
+    fn push(&mut self, line: &[u8], limit: usize) {
+        if self.over_limit {
+            return;
+        }
+        if !self.starts.is_empty() {
+            self.value.extend_from_slice(b", ");
+        }
+        self.starts.push(self.value.len());
+        // One byte more than the limit is enough to know that it was passed.
+        let room = limit.saturating_add(1).saturating_sub(self.value.len());
+        self.value.extend_from_slice(line.get(..room).unwrap_or(line));
+        self.over_limit = self.value.len() > limit;
+        if self.over_limit {
+            self.value.truncate(limit);
+        }
+    }
+
+    fn read(&self, options: &ReadOptions, findings: &mut Findings) {
+        let Some(last) = self.starts.len().checked_sub(1) else { return };
+        if self.over_limit {
+            findings.truncated(Source::limit(FieldName::RobotsTag, last));
+            let complete = complete_members(&self.value).unwrap_or_default();
+            self.report(&line::read_members(complete, options), findings);
+        } else if structured::is_list(&self.value) {
+            self.report(&line::read_members(&self.value, options), findings);
+        } else {
+            findings.remark(Source::limit(FieldName::RobotsTag, 0), Problem::NotAList);
+        }
+    }
+
+    fn report(&self, parts: &[(usize, line::Part<'_>)], findings: &mut Findings) {
+        for (offset, part) in parts {
+            let line = self.starts.iter().filter(|start| *start <= offset).count().saturating_sub(1);
+            part.report(FieldName::RobotsTag, line, Reading::Sf, findings);
+        }
+    }
+}

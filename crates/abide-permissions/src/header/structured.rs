@@ -1,0 +1,354 @@
+//! One member of `Robots-Tag` as a structured field: an Item whose Parameters are rules (repext-03 §3.1.1).
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::convert::Infallible;
+
+use sfv::visitor::{EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
+use sfv::{BareItemFromInput, KeyRef, Parser};
+
+use crate::date::UnavailableAfter;
+use crate::options::ReadOptions;
+use crate::rule::{Flag, Known, ValuedRule, known};
+use crate::stated::Stated;
+
+/// Whether the whole value is a List of RFC 9651.
+pub(super) fn is_list(value: &[u8]) -> bool {
+    Parser::new(value).parse_list_with_visitor(Ignored).is_ok()
+}
+
+/// Parses one piece of a line. `None` when it is not exactly one member.
+pub(super) fn parse_member<'a>(piece: &'a [u8], options: &ReadOptions) -> Option<Member<'a>> {
+    let mut collector = Collector { options, members: 0, member: Member::default() };
+    Parser::new(piece).parse_list_with_visitor(&mut collector).ok()?;
+    (collector.members == 1).then_some(collector.member)
+}
+
+/// A member of the List. Its rules are collected only when its token binds us.
+#[derive(Default)]
+pub(super) struct Member<'a> {
+    pub(super) token: ProductName<'a>,
+    pub(super) has_parameters: bool,
+    binds_us: bool,
+    parameters: Parameters<'a>,
+}
+
+/// What a member has where the product token belongs.
+#[derive(Default)]
+pub(super) enum ProductName<'a> {
+    /// A Token.
+    Token(&'a str),
+    /// A String; RFC 9309 tokens may begin with `_` or `-`, and SF Tokens may not (X3).
+    String,
+    /// Another type, which names nobody.
+    #[default]
+    Other,
+}
+
+impl Member<'_> {
+    pub(super) const fn binds_us(&self) -> bool {
+        self.binds_us
+    }
+
+    /// The rules for us.
+    pub(super) fn stated(self) -> Stated {
+        self.parameters.stated()
+    }
+}
+
+/// The parameters of one member. RFC 9651 §4.2.3.2: of a repeated one the last value counts.
+#[derive(Default)]
+struct Parameters<'a> {
+    /// Bits of [`Flag`], and that of `none`.
+    flags: u16,
+    values: [Option<Value<'a>>; 4],
+    /// Other names, and whether they are stated.
+    unknown: Vec<(&'a str, bool)>,
+}
+
+const NONE_BIT: u16 = 1 << 15;
+
+/// A value of a parameter, as far as rules have use for it.
+enum Value<'a> {
+    Integer(i64),
+    Text(Cow<'a, str>),
+    Date(i64),
+    /// `?0`: the rule is not stated.
+    False,
+    /// No value at all (`?1`), or of a type that no valued rule has.
+    Other,
+}
+
+impl<'a> Parameters<'a> {
+    fn add(&mut self, name: &'a str, value: BareItemFromInput<'a>) {
+        let value = Value::of(value);
+        let stated = !matches!(value, Value::False);
+        match known(name.as_bytes()) {
+            Some(Known::Flag(flag)) => self.set(flag.bit(), stated),
+            Some(Known::None) => self.set(NONE_BIT, stated),
+            Some(Known::Permits) => {}
+            Some(Known::Valued(rule)) => {
+                if let Some(slot) = self.values.get_mut(rule as usize) {
+                    *slot = Some(value);
+                }
+            }
+            Some(Known::Data) | None => self.unknown.push((name, stated)),
+        }
+    }
+
+    const fn set(&mut self, bit: u16, stated: bool) {
+        if stated {
+            self.flags |= bit;
+        } else {
+            self.flags &= !bit;
+        }
+    }
+
+    fn stated(self) -> Stated {
+        let mut stated = Stated::default();
+        if self.flags & NONE_BIT != 0 {
+            stated.flag(Known::None, b"");
+        }
+        for flag in Flag::ALL.into_iter().filter(|flag| self.flags & flag.bit() != 0) {
+            stated.rules.state(flag);
+        }
+        for (rule, value) in ValuedRule::ALL.into_iter().zip(self.values) {
+            if let Some(value) = value {
+                state_value(rule, value, &mut stated);
+            }
+        }
+        if self.unknown.iter().all(|(_, is_stated)| *is_stated) {
+            self.unknown.iter().for_each(|(name, _)| stated.rules.add_unknown(name.as_bytes()));
+        } else {
+            let last: HashMap<&str, bool> = self.unknown.iter().copied().collect();
+            let kept = self.unknown.iter().filter(|(name, _)| last.get(name) == Some(&true));
+            kept.for_each(|(name, _)| stated.rules.add_unknown(name.as_bytes()));
+        }
+        stated
+    }
+}
+
+fn state_value(rule: ValuedRule, value: Value<'_>, stated: &mut Stated) {
+    match (rule, value) {
+        (_, Value::False) => {}
+        (_, Value::Text(text)) => stated.value(rule, text.trim_ascii().as_bytes()),
+        (_, Value::Integer(number)) => stated.value(rule, number.to_string().as_bytes()),
+        (ValuedRule::UnavailableAfter, Value::Date(seconds)) => {
+            stated.rules.end_after(UnavailableAfter::from_unix_seconds(seconds));
+        }
+        (_, Value::Date(_) | Value::Other) => stated.invalid(rule, b""),
+    }
+}
+
+impl<'a> Value<'a> {
+    fn of(value: BareItemFromInput<'a>) -> Self {
+        match value {
+            BareItemFromInput::Integer(number) => Self::Integer(number.into()),
+            BareItemFromInput::Token(token) => Self::Text(Cow::Borrowed(token.as_str())),
+            BareItemFromInput::String(Cow::Borrowed(text)) => Self::Text(Cow::Borrowed(text.as_str())),
+            BareItemFromInput::String(Cow::Owned(text)) => Self::Text(Cow::Owned(text.into())),
+            BareItemFromInput::Date(date) => Self::Date(date.unix_seconds().into()),
+            BareItemFromInput::Boolean(false) => Self::False,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Collects one member; a second one only raises the count.
+struct Collector<'a, 'o> {
+    options: &'o ReadOptions,
+    members: usize,
+    member: Member<'a>,
+}
+
+impl<'a> ListVisitor<'a> for &mut Collector<'a, '_> {
+    type Out = ();
+    type Error = Infallible;
+
+    fn entry(&mut self) -> Result<impl EntryVisitor<'a>, Infallible> {
+        self.members = self.members.saturating_add(1);
+        Ok(&mut **self)
+    }
+
+    fn finish(self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+impl<'a> EntryVisitor<'a> for &mut Collector<'a, '_> {
+    type Error = Infallible;
+
+    fn item(self) -> Result<impl ItemVisitor<'a>, Infallible> {
+        Ok(self)
+    }
+
+    fn inner_list(self) -> Result<impl InnerListVisitor<'a>, Infallible> {
+        Ok(Ignored)
+    }
+}
+
+impl<'a> ItemVisitor<'a> for &mut Collector<'a, '_> {
+    type Out = ();
+    type Error = Infallible;
+
+    fn bare_item(
+        self,
+        item: BareItemFromInput<'a>,
+    ) -> Result<impl ParameterVisitor<'a, Out = ()>, Infallible> {
+        let binds = |text: &str| self.options.token_binds_us(text.trim_ascii().as_bytes());
+        (self.member.token, self.member.binds_us) = match item {
+            BareItemFromInput::Token(token) => (ProductName::Token(token.as_str()), binds(token.as_str())),
+            BareItemFromInput::String(text) => (ProductName::String, binds(text.as_str())),
+            _ => (ProductName::Other, false),
+        };
+        Ok(&mut self.member)
+    }
+}
+
+impl<'a> ParameterVisitor<'a> for &mut Member<'a> {
+    type Out = ();
+    type Error = Infallible;
+
+    fn parameter(&mut self, name: &'a KeyRef, value: BareItemFromInput<'a>) -> Result<(), Infallible> {
+        self.has_parameters = true;
+        if self.binds_us {
+            self.parameters.add(name.as_str(), value);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sfv::visitor::{EntryVisitor, Ignored, ListVisitor};
+
+    use super::*;
+    use crate::header::split::Pieces;
+
+    /// Counts the members of a whole list; `None` when it is none.
+    fn members_of_list(value: &[u8]) -> Option<usize> {
+        struct Count(usize);
+        impl<'a> ListVisitor<'a> for Count {
+            type Out = usize;
+            type Error = Infallible;
+
+            fn entry(&mut self) -> Result<impl EntryVisitor<'a>, Infallible> {
+                self.0 += 1;
+                Ok(Ignored)
+            }
+
+            fn finish(self) -> Result<usize, Infallible> {
+                Ok(self.0)
+            }
+        }
+        Parser::new(value).parse_list_with_visitor(Count(0)).ok()
+    }
+
+    /// Counts the members by pieces; `None` when one of them is bad.
+    fn members_of_pieces(value: &[u8]) -> Option<usize> {
+        let options = ReadOptions::for_tokens([]);
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        if value.iter().all(|byte| *byte == b' ') {
+            return Some(0);
+        }
+        let trim = |piece: &'_ [u8]| -> Vec<u8> {
+            let start = piece.iter().position(|byte| !blank(byte)).unwrap_or(piece.len());
+            let end = piece.iter().rposition(|byte| !blank(byte)).map_or(start, |at| at + 1);
+            piece[start..end].to_vec()
+        };
+        let read: Option<Vec<()>> =
+            Pieces::of(value).map(|piece| parse_member(&trim(piece), &options).map(|_| ())).collect();
+        read.map(|read| read.len())
+    }
+
+    #[test]
+    fn lists_read_by_pieces_are_those_read_whole() {
+        for value in [
+            "",
+            "   ",
+            "a",
+            "1, 2",
+            "1,2",
+            "1 ,2",
+            "1\t,\t2",
+            "1, 2,",
+            ",1",
+            "1,,2",
+            ", ,",
+            "1 2",
+            "a;b",
+            "a;b=1;c",
+            "a; b",
+            "a ;b",
+            "a;\tb",
+            "a;B",
+            "a;b=",
+            "a;b= 1",
+            "(1 2)",
+            "(1 2), 3",
+            "()",
+            "( )",
+            "(1  2 )",
+            "(1,2)",
+            "(1 2",
+            "1 2)",
+            "((1) 2)",
+            "(a;b c);d",
+            "(a b);c=1, d",
+            "\"a,b\"",
+            "\"a\\\"b\", c",
+            "\"a",
+            "a\"",
+            "\"a\\b\"",
+            "\"\\\\\", c",
+            ":YQ==:",
+            ":YQ==",
+            ":Y,Q:",
+            "?1",
+            "?2",
+            "@1",
+            "@1.5",
+            "1.5",
+            "1.",
+            "1.2345",
+            "-1",
+            "--1",
+            "999999999999999",
+            "9999999999999999",
+            "*",
+            "*a/b:c",
+            "1a",
+            "_a",
+            "-a",
+            "\u{e9}",
+            "%\"a%20b\"",
+            "%\"a%2\"",
+            "%\"a\", b",
+            "a;b=\"x,y\", c",
+            "a;b=(1)",
+            "a;b=c;b=d",
+            "a\0",
+            "a\r\n",
+            "a;*b",
+            "a;b*c",
+            "a:b/c, d",
+            "\"a\";b, (c \"d,e\");f=:YQ==:, ?0;g",
+        ] {
+            assert_eq!(members_of_pieces(value.as_bytes()), members_of_list(value.as_bytes()), "{value:?}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_list_read_by_pieces_is_that_read_whole(value in "[a*1\"();,=?:@%\\\\ -]{0,24}") {
+            prop_assert_eq!(members_of_pieces(value.as_bytes()), members_of_list(value.as_bytes()));
+        }
+    }
+}

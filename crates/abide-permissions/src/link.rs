@@ -1,0 +1,19 @@
+//! The `rel` of a single link.
+
+/// Whether a link with this `rel` attribute may be followed: not when one of its words is `nofollow`, `ugc` or
+/// `sponsored`. Words lie between ASCII whitespace and are compared without regard to ASCII case.
+///
+/// ```
+/// use abide_permissions::link_follow;
+///
+/// assert!(link_follow("noopener noreferrer"));
+/// assert!(!link_follow("noopener NoFollow"));
+/// assert!(link_follow("nofollowing"), "words are compared whole");
+/// ```
+#[must_use]
+pub fn link_follow(rel: &str) -> bool {
+    let restricts = |word: &str| RESTRICTING.iter().any(|known| word.eq_ignore_ascii_case(known));
+    !rel.split_ascii_whitespace().any(restricts)
+}
+
+const RESTRICTING: [&str; 3] = ["nofollow", "ugc", "sponsored"];

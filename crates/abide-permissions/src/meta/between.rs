@@ -1,0 +1,300 @@
+//! What lies between two start tags outside raw text: text, comments, doctypes and end tags (HTML standard §13.2.5).
+//!
+//! Only two things there matter to the head: end tags by their names, and text that is not blank.
+
+use super::reference::{Reference, Step};
+
+/// Reads the bytes between start tags as they come, in pieces of any size.
+#[derive(Debug, Default)]
+pub(super) struct Between {
+    state: State,
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found<'a> {
+    /// An end tag; its name is in lower case, and empty when it is longer than any name of interest.
+    EndTag(&'a [u8]),
+    /// Text that is not blank.
+    Text,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Data,
+    Reference(Reference),
+    /// `<`
+    TagOpen,
+    /// `<!`
+    Markup,
+    /// `<!-`
+    MarkupDash,
+    Comment(Comment),
+    /// Up to the next `>`: doctypes, `<!x>`, `<?x>`, `</3>`.
+    Bogus,
+    /// `</`
+    EndTagOpen,
+    EndTag(Name, Attributes),
+}
+
+/// Where in a comment we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comment {
+    Start,
+    StartDash,
+    Inside,
+    EndDash,
+    End,
+    EndBang,
+}
+
+/// The name of an end tag, as far as it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Name {
+    bytes: [u8; 8],
+    /// Above eight: longer than any name of interest.
+    length: u8,
+}
+
+/// Where in an end tag we are. A quote matters only where a value begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attributes {
+    /// Still in the tag's own name.
+    Ahead,
+    BeforeName,
+    Name,
+    AfterName,
+    BeforeValue,
+    Quoted(u8),
+    Unquoted,
+}
+
+impl Between {
+    /// Whether nothing is pending, so that blank bytes can be passed over unread.
+    pub(super) fn is_idle(&self) -> bool {
+        self.state == State::Data
+    }
+
+    /// Takes the next bytes.
+    pub(super) fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(Found<'_>)) {
+        for &byte in bytes {
+            self.state = self.state.step(byte, &mut found);
+        }
+    }
+
+    /// A start tag begins or the document ends, and with it the text before.
+    pub(super) fn end(&mut self, mut found: impl FnMut(Found<'_>)) {
+        match std::mem::take(&mut self.state) {
+            State::Reference(reference) if !reference.ends_as_whitespace() => found(Found::Text),
+            State::TagOpen | State::EndTagOpen => found(Found::Text),
+            _ => {}
+        }
+    }
+}
+
+impl State {
+    fn step(self, byte: u8, found: &mut impl FnMut(Found<'_>)) -> Self {
+        match self {
+            Self::Data if byte == b'<' => Self::TagOpen,
+            Self::Data => Self::text(Step::of(byte), found),
+            Self::Reference(reference) if byte == b'<' => {
+                if !reference.ends_as_whitespace() {
+                    found(Found::Text);
+                }
+                Self::TagOpen
+            }
+            Self::Reference(reference) => Self::text(reference.step(byte), found),
+            Self::TagOpen => match byte {
+                b'!' => Self::Markup,
+                b'/' => Self::EndTagOpen,
+                b'?' => Self::Bogus,
+                _ => {
+                    found(Found::Text);
+                    Self::Data.step(byte, found)
+                }
+            },
+            Self::Markup if byte == b'-' => Self::MarkupDash,
+            Self::MarkupDash if byte == b'-' => Self::Comment(Comment::Start),
+            Self::Markup | Self::MarkupDash | Self::Bogus => {
+                if byte == b'>' {
+                    Self::Data
+                } else {
+                    Self::Bogus
+                }
+            }
+            Self::Comment(comment) => comment.step(byte).map_or(Self::Data, Self::Comment),
+            Self::EndTagOpen => match byte {
+                b'>' => Self::Data,
+                _ if byte.is_ascii_alphabetic() => Self::EndTag(Name::begun(byte), Attributes::Ahead),
+                _ => Self::Bogus,
+            },
+            Self::EndTag(name, attributes) => match attributes.step(byte) {
+                None => {
+                    found(Found::EndTag(name.get()));
+                    Self::Data
+                }
+                Some(Attributes::Ahead) => Self::EndTag(name.with(byte), Attributes::Ahead),
+                Some(attributes) => Self::EndTag(name, attributes),
+            },
+        }
+    }
+
+    fn text(step: Step, found: &mut impl FnMut(Found<'_>)) -> Self {
+        match step {
+            Step::Whitespace => Self::Data,
+            Step::Pending(reference) => Self::Reference(reference),
+            Step::Text => {
+                found(Found::Text);
+                Self::Data
+            }
+        }
+    }
+}
+
+impl Comment {
+    /// `None` when the comment has ended.
+    const fn step(self, byte: u8) -> Option<Self> {
+        Some(match (self, byte) {
+            (Self::Start | Self::StartDash | Self::End | Self::EndBang, b'>') => return None,
+            (Self::Start, b'-') => Self::StartDash,
+            (Self::StartDash | Self::EndDash | Self::End, b'-') => Self::End,
+            (Self::Inside | Self::EndBang, b'-') => Self::EndDash,
+            (Self::End, b'!') => Self::EndBang,
+            _ => Self::Inside,
+        })
+    }
+}
+
+impl Name {
+    fn begun(byte: u8) -> Self {
+        Self { bytes: [0; 8], length: 0 }.with(byte)
+    }
+
+    fn with(mut self, byte: u8) -> Self {
+        if let Some(slot) = self.bytes.get_mut(usize::from(self.length)) {
+            *slot = byte.to_ascii_lowercase();
+        }
+        self.length = self.length.saturating_add(1);
+        self
+    }
+
+    fn get(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
+    }
+}
+
+impl Attributes {
+    /// `None` when the tag has ended.
+    const fn step(self, byte: u8) -> Option<Self> {
+        let space = byte.is_ascii_whitespace();
+        Some(match (self, byte) {
+            (Self::Quoted(quote), _) if byte == quote => Self::BeforeName,
+            (Self::Quoted(quote), _) => Self::Quoted(quote),
+            (_, b'>') => return None,
+            (Self::Ahead, _) if !space && byte != b'/' => Self::Ahead,
+            (Self::Unquoted, _) if !space => Self::Unquoted,
+            (Self::BeforeValue, b'"' | b'\'') => Self::Quoted(byte),
+            (Self::BeforeValue, _) if space => Self::BeforeValue,
+            (Self::BeforeValue, _) => Self::Unquoted,
+            (Self::Name | Self::AfterName, b'=') => Self::BeforeValue,
+            (Self::Name | Self::AfterName, _) if space => Self::AfterName,
+            (_, b'/') => Self::BeforeName,
+            (Self::Ahead | Self::Unquoted | Self::BeforeName, _) if space => Self::BeforeName,
+            _ => Self::Name,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of end tags, and `#` for text, however the bytes are split.
+    fn read(bytes: &str) -> String {
+        let [whole, single] = [usize::MAX, 1].map(|size| {
+            let mut between = Between::default();
+            let mut words = Vec::new();
+            let mut note = |found: Found<'_>| match found {
+                Found::EndTag(name) => words.push(String::from_utf8_lossy(name).into_owned()),
+                Found::Text if words.last().is_none_or(|last| last != "#") => words.push("#".to_owned()),
+                Found::Text => {}
+            };
+            bytes.as_bytes().chunks(size).for_each(|chunk| between.feed(chunk, &mut note));
+            between.end(&mut note);
+            words.join(" ")
+        });
+        assert_eq!(whole, single, "{bytes}");
+        whole
+    }
+
+    #[test]
+    fn end_tags_are_found_by_name_and_quotes_count_where_a_value_begins() {
+        for (bytes, expected) in [
+            ("", ""),
+            ("</head>", "head"),
+            ("</HEAD\n></p></></Body/>", "head p body"),
+            ("</head a='>'></p>", "head p"),
+            ("</head a = \"</body>\"></p>", "head p"),
+            ("</head a'></p>", "head p"),
+            ("</head 'a></p>", "head p"),
+            ("</head a=b'></p>", "head p"),
+            ("</head a=/></p>", "head p"),
+            ("</head ='></p>", "head p"),
+            ("</head a='x'b='>'></p>", "head p"),
+            ("</head a=></p>", "head p"),
+            ("</head/a='>'></p>", "head p"),
+            ("</a-long-name></br>", " br"),
+            ("</head", ""),
+            ("</head a='>", ""),
+        ] {
+            assert_eq!(read(bytes), expected, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn comments_and_doctypes_end_where_the_standard_says() {
+        for (bytes, expected) in [
+            ("<!-- </p> --></a>", "a"),
+            ("<!--></a>", "a"),
+            ("<!---></a>", "a"),
+            ("<!----></a>", "a"),
+            ("<!--x--!></a>", "a"),
+            ("<!--x--!-></a>-->", ""),
+            ("<!--x--x></a>-->", ""),
+            ("<!--->x--></a>", "# a"),
+            ("<!-- <!-- --></a>", "a"),
+            ("<!doctype html></a>", "a"),
+            ("<!DOCTYPE html PUBLIC \"></a>", "a"),
+            ("<!-x></a>", "a"),
+            ("<?php '>' ?></a>", "# a"),
+            ("</3></a>", "a"),
+            ("<![CDATA[x]></a>", "a"),
+            ("<!--", ""),
+        ] {
+            assert_eq!(read(bytes), expected, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn text_is_what_is_not_blank() {
+        for (bytes, expected) in [
+            (" \n\t\x0c\r", ""),
+            ("&#32;&Tab;</a>&#10</b>", "a b"),
+            (" x </a>", "# a"),
+            ("&nbsp;</a>", "# a"),
+            ("&#33</a>", "# a"),
+            ("&</a>", "# a"),
+            ("&Tab</a>", "# a"),
+            ("\0", "#"),
+            ("< </a>", "# a"),
+            ("<<</a>", "# a"),
+            ("<", "#"),
+            ("</", "#"),
+            ("&#32", ""),
+            ("&#33", "#"),
+        ] {
+            assert_eq!(read(bytes), expected, "{bytes}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Where the head of a document ends, by the tree construction rules of the HTML standard (§13.2.6.4.3 to .7).
+//!
+//! `</head>` does not end it for metas: after it, metadata elements are still put *into* the head element. What ends it is
+//! text, or an element that belongs into the body.
+
+use crate::head::{Found, Meta};
+use crate::options::MetaScope;
+
+/// The place in a document, and the metas found on the way to it.
+pub(super) struct Machine {
+    place: Place,
+    scope: MetaScope,
+    /// Whether the markup is read as a browser without scripting reads it, so that noscript is an element like others.
+    unscripted: bool,
+    /// Open `template` elements. Their content is a document fragment of its own, not the head.
+    template_depth: usize,
+    /// Text within svg or math inside a template is told apart from other text by nobody, so it no longer ends the head.
+    foreign_in_template: bool,
+    noscript: Option<Noscript>,
+    pub(super) found: Found,
+    /// Noscript elements that wait for their own scan.
+    pub(super) noscripts: Vec<Noscript>,
+}
+
+/// Insertion modes, as far as they matter to metas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    BeforeHead,
+    InHead,
+    AfterHead,
+    /// In a noscript of the head, scripting off.
+    InHeadNoscript,
+    /// After the head, when metas of the whole document are wanted.
+    Body,
+    Done,
+}
+
+/// What the caller does with the element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Take {
+    /// Nothing.
+    Pass,
+    /// It is a meta that counts: hand in its attributes.
+    Meta,
+    /// A noscript that is markup to us: its content must be scanned as such.
+    Markup,
+}
+
+/// The content of a noscript, which is text with scripting on and markup with scripting off.
+pub(super) struct Noscript {
+    pub(super) content: Vec<u8>,
+    /// Open templates around it.
+    template_depth: usize,
+    full: bool,
+}
+
+/// Bytes of one noscript that are looked at: it holds a tracking pixel and perhaps a redirect.
+const NOSCRIPT_BYTES_MAX: usize = 64 * 1024;
+
+impl Machine {
+    /// At the start of a document, scripting on.
+    pub(super) fn scripted(scope: MetaScope) -> Self {
+        Self::new(Place::BeforeHead, scope, false, 0)
+    }
+
+    /// At the start of a noscript, scripting off.
+    pub(super) fn unscripted(noscript: &Noscript, scope: MetaScope) -> Self {
+        let place = if noscript.template_depth == 0 { Place::InHeadNoscript } else { Place::InHead };
+        Self::new(place, scope, true, noscript.template_depth)
+    }
+
+    fn new(place: Place, scope: MetaScope, unscripted: bool, template_depth: usize) -> Self {
+        Self {
+            place,
+            scope,
+            unscripted,
+            template_depth,
+            foreign_in_template: false,
+            noscript: None,
+            found: Found::default(),
+            noscripts: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.place == Place::Done
+    }
+
+    /// A start tag; its name is in lower case.
+    pub(super) fn start_tag(&mut self, name: &str) -> Take {
+        self.end_noscript();
+        if self.template_depth > 0 {
+            match name {
+                "template" => self.template_depth = self.template_depth.saturating_add(1),
+                "svg" | "math" => self.foreign_in_template = true,
+                "noscript" => return self.open_noscript(),
+                _ => {}
+            }
+            return Take::Pass;
+        }
+        if self.place == Place::InHeadNoscript {
+            match name {
+                "meta" => return Take::Meta,
+                "basefont" | "bgsound" | "link" | "noframes" | "style" | "html" | "head" => {
+                    return Take::Pass;
+                }
+                "noscript" => return self.open_noscript(),
+                _ => self.place = Place::InHead,
+            }
+        }
+        self.start_tag_in_head(name)
+    }
+
+    fn start_tag_in_head(&mut self, name: &str) -> Take {
+        match (name, self.place) {
+            (_, Place::Done) => return Take::Pass,
+            ("meta", Place::Body) => return Take::Meta,
+            ("template", Place::Body) => self.template_depth = 1,
+            ("noscript", Place::Body) => return self.open_noscript(),
+            (_, Place::Body) => {}
+            ("html", _) => {}
+            ("head", Place::BeforeHead) => self.place = Place::InHead,
+            ("head", _) => {}
+            ("meta", _) => {
+                self.enter_head();
+                return Take::Meta;
+            }
+            ("base" | "basefont" | "bgsound" | "link" | "title" | "style" | "script" | "noframes", _) => {
+                self.enter_head();
+            }
+            ("template", _) => {
+                self.enter_head();
+                self.template_depth = 1;
+            }
+            ("noscript", Place::BeforeHead | Place::InHead) => {
+                self.enter_head();
+                return self.open_noscript();
+            }
+            _ => self.end_head(),
+        }
+        Take::Pass
+    }
+
+    /// An end tag; its name is in lower case.
+    pub(super) fn end_tag(&mut self, name: &[u8]) {
+        self.end_noscript();
+        if self.template_depth > 0 {
+            if name == b"template" {
+                self.template_depth = self.template_depth.saturating_sub(1);
+            }
+            return;
+        }
+        match (name, self.place) {
+            (_, Place::Done | Place::Body) => {}
+            (b"br", _) => self.end_head(),
+            (_, Place::InHeadNoscript) => {}
+            (b"head", Place::BeforeHead | Place::InHead) => self.place = Place::AfterHead,
+            (b"body" | b"html", _) => self.end_head(),
+            _ => {}
+        }
+    }
+
+    /// Text that is not blank, outside raw-text elements.
+    pub(super) fn text(&mut self) {
+        if self.template_depth == 0 && !self.foreign_in_template && self.place != Place::Done {
+            self.end_head();
+        }
+    }
+
+    /// Whether the raw text that follows is that of a noscript that wants to be scanned.
+    pub(super) fn wants_raw_text(&self) -> bool {
+        self.noscript.is_some()
+    }
+
+    /// A piece of raw text.
+    pub(super) fn raw_text(&mut self, text: &[u8]) {
+        let Some(noscript) = &mut self.noscript else { return };
+        let room = NOSCRIPT_BYTES_MAX.saturating_sub(noscript.content.len());
+        noscript.content.extend_from_slice(text.get(..room).unwrap_or(text));
+        noscript.full |= text.len() > room;
+    }
+
+    /// Takes the meta that [`Machine::start_tag`] has asked for. It has a name.
+    pub(super) fn meta(&mut self, name: String, content: String) {
+        self.found.metas.push(Meta::new(name, content));
+    }
+
+    fn open_noscript(&mut self) -> Take {
+        if self.unscripted {
+            if self.place == Place::InHead && self.template_depth == 0 {
+                self.place = Place::InHeadNoscript;
+            }
+            return Take::Markup;
+        }
+        self.noscript =
+            Some(Noscript { content: Vec::new(), template_depth: self.template_depth, full: false });
+        Take::Pass
+    }
+
+    /// The noscript that was open, if any, has ended.
+    pub(super) fn end_noscript(&mut self) {
+        if let Some(noscript) = self.noscript.take() {
+            self.found.noscript_cut |= noscript.full;
+            if !noscript.content.is_empty() {
+                self.noscripts.push(noscript);
+            }
+        }
+    }
+
+    fn enter_head(&mut self) {
+        if self.place == Place::BeforeHead {
+            self.place = Place::InHead;
+        }
+    }
+
+    fn end_head(&mut self) {
+        self.place = match self.scope {
+            MetaScope::Head => Place::Done,
+            MetaScope::Document => Place::Body,
+        };
+    }
+}

@@ -1,0 +1,68 @@
+//! Robots metas: `<meta name="robots" content="noindex">` (repext-03 §3.1.2).
+
+#[cfg(feature = "html")]
+mod between;
+#[cfg(feature = "html")]
+mod decode;
+#[cfg(feature = "html")]
+mod machine;
+#[cfg(feature = "html")]
+mod prescan;
+#[cfg(feature = "html")]
+mod reference;
+#[cfg(feature = "html")]
+mod rewriter;
+#[cfg(feature = "html")]
+mod scanner;
+
+#[cfg(feature = "html")]
+pub use scanner::{HeadScanner, Progress};
+
+use crate::element::read_elements;
+use crate::head::{Head, Meta};
+use crate::options::{OnIncomplete, ReadOptions};
+use crate::rule::Flag;
+use crate::rules::Rules;
+use crate::statement::{Findings, Source, Statement};
+
+/// Reads the metas of a head that bind us.
+pub(crate) fn read_head(options: &ReadOptions, head: &Head, findings: &mut Findings) {
+    read_metas(options, head.metas(), |index, name| Source::Meta { index, name }, findings);
+    read_metas(options, head.noscript_metas(), |index, name| Source::Noscript { index, name }, findings);
+    findings.truncated |= head.end().is_incomplete_scan() || head.noscript_cut();
+    if head.end().is_incomplete_scan() && options.on_incomplete() == OnIncomplete::AssumeNoindex {
+        let mut rules = Rules::default();
+        rules.state(Flag::NoIndex);
+        findings.statements.push(Statement::new(rules, Source::Incomplete(head.end())));
+    }
+}
+
+/// Reads the metas that bind us; all of them count (repext-03 §3.1.2: "the union of all rules found").
+pub(crate) fn read_metas(
+    options: &ReadOptions,
+    metas: &[Meta],
+    source: impl Fn(usize, Box<str>) -> Source,
+    findings: &mut Findings,
+) {
+    for (index, meta) in metas.iter().enumerate() {
+        if !options.names_us(meta.name().as_bytes().trim_ascii(), &[b"robots"]) {
+            continue;
+        }
+        let source = || source(index, meta.name().into());
+        let content = within_limit(meta.content().as_bytes(), options.content_limit());
+        if content.len() < meta.content().len() {
+            findings.truncated(source());
+        }
+        findings.add(&read_elements(content, None), source);
+    }
+}
+
+/// All of the content, or what a comma has ended within the limit.
+fn within_limit(content: &[u8], limit: usize) -> &[u8] {
+    if content.len() <= limit {
+        return content;
+    }
+    let within = content.get(..limit).unwrap_or(content);
+    let end = within.iter().rposition(|byte| *byte == b',').unwrap_or(0);
+    within.get(..end).unwrap_or_default()
+}

@@ -1,0 +1,67 @@
+//! Whether a document declares ISO-2022-JP in its first bytes: the prescan of the HTML standard (§13.2.3.2), for this one
+//! encoding.
+
+use encoding_rs::{Encoding, ISO_2022_JP};
+
+/// Bytes of a document within which a declaration of its encoding must stand.
+pub(super) const PRESCAN_BYTES: usize = 1024;
+
+/// Whether the first meta that declares an encoding declares this one.
+pub(super) fn declares_iso_2022_jp(mut bytes: &[u8]) -> bool {
+    while let Some(at) = bytes.iter().position(|byte| *byte == b'<') {
+        bytes = bytes.get(at..).unwrap_or_default();
+        let end = if bytes.starts_with(b"<!--") {
+            // The two hyphens of the opening may be those of the end: `<!-->`.
+            bytes.windows(3).skip(2).position(|three| three == b"-->").map(|at| at.saturating_add(5))
+        } else {
+            bytes.iter().position(|byte| *byte == b'>').map(|at| at.saturating_add(1))
+        };
+        let Some((tag, rest)) = end.and_then(|end| bytes.split_at_checked(end)) else { return false };
+        if let Some(encoding) = declared(tag) {
+            return encoding == ISO_2022_JP;
+        }
+        bytes = rest;
+    }
+    false
+}
+
+/// The encoding that a tag declares, if it is a meta: `charset=…`, as an attribute or within `content`.
+fn declared(tag: &[u8]) -> Option<&'static Encoding> {
+    let (name, attributes) = tag.split_at_checked(6)?;
+    let is_meta = name.get(..5)?.eq_ignore_ascii_case(b"<meta");
+    if !is_meta || !matches!(name.last()?, b'/' | b'\t' | b'\n' | b'\x0c' | b'\r' | b' ') {
+        return None;
+    }
+    let at = attributes.windows(7).position(|word| word.eq_ignore_ascii_case(b"charset"))?;
+    let value =
+        attributes.get(at.saturating_add(7)..)?.trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
+    let value = value.strip_prefix(b"\"").or_else(|| value.strip_prefix(b"'")).unwrap_or(value);
+    let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b';' | b'>' | b'/');
+    let end = value.iter().position(ends).unwrap_or(value.len());
+    Encoding::for_label(value.get(..end)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_declaration_counts() {
+        for (head, expected) in [
+            ("<meta charset=iso-2022-jp>", true),
+            ("<META/CHARSET = 'ISO-2022-JP' >", true),
+            ("<meta http-equiv=Content-Type content='text/html; charset=iso-2022-jp'>", true),
+            ("<!doctype html><title>a</title><meta name=a><meta charset=csiso2022jp>", true),
+            ("<meta charset=utf-8><meta charset=iso-2022-jp>", false),
+            ("<!-- <meta charset=iso-2022-jp> -->", false),
+            ("<!--><meta charset=iso-2022-jp>", true),
+            ("<metal charset=iso-2022-jp>", false),
+            ("<meta charset=iso-2022-jp", false),
+            ("<meta charset>", false),
+            ("<meta", false),
+            ("", false),
+        ] {
+            assert_eq!(declares_iso_2022_jp(head.as_bytes()), expected, "{head}");
+        }
+    }
+}

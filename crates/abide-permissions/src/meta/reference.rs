@@ -1,0 +1,151 @@
+//! Character references in text that stand for whitespace: `&#32;`, `&#x9`, `&Tab;`, `&NewLine;`.
+
+/// A reference that has begun. A handful of bytes decide it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reference {
+    /// `&`
+    Ampersand,
+    /// `&#`
+    Hash,
+    /// `&#x`
+    HexHash,
+    /// `&#` and digits, with their value.
+    Number { radix: u8, value: u32 },
+    /// `&` and this many letters of a name.
+    Name(&'static [u8], usize),
+}
+
+/// What a byte of text turns out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Whitespace,
+    Pending(Reference),
+    Text,
+}
+
+impl Step {
+    /// Outside a reference.
+    pub(super) const fn of(byte: u8) -> Self {
+        match byte {
+            b'\t' | b'\n' | b'\x0c' | b'\r' | b' ' => Self::Whitespace,
+            b'&' => Self::Pending(Reference::Ampersand),
+            _ => Self::Text,
+        }
+    }
+}
+
+impl Reference {
+    /// Takes the next byte.
+    pub(super) fn step(self, byte: u8) -> Step {
+        match self {
+            Self::Ampersand => match byte {
+                b'#' => Step::Pending(Self::Hash),
+                b'T' => Step::Pending(Self::Name(b"Tab;", 1)),
+                b'N' => Step::Pending(Self::Name(b"NewLine;", 1)),
+                _ => Step::Text,
+            },
+            Self::Hash => match byte {
+                b'x' | b'X' => Step::Pending(Self::HexHash),
+                b'0'..=b'9' => Self::digit(10, 0, byte),
+                _ => Step::Text,
+            },
+            Self::HexHash if byte.is_ascii_hexdigit() => Self::digit(16, 0, byte),
+            Self::HexHash => Step::Text,
+            Self::Number { radix, value } => self.step_number(radix, value, byte),
+            Self::Name(name, length) => match name.get(length) {
+                Some(expected) if *expected != byte => Step::Text,
+                Some(b';') | None => Step::Whitespace,
+                Some(_) => Step::Pending(Self::Name(name, length.saturating_add(1))),
+            },
+        }
+    }
+
+    /// Whether it is whitespace when the text ends here. A number needs no semicolon, these names do.
+    pub(super) const fn ends_as_whitespace(self) -> bool {
+        matches!(self, Self::Number { value, .. } if is_whitespace(value))
+    }
+
+    fn step_number(self, radix: u8, value: u32, byte: u8) -> Step {
+        if char::from(byte).is_digit(u32::from(radix)) {
+            return Self::digit(radix, value, byte);
+        }
+        match byte {
+            _ if !self.ends_as_whitespace() => Step::Text,
+            b';' => Step::Whitespace,
+            byte => Step::of(byte),
+        }
+    }
+
+    /// A value beyond the small ones is no whitespace, so saturation loses nothing.
+    fn digit(radix: u8, value: u32, byte: u8) -> Step {
+        let digit = char::from(byte).to_digit(u32::from(radix)).unwrap_or(0);
+        let value = value.saturating_mul(u32::from(radix)).saturating_add(digit);
+        Step::Pending(Self::Number { radix, value })
+    }
+}
+
+const fn is_whitespace(value: u32) -> bool {
+    matches!(value, 9 | 10 | 12 | 13 | 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether all of the text is whitespace.
+    fn is_blank(text: &str) -> bool {
+        let mut reference: Option<Reference> = None;
+        for byte in text.bytes() {
+            match reference.take().map_or_else(|| Step::of(byte), |reference| reference.step(byte)) {
+                Step::Whitespace => {}
+                Step::Pending(next) => reference = Some(next),
+                Step::Text => return false,
+            }
+        }
+        reference.is_none_or(Reference::ends_as_whitespace)
+    }
+
+    #[test]
+    fn whitespace_may_be_written_as_a_reference() {
+        for text in [
+            "",
+            " \t\r\n\x0c",
+            "&#32;",
+            "&#32",
+            "&#x20;",
+            "&#X0000020",
+            "&#9;&#10;&#12;&#13;",
+            "&#0000000000000000032;",
+            "&Tab;",
+            "&NewLine;",
+            "&#32 &#32&Tab;",
+        ] {
+            assert!(is_blank(text), "{text:?}");
+        }
+        for text in [
+            "x",
+            "\0",
+            "\x0b",
+            "\u{a0}",
+            "&",
+            "&#",
+            "&#x",
+            "&#;",
+            "&#x;",
+            "&#33;",
+            "&#160;",
+            "&nbsp;",
+            "&Tab",
+            "&NewLine",
+            "&tab;",
+            "&Tab ;",
+            "&Tabs;",
+            "&amp;",
+            "&#99999999999999999999932;",
+            "& #32;",
+            "&#32x",
+        ] {
+            assert!(!is_blank(text), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! lol_html, made to drive a [`Machine`].
+//!
+//! lol_html tokenises exactly, but builds no tree, and some end tags produce no event at all. It is therefore asked for
+//! start tags, and for the ends of raw text, only. All else reaches the output sink, in its place between the start tags,
+//! and is read there. So it also costs least: what nobody asked for, lol_html passes over at high speed.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use lol_html::html_content::EndTag;
+use lol_html::send::{Element, ElementContentHandlers, EndTagHandler, HtmlRewriter, Settings};
+use lol_html::{AsciiCompatibleEncoding, HandlerResult, MemorySettings, OutputSink, Selector};
+
+use super::between::{Between, Found};
+use super::machine::{Machine, Take};
+use crate::options::MetaScope;
+
+/// A rewriter and the machine that it drives. It is gone once it has stopped: lol_html panics when it is used after an
+/// error, and is never fed again here.
+pub(super) struct Driver {
+    rewriter: Option<HtmlRewriter<'static, Sink>>,
+    shared: Shared,
+}
+
+/// Why a driver takes no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The machine is done.
+    Done,
+    /// The memory limit was met.
+    Memory,
+    /// The machine asks to begin anew after this many bytes, with the same state: raw text to lol_html is markup to it.
+    Markup(usize),
+}
+
+impl Driver {
+    pub(super) fn new(machine: Machine, encoding: AsciiCompatibleEncoding, memory_limit: usize) -> Self {
+        let state = State { machine, between: Between::default(), markup_at: None };
+        let shared = Shared(Arc::new(Cell { mode: AtomicU8::new(IDLE), state: Mutex::new(state) }));
+        let memory = MemorySettings::new().with_max_allowed_memory_usage(memory_limit);
+        let settings = Settings::new_send()
+            .append_element_content_handler((Cow::Borrowed(&*EVERY_ELEMENT), shared.element_handlers()))
+            .with_encoding(encoding)
+            .with_memory_settings(memory)
+            .with_strict(false);
+        let rewriter = Some(HtmlRewriter::new(settings, Sink(shared.clone())));
+        Self { rewriter, shared }
+    }
+
+    /// Takes bytes, at most a few KiB at once: lol_html buffers a whole chunk when it buffers anything.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        let Some(rewriter) = &mut self.rewriter else { return Err(Stop::Done) };
+        let written = rewriter.write(bytes);
+        self.judge(written)
+    }
+
+    /// Tells that the document ends here.
+    pub(super) fn end(&mut self) -> Result<(), Stop> {
+        let Some(rewriter) = self.rewriter.take() else { return Err(Stop::Done) };
+        let ended = rewriter.end();
+        self.judge(ended)?;
+        // What is pending between tags (`<`, `&#33`) is text at most, and nothing follows that it could keep from the head.
+        self.machine(Machine::end_noscript);
+        Ok(())
+    }
+
+    /// Gives access to the machine.
+    pub(super) fn machine<T>(&self, act: impl FnOnce(&mut Machine) -> T) -> T {
+        act(&mut self.shared.lock().machine)
+    }
+
+    /// Gives the machine back.
+    pub(super) fn into_machine(self) -> Machine {
+        let empty = Machine::scripted(MetaScope::Head);
+        self.machine(|machine| std::mem::replace(machine, empty))
+    }
+
+    fn judge(&mut self, result: Result<(), lol_html::errors::RewritingError>) -> Result<(), Stop> {
+        let (is_done, markup_at) = {
+            let state = self.shared.lock();
+            (state.machine.is_done(), state.markup_at)
+        };
+        let stop = match (result, markup_at) {
+            (_, _) if is_done => Stop::Done,
+            (_, Some(at)) => Stop::Markup(at),
+            (Ok(()), None) => return Ok(()),
+            (Err(_), None) => Stop::Memory,
+        };
+        self.rewriter = None;
+        Err(stop)
+    }
+}
+
+/// Selectors are compiled once.
+#[allow(clippy::expect_used, reason = "the text is a constant, and every test of the scanner parses it")]
+static EVERY_ELEMENT: LazyLock<Selector> = LazyLock::new(|| "*".parse().expect("`*` is a selector"));
+
+/// What the handlers and the sink share.
+#[derive(Clone)]
+struct Shared(Arc<Cell>);
+
+struct Cell {
+    /// What the sink does with output. Most of it needs no look at the state.
+    mode: AtomicU8,
+    /// The lock is never contended: lol_html calls one handler at a time, on the thread that feeds it.
+    state: Mutex<State>,
+}
+
+/// Between start tags, with nothing pending: blank output means nothing.
+const IDLE: u8 = 0;
+/// Within a comment, a reference, an end tag: every byte counts.
+const PENDING: u8 = 1;
+/// Within raw text that means nothing.
+const RAW: u8 = 2;
+/// Within the raw text of a noscript.
+const NOSCRIPT: u8 = 3;
+
+struct State {
+    machine: Machine,
+    between: Between,
+    markup_at: Option<usize>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mode(&self) -> u8 {
+        self.0.mode.load(Ordering::Relaxed)
+    }
+
+    fn set_mode(&self, mode: u8) {
+        self.0.mode.store(mode, Ordering::Relaxed);
+    }
+
+    fn element_handlers(&self) -> ElementContentHandlers<'static> {
+        let shared = self.clone();
+        ElementContentHandlers::default()
+            .element(move |element: &mut Element<'_, '_>| shared.element(element))
+    }
+
+    /// A start tag.
+    fn element(&self, element: &mut Element<'_, '_>) -> HandlerResult {
+        let mut state = self.lock();
+        state.end_text();
+        let name = element.tag_name();
+        match state.machine.start_tag(&name) {
+            Take::Pass => {}
+            Take::Meta => {
+                let attribute = |name| element.get_attribute(name).map(decoded);
+                if let Some(name) = attribute("name").filter(|name| !name.is_empty()) {
+                    state.machine.meta(name, attribute("content").unwrap_or_default());
+                }
+            }
+            Take::Markup => {
+                state.markup_at = Some(element.source_location().bytes().end);
+                return Err(Box::new(Stopped));
+            }
+        }
+        if state.machine.is_done() {
+            return Err(Box::new(Stopped));
+        }
+        let mode = match name.as_str() {
+            "noscript" if state.machine.wants_raw_text() => NOSCRIPT,
+            "title" | "textarea" | "style" | "script" | "noscript" | "noframes" | "noembed" | "iframe"
+            | "xmp" | "plaintext" => RAW,
+            _ => IDLE,
+        };
+        // Within svg and math these names have no raw text.
+        if mode != IDLE && element.namespace_uri() == HTML {
+            self.await_end_tag(element, mode);
+        } else {
+            self.set_mode(IDLE);
+        }
+        Ok(())
+    }
+
+    /// Raw text ends with the end tag of its own element and with nothing else, which lol_html finds.
+    fn await_end_tag(&self, element: &mut Element<'_, '_>, mode: u8) {
+        let Some(handlers) = element.end_tag_handlers() else { return self.set_mode(IDLE) };
+        let shared = self.clone();
+        let handler: EndTagHandler<'static> = Box::new(move |_: &mut EndTag<'_>| {
+            shared.set_mode(IDLE);
+            Ok(())
+        });
+        handlers.push(handler);
+        self.set_mode(mode);
+    }
+
+    /// Output: what lies between start tags, and the start tags themselves, each by itself.
+    fn output(&self, chunk: &[u8]) {
+        match self.mode() {
+            RAW => {}
+            IDLE if is_start_tag(chunk) || chunk.iter().all(u8::is_ascii_whitespace) => {}
+            NOSCRIPT => self.lock().machine.raw_text(chunk),
+            _ => {
+                let mut state = self.lock();
+                let State { machine, between, .. } = &mut *state;
+                between.feed(chunk, |found| machine.found_between(found));
+                self.set_mode(if between.is_idle() { IDLE } else { PENDING });
+            }
+        }
+    }
+}
+
+impl State {
+    fn end_text(&mut self) {
+        let machine = &mut self.machine;
+        self.between.end(|found| machine.found_between(found));
+    }
+}
+
+impl Machine {
+    fn found_between(&mut self, found: Found<'_>) {
+        match found {
+            Found::EndTag(name) => self.end_tag(name),
+            Found::Text => self.text(),
+        }
+    }
+}
+
+/// Nothing else begins like this: between start tags there is no other `<` before a letter.
+fn is_start_tag(chunk: &[u8]) -> bool {
+    matches!(chunk, [b'<', letter, ..] if letter.is_ascii_alphabetic())
+}
+
+const HTML: &str = "http://www.w3.org/1999/xhtml";
+
+/// An attribute's value as the DOM has it: line ends normalised, NUL replaced, character references decoded.
+fn decoded(value: String) -> String {
+    let value = if value.contains('\r') { value.replace("\r\n", "\n").replace('\r', "\n") } else { value };
+    let value = if value.contains('\0') { value.replace('\0', "\u{fffd}") } else { value };
+    if value.contains('&') { htmlize::unescape_attribute(value).into_owned() } else { value }
+}
+
+struct Sink(Shared);
+
+impl OutputSink for Sink {
+    fn handle_chunk(&mut self, chunk: &[u8]) {
+        self.0.output(chunk);
+    }
+}
+
+/// The way to stop lol_html from within a handler.
+#[derive(Debug)]
+struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the scan has seen enough")
+    }
+}
+
+impl std::error::Error for Stopped {}

@@ -1,0 +1,229 @@
+//! The head scanner: bytes of a document in, its metas out, as soon as the head has ended.
+
+use std::fmt;
+
+use encoding_rs::Encoding;
+use lol_html::AsciiCompatibleEncoding;
+
+use super::decode::Decode;
+use super::machine::{Machine, Noscript};
+use super::rewriter::{Driver, Stop};
+use crate::head::{Found, Head, HeadEnd, Meta};
+use crate::options::{MetaScope, ReadOptions};
+
+/// Finds the metas of an HTML head while its bytes stream past, and knows exactly where the head ends.
+///
+/// One scanner serves one response. Feed it the body, content-decoded, in pieces of any size until it says
+/// [`Progress::Done`]; what it finds does not depend on the pieces. It never panics and may be dropped at any time.
+///
+/// ```
+/// use abide_permissions::{HeadEnd, HeadScanner, Progress, ReadOptions};
+///
+/// let options = ReadOptions::new("ExampleBot".parse()?);
+/// let mut scanner = HeadScanner::new(&options, Some("text/html"));
+/// assert_eq!(scanner.feed(b"<html><head><meta name=robots cont"), Progress::More);
+/// assert_eq!(scanner.feed(b"ent=noindex></head><p>Text"), Progress::Done);
+///
+/// let head = scanner.finish();
+/// assert_eq!(head.metas()[0].content(), "noindex");
+/// assert_eq!(head.end(), HeadEnd::Ended);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Known deviations from a browser, all in documents that nobody writes on purpose: templates that contain `<col>`, svg or
+/// math, or an unclosed `<noscript>`. Once svg or math was seen inside a template of the head, text no longer ends the head.
+pub struct HeadScanner {
+    options: ReadOptions,
+    decode: Decode,
+    scan: Option<Scan>,
+    bytes: usize,
+    end: Option<HeadEnd>,
+}
+
+/// Whether a scanner wants more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Progress {
+    /// The head goes on: feed the next bytes, or finish when there are none.
+    More,
+    /// Nothing that follows can matter: finish.
+    Done,
+}
+
+impl HeadScanner {
+    /// A scanner for a response with this Content-Type. `text/html` and `application/xhtml+xml` are scanned (the latter read
+    /// as HTML), and so is a response without a Content-Type; any other is [`HeadEnd::NotHtml`] at once.
+    #[must_use]
+    pub fn new(options: &ReadOptions, content_type: Option<&str>) -> Self {
+        let end = if content_type.is_none_or(is_html) { None } else { Some(HeadEnd::NotHtml) };
+        let decode = Decode::new(content_type.and_then(charset));
+        Self { options: options.clone(), decode, scan: None, bytes: 0, end }
+    }
+
+    /// Takes the next bytes of the body.
+    pub fn feed(&mut self, bytes: &[u8]) -> Progress {
+        let room = self.options.head_limit().saturating_sub(self.bytes);
+        for slice in bytes.get(..room).unwrap_or(bytes).chunks(SLICE_BYTES) {
+            if self.end.is_some() {
+                return Progress::Done;
+            }
+            self.bytes = self.bytes.saturating_add(slice.len());
+            let decoded = self.decode.feed(slice);
+            let scan = self.scan.get_or_insert_with(|| Scan::new(&self.options, self.decode.output()));
+            self.end = scan.write(&decoded).err();
+        }
+        if self.end.is_none() && bytes.len() > room {
+            self.end = Some(HeadEnd::ByteLimit);
+        }
+        if self.end.is_none() { Progress::More } else { Progress::Done }
+    }
+
+    /// The body has ended, or enough was seen.
+    #[must_use]
+    pub fn finish(mut self) -> Head {
+        if self.end.is_none() {
+            let rest = self.decode.finish();
+            let scan = self.scan.get_or_insert_with(|| Scan::new(&self.options, self.decode.output()));
+            self.end = scan.write(&rest).and_then(|()| scan.end()).err();
+        }
+        self.into_head(HeadEnd::Eof)
+    }
+
+    /// The body broke off, or nobody wants to read on: the head is what was found so far.
+    #[must_use]
+    pub fn interrupt(self) -> Head {
+        self.into_head(HeadEnd::Interrupted)
+    }
+
+    fn into_head(self, otherwise: HeadEnd) -> Head {
+        let found = self.scan.map(Scan::into_found).unwrap_or_default();
+        Head::new(found, self.end.unwrap_or(otherwise), self.bytes)
+    }
+}
+
+impl fmt::Debug for HeadScanner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeadScanner")
+            .field("bytes", &self.bytes)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A scan whose encoding is settled: the document as a browser with scripting reads it, and its noscript elements as one
+/// without scripting does.
+struct Scan {
+    driver: Driver,
+    noscript_metas: Vec<Meta>,
+    noscript_cut: bool,
+    encoding: AsciiCompatibleEncoding,
+    scope: MetaScope,
+    memory_limit: usize,
+}
+
+impl Scan {
+    fn new(options: &ReadOptions, encoding: &'static Encoding) -> Self {
+        let encoding = AsciiCompatibleEncoding::new(encoding).unwrap_or_else(AsciiCompatibleEncoding::utf_8);
+        let (scope, memory_limit) = (options.meta_scope(), options.memory_limit());
+        let driver = Driver::new(Machine::scripted(scope), encoding, memory_limit);
+        Self { driver, noscript_metas: Vec::new(), noscript_cut: false, encoding, scope, memory_limit }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), HeadEnd> {
+        let written = write_slices(&mut self.driver, bytes);
+        self.scan_noscripts();
+        written.map_err(end_of)
+    }
+
+    fn end(&mut self) -> Result<(), HeadEnd> {
+        let ended = self.driver.end();
+        self.scan_noscripts();
+        ended.map_err(end_of)
+    }
+
+    fn scan_noscripts(&mut self) {
+        for noscript in self.driver.machine(|machine| std::mem::take(&mut machine.noscripts)) {
+            self.scan_noscript(&noscript);
+        }
+    }
+
+    /// Scans the content of a noscript. A noscript within it is markup as well, but raw text to lol_html, which therefore
+    /// begins anew behind its tag. Each round is shorter by that tag, so this ends.
+    fn scan_noscript(&mut self, noscript: &Noscript) {
+        let mut machine = Machine::unscripted(noscript, self.scope);
+        let mut content = noscript.content.as_slice();
+        loop {
+            let mut driver = Driver::new(machine, self.encoding, self.memory_limit);
+            let stop = write_slices(&mut driver, content).and_then(|()| driver.end()).err();
+            machine = driver.into_machine();
+            match stop {
+                Some(Stop::Markup(at)) => content = content.get(at..).unwrap_or_default(),
+                Some(Stop::Memory) => break self.noscript_cut = true,
+                Some(Stop::Done) | None => break,
+            }
+        }
+        self.noscript_metas.append(&mut machine.found.metas);
+    }
+
+    fn into_found(self) -> Found {
+        let outer = self.driver.into_machine().found;
+        let noscript_cut = self.noscript_cut || outer.noscript_cut;
+        Found { metas: outer.metas, noscript_metas: self.noscript_metas, noscript_cut }
+    }
+}
+
+fn write_slices(driver: &mut Driver, bytes: &[u8]) -> Result<(), Stop> {
+    bytes.chunks(SLICE_BYTES).try_for_each(|slice| driver.write(slice))
+}
+
+const fn end_of(stop: Stop) -> HeadEnd {
+    match stop {
+        Stop::Memory => HeadEnd::MemoryLimit,
+        Stop::Done | Stop::Markup(_) => HeadEnd::Ended,
+    }
+}
+
+/// lol_html appends the whole of a chunk to what it has buffered, so small slices keep its memory small.
+const SLICE_BYTES: usize = 4 * 1024;
+
+/// Whether a Content-Type is one whose head is scanned.
+fn is_html(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim_ascii();
+    ["text/html", "application/xhtml+xml"].iter().any(|html| essence.eq_ignore_ascii_case(html))
+}
+
+/// The `charset` parameter of a Content-Type.
+fn charset(content_type: &str) -> Option<&str> {
+    content_type.split(';').skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim_ascii()
+            .eq_ignore_ascii_case("charset")
+            .then(|| value.trim_ascii().trim_matches(['"', '\'']))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_types_are_read_without_case_and_with_parameters() {
+        for (content_type, html, expected) in [
+            ("text/html", true, None),
+            ("Text/HTML ; Charset=UTF-8", true, Some("UTF-8")),
+            ("application/xhtml+xml;a=b; charset=\"utf-16\"", true, Some("utf-16")),
+            ("text/plain;charset=utf-8", false, Some("utf-8")),
+            ("text/htmlx", false, None),
+            ("", false, None),
+        ] {
+            assert_eq!(is_html(content_type), html, "{content_type}");
+            assert_eq!(charset(content_type), expected, "{content_type}");
+        }
+    }
+
+    #[test]
+    fn the_scanner_can_be_sent_to_another_thread() {
+        fn assert_send<T: Send + 'static>() {}
+        assert_send::<HeadScanner>();
+    }
+}

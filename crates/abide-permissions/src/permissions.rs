@@ -1,0 +1,201 @@
+//! `Permissions`: the answer for one response.
+
+use std::time::SystemTime;
+
+use crate::head::{Head, HeadEnd, Meta};
+use crate::header::read_fields;
+use crate::meta::{read_head, read_metas};
+use crate::options::ReadOptions;
+use crate::rule::Limit;
+use crate::rules::Rules;
+use crate::statement::{Findings, Remark, Source, Statement};
+
+/// What a response permits to be done with it: the union of what all its sources state, and where each rule comes from.
+///
+/// These are requests of the publisher, not access control (draft-illyes-repext-03 §1): nothing here says that a fetch
+/// was or is forbidden.
+///
+/// ```
+/// use std::time::SystemTime;
+/// use abide_permissions::{Head, HeadEnd, Meta, Permissions, ReadOptions};
+///
+/// let options = ReadOptions::new("ExampleBot".parse()?);
+/// let fields = [("Robots-Tag", b"*;nosnippet".as_slice()), ("X-Robots-Tag", b"otherbot: noindex")];
+/// let head = Head::from_metas([Meta::new("examplebot", "nofollow")], HeadEnd::Ended);
+/// let permissions = Permissions::read(&options, fields, head, SystemTime::now());
+///
+/// assert!(permissions.may_index());
+/// assert!(!permissions.may_follow());
+/// assert!(permissions.rules().nosnippet());
+/// let sources: Vec<String> = permissions.statements().iter().map(|s| s.source().to_string()).collect();
+/// assert_eq!(sources, ["Robots-Tag line 1 (sf): *;nosnippet", "meta 1 named examplebot"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Permissions {
+    rules: Rules,
+    statements: Vec<Statement>,
+    remarks: Vec<Remark>,
+    head: Head,
+    truncated: bool,
+    fields_read: bool,
+    received_at: SystemTime,
+}
+
+impl Permissions {
+    /// Reads a response: its header fields as (name, value), one pair for each line, in order; and its head, or the reason
+    /// why there is none. Fields of other names are passed over.
+    #[must_use]
+    pub fn read<'a>(
+        options: &ReadOptions,
+        fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+        head: Head,
+        received_at: SystemTime,
+    ) -> Self {
+        let mut findings = Findings::default();
+        read_fields(options, fields, &mut findings);
+        read_head(options, &head, &mut findings);
+        let mut rules = Rules::default();
+        findings.statements.iter().for_each(|statement| rules.unite(statement.rules()));
+        Self {
+            rules,
+            statements: findings.statements,
+            remarks: findings.remarks,
+            head,
+            truncated: findings.truncated,
+            fields_read: true,
+            received_at,
+        }
+    }
+
+    /// Reads header fields alone, as text, for content that is not HTML. Judged as if received at the epoch; give the
+    /// time with [`Permissions::with_received_at`] when an `unavailable_after` should count.
+    #[must_use]
+    pub fn from_headers<'a>(
+        options: &ReadOptions,
+        fields: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        let fields = fields.into_iter().map(|(name, value)| (name, value.as_bytes()));
+        Self::read(options, fields, Head::default(), SystemTime::UNIX_EPOCH)
+    }
+
+    /// Sets when the response was received, the time at which [`Permissions::may_index`] judges.
+    #[must_use]
+    pub const fn with_received_at(mut self, received_at: SystemTime) -> Self {
+        self.received_at = received_at;
+        self
+    }
+
+    /// Adds what the document states after its scripts have run: the metas of the final DOM's head, in order.
+    ///
+    /// What the initial source stated stays, whatever the DOM says (draft-illyes-repext-03 §4: the final DOM MUST NOT be
+    /// the exclusive source of truth).
+    #[must_use]
+    pub fn union_rendered(mut self, options: &ReadOptions, metas: &[Meta]) -> Self {
+        let mut findings = Findings::default();
+        read_metas(options, metas, |index, name| Source::Rendered { index, name }, &mut findings);
+        findings.statements.iter().for_each(|statement| self.rules.unite(statement.rules()));
+        self.statements.extend(findings.statements);
+        self.remarks.extend(findings.remarks);
+        self.truncated |= findings.truncated;
+        self
+    }
+
+    /// The effective rules for our tokens, whatever their source.
+    #[must_use]
+    pub const fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The effective rules one by one with their sources: fields first, then metas, then metas in `noscript`.
+    #[must_use]
+    pub fn statements(&self) -> &[Statement] {
+        &self.statements
+    }
+
+    /// What could not be read; at most 32 remarks from each source.
+    #[must_use]
+    pub fn remarks(&self) -> &[Remark] {
+        &self.remarks
+    }
+
+    /// The head as it was found, whoever its metas address.
+    #[must_use]
+    pub const fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// How the scan of the head ended, or why there was none.
+    #[must_use]
+    pub const fn head_end(&self) -> HeadEnd {
+        self.head.end()
+    }
+
+    /// Every meta element of the head with a name, in order, whoever it addresses.
+    #[must_use]
+    pub fn metas(&self) -> &[Meta] {
+        self.head.metas()
+    }
+
+    /// Whether a limit cut a field, a `content`, or the head, so that rules may be missing.
+    #[must_use]
+    pub const fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// When the response was received.
+    #[must_use]
+    pub const fn received_at(&self) -> SystemTime {
+        self.received_at
+    }
+
+    /// Whether the content may be in an index, judged when the response was received.
+    #[must_use]
+    pub fn may_index(&self) -> bool {
+        self.rules.may_index_at(self.received_at)
+    }
+
+    /// Whether the content may be in an index at `now`. Later than the response, an `unavailable_after` may have passed.
+    #[must_use]
+    pub fn may_index_at(&self, now: SystemTime) -> bool {
+        self.rules.may_index_at(now)
+    }
+
+    /// Whether the page's links may be followed. For a single link see [`link_follow`](crate::link_follow).
+    #[must_use]
+    pub const fn may_follow(&self) -> bool {
+        self.rules.may_follow()
+    }
+
+    /// The longest text snippet in characters; none at all when `nosnippet`. `None`: nothing is stated.
+    #[must_use]
+    pub const fn snippet_limit(&self) -> Option<Limit> {
+        self.rules.snippet_limit()
+    }
+
+    /// What is known about `noindex`: `Some(true)` when any source states it; `Some(false)` when the fields were read whole
+    /// and the head was scanned to its end, or there is no HTML; `None` when something was not looked at.
+    #[must_use]
+    pub const fn noindex_known(&self) -> Option<bool> {
+        if self.rules.noindex() {
+            return Some(true);
+        }
+        let all_seen = self.fields_read && !self.truncated && self.head_end().is_complete();
+        if all_seen { Some(false) } else { None }
+    }
+}
+
+/// Nothing is stated, and nothing was looked at.
+impl Default for Permissions {
+    fn default() -> Self {
+        Self {
+            rules: Rules::default(),
+            statements: Vec::new(),
+            remarks: Vec::new(),
+            head: Head::not_scanned(HeadEnd::NotScanned),
+            truncated: false,
+            fields_read: false,
+            received_at: SystemTime::UNIX_EPOCH,
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! `Rules`: what has been stated, as one small value, and the only way to combine two of them.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::date::UnavailableAfter;
+use crate::rule::{Flag, ImagePreview, Limit};
+
+/// A set of rules that have been stated. The default states nothing.
+///
+/// All rules restrict, so two sets combine in one way only, [`Rules::union`]. Nothing replaces or relaxes:
+/// draft-illyes-repext-03 §3.1.2, "if any applicable tag contains a restrictive rule, that rule MUST be honored".
+///
+/// ```
+/// use abide_permissions::{Limit, Permissions, ReadOptions};
+///
+/// let options = ReadOptions::new("ExampleBot".parse()?);
+/// let permissions = Permissions::from_headers(&options, [("Robots-Tag", "*;max-snippet=20, ExampleBot;nosnippet")]);
+/// let rules = permissions.rules();
+/// assert!(rules.nosnippet());
+/// assert_eq!(rules.max_snippet(), Some(Limit::AtMost(20)));
+/// assert_eq!(rules.snippet_limit(), Some(Limit::AtMost(0)), "nosnippet implies none");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    flags: u16,
+    max_snippet: Option<Limit>,
+    max_image_preview: Option<ImagePreview>,
+    max_video_preview: Option<Limit>,
+    unavailable_after: Option<UnavailableAfter>,
+    unknown: Names,
+}
+
+impl Rules {
+    /// Whether the flag is stated.
+    #[must_use]
+    pub const fn states(&self, flag: Flag) -> bool {
+        self.flags & flag.bit() != 0
+    }
+
+    /// The flags that are stated, in the order of the vocabulary.
+    pub fn flags(&self) -> impl Iterator<Item = Flag> + '_ {
+        Flag::ALL.into_iter().filter(|flag| self.states(*flag))
+    }
+
+    /// `noindex`: keep the content out of the publicly accessible index.
+    #[must_use]
+    pub const fn noindex(&self) -> bool {
+        self.states(Flag::NoIndex)
+    }
+
+    /// `nofollow`: do not follow the page's links.
+    #[must_use]
+    pub const fn nofollow(&self) -> bool {
+        self.states(Flag::NoFollow)
+    }
+
+    /// `nosnippet`: reproduce no excerpt.
+    #[must_use]
+    pub const fn nosnippet(&self) -> bool {
+        self.states(Flag::NoSnippet)
+    }
+
+    /// `noarchive`: offer no cached copy.
+    #[must_use]
+    pub const fn noarchive(&self) -> bool {
+        self.states(Flag::NoArchive)
+    }
+
+    /// `nocache`: Bing's weaker form of `noarchive`.
+    #[must_use]
+    pub const fn nocache(&self) -> bool {
+        self.states(Flag::NoCache)
+    }
+
+    /// `noimageindex`: do not index the page's images.
+    #[must_use]
+    pub const fn noimageindex(&self) -> bool {
+        self.states(Flag::NoImageIndex)
+    }
+
+    /// `notranslate`: offer no translation.
+    #[must_use]
+    pub const fn notranslate(&self) -> bool {
+        self.states(Flag::NoTranslate)
+    }
+
+    /// `indexifembedded`, as data: beside `noindex` Google may index the content where it is embedded. It relaxes
+    /// nothing in these answers.
+    #[must_use]
+    pub const fn indexifembedded(&self) -> bool {
+        self.states(Flag::IndexIfEmbedded)
+    }
+
+    /// `noai`: not for AI data sets.
+    #[must_use]
+    pub const fn noai(&self) -> bool {
+        self.states(Flag::NoAi)
+    }
+
+    /// `noimageai`: the page's images are not for AI data sets.
+    #[must_use]
+    pub const fn noimageai(&self) -> bool {
+        self.states(Flag::NoImageAi)
+    }
+
+    /// `max-snippet` in characters, the smallest stated. `nosnippet` does not change it; see [`Rules::snippet_limit`].
+    #[must_use]
+    pub const fn max_snippet(&self) -> Option<Limit> {
+        self.max_snippet
+    }
+
+    /// `max-image-preview`, the smallest stated.
+    #[must_use]
+    pub const fn max_image_preview(&self) -> Option<ImagePreview> {
+        self.max_image_preview
+    }
+
+    /// `max-video-preview` in seconds, the smallest stated; 0 is a static image.
+    #[must_use]
+    pub const fn max_video_preview(&self) -> Option<Limit> {
+        self.max_video_preview
+    }
+
+    /// `unavailable_after`, the earliest stated.
+    #[must_use]
+    pub const fn unavailable_after(&self) -> Option<UnavailableAfter> {
+        self.unavailable_after
+    }
+
+    /// Rules that enforce nothing here, in lower case, without repetition, in order of appearance; at most 1,024.
+    /// Besides foreign names also `noml`, `noodp`, `noydir`, `noyaca`, `nositelinkssearchbox`.
+    pub fn unknown(&self) -> impl Iterator<Item = &str> {
+        self.unknown.iter()
+    }
+
+    /// Whether nothing is stated, not even an unknown rule.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether the content may be in an index at `now`: neither `noindex` nor past its `unavailable_after`.
+    #[must_use]
+    pub fn may_index_at(&self, now: SystemTime) -> bool {
+        !self.noindex() && self.unavailable_after.is_none_or(|after| !after.has_passed(now))
+    }
+
+    /// Whether the page's links may be followed. For a single link see [`link_follow`](crate::link_follow).
+    #[must_use]
+    pub const fn may_follow(&self) -> bool {
+        !self.nofollow()
+    }
+
+    /// The longest text snippet in characters: none at all when `nosnippet`, else [`Rules::max_snippet`].
+    #[must_use]
+    pub const fn snippet_limit(&self) -> Option<Limit> {
+        if self.nosnippet() { Some(Limit::AtMost(0)) } else { self.max_snippet }
+    }
+
+    /// What either states. Commutative, associative, idempotent; it never takes a restriction away.
+    #[must_use]
+    pub fn union(mut self, other: &Self) -> Self {
+        self.unite(other);
+        self
+    }
+
+    pub(crate) fn unite(&mut self, other: &Self) {
+        self.flags |= other.flags;
+        self.max_snippet = tighter(self.max_snippet, other.max_snippet);
+        self.max_image_preview = tighter(self.max_image_preview, other.max_image_preview);
+        self.max_video_preview = tighter(self.max_video_preview, other.max_video_preview);
+        self.unavailable_after = tighter(self.unavailable_after, other.unavailable_after);
+        self.unknown.extend(&other.unknown);
+    }
+
+    pub(crate) const fn state(&mut self, flag: Flag) {
+        self.flags |= flag.bit();
+    }
+
+    pub(crate) fn limit_snippet(&mut self, limit: Limit) {
+        self.max_snippet = tighter(self.max_snippet, Some(limit));
+    }
+
+    pub(crate) fn limit_image_preview(&mut self, size: ImagePreview) {
+        self.max_image_preview = tighter(self.max_image_preview, Some(size));
+    }
+
+    pub(crate) fn limit_video_preview(&mut self, limit: Limit) {
+        self.max_video_preview = tighter(self.max_video_preview, Some(limit));
+    }
+
+    pub(crate) fn end_after(&mut self, after: UnavailableAfter) {
+        self.unavailable_after = tighter(self.unavailable_after, Some(after));
+    }
+
+    pub(crate) fn add_unknown(&mut self, name: &[u8]) {
+        self.unknown.insert(String::from_utf8_lossy(name).to_ascii_lowercase().into());
+    }
+}
+
+/// The smaller of what is stated. In each of the types the smaller value is the more restrictive one.
+fn tighter<T: Ord>(ours: Option<T>, theirs: Option<T>) -> Option<T> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
+        (ours, theirs) => ours.or(theirs),
+    }
+}
+
+/// As it would be written in a meta: `noindex, max-snippet:20`.
+impl fmt::Display for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flags = self.flags().map(|flag| flag.as_str().to_owned());
+        let valued = [
+            self.max_snippet.map(|limit| format!("max-snippet:{}", limit.as_i64())),
+            self.max_image_preview.map(|size| format!("max-image-preview:{size}")),
+            self.max_video_preview.map(|limit| format!("max-video-preview:{}", limit.as_i64())),
+            self.unavailable_after.map(|after| format!("unavailable_after:{after}")),
+        ];
+        let unknown = self.unknown().map(|name| name.escape_default().to_string());
+        let words: Vec<String> = flags.chain(valued.into_iter().flatten()).chain(unknown).collect();
+        f.write_str(&words.join(", "))
+    }
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rules({self})")
+    }
+}
+
+/// Names without repetition, in order of appearance.
+#[derive(Clone, Default)]
+struct Names {
+    ordered: Vec<Arc<str>>,
+    /// Filled once a linear search over `ordered` would be slow.
+    index: Option<HashSet<Arc<str>>>,
+}
+
+/// Names kept at most. They enforce nothing; a page with more than a few dozen is an attack.
+const NAMES_MAX: usize = 1024;
+
+/// Above this many a hash set answers whether a name is new.
+const NAMES_SEARCHED: usize = 16;
+
+impl Names {
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        self.ordered.iter().map(AsRef::as_ref)
+    }
+
+    fn extend(&mut self, others: &Self) {
+        for name in &others.ordered {
+            self.insert(Arc::clone(name));
+        }
+    }
+
+    fn insert(&mut self, name: Arc<str>) {
+        if self.ordered.len() >= NAMES_MAX || self.contains(&name) {
+            return;
+        }
+        if self.ordered.len() == NAMES_SEARCHED {
+            self.index = Some(self.ordered.iter().cloned().collect());
+        }
+        if let Some(index) = &mut self.index {
+            index.insert(Arc::clone(&name));
+        }
+        self.ordered.push(name);
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        match &self.index {
+            Some(index) => index.contains(name),
+            None => self.iter().any(|known| known == name),
+        }
+    }
+}
+
+/// The order of appearance is for people; two sets are equal when they have the same names.
+impl PartialEq for Names {
+    fn eq(&self, other: &Self) -> bool {
+        self.ordered.len() == other.ordered.len() && self.iter().all(|name| other.contains(name))
+    }
+}
+
+impl Eq for Names {}

@@ -1,0 +1,72 @@
+//! What a piece of text states, collected name by name. Every grammar ends here.
+
+use crate::date::UnavailableAfter;
+use crate::rule::{Flag, ImagePreview, Known, Limit, ValuedRule, known};
+use crate::rules::Rules;
+
+/// The rules that a text states, and the values in it that are none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stated {
+    pub(crate) rules: Rules,
+    pub(crate) invalid: Vec<InvalidValue>,
+}
+
+/// A rule whose value is not of its type. It is not stated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InvalidValue {
+    pub(crate) rule: ValuedRule,
+    pub(crate) value: String,
+}
+
+impl Stated {
+    /// A name that stands alone. A valued rule without its value states nothing.
+    pub(crate) fn name(&mut self, name: &[u8]) {
+        match known(name) {
+            Some(Known::Valued(rule)) => self.invalid(rule, b""),
+            Some(known) => self.flag(known, name),
+            None => self.rules.add_unknown(name),
+        }
+    }
+
+    /// A known name that stands alone.
+    pub(crate) fn flag(&mut self, known: Known, name: &[u8]) {
+        match known {
+            Known::Flag(flag) => self.rules.state(flag),
+            Known::None => {
+                self.rules.state(Flag::NoIndex);
+                self.rules.state(Flag::NoFollow);
+            }
+            Known::Permits | Known::Valued(_) => {}
+            Known::Data => self.rules.add_unknown(name),
+        }
+    }
+
+    /// A valued rule and the text of its value.
+    pub(crate) fn value(&mut self, rule: ValuedRule, value: &[u8]) {
+        let text = std::str::from_utf8(value).ok();
+        if text.and_then(|text| self.typed(rule, text)).is_none() {
+            self.invalid(rule, value);
+        }
+    }
+
+    fn typed(&mut self, rule: ValuedRule, text: &str) -> Option<()> {
+        match rule {
+            ValuedRule::MaxSnippet => self.rules.limit_snippet(Limit::parse(text)?),
+            ValuedRule::MaxVideoPreview => self.rules.limit_video_preview(Limit::parse(text)?),
+            ValuedRule::MaxImagePreview => self.rules.limit_image_preview(text.parse::<ImagePreview>().ok()?),
+            ValuedRule::UnavailableAfter => self.rules.end_after(UnavailableAfter::parse(text)?),
+        }
+        Some(())
+    }
+
+    pub(crate) fn invalid(&mut self, rule: ValuedRule, value: &[u8]) {
+        if self.invalid.len() < INVALID_MAX {
+            let value = String::from_utf8_lossy(value).chars().take(INVALID_CHARS_MAX).collect();
+            self.invalid.push(InvalidValue { rule, value });
+        }
+    }
+}
+
+/// Invalid values that are remembered for one text, and characters of each: enough to find them by.
+const INVALID_MAX: usize = 8;
+const INVALID_CHARS_MAX: usize = 64;

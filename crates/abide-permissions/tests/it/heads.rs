@@ -1,0 +1,135 @@
+//! Which metas are in the head: the table `vectors/heads.tsv`, and html5ever as the judge of it.
+
+use abide_permissions::Head;
+
+use crate::support::generate::{self, Random};
+use crate::{options, support};
+
+fn scan(document: &[u8], chunk: usize) -> Head {
+    crate::scan(&options(), document, chunk)
+}
+
+fn pairs(head: &Head) -> Vec<(String, String)> {
+    head.metas().iter().map(|meta| (meta.name().to_owned(), meta.content().to_owned())).collect()
+}
+
+#[test]
+fn every_row_of_the_table_agrees_with_it_and_with_html5ever() {
+    let mut rows = 0;
+    for row in include_str!("../vectors/heads.tsv").lines().filter(|row| !row.starts_with('#')) {
+        let (document, expected) = row.split_once('\t').unwrap();
+        let document = document.replace('M', "<meta name=robots content=noindex>").replace("<NUL>", "\0");
+        for chunk in [1, 3, usize::MAX] {
+            let found = pairs(&scan(document.as_bytes(), chunk));
+            assert_eq!(!found.is_empty(), expected == "yes", "{document}");
+            assert_eq!(found, support::metas(&document, true), "{document}");
+        }
+        rows += 1;
+    }
+    assert!(rows > 45, "{rows} rows");
+}
+
+/// How many random documents are tried. `ABIDE_HEAD_DOCUMENTS=1000000` for a long run, `ABIDE_HEAD_SEED` for others.
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn random_documents_have_the_metas_that_html5ever_finds() {
+    let documents = setting("ABIDE_HEAD_DOCUMENTS", 20_000);
+    let seed = setting("ABIDE_HEAD_SEED", 1);
+    let mut random = Random::new(seed);
+    let (mut with_metas, mut with_noscript_metas, mut differences, mut missing) = (0, 0, 0, 0);
+    let mut deviations = 0;
+    for _ in 0..documents {
+        let document = generate::document(&mut random);
+        let whole = scan(document.as_bytes(), usize::MAX);
+        let expected = support::metas(&document, true);
+        if pairs(&whole) != expected {
+            count(&document, &mut differences, &mut deviations);
+            println!("difference: {document:?}\n  ours {:?}\n  html5ever {expected:?}", pairs(&whole));
+        }
+        for chunk in [1, 3] {
+            let head = scan(document.as_bytes(), chunk);
+            assert_eq!(pairs(&head), pairs(&whole), "chunks of {chunk}: {document:?}");
+            assert_eq!(head.noscript_metas(), whole.noscript_metas(), "chunks of {chunk}: {document:?}");
+            assert_eq!(head.end(), whole.end(), "chunks of {chunk}: {document:?}");
+        }
+        let mut union = pairs(&whole);
+        union.extend(whole.noscript_metas().iter().map(|m| (m.name().to_owned(), m.content().to_owned())));
+        let unscripted = support::metas(&document, false);
+        if let Some(lost) = unscripted.iter().find(|meta| !union.contains(meta)) {
+            count(&document, &mut missing, &mut deviations);
+            println!("missing {lost:?}: {document:?}\n  ours {union:?}");
+        }
+        with_metas += u64::from(!expected.is_empty());
+        with_noscript_metas += u64::from(!whole.noscript_metas().is_empty());
+    }
+    println!(
+        "{documents} documents, {with_metas} with metas, {with_noscript_metas} with metas in noscript: \
+         {differences} differ, {missing} miss a meta that exists with scripting off, \
+         {deviations} with templates deviate"
+    );
+    assert!(with_metas * 3 > documents && with_noscript_metas * 50 > documents, "the documents are poor");
+    assert!(differences == 0 && missing == 0, "{differences} differ, {missing} miss");
+    assert!(deviations * 1000 <= documents, "{deviations} deviate");
+}
+
+/// Documents in which a template meets a noscript are a known deviation, rare even among these.
+fn count(document: &str, others: &mut u64, deviations: &mut u64) {
+    if document.contains("<template") { *deviations += 1 } else { *others += 1 }
+}
+
+/// The documents of html5lib's tree construction tests.
+fn html5lib_documents() -> impl Iterator<Item = &'static str> {
+    include_str!("../vectors/html5lib/documents.dat")
+        .split("#data\n")
+        .skip(1)
+        .map(|text| &text[..text.len() - 1])
+}
+
+/// Where a tag begins or ends.
+fn tag_boundaries(document: &str) -> Vec<usize> {
+    let mut places: Vec<usize> = document.match_indices('<').map(|(at, _)| at).collect();
+    places.extend(document.match_indices('>').map(|(at, _)| at + 1));
+    places.extend([0, document.len()]);
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+#[test]
+fn a_meta_anywhere_in_html5lib_documents_is_where_html5ever_puts_it() {
+    let (mut documents, mut variants) = (0, 0);
+    let mut differences = Vec::new();
+    for document in html5lib_documents() {
+        documents += 1;
+        let places = tag_boundaries(document);
+        let mut everywhere = document.to_owned();
+        for (n, at) in places.iter().enumerate().rev() {
+            everywhere.insert_str(*at, &format!("<meta name=probe content={n}>"));
+        }
+        let single = places.iter().map(|at| {
+            let (before, after) = document.split_at(*at);
+            format!("{before}<meta name=probe content=here>{after}")
+        });
+        for variant in single.chain([everywhere]) {
+            variants += 1;
+            let found = pairs(&scan(variant.as_bytes(), usize::MAX));
+            if found != support::metas(&variant, true) {
+                differences.push(variant);
+            }
+        }
+    }
+    for variant in &differences {
+        println!(
+            "difference: {variant:?}\n  {:?}\n  {:?}",
+            pairs(&scan(variant.as_bytes(), 9)),
+            support::metas(variant, true)
+        );
+    }
+    assert!(documents > 1_500 && variants > 11_000, "{documents} documents, {variants} variants");
+    // A `template` of svg within a template of the head: a known deviation.
+    differences.retain(|variant| !variant.starts_with("<template><svg><foo><template>"));
+    assert_eq!(differences.len(), 0, "of {variants} variants");
+}

@@ -1,0 +1,277 @@
+//! Which group applies to a crawler, RFC 9309 §2.2.1: a walk over the records in file order.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::line::RecordKind;
+use crate::profile::Profile;
+use crate::token::{ProductToken, is_token_octet};
+
+/// A record as it stands in the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Raw<'a> {
+    pub(crate) kind: RecordKind,
+    /// Without the space around it. Of a rule, the comment may still be there: who compiles it looks at each octet.
+    pub(crate) value: &'a [u8],
+    /// 1-based.
+    pub(crate) line: u32,
+}
+
+/// How specifically a user-agent line addresses the crawler: the index into its chain of tokens, then `*`, then not
+/// at all. Lower is better.
+type Level = usize;
+
+const NOT_ADDRESSED: Level = Level::MAX;
+
+/// Gathers what concerns one crawler, while the records of a file pass by.
+///
+/// The groups of the best level seen so far are combined. When a better one comes, what was gathered for lesser ones
+/// is dropped, so the work is linear and the memory that of one crawler's rules.
+pub(crate) struct Gatherer<'a, 't> {
+    tokens: &'t [ProductToken],
+    profile: Profile,
+    phase: Phase,
+    /// Of the run of user-agent lines at hand, and where its records start among the others.
+    level: Level,
+    run_start: usize,
+    best: Level,
+    pub(crate) rules: Vec<Raw<'a>>,
+    /// What is not a rule: the user-agent lines and records of the combined groups, and those of the whole file.
+    pub(crate) others: Vec<Raw<'a>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// No user-agent line yet: records belong to no group.
+    Outside,
+    /// User-agent lines follow each other; whom they address is not settled yet. Other records between them end no run
+    /// (RFC 9309 §2.2.4) and belong to all its agents.
+    Agents,
+    /// A rule has come: the next user-agent line begins another group.
+    Ours,
+    Foreign,
+}
+
+impl<'a, 't> Gatherer<'a, 't> {
+    pub(crate) fn new(tokens: &'t [ProductToken], profile: Profile) -> Self {
+        Self {
+            tokens,
+            profile,
+            phase: Phase::Outside,
+            level: NOT_ADDRESSED,
+            run_start: 0,
+            best: NOT_ADDRESSED,
+            rules: Vec::with_capacity(16),
+            others: Vec::with_capacity(8),
+        }
+    }
+
+    /// Whether a record of this kind changes nothing where it stands, so that its value need not be read.
+    #[inline]
+    pub(crate) fn skips(&self, kind: RecordKind) -> bool {
+        match self.phase {
+            Phase::Foreign | Phase::Outside => kind != RecordKind::UserAgent && !kind.is_global(),
+            Phase::Agents | Phase::Ours => false,
+        }
+    }
+
+    /// Takes the next record of the file.
+    #[inline]
+    pub(crate) fn take(&mut self, record: Raw<'a>) {
+        match record.kind {
+            RecordKind::Allow | RecordKind::Disallow => self.rule(record),
+            RecordKind::UserAgent => self.agent(record),
+            kind if kind.is_global() => self.others.push(record),
+            kind if is_of_group(kind) && !self.skips(kind) => self.others.push(record),
+            _ => {}
+        }
+    }
+
+    /// The file has ended. RFC 9309 §2.1: "The last group may have no rules".
+    pub(crate) fn finish(&mut self) {
+        if self.phase == Phase::Agents {
+            self.settle();
+        }
+    }
+
+    fn agent(&mut self, record: Raw<'a>) {
+        if self.phase != Phase::Agents {
+            self.phase = Phase::Agents;
+            self.level = NOT_ADDRESSED;
+            self.run_start = self.others.len();
+        }
+        self.level = self.level.min(level(record.value, self.tokens, self.profile));
+        self.others.push(record);
+    }
+
+    #[inline]
+    fn rule(&mut self, record: Raw<'a>) {
+        if self.phase == Phase::Agents {
+            self.settle();
+        }
+        if self.phase == Phase::Ours {
+            self.rules.push(record);
+        }
+    }
+
+    /// The run is complete: is the group ours, and better than what we have?
+    fn settle(&mut self) {
+        if self.level == NOT_ADDRESSED || self.level > self.best {
+            self.drop_run();
+            self.phase = Phase::Foreign;
+            return;
+        }
+        if self.level < self.best {
+            self.drop_lesser_groups();
+            self.best = self.level;
+        }
+        self.phase = Phase::Ours;
+    }
+
+    fn drop_run(&mut self) {
+        let mut end = self.run_start;
+        for index in self.run_start..self.others.len() {
+            if self.others[index].kind.is_global() {
+                self.others.swap(end, index);
+                end += 1;
+            }
+        }
+        self.others.truncate(end);
+    }
+
+    fn drop_lesser_groups(&mut self) {
+        self.rules.clear();
+        let mut lesser = self.run_start;
+        self.others.retain(|record| {
+            let keep = lesser == 0 || record.kind.is_global();
+            lesser = lesser.saturating_sub(1);
+            keep
+        });
+    }
+
+    /// The largest Crawl-delay of the combined groups.
+    pub(crate) fn crawl_delay(&self) -> Option<Duration> {
+        let delays = self.others.iter().filter(|record| record.kind == RecordKind::CrawlDelay);
+        delays.filter_map(|record| seconds(record.value)).max()
+    }
+
+    /// Which group applies: the token of the chain, or `*`, or none.
+    pub(crate) fn chosen(&self) -> Chosen {
+        match self.best {
+            NOT_ADDRESSED => Chosen::None,
+            level if level == self.tokens.len() => Chosen::Global,
+            level => Chosen::Token(level),
+        }
+    }
+}
+
+/// The outcome of choosing the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chosen {
+    /// The group of the token at this place in the chain.
+    Token(usize),
+    /// The `*` group.
+    Global,
+    None,
+}
+
+/// Records besides rules that we hand over with the group they stand in.
+fn is_of_group(kind: RecordKind) -> bool {
+    matches!(
+        kind,
+        RecordKind::CrawlDelay
+            | RecordKind::AppDirectives
+            | RecordKind::ContentUsage
+            | RecordKind::ContentSignal
+    )
+}
+
+/// RFC 9309 §2.2.1: case-insensitive equality with the product token, never a prefix or a part of it.
+fn level(value: &[u8], tokens: &[ProductToken], profile: Profile) -> Level {
+    match agent(value) {
+        Agent::Global => tokens.len(),
+        Agent::Token(name) => tokens
+            .iter()
+            // Lenient: tokens with digits exist; the whole value then is the token. Not so in Google's parser.
+            .position(|token| {
+                token.is_named_by(name) || (profile == Profile::Rfc9309 && token.is_named_by(value))
+            })
+            .unwrap_or(NOT_ADDRESSED),
+    }
+}
+
+/// Whom a user-agent line addresses.
+pub(crate) enum Agent<'a> {
+    /// `*`
+    Global,
+    /// A product token; empty if the value starts with none.
+    Token(&'a [u8]),
+}
+
+/// `product-token = identifier / "*"`
+///
+/// Lenient: what follows the token is ignored, as in `ExampleBot/1.0`.
+pub(crate) fn agent(value: &[u8]) -> Agent<'_> {
+    match value {
+        [b'*'] | [b'*', b' ' | b'\t', ..] => Agent::Global,
+        _ => {
+            let length = value.iter().position(|&octet| !is_token_octet(octet)).unwrap_or(value.len());
+            Agent::Token(&value[..length])
+        }
+    }
+}
+
+/// Decimal seconds. `None` for what is no such number, negative or endless; more than a `Duration` holds is its maximum.
+pub(crate) fn seconds(value: &[u8]) -> Option<Duration> {
+    if !matches!(value.first(), Some(b'0'..=b'9' | b'.')) {
+        return None;
+    }
+    let seconds: f64 = core::str::from_utf8(value).ok()?.parse().ok()?;
+    seconds.is_finite().then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crawl_delay_is_a_finite_number_of_seconds() {
+        for (value, expected) in [
+            ("1", Some(Duration::from_secs(1))),
+            ("1.5", Some(Duration::from_millis(1500))),
+            (".5", Some(Duration::from_millis(500))),
+            ("0", Some(Duration::ZERO)),
+            ("1000000000", Some(Duration::from_secs(1_000_000_000))),
+            ("1e300", Some(Duration::MAX)),
+            ("1e309", None),
+            ("", None),
+            ("-1", None),
+            ("-0", None),
+            ("nan", None),
+            ("inf", None),
+            ("infinity", None),
+            ("+1", None),
+            ("1,5", None),
+            ("10s", None),
+            (".", None),
+        ] {
+            assert_eq!(seconds(value.as_bytes()), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_token_ends_at_the_first_other_octet() {
+        let token = |value| match agent(value) {
+            Agent::Global => &b"*"[..],
+            Agent::Token(name) => name,
+        };
+        assert_eq!(token(b"Foo/1.0"), b"Foo");
+        assert_eq!(token(b"foobot*"), b"foobot");
+        assert_eq!(token(b"foobot bar"), b"foobot");
+        assert_eq!(token(b"MJ12bot"), b"MJ");
+        assert_eq!(token(b"*"), b"*");
+        assert_eq!(token(b"* x"), b"*");
+        assert_eq!(token(b"*/1"), b"");
+        assert_eq!(token(b"*bot"), b"");
+    }
+}

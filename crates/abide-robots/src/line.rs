@@ -1,0 +1,370 @@
+//! The one reader: a file as lines, a line as a record. RFC 9309 §2.2.
+
+use memchr::memchr;
+
+use crate::profile::Profile;
+
+/// What a line states, by its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum RecordKind {
+    /// `User-agent`, RFC 9309 §2.2.1.
+    UserAgent,
+    /// `Allow`, RFC 9309 §2.2.2.
+    Allow,
+    /// `Disallow`, RFC 9309 §2.2.2.
+    Disallow,
+    /// `Sitemap` (sitemaps.org); it belongs to the whole file.
+    Sitemap,
+    /// `Crawl-delay`, in decimal seconds.
+    CrawlDelay,
+    /// `App-Directives` (draft-nottingham-plan-b).
+    AppDirectives,
+    /// `Content-Usage` (draft-ietf-aipref-attach).
+    ContentUsage,
+    /// `Content-Signal` (contentsignals.org).
+    ContentSignal,
+    /// `License` (RSL 1.0); it belongs to the whole file.
+    License,
+    /// `Request-rate`, kept as text.
+    RequestRate,
+    /// `Visit-time`, kept as text.
+    VisitTime,
+    /// `Host`, kept as text.
+    Host,
+    /// `Clean-param`, kept as text.
+    CleanParam,
+    /// Any other record (RFC 9309 §2.2.4).
+    Other,
+}
+
+impl RecordKind {
+    /// The key in its usual spelling; empty for [`Other`](Self::Other).
+    pub fn name(self) -> &'static str {
+        NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    pub(crate) fn is_rule(self) -> bool {
+        matches!(self, Self::Allow | Self::Disallow)
+    }
+
+    /// Whether the record belongs to the file rather than to a group.
+    pub(crate) fn is_global(self) -> bool {
+        matches!(self, Self::Sitemap | Self::License)
+    }
+}
+
+/// Keys as they are usually spelt. The first of a kind is its name.
+const NAMES: &[(&str, RecordKind)] = &[
+    ("User-agent", RecordKind::UserAgent),
+    ("Allow", RecordKind::Allow),
+    ("Disallow", RecordKind::Disallow),
+    ("Sitemap", RecordKind::Sitemap),
+    ("Crawl-delay", RecordKind::CrawlDelay),
+    ("App-Directives", RecordKind::AppDirectives),
+    // The draft's grammar has the singular, its prose the plural.
+    ("App-Directive", RecordKind::AppDirectives),
+    ("Content-Usage", RecordKind::ContentUsage),
+    ("Content-Signal", RecordKind::ContentSignal),
+    ("License", RecordKind::License),
+    ("Request-rate", RecordKind::RequestRate),
+    ("Visit-time", RecordKind::VisitTime),
+    ("Host", RecordKind::Host),
+    ("Clean-param", RecordKind::CleanParam),
+];
+
+/// Lenient (RFC 9309 §2.2.4 allows it for other records, the field does it for all): misspellings that files are full
+/// of. None of them is of `Allow`, as a misspelling may add a restriction and never lift one.
+const MISSPELLINGS: &[(&str, RecordKind)] = &[
+    ("useragent", RecordKind::UserAgent),
+    ("user agent", RecordKind::UserAgent),
+    ("dissallow", RecordKind::Disallow),
+    ("dissalow", RecordKind::Disallow),
+    ("disalow", RecordKind::Disallow),
+    ("diasllow", RecordKind::Disallow),
+    ("disallaw", RecordKind::Disallow),
+    ("site-map", RecordKind::Sitemap),
+    ("crawldelay", RecordKind::CrawlDelay),
+    ("crawl delay", RecordKind::CrawlDelay),
+];
+
+/// How a key was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    Exact,
+    Misspelt,
+    MissingColon,
+}
+
+/// A line that states something: its kind, and where in the line its value starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) kind: RecordKind,
+    pub(crate) spelling: Spelling,
+    pub(crate) value_at: usize,
+}
+
+/// The lines of a file, without their ends: CR, LF or CRLF, and nothing else (RFC 9309 §2.2, `NL`).
+pub(crate) struct Lines<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn of(text: &'a [u8]) -> Self {
+        Self { text, at: 0 }
+    }
+}
+
+impl<'a> Iterator for Lines<'a> {
+    /// Where the line starts, and the line.
+    type Item = (usize, &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, &'a [u8])> {
+        let start = self.at;
+        let rest = self.text.get(start..).filter(|rest| !rest.is_empty())?;
+        let length = line_length(rest);
+        let line = &rest[..length];
+        self.at = start + length + 1 + usize::from(rest[length..].starts_with(b"\r\n"));
+        Some((start, line))
+    }
+}
+
+/// The octets before the first CR or LF.
+///
+/// Lines are short, so eight octets at a time beat wider registers: of those below 14, which the subtraction finds,
+/// a file holds hardly any but line ends and tabs.
+#[inline]
+fn line_length(text: &[u8]) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let (words, tail) = text.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let mut low = word.wrapping_sub(14 * EACH) & !word & (128 * EACH);
+        while low != 0 {
+            let shift = low.trailing_zeros() & 56;
+            if matches!((word >> shift) as u8, b'\r' | b'\n') {
+                return index * 8 + (shift / 8) as usize;
+            }
+            low &= low - 1;
+        }
+    }
+    let behind = tail.iter().position(|octet| matches!(octet, b'\r' | b'\n')).unwrap_or(tail.len());
+    words.len() * 8 + behind
+}
+
+/// Reads the key of a line. `None` for a line that states nothing: empty, a comment, or text.
+#[inline]
+pub(crate) fn key(line: &[u8], profile: Profile) -> Option<Key> {
+    match common_key(line) {
+        Some(key) => Some(key),
+        None if matches!(line.first(), None | Some(b'#')) => None,
+        None => any_key(line, profile),
+    }
+}
+
+/// The four keys that nearly all lines have, spelt as usual with the colon right behind.
+#[inline]
+fn common_key(line: &[u8]) -> Option<Key> {
+    let head = u64::from_le_bytes(*line.first_chunk::<8>()?);
+    // Sets bit 5 of each octet: letters become lower-case. "-" and ":" have it set already.
+    let lower = head | 0x2020_2020_2020_2020;
+    let (kind, value_at) = if lower == DISALLOW && line.get(8) == Some(&b':') {
+        (RecordKind::Disallow, 9)
+    } else if lower & 0xffff_ffff_ffff == ALLOW && line[5] == b':' {
+        (RecordKind::Allow, 6)
+    } else if lower == USER_AGE && line[4] == b'-' && is_agent_tail(line) {
+        (RecordKind::UserAgent, 11)
+    } else {
+        return None;
+    };
+    Some(Key { kind, spelling: Spelling::Exact, value_at })
+}
+
+const DISALLOW: u64 = u64::from_le_bytes(*b"disallow");
+const USER_AGE: u64 = u64::from_le_bytes(*b"user-age");
+const ALLOW: u64 = u64::from_le_bytes(*b"allow:\0\0");
+
+fn is_agent_tail(line: &[u8]) -> bool {
+    matches!(line.get(8..11), Some([b'n' | b'N', b't' | b'T', b':']))
+}
+
+/// Any key: `*WS key *WS ":"`, its misspellings, and a missing colon.
+fn any_key(line: &[u8], profile: Profile) -> Option<Key> {
+    let line = without_comment(line);
+    if let Some(colon) = memchr(b':', line) {
+        let name = trim(&line[..colon]);
+        let (kind, spelling) = kind_of(name, profile);
+        if kind == RecordKind::Other
+            && profile == Profile::Rfc9309
+            && let Some(key) = without_colon(line, profile)
+        {
+            return Some(key);
+        }
+        return (!name.is_empty()).then_some(Key { kind, spelling, value_at: colon + 1 });
+    }
+    without_colon(line, profile)
+}
+
+fn kind_of(name: &[u8], profile: Profile) -> (RecordKind, Spelling) {
+    let is = |known: &&(&str, RecordKind)| match profile {
+        Profile::Rfc9309 => name.eq_ignore_ascii_case(known.0.as_bytes()),
+        // Google's parser compares only as many octets as the key it knows has.
+        Profile::Google => {
+            name.get(..known.0.len()).is_some_and(|n| n.eq_ignore_ascii_case(known.0.as_bytes()))
+        }
+    };
+    if let Some((_, kind)) = NAMES.iter().find(is) {
+        return (*kind, Spelling::Exact);
+    }
+    match MISSPELLINGS.iter().find(is) {
+        Some((_, kind)) => (*kind, Spelling::Misspelt),
+        None => (RecordKind::Other, Spelling::Exact),
+    }
+}
+
+/// Lenient: exactly two words, the first of them a key, stand for a record whose colon was forgotten.
+///
+/// Not for `Allow`: what the file does not say by the book may add a restriction and never lift one. Google's parser
+/// takes any key.
+fn without_colon(line: &[u8], profile: Profile) -> Option<Key> {
+    let start = line.iter().position(|&octet| !is_space(octet))?;
+    let end = start + line[start..].iter().position(|&octet| is_space(octet))?;
+    let value = trim(&line[end..]);
+    if value.is_empty() || value.iter().any(|&octet| is_space(octet)) {
+        return None;
+    }
+    let (kind, _) = kind_of(&line[start..end], profile);
+    let understood = match profile {
+        Profile::Rfc9309 => !matches!(kind, RecordKind::Allow | RecordKind::Other),
+        Profile::Google => true,
+    };
+    understood.then_some(Key { kind, spelling: Spelling::MissingColon, value_at: end })
+}
+
+/// The value that starts at `at`, without its comment and the space around it.
+#[inline]
+pub(crate) fn value(line: &[u8], at: usize) -> &[u8] {
+    trim(without_comment(&line[at..]))
+}
+
+/// `comment = "#" *(UTF8-char-noctl / WS / "#")`; it starts anywhere.
+pub(crate) fn without_comment(text: &[u8]) -> &[u8] {
+    match memchr(b'#', text) {
+        Some(comment) => &text[..comment],
+        None => text,
+    }
+}
+
+/// `WS = %x20 / %x09`
+pub(crate) fn is_space(octet: u8) -> bool {
+    matches!(octet, b' ' | b'\t')
+}
+
+pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = text {
+        text = rest;
+    }
+    while let [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
+}
+
+/// What of a record's value is used, with the comment behind it; `None`: the record is dropped, as its line is longer
+/// than the limit.
+///
+/// Stricter: the prefix of a Disallow covers all that the whole would have covered, so it stays. Half of an Allow, or
+/// of anything else, might say what its author did not.
+#[inline]
+pub(crate) fn fitting(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
+    let max = profile.line_max();
+    if line.len() <= max {
+        return Some(trim(&line[value_at..]));
+    }
+    if without_comment(line).len() <= max {
+        return Some(value(line, value_at));
+    }
+    if profile == Profile::Google {
+        return Some(value(&line[..max], value_at.min(max)));
+    }
+    match kind {
+        RecordKind::Disallow if value_at < max => Some(without_half_escape(value(&line[..max], value_at))),
+        _ => None,
+    }
+}
+
+/// A cut behind `%` or `%4` would leave octets that match something else than the escape did.
+fn without_half_escape(value: &[u8]) -> &[u8] {
+    match value {
+        [rest @ .., b'%'] | [rest @ .., b'%', _] => rest,
+        _ => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn read(line: &str) -> Option<(RecordKind, Spelling, &str)> {
+        let key = key(line.as_bytes(), Profile::Rfc9309)?;
+        let value = core::str::from_utf8(value(line.as_bytes(), key.value_at)).unwrap();
+        Some((key.kind, key.spelling, value))
+    }
+
+    #[test]
+    fn line_ends_are_cr_lf_and_crlf() {
+        let lines: Vec<&[u8]> = Lines::of(b"a\nb\rc\r\nd\r\r\ne\x0bf\x0cg").map(|(_, line)| line).collect();
+        assert_eq!(lines, [&b"a"[..], b"b", b"c", b"d", b"", b"e\x0bf\x0cg"]);
+        assert_eq!(Lines::of(b"").count(), 0);
+        assert_eq!(Lines::of(b"\r\n").count(), 1);
+    }
+
+    #[test]
+    fn keys_are_read_however_they_are_written() {
+        use RecordKind::*;
+        use Spelling::*;
+        for (line, expected) in [
+            ("Disallow: /a", Some((Disallow, Exact, "/a"))),
+            ("DISALLOW:/a", Some((Disallow, Exact, "/a"))),
+            ("disallow : /a # why", Some((Disallow, Exact, "/a"))),
+            ("\tdisallow\t:\t/a\t", Some((Disallow, Exact, "/a"))),
+            ("disallow:", Some((Disallow, Exact, ""))),
+            ("Allow: /a", Some((Allow, Exact, "/a"))),
+            ("allow:/", Some((Allow, Exact, "/"))),
+            ("User-Agent: *", Some((UserAgent, Exact, "*"))),
+            ("user-agent:", Some((UserAgent, Exact, ""))),
+            ("user\ragent: a", Some((Other, Exact, "a"))),
+            ("useragent: a", Some((UserAgent, Misspelt, "a"))),
+            ("User Agent: a", Some((UserAgent, Misspelt, "a"))),
+            ("disallow /a", Some((Disallow, MissingColon, "/a"))),
+            ("disallow /a:b", Some((Disallow, MissingColon, "/a:b"))),
+            ("user-agent a", Some((UserAgent, MissingColon, "a"))),
+            ("disallow /a /b", None),
+            ("allow /a", None),
+            ("alow: /a", Some((Other, Exact, "/a"))),
+            ("# disallow: /a", None),
+            ("disallow # : /a", None),
+            (": /a", None),
+            ("", None),
+            (" \t", None),
+            ("hello", None),
+            ("Sitemap: https://a/b", Some((Sitemap, Exact, "https://a/b"))),
+            ("app-directive: a;b", Some((AppDirectives, Exact, "a;b"))),
+        ] {
+            assert_eq!(read(line), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_short_way_reads_what_the_long_way_reads() {
+        for line in
+            ["Disallow: /a#b", "allow:/x", "User-agent:  b ", "disallow:::", "allow::::", "user-agent:a:b"]
+        {
+            assert_eq!(common_key(line.as_bytes()), any_key(line.as_bytes(), Profile::Rfc9309), "{line:?}");
+        }
+    }
+}

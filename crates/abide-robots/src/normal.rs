@@ -1,0 +1,245 @@
+//! The normal form that targets and patterns are compared in, RFC 9309 §2.2.2 and 2.2.3.
+//!
+//! * Percent-encoded unreserved characters are decoded; the digits of other escapes are upper-case.
+//! * Octets that a path cannot hold (controls, space, beyond ASCII, `"<>[\]^{|}` and the backtick) are encoded.
+//! * `*` and `$` are encoded where they stand for themselves, so that in a pattern `*` is always "any octets" and `$`
+//!   always "the end" (§2.2.3).
+//! * In the query `:`, `/`, `?` and `@` delimit nothing: their escapes are decoded there (§2.2.2, second row of the
+//!   table; the RFC encodes both, we decode both, which compares the same). `%2F` stays what it is in a path.
+//! * A `%` that starts no escape is kept, and no digit behind it is decoded that would make it start one. So a normal
+//!   form is its own normal form.
+//!
+//! The normal form is ASCII, whatever went in.
+
+use alloc::vec::Vec;
+
+/// What an octet asks for: the bits of [`CLASS`].
+pub(crate) const REWRITE: u8 = 1;
+pub(crate) const STAR: u8 = 2;
+pub(crate) const DOLLAR: u8 = 4;
+pub(crate) const QUERY: u8 = 8;
+pub(crate) const HASH: u8 = 16;
+
+/// One look per octet says whether a text is its own normal form already, as nearly all are.
+pub(crate) static CLASS: [u8; 256] = {
+    let mut class = [REWRITE; 256];
+    let plain = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!&'()+,;=:@/";
+    let mut at = 0;
+    while at < plain.len() {
+        class[plain[at] as usize] = 0;
+        at += 1;
+    }
+    class[b'*' as usize] = STAR;
+    class[b'$' as usize] = DOLLAR;
+    class[b'?' as usize] = QUERY;
+    class[b'#' as usize] = REWRITE | HASH;
+    class
+};
+
+/// The classes that occur in `text`.
+pub(crate) fn classes(text: &[u8]) -> u8 {
+    let class = |octet: &u8| CLASS[usize::from(*octet)];
+    let (words, tail) = text.as_chunks::<8>();
+    let of_words = words.iter().fold(0, |seen, [a, b, c, d, e, f, g, h]| {
+        seen | class(a) | class(b) | class(c) | class(d) | class(e) | class(f) | class(g) | class(h)
+    });
+    tail.iter().fold(of_words, |seen, octet| seen | class(octet))
+}
+
+/// Which of the two sides of a comparison is being written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// `*` and a final `$` are special.
+    Pattern,
+    /// Nothing is.
+    Target,
+}
+
+/// Appends the normal form of `text` to `out`.
+pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
+    let mut in_query = false;
+    // How long `out` must be for what follows to be clear of the last `%` that starts no escape.
+    let mut clear = 0;
+    let mut at = 0;
+    while let Some(&octet) = text.get(at) {
+        at += 1;
+        match octet {
+            b'%' => match escape(&text[at..]) {
+                Some(value) => {
+                    at += 2;
+                    if value.is_ascii_hexdigit() && out.len() < clear {
+                        push_percent(value, out);
+                    } else {
+                        push_escaped(value, in_query, out);
+                    }
+                }
+                None => {
+                    out.push(b'%');
+                    clear = out.len() + 2;
+                }
+            },
+            b'*' if side == Side::Pattern => out.push(b'*'),
+            b'$' if side == Side::Pattern && at == text.len() => out.push(b'$'),
+            b'?' => {
+                in_query = true;
+                out.push(b'?');
+            }
+            _ if CLASS[octet as usize] == 0 => out.push(octet),
+            _ => push_percent(octet, out),
+        }
+    }
+}
+
+/// Appends the form that Google's parser compares: escapes are upper-cased and octets beyond ASCII encoded in patterns;
+/// targets are taken as they are. Literal `*` and `$` get octets of their own, which occur in neither.
+pub(crate) fn push_google(text: &[u8], side: Side, out: &mut Vec<u8>) {
+    const LITERAL: u8 = 0x80;
+    let mut at = 0;
+    while let Some(&octet) = text.get(at) {
+        at += 1;
+        match octet {
+            b'*' if side == Side::Target => out.push(b'*' | LITERAL),
+            b'$' if side == Side::Target || at < text.len() => out.push(b'$' | LITERAL),
+            b'%' if side == Side::Pattern && escape(&text[at..]).is_some() => {
+                out.extend([b'%', text[at].to_ascii_uppercase(), text[at + 1].to_ascii_uppercase()]);
+                at += 2;
+            }
+            0x80.. if side == Side::Pattern => push_percent(octet, out),
+            _ => out.push(octet),
+        }
+    }
+}
+
+/// Rewrites the escapes of a normal form that mean something else when they lie in the query.
+///
+/// A pattern may reach the query through a `*` without a `?` of its own: `/*url=http%3A%2F%2F`. Its octets after the
+/// first `*` then match either in the path, as they stand, or in the query, in the form that this function makes.
+/// `None` when both forms are the same.
+pub(crate) fn query_form(normal: &[u8]) -> Option<Vec<u8>> {
+    let star = normal.iter().position(|&octet| octet == b'*')?;
+    if normal[..star].contains(&b'?') {
+        return None;
+    }
+    let mut out = normal[..star].to_vec();
+    let mut at = star;
+    while let Some(&octet) = normal.get(at) {
+        match escape(&normal[at + 1..]) {
+            Some(value) if octet == b'%' && delimits_nothing_in_query(value) => {
+                out.push(value);
+                at += 3;
+            }
+            _ => {
+                out.push(octet);
+                at += 1;
+            }
+        }
+    }
+    (out.len() < normal.len()).then_some(out)
+}
+
+/// The octets of a normal form as RFC 9309 §2.2.2 counts them: in the query its delimiters count as their encodings.
+pub(crate) fn octets(normal: &[u8]) -> usize {
+    match normal.iter().position(|&octet| octet == b'?') {
+        None => normal.len(),
+        Some(query) => {
+            let encoded =
+                normal[query + 1..].iter().filter(|&&octet| delimits_nothing_in_query(octet)).count();
+            normal.len() + 2 * encoded
+        }
+    }
+}
+
+fn push_escaped(value: u8, in_query: bool, out: &mut Vec<u8>) {
+    let unreserved = value.is_ascii_alphanumeric() || matches!(value, b'-' | b'.' | b'_' | b'~');
+    if unreserved || (in_query && delimits_nothing_in_query(value)) {
+        out.push(value);
+    } else {
+        push_percent(value, out);
+    }
+}
+
+fn delimits_nothing_in_query(octet: u8) -> bool {
+    // `[` and `]` belong here too, but a path cannot hold them either, so they are encoded everywhere.
+    matches!(octet, b':' | b'/' | b'?' | b'@')
+}
+
+/// The value of the two hexadecimal digits that `text` starts with.
+pub(crate) fn escape(text: &[u8]) -> Option<u8> {
+    let digit = |octet: u8| (octet as char).to_digit(16);
+    match text {
+        [high, low, ..] => Some((digit(*high)? * 16 + digit(*low)?) as u8),
+        _ => None,
+    }
+}
+
+pub(crate) fn push_percent(octet: u8, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    out.extend([b'%', HEX[usize::from(octet >> 4)], HEX[usize::from(octet & 15)]]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn normal(text: &[u8], side: Side) -> Vec<u8> {
+        let mut out = Vec::new();
+        push_normal(text, side, &mut out);
+        out
+    }
+
+    #[test]
+    fn both_sides_agree_where_nothing_is_special() {
+        let table: &[(&[u8], &[u8])] = &[
+            (b"/foo/bar/%62%61%7A", b"/foo/bar/baz"),
+            (b"/%7Eme/%7eyou", b"/~me/~you"),
+            (b"/%c3%a9", b"/%C3%A9"),
+            ("/é".as_bytes(), b"/%C3%A9"),
+            (b"/\xe9", b"/%E9"),
+            (b"/a b", b"/a%20b"),
+            (b"/a%20b", b"/a%20b"),
+            (b"/a%2Fb", b"/a%2Fb"),
+            (b"/a%2fb", b"/a%2Fb"),
+            (b"/a?u=http%3A%2F%2Fb", b"/a?u=http://b"),
+            (b"/a?u=%26%3d", b"/a?u=%26%3D"),
+            (b"/100%", b"/100%"),
+            (b"/100%2", b"/100%2"),
+            (b"/100%zz", b"/100%zz"),
+            (b"/[a]|{b}\\^`\"<>", b"/%5Ba%5D%7C%7Bb%7D%5C%5E%60%22%3C%3E"),
+            (b"/%2a%24", b"/%2A%24"),
+            (b"/a$b", b"/a%24b"),
+            (b"/\x00\x7f", b"/%00%7F"),
+        ];
+        for (text, expected) in table {
+            for side in [Side::Pattern, Side::Target] {
+                assert_eq!(normal(text, side), *expected, "{}", text.escape_ascii());
+            }
+        }
+    }
+
+    #[test]
+    fn stars_and_a_final_dollar_are_special_in_patterns_only() {
+        assert_eq!(normal(b"/*a$b$", Side::Pattern), b"/*a%24b$");
+        assert_eq!(normal(b"/*a$b$", Side::Target), b"/%2Aa%24b%24");
+    }
+
+    #[test]
+    fn a_normal_form_is_its_own_normal_form() {
+        for text in ["/a%41?b=%2f*$", "/é%zz%%41", "/%25%34%31", "/%%34%31", "/%4%31", "/%%341"] {
+            let once = normal(text.as_bytes(), Side::Pattern);
+            assert_eq!(normal(&once, Side::Pattern), once);
+        }
+    }
+
+    #[test]
+    fn delimiters_in_the_query_count_as_their_encodings() {
+        assert_eq!(octets(b"/a:b"), 4);
+        assert_eq!(octets(b"/a?b=/"), 8);
+    }
+
+    #[test]
+    fn a_pattern_that_may_reach_the_query_has_a_second_form() {
+        assert_eq!(query_form(b"/*url=http%3A%2F%2F").as_deref(), Some(&b"/*url=http://"[..]));
+        assert_eq!(query_form(b"/a%2F*b"), None);
+        assert_eq!(query_form(b"/a%2F"), None);
+    }
+}

@@ -1,0 +1,249 @@
+//! One path pattern and how it matches, RFC 9309 §2.2.2 and 2.2.3.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use memchr::{memchr, memmem};
+
+use crate::normal::{self, Side};
+use crate::target::Target;
+
+/// A path pattern on its own: literal octets, `*` for any octets, a final `$` for the end.
+///
+/// Rules have theirs compiled into [`Rules`](crate::Rules); this type is for records that carry a path of their own
+/// and choose among them by the longest match.
+///
+/// ```
+/// use abide_robots::{Pattern, Target};
+///
+/// let pattern = Pattern::new(b"/*.php$");
+/// assert!(pattern.matches(&Target::new("/a.php/b.php")));
+/// assert!(!pattern.matches(&Target::new("/a.php?x")));
+/// assert_eq!(pattern.octets(), 7);
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    normal: Box<[u8]>,
+    query_form: Option<Box<[u8]>>,
+}
+
+impl Pattern {
+    /// Takes a pattern as it stands in a file, without space around it.
+    ///
+    /// One that starts with neither `/` nor `*` matches nothing, as does an empty one.
+    pub fn new(text: &[u8]) -> Self {
+        let mut normal = Vec::with_capacity(text.len());
+        normal::push_normal(text, Side::Pattern, &mut normal);
+        let query_form = normal::query_form(&normal).map(Vec::into_boxed_slice);
+        Self { normal: normal.into_boxed_slice(), query_form }
+    }
+
+    /// Whether the pattern covers the target. Linear in their lengths, whatever the stars.
+    pub fn matches(&self, target: &Target<'_>) -> bool {
+        let query_form = self.query_form.as_deref().unwrap_or(&self.normal);
+        can_match(&self.normal) && matches(&self.normal, query_form, target.octets(), target.query())
+    }
+
+    /// The length that decides which of several patterns is the most specific: the octets of the normal form, as
+    /// RFC 9309 §2.2.2 counts them.
+    pub fn octets(&self) -> usize {
+        normal::octets(&self.normal)
+    }
+
+    /// The normal form. It is ASCII.
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.normal).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pattern").field(&self.as_str()).finish()
+    }
+}
+
+/// Every target starts with `/`. RFC 9309 §2.2: `path-pattern = "/" *UTF8-char-noctl`.
+/// Lenient: a leading `*` is widely used and means what it says.
+pub(crate) fn can_match(pattern: &[u8]) -> bool {
+    matches!(pattern.first(), Some(b'/' | b'*'))
+}
+
+/// Matches a pattern in normal form: what stands between two stars is looked for from where the last piece ended, and
+/// the first place found is the best, as it leaves the most behind it. So no piece is ever looked for twice.
+///
+/// `query_form` is the pattern as it reads inside the query ([`normal::query_form`]), which starts at `query`; where it
+/// makes no difference, the pattern itself is given.
+pub(crate) fn matches(pattern: &[u8], query_form: &[u8], target: &[u8], query: usize) -> bool {
+    let (pattern, at_end) = match pattern.strip_suffix(b"$") {
+        Some(pattern) => (pattern, true),
+        None => (pattern, false),
+    };
+    let Some(star) = memchr(b'*', pattern) else {
+        return if at_end { target == pattern } else { target.starts_with(pattern) };
+    };
+    if !target.starts_with(&pattern[..star]) {
+        return false;
+    }
+    let query_form = if at_end { &query_form[..query_form.len() - 1] } else { query_form };
+    let pieces = Pieces { path: &pattern[star + 1..], query: &query_form[star + 1..] };
+    matches_pieces(pieces, at_end, target, star, query)
+}
+
+/// What follows the first star, in both forms; they have the same stars.
+#[derive(Clone, Copy)]
+struct Pieces<'a> {
+    path: &'a [u8],
+    query: &'a [u8],
+}
+
+fn matches_pieces(
+    mut pieces: Pieces<'_>,
+    at_end: bool,
+    target: &[u8],
+    mut from: usize,
+    query: usize,
+) -> bool {
+    let one_form = pieces.path.len() == pieces.query.len();
+    loop {
+        let star = memchr(b'*', pieces.path);
+        let path = &pieces.path[..star.unwrap_or(pieces.path.len())];
+        let piece = if one_form { Pieces { path, query: path } } else { pieces.first(path) };
+        match star {
+            None if at_end => return ends_with(piece, target, from, query),
+            None => return find(piece, target, from, query).is_some(),
+            Some(star) => match find(piece, target, from, query) {
+                None => return false,
+                Some(end) => {
+                    from = end;
+                    pieces = pieces.after(star, piece.query.len());
+                }
+            },
+        }
+    }
+}
+
+impl<'a> Pieces<'a> {
+    fn first(self, path: &'a [u8]) -> Self {
+        Self { path, query: &self.query[..memchr(b'*', self.query).unwrap_or(self.query.len())] }
+    }
+
+    fn after(self, star: usize, query_star: usize) -> Self {
+        Self { path: &self.path[star + 1..], query: &self.query[query_star + 1..] }
+    }
+}
+
+/// Where the first occurrence of the piece at or behind `from` ends.
+///
+/// A piece with two forms holds an escape that does not occur in a query, so its first form lies before the query
+/// starts, and ends before any occurrence of the second.
+fn find(piece: Pieces<'_>, target: &[u8], from: usize, query: usize) -> Option<usize> {
+    if let Some(at) = find_octets(&target[from..], piece.path) {
+        return Some(from + at + piece.path.len());
+    }
+    if piece.query.len() == piece.path.len() {
+        return None;
+    }
+    let from = from.max(query);
+    find_octets(target.get(from..)?, piece.query).map(|at| from + at + piece.query.len())
+}
+
+fn ends_with(piece: Pieces<'_>, target: &[u8], from: usize, query: usize) -> bool {
+    target[from..].ends_with(piece.path)
+        || (piece.query.len() < piece.path.len()
+            && target.get(from.max(query)..).is_some_and(|rest| rest.ends_with(piece.query)))
+}
+
+/// Linear, whatever the octets. Below the bound the simple search is faster, and its square is small.
+fn find_octets(text: &[u8], piece: &[u8]) -> Option<usize> {
+    const SHORT: usize = 64;
+    let Some((&first, rest)) = piece.split_first() else { return Some(0) };
+    if rest.is_empty() {
+        return memchr(first, text);
+    }
+    if text.len() > SHORT {
+        return memmem::find(text, piece);
+    }
+    let last = text.len().checked_sub(piece.len())?;
+    (0..=last).find(|&at| text[at] == first && text[at + 1..].starts_with(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, target: &str, expected: bool) {
+        let found = Pattern::new(pattern.as_bytes()).matches(&Target::new(target));
+        assert_eq!(found, expected, "{pattern} against {target}");
+    }
+
+    #[test]
+    fn stars_match_any_octets() {
+        for (pattern, target, expected) in [
+            ("/", "/a", true),
+            ("/a", "/", false),
+            ("*", "/", true),
+            ("/*", "/", true),
+            ("/*b$", "/bb", true),
+            ("/*.php$", "/a.php/b.php", true),
+            ("/*.php$", "/a.phpx", false),
+            ("/a*$", "/a", true),
+            ("/a*a$", "/a", false),
+            ("/a*a", "/aa", true),
+            ("$", "/", false),
+            ("/$", "/", true),
+            ("/$", "/a", false),
+            ("", "/", false),
+            ("a", "/a", false),
+            ("*/feed/", "/feed/", true),
+            ("*/feed/", "/x/feed/", true),
+            ("/a**b", "/axxb", true),
+            ("/*a*b*c", "/xaybzc", true),
+            ("/*a*b*c", "/xaybz", false),
+            ("/a$b", "/a$b", true),
+            ("/a$b", "/a", false),
+            ("/%2A", "/*", true),
+            ("/%2A", "/a", false),
+        ] {
+            check(pattern, target, expected);
+        }
+    }
+
+    #[test]
+    fn query_delimiters_and_their_escapes_are_the_same_in_the_query_only() {
+        for (pattern, target, expected) in [
+            ("/*url=http://", "/a?url=http%3A%2F%2Fb", true),
+            ("/*url=http%3A%2F%2F", "/a?url=http://b", true),
+            ("/*url=http%3A%2F%2F", "/url=http%3A%2F%2Fb", true),
+            ("/*url=http%3A%2F%2F", "/url=http://b", false),
+            ("/*url=http://", "/url=http%3A%2F%2Fb", false),
+            ("/*%2F*%2F$", "/a%2Fb?c/", true),
+            ("/*%2F*%2F$", "/a?c/", false),
+            ("/*%2F$", "/a/", false),
+            ("/*%2F$", "/a?/", true),
+            ("/*?sort=", "/a?b?sort=1", true),
+            ("/*?sort=", "/a?b%3Fsort=1", true),
+            ("/*%3Fsort=", "/a?b?sort=1", true),
+            ("/*%3Fsort=", "/a?sort=1", false),
+            ("/a%2F*?x", "/a%2F?x", true),
+        ] {
+            check(pattern, target, expected);
+        }
+    }
+
+    #[test]
+    fn long_pieces_and_targets_are_found_like_short_ones() {
+        let target = alloc::format!("/{}b{}", "a".repeat(300), "a".repeat(300));
+        check("/*ab*a$", &target, true);
+        check("/*ab*b", &target, false);
+        check(&alloc::format!("/*{}b", "a".repeat(300)), &target, true);
+        check(&alloc::format!("/*{}b", "a".repeat(301)), &target, false);
+    }
+}

@@ -1,0 +1,156 @@
+//! Sorted texts, each linked to the longest other one that is a prefix of it: finds the texts that a target starts with
+//! in the time of one binary search, however many there are.
+
+use core::ops::Range;
+
+use crate::sort::word_at;
+
+/// No text is a prefix.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Sets the links of sorted, distinct texts. The prefixes of a text are its neighbour to the left, or what that is
+/// linked to: any that is given up here is behind all texts to come, so the work is linear.
+pub(crate) fn link<'a, T>(
+    items: &mut [T],
+    text_of: impl Fn(&T) -> &'a [u8],
+    link_of: impl Fn(&mut T) -> &mut u32,
+) {
+    for index in 0..items.len() {
+        let mut candidate = (index as u32).wrapping_sub(1);
+        while candidate != NONE && !text_of(&items[index]).starts_with(text_of(&items[candidate as usize])) {
+            candidate = *link_of(&mut items[candidate as usize]);
+        }
+        *link_of(&mut items[index]) = candidate;
+    }
+}
+
+/// The last of the sorted texts in `range` that does not sort behind the target, and how many octets it shares with it.
+/// The texts before the range must not sort behind the target, those after it must, and those in it share their first
+/// `from` octets with it, or as many as they have.
+///
+/// Every text that the target starts with is this one or one that it is linked to: what sorts between a prefix of the
+/// target and the target itself starts with that prefix too. Those that are no longer than the shared octets are the
+/// ones.
+///
+/// The target ends in a `$` of its own: so a pattern with a final `$` is a text like any other. No octet of a normal
+/// form is `$` otherwise.
+#[inline]
+pub(crate) fn last_before<'a>(
+    range: Range<usize>,
+    from: usize,
+    text_of: impl Fn(usize) -> &'a [u8],
+    target: &[u8],
+) -> Option<(usize, usize)> {
+    let Range { start: mut low, end: mut high } = range;
+    let mut last = None;
+    while low < high {
+        let middle = low.midpoint(high);
+        let text = text_of(middle);
+        let shared = shared_from(from, text, target);
+        if text.get(shared).is_some_and(|octet| octet > target.get(shared).unwrap_or(&b'$')) {
+            high = middle;
+        } else {
+            last = Some((middle, shared));
+            low = middle + 1;
+        }
+    }
+    last.or_else(|| low.checked_sub(1).map(|index| (index, shared_from(0, text_of(index), target))))
+}
+
+/// The eight octets behind the first, which all literals and targets have in common, as a number that sorts as they do.
+pub(crate) fn key(text: &[u8]) -> u64 {
+    word_at(text, 1)
+}
+
+/// Narrows a search to the texts whose key is that of the target: those before sort before it, those after behind it.
+#[inline]
+pub(crate) fn with_key_of(target: &[u8], keys: &[[u8; 8]]) -> Range<usize> {
+    let mut head = key(target);
+    if target.len() < 9 {
+        // The `$` that the target ends in.
+        head |= u64::from(b'$') << (64 - 8 * target.len());
+    }
+    let start = keys.partition_point(|key| u64::from_le_bytes(*key) < head);
+    let equal = keys[start..].iter().take_while(|key| u64::from_le_bytes(**key) == head).take(4).count();
+    if equal < 4 {
+        return start..start + equal;
+    }
+    start..start + keys[start..].partition_point(|key| u64::from_le_bytes(*key) == head)
+}
+
+/// How many octets of the text stand in the target, with its `$`.
+#[inline]
+fn shared_from(from: usize, text: &[u8], target: &[u8]) -> usize {
+    let common = common(from, text, target);
+    common + usize::from(common == target.len() && text.get(common) == Some(&b'$'))
+}
+
+/// How many octets two texts have in common from their start, where the first `from` are known to be, or as many as they
+/// have.
+#[inline]
+fn common(from: usize, a: &[u8], b: &[u8]) -> usize {
+    let length = a.len().min(b.len());
+    let (a, b) = (&a[..length], &b[..length]);
+    // Octets in which the words at `at` differ stand at their lower end.
+    let differ = |at: usize| Some(word(a, at)? ^ word(b, at)?);
+    let mut at = from;
+    while let Some(bits) = differ(at) {
+        if bits != 0 {
+            return at + (bits.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    // The last word overlaps with what is known to be the same.
+    match length.checked_sub(8).and_then(|at| Some((at, differ(at)?))) {
+        Some((_, 0)) => length,
+        Some((at, bits)) => at + (bits.trailing_zeros() / 8) as usize,
+        None => a.iter().zip(b).take_while(|(a, b)| a == b).count(),
+    }
+}
+
+#[inline]
+fn word(text: &[u8], at: usize) -> Option<u64> {
+    text.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    /// All texts that a target starts with, longest first.
+    fn prefixes<'a>(texts: &[&'a str], target: &str) -> Vec<&'a str> {
+        let mut items: Vec<(&str, u32)> = texts.iter().map(|text| (*text, 0)).collect();
+        items.sort();
+        link(&mut items, |item| item.0.as_bytes(), |item| &mut item.1);
+        let Some((index, shared)) =
+            last_before(0..items.len(), 0, |index| items[index].0.as_bytes(), target.as_bytes())
+        else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        let mut next = index as u32;
+        while next != NONE {
+            let (text, link) = items[next as usize];
+            if text.len() <= shared {
+                found.push(text);
+            }
+            next = link;
+        }
+        found
+    }
+
+    #[test]
+    fn every_prefix_is_found_longest_first() {
+        let texts =
+            ["/", "/a", "/a$", "/a/b", "/a/b/c/d/e/f/g", "/a/b/c/d/e/f/h", "/ab", "/b", "/b!", "/aa$", "/a!"];
+        assert_eq!(prefixes(&texts, "/a"), ["/a$", "/a", "/"]);
+        assert_eq!(prefixes(&texts, "/a/b/c/d/e/f/h/i"), ["/a/b/c/d/e/f/h", "/a/b", "/a", "/"]);
+        assert_eq!(prefixes(&texts, "/aa"), ["/aa$", "/a", "/"]);
+        assert_eq!(prefixes(&texts, "/b!"), ["/b!", "/b", "/"]);
+        assert_eq!(prefixes(&texts, "/c"), ["/"]);
+        assert_eq!(prefixes(&texts[1..], "/c"), [""; 0]);
+        assert_eq!(prefixes(&[], "/c"), [""; 0]);
+    }
+}

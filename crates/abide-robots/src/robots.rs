@@ -1,0 +1,275 @@
+//! The document: all groups and records of a robots.txt, with their places.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+
+use crate::compile;
+use crate::decode::Text;
+use crate::group::{Agent, Gatherer, agent};
+use crate::line::{self, Key, Lines, RecordKind};
+use crate::profile::ReadOptions;
+use crate::rules::Rules;
+use crate::target::Target;
+use crate::token::ProductToken;
+use crate::verdict::Verdict;
+
+/// A robots.txt as a document: every group, every record, and where each stands.
+///
+/// For those who look at the file itself, or ask for several crawlers. One who crawls wants [`Rules::parse`], which
+/// keeps what concerns one crawler and nothing else. Reading never fails.
+///
+/// ```
+/// use abide_robots::{ProductToken, Robots, Target};
+///
+/// let robots = Robots::parse(b"User-agent: a\nUser-agent: b\nDisallow: /x\n\nSitemap: https://example.com/s.xml");
+/// let group = robots.groups().next().unwrap();
+/// assert_eq!(group.agents().collect::<Vec<_>>(), ["a", "b"]);
+/// assert_eq!(robots.sitemaps().count(), 1);
+///
+/// let verdict = robots.verdict(&[ProductToken::new("B")?], &Target::new("/x/y"));
+/// assert!(!verdict.is_allowed());
+/// # Ok::<(), abide_robots::InvalidToken>(())
+/// ```
+#[derive(Clone)]
+pub struct Robots {
+    text: Box<[u8]>,
+    options: ReadOptions,
+    statements: Vec<Statement>,
+    /// Ranges of `statements`, each from the first user-agent line of a group to the next group.
+    groups: Vec<Range<usize>>,
+    cut: bool,
+    utf16: bool,
+}
+
+/// A line that states something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Statement {
+    pub(crate) key: Key,
+    pub(crate) number: u32,
+    /// Where the line starts and ends in the text.
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Robots {
+    /// Reads a file.
+    pub fn parse(body: &[u8]) -> Self {
+        Self::parse_with(body, ReadOptions::new())
+    }
+
+    /// Reads a file with a profile or a limit of your choice.
+    pub fn parse_with(body: &[u8], options: ReadOptions) -> Self {
+        let text = Text::of(body, options.limit);
+        let (cut, utf16) = (text.cut, text.utf16);
+        let text = text.into_octets().into_boxed_slice();
+        let statements = statements(&text, options);
+        let groups = groups(&statements);
+        Self { text, options, statements, groups, cut, utf16 }
+    }
+
+    /// Compiles the rules for a crawler that goes by `tokens`.
+    pub fn rules(&self, tokens: &[ProductToken]) -> Rules {
+        Rules::of_block(compile::build(&self.gather(tokens), tokens, self.options.profile))
+    }
+
+    pub(crate) fn gather<'t>(&self, tokens: &'t [ProductToken]) -> Gatherer<'_, 't> {
+        let profile = self.options.profile;
+        let mut gatherer = Gatherer::new(tokens, profile);
+        for statement in &self.statements {
+            compile::take(&mut gatherer, self.line(statement), statement.key, statement.number, profile);
+        }
+        gatherer.finish();
+        gatherer
+    }
+
+    pub(crate) fn options(&self) -> ReadOptions {
+        self.options
+    }
+
+    /// Whether a crawler that goes by `tokens` may fetch the target, and why. To ask about many targets, keep the
+    /// [`rules`](Self::rules).
+    pub fn verdict(&self, tokens: &[ProductToken], target: &Target<'_>) -> Verdict {
+        self.rules(tokens).verdict(target)
+    }
+
+    /// The groups in file order, not combined.
+    pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
+        self.groups.iter().map(|range| Group { robots: self, range: range.clone() })
+    }
+
+    /// All records in file order.
+    pub fn records(&self) -> impl Iterator<Item = DocumentRecord<'_>> {
+        self.statements.iter().map(|statement| DocumentRecord { robots: self, statement })
+    }
+
+    /// The Sitemap records, as written, wherever they stand. Octets that are no UTF-8 make a record be left out.
+    pub fn sitemaps(&self) -> impl Iterator<Item = &str> {
+        self.global(RecordKind::Sitemap)
+    }
+
+    /// The License records (RSL 1.0), as written, wherever they stand.
+    pub fn licenses(&self) -> impl Iterator<Item = &str> {
+        self.global(RecordKind::License)
+    }
+
+    /// The text that was read: without a byte order mark, cut at the limit, and UTF-8 if the body was UTF-16. Spans
+    /// count from its start.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Whether the limit of RFC 9309 §2.5 cut the file.
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Whether the body was UTF-16, against RFC 9309 §2.3.
+    pub fn is_utf16(&self) -> bool {
+        self.utf16
+    }
+
+    fn global(&self, kind: RecordKind) -> impl Iterator<Item = &str> {
+        self.records()
+            .filter(move |record| record.kind() == kind)
+            .filter_map(|record| core::str::from_utf8(record.value()).ok())
+            .filter(|value| !value.is_empty())
+    }
+
+    fn line(&self, statement: &Statement) -> &[u8] {
+        &self.text[statement.start as usize..statement.end as usize]
+    }
+}
+
+fn statements(text: &[u8], options: ReadOptions) -> Vec<Statement> {
+    let lines = Lines::of(text).zip(1..);
+    lines
+        .filter_map(|((start, line), number)| {
+            let key = line::key(line, options.profile)?;
+            Some(Statement { key, number, start: start as u32, end: (start + line.len()) as u32 })
+        })
+        .collect()
+}
+
+/// RFC 9309 §2.1: a group is "one or more user-agent lines that are followed by one or more rules"; a user-agent line
+/// that follows a rule begins the next one. No other record does (§2.2.4).
+fn groups(statements: &[Statement]) -> Vec<Range<usize>> {
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    let mut rule_seen = true;
+    for (index, statement) in statements.iter().enumerate() {
+        match statement.key.kind {
+            RecordKind::UserAgent if rule_seen => {
+                groups.push(index..index);
+                rule_seen = false;
+            }
+            kind => rule_seen |= kind.is_rule() && !groups.is_empty(),
+        }
+        if let Some(group) = groups.last_mut() {
+            group.end = index + 1;
+        }
+    }
+    groups
+}
+
+impl fmt::Debug for Robots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Robots")
+            .field("octets", &self.text.len())
+            .field("groups", &self.groups.len())
+            .field("records", &self.statements.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A group as it stands in the file: user-agent lines, and what follows until the next group.
+#[derive(Clone)]
+pub struct Group<'a> {
+    robots: &'a Robots,
+    range: Range<usize>,
+}
+
+impl<'a> Group<'a> {
+    /// Whom the group addresses: the product tokens of its user-agent lines as written, or `*`. A line that names
+    /// nobody gives nothing.
+    pub fn agents(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.of_kind(|kind| kind == RecordKind::UserAgent)
+            .map(|record| match agent(record.value()) {
+                Agent::Global => "*",
+                Agent::Token(name) => core::str::from_utf8(name).unwrap_or_default(),
+            })
+            .filter(|name| !name.is_empty())
+    }
+
+    /// Its Allow and Disallow records.
+    pub fn rules(&self) -> impl Iterator<Item = DocumentRecord<'a>> + use<'a> {
+        self.of_kind(RecordKind::is_rule)
+    }
+
+    /// All its records, user-agent lines included. Records that belong to the whole file may stand among them.
+    pub fn records(&self) -> impl Iterator<Item = DocumentRecord<'a>> + use<'a> {
+        self.of_kind(|_| true)
+    }
+
+    fn of_kind(&self, wanted: fn(RecordKind) -> bool) -> impl Iterator<Item = DocumentRecord<'a>> + use<'a> {
+        let robots = self.robots;
+        robots.statements[self.range.clone()]
+            .iter()
+            .map(|statement| DocumentRecord { robots, statement })
+            .filter(move |record| wanted(record.kind()))
+    }
+}
+
+impl fmt::Debug for Group<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group")
+            .field("agents", &self.agents().collect::<Vec<_>>())
+            .field("rules", &self.rules().count())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A record in its place in the file.
+#[derive(Clone, Copy)]
+pub struct DocumentRecord<'a> {
+    robots: &'a Robots,
+    statement: &'a Statement,
+}
+
+impl<'a> DocumentRecord<'a> {
+    /// What it states.
+    pub fn kind(&self) -> RecordKind {
+        self.statement.key.kind
+    }
+
+    /// The key as written.
+    pub fn key(&self) -> &'a [u8] {
+        let before = &self.robots.line(self.statement)[..self.statement.key.value_at];
+        line::trim(before.strip_suffix(b":").unwrap_or(before))
+    }
+
+    /// The value, without its comment and the space around it.
+    pub fn value(&self) -> &'a [u8] {
+        line::value(self.robots.line(self.statement), self.statement.key.value_at)
+    }
+
+    /// The line it stands on; the first is 1.
+    pub fn line(&self) -> u32 {
+        self.statement.number
+    }
+
+    /// Where the line stands in [`Robots::text`], in octets, without its end.
+    pub fn span(&self) -> Range<usize> {
+        self.statement.start as usize..self.statement.end as usize
+    }
+}
+
+impl fmt::Debug for DocumentRecord<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DocumentRecord")
+            .field("kind", &self.kind())
+            .field("value", &self.value().escape_ascii())
+            .field("line", &self.line())
+            .finish()
+    }
+}

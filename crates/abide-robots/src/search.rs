@@ -1,0 +1,201 @@
+//! The most specific rule that covers a target, RFC 9309 §2.2.2.
+
+use crate::block::{Entry, Parts};
+use crate::index::{Index, signature};
+use crate::pattern;
+use crate::prefix;
+use crate::sweep;
+
+/// The rule that decides, by its place in the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Literal(usize),
+    Wildcard(usize),
+}
+
+/// RFC 9309 §2.2.2: "The most specific match found MUST be used", and of equivalent rules the Allow.
+#[inline]
+pub(crate) fn most_specific(parts: &Parts<'_>, target: &[u8], query: usize) -> Option<(Found, Entry)> {
+    let literal = longest_literal(parts, target);
+    if parts.wildcard_count() == 0 { literal } else { or_wildcard(literal, parts, target, query) }
+}
+
+fn or_wildcard(
+    literal: Option<(Found, Entry)>,
+    parts: &Parts<'_>,
+    target: &[u8],
+    query: usize,
+) -> Option<(Found, Entry)> {
+    let beaten = literal.map(|(_, entry)| entry);
+    let mut search =
+        Search { parts, target, query, signature: signature(target), beaten, work_left: WORK_MAX };
+    match search.run() {
+        Some(index) => Some((Found::Wildcard(index), parts.wildcard(index))),
+        None => literal,
+    }
+}
+
+#[inline]
+fn longest_literal(parts: &Parts<'_>, target: &[u8]) -> Option<(Found, Entry)> {
+    let pattern_of = |index| parts.literal(index).pattern(parts.block);
+    let (range, from) = match parts.keys {
+        [] => (0..parts.literal_count(), 0),
+        keys => (prefix::with_key_of(target, keys), 8),
+    };
+    let (mut index, shared) = prefix::last_before(range, from, pattern_of, target)?;
+    loop {
+        let entry = parts.literal(index);
+        if usize::from(entry.length) <= shared {
+            return Some((Found::Literal(index), entry));
+        }
+        if entry.link == prefix::NONE {
+            return None;
+        }
+        index = entry.link as usize;
+    }
+}
+
+/// The search for the first wildcard rule, in order of precedence, that covers the target and beats the literal found.
+struct Search<'a> {
+    parts: &'a Parts<'a>,
+    target: &'a [u8],
+    query: usize,
+    signature: u64,
+    beaten: Option<Entry>,
+    /// Octets of the target that patterns may still be matched against.
+    work_left: usize,
+}
+
+/// Octets that may be matched one pattern at a time. Real files and targets need a thousandth of it; what needs more
+/// was made to, and is answered by a single walk over the target for all patterns at once.
+const WORK_MAX: usize = 8 * 1024 * 1024;
+
+/// The answer of a step: the work is exhausted.
+struct Exhausted;
+
+impl Search<'_> {
+    fn run(&mut self) -> Option<usize> {
+        let found = match Index::of(self.parts) {
+            Some(index) => self.by_index(index),
+            None => self.one_by_one(),
+        };
+        found.unwrap_or_else(|Exhausted| {
+            let count = (0..self.parts.wildcard_count()).take_while(|&index| self.wins(index)).count();
+            sweep::first_match(self.parts, count, self.target, self.query)
+        })
+    }
+
+    fn one_by_one(&mut self) -> Result<Option<usize>, Exhausted> {
+        for index in 0..self.parts.wildcard_count() {
+            if !self.wins(index) {
+                break;
+            }
+            if self.matches(index)? {
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
+    }
+
+    fn by_index(&mut self, index: Index<'_>) -> Result<Option<usize>, Exhausted> {
+        let mut best = None;
+        for &group in self.target.array_windows::<4>() {
+            for candidate in index.under(group) {
+                self.consider(candidate, &mut best)?;
+            }
+        }
+        for candidate in index.unfiled() {
+            self.consider(candidate, &mut best)?;
+        }
+        Ok(best)
+    }
+
+    #[inline]
+    fn consider(&mut self, candidate: usize, best: &mut Option<usize>) -> Result<(), Exhausted> {
+        // Candidates that are only looked at count too: a slot may be long, and the target may name it often.
+        self.work_left = self.work_left.saturating_sub(1);
+        if best.is_none_or(|best| candidate < best) && self.matches(candidate)? && self.wins(candidate) {
+            *best = Some(candidate);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn matches(&mut self, index: usize) -> Result<bool, Exhausted> {
+        if self.parts.signature(index) & !self.signature != 0 {
+            return Ok(false);
+        }
+        self.work_left = self.work_left.checked_sub(self.target.len()).ok_or(Exhausted)?;
+        let entry = self.parts.wildcard(index);
+        let block = self.parts.block;
+        Ok(pattern::matches(entry.pattern(block), entry.query_form(block), self.target, self.query))
+    }
+
+    /// Whether the wildcard takes precedence over the literal rule that covers the target.
+    #[inline]
+    fn wins(&self, index: usize) -> bool {
+        let Some(literal) = &self.beaten else { return true };
+        let entry = self.parts.wildcard(index);
+        entry.octets > literal.octets || (entry.octets == literal.octets && entry.allow && !literal.allow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+    use crate::{Rules, Target};
+
+    const PIECES: &[&str] =
+        &["a", "b", "ab", "*", "*", "%2F", "?", "/", "abcd", "aaaa", "$", "**", "%3a", ":"];
+
+    fn text(pieces: core::ops::Range<usize>) -> impl Strategy<Value = String> {
+        vec(select(PIECES), pieces).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn all_ways_of_searching_find_the_same(patterns in vec(text(1..8), 1..80), targets in vec(text(0..14), 1..6)) {
+            let lines: String = patterns.iter().map(|pattern| format!("disallow: /*{pattern}\n")).collect();
+            let rules = Rules::parse(format!("user-agent: *\n{lines}").as_bytes(), &[]);
+            let parts = rules.parts();
+            for target in &targets {
+                let text = format!("/{target}");
+                let target = Target::new(&text);
+                let (octets, query) = (target.octets(), target.query());
+                let matching = (0..parts.wildcard_count()).find(|&index| {
+                    let entry = parts.wildcard(index);
+                    pattern::matches(entry.pattern(parts.block), entry.query_form(parts.block), octets, query)
+                });
+                let search = |work_left| {
+                    let signature = signature(octets);
+                    Search { parts: &parts, target: octets, query, signature, beaten: None, work_left }
+                };
+                prop_assert_eq!(search(WORK_MAX).run(), matching, "{} {:?}", target, patterns);
+                prop_assert_eq!(search(0).run(), matching, "swept: {} {:?}", target, patterns);
+                prop_assert_eq!(search(60).run(), matching, "swept late: {} {:?}", target, patterns);
+            }
+        }
+    }
+
+    #[test]
+    fn hostile_files_are_answered_by_the_sweep() {
+        let mut lines = Vec::new();
+        for number in 0..2000 {
+            lines.push(format!("disallow: /*a*b{:b}*aaaaaaaab\n", number));
+        }
+        let rules = Rules::parse(format!("user-agent: *\n{}", lines.concat()).as_bytes(), &[]);
+        let target = format!("/{}{}", "ab0ab1".repeat(600), "aaaaaaa".repeat(1700));
+        assert!(rules.is_allowed(&Target::new(&target)));
+        assert!(!rules.is_allowed(&Target::new(&format!("{target}aaab"))));
+    }
+}

@@ -1,0 +1,197 @@
+//! What a rule is matched against: path and query as octets, RFC 9309 §2.2.2.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::normal::{self, HASH, QUERY, Side};
+
+/// The path and query of a URL, in the normal form that rules are compared in.
+///
+/// Make it once per URL and ask as many rule sets as you like. Where nothing needs to change, it borrows.
+///
+/// ```
+/// use abide_robots::Target;
+///
+/// assert_eq!(Target::new("/a%62c?q=1#top").as_str(), "/abc?q=1");
+/// assert_eq!(Target::new("").as_str(), "/");
+/// assert_eq!(Target::new("https://example.com/a").as_str(), "/a");
+/// ```
+#[derive(Clone)]
+pub struct Target<'a> {
+    normal: Cow<'a, [u8]>,
+    /// Path and query as given.
+    given: Cow<'a, [u8]>,
+    /// Where the query starts in `normal`, behind its `?`; the length of `normal` if there is none.
+    query: usize,
+}
+
+impl<'a> Target<'a> {
+    /// Takes a path with or without a query. A fragment is dropped, and an empty path is `/`.
+    ///
+    /// Of an absolute URL, scheme and authority are dropped. Dot segments are left alone: resolving them is the
+    /// business of a URL parser, and `url::Url` has done it.
+    #[inline]
+    pub fn new(path_and_query: &'a str) -> Self {
+        let text = path_and_query.as_bytes();
+        match (text.first(), normal::classes(text)) {
+            (Some(b'/'), 0) => {
+                Self { normal: Cow::Borrowed(text), given: Cow::Borrowed(text), query: text.len() }
+            }
+            (Some(b'/'), classes) => Self::rewritten(Cow::Borrowed(text), classes),
+            (_, classes) => Self::rewritten(rooted(text), classes),
+        }
+    }
+
+    fn rewritten(given: Cow<'a, [u8]>, classes: u8) -> Self {
+        let given = without_fragment(given, classes);
+        let normal = if classes & !QUERY == 0 {
+            given.clone()
+        } else {
+            let mut out = Vec::with_capacity(given.len() + 16);
+            normal::push_normal(&given, Side::Target, &mut out);
+            Cow::Owned(out)
+        };
+        let query = memchr::memchr(b'?', &normal).map_or(normal.len(), |mark| mark + 1);
+        Self { normal, given, query }
+    }
+
+    /// The normal form. It is ASCII.
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.normal).unwrap_or_default()
+    }
+
+    pub(crate) fn octets(&self) -> &[u8] {
+        &self.normal
+    }
+
+    pub(crate) fn given(&self) -> &[u8] {
+        &self.given
+    }
+
+    pub(crate) fn query(&self) -> usize {
+        self.query
+    }
+
+    /// RFC 9309 §2.2.2: "The /robots.txt URI is implicitly allowed."
+    pub(crate) fn is_robots_txt(&self) -> bool {
+        *self.normal == *b"/robots.txt"
+    }
+}
+
+/// A path that starts with `/`, of something that does not.
+fn rooted(text: &[u8]) -> Cow<'_, [u8]> {
+    let end = text.iter().position(|octet| matches!(octet, b'/' | b'?' | b'#')).unwrap_or(text.len());
+    let rest = match text[..end].strip_suffix(b":") {
+        Some(_) if text[end..].starts_with(b"//") => {
+            let authority = &text[end + 2..];
+            let path = authority.iter().position(|octet| matches!(octet, b'/' | b'?' | b'#'));
+            &authority[path.unwrap_or(authority.len())..]
+        }
+        _ => text,
+    };
+    if rest.first() == Some(&b'/') {
+        return Cow::Borrowed(rest);
+    }
+    let mut given = Vec::with_capacity(rest.len() + 1);
+    given.push(b'/');
+    given.extend_from_slice(rest);
+    Cow::Owned(given)
+}
+
+fn without_fragment(given: Cow<'_, [u8]>, classes: u8) -> Cow<'_, [u8]> {
+    if classes & HASH == 0 {
+        return given;
+    }
+    let end = given.iter().position(|&octet| octet == b'#').unwrap_or(given.len());
+    match given {
+        Cow::Borrowed(text) => Cow::Borrowed(&text[..end]),
+        Cow::Owned(mut text) => {
+            text.truncate(end);
+            Cow::Owned(text)
+        }
+    }
+}
+
+impl<'a> From<&'a str> for Target<'a> {
+    fn from(path_and_query: &'a str) -> Self {
+        Self::new(path_and_query)
+    }
+}
+
+/// Path and query of the URL; its fragment is dropped.
+#[cfg(feature = "url")]
+impl<'a> From<&'a url::Url> for Target<'a> {
+    fn from(url: &'a url::Url) -> Self {
+        Self::new(&url[url::Position::BeforePath..url::Position::AfterQuery])
+    }
+}
+
+#[cfg(feature = "url")]
+impl<'a> Target<'a> {
+    /// Path and query of the URL; its fragment is dropped.
+    pub fn of(url: &'a url::Url) -> Self {
+        Self::from(url)
+    }
+}
+
+impl PartialEq for Target<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.normal == other.normal
+    }
+}
+
+impl Eq for Target<'_> {}
+
+impl fmt::Display for Target<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Target<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Target").field(&String::from(self.as_str())).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_and_query_are_kept_and_the_fragment_is_not() {
+        let table = [
+            ("/", "/"),
+            ("", "/"),
+            ("?a=b", "/?a=b"),
+            ("#x", "/"),
+            ("a", "/a"),
+            ("/a?b#c?d", "/a?b"),
+            ("/a#b", "/a"),
+            ("https://example.com", "/"),
+            ("https://example.com?x", "/?x"),
+            ("https://example.com:8080/a/b?c", "/a/b?c"),
+            ("//example.com/a", "//example.com/a"),
+            ("/a/../b", "/a/../b"),
+            ("/A", "/A"),
+        ];
+        for (given, expected) in table {
+            assert_eq!(Target::new(given).as_str(), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_copied_where_nothing_changes() {
+        assert!(matches!(Target::new("/a/b?c=d/e:f").normal, Cow::Borrowed(_)));
+        assert!(matches!(Target::new("/%41").normal, Cow::Owned(_)));
+    }
+
+    #[cfg(feature = "url")]
+    #[test]
+    fn a_url_gives_path_and_query() {
+        let url = url::Url::parse("https://u:p@example.com/a/../b?c=é#d").unwrap();
+        assert_eq!(Target::from(&url).as_str(), "/b?c=%C3%A9");
+    }
+}

@@ -1,0 +1,191 @@
+//! The name a crawler goes by, RFC 9309 §2.2.1.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::str::FromStr;
+
+/// The product token of a crawler: one or more of `A-Z`, `a-z`, `_` and `-` (RFC 9309 §2.2.1).
+///
+/// Tokens compare and hash without regard to ASCII case, as user-agent lines do. The spelling given is kept for
+/// display. Cloning copies a pointer.
+///
+/// ```
+/// use abide_robots::ProductToken;
+///
+/// let token = ProductToken::new("ExampleBot")?;
+/// assert_eq!(token, ProductToken::new("examplebot")?);
+/// assert!(ProductToken::new("ExampleBot/1.0").is_err());
+/// # Ok::<(), abide_robots::InvalidToken>(())
+/// ```
+#[derive(Clone)]
+pub struct ProductToken(Arc<str>);
+
+impl ProductToken {
+    /// Checks `text` against the identifier of RFC 9309 §2.2.
+    ///
+    /// # Errors
+    /// When `text` is empty or holds anything but ASCII letters, `_` and `-`.
+    pub fn new(text: &str) -> Result<Self, InvalidToken> {
+        Self::checked(text, is_token_octet)
+    }
+
+    /// Like [`new`](Self::new), but digits and `.` may occur too.
+    ///
+    /// Lenient: crawlers such as `MJ12bot` exist, and files address them. A group is theirs when the *whole* value of
+    /// its user-agent line is this token. Meant for asking offline what such a crawler may do; name your own crawler
+    /// with [`new`](Self::new).
+    ///
+    /// # Errors
+    /// When `text` is empty or holds anything but ASCII letters, digits, `_`, `-` and `.`.
+    pub fn lenient(text: &str) -> Result<Self, InvalidToken> {
+        Self::checked(text, |octet| is_token_octet(octet) || octet.is_ascii_digit() || octet == b'.')
+    }
+
+    fn checked(text: &str, fits: impl Fn(u8) -> bool) -> Result<Self, InvalidToken> {
+        if text.is_empty() {
+            return Err(InvalidToken(Problem::Empty));
+        }
+        match text.char_indices().find(|(_, letter)| !letter.is_ascii() || !fits(*letter as u8)) {
+            Some((at, letter)) => Err(InvalidToken(Problem::Octet { letter, at })),
+            None => Ok(Self(text.into())),
+        }
+    }
+
+    /// The token as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn is_named_by(&self, text: &[u8]) -> bool {
+        self.0.as_bytes().eq_ignore_ascii_case(text)
+    }
+}
+
+impl PartialEq for ProductToken {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
+}
+
+impl Eq for ProductToken {}
+
+impl Hash for ProductToken {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for octet in self.0.bytes() {
+            state.write_u8(octet.to_ascii_lowercase());
+        }
+        state.write_u8(0xff);
+    }
+}
+
+impl fmt::Display for ProductToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ProductToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl TryFrom<&str> for ProductToken {
+    type Error = InvalidToken;
+
+    fn try_from(text: &str) -> Result<Self, InvalidToken> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<String> for ProductToken {
+    type Error = InvalidToken;
+
+    fn try_from(text: String) -> Result<Self, InvalidToken> {
+        Self::new(&text)
+    }
+}
+
+impl FromStr for ProductToken {
+    type Err = InvalidToken;
+
+    fn from_str(text: &str) -> Result<Self, InvalidToken> {
+        Self::new(text)
+    }
+}
+
+/// The text is no product token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidToken(Problem);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Problem {
+    Empty,
+    Octet { letter: char, at: usize },
+}
+
+impl fmt::Display for InvalidToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Problem::Empty => f.write_str("expected a product token, found nothing"),
+            Problem::Octet { letter, at } => {
+                write!(
+                    f,
+                    "expected a product token of letters, \"_\" and \"-\", found {letter:?} at octet {at}"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for InvalidToken {}
+
+/// `identifier = 1*(%x2D / %x41-5A / %x5F / %x61-7A)`
+pub(crate) fn is_token_octet(octet: u8) -> bool {
+    octet.is_ascii_alphabetic() || octet == b'_' || octet == b'-'
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::ToString;
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn letters_underscore_and_hyphen_make_a_token() {
+        for text in ["a", "ExampleBot", "example-bot_news", "-", "_"] {
+            assert_eq!(ProductToken::new(text).unwrap().as_str(), text);
+        }
+        for text in ["", "Foo/1.0", "foo bar", "MJ12bot", "*", "foo*", "fö", "foo\n"] {
+            assert!(ProductToken::new(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn digits_and_dots_only_when_lenient() {
+        assert_eq!(ProductToken::lenient("MJ12bot").unwrap().to_string(), "MJ12bot");
+        assert!(ProductToken::lenient("a.b").is_ok());
+        assert!(ProductToken::lenient("a/b").is_err());
+    }
+
+    #[test]
+    fn case_is_no_difference() {
+        let set: HashSet<ProductToken> =
+            ["FooBot", "foobot", "FOOBOT"].map(|text| ProductToken::new(text).unwrap()).into();
+        assert_eq!(set.len(), 1);
+    }
+
+    #[test]
+    fn errors_are_sentences() {
+        let error = ProductToken::new("Foo/1").unwrap_err();
+        assert_eq!(
+            format!("{error}"),
+            "expected a product token of letters, \"_\" and \"-\", found '/' at octet 3"
+        );
+        assert_eq!(ProductToken::new("").unwrap_err().to_string(), "expected a product token, found nothing");
+    }
+}

@@ -1,0 +1,197 @@
+//! The answer, and the rule that decided it.
+
+use core::fmt::{self, Write as _};
+use core::time::Duration;
+
+use crate::block::Entry;
+use crate::rules::Rules;
+use crate::search::Found;
+
+/// What decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Rule { found: Found, allow: bool },
+    NoMatch,
+    NoGroup,
+    RobotsTxt,
+}
+
+/// Whether a target may be fetched, and why.
+///
+/// Small and cheap to clone: it shares the rules that it was made from.
+///
+/// ```
+/// use abide_robots::{ProductToken, Reason, Rules, Target};
+///
+/// let rules = Rules::parse(b"User-agent: *\nDisallow: /a", &[ProductToken::new("ExampleBot")?]);
+/// let verdict = rules.verdict(&Target::new("/a/b"));
+/// assert!(!verdict.is_allowed());
+/// assert_eq!(verdict.reason(), Reason::Rule);
+/// assert_eq!(verdict.rule().unwrap().line(), 2);
+/// assert_eq!(verdict.to_string(), "disallowed by \"Disallow: /a\" on line 2");
+/// # Ok::<(), abide_robots::InvalidToken>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Verdict {
+    rules: Rules,
+    decision: Decision,
+}
+
+/// Why a verdict is what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// A rule covers the target: [`Verdict::rule`] says which.
+    Rule,
+    /// A group applies, and none of its rules covers the target.
+    NoMatch,
+    /// No group applies (RFC 9309 §2.2.1: "no rules apply").
+    NoGroup,
+    /// The target is `/robots.txt`, which is implicitly allowed (RFC 9309 §2.2.2).
+    RobotsTxt,
+}
+
+impl Verdict {
+    pub(crate) fn new(rules: Rules, decision: Decision) -> Self {
+        Self { rules, decision }
+    }
+
+    /// Whether the target may be fetched.
+    pub fn is_allowed(&self) -> bool {
+        !matches!(self.decision, Decision::Rule { allow: false, .. })
+    }
+
+    /// The rule that decided; `None` if none covers the target.
+    pub fn rule(&self) -> Option<Rule<'_>> {
+        let parts = self.rules.parts();
+        let entry = match self.decision {
+            Decision::Rule { found, .. } => parts.entry(found),
+            Decision::NoMatch | Decision::NoGroup | Decision::RobotsTxt => return None,
+        };
+        Some(Rule::new(&entry, entry.written(parts.block)))
+    }
+
+    /// Why.
+    pub fn reason(&self) -> Reason {
+        match self.decision {
+            Decision::Rule { .. } => Reason::Rule,
+            Decision::NoMatch => Reason::NoMatch,
+            Decision::NoGroup => Reason::NoGroup,
+            Decision::RobotsTxt => Reason::RobotsTxt,
+        }
+    }
+
+    /// The tokens of the group that applies, in lower case, in file order, without repetition.
+    pub fn group(&self) -> impl Iterator<Item = &str> {
+        self.rules.group()
+    }
+
+    /// Which of the crawler's tokens has a group; `None` if `*` or no group applies.
+    pub fn token(&self) -> Option<&str> {
+        self.rules.token()
+    }
+
+    /// The least time between two requests that the group asks for.
+    pub fn crawl_delay(&self) -> Option<Duration> {
+        self.rules.crawl_delay()
+    }
+
+    /// The rules it was made from.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.rule(), self.reason()) {
+            (Some(rule), _) => {
+                let answer = if self.is_allowed() { "allowed" } else { "disallowed" };
+                write!(f, "{answer} by \"{rule}\" on line {}", rule.line)
+            }
+            (None, Reason::NoGroup) => f.write_str("allowed, as no group applies"),
+            (None, Reason::RobotsTxt) => f.write_str("allowed, as robots.txt itself always is"),
+            (None, _) => f.write_str("allowed, as no rule matches"),
+        }
+    }
+}
+
+impl fmt::Debug for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verdict")
+            .field("is_allowed", &self.is_allowed())
+            .field("reason", &self.reason())
+            .field("rule", &self.rule())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A rule as it stands in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule<'a> {
+    kind: RuleKind,
+    pattern: &'a str,
+    line: u32,
+}
+
+/// Which of the two a rule is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RuleKind {
+    /// `Allow`
+    Allow,
+    /// `Disallow`
+    Disallow,
+}
+
+impl<'a> Rule<'a> {
+    fn new(entry: &Entry, pattern: &'a str) -> Self {
+        let kind = if entry.allow { RuleKind::Allow } else { RuleKind::Disallow };
+        Self { kind, pattern, line: entry.line }
+    }
+
+    /// Allow or Disallow.
+    pub fn kind(&self) -> RuleKind {
+        self.kind
+    }
+
+    /// The pattern as written, without space around it. Octets that are no UTF-8 are shown as U+FFFD.
+    pub fn pattern(&self) -> &'a str {
+        self.pattern
+    }
+
+    /// The line it stands on; the first is 1.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+}
+
+impl RuleKind {
+    /// `Allow` or `Disallow`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RuleKind::Allow => "Allow",
+            RuleKind::Disallow => "Disallow",
+        }
+    }
+}
+
+impl fmt::Display for Rule<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.kind.as_str())?;
+        // What a stranger wrote goes to logs and terminals.
+        for letter in self.pattern.chars() {
+            if letter.is_control() {
+                write!(f, "{}", letter.escape_default())?
+            } else {
+                f.write_char(letter)?
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RuleKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,176 @@
+//! The simplest reader and matcher that follows the specification's words: quadratic and worse, and nothing shared with
+//! the crate. What the crate is compared with.
+
+/// Whether `path` (path and query) is allowed for `token` by `robots`, by RFC 9309 §2.2, for files without misspellings.
+pub(crate) fn is_allowed(robots: &[u8], token: &str, path: &[u8]) -> bool {
+    let target = units(path, false);
+    if target == units(b"/robots.txt", false) {
+        return true;
+    }
+    let best = rules(robots, token)
+        .into_iter()
+        .filter(|(_, pattern)| covers(pattern, &target))
+        .map(|(allow, pattern)| (length(&pattern), allow))
+        .max();
+    best.is_none_or(|(_, allow)| allow)
+}
+
+/// A unit of the normal form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Octet(u8),
+    /// An escape, by its value.
+    Escape(u8),
+    Star,
+    End,
+}
+
+/// Splits a path or a pattern into units: escapes of unreserved characters decoded, all that a path cannot hold encoded.
+fn units(text: &[u8], pattern: bool) -> Vec<Unit> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let octet = text[at];
+        let hex = text.get(at + 1..at + 3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let value = hex.filter(|hex| hex.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        let value = value.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~".contains(&octet);
+        let (unit, length) = match (octet, value) {
+            (b'%', Some(value)) if plain(value) && !starts_an_escape(&out, value) => (Unit::Octet(value), 3),
+            (b'%', Some(value)) => (Unit::Escape(value), 3),
+            (b'%', None) => (Unit::Octet(b'%'), 1),
+            (b'*', _) if pattern => (Unit::Star, 1),
+            (b'$', _) if pattern && at + 1 == text.len() => (Unit::End, 1),
+            _ if plain(octet) || b"!&'()+,;=:@/?".contains(&octet) => (Unit::Octet(octet), 1),
+            _ => (Unit::Escape(octet), 1),
+        };
+        out.push(unit);
+        at += length;
+    }
+    out
+}
+
+/// Whether the digit, decoded, would make a `%` before it start an escape.
+fn starts_an_escape(before: &[Unit], digit: u8) -> bool {
+    let percent = Some(&Unit::Octet(b'%'));
+    let second = before.len().checked_sub(2).and_then(|at| before.get(at));
+    digit.is_ascii_hexdigit()
+        && (before.last() == percent || second == percent && !matches!(before.last(), Some(Unit::Escape(_))))
+}
+
+fn length(pattern: &[Unit]) -> usize {
+    let query = pattern.iter().position(|unit| *unit == Unit::Octet(b'?')).unwrap_or(pattern.len());
+    let octets = |(at, unit): (usize, &Unit)| match unit {
+        Unit::Escape(_) => 3,
+        Unit::Octet(octet) if at > query && delimiter(*octet) => 3,
+        _ => 1,
+    };
+    pattern.iter().enumerate().map(octets).sum()
+}
+
+fn delimiter(octet: u8) -> bool {
+    b":/?@".contains(&octet)
+}
+
+/// The octets of a target. In the query `: / ? @` and their escapes are the same: both are the octet itself.
+fn octets(units: &[Unit]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut in_query = false;
+    for unit in units {
+        match *unit {
+            Unit::Escape(value) if !(in_query && delimiter(value)) => {
+                out.extend(format!("%{value:02X}").bytes())
+            }
+            Unit::Escape(octet) | Unit::Octet(octet) => out.push(octet),
+            Unit::Star | Unit::End => panic!("a target has no special characters"),
+        }
+        in_query |= *unit == Unit::Octet(b'?');
+    }
+    out
+}
+
+/// All ways of matching at once: `reached[at]` says whether the pattern so far can end before octet `at` of the target.
+fn covers(pattern: &[Unit], target: &[Unit]) -> bool {
+    if !matches!(pattern.first(), Some(Unit::Octet(b'/') | Unit::Star)) {
+        return false;
+    }
+    let target = octets(target);
+    let query = target.iter().position(|octet| *octet == b'?').unwrap_or(target.len());
+    let mut reached = vec![false; target.len() + 1];
+    reached[0] = true;
+    for unit in pattern {
+        let mut next = vec![false; target.len() + 1];
+        for at in 0..=target.len() {
+            if !reached[at] {
+                continue;
+            }
+            match unit {
+                Unit::Star => next[at..].fill(true),
+                Unit::End => next[at] = at == target.len(),
+                Unit::Octet(octet) => {
+                    if target.get(at) == Some(octet) {
+                        next[at + 1] = true;
+                    }
+                }
+                Unit::Escape(value) => {
+                    if target[at..].starts_with(format!("%{value:02X}").as_bytes()) {
+                        next[at + 3] = true;
+                    }
+                    if at > query && delimiter(*value) && target.get(at) == Some(value) {
+                        next[at + 1] = true;
+                    }
+                }
+            }
+        }
+        reached = next;
+    }
+    reached.contains(&true)
+}
+
+fn rules(robots: &[u8], token: &str) -> Vec<(bool, Vec<Unit>)> {
+    let named = rules_of(robots, token);
+    let groups = if named.is_empty() { rules_of(robots, "*") } else { named };
+    groups.into_iter().flatten().collect()
+}
+
+type Rule = (bool, Vec<Unit>);
+
+/// The rules of each group that names the token.
+fn rules_of(robots: &[u8], token: &str) -> Vec<Vec<Rule>> {
+    let mut groups: Vec<(bool, bool, Vec<Rule>)> = Vec::new();
+    for line in robots.split(|octet| b"\r\n".contains(octet)) {
+        let line = line.split(|&octet| octet == b'#').next().unwrap_or_default();
+        let Some(colon) = line.iter().position(|&octet| octet == b':') else { continue };
+        let key = String::from_utf8_lossy(&line[..colon]).trim_matches([' ', '\t']).to_ascii_lowercase();
+        let value = line[colon + 1..].to_vec();
+        let first = value.iter().position(|octet| !b" \t".contains(octet)).unwrap_or(value.len());
+        let last = value.iter().rposition(|octet| !b" \t".contains(octet)).map_or(first, |last| last + 1);
+        let value = &value[first..last];
+        match key.as_str() {
+            "user-agent" => {
+                if groups.last().is_none_or(|(_, closed, _)| *closed) {
+                    groups.push((false, false, Vec::new()));
+                }
+                let name =
+                    value.split(|octet| !(octet.is_ascii_alphabetic() || b"_-".contains(octet))).next();
+                let global = value == b"*" || value.starts_with(b"* ") || value.starts_with(b"*\t");
+                let ours = if token == "*" {
+                    global
+                } else {
+                    name.unwrap_or_default().eq_ignore_ascii_case(token.as_bytes())
+                };
+                groups.last_mut().unwrap().0 |= ours;
+            }
+            "allow" | "disallow" => {
+                if let Some((_, closed, rules)) = groups.last_mut() {
+                    *closed = true;
+                    if !value.is_empty() {
+                        rules.push((key == "allow", units(value, true)));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    groups.into_iter().filter(|(ours, _, _)| *ours).map(|(_, _, rules)| rules).collect()
+}

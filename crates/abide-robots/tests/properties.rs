@@ -1,0 +1,128 @@
+//! What holds for every file and every target.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use abide_robots::{Pattern, ProductToken, Robots, Rules, Target};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+mod naive;
+
+/// Pieces that patterns and targets are made of: few, so that they meet.
+const PIECES: &[&str] = &[
+    "/", "a", "b", "ab", "*", "$", "?", "%", "%2F", "%2f", "/", "%41", "A", "%3F", "%3a", ":", "@", "%40",
+    "%24", "%2A", "é", "%C3%A9", "%c3", "index", "cat", "&", "%26", "=", " ", "%20", "[", "%5B", "~", "%7E",
+    "4", "1", "2F", "aaaa", "aaab", "abcd",
+];
+
+fn text(pieces: std::ops::Range<usize>) -> impl Strategy<Value = String> {
+    vec(select(PIECES), pieces).prop_map(|pieces| pieces.concat())
+}
+
+fn pattern() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => text(0..6).prop_map(|rest| format!("/{rest}")),
+        1 => text(0..6).prop_map(|rest| format!("*{rest}")),
+        1 => text(0..4),
+    ]
+}
+
+fn target() -> impl Strategy<Value = String> {
+    text(0..9).prop_map(|rest| format!("/{rest}"))
+}
+
+fn line() -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => (select(&["Allow", "Disallow", "disallow ", "ALLOW"][..]), pattern())
+            .prop_map(|(key, pattern)| format!("{key}: {pattern}")),
+        2 => select(&["foobot", "*", "barbot", "FooBot/2", "foo", "foobot-news", "", "* x"][..])
+            .prop_map(|agent| format!("User-agent: {agent}")),
+        1 => select(&["", "# note", "Sitemap: https://a/", "Crawl-delay: 1", "foo: bar", "App-Directives: a;b", "x"][..])
+            .prop_map(String::from),
+    ]
+}
+
+fn robots(lines: std::ops::Range<usize>) -> impl Strategy<Value = String> {
+    (vec(line(), lines), select(&["\n", "\r\n", "\r"][..]))
+        .prop_map(|(lines, end)| lines.iter().flat_map(|line| [line.as_str(), end]).collect::<String>())
+}
+
+fn foobot() -> [ProductToken; 1] {
+    [ProductToken::new("foobot").unwrap()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_answer_is_that_of_the_naive_matcher(robots in robots(0..12), targets in vec(target(), 1..8)) {
+        let rules = Rules::parse(robots.as_bytes(), &foobot());
+        for target in &targets {
+            // A fragment is no part of a target; none of the pieces has one.
+            let expected = naive::is_allowed(robots.as_bytes(), "foobot", target.as_bytes());
+            let verdict = rules.verdict(&Target::new(target));
+            prop_assert_eq!(verdict.is_allowed(), expected, "{}: {}", target, verdict);
+        }
+    }
+
+    #[test]
+    fn many_wildcards_give_the_answer_of_the_naive_matcher(
+        patterns in vec((any::<bool>(), pattern()), 60..160),
+        targets in vec(target(), 1..12),
+    ) {
+        let mut robots = String::from("user-agent: *\n");
+        for (allow, pattern) in &patterns {
+            robots += &format!("{}: {pattern}\n", if *allow { "allow" } else { "disallow" });
+        }
+        let rules = Rules::parse(robots.as_bytes(), &foobot());
+        for target in &targets {
+            let expected = naive::is_allowed(robots.as_bytes(), "foobot", target.as_bytes());
+            let verdict = rules.verdict(&Target::new(target));
+            prop_assert_eq!(verdict.is_allowed(), expected, "{}: {}", target, verdict);
+        }
+    }
+
+    #[test]
+    fn the_document_gives_the_rules_that_reading_for_one_crawler_gives(robots in robots(0..20)) {
+        for token in ["foobot", "barbot", "zbot"] {
+            let tokens = [ProductToken::new(token).unwrap(), ProductToken::new("foo").unwrap()];
+            prop_assert_eq!(Robots::parse(robots.as_bytes()).rules(&tokens), Rules::parse(robots.as_bytes(), &tokens));
+        }
+    }
+
+    #[test]
+    fn any_octets_are_read(body in vec(any::<u8>(), 0..400), target in target()) {
+        let rules = Rules::parse(&body, &foobot());
+        let verdict = rules.verdict(&Target::new(&target));
+        prop_assert_eq!(verdict.is_allowed(), rules.is_allowed(&Target::new(&target)));
+        prop_assert_eq!(Robots::parse(&body).rules(&foobot()), rules);
+    }
+
+    #[test]
+    fn an_unrelated_group_changes_nothing(robots in robots(0..12), other in robots(0..6), target in target()) {
+        let other = other.replace("foobot", "q").replace("FooBot", "q").replace(": *", ": q");
+        let robots = format!("user-agent: foobot\n{robots}");
+        let with = format!("user-agent: zbot\ndisallow: /\n{other}\n{robots}");
+        prop_assert_eq!(
+            Rules::parse(with.as_bytes(), &foobot()).is_allowed(&Target::new(&target)),
+            Rules::parse(robots.as_bytes(), &foobot()).is_allowed(&Target::new(&target))
+        );
+    }
+
+    #[test]
+    fn the_normal_form_of_a_target_is_its_own(target in "[ -~é]{0,30}") {
+        let once = Target::new(&target).as_str().to_string();
+        let again = Target::new(&once);
+        prop_assert_eq!(again.as_str(), &once);
+    }
+
+    #[test]
+    fn a_pattern_on_its_own_matches_as_a_rule_does(pattern in pattern(), target in target()) {
+        prop_assume!(Target::new(&target).as_str() != "/robots.txt");
+        let robots = format!("user-agent: *\ndisallow: {pattern}");
+        let target = Target::new(&target);
+        let on_its_own = Pattern::new(pattern.trim_matches([' ', '\t']).as_bytes()).matches(&target);
+        prop_assert_eq!(on_its_own, !Rules::parse(robots.as_bytes(), &foobot()).is_allowed(&target));
+    }
+}

@@ -1,0 +1,210 @@
+//! Runs the vectors: facts as data, one loop each.
+#![allow(clippy::unwrap_used, reason = "a vector that cannot be read is a test that fails")]
+
+use std::collections::{BTreeMap, HashSet};
+
+use abide_robots::{ProductToken, Profile, ReadOptions, Robots, Rules, Target};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Probes {
+    probe: Vec<Probe>,
+}
+
+#[derive(Deserialize)]
+struct Probe {
+    name: String,
+    clause: String,
+    robots: String,
+    url: String,
+    allowed: bool,
+}
+
+#[derive(Deserialize)]
+struct Cases {
+    case: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    clause: String,
+    robots: String,
+    #[serde(default = "foobot")]
+    agent: Vec<String>,
+    #[serde(default)]
+    allowed: Vec<String>,
+    #[serde(default)]
+    denied: Vec<String>,
+    #[serde(default)]
+    lines: BTreeMap<String, u32>,
+    group: Option<Vec<String>>,
+    token: Option<String>,
+    delay: Option<f64>,
+    sitemaps: Option<Vec<String>>,
+    records: Option<usize>,
+    pattern: Option<String>,
+}
+
+fn foobot() -> Vec<String> {
+    vec!["foobot".into()]
+}
+
+#[test]
+fn probes_of_single_features() {
+    let probes: Probes = toml::from_str(include_str!("vectors/rfc_probes.toml")).unwrap();
+    assert!(probes.probe.len() >= 96);
+    let mut names = HashSet::new();
+    for probe in &probes.probe {
+        assert!(names.insert(&probe.name), "{} occurs twice", probe.name);
+        assert!(probe.name.starts_with("rfc_") && probe.clause.starts_with('2'), "{}", probe.name);
+        let body = octets(&probe.robots);
+        check(&probe.name, &body, &[ProductToken::new("foobot").unwrap()], &probe.url, probe.allowed);
+    }
+}
+
+#[test]
+fn cases() {
+    let cases: Cases = toml::from_str(include_str!("vectors/cases.toml")).unwrap();
+    let mut names = HashSet::new();
+    for case in &cases.case {
+        assert!(names.insert(&case.name), "{} occurs twice", case.name);
+        assert!(case.name.starts_with("rfc_") || case.name.starts_with("lenient_"), "{}", case.name);
+        assert!(!case.clause.is_empty(), "{}", case.name);
+        run(case);
+    }
+}
+
+fn run(case: &Case) {
+    let name = &case.name;
+    let body = octets(&case.robots);
+    let tokens: Vec<ProductToken> =
+        case.agent.iter().map(|token| ProductToken::lenient(token).unwrap()).collect();
+    for (targets, allowed) in [(&case.allowed, true), (&case.denied, false)] {
+        for target in targets {
+            let target = String::from_utf8(octets(target)).unwrap();
+            check(name, &body, &tokens, &target, allowed);
+        }
+    }
+    let rules = Rules::parse(&body, &tokens);
+    for (target, line) in &case.lines {
+        let verdict = rules.verdict(&Target::new(target));
+        assert_eq!(verdict.rule().map(|rule| rule.line()), Some(*line), "{name}: line for {target}");
+    }
+    if let Some(group) = &case.group {
+        assert_eq!(&rules.group().collect::<Vec<_>>(), group, "{name}: group");
+        assert_eq!(rules.has_group(), !group.is_empty(), "{name}: has group");
+    }
+    if let Some(token) = &case.token {
+        assert_eq!(rules.token(), Some(&**token), "{name}: token");
+        assert!(rules.is_named(), "{name}");
+    }
+    if let Some(sitemaps) = &case.sitemaps {
+        assert_eq!(&rules.sitemaps().collect::<Vec<_>>(), sitemaps, "{name}: sitemaps");
+    }
+    if let Some(records) = case.records {
+        assert_eq!(rules.records().count(), records, "{name}: records");
+    }
+    if let Some(pattern) = &case.pattern {
+        let verdict = rules.verdict(&Target::new(&case.denied[0]));
+        assert_eq!(verdict.rule().unwrap().pattern(), pattern, "{name}: pattern");
+    }
+    assert_eq!(rules.crawl_delay().map(|delay| delay.as_secs_f64()), case.delay, "{name}: delay");
+}
+
+#[derive(Deserialize)]
+struct Files {
+    file: Vec<GoogleFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GoogleFile {
+    name: String,
+    robots: String,
+    #[serde(default)]
+    allowed: Vec<Vec<String>>,
+    #[serde(default)]
+    denied: Vec<Vec<String>>,
+    /// By agent and target.
+    #[serde(default)]
+    rfc_differs: BTreeMap<String, String>,
+}
+
+/// Google's expectations hold in its profile; in ours, all but those that a clause explains.
+#[test]
+fn google_expectations() {
+    let files: Files = toml::from_str(include_str!("vectors/google.toml")).unwrap();
+    let google = ReadOptions::new().with_profile(Profile::Google);
+    let mut count = 0;
+    for file in &files.file {
+        let body = octets(&file.robots);
+        let expectations = [(&file.allowed, true), (&file.denied, false)];
+        let lists = expectations
+            .into_iter()
+            .flat_map(|(lists, allowed)| lists.iter().map(move |list| (list, allowed)));
+        for (list, allowed) in lists {
+            let agent = &list[0];
+            // What is no product token addresses no group.
+            let tokens: Vec<ProductToken> = ProductToken::lenient(agent).into_iter().collect();
+            for text in &list[1..] {
+                count += 1;
+                let target = Target::new(text);
+                let verdict = Rules::parse_with(&body, &tokens, google).verdict(&target);
+                assert_eq!(verdict.is_allowed(), allowed, "{}: {agent} {text}: {verdict}", file.name);
+                let differs = file.rfc_differs.contains_key(&format!("{agent} {text}"));
+                let verdict = Rules::parse(&body, &tokens).verdict(&target);
+                assert_eq!(
+                    verdict.is_allowed(),
+                    allowed != differs,
+                    "{}: {agent} {text}: {verdict}",
+                    file.name
+                );
+            }
+        }
+    }
+    assert_eq!(count, 386);
+}
+
+/// Asks the compiled rules and the document.
+fn check(name: &str, body: &[u8], tokens: &[ProductToken], target: &str, allowed: bool) {
+    let target = Target::new(target);
+    let rules = Rules::parse(body, tokens);
+    let verdict = rules.verdict(&target);
+    assert_eq!(verdict.is_allowed(), allowed, "{name}: {target}: {verdict}");
+    assert_eq!(rules.is_allowed(&target), allowed, "{name}: {target}: {verdict}");
+    assert_eq!(Robots::parse(body).rules(tokens), rules, "{name}: the document agrees");
+}
+
+/// Resolves `\xNN`, `\t`, `\r`, `\n`, `\\` and `{N:text}`.
+fn octets(text: &str) -> Vec<u8> {
+    let text = text.as_bytes();
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let (octets, length) = match &text[at..] {
+            [b'\\', b'x', high, low, ..] => {
+                let digits = [*high, *low];
+                (vec![u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap()], 4)
+            }
+            [b'\\', b't', ..] => (vec![b'\t'], 2),
+            [b'\\', b'r', ..] => (vec![b'\r'], 2),
+            [b'\\', b'n', ..] => (vec![b'\n'], 2),
+            [b'\\', b'\\', ..] => (vec![b'\\'], 2),
+            [b'{', b'0'..=b'9', ..] => repeated(&text[at..]),
+            [octet, ..] => (vec![*octet], 1),
+            [] => unreachable!(),
+        };
+        out.extend(octets);
+        at += length;
+    }
+    out
+}
+
+fn repeated(text: &[u8]) -> (Vec<u8>, usize) {
+    let end = text.iter().position(|&octet| octet == b'}').unwrap();
+    let inner = std::str::from_utf8(&text[1..end]).unwrap();
+    let (count, piece) = inner.split_once(':').unwrap();
+    (piece.repeat(count.parse().unwrap()).into_bytes(), end + 1)
+}

@@ -1,0 +1,207 @@
+//! The body on its way to the caller: what was read ahead is replayed, then the rest, byte for byte.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::sync::watch;
+
+use abide_gate::PermitBody;
+use abide_gate::pacing::Permit;
+use abide_permissions::{Head, HeadScanner, Progress};
+
+type FrameResult = Result<Frame<Bytes>, reqwest::Error>;
+
+/// The wire body, with what has been taken from it in front.
+#[derive(Debug)]
+pub(crate) struct WatchedBody {
+    replay: VecDeque<FrameResult>,
+    wire: Wire,
+    /// The wire has said so; it is not asked again.
+    has_ended: bool,
+    /// A scanner is `Send` only; reqwest wants bodies `Sync`. Used through `get_mut`, so nothing locks.
+    lazy: Mutex<Option<LazyScan>>,
+}
+
+/// With a permit where this middleware paces, without one where another below it does.
+#[derive(Debug)]
+pub(crate) enum Wire {
+    Paced(PermitBody<reqwest::Body>),
+    Plain(reqwest::Body),
+}
+
+impl Wire {
+    pub(crate) fn new(body: reqwest::Body, permit: Option<Permit>) -> Self {
+        match permit {
+            Some(permit) => Self::Paced(PermitBody::new(body, permit)),
+            None => Self::Plain(body),
+        }
+    }
+
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<FrameResult>> {
+        match self {
+            Self::Paced(body) => Pin::new(body).poll_frame(context),
+            Self::Plain(body) => Pin::new(body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Paced(body) => body.is_end_stream(),
+            Self::Plain(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Paced(body) => body.size_hint(),
+            Self::Plain(body) => body.size_hint(),
+        }
+    }
+}
+
+impl WatchedBody {
+    pub(crate) fn new(wire: Wire) -> Self {
+        Self { replay: VecDeque::new(), wire, has_ended: false, lazy: Mutex::new(None) }
+    }
+
+    /// Reads until the head has ended (or a limit, the end, an error), and keeps everything for the reader.
+    ///
+    /// An error met here belongs to the reader: it is replayed at its place.
+    pub(crate) async fn read_head(&mut self, mut scanner: HeadScanner) -> Head {
+        while let Some(frame) = poll_fn(|context| self.poll_wire(context)).await {
+            let progress = match frame.as_ref().map(Frame::data_ref) {
+                Ok(Some(data)) => scanner.feed(data),
+                Ok(None) => Progress::More,
+                Err(_) => Progress::Done,
+            };
+            let failed = frame.is_err();
+            self.replay.push_back(frame);
+            if failed {
+                return scanner.interrupt();
+            }
+            if progress == Progress::Done {
+                break;
+            }
+        }
+        scanner.finish()
+    }
+
+    /// Takes what has arrived already, up to a limit, without waiting: a small page whose last byte is here has ended on the
+    /// wire, and its host's turn with it, also if the caller reads it later.
+    pub(crate) async fn take_what_is_here(&mut self) {
+        let mut taken = 0;
+        while taken < AHEAD_MAX {
+            let polled = poll_fn(|context| Poll::Ready(self.poll_wire(context))).await;
+            let Poll::Ready(Some(frame)) = polled else { return };
+            let failed = frame.is_err();
+            taken += frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
+            self.replay.push_back(frame);
+            if failed {
+                return;
+            }
+        }
+    }
+
+    /// A frame from the wire, seen by the lazy scan if there is one.
+    fn poll_wire(&mut self, context: &mut Context<'_>) -> Poll<Option<FrameResult>> {
+        let polled = self.wire.poll_frame(context);
+        if let Poll::Ready(frame) = &polled {
+            self.has_ended = !matches!(frame, Some(Ok(_)));
+            self.observe(frame.as_ref());
+        }
+        polled
+    }
+
+    /// Scans while the caller reads; the result is sent when the head has ended or the body is dropped.
+    pub(crate) fn scan_lazily(&mut self, scanner: HeadScanner, result: watch::Sender<Option<Head>>) {
+        self.lazy = Mutex::new(Some(LazyScan { scanner: Some(scanner), is_whole: false, result }));
+    }
+
+    fn observe(&mut self, frame: Option<&FrameResult>) {
+        let Ok(lazy) = self.lazy.get_mut() else { return };
+        let done = match (lazy.as_mut(), frame) {
+            (None, _) => false,
+            (Some(scan), None) => {
+                scan.is_whole = true;
+                true
+            }
+            (Some(_), Some(Err(_))) => true,
+            (Some(scan), Some(Ok(frame))) => scan.feed(frame),
+        };
+        if done {
+            // Its drop sends the result.
+            *lazy = None;
+        }
+    }
+}
+
+impl Body for WatchedBody {
+    type Data = Bytes;
+    type Error = reqwest::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<FrameResult>> {
+        if let Some(frame) = self.replay.pop_front() {
+            return Poll::Ready(Some(frame));
+        }
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        self.poll_wire(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.replay.is_empty() && (self.has_ended || self.wire.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let replayed: u64 = self
+            .replay
+            .iter()
+            .filter_map(|frame| frame.as_ref().ok()?.data_ref())
+            .map(|data| u64::try_from(data.len()).unwrap_or(u64::MAX))
+            .sum();
+        let rest = self.wire.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower().saturating_add(replayed));
+        if let Some(upper) = rest.upper().and_then(|upper| upper.checked_add(replayed)) {
+            hint.set_upper(upper);
+        }
+        hint
+    }
+}
+
+/// So much of a body is taken ahead of its reader when it is there already.
+const AHEAD_MAX: usize = 16 * 1024;
+
+/// A scan that happens while the body passes. Its end, by whatever cause, sends what was found.
+#[derive(Debug)]
+struct LazyScan {
+    scanner: Option<HeadScanner>,
+    /// The body, or the head, was seen to its end.
+    is_whole: bool,
+    result: watch::Sender<Option<Head>>,
+}
+
+impl LazyScan {
+    /// Whether nothing more is wanted.
+    fn feed(&mut self, frame: &Frame<Bytes>) -> bool {
+        if let (Some(scanner), Some(data)) = (self.scanner.as_mut(), frame.data_ref()) {
+            self.is_whole = scanner.feed(data) == Progress::Done;
+        }
+        self.is_whole
+    }
+}
+
+impl Drop for LazyScan {
+    fn drop(&mut self) {
+        if let Some(scanner) = self.scanner.take() {
+            let head = if self.is_whole { scanner.finish() } else { scanner.interrupt() };
+            self.result.send_replace(Some(head));
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! How a crawler is put together. The default is the polite choice.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use ipnet::IpNet;
+use reqwest::dns::Resolve;
+use reqwest_middleware::ClientWithMiddleware;
+
+use abide_gate::access::{AccessPolicy, AccessStore, Fetch};
+use abide_gate::pacing::{PacePolicy, PaceStore};
+use abide_gate::{AddressGuard, Clock, Gate};
+use abide_permissions::ReadOptions;
+use abide_robots::{InvalidToken, ProductToken};
+
+use crate::client::{Abide, Core};
+use crate::fetch::ReqwestFetch;
+use crate::options::Scan;
+use crate::redirect::RedirectPolicy;
+use crate::resolver::{GuardedResolver, SystemResolver};
+
+/// Settings of one crawler. Made by [`Abide::builder`].
+#[must_use]
+pub struct Builder {
+    tokens: Vec<String>,
+    user_agent: Option<String>,
+    access: AccessPolicy,
+    pace: PacePolicy,
+    max_wait: Duration,
+    connect_timeout: Duration,
+    redirects: RedirectPolicy,
+    scan: Scan,
+    read: Option<ReadOptions>,
+    addresses: AddressGuard,
+    fixed_names: HashMap<String, Vec<SocketAddr>>,
+    resolver: Arc<dyn Resolve>,
+    access_store: Option<Arc<dyn AccessStore>>,
+    pace_store: Option<Arc<dyn PaceStore>>,
+    fetch: Option<Arc<dyn Fetch>>,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl Builder {
+    pub(crate) fn new(token: &str) -> Self {
+        Self {
+            tokens: vec![token.to_owned()],
+            user_agent: None,
+            access: AccessPolicy::default(),
+            pace: PacePolicy::default(),
+            max_wait: MAX_WAIT,
+            connect_timeout: Duration::from_secs(10),
+            redirects: RedirectPolicy::default(),
+            scan: Scan::Eager,
+            read: None,
+            addresses: AddressGuard::default(),
+            fixed_names: HashMap::new(),
+            resolver: Arc::new(SystemResolver),
+            access_store: None,
+            pace_store: None,
+            fetch: None,
+            clock: None,
+        }
+    }
+
+    /// A further product token: the first of the chain that has a group in a robots.txt counts there
+    /// (`ExampleBot-News`, then `ExampleBot`). For permissions every token of the chain counts.
+    pub fn fallback(mut self, token: &str) -> Self {
+        self.tokens.push(token.to_owned());
+        self
+    }
+
+    /// The User-Agent that every request carries. It must contain the first product token (RFC 9309 §2.2.1); without this
+    /// setting it is that token.
+    pub fn user_agent(mut self, header: &str) -> Self {
+        self.user_agent = Some(header.to_owned());
+        self
+    }
+
+    /// How robots.txt is obtained, and what its absence means. Default: RFC 9309.
+    pub fn access(mut self, policy: AccessPolicy) -> Self {
+        self.access = policy;
+        self
+    }
+
+    /// How fast a host is asked. Default: one at a time, a second apart.
+    pub fn pace(mut self, policy: PacePolicy) -> Self {
+        self.pace = policy;
+        self
+    }
+
+    /// How long a call may wait for its turns, all hops together. Default: 30 s. Longer waits are deferred at once.
+    pub fn max_wait(mut self, wait: Duration) -> Self {
+        self.max_wait = wait;
+        self
+    }
+
+    /// How long the client that we build waits for a connection. Default: 10 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How page redirects are followed. Default: 10 hops.
+    pub fn redirects(mut self, policy: RedirectPolicy) -> Self {
+        self.redirects = policy;
+        self
+    }
+
+    /// How permissions are read. Default: [`Scan::Eager`].
+    pub fn scan(mut self, scan: Scan) -> Self {
+        self.scan = scan;
+        self
+    }
+
+    /// Limits and strictness of reading permissions. Its tokens are replaced by the crawler's own.
+    pub fn read_options(mut self, options: ReadOptions) -> Self {
+        self.read = Some(options);
+        self
+    }
+
+    /// Allows contact with a network that is not public. Exactly this network: `127.0.0.1/32` does not open `127.0.0.2`.
+    pub fn allow_net(mut self, net: IpNet) -> Self {
+        self.addresses = self.addresses.allow_net(net);
+        self
+    }
+
+    /// Allows contact with every address, private ones included.
+    pub fn danger_allow_all_addresses(mut self) -> Self {
+        self.addresses = self.addresses.danger_allow_all();
+        self
+    }
+
+    /// The addresses of a name, instead of asking a resolver. They are guarded like others. The port counts for URLs that name
+    /// none; 0 means the scheme's own.
+    ///
+    /// Give names here and not to `reqwest::ClientBuilder::resolve`, which goes past the guard.
+    pub fn resolve(mut self, name: &str, address: SocketAddr) -> Self {
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        self.fixed_names.entry(name).or_default().push(address);
+        self
+    }
+
+    /// The resolver of the client that we build. Default: the operating system's.
+    pub fn resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
+        self.resolver = resolver;
+        self
+    }
+
+    /// Where robots.txt is kept. Default: memory.
+    pub fn access_store(mut self, store: Arc<dyn AccessStore>) -> Self {
+        self.access_store = Some(store);
+        self
+    }
+
+    /// Where turns and holds are shared with other processes. Default: nowhere.
+    pub fn pace_store(mut self, store: Arc<dyn PaceStore>) -> Self {
+        self.pace_store = Some(store);
+        self
+    }
+
+    /// The transport of robots.txt. Default: a clone of the client that we build.
+    pub fn fetch(mut self, fetch: Arc<dyn Fetch>) -> Self {
+        self.fetch = Some(fetch);
+        self
+    }
+
+    /// The clock. Default: the machine's.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// A client with the whole middleware, built from `inner`.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build_client(self, inner: reqwest::ClientBuilder) -> Result<ClientWithMiddleware, BuildError> {
+        let (abide, inner) = self.build_with(inner)?;
+        Ok(abide.wrap(inner))
+    }
+
+    /// The crawler and its inner client, for middleware chains of your own: [`Abide::wrap`], or [`Abide::gate`] and
+    /// [`Abide::pacing`] with a cache between them.
+    ///
+    /// On `inner` redirects and hidden retries are switched off, the resolver is guarded, and the connect timeout is set.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build_with(
+        mut self,
+        inner: reqwest::ClientBuilder,
+    ) -> Result<(Abide, reqwest::Client), BuildError> {
+        let client = self.inner_client(inner)?;
+        if self.fetch.is_none() {
+            let user_agent = self.checked_user_agent()?;
+            let addresses = Arc::new(self.addresses.clone());
+            self.fetch = Some(Arc::new(ReqwestFetch::new(client.clone(), user_agent, addresses)));
+        }
+        Ok((self.finish()?, client))
+    }
+
+    /// The crawler alone, for a client of your own. robots.txt is fetched by a client that is built for it.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build(self) -> Result<Abide, BuildError> {
+        match self.fetch {
+            Some(_) => self.finish(),
+            None => Ok(self.build_with(reqwest::Client::builder())?.0),
+        }
+    }
+
+    fn inner_client(&self, inner: reqwest::ClientBuilder) -> Result<reqwest::Client, BuildError> {
+        warn_about_proxies();
+        let resolver = GuardedResolver::new(
+            self.fixed_names.clone(),
+            Arc::clone(&self.resolver),
+            Arc::new(self.addresses.clone()),
+        );
+        inner
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .dns_resolver(Arc::new(resolver))
+            .connect_timeout(self.connect_timeout)
+            .build()
+            .map_err(BuildError::Client)
+    }
+
+    fn checked_tokens(&self) -> Result<Vec<ProductToken>, BuildError> {
+        self.tokens.iter().map(|token| ProductToken::new(token).map_err(BuildError::Token)).collect()
+    }
+
+    fn checked_user_agent(&self) -> Result<HeaderValue, BuildError> {
+        let token = self.checked_tokens()?.swap_remove(0);
+        let text = self.user_agent.as_deref().unwrap_or(token.as_str());
+        if !names_token(text.as_bytes(), &token) {
+            return Err(BuildError::UserAgent {
+                user_agent: text.to_owned(),
+                token: token.as_str().to_owned(),
+            });
+        }
+        HeaderValue::from_str(text).map_err(|_| BuildError::UserAgentField { user_agent: text.to_owned() })
+    }
+
+    fn finish(self) -> Result<Abide, BuildError> {
+        let tokens = self.checked_tokens()?;
+        let user_agent = self.checked_user_agent()?;
+        let read = self.read.clone().map_or_else(
+            || ReadOptions::for_tokens(tokens.iter().cloned()),
+            |read| read.with_tokens(tokens.iter().cloned()),
+        );
+        let fetch = self.fetch.ok_or(BuildError::NoTransport)?;
+        let mut gate = Gate::builder(tokens.clone(), fetch)
+            .access(self.access)
+            .pace(self.pace)
+            .max_wait(self.max_wait)
+            .addresses(self.addresses);
+        if let Some(store) = self.access_store {
+            gate = gate.access_store(store);
+        }
+        if let Some(store) = self.pace_store {
+            gate = gate.pace_store(store);
+        }
+        if let Some(clock) = self.clock {
+            gate = gate.clock(clock);
+        }
+        let core = Core {
+            gate: gate.build(),
+            token: tokens[0].clone(),
+            user_agent,
+            redirects: self.redirects,
+            scan: self.scan,
+            read,
+            max_wait: self.max_wait,
+        };
+        Ok(Abide { core: Arc::new(core) })
+    }
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("tokens", &self.tokens)
+            .field("scan", &self.scan)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The crawler could not be built. Nothing has been sent.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The product token is none.
+    #[error("the product token cannot be used")]
+    Token(#[source] InvalidToken),
+    /// The User-Agent does not contain the product token, so a site could not tell whose rules to write.
+    #[error(
+        "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; write it as \"{token}/1.0 (+https://example.com/bot)\""
+    )]
+    UserAgent {
+        /// The User-Agent given.
+        user_agent: String,
+        /// The first product token.
+        token: String,
+    },
+    /// The User-Agent cannot stand in a header field.
+    #[error("expected a User-Agent of visible ASCII, found {user_agent:?}")]
+    UserAgentField {
+        /// The User-Agent given.
+        user_agent: String,
+    },
+    /// reqwest could not build the inner client.
+    #[error("the inner client could not be built")]
+    Client(#[source] reqwest::Error),
+    /// There is no way to fetch robots.txt.
+    #[error("there is no transport for robots.txt; use build_with, or give one to fetch")]
+    NoTransport,
+}
+
+/// Whether a User-Agent contains the token, case-insensitively as robots.txt compares it.
+pub(crate) fn names_token(user_agent: &[u8], token: &ProductToken) -> bool {
+    let token = token.as_str().as_bytes();
+    user_agent.windows(token.len()).any(|window| window.eq_ignore_ascii_case(token))
+}
+
+/// A proxy resolves names itself, so behind one only literal addresses are guarded.
+fn warn_about_proxies() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    let set = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+    if set.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())) {
+        ONCE.call_once(|| {
+            tracing::warn!("a proxy is set in the environment: it resolves names itself, so resolved addresses are not guarded");
+        });
+    }
+}
+
+/// A whole call waits no longer than this for its turns.
+const MAX_WAIT: Duration = Duration::from_secs(30);

@@ -1,0 +1,156 @@
+//! One crawler: its identity, its gate, and the clients that are built on them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use reqwest_middleware::ClientWithMiddleware;
+use url::Url;
+
+use abide_gate::access::Answer;
+use abide_gate::pacing::{NextSlot, Permit};
+use abide_gate::{Error, Gate, Origin, Verdict};
+use abide_permissions::ReadOptions;
+use abide_robots::ProductToken;
+
+use crate::builder::Builder;
+use crate::middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
+use crate::options::Scan;
+use crate::redirect::RedirectPolicy;
+
+/// One crawler identity: everything that is asked, paced and read under it. Cheap to clone; clones share everything.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use abide::Abide;
+///
+/// let (abide, inner) = Abide::builder("ExampleBot")
+///     .user_agent("ExampleBot/1.0 (+https://example.com/bot)")
+///     .build_with(reqwest::Client::builder())?;
+/// let url = "https://example.org/a".parse()?;
+/// if abide.check(&url).await?.is_allowed() {
+///     let page = abide.wrap(inner).get(url).send().await?;
+///     println!("{}", page.status());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Abide {
+    pub(crate) core: Arc<Core>,
+}
+
+/// What all clones and middlewares of an [`Abide`] share.
+pub(crate) struct Core {
+    pub(crate) gate: Gate,
+    pub(crate) token: ProductToken,
+    pub(crate) user_agent: HeaderValue,
+    pub(crate) redirects: RedirectPolicy,
+    pub(crate) scan: Scan,
+    pub(crate) read: ReadOptions,
+    pub(crate) max_wait: Duration,
+}
+
+impl Abide {
+    /// A crawler with this product token: `[A-Za-z_-]+` (RFC 9309 §2.2.1).
+    ///
+    /// A token that is none is reported by `build`.
+    pub fn builder(token: &str) -> Builder {
+        Builder::new(token)
+    }
+
+    /// Whether `url` may be fetched. May fetch robots.txt, never `url`; takes no turn for it.
+    ///
+    /// # Errors
+    /// A refusal other than disallow and unreachable, which are verdicts: an unsupported URL, a refused address, a robots.txt
+    /// request that was deferred.
+    pub async fn check(&self, url: &Url) -> Result<Verdict, Error> {
+        self.core.gate.judge(url).await
+    }
+
+    /// Whether `url` may be fetched, from what is known now. No I/O; `None`: not known.
+    pub fn check_cached(&self, url: &Url) -> Option<Verdict> {
+        self.core.gate.judge_cached(url)
+    }
+
+    /// The rules of an origin, for bulk checks at nanoseconds each. May fetch robots.txt.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub async fn rules(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {
+        self.core.gate.answer(origin).await
+    }
+
+    /// Asks robots.txt and waits for the turn of `url`, for people with their own client.
+    ///
+    /// One permit is one request. Report the answer through the permit, and drop it when the body has ended.
+    ///
+    /// # Errors
+    /// A refusal of any kind.
+    pub async fn acquire(&self, url: &Url) -> Result<Permit, Error> {
+        Ok(self.core.gate.admit(url, self.core.max_wait).await?.1)
+    }
+
+    /// The verdict for a URL that is allowed, or its refusal.
+    pub(crate) async fn allowed(&self, url: &Url) -> reqwest_middleware::Result<Verdict> {
+        let verdict = self.core.gate.judge(url).await.map_err(reqwest_middleware::Error::middleware)?;
+        match verdict.refusal(url) {
+            Some(denied) => Err(reqwest_middleware::Error::middleware(Error::from(denied))),
+            None => Ok(verdict),
+        }
+    }
+
+    /// When the next request to the host of `url` could go out, for schedulers. Waits for nothing and reserves nothing.
+    ///
+    /// # Errors
+    /// An unsupported URL.
+    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {
+        self.core.gate.next_slot(url)
+    }
+
+    /// The gate itself: policies, reports per host, prefetching.
+    pub fn gate_handle(&self) -> &Gate {
+        &self.core.gate
+    }
+
+    /// The User-Agent that is sent.
+    pub fn user_agent(&self) -> &HeaderValue {
+        &self.core.user_agent
+    }
+
+    /// Puts the whole middleware around a client that does not follow redirects, such as the one that
+    /// [`Builder::build_with`] returns.
+    ///
+    /// A client that was built elsewhere must have `redirect::Policy::none()` and `retry::never()`; if it follows a redirect,
+    /// the request ends with [`Denied::RedirectBypass`](crate::Denied::RedirectBypass). Its resolver is not guarded: only
+    /// literal addresses are refused then.
+    pub fn wrap(&self, inner: reqwest::Client) -> ClientWithMiddleware {
+        reqwest_middleware::ClientBuilder::new(inner).with(self.middleware()).build()
+    }
+
+    /// Gate and pacing in one: the default.
+    pub fn middleware(&self) -> AbideMiddleware {
+        AbideMiddleware::new(self.clone())
+    }
+
+    /// The outer half: robots.txt, redirect hops, permissions. Put [`pacing`](Self::pacing) below it, with an HTTP cache between
+    /// them, so that cache hits are not paced.
+    pub fn gate(&self) -> GateMiddleware {
+        GateMiddleware::new(self.clone())
+    }
+
+    /// The inner half: turns and feedback.
+    pub fn pacing(&self) -> PacingMiddleware {
+        PacingMiddleware::new(self.clone())
+    }
+}
+
+impl fmt::Debug for Abide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Abide")
+            .field("token", &self.core.token)
+            .field("scan", &self.core.scan)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,70 @@
+//! abide makes a Rust crawler polite by construction.
+//!
+//! You wrap your [`reqwest`] client once; from then on every request, and every redirect hop of it, is asked of robots.txt
+//! first (RFC 9309), waits its host's turn, and comes back with what the site permits you to do with it.
+//!
+//! ```no_run
+//! use abide::{Abide, Denied, ResponseExt};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Abide::builder("ExampleBot")
+//!     .user_agent("ExampleBot/1.0 (+https://example.com/bot)")
+//!     .build_client(reqwest::Client::builder())?;
+//!
+//! match client.get("https://example.org/a").send().await {
+//!     Ok(page) if page.permissions().may_index() => println!("{}", page.text().await?),
+//!     Ok(_) => println!("fetched, and not to be indexed"),
+//!     Err(error) => match abide::Error::find(&error) {
+//!         Some(Denied::Disallowed { verdict, .. }) => println!("skip it: {verdict}"),
+//!         Some(Denied::Deferred { not_before, .. }) => println!("come back at {not_before:?}"),
+//!         Some(other) => println!("refused: {other}"),
+//!         None => println!("network: {error}"),
+//!     },
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # In scope
+//! The redirect loop, the robots.txt transport, the body scan, the extensions on requests and responses, the one-call client.
+//!
+//! # Out of scope
+//! What a robots.txt says is `abide-robots`; whether it could be had, and when a request may go out, is `abide-gate`; what a
+//! response permits is `abide-permissions`. reqwest's blocking client has no middleware; use `abide-gate` with a `Fetch` of your
+//! own there.
+//!
+//! # Features
+//! None. TLS and content codings are the features of *your* reqwest.
+
+// Building.
+mod builder;
+mod client;
+mod options;
+
+// A request's way.
+mod middleware;
+mod redirect;
+
+// A response's way.
+mod body;
+mod scan;
+mod visit;
+
+// The wire.
+mod fault;
+mod fetch;
+mod resolver;
+
+pub use builder::{BuildError, Builder};
+pub use client::Abide;
+pub use middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
+pub use options::{Options, RequestBuilderExt, Scan};
+pub use redirect::{RedirectPolicy, Stopped};
+pub use visit::{Hop, ResponseExt, Visit};
+
+pub use abide_gate::{
+    AddressGuard, Clock, Denied, Error, Gate, Host, Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis,
+    access, pacing,
+};
+pub use abide_permissions::{HeadEnd, Permissions, ReadOptions, Rules, link_follow};
+pub use abide_robots::{InvalidToken, ProductToken};

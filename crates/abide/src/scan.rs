@@ -1,0 +1,108 @@
+//! Which responses are read, and how: header fields always, the head of HTML pages.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use reqwest::Response;
+use tokio::sync::watch;
+
+use abide_gate::WallMillis;
+use abide_permissions::{Head, HeadEnd, HeadScanner, Permissions, Progress, ReadOptions};
+
+use crate::body::WatchedBody;
+use crate::options::Scan;
+use crate::visit::Answer;
+
+/// What is done with a body.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// Nothing, for this reason.
+    Leave(HeadEnd),
+    /// Its head is read before the caller gets it.
+    Ahead(HeadScanner),
+    /// Its head is read as it passes.
+    Along(HeadScanner),
+}
+
+/// The field lines of one response that hold rules, and when they came.
+#[derive(Debug, Clone)]
+pub(crate) struct Fields {
+    lines: Vec<(HeaderName, HeaderValue)>,
+    received: WallMillis,
+}
+
+impl Fields {
+    /// Takes the lines, or none if nothing is to be read.
+    pub(crate) fn of(scan: Scan, headers: &HeaderMap, received: WallMillis) -> Self {
+        let named = |name: &str| RULE_FIELDS.contains(&name);
+        let lines = headers.iter().filter(|(name, _)| scan != Scan::Off && named(name.as_str()));
+        Self { lines: lines.map(|(name, value)| (name.clone(), value.clone())).collect(), received }
+    }
+
+    /// What they permit, together with a head.
+    pub(crate) fn permissions(&self, read: &ReadOptions, head: Head) -> Permissions {
+        let lines = self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        Permissions::read(read, lines, head, self.received.to_system_time())
+    }
+}
+
+/// The fields that hold rules (draft-illyes-repext-03 §3.1.1).
+const RULE_FIELDS: [&str; 2] = ["robots-tag", "x-robots-tag"];
+
+/// Decides from the head of a response whether its body is looked at.
+pub(crate) fn plan(read: &ReadOptions, scan: Scan, method: &Method, response: &Response) -> Plan {
+    if let Some(reason) = reason_to_leave(scan, method, response.status(), response.headers()) {
+        return Plan::Leave(reason);
+    }
+    let content_type =
+        response.headers().get(header::CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let mut scanner = HeadScanner::new(read, content_type.as_deref());
+    if scanner.feed(&[]) == Progress::Done {
+        return Plan::Leave(HeadEnd::NotHtml);
+    }
+    match scan {
+        Scan::Lazy => Plan::Along(scanner),
+        _ => Plan::Ahead(scanner),
+    }
+}
+
+/// Only a final 2xx says something about its URL, and only a body that is all there, from its beginning, decoded.
+fn reason_to_leave(scan: Scan, method: &Method, status: StatusCode, headers: &HeaderMap) -> Option<HeadEnd> {
+    let skipped = matches!(scan, Scan::Off | Scan::Headers)
+        || !status.is_success()
+        || *method == Method::HEAD
+        || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT)
+        || (status == StatusCode::PARTIAL_CONTENT && !starts_at_zero(headers));
+    if skipped {
+        return Some(HeadEnd::NotScanned);
+    }
+    is_coded(headers).then_some(HeadEnd::Undecoded)
+}
+
+/// `Content-Range: bytes 0-…`.
+fn starts_at_zero(headers: &HeaderMap) -> bool {
+    let range = headers.get(header::CONTENT_RANGE).map(|value| value.as_bytes().trim_ascii());
+    range.is_some_and(|range| range.starts_with(b"bytes 0-"))
+}
+
+/// The client did not undo the content coding.
+fn is_coded(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    codings.any(|value| !value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
+}
+
+/// Carries the plan out.
+pub(crate) async fn run(plan: Plan, read: &ReadOptions, fields: Fields, body: &mut WatchedBody) -> Answer {
+    let head = match plan {
+        Plan::Leave(reason) => Head::not_scanned(reason),
+        Plan::Ahead(scanner) => body.read_head(scanner).await,
+        Plan::Along(scanner) => {
+            let (sender, head) = watch::channel(None);
+            body.scan_lazily(scanner, sender);
+            body.take_what_is_here().await;
+            return Answer::Later { fields: Arc::new(fields), read: read.clone(), head };
+        }
+    };
+    body.take_what_is_here().await;
+    Answer::Known(Arc::new(fields.permissions(read, head)))
+}

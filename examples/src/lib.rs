@@ -1,0 +1,7 @@
+//! What the examples share: a small web of several sites on loopback, so that they show something without a network.
+
+mod page;
+mod web;
+
+pub use page::Page;
+pub use web::{Web, sites};

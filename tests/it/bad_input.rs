@@ -1,0 +1,113 @@
+//! Bad input gets a clear, typed error that says what to do, and nothing is sent.
+
+use abide::{Abide, BuildError, Denied};
+use abide_tests::{Reply, Server};
+
+use crate::{builder, client, refused, status};
+
+#[test]
+fn a_product_token_that_is_none_is_named() {
+    for token in ["", "Example Bot", "ExampleBot/1.0", "Bot2", "b\u{f6}t", "*"] {
+        let error = Abide::builder(token).build().unwrap_err();
+        assert!(matches!(error, BuildError::Token(_)), "{token:?}: {error:?}");
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains("product token"), "{source}");
+    }
+    assert!(matches!(Abide::builder("A").fallback("B 2").build().unwrap_err(), BuildError::Token(_)));
+}
+
+#[test]
+fn a_user_agent_must_contain_the_token() {
+    let error = Abide::builder("ExampleBot").user_agent("Mozilla/5.0 (compatible)").build().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "expected a User-Agent that contains the product token \"ExampleBot\", found \"Mozilla/5.0 (compatible)\"; \
+         write it as \"ExampleBot/1.0 (+https://example.com/bot)\""
+    );
+    for good in
+        ["ExampleBot", "examplebot/2", "Mozilla/5.0 (compatible; ExampleBot/0.1; +https://example.com)"]
+    {
+        assert!(Abide::builder("ExampleBot").user_agent(good).build().is_ok(), "{good}");
+    }
+    let error = Abide::builder("ExampleBot").user_agent("ExampleBot/1\r\nX: y").build().unwrap_err();
+    assert!(matches!(error, BuildError::UserAgentField { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_hides_behind_another_name_is_refused() {
+    let server = Server::start(|_| Reply::new(404, "")).await;
+    let client = client(&server);
+    let error =
+        client.get("http://a.example/x").header("user-agent", "Mozilla/5.0").send().await.unwrap_err();
+    let Some(denied @ Denied::Identity { .. }) = abide::Error::find(&error) else { panic!("{error:?}") };
+    assert!(denied.to_string().contains("leave the field out"), "{denied}");
+    assert!(server.asked().is_empty());
+    let own = client.get("http://a.example/x").header("user-agent", "ExampleBot/9").send().await;
+    assert_eq!(own.unwrap().status(), 404);
+}
+
+#[tokio::test]
+async fn other_schemes_are_never_allowed() {
+    let server = Server::start(|_| Reply::new(404, "")).await;
+    let client = client(&server);
+    for url in ["ftp://a.example/x", "file:///etc/passwd", "ws://a.example/x"] {
+        let request = reqwest::Request::new(reqwest::Method::GET, url.parse().unwrap());
+        let error = client.execute(request).await.unwrap_err();
+        let denied = abide::Error::find(&error).unwrap();
+        assert!(matches!(denied, Denied::UnsupportedUrl { .. }), "{url}: {denied:?}");
+        assert!(denied.to_string().starts_with("expected an http or https URL"), "{denied}");
+    }
+    let malformed = client.get("http://").send().await.unwrap_err();
+    assert!(malformed.is_builder() || malformed.to_string().contains("builder"), "{malformed:?}");
+}
+
+#[tokio::test]
+async fn loopback_is_refused_unless_it_is_allowed() {
+    let server = Server::start(|_| Reply::new(404, "")).await;
+    let careful = Abide::builder("ExampleBot")
+        .resolver(server.names())
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    // robots.txt is what is asked first, and its address is refused: unreachable, so disallowed.
+    assert!(matches!(refused(&careful, "http://a.example/x").await, Denied::Unreachable { .. }));
+    let literal = format!("http://{}/x", server.address());
+    assert!(matches!(refused(&careful, &literal).await, Denied::AddressRefused { .. }));
+    assert!(server.asked().is_empty());
+}
+
+#[tokio::test]
+async fn robots_txt_of_any_bytes_is_never_an_error() {
+    let bodies: [&[u8]; 9] = [
+        b"",
+        b"\x00\x01\x02",
+        b"\xff\xfe",
+        b"\xef\xbb\xbf",
+        b"User-agent: *\nDisallow: \xe9\n\xff\xff\xff\n:::\n",
+        b"<html><body>404</body></html>",
+        &[b'*'; 5000],
+        b"User-agent: *\r\rCrawl-delay: NaN\nCrawl-delay: -1\nCrawl-delay: 1e309\n",
+        b"Disallow: /\nDisallow\nAllow /\nSitemap: ::\n",
+    ];
+    for body in bodies {
+        let server = Server::start(move |seen| match seen.path.as_str() {
+            "/robots.txt" => Reply::new(200, body),
+            _ => Reply::html("page"),
+        })
+        .await;
+        assert_eq!(status(&client(&server), "http://a.example/x").await, 200, "{body:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_found_through_any_wrapping() {
+    let server = Server::start(|_| Reply::new(200, "User-agent: *\nDisallow: /")).await;
+    let client = builder(&server).build_client(reqwest::Client::builder()).unwrap();
+    let error = client.get("http://a.example/x").send().await.unwrap_err();
+    assert!(abide::Error::find(&error).is_some());
+    let context = anyhow::Error::from(error).context("while crawling");
+    assert!(matches!(abide::Error::find(context.as_ref()), Some(Denied::Disallowed { .. })), "{context:?}");
+    let boxed: Box<dyn std::error::Error + Send + Sync> = context.into();
+    assert!(abide::Error::find(&*boxed).is_some());
+    let other = std::io::Error::other("nothing of ours");
+    assert!(abide::Error::find(&other).is_none());
+}

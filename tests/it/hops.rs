@@ -1,0 +1,234 @@
+//! Every redirect hop is a request: asked, paced, address-checked, and stripped of what is not its business.
+
+use abide::{Denied, Error, RedirectPolicy, ResponseExt, Stopped};
+use abide_tests::{Reply, Server};
+use reqwest::header::{AUTHORIZATION, COOKIE, HOST};
+
+use crate::{builder, client, refused, status};
+
+/// `/robots.txt` forbids `/secret`; `/to/<what>` redirects to the query.
+async fn site() -> Server {
+    Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" if seen.host() == "down.example" => Reply::new(503, ""),
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+        path if path.starts_with("/to/") => {
+            let (code, target) = path["/to/".len()..].split_once('?').unwrap_or(("302", ""));
+            Reply::redirect(code.parse().unwrap_or(302), &target.replace("%23", "#"))
+        }
+        path if path.starts_with("/count/") => {
+            let number: u32 = path["/count/".len()..].parse().unwrap_or(0);
+            Reply::redirect(302, &format!("/count/{}", number + 1))
+        }
+        _ => Reply::html("page"),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn p1_a_hop_into_a_disallowed_path_never_leaves() {
+    let server = site().await;
+    let denied = refused(&client(&server), "http://a.example/to/302?/secret/x").await;
+    let Denied::Disallowed { url, hop: 1, .. } = &denied else { panic!("{denied:?}") };
+    assert_eq!(url.path(), "/secret/x");
+    assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/to/302?/secret/x"]);
+}
+
+#[tokio::test]
+async fn p1_a_hop_to_another_host_is_judged_by_that_hosts_rules() {
+    let server = site().await;
+    let client = client(&server);
+    let page = client.get("http://a.example/to/301?http://b.example/x").send().await.unwrap();
+    assert_eq!(page.url().as_str(), "http://b.example/x");
+    let visit = page.visit().unwrap();
+    let hops: Vec<_> =
+        visit.hops().iter().map(|hop| (hop.url().to_string(), hop.status().as_u16())).collect();
+    assert_eq!(
+        hops,
+        [
+            ("http://a.example/to/301?http://b.example/x".to_owned(), 301),
+            ("http://b.example/x".to_owned(), 200)
+        ]
+    );
+    assert_eq!(server.count("b.example/robots.txt"), 1);
+    let denied = refused(&client, "http://a.example/to/302?http://down.example/x").await;
+    assert!(matches!(denied, Denied::Unreachable { hop: 1, .. }), "{denied:?}");
+    assert_eq!(server.count("down.example/x"), 0);
+}
+
+#[tokio::test]
+async fn p1_a_hop_to_a_refused_address_sends_no_packet() {
+    let silent = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
+    silent.set_nonblocking(true).unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let server = site().await;
+    let client = client(&server);
+    for target in ["127.0.0.2", "2130706434", "0x7f.2", "[::ffff:7f00:2]", "[::1]"] {
+        let denied = refused(&client, &format!("http://a.example/to/302?http://{target}:{port}/x")).await;
+        assert!(matches!(denied, Denied::AddressRefused { hop: 1, .. }), "{target}: {denied:?}");
+        let direct = refused(&client, &format!("http://{target}:{port}/x")).await;
+        assert!(matches!(direct, Denied::AddressRefused { hop: 0, .. }), "{target}: {direct:?}");
+    }
+    assert!(silent.accept().is_err(), "the listener stayed silent");
+}
+
+#[tokio::test]
+async fn p1_a_loop_ends_after_ten_hops() {
+    let server = site().await;
+    let client = client(&server);
+    let denied = refused(&client, "http://a.example/count/0").await;
+    let Denied::TooManyRedirects { hops } = &denied else { panic!("{denied:?}") };
+    assert_eq!(hops.len(), 11, "the request and ten hops");
+    assert_eq!(server.log().iter().filter(|seen| seen.path.starts_with("/count/")).count(), 11);
+    let strict = builder(&server)
+        .redirects(RedirectPolicy::default().with_hops_max(2))
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    assert!(
+        matches!(refused(&strict, "http://a.example/count/0").await, Denied::TooManyRedirects { hops } if hops.len() == 3)
+    );
+}
+
+#[tokio::test]
+async fn p2_methods_and_bodies_follow_the_status() {
+    let server = site().await;
+    let client = client(&server);
+    for (code, method, body) in
+        [(301, "GET", ""), (302, "GET", ""), (303, "GET", ""), (307, "POST", "x=1"), (308, "POST", "x=1")]
+    {
+        let url = format!("http://a.example/to/{code}?/end{code}");
+        client.post(url).header("content-type", "text/plain").body("x=1").send().await.unwrap();
+        let end = server.log().into_iter().find(|seen| seen.path == format!("/end{code}")).unwrap();
+        assert_eq!((end.method.as_str(), end.body.as_slice()), (method, body.as_bytes()), "{code}");
+        assert_eq!(end.header("content-type").is_some(), !body.is_empty(), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn p2_a_body_that_cannot_be_repeated_leaves_the_redirect_to_the_caller() {
+    let server = site().await;
+    let client = client(&server);
+    let stream = || reqwest::Body::wrap(http_body_util::StreamBody::new(OneFrame(Some("x=1"))));
+    let answer = client.post("http://a.example/to/307?/end").body(stream()).send().await.unwrap();
+    assert_eq!(answer.status(), 307);
+    assert_eq!(answer.visit().unwrap().stopped(), Some(Stopped::BodyNotRepeatable));
+    assert_eq!(server.count("a.example/end"), 0);
+    let answer = client.post("http://a.example/to/303?/end").body(stream()).send().await.unwrap();
+    assert_eq!(answer.status(), 200, "303 needs no body");
+}
+
+/// A stream of one frame, which cannot be cloned.
+struct OneFrame(Option<&'static str>);
+
+impl futures_core::Stream for OneFrame {
+    type Item = Result<http_body::Frame<bytes::Bytes>, std::convert::Infallible>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        std::task::Poll::Ready(
+            self.0.take().map(|text| Ok(http_body::Frame::data(bytes::Bytes::from_static(text.as_bytes())))),
+        )
+    }
+}
+
+#[tokio::test]
+async fn p3_credentials_stay_gone_once_the_origin_has_changed() {
+    let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
+        (_, "/robots.txt") => Reply::new(404, ""),
+        ("a.example", "/start") => Reply::redirect(302, "/same"),
+        ("a.example", "/same") => Reply::redirect(302, "http://b.example/away"),
+        ("b.example", "/away") => Reply::redirect(302, "http://a.example/back"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let page = client(&server)
+        .get("http://a.example/start")
+        .header(AUTHORIZATION, "Bearer secret")
+        .header(COOKIE, "session=secret")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(page.url().path(), "/back");
+    for seen in server.log() {
+        let keeps = ["/start", "/same"].contains(&seen.path.as_str());
+        assert_eq!(seen.header("authorization").is_some(), keeps, "{}", seen.what());
+        assert_eq!(seen.header("cookie").is_some(), keeps, "{}", seen.what());
+    }
+}
+
+#[tokio::test]
+async fn p3_an_own_host_field_does_not_cross_origins() {
+    let server = site().await;
+    let client = client(&server);
+    let page =
+        client.get("http://a.example/to/302?http://b.example/x").header(HOST, "front.example").send().await;
+    assert_eq!(page.unwrap().status(), 200);
+    assert_eq!(server.count("b.example/x"), 1);
+}
+
+#[tokio::test]
+async fn p4_userinfo_of_a_location_is_nowhere() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+        "/go" => Reply::redirect(302, "http://user:hunter2@b.example/x"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = client(&server);
+    let page = client.get("http://a.example/go").send().await.unwrap();
+    assert!(!format!("{:?} {}", page.visit(), page.url()).contains("hunter2"), "{:?}", page.visit());
+    assert_eq!(page.url().as_str(), "http://b.example/x");
+    let hop = server.log().into_iter().find(|seen| seen.what() == "b.example/x").unwrap();
+    assert_eq!(hop.header("authorization"), None);
+    let denied = refused(&client, "http://user:hunter2@a.example/secret").await;
+    assert!(!format!("{denied:?} {denied}").contains("hunter2"), "{denied}");
+}
+
+#[tokio::test]
+async fn p5_an_inner_client_that_follows_is_noticed() {
+    let server = site().await;
+    let (abide, _) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let follows = reqwest::Client::builder().dns_resolver(server.names()).build().unwrap();
+    let client = abide.wrap(follows);
+    let denied = refused(&client, "http://a.example/to/302?/elsewhere").await;
+    let Denied::RedirectBypass { asked, got } = &denied else { panic!("{denied:?}") };
+    assert_eq!((asked.path(), got.path()), ("/to/302", "/elsewhere"));
+    assert!(denied.to_string().contains("redirect::Policy::none()"), "{denied}");
+    // No false alarm for a fragment or user information.
+    assert_eq!(status(&client, "http://user:pw@a.example/x#fragment").await, 200);
+}
+
+#[tokio::test]
+async fn a_fragment_is_inherited_by_the_reported_url() {
+    let server = site().await;
+    let client = client(&server);
+    let page = client.get("http://a.example/to/302?/x#part").send().await.unwrap();
+    assert_eq!(page.url().as_str(), "http://a.example/x#part");
+}
+
+#[tokio::test]
+async fn redirects_can_be_left_to_the_caller() {
+    use abide::{Options, RequestBuilderExt};
+    let server = site().await;
+    let answer = client(&server)
+        .get("http://a.example/to/302?/x")
+        .abide(Options::new().with_redirects(false))
+        .send()
+        .await;
+    let answer = answer.unwrap();
+    assert_eq!(answer.status(), 302);
+    assert_eq!(answer.visit().unwrap().stopped(), Some(Stopped::NotFollowing));
+    assert_eq!(server.count("a.example/x"), 0);
+}
+
+#[tokio::test]
+async fn a_refused_hop_tells_the_chain_before_it() {
+    let server = site().await;
+    let error = client(&server).get("http://a.example/to/302?/secret").send().await.unwrap_err();
+    let reqwest_middleware::Error::Middleware(error) = error else { panic!("{error:?}") };
+    let error: &Error = error.downcast_ref().unwrap();
+    assert_eq!(error.chain().len(), 1);
+    assert!(error.is_disallowed());
+    assert_eq!(error.to_string(), "disallowed by robots.txt");
+}

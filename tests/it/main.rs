@@ -1,0 +1,48 @@
+//! Stories through the whole of abide, judged by the server's log. One file each.
+
+mod access;
+mod bad_input;
+mod bodies;
+mod hops;
+mod pacing;
+mod permissions;
+mod verdicts;
+mod wire;
+
+use std::time::Duration;
+
+use abide::pacing::PacePolicy;
+use abide::{Abide, Builder, Denied};
+use abide_tests::Server;
+use reqwest_middleware::ClientWithMiddleware;
+
+/// A crawler whose every name leads to `server`, and that asks hosts without delay.
+fn builder(server: &Server) -> Builder {
+    slow_builder(server).pace(PacePolicy::default().danger_min_gap(Duration::ZERO))
+}
+
+/// The same at the default pace.
+fn slow_builder(server: &Server) -> Builder {
+    Abide::builder("ExampleBot")
+        .user_agent("ExampleBot/1.0 (+https://example.com/bot)")
+        .resolver(server.names())
+        .allow_net(server.address().ip().into())
+}
+
+/// The client of [`builder`].
+fn client(server: &Server) -> ClientWithMiddleware {
+    builder(server).build_client(reqwest::Client::builder()).expect("the settings are good")
+}
+
+/// The refusal of a request that must not succeed.
+async fn refused(client: &ClientWithMiddleware, url: &str) -> Denied {
+    let error = client.get(url).send().await.expect_err("the request is refused");
+    abide::Error::find(&error)
+        .unwrap_or_else(|| panic!("{url} is refused by abide, not by {error:?}"))
+        .clone()
+}
+
+/// The status of a request that must succeed.
+async fn status(client: &ClientWithMiddleware, url: &str) -> u16 {
+    client.get(url).send().await.unwrap_or_else(|error| panic!("{url}: {error:?}")).status().as_u16()
+}

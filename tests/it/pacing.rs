@@ -1,0 +1,227 @@
+//! One at a time, a gap after the end of each answer, and nothing while the host is held.
+
+use std::time::{Duration, Instant};
+
+use abide::pacing::{DeferReason, PacePolicy};
+use abide::{Denied, Options, RequestBuilderExt, ResponseExt};
+use abide_tests::{Reply, Seen, Server, Step};
+
+use crate::{builder, client, refused, slow_builder, status};
+
+/// The shortest time from the end of one answer to the arrival of the next request, in the order of arrival.
+fn shortest_gap(log: &[Seen]) -> Duration {
+    let pairs = log.windows(2).map(|pair| pair[1].at.saturating_duration_since(pair[0].answered));
+    pairs.min().expect("at least two requests")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_server_sees_the_gap_robots_txt_included() {
+    let gap = Duration::from_millis(80);
+    let server = Server::start(|_| Reply::new(404, "").after(Duration::from_millis(5))).await;
+    let client = builder(&server)
+        .pace(PacePolicy::default().danger_min_gap(gap))
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    let calls: Vec<_> = (0..12)
+        .map(|number| {
+            let client = client.clone();
+            tokio::spawn(async move { status(&client, &format!("http://a.example/{number}")).await })
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.unwrap(), 404);
+    }
+    let log = server.log();
+    assert_eq!(log.len(), 13);
+    // What the server measures begins when it has handed its answer over, which is before the client has it.
+    assert!(shortest_gap(&log) >= gap, "{:?}", shortest_gap(&log));
+}
+
+#[tokio::test]
+async fn the_default_gap_is_a_second() {
+    let server = Server::start(|_| Reply::new(404, "")).await;
+    let client = slow_builder(&server).build_client(reqwest::Client::builder()).unwrap();
+    assert_eq!(status(&client, "http://a.example/1").await, 404);
+    assert!(shortest_gap(&server.log()) >= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_crawl_delay_counts_with_its_fraction() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nCrawl-delay: 0.3"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = client(&server);
+    for number in 0..4 {
+        assert_eq!(status(&client, &format!("http://a.example/{number}")).await, 200);
+    }
+    let pages: Vec<_> = server.log().into_iter().filter(|seen| seen.path != "/robots.txt").collect();
+    assert!(shortest_gap(&pages) >= Duration::from_millis(300));
+}
+
+#[tokio::test]
+async fn a_crawl_delay_above_a_day_is_a_typed_error() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nCrawl-delay: 86401"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let denied = refused(&client(&server), "http://a.example/x").await;
+    let Denied::CrawlDelayTooLong { asked, .. } = denied else { panic!("{denied:?}") };
+    assert_eq!(asked, Duration::from_secs(86_401));
+    assert_eq!(server.count("a.example/x"), 0);
+}
+
+#[tokio::test]
+async fn one_request_is_in_flight_until_its_body_has_ended() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/slow" => Reply::raw(vec![
+            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 200000\r\n\r\n".to_vec()),
+            Step::Repeat(vec![b'x'; 1000], 100),
+            Step::Sleep(Duration::from_millis(200)),
+            Step::Repeat(vec![b'x'; 1000], 100),
+        ]),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = client(&server);
+    let slow = client.get("http://a.example/slow").send().await.unwrap();
+    let other = tokio::spawn({
+        let client = client.clone();
+        async move { status(&client, "http://a.example/next").await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(server.count("a.example/next"), 0, "the body is still open");
+    assert_eq!(slow.bytes().await.unwrap().len(), 200_000);
+    assert_eq!(other.await.unwrap(), 200);
+    let log = server.log();
+    assert!(log[2].at >= log[1].answered, "after the last byte of the body");
+}
+
+#[tokio::test]
+async fn a_caller_who_holds_a_body_and_asks_again_is_told_so() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/open" => Reply::raw(vec![
+            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx".to_vec()),
+            Step::Sleep(Duration::from_secs(20)),
+        ]),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = client(&server);
+    let open = client.get("http://a.example/open").send().await.unwrap();
+    let impatient = Options::new().with_max_wait(Duration::from_millis(150));
+    let error = client.get("http://a.example/x").abide(impatient).send().await.unwrap_err();
+    let denied = abide::Error::find(&error).unwrap();
+    assert!(matches!(denied, Denied::Deferred { reason: DeferReason::InFlight { .. }, .. }), "{denied:?}");
+    assert!(denied.to_string().contains("read its body to the end, or drop it"), "{denied}");
+    drop(open);
+    assert_eq!(status(&client, "http://a.example/x").await, 200, "dropped: the turn is free");
+}
+
+#[tokio::test]
+async fn p11_429_holds_the_whole_host_and_reaches_the_caller() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/busy" => Reply::with_headers(429, &[("retry-after", "3600")], ""),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = client(&server);
+    assert_eq!(status(&client, "http://a.example/busy").await, 429);
+    let before = Instant::now();
+    let denied = refused(&client, "http://a.example/x").await;
+    let Denied::Deferred { reason, .. } = &denied else { panic!("{denied:?}") };
+    assert!(matches!(reason, DeferReason::Hold { status: Some(429), .. }), "{reason:?}");
+    assert!(before.elapsed() < Duration::from_secs(5), "at once, not after the wait");
+    assert_eq!(server.count("a.example/x"), 0);
+    assert_eq!(status(&client, "http://b.example/x").await, 200, "other hosts are not held");
+}
+
+#[tokio::test]
+async fn s3_429_on_robots_txt_holds_the_host_and_is_asked_again() {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" if asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 => {
+            Reply::with_headers(429, &[("retry-after", "1")], "")
+        }
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = client(&server);
+    // RFC 9309 §2.3.1.3: unavailable, so allowed; but nothing is sent while the host is held, and then robots.txt is asked
+    // again before the page: what leaves is allowed by what is known when it leaves.
+    assert_eq!(status(&client, "http://a.example/x").await, 200);
+    assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/robots.txt", "a.example/x"]);
+    let log = server.log();
+    assert!(log[1].at.duration_since(log[0].answered) >= Duration::from_millis(990));
+    assert!(matches!(refused(&client, "http://a.example/secret").await, Denied::Disallowed { .. }));
+}
+
+#[tokio::test]
+async fn what_waits_through_a_hold_is_judged_by_the_rules_of_then() {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" if asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 => {
+            Reply::with_headers(429, &[("retry-after", "1")], "")
+        }
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    assert!(matches!(refused(&client(&server), "http://a.example/x").await, Denied::Disallowed { .. }));
+    assert_eq!(server.count("a.example/x"), 0);
+}
+
+#[tokio::test]
+async fn waiting_is_reported_and_does_not_count_as_the_requests_timeout() {
+    let server = Server::start(|_| Reply::new(404, "")).await;
+    let client = builder(&server)
+        .pace(PacePolicy::default().danger_min_gap(Duration::from_millis(500)))
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    let page = client.get("http://a.example/x").timeout(Duration::from_millis(300)).send().await.unwrap();
+    assert!(
+        page.visit().unwrap().waited() >= Duration::from_millis(400),
+        "{:?}",
+        page.visit().unwrap().waited()
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_call_leaves_its_turn_to_the_next() {
+    let server = Server::start(|_| Reply::new(404, "").after(Duration::from_millis(10))).await;
+    let client = builder(&server)
+        .pace(PacePolicy::default().danger_min_gap(Duration::from_millis(50)))
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    assert_eq!(status(&client, "http://a.example/0").await, 404);
+    for number in 0..20 {
+        let call = client.get(format!("http://a.example/cancelled/{number}")).send();
+        let _ = tokio::time::timeout(Duration::from_millis(7), call).await;
+    }
+    assert_eq!(status(&client, "http://a.example/last").await, 404);
+    assert!(shortest_gap(&server.log()) >= Duration::from_millis(40), "{:?}", shortest_gap(&server.log()));
+}
+
+#[tokio::test]
+async fn every_hop_waits_its_turn() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/1" => Reply::redirect(302, "/2"),
+        "/2" => Reply::redirect(302, "/3"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = builder(&server)
+        .pace(PacePolicy::default().danger_min_gap(Duration::from_millis(60)))
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    let page = client.get("http://a.example/1").send().await.unwrap();
+    assert_eq!(page.visit().unwrap().hops().len(), 3);
+    assert!(shortest_gap(&server.log()) >= Duration::from_millis(60));
+}

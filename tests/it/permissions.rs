@@ -1,0 +1,169 @@
+//! What a response permits, attached to it when `send()` returns.
+
+use std::time::{Duration, Instant};
+
+use abide::{HeadEnd, Options, RequestBuilderExt, ResponseExt, Scan};
+use abide_tests::{Reply, Server, Step};
+
+use crate::{builder, client};
+
+fn page(head: &str) -> Reply {
+    Reply::html(format!(
+        "<!doctype html><html><head><title>x</title>{head}</head><body><p>text</body></html>"
+    ))
+}
+
+async fn site() -> Server {
+    Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/header" => Reply::with_headers(
+            200,
+            &[
+                ("content-type", "text/html"),
+                ("robots-tag", "*;nosnippet"),
+                ("robots-tag", "ExampleBot;noindex, Other;nofollow"),
+            ],
+            "page",
+        ),
+        "/old" => Reply::with_headers(
+            200,
+            &[("content-type", "application/pdf"), ("x-robots-tag", "examplebot: noindex")],
+            "%PDF",
+        ),
+        "/meta" => page("<meta name=robots content='noindex'><meta name=EXAMPLEBOT content=nosnippet>"),
+        "/body" => Reply::html("<title>x</title><body><meta name=robots content=noindex>"),
+        "/redirect" => Reply::with_headers(302, &[("location", "/plain"), ("robots-tag", "*;noindex")], ""),
+        "/error" => {
+            Reply::with_headers(500, &[("content-type", "text/html")], "<meta name=robots content=noindex>")
+        }
+        "/gone-coding" => Reply::with_headers(
+            200,
+            &[("content-type", "text/html"), ("content-encoding", "x-own")],
+            "<meta name=robots content=noindex>",
+        ),
+        "/slow-tail" => Reply::raw(vec![
+            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n".to_vec()),
+            Step::Send(b"<head><meta name=robots content=noindex></head><body>".to_vec()),
+            Step::Sleep(Duration::from_millis(1500)),
+            Step::Send(b"the end".to_vec()),
+        ]),
+        "/late-meta" => Reply::raw(vec![
+            Step::Send(
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<head>".to_vec(),
+            ),
+            Step::Sleep(Duration::from_millis(300)),
+            Step::Send(b"<meta name=robots content=noindex></head>".to_vec()),
+        ]),
+        "/endless-head" => Reply::raw(vec![
+            Step::Send(
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<meta name=robots content=nosnippet>"
+                    .to_vec(),
+            ),
+            Step::Repeat(b"<link rel=x href=y>\n".repeat(100), 1000),
+        ]),
+        _ => page(""),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn header_fields_of_both_names_bind_by_token() {
+    let server = site().await;
+    let client = client(&server);
+    let header = client.get("http://a.example/header").send().await.unwrap().permissions();
+    assert!(header.rules().noindex() && header.rules().nosnippet() && !header.rules().nofollow());
+    let old = client.get("http://a.example/old").send().await.unwrap().permissions();
+    assert!(!old.may_index());
+    assert_eq!(old.head_end(), HeadEnd::NotHtml);
+    assert_eq!(old.noindex_known(), Some(true));
+}
+
+#[tokio::test]
+async fn metas_of_the_head_count_and_those_of_the_body_do_not() {
+    let server = site().await;
+    let client = client(&server);
+    let meta = client.get("http://a.example/meta").send().await.unwrap().permissions();
+    assert!(meta.rules().noindex() && meta.rules().nosnippet());
+    assert_eq!(meta.metas().len(), 2);
+    let body = client.get("http://a.example/body").send().await.unwrap().permissions();
+    assert!(body.may_index());
+    assert_eq!(body.noindex_known(), Some(false));
+}
+
+#[tokio::test]
+async fn the_answer_is_there_before_the_page_is() {
+    let server = site().await;
+    let client = client(&server);
+    let began = Instant::now();
+    let page = client.get("http://a.example/slow-tail").send().await.unwrap();
+    assert!(!page.permissions().may_index());
+    assert!(began.elapsed() < Duration::from_millis(1200), "{:?}", began.elapsed());
+    let text = page.text().await.unwrap();
+    assert_eq!(text, "<head><meta name=robots content=noindex></head><body>the end");
+    assert!(began.elapsed() >= Duration::from_millis(1400));
+}
+
+#[tokio::test]
+async fn a_lazy_scan_settles_with_the_body_or_its_drop() {
+    let server = site().await;
+    let lazy = builder(&server).scan(Scan::Lazy).build_client(reqwest::Client::builder()).unwrap();
+    let page = lazy.get("http://a.example/late-meta").send().await.unwrap();
+    let settled = page.visit().unwrap().settled();
+    assert_eq!(page.permissions().noindex_known(), None, "not yet known");
+    page.bytes().await.unwrap();
+    assert_eq!(settled.await.noindex_known(), Some(true));
+
+    let page = lazy.get("http://a.example/late-meta").send().await.unwrap();
+    let settled = page.visit().unwrap().settled();
+    drop(page);
+    let permissions = settled.await;
+    assert_eq!(permissions.head_end(), HeadEnd::Interrupted);
+}
+
+#[tokio::test]
+async fn scanning_can_be_left_out() {
+    let server = site().await;
+    let client = client(&server);
+    for (scan, header, meta) in [(Scan::Off, None, None), (Scan::Headers, Some(true), None)] {
+        let options = Options::new().with_scan(scan);
+        let page = client.get("http://a.example/header").abide(options.clone()).send().await.unwrap();
+        assert_eq!(page.permissions().noindex_known(), header, "{scan:?}");
+        let page = client.get("http://a.example/meta").abide(options).send().await.unwrap();
+        assert_eq!(page.permissions().noindex_known(), meta, "{scan:?}");
+    }
+}
+
+#[tokio::test]
+async fn x23_rules_of_a_redirect_stay_with_its_own_url() {
+    let server = site().await;
+    let page = client(&server).get("http://a.example/redirect").send().await.unwrap();
+    assert!(page.permissions().may_index());
+    let hops = page.visit().unwrap().hops();
+    assert!(!hops[0].permissions().unwrap().may_index());
+    assert!(hops[1].permissions().is_none());
+}
+
+#[tokio::test]
+async fn what_was_not_looked_at_is_unknown_and_never_permitted_for_sure() {
+    let server = site().await;
+    let client = client(&server);
+    for (path, end) in [("/gone-coding", HeadEnd::Undecoded), ("/error", HeadEnd::NotScanned)] {
+        let permissions = client.get(format!("http://a.example{path}")).send().await.unwrap().permissions();
+        assert_eq!(permissions.head_end(), end, "{path}");
+        assert_eq!(permissions.noindex_known(), None, "{path}");
+    }
+    let head = client.head("http://a.example/meta").send().await.unwrap();
+    assert_eq!(head.permissions().head_end(), HeadEnd::NotScanned);
+}
+
+#[tokio::test]
+async fn p6_a_head_that_never_ends_is_cut_at_the_limit_and_what_was_found_counts() {
+    let server = site().await;
+    let page = client(&server).get("http://a.example/endless-head").send().await.unwrap();
+    let permissions = page.permissions();
+    assert_eq!(permissions.head_end(), HeadEnd::ByteLimit);
+    assert!(permissions.rules().nosnippet());
+    assert_eq!(permissions.noindex_known(), None);
+    // The body goes on untouched.
+    assert_eq!(page.bytes().await.unwrap().len(), 36 + 20 * 100 * 1000);
+}

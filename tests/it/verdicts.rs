@@ -1,0 +1,129 @@
+//! Who may fetch what, and what is said about it.
+
+use abide::{Denied, Error};
+use abide_tests::{Reply, Server};
+
+use crate::{builder, client, refused, status};
+
+const ROBOTS: &str = "User-agent: *\nDisallow: /private/\nAllow: /private/press/\n";
+
+async fn site() -> Server {
+    Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, ROBOTS),
+        _ => Reply::html("<title>x</title>page"),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn allowed_pages_are_fetched_and_disallowed_ones_never_leave() {
+    let server = site().await;
+    let client = client(&server);
+    assert_eq!(status(&client, "http://a.example/public").await, 200);
+    assert_eq!(status(&client, "http://a.example/private/press/1").await, 200);
+    let denied = refused(&client, "http://a.example/private/diary").await;
+    let Denied::Disallowed { url, verdict, hop: 0, .. } = &denied else { panic!("{denied:?}") };
+    assert_eq!(url.as_str(), "http://a.example/private/diary");
+    let rule = verdict.rule().expect("a rule decided");
+    assert_eq!((rule.pattern(), rule.line()), ("/private/", 2));
+    assert!(denied.to_string().contains("\"Disallow: /private/\" on line 2"), "{denied}");
+    let asked = ["a.example/robots.txt", "a.example/public", "a.example/private/press/1"];
+    assert_eq!(server.asked(), asked);
+}
+
+#[tokio::test]
+async fn robots_txt_is_asked_for_once_and_by_the_right_name() {
+    let server = site().await;
+    let client = client(&server);
+    let calls: Vec<_> = (0..200)
+        .map(|number| {
+            let client = client.clone();
+            tokio::spawn(async move { status(&client, &format!("http://a.example/{number}")).await })
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.unwrap(), 200);
+    }
+    assert_eq!(server.count("a.example/robots.txt"), 1);
+    for seen in server.log() {
+        assert_eq!(seen.header("user-agent"), Some("ExampleBot/1.0 (+https://example.com/bot)"));
+    }
+}
+
+#[tokio::test]
+async fn every_origin_has_rules_of_its_own() {
+    let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
+        ("closed.example", "/robots.txt") => Reply::new(200, "User-agent: *\nDisallow: /"),
+        (_, "/robots.txt") => Reply::new(200, "User-agent: *\nAllow: /"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = client(&server);
+    assert_eq!(status(&client, "http://open.example/x").await, 200);
+    assert!(matches!(refused(&client, "http://closed.example/x").await, Denied::Disallowed { .. }));
+    let port = server.address().port();
+    assert_eq!(status(&client, &format!("http://open.example:{port}/x")).await, 200);
+    assert_eq!(server.count("open.example/robots.txt"), 2, "another port is another origin");
+}
+
+#[tokio::test]
+async fn check_never_asks_for_the_url() {
+    let server = site().await;
+    let (abide, _) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let allowed = "http://a.example/x".parse().unwrap();
+    let private = "http://a.example/private/x".parse().unwrap();
+    assert!(abide.check_cached(&allowed).is_none());
+    assert!(abide.check(&allowed).await.unwrap().is_allowed());
+    assert!(!abide.check(&private).await.unwrap().is_allowed());
+    assert!(!abide.check_cached(&private).unwrap().is_allowed());
+    assert_eq!(server.asked(), ["a.example/robots.txt"]);
+}
+
+#[tokio::test]
+async fn robots_txt_itself_is_always_allowed() {
+    let server = Server::start(|_| Reply::new(200, "User-agent: *\nDisallow: /")).await;
+    let client = client(&server);
+    assert_eq!(status(&client, "http://a.example/robots.txt").await, 200);
+    assert_eq!(server.asked(), ["a.example/robots.txt"], "and waits for no other robots.txt");
+    assert!(matches!(refused(&client, "http://a.example/robots.txt?x").await, Denied::Disallowed { .. }));
+}
+
+#[tokio::test]
+async fn a_chain_of_tokens_takes_the_first_with_a_group() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(
+            200,
+            "User-agent: ExampleBot\nDisallow: /general\n\nUser-agent: ExampleBot-News\nDisallow: /news\n",
+        ),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let both = abide::Abide::builder("ExampleBot-News")
+        .fallback("ExampleBot")
+        .resolver(server.names())
+        .allow_net(server.address().ip().into())
+        .pace(abide::pacing::PacePolicy::default().danger_min_gap(std::time::Duration::ZERO))
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    assert!(matches!(refused(&both, "http://a.example/news").await, Denied::Disallowed { .. }));
+    assert_eq!(status(&both, "http://a.example/general").await, 200);
+}
+
+#[tokio::test]
+async fn a_reason_passes_robots_over_for_one_origin_only() {
+    use abide::{Options, RequestBuilderExt, ResponseExt};
+    let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
+        (_, "/robots.txt") => Reply::new(200, "User-agent: *\nDisallow: /"),
+        (_, "/away") => Reply::redirect(302, "http://other.example/x"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = client(&server);
+    let mine = Options::new().danger_ignore_robots("my own site");
+    let page = client.get("http://mine.example/x").abide(mine.clone()).send().await.unwrap();
+    assert_eq!(page.visit().unwrap().verdict().unwrap().override_reason(), Some("my own site"));
+    let error = client.get("http://mine.example/away").abide(mine).send().await.unwrap_err();
+    let Some(Denied::Disallowed { url, hop: 1, .. }) = Error::find(&error) else { panic!("{error:?}") };
+    assert_eq!(url.host_str(), Some("other.example"));
+    assert_eq!(server.count("other.example/x"), 0);
+}

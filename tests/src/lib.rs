@@ -1,0 +1,15 @@
+//! A server for tests that does exactly what it is told, and remembers what it saw.
+//!
+//! The tests judge by its log: what counts is what reached the wire.
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
+mod reply;
+mod server;
+mod tls;
+
+pub use reply::{Reply, Step};
+pub use server::{Names, Seen, Server};
+pub use tls::Authority;

@@ -1,0 +1,68 @@
+//! What the test server sends: a well-formed answer, or any bytes at any pace.
+
+use std::time::Duration;
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) keep_alive: bool,
+}
+
+/// One thing the server does with the connection.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Sends these bytes.
+    Send(Vec<u8>),
+    /// Sends these bytes again and again, at most this often.
+    Repeat(Vec<u8>, usize),
+    /// Waits.
+    Sleep(Duration),
+    /// Closes the connection with a reset.
+    Reset,
+}
+
+impl Reply {
+    /// A status and a body, with its length.
+    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self::with_headers(status, &[("content-type", "text/plain")], body)
+    }
+
+    /// An HTML page.
+    pub fn html(body: impl Into<Vec<u8>>) -> Self {
+        Self::with_headers(200, &[("content-type", "text/html; charset=utf-8")], body)
+    }
+
+    /// A redirect.
+    pub fn redirect(status: u16, location: &str) -> Self {
+        Self::with_headers(status, &[("location", location)], "")
+    }
+
+    /// A status, header fields and a body with its length.
+    pub fn with_headers(status: u16, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Self {
+        let body = body.into();
+        let mut head = format!("HTTP/1.1 {status} Scripted\r\n");
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if status != 204 && status != 304 {
+            head.push_str(&format!("content-length: {}\r\n", body.len()));
+        }
+        head.push_str("\r\n");
+        let mut bytes = head.into_bytes();
+        bytes.extend(body);
+        Self { steps: vec![Step::Send(bytes)], keep_alive: true }
+    }
+
+    /// Any bytes at any pace; the connection is closed afterwards.
+    pub fn raw(steps: Vec<Step>) -> Self {
+        Self { steps, keep_alive: false }
+    }
+
+    /// The same answer after a while.
+    #[must_use]
+    pub fn after(mut self, wait: Duration) -> Self {
+        self.steps.insert(0, Step::Sleep(wait));
+        self
+    }
+}

@@ -1,0 +1,280 @@
+//! The listener, its log, and a resolver that makes any name reach it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::reply::{Reply, Step};
+
+/// A server on a loopback port of its own. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    log: Arc<Mutex<Vec<Seen>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+/// One request, as it reached the server.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// When its head had arrived.
+    pub at: Instant,
+    /// When the answer had been handed to the operating system; the arrival until then.
+    pub answered: Instant,
+    /// The method.
+    pub method: String,
+    /// The path and query.
+    pub path: String,
+    /// Header fields in order, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Seen {
+    /// The first field of this name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The name that was asked for, without port.
+    pub fn host(&self) -> &str {
+        let host = self.header("host").unwrap_or_default();
+        host.rsplit_once(':').map_or(host, |(host, _)| host)
+    }
+
+    /// Host and path: `a.example/robots.txt`.
+    pub fn what(&self) -> String {
+        format!("{}{}", self.host(), self.path)
+    }
+}
+
+impl Server {
+    /// Answers every request with what `answer` says.
+    ///
+    /// # Panics
+    /// When loopback cannot be listened on: there is nothing to test then.
+    pub async fn start(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be listened on");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let answer = Arc::new(answer);
+        let seen = Arc::clone(&log);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&answer), Arc::clone(&seen)));
+            }
+        });
+        Self { address, log, task }
+    }
+
+    /// The same over TLS.
+    ///
+    /// # Panics
+    /// When loopback cannot be listened on.
+    pub async fn start_tls(
+        acceptor: TlsAcceptor,
+        answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be listened on");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let answer = Arc::new(answer);
+        let seen = Arc::clone(&log);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, answer, seen) = (acceptor.clone(), Arc::clone(&answer), Arc::clone(&seen));
+                tokio::spawn(async move {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        serve(stream, answer, seen).await;
+                    }
+                });
+            }
+        });
+        Self { address, log, task }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A resolver that answers every name with this server.
+    pub fn names(&self) -> Arc<dyn Resolve> {
+        Arc::new(Names(self.address))
+    }
+
+    /// Everything that arrived so far, in order.
+    pub fn log(&self) -> Vec<Seen> {
+        lock(&self.log).clone()
+    }
+
+    /// Host and path of everything that arrived, in order.
+    pub fn asked(&self) -> Vec<String> {
+        lock(&self.log).iter().map(Seen::what).collect()
+    }
+
+    /// How often this host and path were asked for.
+    pub fn count(&self, what: &str) -> usize {
+        lock(&self.log).iter().filter(|seen| seen.what() == what).count()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn lock(log: &Mutex<Vec<Seen>>) -> MutexGuard<'_, Vec<Seen>> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Any name, one address. The port counts for URLs that name none.
+#[derive(Debug, Clone, Copy)]
+pub struct Names(pub SocketAddr);
+
+impl Names {
+    /// Any name leads to this address, at the port of the URL.
+    pub fn at(address: IpAddr) -> Self {
+        Self(SocketAddr::new(address, 0))
+    }
+}
+
+impl Resolve for Names {
+    fn resolve(&self, _: Name) -> Resolving {
+        let address = self.0;
+        Box::pin(async move { Ok(Box::new(std::iter::once(address)) as Addrs) })
+    }
+}
+
+/// A byte stream that can end with a reset.
+trait Connection: AsyncRead + AsyncWrite + Unpin {
+    fn reset_when_dropped(&self);
+}
+
+impl Connection for TcpStream {
+    fn reset_when_dropped(&self) {
+        // A socket that cannot be set is closed in the ordinary way; the test then fails by what it sees.
+        let _ = self.set_zero_linger();
+    }
+}
+
+impl Connection for TlsStream<TcpStream> {
+    fn reset_when_dropped(&self) {
+        self.get_ref().0.reset_when_dropped();
+    }
+}
+
+/// One connection, request after request.
+async fn serve(
+    mut stream: impl Connection,
+    answer: Arc<impl Fn(&Seen) -> Reply>,
+    log: Arc<Mutex<Vec<Seen>>>,
+) {
+    let mut buffer = Vec::new();
+    while let Some(seen) = read_request(&mut stream, &mut buffer).await {
+        let reply = answer(&seen);
+        let head_only = seen.method == "HEAD";
+        let place = {
+            let mut log = lock(&log);
+            log.push(seen);
+            log.len() - 1
+        };
+        let open = play(&mut stream, reply, head_only).await;
+        if let Some(seen) = lock(&log).get_mut(place) {
+            seen.answered = Instant::now();
+        }
+        if !open {
+            return;
+        }
+    }
+}
+
+/// Whether the connection can be used again.
+async fn play(stream: &mut impl Connection, reply: Reply, head_only: bool) -> bool {
+    for step in reply.steps {
+        let sent = match step {
+            Step::Send(bytes) if head_only && reply.keep_alive => {
+                let end = bytes
+                    .windows(4)
+                    .position(|window| window == b"\r\n\r\n")
+                    .map_or(bytes.len(), |at| at + 4);
+                stream.write_all(&bytes[..end]).await
+            }
+            Step::Send(bytes) => stream.write_all(&bytes).await,
+            Step::Repeat(bytes, times) => repeat(stream, &bytes, times).await,
+            Step::Sleep(wait) => {
+                tokio::time::sleep(wait).await;
+                Ok(())
+            }
+            Step::Reset => {
+                stream.reset_when_dropped();
+                return false;
+            }
+        };
+        if sent.is_err() {
+            return false;
+        }
+    }
+    reply.keep_alive
+}
+
+async fn repeat(stream: &mut impl Connection, bytes: &[u8], times: usize) -> std::io::Result<()> {
+    for _ in 0..times {
+        stream.write_all(bytes).await?;
+    }
+    Ok(())
+}
+
+/// Reads one request; `None` when the peer has closed or talks no HTTP.
+async fn read_request(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> Option<Seen> {
+    let end = loop {
+        if let Some(at) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+    buffer.drain(..end);
+    let mut lines = head.lines();
+    let mut start = lines.next()?.split(' ');
+    let (method, path) = (start.next()?.to_owned(), start.next()?.to_owned());
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let at = Instant::now();
+    let mut seen = Seen { at, answered: at, method, path, headers, body: Vec::new() };
+    read_body(stream, buffer, &mut seen).await?;
+    Some(seen)
+}
+
+/// By length or in chunks; chunks are kept as they came.
+async fn read_body(stream: &mut impl Connection, buffer: &mut Vec<u8>, seen: &mut Seen) -> Option<()> {
+    if seen.header("transfer-encoding").is_some() {
+        while !buffer.ends_with(b"0\r\n\r\n") {
+            if stream.read_buf(buffer).await.ok()? == 0 {
+                return None;
+            }
+        }
+        seen.body = std::mem::take(buffer);
+        return Some(());
+    }
+    let length: usize = seen.header("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+    while buffer.len() < length {
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+    seen.body = buffer.drain(..length).collect();
+    Some(())
+}
