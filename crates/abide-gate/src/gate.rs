@@ -353,6 +353,7 @@ fn fault_of(kind: &FetchErrorKind) -> Option<TransportFault> {
         FetchErrorKind::Connect => TransportFault::Refused,
         FetchErrorKind::Tls => TransportFault::Certificate,
         FetchErrorKind::Reset => TransportFault::Reset,
+        FetchErrorKind::EnhanceYourCalm => TransportFault::EnhanceYourCalm,
         FetchErrorKind::Protocol | FetchErrorKind::HeadTooLarge => TransportFault::Protocol,
         FetchErrorKind::Deadline => TransportFault::Timeout,
         FetchErrorKind::Decode | FetchErrorKind::Other => TransportFault::Other,

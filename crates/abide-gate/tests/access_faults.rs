@@ -1,5 +1,7 @@
 //! Around the network: the pacing that defers, the store that fails, other processes, observers that panic.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod access_support;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -247,6 +249,32 @@ async fn a_restart_in_an_outage_serves_the_copy_at_once() {
     assert_eq!((answer.source(), asked.elapsed()), (Source::LastGood, Duration::ZERO));
     after.settle().await;
     assert_eq!((after.fetch.count(), after.ask().await.attempts()), (1, 2));
+}
+
+/// The pacing defers before the caller has even been woken.
+#[tokio::test(start_paused = true)]
+async fn a_restart_in_an_outage_of_a_held_host_serves_the_copy() {
+    let store: Arc<dyn AccessStore> = Arc::new(MemoryAccessStore::new());
+    let world = |fetch| World::with_store(fetch, AccessPolicy::default(), store.clone());
+    let before =
+        world(ScriptedFetch::new(|_, n| if n == 0 { Scripted::text(GOOD) } else { Scripted::status(500) }));
+    before.ask().await;
+    sleep(DAY).await;
+    let last = before.ask().await;
+    #[derive(Debug)]
+    struct Held;
+    impl abide_gate::access::Fetch for Held {
+        fn fetch(
+            &self,
+            _: abide_gate::access::RobotsRequest,
+        ) -> BoxFuture<'_, Result<abide_gate::access::RobotsReply, FetchError>> {
+            let error = FetchError::deferred(START.plus(100 * DAY), Arc::new(StoreError::new("held")));
+            Box::pin(std::future::ready(Err(error)))
+        }
+    }
+    let clock = Arc::new(abide_gate::ManualClock::starting_at(last.retry_at()));
+    let after = AccessCache::builder(tokens(), Arc::new(Held)).clock(clock).store(store.clone()).build();
+    assert_eq!(after.of(&origin()).await.unwrap().source(), Source::LastGood);
 }
 
 #[tokio::test(start_paused = true)]

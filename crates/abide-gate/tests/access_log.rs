@@ -1,14 +1,22 @@
 //! What is said in logs: once per outage, with origins only, nothing secret and nothing raw.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(feature = "tracing")]
 
 mod access_support;
 
 use std::fmt;
+use std::future::ready;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use abide_gate::access::{FetchErrorKind, StoreError};
+use abide_gate::access::{
+    AccessPolicy, AccessStore, BoxFuture, FetchErrorKind, Lease, LeaseHolder, MemoryAccessStore, Record,
+    StoreError,
+};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Origin, WallMillis};
 use access_support::*;
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
@@ -56,71 +64,60 @@ impl Subscriber for Listener {
     fn exit(&self, _: &span::Id) {}
 }
 
+/// A store whose disk is full at times; a full disk still reads.
+#[derive(Debug, Default)]
+struct FullAtTimes {
+    is_full: AtomicBool,
+    inner: MemoryAccessStore,
+}
+
+type Io<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+impl AccessStore for FullAtTimes {
+    fn load<'a>(&'a self, origin: &'a Origin) -> Io<'a, Option<Record>> {
+        self.inner.load(origin)
+    }
+
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> Io<'a, ()> {
+        match self.is_full.load(Ordering::SeqCst) {
+            true => Box::pin(ready(Err(StoreError::new("disk full")))),
+            false => self.inner.save(origin, record),
+        }
+    }
+
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> Io<'a, Lease> {
+        self.inner.lease(origin, holder, now, ttl)
+    }
+
+    fn release<'a>(&'a self, origin: &'a Origin, holder: LeaseHolder) -> Io<'a, ()> {
+        self.inner.release(origin, holder)
+    }
+
+    fn sweep(&self, older_than: WallMillis) -> Io<'_, u64> {
+        self.inner.sweep(older_than)
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn c21_a_store_outage_is_one_warning_and_its_end_one_line() {
-    #[derive(Debug, Default)]
-    struct Down(std::sync::atomic::AtomicBool, abide_gate::access::MemoryAccessStore);
-    type Io<'a, T> = abide_gate::access::BoxFuture<'a, Result<T, StoreError>>;
-    impl Down {
-        fn state(&self) -> Result<(), StoreError> {
-            match self.0.load(std::sync::atomic::Ordering::SeqCst) {
-                true => Err(StoreError::new("disk full")),
-                false => Ok(()),
-            }
-        }
-    }
-    impl abide_gate::access::AccessStore for Down {
-        fn load<'a>(&'a self, origin: &'a abide_gate::Origin) -> Io<'a, Option<abide_gate::access::Record>> {
-            // A full disk still reads.
-            self.1.load(origin)
-        }
-
-        fn save<'a>(
-            &'a self,
-            origin: &'a abide_gate::Origin,
-            record: &'a abide_gate::access::Record,
-        ) -> Io<'a, ()> {
-            match self.state() {
-                Ok(()) => self.1.save(origin, record),
-                Err(error) => Box::pin(async { Err(error) }),
-            }
-        }
-
-        fn lease<'a>(
-            &'a self,
-            origin: &'a abide_gate::Origin,
-            holder: abide_gate::access::LeaseHolder,
-            now: abide_gate::WallMillis,
-            ttl: std::time::Duration,
-        ) -> Io<'a, abide_gate::access::Lease> {
-            self.1.lease(origin, holder, now, ttl)
-        }
-
-        fn release<'a>(
-            &'a self,
-            origin: &'a abide_gate::Origin,
-            holder: abide_gate::access::LeaseHolder,
-        ) -> Io<'a, ()> {
-            self.1.release(origin, holder)
-        }
-
-        fn sweep(&self, older_than: abide_gate::WallMillis) -> Io<'_, u64> {
-            self.1.sweep(older_than)
-        }
-    }
-
     let listener = Listener::default();
     let _guard = tracing::subscriber::set_default(listener.clone());
-    let store = Arc::new(Down::default());
+    let store = Arc::new(FullAtTimes::default());
     let fetch = ScriptedFetch::always(Scripted::text(GOOD));
-    let world = World::with_store(fetch, abide_gate::access::AccessPolicy::default(), store.clone());
+    let world = World::with_store(fetch, AccessPolicy::default(), store.clone());
     for outage in 1..=2 {
-        store.0.store(true, std::sync::atomic::Ordering::SeqCst);
+        store.is_full.store(true, Ordering::SeqCst);
         for _ in 0..5 {
             world.ask().await;
             sleep(DAY).await;
         }
-        store.0.store(false, std::sync::atomic::Ordering::SeqCst);
+        store.is_full.store(false, Ordering::SeqCst);
         world.ask().await;
         sleep(DAY).await;
         let count = |level| listener.heard().iter().filter(|(other, _)| *other == level).count();

@@ -1,5 +1,7 @@
 //! Unreachable for a while, and for long: RFC 9309 §2.3.1.4.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod access_support;
 
 use std::time::Duration;

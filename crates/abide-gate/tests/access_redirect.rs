@@ -1,5 +1,7 @@
 //! Redirects of robots.txt: RFC 9309 §2.3.1.2.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod access_support;
 
 use abide_gate::Origin;

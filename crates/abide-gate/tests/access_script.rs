@@ -1,5 +1,7 @@
 //! Any bytes from any server: nothing panics, and everything is allowed only for a reason that the RFC gives.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod access_support;
 
 use std::time::Duration;

@@ -25,6 +25,23 @@ async fn one_in_flight_and_the_gap_from_the_end_of_the_response() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn several_in_flight_start_a_gap_apart() {
+    let policy = PacePolicy::default().danger_max_in_flight(3).danger_min_gap(ms(100));
+    let (pacer, log) = (Pacer::new(policy), Log::default());
+    let tasks: Vec<_> = (0..5)
+        .map(|n| {
+            let (pacer, log) = (pacer.clone(), log.clone());
+            tokio::spawn(async move {
+                log.fetch_as(n, &pacer, &url("http://a.example/"), Ask::new(), s(2)).await.unwrap();
+            })
+        })
+        .collect();
+    futures(tasks).await;
+    // Three start a gap apart; the others a gap after whatever was last, a start or an end: the third ends at 2.2 s.
+    assert_eq!(log.starts("a.example"), [ms(0), ms(100), ms(200), ms(2_300), ms(2_400)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn hosts_do_not_wait_for_each_other() {
     let (pacer, log) = (Pacer::new(PacePolicy::default()), Log::default());
     for name in ["a", "b", "c"] {

@@ -11,7 +11,7 @@ use url::Url;
 use abide_gate::access::Answer;
 use abide_gate::pacing::{NextSlot, Permit};
 use abide_gate::{Error, Gate, Origin, Verdict};
-use abide_permissions::ReadOptions;
+use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::ProductToken;
 
 use crate::builder::Builder;
@@ -49,6 +49,7 @@ pub(crate) struct Core {
     pub(crate) redirects: RedirectPolicy,
     pub(crate) scan: Scan,
     pub(crate) read: ReadOptions,
+    pub(crate) permission_store: Option<Arc<dyn PermissionStore>>,
     pub(crate) max_wait: Duration,
 }
 

@@ -11,7 +11,7 @@ use url::Url;
 
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, Error, Verdict};
-use abide_permissions::{Head, HeadEnd};
+use abide_permissions::{Head, HeadEnd, Permissions};
 
 use crate::body::{WatchedBody, Wire};
 use crate::builder::names_token;
@@ -19,6 +19,7 @@ use crate::client::Abide;
 use crate::fault;
 use crate::options::Options;
 use crate::redirect::{self, Hop as NextHop, Step, Stopped};
+use crate::remember::remember;
 use crate::resolver::ResolveError;
 use crate::scan::{self, Fields};
 use crate::visit::{Hop, Trace, Visit};
@@ -209,6 +210,8 @@ impl<'a> Walk<'a> {
             match self.step(template, &asked, &sent.response) {
                 Ok(Some((following, target))) => {
                     self.keep_rules_of_hop(&sent.response);
+                    let (status, none) = (sent.response.status(), Head::not_scanned(HeadEnd::NotScanned));
+                    self.remember(&asked, status, sent.response.headers(), none).await;
                     // Dropping the answer unread ends it here, and its turn with it.
                     sent.permit.take();
                     request = following;
@@ -337,9 +340,24 @@ impl<'a> Walk<'a> {
         let plan = scan::plan(&self.abide.core.read, self.scan(), &self.method, &response);
         let fields = Fields::of(self.scan(), response.headers(), self.abide.core.gate.wall());
         let (mut response, mut body) = take_apart(asked, response, permit);
-        let answer = scan::run(plan, &self.abide.core.read, fields, &mut body).await;
+        let seen = scan::run(plan, &mut body).await;
+        let known = self.remember(asked, response.status(), response.headers(), seen.head()).await;
+        let answer = seen.answer(&self.abide.core.read, fields, known);
         response.extensions_mut().insert(Visit::new(self.trace, answer));
         Response::from(response.map(|()| reqwest::Body::wrap(body)))
+    }
+
+    /// Keeps what the response says for later visits, if there is a store for it.
+    async fn remember(
+        &self,
+        url: &Url,
+        status: StatusCode,
+        headers: &HeaderMap,
+        head: Head,
+    ) -> Option<Permissions> {
+        let core = &self.abide.core;
+        let store = core.permission_store.as_ref().filter(|_| self.scan() != crate::Scan::Off)?;
+        remember(store, &core.read, url, (status, headers), head, core.gate.wall().to_system_time()).await
     }
 
     fn chain(&self) -> Vec<(Url, StatusCode)> {

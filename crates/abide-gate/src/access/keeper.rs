@@ -94,7 +94,7 @@ impl Keeper {
     async fn follow(&self, origin: &Origin, previous: Option<&Record>, wait: Duration) -> Option<Record> {
         let end = self.clock.now() + wait;
         while self.clock.now() < end {
-            sleep(FOLLOW_EVERY.min(end - self.clock.now())).await;
+            sleep(FOLLOW_EVERY.min(end.saturating_duration_since(self.clock.now()))).await;
             let Some(record) = self.load(origin).await else { continue };
             let is_new = previous.is_none_or(|previous| previous.asked_at() != record.asked_at());
             if is_new && Times::of(&record).next(self.clock.wall()) != Next::Fetch {

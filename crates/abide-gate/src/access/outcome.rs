@@ -106,6 +106,7 @@ impl Cause {
             FetchErrorKind::Tls => Self::Tls,
             FetchErrorKind::Reset => Self::Reset,
             FetchErrorKind::Protocol => Self::Protocol,
+            FetchErrorKind::EnhanceYourCalm => Self::Reset,
             FetchErrorKind::HeadTooLarge => Self::HeadTooLarge,
             FetchErrorKind::Decode => Self::Body,
             FetchErrorKind::AddressRefused(address) => Self::AddressRefused(*address),

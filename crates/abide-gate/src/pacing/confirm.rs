@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep_until;
 
 use super::core::Core;
 use super::feedback::Cause;
@@ -18,6 +18,7 @@ use super::schedule::{Start, Why};
 use super::shared::{Lease, SharedStore};
 use super::store::{Busy, LeaseAsk, LeaseId, Reply, ScopeAsk};
 use super::turn::{self, Claims, Request};
+use crate::{Clock, SystemClock};
 
 /// One request on its way through the store. Dropping it gives back what it has.
 pub(crate) struct Confirmation<'a> {
@@ -208,7 +209,7 @@ impl<'a> Confirmation<'a> {
 
     async fn sleep(&self, until: Moment, now: Moment) {
         let until = self.core.timeline.instant(until.min(now.plus(SLICE)));
-        sleep_until(until.max(Instant::now() + TICK)).await;
+        sleep_until(until.max(SystemClock.now() + TICK)).await;
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use tokio::time::Instant;
 use url::Url;
 
 use super::ask::Ask;
@@ -24,7 +23,7 @@ use super::shared::SharedStore;
 use super::slot::Slot;
 use super::table::{Findings, Table, Upkeep};
 use super::turn::{self, Claims, Entry, Request, Wanted};
-use crate::{Clock, Host, Origin, UnsupportedUrl, WallMillis};
+use crate::{Clock, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
 
 /// A body that has been open for longer is worth a warning.
 const OPEN_MAX: Duration = Duration::from_secs(60);
@@ -49,7 +48,7 @@ impl Core {
         chance: Chance,
         store: Option<SharedStore>,
     ) -> Self {
-        let began = catch(|| clock.now()).unwrap_or_else(Instant::now);
+        let began = catch(|| clock.now()).unwrap_or_else(|| SystemClock.now());
         let core = Self {
             table: Table::new(policy.max_hosts),
             timeline: Timeline::starting(began),
@@ -79,11 +78,11 @@ impl Core {
 
     /// The time where nobody could be told that the clock has panicked.
     pub(crate) fn now_or_system(&self) -> Moment {
-        self.timeline.moment(catch(|| self.clock.now()).unwrap_or_else(Instant::now))
+        self.timeline.moment(catch(|| self.clock.now()).unwrap_or_else(|| SystemClock.now()))
     }
 
     pub(crate) fn wall(&self) -> WallMillis {
-        catch(|| self.clock.wall()).unwrap_or_else(|| std::time::SystemTime::now().into())
+        catch(|| self.clock.wall()).unwrap_or_else(|| SystemClock.wall())
     }
 
     /// Tells what happened. Never under a lock.

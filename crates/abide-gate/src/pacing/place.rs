@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use super::core::Core;
 use super::moment::Moment;
@@ -11,6 +11,7 @@ use super::permit::Permit;
 use super::queue::{Bells, Seat, ring};
 use super::refusal::Refusal;
 use super::turn::{self, Claims, Outlook, Request, Who};
+use crate::{Clock, SystemClock};
 
 /// Somebody's place. Dropping it leaves all lines, and whoever becomes first by that is woken.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl Place {
     /// Until then, or until somebody rings.
     async fn sleep(&self, until: Moment) {
         // A clock that lags behind tokio's shall not keep the processor busy: it is asked again after a tick.
-        let until = self.core.timeline.instant(until).max(Instant::now() + TICK);
+        let until = self.core.timeline.instant(until).max(SystemClock.now() + TICK);
         let _ = timeout_at(until, self.seat.bell.notified()).await;
     }
 

@@ -216,7 +216,7 @@ fn arrives_late(locked: &mut Locked<'_>, claims: &Claims, patience: Moment, now:
     });
     let full =
         claims.iter().any(|claim| locked.slot(claim.slot).is_some_and(|slot| slot.waiting() >= LINE_MAX));
-    (full || last.start.at > patience).then_some(last)
+    (full || last.start.at > patience).then(|| last.not_at_once(now))
 }
 
 /// The scope that is free last.

@@ -14,8 +14,8 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::access::{
-    AccessStore, BoxFuture, Fetch, FetchBody, FetchError, FetchErrorKind, Lease, LeaseHolder, Record,
-    RobotsReply, RobotsRequest, on_the_wire,
+    AccessPolicy, AccessStore, BoxFuture, Fetch, FetchBody, FetchError, FetchErrorKind, Lease, LeaseHolder,
+    Record, RobotsReply, RobotsRequest, on_the_wire,
 };
 use crate::{Origin, WallMillis};
 
@@ -342,6 +342,15 @@ fn origin(text: &str) -> Origin {
 /// A record as a fetch at `asked_at` would make it, for suites of stores.
 pub fn sample_record(origin: &Origin, asked_at: WallMillis, body: impl Into<Bytes>) -> Record {
     Record::sample(origin, asked_at, body.into())
+}
+
+/// The lifetime that these `Cache-Control` fields ask for, within the policy's bounds, for fuzzing.
+pub fn stated_lifetime(fields: &[&[u8]], policy: &AccessPolicy) -> Option<Duration> {
+    let mut headers = HeaderMap::new();
+    for value in fields.iter().filter_map(|field| HeaderValue::from_bytes(field).ok()) {
+        headers.append(http::header::CACHE_CONTROL, value);
+    }
+    crate::access::stated_lifetime(&headers, policy)
 }
 
 /// Runs everything that an [`AccessStore`] must do against fresh, empty stores made by `make`.
