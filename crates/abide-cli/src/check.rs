@@ -10,7 +10,7 @@ use url::Url;
 use crate::args::CheckArgs;
 use crate::fetch::refusal_word;
 use crate::json::OnlineVerdict;
-use crate::match_urls::{Asked, parse_url};
+use crate::match_urls::{Asked, parse_url, quoted};
 use crate::online;
 use crate::{Status, Usage, style};
 
@@ -49,7 +49,7 @@ pub(crate) fn absolute(text: &str) -> anyhow::Result<Url> {
     match parse_url(text).map_err(Usage)? {
         Asked::Url(url) => Ok(url),
         Asked::Path(path) => {
-            Err(Usage(format!("url {path:?}: expected an absolute http or https URL")).into())
+            Err(Usage(format!("url {}: expected an absolute http or https URL", quoted(&path))).into())
         }
     }
 }

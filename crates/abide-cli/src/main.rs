@@ -9,16 +9,17 @@ mod match_urls;
 mod online;
 mod style;
 mod tags;
+mod trail;
 
 use std::process::ExitCode;
 
-use anstream::eprintln;
 use clap::Parser;
 
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    style::set_color(cli.color());
     let result = match cli.command {
         Command::Match(args) => match_urls::run(args),
         Command::Tags(args) => tags::run(args),
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
         Ok(status) => status.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("abide: {error:#}");
+            style::complain(format_args!("{error:#}"));
             if error.is::<Usage>() { Status::Usage.into() } else { Status::Failed.into() }
         }
     }
