@@ -3,7 +3,7 @@
 # and judges by nginx's own access log. Usage: docs/real-web.sh [PAGES]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-pages=${1:-3000}
+pages=${1:-5000}
 root=$(rustc --print sysroot)/share/doc/rust/html
 [ -d "$root" ] || { echo "no Rust documentation at $root"; exit 1; }
 command -v nginx >/dev/null || { echo "nginx is not installed (apt-get install nginx)"; exit 1; }
@@ -21,6 +21,7 @@ Allow: /html/std/vec/
 Disallow: /html/*.js$
 TXT
 cat > "$work/nginx.conf" <<CONF
+user $(id -un) $(id -gn);
 pid $work/nginx.pid;
 error_log $work/error.log;
 events { worker_connections 512; }

@@ -4,7 +4,7 @@
 //! into a disallowed path, robots.txt that redirects, answers 404, 500 and 429, permissions in header and meta. With URLs as
 //! arguments it crawls those, each within its host.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -33,7 +33,7 @@ struct Args {
     /// Shortest time between two requests to a host, in seconds
     #[arg(long, default_value_t = 1.0)]
     delay: f64,
-    /// Pages at most
+    /// Fetched pages at most
     #[arg(long, default_value_t = 200)]
     max_pages: usize,
     /// Requests at a time, over all hosts
@@ -84,7 +84,7 @@ struct Crawl {
     seen: HashSet<Url>,
     /// Only links to these hosts are followed; `None`: to all.
     hosts: Option<HashSet<String>>,
-    queue: Vec<Url>,
+    queue: VecDeque<Url>,
     max_pages: usize,
     quiet: bool,
     table: BTreeMap<String, Row>,
@@ -116,7 +116,7 @@ impl Crawl {
             slots: Arc::new(Semaphore::new(args.concurrency.max(1))),
             seen: start.iter().cloned().collect(),
             hosts,
-            queue: start,
+            queue: start.into(),
             max_pages: args.max_pages,
             quiet: args.quiet,
             table: BTreeMap::new(),
@@ -125,16 +125,16 @@ impl Crawl {
 
     async fn run(&mut self) -> anyhow::Result<()> {
         let mut running = JoinSet::new();
-        let mut begun = 0;
+        let mut fetched = 0;
         loop {
-            while begun < self.max_pages
-                && let Some(url) = self.queue.pop()
+            while fetched + running.len() < self.max_pages
+                && let Some(url) = self.queue.pop_front()
             {
-                begun += 1;
                 running.spawn(visit(self.client.clone(), Arc::clone(&self.slots), url));
             }
             let Some(done) = running.join_next().await else { return Ok(()) };
             let (url, outcome) = done?;
+            fetched += usize::from(matches!(outcome, Outcome::Fetched { .. }));
             self.note(&url, outcome);
         }
     }
@@ -159,7 +159,7 @@ impl Crawl {
             for link in links {
                 let wanted = self.hosts.as_ref().is_none_or(|hosts| hosts.contains(&host_of(&link)));
                 if wanted && self.seen.insert(link.clone()) {
-                    self.queue.push(link);
+                    self.queue.push_back(link);
                 }
             }
         }

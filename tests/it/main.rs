@@ -1,4 +1,5 @@
 //! Stories through the whole of abide, judged by the server's log. One file each.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod access;
 mod bad_input;
@@ -7,6 +8,7 @@ mod hops;
 mod pacing;
 mod permissions;
 mod verdicts;
+mod wire;
 
 use std::time::Duration;
 

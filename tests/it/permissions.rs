@@ -167,3 +167,58 @@ async fn p6_a_head_that_never_ends_is_cut_at_the_limit_and_what_was_found_counts
     // The body goes on untouched.
     assert_eq!(page.bytes().await.unwrap().len(), 36 + 20 * 100 * 1000);
 }
+
+#[tokio::test]
+async fn a29_a_304_comes_with_the_last_known_rules() {
+    let server = Server::start(|seen| match (seen.path.as_str(), seen.header("if-none-match")) {
+        ("/robots.txt", _) => Reply::new(404, ""),
+        (_, Some("\"1\"")) => {
+            Reply::with_headers(304, &[("etag", "\"1\""), ("robots-tag", "*;noarchive")], "")
+        }
+        _ => Reply::with_headers(
+            200,
+            &[
+                ("content-type", "text/html"),
+                ("etag", "\"1\""),
+                ("robots-tag", "*;nosnippet"),
+                ("x-robots-tag", "nofollow"),
+            ],
+            "<head><meta name=robots content=noindex></head>",
+        ),
+    })
+    .await;
+    let store =
+        std::sync::Arc::new(abide::MemoryPermissionStore::new(std::num::NonZeroUsize::new(100).unwrap()));
+    let client = builder(&server).permission_store(store).build_client(reqwest::Client::builder()).unwrap();
+    let first = client.get("http://a.example/x#part").send().await.unwrap().permissions();
+    assert_eq!(first.rules().to_string(), "noindex, nofollow, nosnippet");
+    let again = client.get("http://a.example/x").header("if-none-match", "\"1\"").send().await.unwrap();
+    assert_eq!(again.status(), 304);
+    // Of the 304 a field that is there replaces its lines, one that is not keeps them; so do the metas.
+    assert_eq!(again.permissions().rules().to_string(), "noindex, nofollow, noarchive");
+    let head = client.head("http://a.example/x").send().await.unwrap().permissions();
+    assert!(head.rules().noindex() && head.rules().nosnippet(), "{}", head.rules());
+}
+
+#[tokio::test]
+async fn reading_stops_when_the_head_has_ended() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::raw(vec![
+            Step::Send(
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<head><title>x</title></head><body>"
+                    .to_vec(),
+            ),
+            Step::Repeat(vec![b'x'; 64 * 1024], 1024),
+        ]),
+    })
+    .await;
+    let client = client(&server);
+    let page = client.get("http://a.example/x").send().await.unwrap();
+    assert_eq!(page.permissions().noindex_known(), Some(false));
+    drop(page);
+    // The connection is closed, not drained: the next request gets one of its own, and the turn is free at once.
+    let began = Instant::now();
+    client.get("http://a.example/robots.txt").send().await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1), "64 MiB were not read");
+}

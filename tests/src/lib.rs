@@ -8,6 +8,8 @@ struct Readme;
 
 mod reply;
 mod server;
+mod tls;
 
 pub use reply::{Reply, Step};
 pub use server::{Names, Seen, Server};
+pub use tls::Authority;

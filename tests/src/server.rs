@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::reply::{Reply, Step};
 
@@ -72,6 +74,32 @@ impl Server {
         Self { address, log, task }
     }
 
+    /// The same over TLS.
+    ///
+    /// # Panics
+    /// When loopback cannot be listened on.
+    pub async fn start_tls(
+        acceptor: TlsAcceptor,
+        answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be listened on");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let answer = Arc::new(answer);
+        let seen = Arc::clone(&log);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, answer, seen) = (acceptor.clone(), Arc::clone(&answer), Arc::clone(&seen));
+                tokio::spawn(async move {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        serve(stream, answer, seen).await;
+                    }
+                });
+            }
+        });
+        Self { address, log, task }
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -126,8 +154,30 @@ impl Resolve for Names {
     }
 }
 
+/// A byte stream that can end with a reset.
+trait Connection: AsyncRead + AsyncWrite + Unpin {
+    fn reset_when_dropped(&self);
+}
+
+impl Connection for TcpStream {
+    fn reset_when_dropped(&self) {
+        // A socket that cannot be set is closed in the ordinary way; the test then fails by what it sees.
+        let _ = self.set_zero_linger();
+    }
+}
+
+impl Connection for TlsStream<TcpStream> {
+    fn reset_when_dropped(&self) {
+        self.get_ref().0.reset_when_dropped();
+    }
+}
+
 /// One connection, request after request.
-async fn serve(mut stream: TcpStream, answer: Arc<impl Fn(&Seen) -> Reply>, log: Arc<Mutex<Vec<Seen>>>) {
+async fn serve(
+    mut stream: impl Connection,
+    answer: Arc<impl Fn(&Seen) -> Reply>,
+    log: Arc<Mutex<Vec<Seen>>>,
+) {
     let mut buffer = Vec::new();
     while let Some(seen) = read_request(&mut stream, &mut buffer).await {
         let reply = answer(&seen);
@@ -148,7 +198,7 @@ async fn serve(mut stream: TcpStream, answer: Arc<impl Fn(&Seen) -> Reply>, log:
 }
 
 /// Whether the connection can be used again.
-async fn play(stream: &mut TcpStream, reply: Reply, head_only: bool) -> bool {
+async fn play(stream: &mut impl Connection, reply: Reply, head_only: bool) -> bool {
     for step in reply.steps {
         let sent = match step {
             Step::Send(bytes) if head_only && reply.keep_alive => {
@@ -165,7 +215,7 @@ async fn play(stream: &mut TcpStream, reply: Reply, head_only: bool) -> bool {
                 Ok(())
             }
             Step::Reset => {
-                let _ = stream.set_zero_linger();
+                stream.reset_when_dropped();
                 return false;
             }
         };
@@ -176,7 +226,7 @@ async fn play(stream: &mut TcpStream, reply: Reply, head_only: bool) -> bool {
     reply.keep_alive
 }
 
-async fn repeat(stream: &mut TcpStream, bytes: &[u8], times: usize) -> std::io::Result<()> {
+async fn repeat(stream: &mut impl Connection, bytes: &[u8], times: usize) -> std::io::Result<()> {
     for _ in 0..times {
         stream.write_all(bytes).await?;
     }
@@ -184,7 +234,7 @@ async fn repeat(stream: &mut TcpStream, bytes: &[u8], times: usize) -> std::io::
 }
 
 /// Reads one request; `None` when the peer has closed or talks no HTTP.
-async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Seen> {
+async fn read_request(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> Option<Seen> {
     let end = loop {
         if let Some(at) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             break at + 4;
@@ -209,7 +259,7 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Se
 }
 
 /// By length or in chunks; chunks are kept as they came.
-async fn read_body(stream: &mut TcpStream, buffer: &mut Vec<u8>, seen: &mut Seen) -> Option<()> {
+async fn read_body(stream: &mut impl Connection, buffer: &mut Vec<u8>, seen: &mut Seen) -> Option<()> {
     if seen.header("transfer-encoding").is_some() {
         while !buffer.ends_with(b"0\r\n\r\n") {
             if stream.read_buf(buffer).await.ok()? == 0 {

@@ -3,6 +3,8 @@
 //! ```text
 //! cargo bench -p abide-gate --bench pacing [-- hot] [hosts] [waiters]
 //! ```
+//!
+//! `count` is for callgrind: 10,000 turns of one host, and nothing else.
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on fails")]
 
 use std::alloc::System;
@@ -37,6 +39,9 @@ fn main() {
     }
     if wanted("waiters") {
         waiters();
+    }
+    if parts.iter().any(|part| part == "count") {
+        count(&runtime);
     }
 }
 
@@ -98,6 +103,15 @@ fn hot(runtime: &Runtime) {
         });
     });
     println!("| the same, and the answer observed | {observed:.0} | |");
+}
+
+fn count(runtime: &Runtime) {
+    let (pacer, url): (_, Url) = (pacer(), "http://www.example.org/page".parse().unwrap());
+    runtime.block_on(async {
+        for _ in 0..10_000 {
+            drop(black_box(pacer.acquire(&url, Ask::new()).await.unwrap()));
+        }
+    });
 }
 
 /// A million hosts: the first turn, a turn at random, and what an idle host takes.

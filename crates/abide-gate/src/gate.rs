@@ -20,7 +20,7 @@ use crate::pacing::{
     Ask, DeferReason, NextSlot, PacePolicy, PaceStore, Pacer, Permit, Refusal, TransportFault,
 };
 use crate::verdict::Verdict;
-use crate::{AddressGuard, Clock, Origin, SystemClock, WallMillis};
+use crate::{AddressGuard, Clock, Host, Origin, SystemClock, WallMillis};
 
 /// Everything that a crawler asks before a request goes out. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
@@ -46,8 +46,8 @@ impl Gate {
         if let Some(denied) = verdict.refusal(url) {
             return Err(denied.into());
         }
-        let permit = self.turn(url, verdict.crawl_delay(), budget).await?;
-        Ok((verdict, permit))
+        let turn = self.turn(url, verdict, budget).await?;
+        Ok((turn.verdict, turn.permit))
     }
 
     /// May this URL be fetched? May fetch robots.txt, never `url`, and takes no turn for it.
@@ -91,19 +91,34 @@ impl Gate {
         self.access.of(origin).await.map_err(|refused| denied_access(&origin.robots_url(), refused))
     }
 
-    /// Waits for the turn of the URL's host, at most `budget`.
+    /// Waits for the turn of the URL's host, at most `budget`, for a URL that `verdict` allows.
+    ///
+    /// Rules can expire or change while a request waits. Then its turn is given back and robots.txt is asked again first: what
+    /// leaves is allowed by what is known when it leaves.
     ///
     /// # Errors
-    /// With [`Denied::Deferred`] at once when the turn cannot come in time, [`Denied::CrawlDelayTooLong`], [`Denied::Store`] when
-    /// told to fail closed.
-    pub async fn turn(
-        &self,
-        url: &Url,
-        crawl_delay: Option<Duration>,
-        budget: Duration,
-    ) -> Result<Permit, Error> {
-        let ask = Ask::new().crawl_delay(crawl_delay.unwrap_or_default()).budget(budget);
-        self.pacer.acquire(url, ask).await.map_err(|refusal| denied_turn(url, refusal))
+    /// With [`Denied::Deferred`] at once when the turn cannot come in time; with [`Denied::CrawlDelayTooLong`]; with
+    /// [`Denied::Store`] when told to fail closed; with what robots.txt says by then.
+    pub async fn turn(&self, url: &Url, verdict: Verdict, budget: Duration) -> Result<Turn, Error> {
+        let mut verdict = verdict;
+        let mut waited = Duration::ZERO;
+        loop {
+            let delay = verdict.crawl_delay().unwrap_or_default();
+            let ask = Ask::new().crawl_delay(delay).budget(budget.saturating_sub(waited));
+            let permit = self.pacer.acquire(url, ask).await.map_err(|refusal| denied_turn(url, refusal))?;
+            waited += permit.waited();
+            if permit.waited().is_zero() || verdict.override_reason().is_some() {
+                return Ok(Turn { verdict, permit, waited });
+            }
+            match self.judge_cached(url) {
+                Some(now) if now.is_allowed() => return Ok(Turn { verdict: now, permit, waited }),
+                _ => permit.give_back(),
+            }
+            verdict = self.judge(url).await?;
+            if let Some(denied) = verdict.refusal(url) {
+                return Err(denied.into());
+            }
+        }
     }
 
     /// When the next request to the URL's host could go out. Waits for nothing and reserves nothing.
@@ -147,6 +162,21 @@ impl Gate {
                 Err(Denied::AddressRefused { url: url.clone(), address, hop: 0 }.into())
             }
         }
+    }
+}
+
+/// A turn that was waited for: the request may go out now.
+#[derive(Debug)]
+pub struct Turn {
+    pub(crate) verdict: Verdict,
+    pub(crate) permit: Permit,
+    pub(crate) waited: Duration,
+}
+
+impl Turn {
+    /// The verdict when the turn came, the permit, and how long was waited.
+    pub fn into_parts(self) -> (Verdict, Permit, Duration) {
+        (self.verdict, self.permit, self.waited)
     }
 }
 
@@ -280,7 +310,7 @@ impl PacedFetch {
                 refused.to_string(),
             ));
         }
-        let permit = match self.pacer.acquire(request.url(), Ask::new().budget(self.max_wait)).await {
+        let permit = match self.pacer.acquire(request.url(), self.ask(request.url())).await {
             Ok(permit) => permit,
             Err(refusal) => return Err(self.deferred(refusal)),
         };
@@ -304,6 +334,12 @@ impl PacedFetch {
         }
     }
 
+    /// A host whose pages are asked for slowly has its robots.txt asked for as slowly.
+    fn ask(&self, url: &Url) -> Ask {
+        let known = Host::of(url).ok().and_then(|host| self.pacer.report(&host));
+        Ask::new().crawl_delay(known.map(|report| report.gap).unwrap_or_default()).budget(self.max_wait)
+    }
+
     fn deferred(&self, refusal: Refusal) -> FetchError {
         let not_before = refusal.not_before().unwrap_or_else(|| self.clock.wall());
         FetchError::deferred(not_before, Arc::new(refusal))
@@ -317,6 +353,7 @@ fn fault_of(kind: &FetchErrorKind) -> Option<TransportFault> {
         FetchErrorKind::Connect => TransportFault::Refused,
         FetchErrorKind::Tls => TransportFault::Certificate,
         FetchErrorKind::Reset => TransportFault::Reset,
+        FetchErrorKind::EnhanceYourCalm => TransportFault::EnhanceYourCalm,
         FetchErrorKind::Protocol | FetchErrorKind::HeadTooLarge => TransportFault::Protocol,
         FetchErrorKind::Deadline => TransportFault::Timeout,
         FetchErrorKind::Decode | FetchErrorKind::Other => TransportFault::Other,

@@ -1,4 +1,51 @@
 //! May I ask, and when?
+//!
+//! Everything that a crawler asks before a request goes out: whether the site's robots.txt allows it (RFC 9309 §2.3–2.5), and
+//! when it is the host's turn. No HTTP client in here: you bring a [`Fetch`](access::Fetch) that can send one request.
+//!
+//! ```
+//! # use std::{sync::Arc, time::Duration};
+//! # use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+//! # use abide_gate::{Clock, SystemClock};
+//! # #[derive(Debug)]
+//! # struct MyClient;
+//! # impl Fetch for MyClient {
+//! #     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+//! #         let body = "User-agent: *\nDisallow: /private/\n";
+//! #         let reply = RobotsReply::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
+//! #         Box::pin(async { Ok(reply) })
+//! #     }
+//! # }
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use abide_gate::{Denied, Gate};
+//!
+//! let gate = Gate::builder(vec!["ExampleBot".parse()?], Arc::new(MyClient)).build();
+//! let budget = Duration::from_secs(30);
+//!
+//! let (verdict, permit) = gate.admit(&"https://example.org/a".parse()?, budget).await?;
+//! assert!(verdict.is_allowed());
+//! // ... send the request with your client, read the answer to its end, and say what it was:
+//! permit.finish_with(http::StatusCode::OK, &http::HeaderMap::new());
+//!
+//! let refused = gate.admit(&"https://example.org/private/x".parse()?, budget).await.unwrap_err();
+//! assert!(matches!(refused.denied(), Denied::Disallowed { .. }));
+//! assert!(refused.denied().to_string().contains("\"Disallow: /private/\" on line 2"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # In scope
+//! The access results, their cache and their fallback ([`access`]); turns, holds and deferrals ([`pacing`]); the stores' traits, and
+//! stores in memory; which addresses may be contacted ([`AddressGuard`]); refusals ([`Denied`]).
+//!
+//! # Out of scope
+//! What a robots.txt says (`abide-robots`), what a response permits (`abide-permissions`), HTTP (`abide`, `abide-tower`).
+//!
+//! # Features
+//! * `tracing` (default): events, with origins and never full URLs.
+//! * `psl`: pacing by registrable domain, with the Public Suffix List compiled in.
+//! * `testing`: a clock that tests move, and the suites that every store must pass.
 
 // The keys and the clocks.
 mod clock;
@@ -25,6 +72,6 @@ pub use body::PermitBody;
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis};
 pub use error::{Denied, Error};
-pub use gate::{Gate, GateBuilder};
+pub use gate::{Gate, GateBuilder, Turn};
 pub use origin::{Host, Origin, UnsupportedUrl};
 pub use verdict::Verdict;

@@ -1,5 +1,7 @@
 //! Around the network: the pacing that defers, the store that fails, other processes, observers that panic.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod access_support;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -249,6 +251,32 @@ async fn a_restart_in_an_outage_serves_the_copy_at_once() {
     assert_eq!((after.fetch.count(), after.ask().await.attempts()), (1, 2));
 }
 
+/// The pacing defers before the caller has even been woken.
+#[tokio::test(start_paused = true)]
+async fn a_restart_in_an_outage_of_a_held_host_serves_the_copy() {
+    let store: Arc<dyn AccessStore> = Arc::new(MemoryAccessStore::new());
+    let world = |fetch| World::with_store(fetch, AccessPolicy::default(), store.clone());
+    let before =
+        world(ScriptedFetch::new(|_, n| if n == 0 { Scripted::text(GOOD) } else { Scripted::status(500) }));
+    before.ask().await;
+    sleep(DAY).await;
+    let last = before.ask().await;
+    #[derive(Debug)]
+    struct Held;
+    impl abide_gate::access::Fetch for Held {
+        fn fetch(
+            &self,
+            _: abide_gate::access::RobotsRequest,
+        ) -> BoxFuture<'_, Result<abide_gate::access::RobotsReply, FetchError>> {
+            let error = FetchError::deferred(START.plus(100 * DAY), Arc::new(StoreError::new("held")));
+            Box::pin(std::future::ready(Err(error)))
+        }
+    }
+    let clock = Arc::new(abide_gate::ManualClock::starting_at(last.retry_at()));
+    let after = AccessCache::builder(tokens(), Arc::new(Held)).clock(clock).store(store.clone()).build();
+    assert_eq!(after.of(&origin()).await.unwrap().source(), Source::LastGood);
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_processes_share_one_fetch() {
     let store: Arc<dyn AccessStore> = Arc::new(MemoryAccessStore::new());
@@ -286,7 +314,8 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 | 1 => Scripted::text(GOOD),
         2 => Scripted::text("User-agent: *\nDisallow: /\n"),
-        _ => Scripted::error(FetchErrorKind::Dns),
+        3 => Scripted::error(FetchErrorKind::Dns),
+        _ => Scripted::status(404),
     });
     let observer = {
         let heard = Arc::clone(&heard);
@@ -294,6 +323,7 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
             let told = match event {
                 AccessEvent::Asked { .. } => "asked",
                 AccessEvent::Changed { old: None, .. } => "first",
+                AccessEvent::Changed { answer, .. } if answer.copy().is_none() => "gone",
                 AccessEvent::Changed { old: Some(old), answer } => {
                     assert_eq!(old.body(), GOOD.as_bytes());
                     assert_ne!(answer.copy().unwrap().body(), old.body());
@@ -309,12 +339,12 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
     let clock = Arc::new(abide_gate::ManualClock::starting_at(START));
     let cache =
         AccessCache::builder(tokens(), Arc::new(fetch)).clock(clock).observer(Arc::new(observer)).build();
-    for _ in 0..4 {
+    for _ in 0..5 {
         cache.of(&origin()).await.unwrap();
         sleep(DAY).await;
     }
     let heard = heard.lock().unwrap().clone();
-    assert_eq!(heard, ["asked", "first", "asked", "asked", "changed", "asked", "last good"]);
+    assert_eq!(heard, ["asked", "first", "asked", "asked", "changed", "asked", "last good", "asked", "gone"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -333,4 +363,34 @@ async fn totals_add_up() {
     assert_eq!((totals.rules, totals.revalidated, totals.unreachable, totals.last_good), (1, 1, 1, 1));
     assert_eq!((totals.unavailable, totals.requests, totals.flights), (1, 4, 4));
     assert_eq!(totals.body_bytes, GOOD.len() as u64);
+}
+
+/// The store kept an older record than memory has: it must not bring back a copy that was taken away.
+#[tokio::test(start_paused = true)]
+async fn c21_what_was_learnt_last_counts_though_it_could_not_be_saved() {
+    let fetch = ScriptedFetch::new(|_, times| match times {
+        0 => Scripted::text(GOOD),
+        1 => Scripted::status(404),
+        _ => Scripted::status(503),
+    });
+    let (world, store) = faulty(fetch);
+    world.ask().await;
+    store.save_fails.store(true, Ordering::SeqCst);
+    sleep(DAY).await;
+    assert!(allows_all(&world.ask().await));
+    sleep(DAY).await;
+    assert!(disallows_all(&world.ask().await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_is_not_content_with_the_record_it_had() {
+    let world = World::of(Scripted::text(GOOD));
+    let first = world.ask().await;
+    sleep(first.retry_at().since(world.wall())).await;
+    let ttl = Duration::from_secs(20);
+    world.store.lease(&origin(), LeaseHolder(42), world.wall(), ttl).await.unwrap();
+    assert!(is_good(&world.ask().await), "nobody waits for it");
+    world.settle().await;
+    assert_eq!(world.fetch.count(), 2, "it was fetched after the other's lease had ended");
+    assert!(world.ask().await.asked_at() >= first.retry_at().plus(ttl));
 }

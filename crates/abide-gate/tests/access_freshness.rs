@@ -1,5 +1,7 @@
 //! How long an answer counts, and how it is renewed: RFC 9309 §2.4.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod access_support;
 
 use std::time::Duration;

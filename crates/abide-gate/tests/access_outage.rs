@@ -1,5 +1,7 @@
 //! Unreachable for a while, and for long: RFC 9309 §2.3.1.4.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod access_support;
 
 use std::time::Duration;
@@ -189,5 +191,48 @@ async fn a_long_outage_is_shown_as_one() {
         shown.starts_with(
             "allowed, as https://a.example/robots.txt counts as unavailable, unreachable since "
         )
+    );
+}
+
+/// Good, then 503, then one answer that allows everything for a while.
+fn good_503_then(answer: Scripted) -> World {
+    World::new(ScriptedFetch::new(move |_, times| match times {
+        0 => Scripted::text(GOOD),
+        2 => answer.clone(),
+        _ => Scripted::status(503),
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_momentary_permission_ends_with_its_time_in_an_outage() {
+    let world = good_503_then(Scripted::status(408));
+    world.ask().await;
+    sleep(DAY).await;
+    sleep(world.ask().await.retry_at().since(world.wall())).await;
+    let momentary = world.ask_and_settle().await;
+    assert!(allows_all(&momentary), "408 says unavailable");
+    sleep(momentary.retry_at().since(world.wall())).await;
+    let before = tokio::time::Instant::now();
+    let after = world.ask().await;
+    assert_eq!((after.source(), before.elapsed()), (Source::LastGood, Duration::ZERO));
+    assert!(is_good(&after));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_hold_allows_for_a_day_at_most() {
+    let held = START.plus(DAY * 2 + 3 * HOUR);
+    let world = good_503_then(Scripted::status(429).held_until(held));
+    world.ask().await;
+    sleep(DAY).await;
+    sleep(world.ask().await.retry_at().since(world.wall())).await;
+    let answer = world.ask_and_settle().await;
+    assert!(allows_all(&answer));
+    assert_eq!(answer.fresh_until(), answer.asked_at().plus(DAY));
+    sleep(DAY).await;
+    let after = world.ask_and_settle().await;
+    assert_eq!(
+        (after.source(), world.fetch.count()),
+        (Source::LastGood, 3),
+        "not asked before the hold ends"
     );
 }

@@ -1,5 +1,7 @@
 //! Redirects of robots.txt: RFC 9309 §2.3.1.2.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod access_support;
 
 use abide_gate::Origin;
@@ -164,4 +166,15 @@ async fn s16_no_cookie_and_no_credential_is_asked_for_at_any_hop() {
     }
     assert!(!format!("{answer:?} {:?}", answer.record()).contains("secret"));
     assert!(!String::from_utf8_lossy(&answer.record().encode()).contains("secret"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_is_no_redirect() {
+    let page = Scripted::text(GOOD).header("refresh", b"0; url=https://b.example/robots.txt");
+    let world = World::of(page);
+    assert!(is_good(&world.ask().await));
+    let html = Scripted::text("<html><meta http-equiv=refresh content='0; url=/r'>");
+    let other = World::of(html);
+    assert!(allows_all(&other.ask().await));
+    assert_eq!((world.fetch.count(), other.fetch.count()), (1, 1));
 }

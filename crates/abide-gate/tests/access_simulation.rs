@@ -3,6 +3,8 @@
 //! Everything follows from one number per run, which is printed when a run fails. `ABIDE_SEEDS=200` runs more of them, and
 //! `ABIDE_SEED=17` only that one.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod access_support;
 
 use std::collections::HashMap;

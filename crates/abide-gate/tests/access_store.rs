@@ -1,5 +1,7 @@
 //! The memory store passes the suite of stores.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use abide_gate::access::MemoryAccessStore;
 use abide_gate::testing::access::conformance;
 

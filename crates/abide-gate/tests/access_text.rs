@@ -1,5 +1,7 @@
 //! What servers send for a text: RFC 9309 §2.3.1.5, §2.5.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 mod access_support;
 
 use std::sync::Arc;

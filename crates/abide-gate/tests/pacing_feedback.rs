@@ -413,6 +413,25 @@ async fn a_body_that_is_open_for_a_minute_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_body_that_was_open_for_long_is_told_at_its_end_at_the_latest() {
+    let ears = Arc::new(Ears::default());
+    let pacer = Pacer::builder(PacePolicy::default()).observer(ears.clone()).build();
+    let open = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
+    sleep(s(75)).await;
+    drop(open);
+    assert_eq!(*ears.heard.lock().unwrap(), ["granted a.example", "open a.example 75s"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_can_be_held_by_its_key() {
+    let group = Scope::custom(|_| Some("all".to_owned())).gap(s(0)).max_in_flight(9);
+    let pacer = Pacer::new(PacePolicy::default().scope(group));
+    pacer.hold("custom/all", SystemClock.wall().plus(s(100)), Cause::Operator);
+    let deferral = deferral(pacer.acquire(&url("http://a.example/"), Ask::new()).await);
+    assert_eq!(deferral.scope(), "custom/all");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_exception_to_politeness_is_told_once_at_the_start() {
     let ears = Arc::new(Ears::default());
     let policy = PacePolicy::default().danger_min_gap(ms(5)).own_sites([host("mine.example")]);

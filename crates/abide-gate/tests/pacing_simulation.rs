@@ -6,17 +6,21 @@
 #[path = "pacing_support/mod.rs"]
 mod support;
 
+#[path = "pacing_support/faulty.rs"]
+mod faulty;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, Cause, MemoryPaceStore, PacePolicy, Pacer, Permit, Refusal, Scope, TransportFault,
+    Ask, Cause, MemoryPaceStore, PacePolicy, PaceStore, Pacer, Permit, Refusal, Scope, TransportFault,
 };
 use abide_gate::{Clock, ManualClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use proptest::prelude::*;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use faulty::{Fault, Faulty};
 use support::{ms, s, url};
 
 const START: WallMillis = WallMillis(1_800_000_000_000);
@@ -133,6 +137,13 @@ impl World {
             history: Shared::default(),
             gap,
         }
+    }
+
+    /// One process, and a store.
+    fn with_store(policy: PacePolicy, store: Arc<dyn PaceStore>) -> Self {
+        let (clock, gap) = (Arc::new(ManualClock::starting_at(START)), policy.min_gap());
+        let pacer = Pacer::builder(policy).clock(clock.clone()).seed(7).store(store).build();
+        Self { pacers: vec![pacer], clock, history: Shared::default(), gap }
     }
 
     async fn run(self, callers: Vec<Caller>, upsets: Vec<(u64, Upset)>) -> History {
@@ -262,20 +273,25 @@ fn judge_order(history: &History, arrivals: &[Duration]) {
     }
 }
 
-/// Nobody is kept longer than his budget, and whoever is told to come back is told a time that lies ahead.
-fn judge_patience(history: &History) {
+/// Nobody is kept longer than his budget and the time that one command of a store may take, and whoever is told to come back is told a time that lies ahead.
+fn judge_patience(history: &History, command: Duration) {
     for (caller, kept, budget, refusal) in &history.kept {
-        assert!(*kept <= *budget + ms(2), "caller {caller} was kept {kept:?} with a budget of {budget:?}");
+        assert!(
+            *kept <= *budget + ms(2) + command,
+            "caller {caller} was kept {kept:?} with a budget of {budget:?}"
+        );
         if let Some(Refusal::Deferred(deferral)) = refusal {
             assert!(deferral.wait() > Duration::ZERO, "{deferral}");
         }
     }
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
+}
+
 fn simulate(policy: PacePolicy, processes: usize, callers: &[Caller], upsets: &[(u64, Upset)]) -> History {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(async { World::new(policy, processes).run(callers.to_vec(), upsets.to_vec()).await })
+    runtime().block_on(async { World::new(policy, processes).run(callers.to_vec(), upsets.to_vec()).await })
 }
 
 fn arrivals(callers: &[Caller]) -> Vec<Duration> {
@@ -291,7 +307,7 @@ proptest! {
         let history = simulate(PacePolicy::default(), 1, &callers, &upsets);
         judge(&history);
         judge_order(&history, &arrivals(&callers));
-        judge_patience(&history);
+        judge_patience(&history, s(0));
     }
 
     #[test]
@@ -301,7 +317,24 @@ proptest! {
     ) {
         let history = simulate(PacePolicy::default(), 3, &callers, &upsets);
         judge(&history);
-        judge_patience(&history);
+        judge_patience(&history, s(0));
+    }
+
+    #[test]
+    fn a_process_keeps_every_promise_whatever_its_store_does(
+        callers in prop::collection::vec(caller(), 1..60),
+        every in 2_usize..9,
+        fault in prop::sample::select(&[Fault::Error, Fault::Lost, Fault::Hang][..]),
+    ) {
+        let runtime = runtime();
+        let history = runtime.block_on(async {
+            // Out of a hundred calls, some in a row fail, again and again.
+            let store = Faulty::new(|call, every| call % 100 / 3 % every == 0, every, fault);
+            let policy = PacePolicy::default().lease(s(5));
+            World::with_store(policy, store).run(callers.clone(), Vec::new()).await
+        });
+        judge(&history);
+        judge_patience(&history, s(1));
     }
 
     #[test]
@@ -314,7 +347,7 @@ proptest! {
         let policy = PacePolicy::default().scope(all).scope(odd.gap(ms(100)).max_in_flight(1).with_feedback());
         let history = simulate(policy, 1, &callers, &upsets);
         judge(&history);
-        judge_patience(&history);
+        judge_patience(&history, s(0));
         let in_flight = history.seen.iter().map(|one| {
             let other = |seen: &&Seen| seen.start <= one.start && one.start < seen.end;
             history.seen.iter().filter(other).count()
@@ -330,7 +363,7 @@ proptest! {
         let policy = PacePolicy::default().danger_max_in_flight(limit).danger_min_gap(ms(200));
         let history = simulate(policy, 1, &callers, &[]);
         judge_order(&history, &arrivals(&callers));
-        judge_patience(&history);
+        judge_patience(&history, s(0));
         for one in &history.seen {
             let same = |seen: &&Seen| seen.host == one.host && seen.start <= one.start && one.start < seen.end;
             prop_assert!(history.seen.iter().filter(same).count() <= limit.into());

@@ -4,18 +4,21 @@
 #[path = "pacing_support/mod.rs"]
 mod support;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+#[path = "pacing_support/faulty.rs"]
+mod faulty;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
     Ask, Cause, DeferReason, Ended, LeaseAsk, LeaseId, MemoryPaceStore, PaceEvent, PaceObserver, PacePolicy,
-    PaceStore, Pacer, Refusal, Reply, ScopeAsk, ScopeKey, ScopeState, StoreError, StoreFuture,
+    PaceStore, Pacer, Refusal, Reply, ScopeAsk, ScopeKey, ScopeState, StoreFuture,
 };
 use abide_gate::{Clock, SystemClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
+use faulty::{Fault, Faulty};
 use support::{Log, deferral, host, ms, s, url};
 
 #[tokio::test(start_paused = true)]
@@ -100,89 +103,6 @@ async fn the_body_of_another_process_keeps_us_waiting_and_then_deferred() {
     assert_eq!(store.peek(&ScopeKey::from("a.example")).await.unwrap().in_flight, 0);
 }
 
-/// How a store fails.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
-    Error,
-    /// It does it, and says it did not.
-    Lost,
-    Hang,
-    Panic,
-}
-
-/// A store that fails at some of its calls.
-#[derive(Debug)]
-struct Faulty {
-    inner: MemoryPaceStore,
-    calls: AtomicUsize,
-    fails: fn(usize, usize) -> bool,
-    at: AtomicUsize,
-    fault: Fault,
-}
-
-impl Faulty {
-    fn new(fails: fn(usize, usize) -> bool, at: usize, fault: Fault) -> Arc<Self> {
-        Arc::new(Self {
-            inner: MemoryPaceStore::default(),
-            calls: AtomicUsize::new(0),
-            fails,
-            at: at.into(),
-            fault,
-        })
-    }
-
-    fn from_the_start() -> Arc<Self> {
-        Self::new(|call, until| call < until, usize::MAX, Fault::Error)
-    }
-
-    fn heal(&self) {
-        self.at.store(0, Ordering::SeqCst);
-    }
-
-    fn or_fail<'a, T: Send + 'a>(&'a self, done: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
-        let call = self.calls.fetch_add(1, Ordering::SeqCst);
-        if !(self.fails)(call, self.at.load(Ordering::SeqCst)) {
-            return done;
-        }
-        let fault = self.fault;
-        Box::pin(async move {
-            match fault {
-                Fault::Error => Err(StoreError::new("connection refused")),
-                Fault::Lost => done.await.and(Err(StoreError::new("connection reset"))),
-                Fault::Hang => std::future::pending().await,
-                Fault::Panic => panic!("the store's own mistake"),
-            }
-        })
-    }
-}
-
-impl PaceStore for Faulty {
-    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply> {
-        self.or_fail(self.inner.reserve(scopes, ask))
-    }
-
-    fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()> {
-        self.or_fail(self.inner.renew(scopes, lease, ttl))
-    }
-
-    fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()> {
-        self.or_fail(self.inner.release(scopes, lease, ended))
-    }
-
-    fn hold<'a>(
-        &'a self,
-        scope: &'a ScopeKey,
-        until: WallMillis,
-        cause: Cause,
-    ) -> StoreFuture<'a, WallMillis> {
-        self.or_fail(self.inner.hold(scope, until, cause))
-    }
-
-    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
-        self.or_fail(self.inner.peek(scope))
-    }
-}
-
 /// Counts the outages it hears of.
 #[derive(Debug, Default)]
 struct Outages(Mutex<(usize, usize)>);
@@ -226,7 +146,7 @@ async fn trap_store_fails_at_call_k_for_all_k() {
     }));
     let healthy = Faulty::new(|_, _| false, 0, Fault::Error);
     ten_requests(healthy.clone()).await;
-    let calls = healthy.calls.load(Ordering::SeqCst);
+    let calls = healthy.calls();
     assert!(calls >= 30, "{calls}");
     for fault in [Fault::Error, Fault::Lost, Fault::Hang, Fault::Panic] {
         for k in 0..calls {

@@ -8,8 +8,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, DeferReason, Deferral, PacePolicy, Pacer, Permit, Refusal};
-use abide_gate::{ManualClock, Origin, WallMillis};
+use abide_gate::pacing::{Ask, Cause, DeferReason, Deferral, PacePolicy, Pacer, Permit, Refusal};
+use abide_gate::{Clock, ManualClock, Origin, SystemClock, WallMillis};
 use tokio::time::{Instant, advance, sleep, timeout};
 
 use support::{Log, deferral, host, ms, s, url};
@@ -22,6 +22,23 @@ async fn one_in_flight_and_the_gap_from_the_end_of_the_response() {
     log.fetch(&pacer, &a, Ask::new(), ms(700)).await.unwrap();
     // 0 + 700 ms, then 1 s: the second starts at 1.7 s.
     assert_eq!(log.starts("a.example"), [ms(0), ms(1_700)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_in_flight_start_a_gap_apart() {
+    let policy = PacePolicy::default().danger_max_in_flight(3).danger_min_gap(ms(100));
+    let (pacer, log) = (Pacer::new(policy), Log::default());
+    let tasks: Vec<_> = (0..5)
+        .map(|n| {
+            let (pacer, log) = (pacer.clone(), log.clone());
+            tokio::spawn(async move {
+                log.fetch_as(n, &pacer, &url("http://a.example/"), Ask::new(), s(2)).await.unwrap();
+            })
+        })
+        .collect();
+    futures(tasks).await;
+    // Three start a gap apart; the others a gap after whatever was last, a start or an end: the third ends at 2.2 s.
+    assert_eq!(log.starts("a.example"), [ms(0), ms(100), ms(200), ms(2_300), ms(2_400)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -341,12 +358,8 @@ async fn trap_clock_a_year_forward_and_back() {
         );
     }
     // A hold from a store that was written before the clock was set back: not believed beyond a day.
-    let end = pacer.hold(
-        &host("b.example"),
-        WallMillis(1_700_000_000_000).plus(YEAR),
-        abide_gate::pacing::Cause::Shared,
-    );
-    let wall = abide_gate::Clock::wall(&*clock);
+    let end = pacer.hold(&host("b.example"), WallMillis(1_700_000_000_000).plus(YEAR), Cause::Shared);
+    let wall = clock.wall();
     assert_eq!(end.since(wall), s(86_400));
 }
 
@@ -366,6 +379,45 @@ async fn trap_suspend_is_no_hurry_afterwards() {
     futures(tasks).await;
     log.judge(s(1));
     assert!(log.order().starts_with(&[0, 1, 2]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_without_end_is_a_budget() {
+    let pacer = Pacer::new(PacePolicy::default().max_wait(Duration::MAX));
+    let a = url("http://a.example/");
+    pacer.hold(&host("a.example"), SystemClock.wall().plus(s(86_400)), Cause::Operator);
+    let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+    assert!(permit.waited() > s(86_300));
+    let open = tokio::spawn({
+        let (pacer, a) = (pacer.clone(), a.clone());
+        async move { pacer.acquire(&a, Ask::new().budget(Duration::MAX)).await.is_ok() }
+    });
+    sleep(s(400 * 86_400)).await;
+    permit.finish();
+    assert!(open.await.unwrap());
+}
+
+/// Lags behind tokio's clock: it goes at half its speed.
+#[derive(Debug)]
+struct Lagging(Instant);
+
+impl Clock for Lagging {
+    fn now(&self) -> Instant {
+        self.0 + self.0.elapsed() / 2
+    }
+
+    fn wall(&self) -> WallMillis {
+        WallMillis(0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_lags_behind_is_waited_for() {
+    let pacer = Pacer::builder(PacePolicy::default()).clock(Arc::new(Lagging(Instant::now()))).build();
+    let (a, began) = (url("http://a.example/"), Instant::now());
+    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
+    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
+    assert!(began.elapsed() >= s(2), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,6 +34,10 @@ impl Head {
         Self::new(Found { metas: metas.into_iter().collect(), ..Found::default() }, end, 0)
     }
 
+    pub(crate) fn from_parts(metas: Vec<Meta>, noscript_metas: Vec<Meta>, end: HeadEnd) -> Self {
+        Self::new(Found { metas, noscript_metas, noscript_cut: false }, end, 0)
+    }
+
     pub(crate) fn new(found: Found, end: HeadEnd, bytes: usize) -> Self {
         let found = if found == Found::default() { None } else { Some(Arc::new(found)) };
         Self { found, end, bytes }

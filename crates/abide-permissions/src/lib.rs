@@ -50,6 +50,10 @@ mod head;
 mod header;
 mod meta;
 
+mod freshness;
+mod record;
+mod store;
+
 mod date;
 mod element;
 mod link;
@@ -57,16 +61,19 @@ mod rule;
 mod stated;
 
 pub use date::UnavailableAfter;
+pub use freshness::{Freshness, FreshnessPolicy};
 pub use head::{Head, HeadEnd, Meta};
-pub use header::{FieldName, Member, MemberValue, Reading, members, reading_of};
+pub use header::{FieldName, Member, MemberValue, Reading, members, reading_of, write_field};
 pub use link::link_follow;
 #[cfg(feature = "html")]
 pub use meta::{HeadScanner, Progress};
 pub use options::{LimitTooSmall, MetaScope, OnIncomplete, ReadOptions};
 pub use permissions::Permissions;
+pub use record::{PermissionRecord, Update, Visit};
 pub use rule::{Flag, ImagePreview, InvalidImagePreview, Limit, ValuedRule};
 pub use rules::Rules;
 pub use statement::{Problem, Remark, Source, Statement};
+pub use store::{MemoryPermissionStore, PermissionStore, PermissionStoreError, StoreFuture};
 
 /// Re-exported, since [`ReadOptions`] takes it.
 pub use abide_robots::ProductToken;

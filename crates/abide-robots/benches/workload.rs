@@ -273,3 +273,57 @@ fn host(dice: &mut Dice, number: usize) -> String {
     let _ = writeln!(out, "\nSitemap: https://www.host-{number}.example/sitemap.xml");
     out
 }
+
+/// Files of 512,000 octets and paths of 16 KiB that were made to cause work.
+pub(crate) fn hostile() -> Vec<(&'static str, String, String)> {
+    let file = |line: &dyn Fn(usize) -> String| {
+        let mut out = format!("user-agent: {AGENT}\n");
+        for number in 0.. {
+            let line = line(number);
+            if out.len() + line.len() > 512_000 {
+                return out;
+            }
+            out.push_str(&line);
+        }
+        out
+    };
+    let letters = |mut number: usize, length: usize| -> String {
+        let mut out = String::new();
+        for _ in 0..length {
+            out.push(char::from(b'a' + (number % 20) as u8));
+            number /= 20;
+        }
+        out
+    };
+    let long = 16 * 1024;
+    let repeated = |piece: &str| format!("/{}", piece.repeat(long / piece.len()));
+    let mut dice = Dice::new(9);
+    let random: String = (0..long).map(|_| char::from(b'a' + dice.below(20) as u8)).collect();
+    vec![
+        ("stars", file(&|n| format!("allow:/*{}*z\n", letters(n, 3))), format!("/{random}")),
+        (
+            "many stars",
+            file(&|n| format!("allow:/*{}z\n", letters(n, 40).replace("", "*"))),
+            format!("/{random}"),
+        ),
+        ("almost", file(&|n| format!("allow:/*aaaaaaaab*{}\n", letters(n, 4))), repeated("aaaaaaaaaaaab")),
+        (
+            "order",
+            file(&|n| format!("allow:/*{}*b{}c\n", letters(n, 3), letters(n, 2))),
+            format!("/{random}"),
+        ),
+        ("one gram", file(&|n| format!("allow:/*aaaaa{n}b\n")), repeated("a")),
+        ("ends", file(&|n| format!("allow:/*{}*$\n", letters(n, 4))), format!("/{random}")),
+        ("nested", file(&|n| format!("allow:/{}\n", "a".repeat(n + 1))), repeated("a")),
+        ("nested pieces", file(&|n| format!("allow:/*{}b\n", "a".repeat(n % 900))), repeated("a")),
+        ("long pieces", file(&|n| format!("allow:/*{}{n}\n", "a".repeat(8000))), repeated("a")),
+        (
+            "escapes",
+            file(&|n| format!("allow:/*%2F{}%3A*z\n", letters(n, 2))),
+            format!("/?{}", "%2Faa:".repeat(2700)),
+        ),
+        ("agents", file(&|n| format!("user-agent: bot{}\n", letters(n, 4))), repeated("a")),
+        ("literals", file(&|n| format!("allow:/{}\n", letters(n, 4))), format!("/{random}")),
+        ("duplicates", file(&|_| String::from("allow:/*a*b*c*d$\n")), repeated("abc")),
+    ]
+}

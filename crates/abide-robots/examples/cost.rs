@@ -1,9 +1,11 @@
-//! One measured operation, for callgrind: `cost LIBRARY parse FILE` or `cost LIBRARY match RULES WILDCARDS`.
+//! One measured operation, for callgrind: `cost LIBRARY parse FILE`, `cost LIBRARY match RULES WILDCARDS`, or
+//! `cost abide hostile NUMBER`.
 //!
 //! Run by `benches/instructions`, which counts the instructions of [`measured`] alone.
 
 use std::env;
 use std::hint::black_box;
+use std::time::Instant;
 
 use abide_robots::{ProductToken, Rules, Target};
 
@@ -22,7 +24,10 @@ fn main() {
             let wildcards = wildcards.parse().expect("a share of wildcards");
             matching(library, workload::match_set(rules, wildcards));
         }
-        _ => panic!("expected: LIBRARY parse FILE, or LIBRARY match RULES WILDCARDS"),
+        ["abide", "hostile", number] => hostile(number.parse().expect("a number")),
+        _ => {
+            panic!("expected: LIBRARY parse FILE, or LIBRARY match RULES WILDCARDS, or abide hostile NUMBER")
+        }
     }
 }
 
@@ -75,6 +80,19 @@ fn matching(library: &str, (robots, paths): (String, Vec<String>)) {
         _ => panic!("expected a library"),
     };
     println!("{allowed}");
+}
+
+/// Reads the worst of files and asks about the worst of paths.
+fn hostile(number: usize) {
+    let mut all = workload::hostile();
+    assert!(number < all.len(), "there are {} of them", all.len());
+    let (name, robots, path) = all.swap_remove(number);
+    let tokens = [token()];
+    let start = Instant::now();
+    let allowed = measured(|| {
+        Rules::parse(black_box(robots.as_bytes()), &tokens).is_allowed(&Target::new(black_box(&path)))
+    });
+    println!("{name}: {} octets, {allowed}, {:?}", robots.len(), start.elapsed());
 }
 
 fn one_shot(body: &str, url: &str) -> bool {

@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::group::Chosen;
+use crate::search::Found;
 
 pub(crate) const HEADER: usize = 32;
 const KEY: usize = 8;
@@ -242,6 +243,18 @@ impl Block {
 }
 
 impl<'a> Parts<'a> {
+    pub(crate) fn entry(&self, found: Found) -> Entry {
+        match found {
+            Found::Literal(index) => self.literal(index),
+            Found::Wildcard(index) => self.wildcard(index),
+        }
+    }
+
+    /// Whether there is no rule at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.literals.is_empty() && self.wildcards.is_empty()
+    }
+
     pub(crate) fn literal_count(&self) -> usize {
         self.literals.len()
     }

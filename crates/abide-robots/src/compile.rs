@@ -21,7 +21,7 @@ pub(crate) const ITEM_AGENT: u32 = 101;
 
 /// Reads `text` and keeps what concerns the crawler: one pass, and only the lines of its groups are read to their end.
 pub(crate) fn compile(text: &[u8], tokens: &[ProductToken], profile: Profile) -> Block {
-    let mut gatherer = Gatherer::new(tokens);
+    let mut gatherer = Gatherer::new(tokens, profile);
     for ((_, line), number) in Lines::of(text).zip(1..) {
         if let Some(key) = line::key(line, profile) {
             take(&mut gatherer, line, key, number, profile);
@@ -148,7 +148,7 @@ impl Draft {
     /// RFC 9309 §2.2.2: of equivalent rules "the 'allow' rule SHOULD be used"; duplicates "MAY be deduplicated".
     fn sort_literals(&mut self) {
         /// More texts than this are sorted by words.
-        const FEW: usize = 40;
+        const FEW: usize = 10;
         let out = &self.out;
         let literals = &mut self.literals;
         if literals.len() <= FEW {

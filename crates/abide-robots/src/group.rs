@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::line::RecordKind;
+use crate::profile::Profile;
 use crate::token::{ProductToken, is_token_octet};
 
 /// A record as it stands in the file.
@@ -28,6 +29,7 @@ const NOT_ADDRESSED: Level = Level::MAX;
 /// is dropped, so the work is linear and the memory that of one crawler's rules.
 pub(crate) struct Gatherer<'a, 't> {
     tokens: &'t [ProductToken],
+    profile: Profile,
     phase: Phase,
     /// Of the run of user-agent lines at hand, and where its records start among the others.
     level: Level,
@@ -51,9 +53,10 @@ enum Phase {
 }
 
 impl<'a, 't> Gatherer<'a, 't> {
-    pub(crate) fn new(tokens: &'t [ProductToken]) -> Self {
+    pub(crate) fn new(tokens: &'t [ProductToken], profile: Profile) -> Self {
         Self {
             tokens,
+            profile,
             phase: Phase::Outside,
             level: NOT_ADDRESSED,
             run_start: 0,
@@ -97,7 +100,7 @@ impl<'a, 't> Gatherer<'a, 't> {
             self.level = NOT_ADDRESSED;
             self.run_start = self.others.len();
         }
-        self.level = self.level.min(level(record.value, self.tokens));
+        self.level = self.level.min(level(record.value, self.tokens, self.profile));
         self.others.push(record);
     }
 
@@ -184,13 +187,15 @@ fn is_of_group(kind: RecordKind) -> bool {
 }
 
 /// RFC 9309 §2.2.1: case-insensitive equality with the product token, never a prefix or a part of it.
-fn level(value: &[u8], tokens: &[ProductToken]) -> Level {
+fn level(value: &[u8], tokens: &[ProductToken], profile: Profile) -> Level {
     match agent(value) {
         Agent::Global => tokens.len(),
         Agent::Token(name) => tokens
             .iter()
-            // Lenient: tokens with digits exist; the whole value then is the token.
-            .position(|token| token.is_named_by(name) || token.is_named_by(value))
+            // Lenient: tokens with digits exist; the whole value then is the token. Not so in Google's parser.
+            .position(|token| {
+                token.is_named_by(name) || (profile == Profile::Rfc9309 && token.is_named_by(value))
+            })
             .unwrap_or(NOT_ADDRESSED),
     }
 }

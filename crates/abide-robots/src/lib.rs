@@ -40,6 +40,11 @@ mod group;
 mod line;
 mod robots;
 
+// For people: what became of each rule, what is wrong with a file, how to write one.
+mod explain;
+mod remark;
+mod write;
+
 // The matcher: normal form, patterns, compiled rules, verdict.
 mod block;
 mod compile;
@@ -53,11 +58,14 @@ mod sort;
 mod sweep;
 mod verdict;
 
+pub use explain::{Considered, Explanation, Fate};
 pub use line::RecordKind;
 pub use pattern::Pattern;
 pub use profile::{Profile, ReadOptions};
+pub use remark::{Remark, RemarkKind};
 pub use robots::{DocumentRecord, Group, Robots};
 pub use rules::{Record, Rules};
 pub use target::Target;
 pub use token::{InvalidToken, ProductToken};
 pub use verdict::{Reason, Rule, RuleKind, Verdict};
+pub use write::{InvalidRecord, RobotsBuilder};

@@ -71,13 +71,21 @@ impl Robots {
 
     /// Compiles the rules for a crawler that goes by `tokens`.
     pub fn rules(&self, tokens: &[ProductToken]) -> Rules {
-        let mut gatherer = Gatherer::new(tokens);
+        Rules::of_block(compile::build(&self.gather(tokens), tokens, self.options.profile))
+    }
+
+    pub(crate) fn gather<'t>(&self, tokens: &'t [ProductToken]) -> Gatherer<'_, 't> {
+        let profile = self.options.profile;
+        let mut gatherer = Gatherer::new(tokens, profile);
         for statement in &self.statements {
-            let line = self.line(statement);
-            compile::take(&mut gatherer, line, statement.key, statement.number, self.options.profile);
+            compile::take(&mut gatherer, self.line(statement), statement.key, statement.number, profile);
         }
         gatherer.finish();
-        Rules::of_block(compile::build(&gatherer, tokens, self.options.profile))
+        gatherer
+    }
+
+    pub(crate) fn options(&self) -> ReadOptions {
+        self.options
     }
 
     /// Whether a crawler that goes by `tokens` may fetch the target, and why. To ask about many targets, keep the

@@ -7,9 +7,10 @@ use core::time::Duration;
 use crate::block::{Block, FLAG_GOOGLE, FLAG_GROUP, FLAG_NAMED, Parts};
 use crate::compile::{self, ITEM_AGENT, ITEM_MATCHED};
 use crate::decode::Text;
+use crate::group::{Gatherer, Raw};
 use crate::line::RecordKind;
 use crate::normal::{self, Side};
-use crate::profile::ReadOptions;
+use crate::profile::{Profile, ReadOptions};
 use crate::search;
 use crate::target::Target;
 use crate::token::ProductToken;
@@ -44,6 +45,23 @@ impl Rules {
     pub fn parse_with(body: &[u8], tokens: &[ProductToken], options: ReadOptions) -> Self {
         let text = Text::of(body, options.limit);
         Self::of_block(compile::compile(&text.octets, tokens, options.profile))
+    }
+
+    /// One rule for everybody.
+    pub(crate) fn of_rule(rule: Raw<'_>, profile: Profile) -> Self {
+        let mut gatherer = Gatherer::new(&[], profile);
+        gatherer.take(Raw { kind: RecordKind::UserAgent, value: b"*", line: 0 });
+        gatherer.take(rule);
+        gatherer.finish();
+        Self::of_block(compile::build(&gatherer, &[], profile))
+    }
+
+    /// The octets of the rule that covers the target, if one does.
+    pub(crate) fn octets_of_match(&self, target: &Target<'_>) -> Option<u16> {
+        match self.decide(target) {
+            Decision::Rule { found, .. } => Some(self.parts().entry(found).octets),
+            _ => None,
+        }
     }
 
     pub(crate) fn of_block(block: Block) -> Self {

@@ -104,15 +104,24 @@ impl<'a> Sweep<'a> {
             self.first_number.push(texts.len() / 2);
             texts.extend(pattern.pieces.iter().flatten());
         }
-        let mut order: Vec<sort::Keyed> = (0..texts.len() as u32).map(|number| (0, number)).collect();
+        // Both forms of nearly all pieces are the same, and numbered once.
+        let same = |number: usize| texts[number] == texts[number ^ 1];
+        let numbers = (0..texts.len()).filter(|&number| number % 2 == 0 || !same(number));
+        let mut order: Vec<sort::Keyed> = numbers.map(|number| (0, number as u32)).collect();
         sort::by_octets(&mut order, 0, |number| texts[number as usize]);
         self.numbers = vec![[0; 2]; texts.len() / 2];
         for (_, number) in order {
-            let text = texts[number as usize];
+            let number = number as usize;
+            let text = texts[number];
             if self.pieces.last().is_none_or(|last| last.text != text) {
                 self.pieces.push(Piece { text, link: 0, anywhere: NOBODY, in_query: NOBODY });
             }
-            self.numbers[number as usize / 2][number as usize % 2] = self.pieces.len() as u32 - 1;
+            let piece = self.pieces.len() as u32 - 1;
+            let forms = &mut self.numbers[number / 2];
+            forms[number % 2] = piece;
+            if same(number) {
+                *forms = [piece; 2];
+            }
         }
         prefix::link(&mut self.pieces, |piece| piece.text, |piece| &mut piece.link);
     }

@@ -65,8 +65,7 @@ impl Verdict {
     pub fn rule(&self) -> Option<Rule<'_>> {
         let parts = self.rules.parts();
         let entry = match self.decision {
-            Decision::Rule { found: Found::Literal(index), .. } => parts.literal(index),
-            Decision::Rule { found: Found::Wildcard(index), .. } => parts.wildcard(index),
+            Decision::Rule { found, .. } => parts.entry(found),
             Decision::NoMatch | Decision::NoGroup | Decision::RobotsTxt => return None,
         };
         Some(Rule::new(&entry, entry.written(parts.block)))

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use abide_robots::{ProductToken, Robots, Rules, Target};
+use abide_robots::{ProductToken, Profile, ReadOptions, Robots, Rules, Target};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -111,6 +111,60 @@ fn run(case: &Case) {
         assert_eq!(verdict.rule().unwrap().pattern(), pattern, "{name}: pattern");
     }
     assert_eq!(rules.crawl_delay().map(|delay| delay.as_secs_f64()), case.delay, "{name}: delay");
+}
+
+#[derive(Deserialize)]
+struct Files {
+    file: Vec<GoogleFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GoogleFile {
+    name: String,
+    robots: String,
+    #[serde(default)]
+    allowed: Vec<Vec<String>>,
+    #[serde(default)]
+    denied: Vec<Vec<String>>,
+    /// By agent and target.
+    #[serde(default)]
+    rfc_differs: BTreeMap<String, String>,
+}
+
+/// Google's expectations hold in its profile; in ours, all but those that a clause explains.
+#[test]
+fn google_expectations() {
+    let files: Files = toml::from_str(include_str!("vectors/google.toml")).unwrap();
+    let google = ReadOptions::new().with_profile(Profile::Google);
+    let mut count = 0;
+    for file in &files.file {
+        let body = octets(&file.robots);
+        let expectations = [(&file.allowed, true), (&file.denied, false)];
+        let lists = expectations
+            .into_iter()
+            .flat_map(|(lists, allowed)| lists.iter().map(move |list| (list, allowed)));
+        for (list, allowed) in lists {
+            let agent = &list[0];
+            // What is no product token addresses no group.
+            let tokens: Vec<ProductToken> = ProductToken::lenient(agent).into_iter().collect();
+            for text in &list[1..] {
+                count += 1;
+                let target = Target::new(text);
+                let verdict = Rules::parse_with(&body, &tokens, google).verdict(&target);
+                assert_eq!(verdict.is_allowed(), allowed, "{}: {agent} {text}: {verdict}", file.name);
+                let differs = file.rfc_differs.contains_key(&format!("{agent} {text}"));
+                let verdict = Rules::parse(&body, &tokens).verdict(&target);
+                assert_eq!(
+                    verdict.is_allowed(),
+                    allowed != differs,
+                    "{}: {agent} {text}: {verdict}",
+                    file.name
+                );
+            }
+        }
+    }
+    assert_eq!(count, 386);
 }
 
 /// Asks the compiled rules and the document.

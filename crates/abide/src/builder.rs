@@ -13,7 +13,7 @@ use reqwest_middleware::ClientWithMiddleware;
 use abide_gate::access::{AccessPolicy, AccessStore, Fetch};
 use abide_gate::pacing::{PacePolicy, PaceStore};
 use abide_gate::{AddressGuard, Clock, Gate};
-use abide_permissions::ReadOptions;
+use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::{InvalidToken, ProductToken};
 
 use crate::client::{Abide, Core};
@@ -39,6 +39,7 @@ pub struct Builder {
     resolver: Arc<dyn Resolve>,
     access_store: Option<Arc<dyn AccessStore>>,
     pace_store: Option<Arc<dyn PaceStore>>,
+    permission_store: Option<Arc<dyn PermissionStore>>,
     fetch: Option<Arc<dyn Fetch>>,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -60,6 +61,7 @@ impl Builder {
             resolver: Arc::new(SystemResolver),
             access_store: None,
             pace_store: None,
+            permission_store: None,
             fetch: None,
             clock: None,
         }
@@ -158,6 +160,15 @@ impl Builder {
     /// Where turns and holds are shared with other processes. Default: nowhere.
     pub fn pace_store(mut self, store: Arc<dyn PaceStore>) -> Self {
         self.pace_store = Some(store);
+        self
+    }
+
+    /// Where permissions are kept between visits. Default: nowhere.
+    ///
+    /// With a store, a 304 comes with the last known rules (draft-illyes-repext-03 §3.1.4: they "MUST continue to be honored"),
+    /// and so does a page whose head was not read this time. A head that is scanned lazily is not kept.
+    pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {
+        self.permission_store = Some(store);
         self
     }
 
@@ -274,6 +285,7 @@ impl Builder {
             redirects: self.redirects,
             scan: self.scan,
             read,
+            permission_store: self.permission_store,
             max_wait: self.max_wait,
         };
         Ok(Abide { core: Arc::new(core) })

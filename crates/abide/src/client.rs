@@ -11,7 +11,7 @@ use url::Url;
 use abide_gate::access::Answer;
 use abide_gate::pacing::{NextSlot, Permit};
 use abide_gate::{Error, Gate, Origin, Verdict};
-use abide_permissions::ReadOptions;
+use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::ProductToken;
 
 use crate::builder::Builder;
@@ -49,6 +49,7 @@ pub(crate) struct Core {
     pub(crate) redirects: RedirectPolicy,
     pub(crate) scan: Scan,
     pub(crate) read: ReadOptions,
+    pub(crate) permission_store: Option<Arc<dyn PermissionStore>>,
     pub(crate) max_wait: Duration,
 }
 
@@ -90,6 +91,15 @@ impl Abide {
     /// A refusal of any kind.
     pub async fn acquire(&self, url: &Url) -> Result<Permit, Error> {
         Ok(self.core.gate.admit(url, self.core.max_wait).await?.1)
+    }
+
+    /// The verdict for a URL that is allowed, or its refusal.
+    pub(crate) async fn allowed(&self, url: &Url) -> reqwest_middleware::Result<Verdict> {
+        let verdict = self.core.gate.judge(url).await.map_err(reqwest_middleware::Error::middleware)?;
+        match verdict.refusal(url) {
+            Some(denied) => Err(reqwest_middleware::Error::middleware(Error::from(denied))),
+            None => Ok(verdict),
+        }
     }
 
     /// When the next request to the host of `url` could go out, for schedulers. Waits for nothing and reserves nothing.

@@ -13,7 +13,9 @@ use abide_gate::AddressGuard;
 use abide_gate::access::{
     BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, on_the_wire,
 };
+use abide_gate::pacing::TransportFault;
 
+use crate::fault;
 use crate::redirect::same_resource;
 use crate::resolver::ResolveError;
 
@@ -107,6 +109,9 @@ fn kind_of(error: &reqwest::Error) -> FetchErrorKind {
     }
     if error.is_timeout() {
         return FetchErrorKind::Deadline;
+    }
+    if fault::of_reqwest(error) == TransportFault::EnhanceYourCalm {
+        return FetchErrorKind::EnhanceYourCalm;
     }
     let io = io_kind(error);
     let text = chain_text(error);

@@ -47,6 +47,7 @@ mod redirect;
 
 // A response's way.
 mod body;
+mod remember;
 mod scan;
 mod visit;
 
@@ -66,5 +67,8 @@ pub use abide_gate::{
     AddressGuard, Clock, Denied, Error, Gate, Host, Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis,
     access, pacing,
 };
-pub use abide_permissions::{HeadEnd, Permissions, ReadOptions, Rules, link_follow};
+pub use abide_permissions::{
+    HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions, ReadOptions, Rules,
+    link_follow,
+};
 pub use abide_robots::{InvalidToken, ProductToken};

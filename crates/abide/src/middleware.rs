@@ -11,7 +11,7 @@ use url::Url;
 
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, Error, Verdict};
-use abide_permissions::{Head, HeadEnd};
+use abide_permissions::{Head, HeadEnd, Permissions};
 
 use crate::body::{WatchedBody, Wire};
 use crate::builder::names_token;
@@ -19,6 +19,7 @@ use crate::client::Abide;
 use crate::fault;
 use crate::options::Options;
 use crate::redirect::{self, Hop as NextHop, Step, Stopped};
+use crate::remember::remember;
 use crate::resolver::ResolveError;
 use crate::scan::{self, Fields};
 use crate::visit::{Hop, Trace, Visit};
@@ -93,21 +94,18 @@ impl Middleware for PacingMiddleware {
     ) -> Result<Response> {
         let url = public(request.url());
         let admission = extensions.get::<Admission>().cloned();
-        let (delay, budget) = match &admission {
-            Some(admission) if admission.url == url => (admission.crawl_delay, admission.budget),
-            // A cache that revalidates in the background: never unpaced.
-            _ => (
-                self.abide.check_cached(&url).and_then(|verdict| verdict.crawl_delay()),
-                self.abide.core.max_wait,
-            ),
+        let (verdict, budget) = match &admission {
+            Some(admission) if admission.url == url => (admission.verdict.clone(), admission.budget),
+            // A cache that revalidates in the background: neither ungated nor unpaced.
+            _ => (self.abide.allowed(&url).await?, self.abide.core.max_wait),
         };
-        let sent = send_paced(&self.abide, &url, delay, budget, request, extensions, next).await;
+        let sent = send_paced(&self.abide, &url, verdict, budget, request, extensions, next).await;
         if let Some(admission) = &admission {
             admission.tell(&sent);
         }
-        let (response, permit) = sent?;
+        let Sent { response, permit, .. } = sent?;
         let asked = response.url().clone();
-        let (response, body) = take_apart(&asked, response, Some(permit));
+        let (response, body) = take_apart(&asked, response, permit);
         Ok(Response::from(response.map(|()| reqwest::Body::wrap(body))))
     }
 }
@@ -117,7 +115,7 @@ impl Middleware for PacingMiddleware {
 #[derive(Debug, Clone)]
 struct Admission {
     url: Url,
-    crawl_delay: Option<Duration>,
+    verdict: Verdict,
     budget: Duration,
     told: Arc<Mutex<Told>>,
 }
@@ -125,14 +123,18 @@ struct Admission {
 #[derive(Debug, Default)]
 struct Told {
     waited: Duration,
+    verdict: Option<Verdict>,
     refused: Option<Denied>,
 }
 
 impl Admission {
-    fn tell(&self, sent: &Result<(Response, Permit)>) {
+    fn tell(&self, sent: &Result<Sent>) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         match sent {
-            Ok((_, permit)) => told.waited = permit.waited(),
+            Ok(sent) => {
+                told.waited = sent.waited;
+                told.verdict = Some(sent.verdict.clone());
+            }
             Err(error) => told.refused = Error::find(error).cloned(),
         }
     }
@@ -169,6 +171,8 @@ struct Walk<'a> {
 struct Sent {
     response: Response,
     permit: Option<Permit>,
+    /// The verdict by which it left.
+    verdict: Verdict,
     waited: Duration,
 }
 
@@ -197,15 +201,17 @@ impl<'a> Walk<'a> {
         loop {
             let (url, verdict) = self.admit(&mut request).await.map_err(|error| self.refusal(error))?;
             let template = Template::of(&request);
-            let mut sent = self.send(request, &url, &verdict, extensions, next.clone()).await?;
+            let mut sent = self.send(request, &url, verdict, extensions, next.clone()).await?;
             if !redirect::same_resource(sent.response.url(), &url) {
                 let got = public(sent.response.url());
                 return Err(self.refusal(Denied::RedirectBypass { asked: url, got }.into()));
             }
-            self.record(&url, verdict, &sent);
+            self.record(&url, &sent);
             match self.step(template, &asked, &sent.response) {
                 Ok(Some((following, target))) => {
                     self.keep_rules_of_hop(&sent.response);
+                    let (status, none) = (sent.response.status(), Head::not_scanned(HeadEnd::NotScanned));
+                    self.remember(&asked, status, sent.response.headers(), none).await;
                     // Dropping the answer unread ends it here, and its turn with it.
                     sent.permit.take();
                     request = following;
@@ -252,34 +258,16 @@ impl<'a> Walk<'a> {
         &mut self,
         mut request: Request,
         url: &Url,
-        verdict: &Verdict,
+        verdict: Verdict,
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Sent> {
         *request.timeout_mut() = self.wire_time;
         let began = self.abide.core.gate.now();
-        let (delay, budget) = (verdict.crawl_delay(), self.budget);
+        let budget = self.budget;
         let sent = match self.pace {
-            Pace::Here => {
-                let sent = send_paced(self.abide, url, delay, budget, request, extensions, next).await;
-                sent.map(|(response, permit)| Sent {
-                    response,
-                    waited: permit.waited(),
-                    permit: Some(permit),
-                })
-            }
-            Pace::Below => {
-                let admission =
-                    Admission { url: url.clone(), crawl_delay: delay, budget, told: Arc::default() };
-                extensions.insert(admission.clone());
-                let response = next.run(request, extensions).await;
-                let told = admission.hear();
-                match (response, told.refused) {
-                    (Ok(response), _) => Ok(Sent { response, permit: None, waited: told.waited }),
-                    (Err(_), Some(denied)) => Err(refuse(denied.into())),
-                    (Err(error), None) => Err(error),
-                }
-            }
+            Pace::Here => send_paced(self.abide, url, verdict, budget, request, extensions, next).await,
+            Pace::Below => send_through(url, verdict, budget, request, extensions, next).await,
         };
         let sent = sent.map_err(|error| self.with_chain(error))?;
         self.budget = self.budget.saturating_sub(sent.waited);
@@ -288,11 +276,11 @@ impl<'a> Walk<'a> {
         Ok(sent)
     }
 
-    fn record(&mut self, url: &Url, verdict: Verdict, sent: &Sent) {
+    fn record(&mut self, url: &Url, sent: &Sent) {
         self.trace.hops.push(Hop {
             url: url.clone(),
             status: sent.response.status(),
-            verdict,
+            verdict: sent.verdict.clone(),
             waited: sent.waited,
             remote: sent.response.remote_addr(),
             permissions: None,
@@ -352,9 +340,24 @@ impl<'a> Walk<'a> {
         let plan = scan::plan(&self.abide.core.read, self.scan(), &self.method, &response);
         let fields = Fields::of(self.scan(), response.headers(), self.abide.core.gate.wall());
         let (mut response, mut body) = take_apart(asked, response, permit);
-        let answer = scan::run(plan, &self.abide.core.read, fields, &mut body).await;
+        let seen = scan::run(plan, &mut body).await;
+        let known = self.remember(asked, response.status(), response.headers(), seen.head()).await;
+        let answer = seen.answer(&self.abide.core.read, fields, known);
         response.extensions_mut().insert(Visit::new(self.trace, answer));
         Response::from(response.map(|()| reqwest::Body::wrap(body)))
+    }
+
+    /// Keeps what the response says for later visits, if there is a store for it.
+    async fn remember(
+        &self,
+        url: &Url,
+        status: StatusCode,
+        headers: &HeaderMap,
+        head: Head,
+    ) -> Option<Permissions> {
+        let core = &self.abide.core;
+        let store = core.permission_store.as_ref().filter(|_| self.scan() != crate::Scan::Off)?;
+        remember(store, &core.read, url, (status, headers), head, core.gate.wall().to_system_time()).await
     }
 
     fn chain(&self) -> Vec<(Url, StatusCode)> {
@@ -379,17 +382,18 @@ impl<'a> Walk<'a> {
 async fn send_paced(
     abide: &Abide,
     url: &Url,
-    crawl_delay: Option<Duration>,
+    verdict: Verdict,
     budget: Duration,
     request: Request,
     extensions: &mut Extensions,
     next: Next<'_>,
-) -> Result<(Response, Permit)> {
-    let permit = abide.core.gate.turn(url, crawl_delay, budget).await.map_err(refuse)?;
+) -> Result<Sent> {
+    let turn = abide.core.gate.turn(url, verdict, budget).await.map_err(refuse)?;
+    let (verdict, permit, waited) = turn.into_parts();
     match next.run(request, extensions).await {
         Ok(response) => {
             permit.observe(response.status(), response.headers());
-            Ok((response, permit))
+            Ok(Sent { response, permit: Some(permit), verdict, waited })
         }
         Err(error) => {
             if let Some(address) = ResolveError::refused_in(&error) {
@@ -399,6 +403,29 @@ async fn send_paced(
             permit.failed(fault::of(&error));
             Err(error)
         }
+    }
+}
+
+/// Sends through the chain to the pacing half, with a cache between the two.
+async fn send_through(
+    url: &Url,
+    verdict: Verdict,
+    budget: Duration,
+    request: Request,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> Result<Sent> {
+    let admission = Admission { url: url.clone(), verdict: verdict.clone(), budget, told: Arc::default() };
+    extensions.insert(admission.clone());
+    let response = next.run(request, extensions).await;
+    let told = admission.hear();
+    match (response, told.refused) {
+        (Ok(response), _) => {
+            let verdict = told.verdict.unwrap_or(verdict);
+            Ok(Sent { response, permit: None, verdict, waited: told.waited })
+        }
+        (Err(_), Some(denied)) => Err(refuse(denied.into())),
+        (Err(error), None) => Err(error),
     }
 }
 

@@ -91,18 +91,43 @@ fn is_coded(headers: &HeaderMap) -> bool {
     codings.any(|value| !value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
 }
 
-/// Carries the plan out.
-pub(crate) async fn run(plan: Plan, read: &ReadOptions, fields: Fields, body: &mut WatchedBody) -> Answer {
-    let head = match plan {
-        Plan::Leave(reason) => Head::not_scanned(reason),
-        Plan::Ahead(scanner) => body.read_head(scanner).await,
+/// Carries the plan out: a head, or one that comes with the body.
+pub(crate) async fn run(plan: Plan, body: &mut WatchedBody) -> Seen {
+    let seen = match plan {
+        Plan::Leave(reason) => Seen::Now(Head::not_scanned(reason)),
+        Plan::Ahead(scanner) => Seen::Now(body.read_head(scanner).await),
         Plan::Along(scanner) => {
             let (sender, head) = watch::channel(None);
             body.scan_lazily(scanner, sender);
-            body.take_what_is_here().await;
-            return Answer::Later { fields: Arc::new(fields), read: read.clone(), head };
+            Seen::Later(head)
         }
     };
     body.take_what_is_here().await;
-    Answer::Known(Arc::new(fields.permissions(read, head)))
+    seen
+}
+
+/// What has been seen of a head when the caller gets the response.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    Now(Head),
+    Later(watch::Receiver<Option<Head>>),
+}
+
+impl Seen {
+    /// The head as far as it is known now.
+    pub(crate) fn head(&self) -> Head {
+        match self {
+            Self::Now(head) => head.clone(),
+            Self::Later(_) => Head::not_scanned(HeadEnd::NotScanned),
+        }
+    }
+
+    /// The permissions, with what an earlier visit has left where that is more.
+    pub(crate) fn answer(self, read: &ReadOptions, fields: Fields, known: Option<Permissions>) -> Answer {
+        match (self, known) {
+            (Self::Later(head), _) => Answer::Later { fields: Arc::new(fields), read: read.clone(), head },
+            (Self::Now(_), Some(known)) => Answer::Known(Arc::new(known)),
+            (Self::Now(head), None) => Answer::Known(Arc::new(fields.permissions(read, head))),
+        }
+    }
 }

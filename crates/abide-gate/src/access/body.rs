@@ -22,13 +22,24 @@ pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<Text, Fetc
         // A body that is always ready (an endless row of empty frames) must not starve the deadline.
         tokio::task::coop::consume_budget().await;
         let Some(frame) = body.frame().await.transpose()? else {
+            read.shrink_to_fit();
             return Ok(Text { bytes: read.into(), truncated: false });
         };
         let Ok(data) = frame.into_data() else { continue };
-        let wanted = limit.saturating_add(1) - read.len();
-        read.extend_from_slice(&data[..data.len().min(wanted)]);
+        append(&mut read, &data, limit.saturating_add(1));
     }
     Ok(cut(read, limit))
+}
+
+/// Appends what still fits. The buffer doubles, but never beyond what it may hold.
+fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
+    let data = &data[..data.len().min(len_max - read.len())];
+    let needed = read.len() + data.len();
+    if needed > read.capacity() {
+        let capacity = needed.max(read.capacity() * 2).min(len_max);
+        read.reserve_exact(capacity - read.len());
+    }
+    read.extend_from_slice(data);
 }
 
 /// Cuts `read`, which has one byte more than the limit, at its last line end. The byte over tells whether the last line
@@ -89,6 +100,16 @@ mod tests {
     #[tokio::test]
     async fn t06_one_endless_line_leaves_nothing() {
         assert_eq!(read_all(vec![b'a'; 10_000]).await, Text { bytes: Bytes::new(), truncated: true });
+    }
+
+    #[test]
+    fn g06_the_buffer_never_outgrows_the_limit() {
+        let mut read = Vec::new();
+        while read.len() < 512_001 {
+            append(&mut read, &[b'x'; 7001], 512_001);
+            assert!(read.capacity() <= 512_001, "{}", read.capacity());
+        }
+        assert_eq!(read.len(), 512_001);
     }
 
     #[tokio::test]

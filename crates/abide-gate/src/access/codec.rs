@@ -6,6 +6,18 @@
 //! Numbers are little-endian, byte strings have their length before them. Reading never panics, and whatever is wrong (the
 //! version, the checksum, a value that cannot be, bytes left over) makes the record *absent*: it is fetched again.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,34 +34,31 @@ use crate::{Origin, WallMillis};
 
 const MAGIC: &[u8; 6] = b"abideR";
 const VERSION: u16 = 1;
-const HEAD_LEN: usize = 12;
+/// Magic and version.
+const START_LEN: usize = 8;
 /// No URL in a record is longer: a Location is at most 8 KiB, and each of its bytes at most three when encoded.
 const URL_LEN_MAX: usize = 32 * 1024;
 
 impl Record {
     /// The record as bytes, for durable stores.
     pub fn encode(&self) -> Vec<u8> {
-        let body_len = self.copy.as_ref().map_or(0, |copy| copy.body.len());
-        let mut out = Writer(Vec::with_capacity(body_len + 1024));
-        out.0.extend_from_slice(MAGIC);
-        out.0.extend_from_slice(&VERSION.to_le_bytes());
-        out.0.extend_from_slice(&[0; 4]);
-        out.bytes(self.origin.as_str().as_bytes());
-        out.last(self.last);
+        let mut fields = Writer(Vec::new());
+        fields.bytes(self.origin.as_str().as_bytes());
+        fields.last(self.last);
         for time in [self.asked_at, self.fresh_until, self.next_try] {
-            out.u64(time.0);
+            fields.u64(time.0);
         }
-        out.failing(&self.failing);
-        out.copy(self.copy.as_deref());
-        let checksum = crc32(&[&out.0[..8], &out.0[HEAD_LEN..]]);
-        out.0[8..HEAD_LEN].copy_from_slice(&checksum.to_le_bytes());
-        out.0
+        fields.failing(&self.failing);
+        fields.copy(self.copy.as_deref());
+        let start = [&MAGIC[..], &VERSION.to_le_bytes()].concat();
+        let checksum = crc32(&[&start, &fields.0]).to_le_bytes();
+        [&start[..], &checksum, &fields.0].concat()
     }
 
     /// The record in `bytes`, or `None` if it is not exactly one that [`encode`](Self::encode) of this version made.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let (head, fields) = bytes.split_at_checked(HEAD_LEN)?;
-        let (start, checksum) = head.split_at_checked(8)?;
+        let (start, rest) = bytes.split_at_checked(START_LEN)?;
+        let (checksum, fields) = rest.split_at_checked(4)?;
         if start.strip_prefix(MAGIC)? != VERSION.to_le_bytes() {
             return None;
         }
@@ -347,13 +356,20 @@ impl<'a> Reader<'a> {
 fn crc32(parts: &[&[u8]]) -> u32 {
     let mut crc = u32::MAX;
     for &byte in parts.iter().copied().flatten() {
-        crc = CRC_TABLE[usize::from(crc as u8 ^ byte)] ^ (crc >> 8);
+        // The low byte; the table has an entry for each.
+        let entry = CRC_TABLE.get(usize::from(crc as u8 ^ byte)).copied().unwrap_or_default();
+        crc = entry ^ (crc >> 8);
     }
     !crc
 }
 
 const CRC_TABLE: [u32; 256] = crc_table();
 
+#[allow(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "evaluated by the compiler, so it cannot panic in a program"
+)]
 const fn crc_table() -> [u32; 256] {
     let mut table = [0; 256];
     let mut n = 0;
@@ -483,11 +499,11 @@ mod tests {
             with in proptest::collection::vec(any::<u8>(), 0..20),
         ) {
             let mut bytes = record.encode();
-            let at = HEAD_LEN + at.index(bytes.len() - HEAD_LEN);
+            let at = 12 + at.index(bytes.len() - 12);
             let end = (at + with.len()).min(bytes.len());
             bytes.splice(at..end, with);
-            let checksum = crc32(&[&bytes[..8], &bytes[HEAD_LEN..]]);
-            bytes[8..HEAD_LEN].copy_from_slice(&checksum.to_le_bytes());
+            let checksum = crc32(&[&bytes[..8], &bytes[12..]]);
+            bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
             if let Some(record) = Record::decode(&bytes) {
                 prop_assert!(record.can_be());
                 prop_assert_eq!(Record::decode(&record.encode()), Some(record));
@@ -514,8 +530,8 @@ mod tests {
         let mut bytes = record.encode();
         assert_eq!(Record::decode(&bytes), Some(record));
         bytes[6] = 2;
-        let checksum = crc32(&[&bytes[..8], &bytes[HEAD_LEN..]]);
-        bytes[8..HEAD_LEN].copy_from_slice(&checksum.to_le_bytes());
+        let checksum = crc32(&[&bytes[..8], &bytes[12..]]);
+        bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(Record::decode(&bytes), None);
     }
 }

@@ -257,6 +257,8 @@ pub enum FetchErrorKind {
     Reset,
     /// No valid HTTP.
     Protocol,
+    /// HTTP/2 `ENHANCE_YOUR_CALM`: the server asks to be left alone, as with 429.
+    EnhanceYourCalm,
     /// More or longer header fields than the client takes.
     HeadTooLarge,
     /// The body could not be decoded, or was shorter than stated. Clients do not tell the two apart.

@@ -1,5 +1,17 @@
 //! For how long an answer counts (RFC 9309 §2.4, RFC 9111 §5.2.2), and when a failed one is tried again.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -27,7 +39,7 @@ fn directive_lifetime(directive: &[u8]) -> Option<Duration> {
     if !starts_with(directive, b"max-age") {
         return None;
     }
-    let value = directive[b"max-age".len()..].trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
+    let value = directive.get(b"max-age".len()..)?.trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
     let value = value.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(value);
     seconds(value).map(Duration::from_secs)
 }
@@ -37,12 +49,12 @@ fn starts_with(directive: &[u8], name: &[u8]) -> bool {
     head.eq_ignore_ascii_case(name) && !tail.first().is_some_and(|&b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-/// Digits only. More of them than fit: as long as can be (RFC 9111 §1.2.2).
+/// Digits only, whose low four bits are their value. More of them than fit: as long as can be (RFC 9111 §1.2.2).
 fn seconds(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+    let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit & 0x0f));
     Some(digits.iter().fold(0, add))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::access::counters::Counters;
 use crate::access::observer::{AccessEvent, Observers, tell};
@@ -92,9 +92,9 @@ impl Keeper {
     }
 
     async fn follow(&self, origin: &Origin, previous: Option<&Record>, wait: Duration) -> Option<Record> {
-        let end = Instant::now() + wait;
-        while Instant::now() < end {
-            sleep(FOLLOW_EVERY.min(end - Instant::now())).await;
+        let end = self.clock.now() + wait;
+        while self.clock.now() < end {
+            sleep(FOLLOW_EVERY.min(end.saturating_duration_since(self.clock.now()))).await;
             let Some(record) = self.load(origin).await else { continue };
             let is_new = previous.is_none_or(|previous| previous.asked_at() != record.asked_at());
             if is_new && Times::of(&record).next(self.clock.wall()) != Next::Fetch {

@@ -11,15 +11,19 @@
 //! ```
 //!
 //! What decides is pure: [`AccessPolicy`] and the files outcome, redirect, freshness, record and reading are functions of
-//! bytes, types and `now`. The drivers await and hold no rule: chain, flight, keeper, cache.
+//! bytes, types and `now`. The drivers await and hold no rule: chain, flight, keeper, knowledge.
 //!
 //! # Out of scope
 //! *When* a request goes out is the pacing's. This module knows nothing of it: it is handed a [`Fetch`] that is paced
 //! already. What the rules say is `abide_robots`'.
 
+mod builder;
 mod cache;
+
 mod flight;
 mod keeper;
+mod knowledge;
+mod refused;
 
 mod reading;
 mod record;
@@ -52,17 +56,21 @@ mod sync {
 }
 
 pub use answer::{Access, Answer, Source};
-pub use cache::{AccessCache, AccessCacheBuilder, Refused};
+pub use builder::AccessCacheBuilder;
+pub use cache::AccessCache;
 pub use counters::Totals;
 pub use explain::Explanation;
 pub use fetch::{
     BoxFuture, Fetch, FetchBody, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, Validators,
     on_the_wire,
 };
+#[cfg(feature = "testing")]
+pub(crate) use freshness::stated_lifetime;
 pub use memory::MemoryAccessStore;
 pub use observer::{AccessEvent, AccessObserver};
 pub use outcome::Cause;
 pub use policy::{AccessPolicy, Html, LongOutage};
 pub use record::{GoodCopy, Record, Unavailable};
 pub use redirect::RedirectRefusal;
+pub use refused::Refused;
 pub use store::{AccessStore, Lease, LeaseHolder, StoreError};

@@ -13,7 +13,8 @@ pub enum AccessEvent<'a> {
         /// What is known now.
         answer: &'a Arc<Answer>,
     },
-    /// The text is another one than before; `old` is `None` for the first copy.
+    /// The text is another one than before: a new one, the first one (`old` is `None`), or none, since the server has taken
+    /// it away.
     Changed {
         /// What it said.
         old: Option<&'a GoodCopy>,

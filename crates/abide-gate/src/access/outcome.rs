@@ -1,5 +1,17 @@
 //! What an answer to a robots.txt request means (RFC 9309 §2.3.1).
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -94,6 +106,7 @@ impl Cause {
             FetchErrorKind::Tls => Self::Tls,
             FetchErrorKind::Reset => Self::Reset,
             FetchErrorKind::Protocol => Self::Protocol,
+            FetchErrorKind::EnhanceYourCalm => Self::Reset,
             FetchErrorKind::HeadTooLarge => Self::HeadTooLarge,
             FetchErrorKind::Decode => Self::Body,
             FetchErrorKind::AddressRefused(address) => Self::AddressRefused(*address),
@@ -182,22 +195,24 @@ pub(crate) fn is_html(content_type: Option<&[u8]>, body: &[u8]) -> bool {
         return true;
     }
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii_start();
-    [&b"<!doctype html"[..], b"<html", b"<head", b"<body"]
-        .iter()
-        .any(|start| body.len() >= start.len() && body[..start.len()].eq_ignore_ascii_case(start))
+    let begins = |start: &&[u8]| body.get(..start.len()).is_some_and(|body| body.eq_ignore_ascii_case(start));
+    [&b"<!doctype html"[..], b"<html", b"<head", b"<body"].iter().any(begins)
 }
 
 /// Whether any line is an `Allow` or `Disallow` record, for whichever group.
 pub(crate) fn has_rule_line(body: &[u8]) -> bool {
     body.split(|&b| b == b'\n' || b == b'\r').any(|line| {
         // No key is longer, however long the line is.
-        let start = &line[..line.len().min(64)];
+        let start = line.get(..KEY_LEN_MAX).unwrap_or(line);
         let Some(colon) = start.iter().position(|&b| b == b':') else { return false };
-        let key = start[..colon].trim_ascii();
+        let key = start.get(..colon).unwrap_or_default().trim_ascii();
         let key = key.strip_prefix(b"\xef\xbb\xbf").unwrap_or(key);
         key.eq_ignore_ascii_case(b"allow") || key.eq_ignore_ascii_case(b"disallow")
     })
 }
+
+/// `Disallow`, a byte order mark, and more space than anybody writes.
+const KEY_LEN_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {

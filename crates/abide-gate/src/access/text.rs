@@ -1,5 +1,17 @@
 //! Text from strangers, made fit to be shown.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::fmt;
 
 /// Nothing that a server sent is shown at greater length.
@@ -11,7 +23,7 @@ pub(crate) struct Escaped<'a>(pub(crate) &'a [u8]);
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A character is at most four bytes, so the cut never hides one of the first 200.
-        let start = &self.0[..self.0.len().min(4 * SHOWN_MAX)];
+        let start = self.0.get(..4 * SHOWN_MAX).unwrap_or(self.0);
         let text = String::from_utf8_lossy(start);
         for character in text.chars().take(SHOWN_MAX) {
             match character {

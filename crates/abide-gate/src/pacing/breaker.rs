@@ -74,6 +74,9 @@ const LASTING_MAX: u8 = 2;
 const FIRST_PAUSE: u32 = 60;
 const LONGEST_PAUSE: u32 = 3_600;
 
+/// How long a pause that has ended is remembered.
+const REMEMBERED: Duration = Duration::from_secs(3_600);
+
 impl Breaker {
     pub(crate) const CLOSED: Self = Self {
         opened: Moment::NEVER,
@@ -86,6 +89,12 @@ impl Breaker {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.opened == Moment::NEVER
+    }
+
+    /// Nothing is remembered in it, or nobody has asked since long after its pause: a dead host is not remembered for ever. Two or
+    /// five faults would open it again.
+    pub(crate) fn is_over(&self, now: Moment) -> bool {
+        *self == Self::CLOSED || (!self.is_closed() && self.until.plus(REMEMBERED) <= now)
     }
 
     /// After a fault of a request that was granted at `granted`.

@@ -1,13 +1,11 @@
 //! What all handles of a pacer share, and what it does without waiting.
 
-use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use tokio::time::Instant;
 use url::Url;
 
 use super::ask::Ask;
@@ -23,10 +21,9 @@ use super::retry_after::retry_after;
 use super::schedule::Why;
 use super::shared::SharedStore;
 use super::slot::Slot;
-use super::store::LeaseId;
 use super::table::{Findings, Table, Upkeep};
 use super::turn::{self, Claims, Entry, Request, Wanted};
-use crate::{Clock, Host, Origin, UnsupportedUrl, WallMillis};
+use crate::{Clock, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
 
 /// A body that has been open for longer is worth a warning.
 const OPEN_MAX: Duration = Duration::from_secs(60);
@@ -35,7 +32,6 @@ const OPEN_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Core {
     pub(crate) policy: PacePolicy,
     table: Table,
-    tickets: AtomicU64,
     clock: Arc<dyn Clock>,
     pub(crate) timeline: Timeline,
     observer: Option<Arc<dyn PaceObserver>>,
@@ -52,10 +48,9 @@ impl Core {
         chance: Chance,
         store: Option<SharedStore>,
     ) -> Self {
-        let began = catch(|| clock.now()).unwrap_or_else(Instant::now);
+        let began = catch(|| clock.now()).unwrap_or_else(|| SystemClock.now());
         let core = Self {
             table: Table::new(policy.max_hosts),
-            tickets: AtomicU64::new(1),
             timeline: Timeline::starting(began),
             is_overgrown: AtomicBool::new(false),
             policy,
@@ -83,17 +78,11 @@ impl Core {
 
     /// The time where nobody could be told that the clock has panicked.
     pub(crate) fn now_or_system(&self) -> Moment {
-        self.timeline.moment(catch(|| self.clock.now()).unwrap_or_else(Instant::now))
-    }
-
-    /// A name that no other lease has, in no process: drawn from the random keys of the standard library's hash maps.
-    pub(crate) fn lease_id(&self) -> LeaseId {
-        let half = || u128::from(RandomState::new().hash_one(self.tickets.fetch_add(1, Ordering::Relaxed)));
-        LeaseId(half() << 64 | half())
+        self.timeline.moment(catch(|| self.clock.now()).unwrap_or_else(|| SystemClock.now()))
     }
 
     pub(crate) fn wall(&self) -> WallMillis {
-        catch(|| self.clock.wall()).unwrap_or_else(|| std::time::SystemTime::now().into())
+        catch(|| self.clock.wall()).unwrap_or_else(|| SystemClock.wall())
     }
 
     /// Tells what happened. Never under a lock.
@@ -138,6 +127,22 @@ impl Core {
         Ok(groups)
     }
 
+    /// Says that a body was open for too long, if nobody has said so while it was.
+    pub(crate) fn tell_open(&self, claims: &Claims, started: Moment, now: Moment) {
+        if now.since(started) < OPEN_MAX {
+            return;
+        }
+        let mut open = None;
+        turn::each(&self.table, claims, |slot, claim| {
+            if claim.slot == claims.host.slot {
+                open = slot.open_too_long(OPEN_MAX, now).map(|open| (slot.key.clone(), open));
+            }
+        });
+        if let Some((scope, open)) = open {
+            self.tell(&PaceEvent::BodyOpen { scope: &scope, open });
+        }
+    }
+
     fn upkeep(&self, now: Moment) -> Upkeep {
         Upkeep { now, gap: self.policy.min_gap(), open_max: OPEN_MAX }
     }
@@ -146,8 +151,7 @@ impl Core {
     pub(crate) fn enter(&self, request: &Request<'_>, url: &Url, now: Moment) -> Entry {
         let (mut findings, mut bells) = (Findings::default(), Bells::new());
         let origin = || Origin::of(url).ok();
-        let table = (&self.table, &self.tickets);
-        let entry = turn::enter(table, request, origin, self.upkeep(now), (&mut findings, &mut bells));
+        let entry = turn::enter(&self.table, request, origin, self.upkeep(now), &mut findings, &mut bells);
         ring(bells);
         self.tell_findings(findings);
         entry
@@ -281,7 +285,7 @@ impl Core {
             }
             let before = (slot.hold(), slot.breaker());
             if change(slot, chance) {
-                slot.changed(claim.limit, now, &mut bells);
+                slot.changed(now, &mut bells);
             }
             let after = (slot.hold(), slot.breaker());
             if before.0.until < after.0.until || before.1.until < after.1.until {
@@ -311,28 +315,35 @@ impl Core {
         }
     }
 
-    /// Holds a host from outside. Returns the end of the hold that is in force.
-    pub(crate) fn hold(&self, host: &Host, until: WallMillis, cause: Cause) -> WallMillis {
+    /// Holds a scope from outside. Returns the end of the hold that is in force.
+    pub(crate) fn hold(&self, scope: &str, until: WallMillis, cause: Cause) -> WallMillis {
         let (now, wall) = (self.now_or_system(), self.wall());
         let ahead = credible(until.since(wall));
-        let (end, extended) = self.extend_hold(host.as_str(), now.plus(ahead), cause, now);
+        let (end, extended) = self.extend_hold(scope, now.plus(ahead), cause, now);
         if extended {
-            self.tell_held(host.as_str(), cause, end, now);
+            self.tell_held(scope, cause, end, now);
         }
         self.wall_at(now, end)
     }
 
+    /// A hold that the shared store knows of already.
+    pub(crate) fn learn_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) {
+        if let (end, true) = self.extend_hold(key, until, cause, now) {
+            self.tell(&PaceEvent::Held { scope: key, lasts: end.since(now), cause });
+        }
+    }
+
     /// Returns the end of the hold that is in force, and whether it is a new one.
-    pub(crate) fn extend_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) -> (Moment, bool) {
-        let limit = self.policy.pace_of(key).max_in_flight;
+    fn extend_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) -> (Moment, bool) {
         let (mut findings, mut bells) = (Findings::default(), Bells::new());
         let hash = self.table.hash(key);
         let mut locked = self.table.lock(hash, &[]);
-        let id = locked.find_or_insert(hash, key, self.upkeep(now), &mut findings);
+        locked.make_room(hash, key, self.upkeep(now), &mut findings);
+        let id = locked.find_or_insert(hash, key);
         let mut result = (until, false);
         if let Some(slot) = locked.slot(id) {
             let extended = slot.set_hold(slot.hold().extended(cause, until, now), now);
-            slot.changed(limit, now, &mut bells);
+            slot.changed(now, &mut bells);
             result = (slot.hold().until, extended);
         }
         drop(locked);
@@ -354,7 +365,7 @@ impl Core {
             if let Some(line) = slot.line_mut() {
                 line.change_gap(origin, gap);
             }
-            slot.changed(pace.max_in_flight, now, &mut bells);
+            slot.changed(now, &mut bells);
         }
         drop(locked);
         ring(bells);

@@ -15,7 +15,7 @@
 //! acquire(url, ask) ─▶ scope    whose turn: host, and what the policy adds
 //!                     schedule when: state × terms × now          (plain functions)
 //!                     queue    who waits
-//!                     shared   the same in a PaceStore, if there is one
+//!                     confirm  the same in a PaceStore, if there is one
 //!        Permit ◀──── permit   on the wire, until the response has ended
 //!        observe ───▶ feedback 429, 503, Retry-After; breaker: transport faults
 //! ```
@@ -52,6 +52,7 @@ mod place;
 mod refusal;
 mod report;
 
+mod confirm;
 mod memory;
 mod shared;
 mod store;

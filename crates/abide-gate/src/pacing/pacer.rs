@@ -8,6 +8,7 @@ use url::Url;
 
 use super::ask::Ask;
 use super::chance::Chance;
+use super::confirm::Confirmation;
 use super::core::Core;
 use super::event::{PaceEvent, PaceObserver};
 use super::feedback::Cause;
@@ -17,6 +18,7 @@ use super::place::Place;
 use super::policy::PacePolicy;
 use super::refusal::Refusal;
 use super::report::{HostReport, NextSlot, PaceStats};
+use super::scope::ScopeKey;
 use super::shared::SharedStore;
 use super::slot::Slot;
 use super::store::PaceStore;
@@ -83,7 +85,7 @@ impl Pacer {
         };
         let permit = match &self.core.store {
             None => permit.send(),
-            Some(store) => Box::pin(store.confirm(permit, &request)).await?,
+            Some(store) => Box::pin(Confirmation::new(store, &request, permit).run()).await?,
         };
         self.core.tell(&PaceEvent::Granted { scope: request.host.key, waited: permit.waited() });
         Ok(permit)
@@ -103,6 +105,15 @@ impl Pacer {
 
     /// The host that has been free for the longest time, or else is free first, with the gap that was last asked for it. A host that
     /// was never asked is free; among equals the first counts.
+    ///
+    /// ```
+    /// # use abide_gate::{Host, pacing::{PacePolicy, Pacer}};
+    /// # let pacer = Pacer::new(PacePolicy::default());
+    /// let frontier = [Host::of(&"http://a.example/".parse()?)?, Host::of(&"http://b.example/".parse()?)?];
+    /// let (host, slot) = pacer.next_ready(&frontier).expect("the frontier is not empty");
+    /// assert!(host == &frontier[0] && slot.wait().is_zero());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn next_ready<'h>(&self, hosts: impl IntoIterator<Item = &'h Host>) -> Option<(&'h Host, NextSlot)> {
         let now = self.core.now_or_system();
         let slots = hosts.into_iter().map(|host| (host, self.slot_again(host, now)));
@@ -129,14 +140,30 @@ impl Pacer {
         NextSlot { not_before, wait, overdue, waiting, in_flight: in_flight.into() }
     }
 
-    /// Holds a host until then, unless it is held for longer. Returns the end of the hold that is in force.
+    /// Holds a host, or a group of hosts by its key, until then, unless it is held for longer. Returns the end of the hold that is in
+    /// force.
     ///
     /// More than 27 h ahead is taken for a mistake and cut to 24 h.
-    pub fn hold(&self, host: &Host, until: WallMillis, cause: Cause) -> WallMillis {
-        self.core.hold(host, until, cause)
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use abide_gate::{Clock, Host, SystemClock, pacing::{Ask, Cause, PacePolicy, Pacer, Refusal}};
+    /// let (pacer, url) = (Pacer::new(PacePolicy::default()), "http://a.example/".parse()?);
+    /// let tomorrow = SystemClock.wall().plus(Duration::from_secs(86_000));
+    /// pacer.hold(&Host::of(&url)?, tomorrow, Cause::Operator);
+    /// match pacer.acquire(&url, Ask::new()).await {
+    ///     Err(Refusal::Deferred(deferral)) => println!("requeue: {deferral}"),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn hold(&self, scope: impl Into<ScopeKey>, until: WallMillis, cause: Cause) -> WallMillis {
+        self.core.hold(scope.into().as_str(), until, cause)
     }
 
-    /// The Crawl-delay of an origin has become this: it also counts for those who already wait for it.
+    /// The Crawl-delay of an origin has become this: it also counts for those who already wait for it in the line of its host.
     pub fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
         self.core.change_gap(origin, delay);
     }

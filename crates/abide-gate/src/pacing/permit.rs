@@ -21,6 +21,20 @@ use crate::WallMillis;
 /// dropped anywhere, at any time, also outside a runtime; dropping it ends the response and wakes whoever is next.
 ///
 /// Tell it what came back: [`observe`](Self::observe) the head of the answer, or that the request [`failed`](Self::failed).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use abide_gate::pacing::{Ask, PacePolicy, Pacer, TransportFault};
+/// # let (pacer, url) = (Pacer::new(PacePolicy::default()), "http://a.example/".parse()?);
+/// # async fn send() -> Result<(http::StatusCode, http::HeaderMap), TransportFault> { Err(TransportFault::Reset) }
+/// let permit = pacer.acquire(&url, Ask::new()).await?;
+/// match send().await {
+///     Ok((status, headers)) => permit.finish_with(status, &headers),
+///     Err(fault) => drop(permit.failed(fault)),
+/// }
+/// # Ok(()) }
+/// ```
 #[must_use = "the turn ends when the permit is dropped: keep it until the response has ended"]
 pub struct Permit {
     core: Arc<Core>,
@@ -99,6 +113,7 @@ impl Drop for Permit {
         let mut bells = Bells::new();
         let (table, now) = (self.core.table(), self.core.now_or_system());
         if self.is_sent {
+            self.core.tell_open(&self.claims, self.started, now);
             turn::end(table, &self.claims, self.started, now, &mut bells);
         } else {
             turn::give_back(table, &self.claims, self.started, now, &mut bells);

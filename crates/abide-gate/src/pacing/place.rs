@@ -1,6 +1,7 @@
 //! A place in the lines: waiting, and leaving.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::timeout_at;
 
@@ -9,7 +10,8 @@ use super::moment::Moment;
 use super::permit::Permit;
 use super::queue::{Bells, Seat, ring};
 use super::refusal::Refusal;
-use super::turn::{self, Claims, Outlook, Request};
+use super::turn::{self, Claims, Outlook, Request, Who};
+use crate::{Clock, SystemClock};
 
 /// Somebody's place. Dropping it leaves all lines, and whoever becomes first by that is woken.
 #[derive(Debug)]
@@ -21,6 +23,9 @@ pub(crate) struct Place {
     seat: Arc<Seat>,
     has_left: bool,
 }
+
+/// Less than the resolution of tokio's timers, so that it delays nobody.
+const TICK: Duration = Duration::from_micros(100);
 
 impl Place {
     pub(crate) fn new(
@@ -49,13 +54,20 @@ impl Place {
                 Outlook::Late(late) => return Err(self.core.defer(request, late, now)),
                 Outlook::Wait(until) => until,
             };
-            let _ = timeout_at(self.core.timeline.instant(until), self.seat.bell.notified()).await;
+            self.sleep(until).await;
         }
+    }
+
+    /// Until then, or until somebody rings.
+    async fn sleep(&self, until: Moment) {
+        // A clock that lags behind tokio's shall not keep the processor busy: it is asked again after a tick.
+        let until = self.core.timeline.instant(until).max(SystemClock.now() + TICK);
+        let _ = timeout_at(until, self.seat.bell.notified()).await;
     }
 
     fn look(&mut self, request: &Request<'_>, now: Moment) -> Outlook {
         let mut bells = Bells::new();
-        let who = (self.ticket, self.arrived, request.patience);
+        let who = Who { ticket: self.ticket, arrived: self.arrived, patience: request.patience };
         let outlook = turn::look(self.core.table(), &mut self.claims, who, now, &mut bells);
         ring(bells);
         outlook

@@ -169,7 +169,7 @@ impl PacePolicy {
         self
     }
 
-    /// How long the shared store may take for one command. Default 1 s.
+    /// How long the shared store may take for one command. Default 1 s. A call may exceed its budget by so much.
     #[must_use]
     pub fn store_timeout(mut self, timeout: Duration) -> Self {
         self.shared.timeout = timeout;

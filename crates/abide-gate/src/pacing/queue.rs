@@ -30,6 +30,14 @@ pub(crate) struct Late {
     pub(crate) scope: u8,
 }
 
+impl Late {
+    /// Nobody is told to come back this instant.
+    pub(crate) fn not_at_once(self, now: Moment) -> Self {
+        let at = self.start.at.max(now.plus(Duration::from_millis(1)));
+        Self { start: Start { at, ..self.start }, ..self }
+    }
+}
+
 /// Where a waiter is woken, and told if his turn cannot come in time.
 #[derive(Debug, Default)]
 pub(crate) struct Seat {

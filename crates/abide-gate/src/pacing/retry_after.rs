@@ -62,6 +62,8 @@ fn seconds(digits: &[u8]) -> Option<Duration> {
 }
 
 fn usable(wait: Duration) -> Option<Duration> {
+    // Stricter: RFC 9110 allows zero, "at once". From a server that has just refused us it is no answer to believe.
+    // Lenient: a day is the most we stay away by order of one header field; if the server still means it, it will say so again.
     (!wait.is_zero()).then(|| wait.min(RETRY_AFTER_MAX))
 }
 

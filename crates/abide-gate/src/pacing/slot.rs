@@ -20,6 +20,8 @@ pub(crate) struct Slot {
     /// The gap that was last asked for, in milliseconds, rounded up: 24 h fit.
     gap_millis: u32,
     pub(crate) in_flight: u16,
+    /// Most in flight, as last asked.
+    limit: u16,
     /// It has been said that a body is open for too long.
     pub(crate) warned: bool,
 }
@@ -60,6 +62,7 @@ impl Slot {
             counts: Counts::default(),
             gap_millis: 0,
             in_flight: 0,
+            limit: 1,
             warned: false,
         }
     }
@@ -91,7 +94,7 @@ impl Slot {
         Terms { gap, limit: if extra.breaker.is_closed() { limit } else { 1 } }
     }
 
-    /// A request starts.
+    /// A request starts, on terms that were made here.
     pub(crate) fn grant(&mut self, terms: Terms, now: Moment) {
         self.anchor = self.anchor.max(now);
         self.in_flight = self.in_flight.saturating_add(1);
@@ -213,7 +216,8 @@ impl Slot {
     }
 
     /// The line, put up if there was none.
-    pub(crate) fn open_line(&mut self) -> &mut Line {
+    pub(crate) fn open_line(&mut self, limit: u16) -> &mut Line {
+        self.limit = limit;
         self.extra_mut().line.get_or_insert_default()
     }
 
@@ -222,9 +226,9 @@ impl Slot {
     }
 
     /// Something has changed: dismisses those who wait in vain, and wakes the first of the others.
-    pub(crate) fn changed(&mut self, limit: u16, now: Moment, bells: &mut Bells) {
+    pub(crate) fn changed(&mut self, now: Moment, bells: &mut Bells) {
         let view = self.view();
-        let terms = self.terms(Duration::ZERO, limit);
+        let terms = self.terms(Duration::ZERO, self.limit);
         let Some(line) = self.line_mut() else { return };
         let first = |gap: Duration| -> Start {
             let terms = Terms { gap: gap.max(terms.gap), ..terms };
@@ -242,7 +246,7 @@ impl Slot {
             extra.line = None;
         }
         let plain = extra.line.is_none() && extra.adaptive_millis == 0 && self.in_flight == 0;
-        if plain && extra.hold.is_forgiven(now) && extra.breaker == Breaker::CLOSED {
+        if plain && extra.hold.is_forgiven(now) && extra.breaker.is_over(now) {
             self.extra = None;
         }
     }
@@ -252,7 +256,7 @@ impl Slot {
         let gap = gap.max(self.last_gap());
         let quiet = |extra: &Extra| {
             extra.hold.is_forgiven(now)
-                && extra.breaker.is_closed()
+                && (extra.breaker.is_closed() || extra.breaker.is_over(now))
                 && extra.line.as_deref().is_none_or(Line::is_empty)
         };
         self.in_flight == 0 && self.anchor.plus(gap) <= now && self.extra.as_deref().is_none_or(quiet)

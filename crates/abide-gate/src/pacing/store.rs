@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +81,14 @@ pub struct LeaseAsk {
 /// The name of a lease: 128 bits, drawn at random by whoever asks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LeaseId(pub u128);
+
+impl LeaseId {
+    /// A name that no other lease has, in no process: drawn from the random keys of the standard library's hash maps.
+    pub fn random() -> Self {
+        let half = || u128::from(RandomState::new().hash_one(0_u64));
+        Self(half() << 64 | half())
+    }
+}
 
 impl fmt::Display for LeaseId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -173,3 +182,17 @@ impl fmt::Display for StoreError {
 }
 
 impl Error for StoreError {}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn lease_names_differ_in_both_halves() {
+        let halves = |id: LeaseId| [(id.0 >> 64) as u64, id.0 as u64];
+        let all: HashSet<u64> = (0..10_000).flat_map(|_| halves(LeaseId::random())).collect();
+        assert_eq!(all.len(), 20_000);
+    }
+}

@@ -4,6 +4,7 @@
 //! looking up its name. A slot is forgotten only when nothing is owed to its host.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub(crate) struct SlotId {
 pub(crate) struct Table {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
+    tickets: AtomicU64,
     /// How many slots a shard keeps, unless it owes something to all of them.
     shard_max: usize,
 }
@@ -60,7 +62,7 @@ pub(crate) struct Upkeep {
 /// Two cores or two hundred: a lock is held for some fifty nanoseconds.
 const SHARDS: u16 = 64;
 
-/// So many grants in a shard, and it is cleaned a little.
+/// So many requests to the hosts of a shard, and it is cleaned a little.
 const CLEAN_EVERY: u32 = 256;
 
 /// So many slots are looked at in one cleaning.
@@ -69,7 +71,12 @@ const CLEAN_STEPS: usize = 512;
 impl Table {
     pub(crate) fn new(max: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, hasher: RandomState::new(), shard_max: max.div_ceil(SHARDS.into()) }
+        Self {
+            shards,
+            hasher: RandomState::new(),
+            tickets: AtomicU64::new(1),
+            shard_max: max.div_ceil(SHARDS.into()),
+        }
     }
 
     pub(crate) fn hash(&self, key: &str) -> u64 {
@@ -155,25 +162,32 @@ impl Locked<'_> {
         index.find(hash, same).map(|index| SlotId { shard, index: *index })
     }
 
-    /// The slot of a key, new if it was not known. `findings` tells what cleaning up for it came across.
-    pub(crate) fn find_or_insert(
-        &mut self,
-        hash: u64,
-        key: &str,
-        upkeep: Upkeep,
-        findings: &mut Findings,
-    ) -> SlotId {
-        if let Some(slot) = self.find(hash, key) {
-            return slot;
-        }
+    /// Drawn under the locks: of two requests that stand in one line, the one that is before has the lower one.
+    pub(crate) fn draw_ticket(&self) -> u64 {
+        self.table.tickets.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Forgets a host, if this key is new and its shard is full. To be called for all keys of a request before any of their slots is
+    /// taken: a slot that is new owes nothing, and could be forgotten for the next.
+    pub(crate) fn make_room(&mut self, hash: u64, key: &str, upkeep: Upkeep, findings: &mut Findings) {
         let (max, hasher) = (self.table.shard_max, &self.table.hasher);
-        let number = Table::shard_of(hash);
-        let shard = self.shard(number);
+        if self.find(hash, key).is_some() {
+            return;
+        }
+        let shard = self.shard(Table::shard_of(hash));
         if shard.slots.len() >= max {
             shard.make_room(upkeep, hasher);
             findings.overgrown |= shard.slots.len() >= max;
         }
-        SlotId { shard: number, index: shard.insert(hash, key, hasher) }
+    }
+
+    /// The slot of a key, new if it was not known.
+    pub(crate) fn find_or_insert(&mut self, hash: u64, key: &str) -> SlotId {
+        if let Some(slot) = self.find(hash, key) {
+            return slot;
+        }
+        let (shard, hasher) = (Table::shard_of(hash), &self.table.hasher);
+        SlotId { shard, index: self.shard(shard).insert(hash, key, hasher) }
     }
 
     /// The slot with this number, if it is still there. It is while something of ours is in flight or waiting there.
@@ -181,10 +195,10 @@ impl Locked<'_> {
         self.shard(id.shard).slots.get_mut(id.index as usize)
     }
 
-    /// Cleans a little every few hundred grants.
-    pub(crate) fn clean_sometimes(&mut self, id: SlotId, upkeep: Upkeep, findings: &mut Findings) {
+    /// Cleans a little every few hundred calls. To be called before a slot is taken, or after it has been granted.
+    pub(crate) fn clean_sometimes(&mut self, hash: u64, upkeep: Upkeep, findings: &mut Findings) {
         let (max, hasher) = (self.table.shard_max, &self.table.hasher);
-        let shard = self.shard(id.shard);
+        let shard = self.shard(Table::shard_of(hash));
         shard.since_cleaning += 1;
         if shard.since_cleaning >= CLEAN_EVERY {
             shard.since_cleaning = 0;

@@ -5,7 +5,6 @@
 //! lines, and there is always somebody who can go.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::moment::Moment;
@@ -83,6 +82,14 @@ impl Claims {
     }
 }
 
+/// Somebody who waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    pub(crate) ticket: u64,
+    pub(crate) arrived: Moment,
+    pub(crate) patience: Moment,
+}
+
 /// What became of somebody who came, or looked again.
 #[derive(Debug)]
 pub(crate) enum Outlook {
@@ -107,11 +114,12 @@ pub(crate) enum Entry {
 
 /// Finds the slots of all scopes and takes the turn, or a place, or neither.
 pub(crate) fn enter(
-    (table, tickets): (&Table, &AtomicU64),
+    table: &Table,
     request: &Request<'_>,
     origin: impl FnOnce() -> Option<Origin>,
     upkeep: Upkeep,
-    (findings, bells): (&mut Findings, &mut Bells),
+    findings: &mut Findings,
+    bells: &mut Bells,
 ) -> Entry {
     let now = upkeep.now;
     if request.others.is_empty()
@@ -121,25 +129,24 @@ pub(crate) fn enter(
     }
     let hashes: Vec<u64> = request.others.iter().map(|wanted| wanted.hash).collect();
     let mut locked = table.lock(request.host.hash, &hashes);
+    locked.clean_sometimes(request.host.hash, upkeep, findings);
     let mut claims = claims(&mut locked, request, upkeep, findings);
     for claim in claims.iter() {
         wake_the_line(&mut locked, claim, now, bells);
     }
     if is_free(&mut locked, &claims, now) {
         grant(&mut locked, &mut claims, None, Duration::ZERO, now, bells);
-        locked.clean_sometimes(claims.host.slot, upkeep, findings);
         return Entry::Granted(claims);
     }
     if let Some(late) = arrives_late(&mut locked, &claims, request.patience, now) {
         return Entry::Late(late);
     }
-    let (ticket, seat, origin) =
-        (tickets.fetch_add(1, Ordering::Relaxed), Arc::new(Seat::default()), origin());
+    let (ticket, seat, origin) = (locked.draw_ticket(), Arc::new(Seat::default()), origin());
     for (scope, claim) in (0..).zip(claims.iter()) {
         let Some(slot) = locked.slot(claim.slot) else { continue };
         let (patience, origin, seat) = (request.patience, origin.clone(), Arc::clone(&seat));
         let origin = origin.filter(|_| claim.feedback);
-        slot.open_line().push(Waiter { ticket, patience, gap: claim.gap, scope, origin, seat });
+        slot.open_line(claim.limit).push(Waiter { ticket, patience, gap: claim.gap, scope, origin, seat });
     }
     Entry::Queued(claims, ticket, seat)
 }
@@ -161,13 +168,15 @@ fn enter_idle(
     }
     let host = Claim { slot: id, gap, limit, feedback, before: slot.anchor };
     slot.grant(terms, upkeep.now);
-    locked.clean_sometimes(id, upkeep, findings);
+    locked.clean_sometimes(hash, upkeep, findings);
     Some(Claims { host, others: Box::default() })
 }
 
 fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findings: &mut Findings) -> Claims {
+    locked.make_room(request.host.hash, request.host.key, upkeep, findings);
+    request.others.iter().for_each(|other| locked.make_room(other.hash, &other.key, upkeep, findings));
     let mut claim = |hash, key: &str, gap, limit, feedback| {
-        let slot = locked.find_or_insert(hash, key, upkeep, findings);
+        let slot = locked.find_or_insert(hash, key);
         Claim { slot, gap, limit, feedback, before: Moment::NEVER }
     };
     let Wanted { key, hash, gap, limit, feedback } = request.host;
@@ -207,7 +216,7 @@ fn arrives_late(locked: &mut Locked<'_>, claims: &Claims, patience: Moment, now:
     });
     let full =
         claims.iter().any(|claim| locked.slot(claim.slot).is_some_and(|slot| slot.waiting() >= LINE_MAX));
-    (full || last.start.at > patience).then_some(last)
+    (full || last.start.at > patience).then(|| last.not_at_once(now))
 }
 
 /// The scope that is free last.
@@ -224,13 +233,8 @@ fn last_scope(locked: &mut Locked<'_>, claims: &Claims, start: impl Fn(&Slot, &C
 }
 
 /// Somebody who waits looks whether it is his turn.
-pub(crate) fn look(
-    table: &Table,
-    claims: &mut Claims,
-    (ticket, arrived, patience): (u64, Moment, Moment),
-    now: Moment,
-    bells: &mut Bells,
-) -> Outlook {
+pub(crate) fn look(table: &Table, claims: &mut Claims, who: Who, now: Moment, bells: &mut Bells) -> Outlook {
+    let Who { ticket, arrived, patience } = who;
     let mut locked = claims.lock(table);
     for claim in claims.iter_mut() {
         let line = locked.slot(claim.slot).and_then(|slot| slot.line());
@@ -274,12 +278,8 @@ fn out_of_patience(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: M
         Start { why, ..start }
     });
     // Whoever is not first in one of his lines may find all of them free: those before him wait elsewhere.
-    let at = last.start.at.max(now.plus(SOON));
-    Late { start: Start { at, ..last.start }, ..last }
+    last.not_at_once(now)
 }
-
-/// Nobody is told to come back at once.
-const SOON: Duration = Duration::from_millis(1);
 
 /// Takes the turn in all scopes.
 fn grant(
@@ -322,9 +322,9 @@ pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, bells: &mut Bel
 
 /// The response has ended: the gap counts from now.
 pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, bells: &mut Bells) {
-    each(table, claims, |slot, claim| {
+    each(table, claims, |slot, _| {
         slot.end(started, now);
-        slot.changed(claim.limit, now, bells);
+        slot.changed(now, bells);
     });
 }
 
@@ -332,7 +332,7 @@ pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, 
 pub(crate) fn give_back(table: &Table, claims: &Claims, started: Moment, now: Moment, bells: &mut Bells) {
     each(table, claims, |slot, claim| {
         slot.give_back(started, claim.before);
-        slot.changed(claim.limit, now, bells);
+        slot.changed(now, bells);
     });
 }
 

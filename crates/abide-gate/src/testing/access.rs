@@ -14,8 +14,8 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::access::{
-    AccessStore, BoxFuture, Fetch, FetchBody, FetchError, FetchErrorKind, Lease, LeaseHolder, Record,
-    RobotsReply, RobotsRequest, on_the_wire,
+    AccessPolicy, AccessStore, BoxFuture, Fetch, FetchBody, FetchError, FetchErrorKind, Lease, LeaseHolder,
+    Record, RobotsReply, RobotsRequest, on_the_wire,
 };
 use crate::{Origin, WallMillis};
 
@@ -344,6 +344,15 @@ pub fn sample_record(origin: &Origin, asked_at: WallMillis, body: impl Into<Byte
     Record::sample(origin, asked_at, body.into())
 }
 
+/// The lifetime that these `Cache-Control` fields ask for, within the policy's bounds, for fuzzing.
+pub fn stated_lifetime(fields: &[&[u8]], policy: &AccessPolicy) -> Option<Duration> {
+    let mut headers = HeaderMap::new();
+    for value in fields.iter().filter_map(|field| HeaderValue::from_bytes(field).ok()) {
+        headers.append(http::header::CACHE_CONTROL, value);
+    }
+    crate::access::stated_lifetime(&headers, policy)
+}
+
 /// Runs everything that an [`AccessStore`] must do against fresh, empty stores made by `make`.
 ///
 /// # Panics
@@ -361,6 +370,40 @@ where
     a_lease_excludes_and_expires(&make().await).await;
     saving_and_releasing_end_a_lease(&make().await).await;
     a_thousand_writers_do_no_harm(Arc::new(make().await)).await;
+}
+
+/// For durable stores: what was saved is there after the store was closed and opened again at the same place.
+///
+/// # Panics
+/// With the sentence that does not hold.
+pub async fn survives_reopening<S, F>(open: impl Fn() -> F)
+where
+    S: AccessStore,
+    F: Future<Output = S>,
+{
+    let origins = ["https://a.example", "http://[::1]:8080", "http://b\u{fc}cher.example"].map(origin);
+    let record =
+        |origin: &Origin| sample_record(origin, NOW, format!("User-agent: *\nDisallow: /{origin}\n"));
+    let store = open().await;
+    for origin in &origins {
+        save(&store, &record(origin)).await;
+    }
+    let failed = Record::sample_unreachable(&record(&origins[0]), NOW.plus(TTL));
+    save(&store, &failed).await;
+    drop(store);
+    let store = open().await;
+    assert_eq!(
+        load(&store, &origins[0]).await,
+        Some(failed),
+        "the last record, with its copy and its failures"
+    );
+    for origin in &origins[1..] {
+        assert_eq!(
+            load(&store, origin).await,
+            Some(record(origin)),
+            "what was saved is there after a restart"
+        );
+    }
 }
 
 const NOW: WallMillis = WallMillis(1_800_000_000_000);

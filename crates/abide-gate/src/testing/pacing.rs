@@ -84,18 +84,12 @@ fn fresh(name: &str) -> ScopeKey {
     ScopeKey::from(format!("{name}-{run}-{n}.test").as_str())
 }
 
-fn lease() -> LeaseId {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let (run, n) = (SystemClock.wall().0, NEXT.fetch_add(1, Ordering::Relaxed));
-    LeaseId(u128::from(run) << 64 | u128::from(n))
-}
-
 fn scope(name: &str, max_in_flight: u16) -> [ScopeAsk; 1] {
     [ScopeAsk::new(fresh(name), GAP, max_in_flight)]
 }
 
 fn asking(max_wait: Duration, ttl: Duration) -> LeaseAsk {
-    LeaseAsk { lease: lease(), max_wait, ttl }
+    LeaseAsk { lease: LeaseId::random(), max_wait, ttl }
 }
 
 impl Subject {
@@ -214,7 +208,7 @@ impl Subject {
         self.granted(&scopes, dead).await;
         sleep(GAP * 2).await;
         self.granted(&scopes, alive).await;
-        for stranger in [dead.lease, lease()] {
+        for stranger in [dead.lease, LeaseId::random()] {
             self.release(&scopes, stranger, Ended::Response).await;
             assert_eq!(self.in_flight(&scopes[0]).await, 1, "the other lease is untouched");
         }

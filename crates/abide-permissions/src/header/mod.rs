@@ -8,14 +8,16 @@ mod line;
 mod member;
 mod split;
 mod structured;
+mod write;
 
 pub use member::{Member, MemberValue, members};
+pub use write::write_field;
 
 use std::fmt;
 
 use crate::options::ReadOptions;
 use crate::statement::{Findings, Problem, Source};
-use split::complete_members;
+pub(crate) use split::complete_members;
 
 /// The two names of the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

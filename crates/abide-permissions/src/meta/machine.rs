@@ -180,11 +180,9 @@ impl Machine {
         noscript.full |= text.len() > room;
     }
 
-    /// Hands in the meta that [`Machine::start_tag`] has asked for.
+    /// Takes the meta that [`Machine::start_tag`] has asked for. It has a name.
     pub(super) fn meta(&mut self, name: String, content: String) {
-        if !name.is_empty() {
-            self.found.metas.push(Meta::new(name, content));
-        }
+        self.found.metas.push(Meta::new(name, content));
     }
 
     fn open_noscript(&mut self) -> Take {

@@ -61,8 +61,9 @@ impl Driver {
         let Some(rewriter) = self.rewriter.take() else { return Err(Stop::Done) };
         let ended = rewriter.end();
         self.judge(ended)?;
-        self.shared.lock().end();
-        self.judge(Ok(()))
+        // What is pending between tags (`<`, `&#33`) is text at most, and nothing follows that it could keep from the head.
+        self.machine(Machine::end_noscript);
+        Ok(())
     }
 
     /// Gives access to the machine.
@@ -149,8 +150,10 @@ impl Shared {
         match state.machine.start_tag(&name) {
             Take::Pass => {}
             Take::Meta => {
-                let attribute = |name| element.get_attribute(name).map(decoded).unwrap_or_default();
-                state.machine.meta(attribute("name"), attribute("content"));
+                let attribute = |name| element.get_attribute(name).map(decoded);
+                if let Some(name) = attribute("name").filter(|name| !name.is_empty()) {
+                    state.machine.meta(name, attribute("content").unwrap_or_default());
+                }
             }
             Take::Markup => {
                 state.markup_at = Some(element.source_location().bytes().end);
@@ -163,7 +166,7 @@ impl Shared {
         let mode = match name.as_str() {
             "noscript" if state.machine.wants_raw_text() => NOSCRIPT,
             "title" | "textarea" | "style" | "script" | "noscript" | "noframes" | "noembed" | "iframe"
-            | "xmp" => RAW,
+            | "xmp" | "plaintext" => RAW,
             _ => IDLE,
         };
         // Within svg and math these names have no raw text.
@@ -207,11 +210,6 @@ impl State {
     fn end_text(&mut self) {
         let machine = &mut self.machine;
         self.between.end(|found| machine.found_between(found));
-    }
-
-    fn end(&mut self) {
-        self.end_text();
-        self.machine.end_noscript();
     }
 }
 

@@ -2,7 +2,7 @@
 //! the crate. What the crate is compared with.
 
 /// Whether `path` (path and query) is allowed for `token` by `robots`, by RFC 9309 §2.2, for files without misspellings.
-pub fn is_allowed(robots: &[u8], token: &str, path: &[u8]) -> bool {
+pub(crate) fn is_allowed(robots: &[u8], token: &str, path: &[u8]) -> bool {
     let target = units(path, false);
     if target == units(b"/robots.txt", false) {
         return true;

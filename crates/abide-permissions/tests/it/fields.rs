@@ -1,23 +1,10 @@
 //! Field values and how they are read: the table `vectors/fields.tsv`.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
-
 use std::time::SystemTime;
 
-use abide_permissions::{Flag, Head, Permissions, ReadOptions, Reading, Rules, reading_of};
+use abide_permissions::{Flag, Head, Permissions, Reading, Rules, reading_of};
 
-fn options() -> ReadOptions {
-    ReadOptions::new("ExampleBot".parse().unwrap()).with_field_limit(8192).unwrap()
-}
-
-fn read(lines: &[(&str, &str)]) -> Permissions {
-    read_with(&options(), lines)
-}
-
-fn read_with(options: &ReadOptions, lines: &[(&str, &str)]) -> Permissions {
-    let lines = lines.iter().map(|(name, value)| (*name, value.as_bytes()));
-    Permissions::read(options, lines, Head::default(), SystemTime::UNIX_EPOCH)
-}
+use crate::{options, read};
 
 /// The rules without the unknown ones, as the table writes them.
 fn known(rules: &Rules) -> String {
@@ -33,7 +20,7 @@ fn known(rules: &Rules) -> String {
 #[test]
 fn every_row_of_the_table_is_read_as_it_says() {
     let mut rows = 0;
-    for row in include_str!("vectors/fields.tsv").lines().filter(|row| !row.starts_with('#')) {
+    for row in include_str!("../vectors/fields.tsv").lines().filter(|row| !row.starts_with('#')) {
         let columns: Vec<&str> = row.split('\t').collect();
         let value = columns[0].replace("<HTAB>", "\t").replace("<EMPTY>", "");
         for name in ["Robots-Tag", "x-robots-tag"] {

@@ -1,0 +1,242 @@
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_robots::ProductToken;
+use moka::sync::Cache;
+use tokio::sync::{Semaphore, watch};
+
+use crate::access::answer::{Answer, Source};
+use crate::access::chain::{Chain, Ended};
+use crate::access::counters::Counters;
+use crate::access::dice::Dice;
+use crate::access::fetch::Fetch;
+use crate::access::flight::{Boarding, Flight, Flights};
+use crate::access::keeper::Keeper;
+use crate::access::observer::{AccessEvent, Observers, tell};
+use crate::access::outcome::Outcome;
+use crate::access::reading::{NEXT_TRY_MAX, Next, Times};
+use crate::access::record::{GoodCopy, LastAnswer, Moment};
+use crate::access::{AccessPolicy, Record, Refused, log};
+use crate::{Clock, Origin, WallMillis};
+
+/// What one process knows of robots.txt files, and how it learns more.
+pub(super) struct Knowledge {
+    pub(super) tokens: Vec<ProductToken>,
+    pub(super) fetch: Arc<dyn Fetch>,
+    pub(super) policy: AccessPolicy,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) observers: Observers,
+    pub(super) keeper: Keeper,
+    /// Compiled, for our own tokens; the store has what the server sent.
+    pub(super) answers: Cache<Origin, Arc<Answer>>,
+    pub(super) put_off: Cache<Origin, PutOff>,
+    pub(super) flights: Flights<Origin, News>,
+    pub(super) turns: Semaphore,
+    pub(super) dice: Dice,
+    pub(super) counters: Arc<Counters>,
+}
+
+/// What the passengers of a flight are told.
+#[derive(Debug, Clone)]
+pub(super) enum News {
+    /// Something that may be used while the flight goes on.
+    Early(Arc<Answer>),
+    /// The end.
+    Landed(Result<Arc<Answer>, Refused>),
+}
+
+/// An origin whose redirects led to a host that is held: asking it again now would burden it for nothing.
+#[derive(Debug, Clone)]
+pub(super) struct PutOff {
+    not_before: WallMillis,
+    why: Arc<dyn Error + Send + Sync>,
+}
+
+/// How long those wait for whom there is no room.
+const FULL_WAIT: Duration = Duration::from_secs(30);
+
+impl Knowledge {
+    /// The answer at hand, and what to do with it. Compiled anew if its time has changed what it says.
+    pub(super) fn recall(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<Answer>, Next)> {
+        let answer = self.answers.get(origin)?;
+        match answer.next(now) {
+            Some(next) => Some((answer, next)),
+            None => {
+                let answer = self.publish(answer.record().clone());
+                answer.next(now).map(|next| (answer, next))
+            }
+        }
+    }
+
+    pub(super) fn is_usable(&self, answer: &Answer) -> bool {
+        matches!(answer.next(self.clock.wall()), Some(Next::Use | Next::UseAndRefresh))
+    }
+
+    /// Compiles a record and has it at hand from now on.
+    pub(super) fn publish(&self, record: Record) -> Arc<Answer> {
+        let older = self.answers.get(record.origin());
+        let now = self.clock.wall();
+        let answer = Arc::new(Answer::new(record, now, &self.policy, &self.tokens, older.as_deref()));
+        self.answers.insert(answer.origin().clone(), Arc::clone(&answer));
+        answer
+    }
+
+    /// News of the flight for `origin`, which takes off if there is none.
+    pub(super) fn board(
+        self: &Arc<Self>,
+        origin: &Origin,
+        now: WallMillis,
+    ) -> Result<watch::Receiver<Option<News>>, Refused> {
+        if let Some(PutOff { not_before, why }) = self.put_off.get(origin) {
+            if now < not_before && not_before <= now.plus(NEXT_TRY_MAX) {
+                return Err(Refused::Deferred { not_before, why });
+            }
+            self.put_off.invalidate(origin);
+        }
+        match self.flights.board(origin) {
+            Boarding::Passenger(news) => Ok(news),
+            Boarding::Pilot(flight, news) => {
+                tokio::spawn(Arc::clone(self).fly(flight, origin.clone()));
+                Ok(news)
+            }
+            Boarding::Full => {
+                let why = Arc::from(Box::<dyn Error + Send + Sync>::from("too many robots.txt are awaited"));
+                Err(Refused::Deferred { not_before: now.plus(FULL_WAIT), why })
+            }
+        }
+    }
+
+    /// One flight, in a task that belongs to no caller.
+    async fn fly(self: Arc<Self>, flight: Flight<Origin, News>, origin: Origin) {
+        self.counters.flights.add(1);
+        let mut lost = Lost { counters: &self.counters, landed: false };
+        let result = self.bring(&flight, &origin).await;
+        lost.landed = true;
+        flight.land(News::Landed(result));
+    }
+
+    /// From the store, from another process, or from the network.
+    async fn bring(&self, flight: &Flight<Origin, News>, origin: &Origin) -> Result<Arc<Answer>, Refused> {
+        let previous = self.remembered(origin).await;
+        let mut early = None;
+        if let Some(record) = &previous {
+            match Times::of(record).next(self.clock.wall()) {
+                Next::Use => return Ok(self.publish(record.clone())),
+                Next::UseAndRefresh => early = Some(self.publish(record.clone())),
+                Next::Fetch => {}
+            }
+        }
+        if let Some(answer) = &early {
+            flight.announce(News::Early(Arc::clone(answer)));
+        }
+        if let Some(record) = self.keeper.another_process_brings(origin, previous.as_ref()).await {
+            return Ok(self.publish(record));
+        }
+        let ended = self.ask(origin, previous.as_ref()).await;
+        match ended {
+            Ended::Outcome(outcome) => Ok(self.learn(origin, previous.as_ref(), outcome).await),
+            Ended::Deferred { not_before, why, sent } => {
+                self.defer(origin, not_before, &why, sent).await;
+                // Who has not been woken yet gets what could be used before.
+                early.ok_or(Refused::Deferred { not_before, why })
+            }
+        }
+    }
+
+    /// The newest record of the origin: the store's, or ours if the store has failed.
+    pub(super) async fn remembered(&self, origin: &Origin) -> Option<Record> {
+        let own = self.answers.get(origin).map(|answer| answer.record().clone());
+        let stored = self.keeper.load(origin).await;
+        match (stored, own) {
+            // Of two that were asked for at the same time, one was invalidated.
+            (Some(stored), Some(own)) => {
+                let order =
+                    stored.asked_at().cmp(&own.asked_at()).then(own.fresh_until().cmp(&stored.fresh_until()));
+                Some(if order.is_lt() { own } else { stored })
+            }
+            (stored, own) => stored.or(own),
+        }
+    }
+
+    async fn ask(&self, origin: &Origin, previous: Option<&Record>) -> Ended {
+        let _turn = self.turns.acquire().await;
+        let copy = previous.and_then(Record::copy);
+        Chain::new(origin, copy, &*self.fetch, &*self.clock, &self.policy, &self.counters).go().await
+    }
+
+    /// Makes the outcome of an attempt known: to the store, to those who wait, to the observer.
+    async fn learn(&self, origin: &Origin, previous: Option<&Record>, outcome: Outcome) -> Arc<Answer> {
+        let at = Moment { now: self.clock.wall(), jitter: self.dice.roll(), spread: self.dice.spread() };
+        let revalidated = matches!(outcome, Outcome::NotModified { .. });
+        let record = Record::after(previous, origin, outcome, at, &self.policy);
+        self.keeper.save(&record).await;
+        let answer = self.publish(record);
+        self.count(&answer, revalidated);
+        log::asked(&answer);
+        self.report(previous, &answer);
+        answer
+    }
+
+    fn count(&self, answer: &Answer, revalidated: bool) {
+        match answer.record().last {
+            LastAnswer::Rules if revalidated => self.counters.revalidated.add(1),
+            LastAnswer::Rules => self.counters.rules.add(1),
+            LastAnswer::Unavailable(_) => self.counters.unavailable.add(1),
+            LastAnswer::Unreachable(_) => self.counters.unreachable.add(1),
+        }
+        if answer.source() == Source::LastGood {
+            self.counters.last_good.add(1);
+        }
+    }
+
+    fn report(&self, previous: Option<&Record>, answer: &Arc<Answer>) {
+        tell(&self.observers, &AccessEvent::Asked { answer });
+        if answer.source() == Source::LastGood {
+            tell(&self.observers, &AccessEvent::LastGood { answer });
+        }
+        let old = previous.and_then(Record::copy);
+        if old.map(GoodCopy::body) != answer.record().copy().map(GoodCopy::body) {
+            tell(&self.observers, &AccessEvent::Changed { old, answer });
+        }
+    }
+
+    async fn defer(
+        &self,
+        origin: &Origin,
+        not_before: WallMillis,
+        why: &Arc<dyn Error + Send + Sync>,
+        sent: bool,
+    ) {
+        self.counters.deferred.add(1);
+        log::deferred(origin);
+        if sent {
+            self.put_off.insert(origin.clone(), PutOff { not_before, why: Arc::clone(why) });
+        }
+        self.keeper.release(origin).await;
+    }
+}
+
+impl fmt::Debug for Knowledge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Knowledge")
+            .field("policy", &self.policy)
+            .field("in_flight", &self.flights.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Counts a flight that does not land.
+struct Lost<'a> {
+    counters: &'a Counters,
+    landed: bool,
+}
+
+impl Drop for Lost<'_> {
+    fn drop(&mut self) {
+        if !self.landed {
+            self.counters.lost.add(1);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What is said in logs: once per outage, with origins only, nothing secret and nothing raw.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![cfg(feature = "tracing")]
+
+mod access_support;
+
+use std::fmt;
+use std::future::ready;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_gate::access::{
+    AccessPolicy, AccessStore, BoxFuture, FetchErrorKind, Lease, LeaseHolder, MemoryAccessStore, Record,
+    StoreError,
+};
+use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Origin, WallMillis};
+use access_support::*;
+use tokio::time::sleep;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber, span};
+
+/// Writes down every event as its level and its fields.
+#[derive(Debug, Clone, Default)]
+struct Listener(Arc<Mutex<Vec<(Level, String)>>>);
+
+impl Listener {
+    fn heard(&self) -> Vec<(Level, String)> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Subscriber for Listener {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        struct Line(String);
+        impl Visit for Line {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                self.0.push_str(&format!("{field}={value:?} "));
+            }
+        }
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        if event.metadata().target().starts_with("abide_gate") {
+            self.0.lock().unwrap().push((*event.metadata().level(), line.0));
+        }
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// A store whose disk is full at times; a full disk still reads.
+#[derive(Debug, Default)]
+struct FullAtTimes {
+    is_full: AtomicBool,
+    inner: MemoryAccessStore,
+}
+
+type Io<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+impl AccessStore for FullAtTimes {
+    fn load<'a>(&'a self, origin: &'a Origin) -> Io<'a, Option<Record>> {
+        self.inner.load(origin)
+    }
+
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> Io<'a, ()> {
+        match self.is_full.load(Ordering::SeqCst) {
+            true => Box::pin(ready(Err(StoreError::new("disk full")))),
+            false => self.inner.save(origin, record),
+        }
+    }
+
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> Io<'a, Lease> {
+        self.inner.lease(origin, holder, now, ttl)
+    }
+
+    fn release<'a>(&'a self, origin: &'a Origin, holder: LeaseHolder) -> Io<'a, ()> {
+        self.inner.release(origin, holder)
+    }
+
+    fn sweep(&self, older_than: WallMillis) -> Io<'_, u64> {
+        self.inner.sweep(older_than)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c21_a_store_outage_is_one_warning_and_its_end_one_line() {
+    let listener = Listener::default();
+    let _guard = tracing::subscriber::set_default(listener.clone());
+    let store = Arc::new(FullAtTimes::default());
+    let fetch = ScriptedFetch::always(Scripted::text(GOOD));
+    let world = World::with_store(fetch, AccessPolicy::default(), store.clone());
+    for outage in 1..=2 {
+        store.is_full.store(true, Ordering::SeqCst);
+        for _ in 0..5 {
+            world.ask().await;
+            sleep(DAY).await;
+        }
+        store.is_full.store(false, Ordering::SeqCst);
+        world.ask().await;
+        sleep(DAY).await;
+        let count = |level| listener.heard().iter().filter(|(other, _)| *other == level).count();
+        assert_eq!((count(Level::WARN), count(Level::INFO)), (outage, outage), "{:?}", listener.heard());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn g07_logs_have_origins_only() {
+    let listener = Listener::default();
+    let _guard = tracing::subscriber::set_default(listener.clone());
+    let marker = "MARKER";
+    let hostile = format!("{marker}\u{1b}[31m\n");
+    for answer in [
+        Scripted::text(format!("User-agent: *\nDisallow: /{hostile}")).header("etag", b"\"MARKER\""),
+        Scripted::status(404).body(hostile.clone()).header("set-cookie", b"MARKER=1"),
+        Scripted::status(503).header("retry-after", b"MARKER"),
+        Scripted::redirect("https://user:MARKER@b.example/?MARKER"),
+        Scripted::redirect("ftp://MARKER/"),
+        Scripted::error(FetchErrorKind::Tls),
+        Scripted::panic(),
+    ] {
+        let world = World::good_then(answer.clone());
+        for _ in 0..3 {
+            let _ = world.cache.of(&origin()).await;
+            sleep(DAY).await;
+        }
+    }
+    let heard = listener.heard();
+    assert!(heard.len() > 10);
+    for (_, line) in heard {
+        assert!(!line.contains(marker) && line.chars().all(|c| !c.is_control()), "{line:?}");
+        assert!(!line.contains("robots.txt?") && !line.contains("/robots.txt"), "no URL: {line:?}");
+    }
+}

@@ -1,0 +1,178 @@
+//! Where records are kept between visits.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::record::PermissionRecord;
+
+/// A future that a store returns, so that stores can be used as `dyn PermissionStore`.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PermissionStoreError>> + Send + 'a>>;
+
+/// Keeps records by their URL. A store keeps what it is given and decides nothing; in particular it drops nothing for being
+/// stale.
+pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
+    /// The record of this URL, if there is one.
+    fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>>;
+
+    /// Keeps a record. The last writer wins.
+    fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()>;
+
+    /// Removes the record of this URL.
+    fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()>;
+}
+
+/// A store could not do its work.
+#[derive(Debug, thiserror::Error)]
+#[error("expected the store of permissions to answer, found: {0}")]
+pub struct PermissionStoreError(Box<dyn std::error::Error + Send + Sync>);
+
+impl PermissionStoreError {
+    /// Wraps the error of an implementation.
+    #[must_use]
+    pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(error.into())
+    }
+}
+
+/// Keeps a bounded number of records in memory. Above it the one that was used longest ago is dropped, and what it said is
+/// no longer known: a crawler that must not forget needs a durable store.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use abide_permissions::MemoryPermissionStore;
+///
+/// let store = MemoryPermissionStore::new(NonZeroUsize::new(100_000).expect("not zero"));
+/// assert!(store.is_empty());
+/// ```
+#[derive(Debug)]
+pub struct MemoryPermissionStore {
+    records_max: usize,
+    records: Mutex<Records>,
+}
+
+#[derive(Debug, Default)]
+struct Records {
+    by_url: HashMap<Arc<str>, (u64, PermissionRecord)>,
+    /// URLs by the time of their last use.
+    by_use: BTreeMap<u64, Arc<str>>,
+    uses: u64,
+}
+
+impl MemoryPermissionStore {
+    /// A store for so many records.
+    #[must_use]
+    pub fn new(records_max: std::num::NonZeroUsize) -> Self {
+        Self { records_max: records_max.get(), records: Mutex::default() }
+    }
+
+    /// How many records it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().by_url.len()
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Records {
+    fn get(&mut self, url: &str) -> Option<PermissionRecord> {
+        self.uses = self.uses.saturating_add(1);
+        let (used, record) = self.by_url.get_mut(url)?;
+        if let Some(url) = self.by_use.remove(used) {
+            self.by_use.insert(self.uses, url);
+        }
+        *used = self.uses;
+        Some(record.clone())
+    }
+
+    fn insert(&mut self, record: &PermissionRecord, records_max: usize) {
+        self.remove(record.url());
+        while self.by_url.len() >= records_max
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            self.by_url.remove(&oldest);
+        }
+        self.uses = self.uses.saturating_add(1);
+        let url: Arc<str> = record.url().into();
+        self.by_use.insert(self.uses, Arc::clone(&url));
+        self.by_url.insert(url, (self.uses, record.clone()));
+    }
+
+    fn remove(&mut self, url: &str) {
+        if let Some((used, _)) = self.by_url.remove(url) {
+            self.by_use.remove(&used);
+        }
+    }
+}
+
+impl PermissionStore for MemoryPermissionStore {
+    fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>> {
+        Box::pin(std::future::ready(Ok(self.lock().get(url))))
+    }
+
+    fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()> {
+        self.lock().insert(record, self.records_max);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()> {
+        self.lock().remove(url);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+    use std::task::{Context, Poll, Waker};
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::{Head, Visit};
+
+    fn now<T>(mut future: StoreFuture<'_, T>) -> T {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => result.expect("memory does not fail"),
+            Poll::Pending => panic!("memory does not wait"),
+        }
+    }
+
+    fn record(url: &str) -> PermissionRecord {
+        PermissionRecord::new(url, &Visit::new(200, &[], Head::default(), SystemTime::UNIX_EPOCH))
+    }
+
+    #[test]
+    fn the_record_used_longest_ago_makes_room() {
+        let store = MemoryPermissionStore::new(NonZeroUsize::new(2).expect("two"));
+        now(store.save(&record("a")));
+        now(store.save(&record("b")));
+        assert_eq!(now(store.load("a")), Some(record("a")));
+        now(store.save(&record("c")));
+        assert_eq!(now(store.load("b")), None);
+        assert_eq!(now(store.load("a")), Some(record("a")));
+        assert_eq!(store.len(), 2);
+    }
+
+    #[test]
+    fn a_record_saved_again_replaces_the_first() {
+        let store = MemoryPermissionStore::new(NonZeroUsize::new(1).expect("one"));
+        now(store.save(&record("a")));
+        let mut changed = record("a");
+        changed.union_rendered([crate::Meta::new("robots", "noindex")]);
+        now(store.save(&changed));
+        assert_eq!(now(store.load("a")), Some(changed));
+        now(store.remove("a"));
+        assert!(store.is_empty());
+    }
+}

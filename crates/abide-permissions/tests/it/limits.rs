@@ -1,0 +1,296 @@
+//! Limits and decoding: what a hostile or strange document may cost, and how it ends.
+
+use abide_permissions::{Head, HeadEnd, HeadScanner, OnIncomplete, Permissions, Progress, ReadOptions};
+
+use crate::{options, read_with, scan};
+
+const META: &str = "<meta name=robots content=noindex>";
+
+fn small() -> ReadOptions {
+    options().with_head_limit(8192).unwrap().with_memory_limit(16 * 1024).unwrap()
+}
+
+fn noindex(head: Head) -> bool {
+    read_with(&options(), &[], head).rules().noindex()
+}
+
+#[test]
+fn the_byte_limit_falls_where_it_falls() {
+    let filler = " ".repeat(8192 - META.len() - 20);
+    let document = format!("{filler}{META}<p>{}", "x".repeat(100));
+    for length in 8100..document.len() {
+        let head = scan(&small(), &document.as_bytes()[..length], 1000);
+        let meta_is_seen = length >= filler.len() + META.len();
+        assert_eq!(head.metas().len(), usize::from(meta_is_seen), "{length}");
+        let expected = if length >= filler.len() + META.len() + 3 { HeadEnd::Ended } else { HeadEnd::Eof };
+        assert_eq!(head.end(), expected, "{length}");
+    }
+    for shift in 0..60 {
+        let document = format!("{}{META}", " ".repeat(8192 - shift));
+        let head = scan(&small(), document.as_bytes(), 999);
+        assert_eq!(head.metas().len(), usize::from(shift >= META.len()), "{shift}");
+        let expected = if shift >= META.len() { HeadEnd::Eof } else { HeadEnd::ByteLimit };
+        assert_eq!(head.end(), expected, "{shift}");
+        assert_eq!(head.bytes(), document.len().min(8192));
+    }
+}
+
+#[test]
+fn what_is_found_before_a_limit_counts_and_the_worst_may_be_assumed() {
+    let document = format!("<meta name=robots content=nofollow>{}", " ".repeat(9000));
+    let found = read_with(&small(), &[], scan(&small(), document.as_bytes(), usize::MAX));
+    assert_eq!(found.rules().to_string(), "nofollow");
+    assert!(found.is_truncated());
+    assert_eq!(found.noindex_known(), None);
+    let worst = small().with_on_incomplete(OnIncomplete::AssumeNoindex);
+    let assumed = read_with(&worst, &[], scan(&worst, document.as_bytes(), usize::MAX));
+    assert_eq!(assumed.rules().to_string(), "noindex, nofollow");
+    assert_eq!(
+        assumed.statements()[1].source().to_string(),
+        "the head is incomplete: the limit on bytes was met"
+    );
+}
+
+#[test]
+fn what_was_never_scanned_is_not_assumed_to_be_restricted() {
+    let options = options().with_on_incomplete(OnIncomplete::AssumeNoindex);
+    for reason in [HeadEnd::Undecoded, HeadEnd::NotScanned, HeadEnd::NotHtml] {
+        let permissions = read_with(&options, &[], Head::not_scanned(reason));
+        assert!(permissions.rules().is_empty() && !permissions.is_truncated(), "{reason}");
+    }
+}
+
+#[test]
+fn a_huge_tag_meets_the_memory_limit_and_a_huge_comment_or_style_does_not() {
+    let attribute = format!("<link a='{}'>{META}", "x".repeat(64 * 1024));
+    let default = ReadOptions::new("ExampleBot".parse().unwrap());
+    assert!(noindex(scan(&default, attribute.as_bytes(), usize::MAX)));
+    let tight = default.clone().with_memory_limit(16 * 1024).unwrap();
+    let head = scan(&tight, format!("{META}{attribute}").as_bytes(), usize::MAX);
+    assert_eq!(head.end(), HeadEnd::MemoryLimit);
+    assert_eq!(head.metas().len(), 1, "what was found before counts");
+    for document in [
+        format!("<!--{}-->{META}", "x".repeat(64 * 1024)),
+        format!("<style>{}</style>{META}", "x".repeat(480 * 1024)),
+        format!("<title>{}</title>{META}", "x".repeat(64 * 1024)),
+        format!("</p a='{}'>{META}", "x".repeat(64 * 1024)),
+    ] {
+        assert!(noindex(scan(&tight, document.as_bytes(), usize::MAX)), "{}…", &document[..20]);
+    }
+}
+
+#[test]
+fn style_of_640_kib_in_one_chunk_passes_a_16_kib_memory_limit() {
+    let options = options().with_head_limit(1 << 20).unwrap().with_memory_limit(16 * 1024).unwrap();
+    let document = format!("<style>{}</style>{META}<p>", "x".repeat(640 * 1024));
+    let head = scan(&options, document.as_bytes(), usize::MAX);
+    assert_eq!(head.end(), HeadEnd::Ended);
+    assert!(noindex(head));
+}
+
+#[test]
+fn thousands_of_attributes_and_templates_end_in_an_answer() {
+    let default = ReadOptions::new("ExampleBot".parse().unwrap());
+    let attributes: String = (0..20_000).map(|n| format!(" a{n}=b")).collect();
+    for document in [format!("<link{attributes}>{META}"), format!("{}{META}", "<template>".repeat(20_000))] {
+        for memory in [16 * 1024, 1024 * 1024, 8 * 1024 * 1024] {
+            let options = default.clone().with_memory_limit(memory).unwrap();
+            let head = scan(&options, document.as_bytes(), usize::MAX);
+            let is_known = matches!(head.end(), HeadEnd::MemoryLimit | HeadEnd::Eof);
+            assert!(is_known, "{}: {}", memory, head.end());
+        }
+    }
+}
+
+#[test]
+fn noscript_within_noscript_is_linear() {
+    let document = format!("<noscript>{}{META}</noscript>", "<noscript>".repeat(6_000));
+    let head = scan(&options(), document.as_bytes(), usize::MAX);
+    assert_eq!(head.noscript_metas().len(), 1);
+}
+
+#[test]
+fn of_a_noscript_64_kib_are_looked_at() {
+    for (length, expected) in [(60_000, true), (70_000, false)] {
+        let document = format!("<noscript>{}{META}</noscript><p>", " ".repeat(length));
+        let head = scan(&options(), document.as_bytes(), 4096);
+        assert_eq!(head.end(), HeadEnd::Ended);
+        assert_eq!(head.noscript_cut(), !expected);
+        let permissions = read_with(&options(), &[], head);
+        assert_eq!(permissions.rules().noindex(), expected);
+        assert_eq!(permissions.noindex_known(), if expected { Some(true) } else { None });
+    }
+}
+
+#[test]
+fn a_content_is_cut_at_its_last_comma_within_the_limit() {
+    let options = options().with_content_limit(8192).unwrap();
+    for (content, rules) in [
+        (format!("noindex, {}nofollow", "a, ".repeat(3000)), 1),
+        (format!("noindex{}", "x".repeat(9000)), 0),
+        (format!("{}noindex, nofollow", " ".repeat(8192 - 8)), 1),
+        (format!("{}noindex, nofollow", " ".repeat(8192 - 7)), 0),
+    ] {
+        let document = format!("<meta name=robots content='{content}'><p>");
+        let head = scan(&options, document.as_bytes(), usize::MAX);
+        assert_eq!(&*head.metas()[0].content().to_owned(), content, "the list of metas shows all of it");
+        let permissions = read_with(&options, &[], head);
+        assert_eq!(permissions.rules().flags().count(), rules);
+        assert!(permissions.is_truncated());
+    }
+}
+
+#[test]
+fn limits_that_the_scanner_cannot_do_with_are_refused() {
+    let error = options().with_memory_limit(16 * 1024 - 1).unwrap_err();
+    assert_eq!(error.to_string(), "expected a memory limit of at least 16384 bytes, found 16383");
+    assert!(options().with_head_limit(8191).is_err());
+}
+
+#[test]
+fn a_scanner_that_is_done_may_be_fed_and_dropped() {
+    let mut scanner = HeadScanner::new(&options(), Some("text/html"));
+    assert_eq!(scanner.feed(b"<body>"), Progress::Done);
+    assert_eq!(scanner.feed(META.as_bytes()), Progress::Done);
+    assert_eq!(scanner.finish().metas().len(), 0);
+    let mut scanner = HeadScanner::new(&options(), None);
+    assert_eq!(scanner.feed(b"<head><meta na"), Progress::More);
+    drop(scanner);
+}
+
+#[test]
+fn a_body_that_broke_off_is_told_apart_from_one_that_ended() {
+    let start = || {
+        let mut scanner = HeadScanner::new(&options(), None);
+        let _ = scanner.feed(b"<head><meta name=robots content=nofollow><ti");
+        scanner
+    };
+    let (ended, broken) = (start().finish(), start().interrupt());
+    assert_eq!((ended.end(), broken.end()), (HeadEnd::Eof, HeadEnd::Interrupted));
+    assert_eq!(ended.metas(), broken.metas());
+    assert_eq!(broken.end().as_str(), "eof");
+    assert_eq!(read_with(&options(), &[], ended).noindex_known(), Some(false));
+    assert_eq!(read_with(&options(), &[], broken).noindex_known(), None);
+    let mut scanner = HeadScanner::new(&options(), None);
+    let _ = scanner.feed(b"<body>");
+    assert_eq!(scanner.interrupt().end(), HeadEnd::Ended, "what broke off after the head does not matter");
+}
+
+#[test]
+fn noindex_is_known_when_everything_was_looked_at() {
+    for (end, known) in [
+        (HeadEnd::Ended, Some(false)),
+        (HeadEnd::Eof, Some(false)),
+        (HeadEnd::NotHtml, Some(false)),
+        (HeadEnd::ByteLimit, None),
+        (HeadEnd::MemoryLimit, None),
+        (HeadEnd::Interrupted, None),
+        (HeadEnd::Undecoded, None),
+        (HeadEnd::NotScanned, None),
+    ] {
+        assert_eq!(read_with(&options(), &[], Head::not_scanned(end)).noindex_known(), known, "{end}");
+        let stated = read_with(&options(), &[("Robots-Tag", "*;noindex")], Head::not_scanned(end));
+        assert_eq!(stated.noindex_known(), Some(true), "{end}");
+    }
+    assert_eq!(Permissions::default().noindex_known(), None);
+}
+
+#[test]
+fn other_content_types_are_not_scanned() {
+    for (content_type, end) in [
+        (Some("text/html"), HeadEnd::Eof),
+        (Some("application/xhtml+xml; charset=utf-8"), HeadEnd::Eof),
+        (None, HeadEnd::Eof),
+        (Some("text/plain"), HeadEnd::NotHtml),
+        (Some("application/pdf"), HeadEnd::NotHtml),
+        (Some("image/svg+xml"), HeadEnd::NotHtml),
+    ] {
+        let mut scanner = HeadScanner::new(&options(), content_type);
+        let progress = scanner.feed(META.as_bytes());
+        let head = scanner.finish();
+        assert_eq!(head.end(), end, "{content_type:?}");
+        assert_eq!(
+            progress == Progress::More && head.metas().len() == 1,
+            end == HeadEnd::Eof,
+            "{content_type:?}"
+        );
+    }
+}
+
+/// Scans with this charset, in chunks of one, three and all bytes, which must not matter.
+fn with_charset(charset: Option<&str>, document: &[u8]) -> Head {
+    let content_type = charset.map(|charset| format!("text/html; charset={charset}"));
+    let heads = [1, 3, usize::MAX].map(|size| {
+        let mut scanner = HeadScanner::new(&options(), content_type.as_deref());
+        for chunk in document.chunks(size) {
+            if scanner.feed(chunk) == Progress::Done {
+                break;
+            }
+        }
+        scanner.finish()
+    });
+    assert_eq!(heads[0].metas(), heads[2].metas());
+    assert_eq!(heads[1].metas(), heads[2].metas());
+    heads.into_iter().next_back().unwrap()
+}
+
+#[test]
+fn every_encoding_shows_its_metas() {
+    let page =
+        "<title>\u{65e5}\u{672c}\u{8a9e} \u{8868}</title><meta name=robots content='noindex, \u{8868}'>";
+    let utf_16 = |bytes_of: fn(u16) -> [u8; 2], mark: bool| -> Vec<u8> {
+        let mark = if mark { "\u{feff}" } else { "" };
+        format!("{mark}{page}").encode_utf16().flat_map(bytes_of).collect()
+    };
+    let encoded = |encoding: &'static encoding_rs::Encoding| encoding.encode(page).0.into_owned();
+    for (charset, document) in [
+        (None, page.as_bytes().to_vec()),
+        (None, [b"\xef\xbb\xbf", page.as_bytes()].concat()),
+        (Some("utf-16"), utf_16(u16::to_le_bytes, false)),
+        (Some("utf-16be"), utf_16(u16::to_be_bytes, false)),
+        (None, utf_16(u16::to_le_bytes, true)),
+        (None, utf_16(u16::to_be_bytes, true)),
+        (Some("utf-8"), utf_16(u16::to_le_bytes, true)),
+        (Some("shift_jis"), encoded(encoding_rs::SHIFT_JIS)),
+        (Some("gb18030"), encoded(encoding_rs::GB18030)),
+        (Some("euc-jp"), encoded(encoding_rs::EUC_JP)),
+        (Some("big5"), encoded(encoding_rs::BIG5)),
+        (Some("iso-2022-jp"), encoded(encoding_rs::ISO_2022_JP)),
+    ] {
+        let head = with_charset(charset, &document);
+        assert_eq!(head.metas()[0].content(), "noindex, \u{8868}", "{charset:?}");
+    }
+    let declared = [b"<meta charset=iso-2022-jp>".to_vec(), encoded(encoding_rs::ISO_2022_JP)].concat();
+    assert_eq!(with_charset(None, &declared).metas()[0].content(), "noindex, \u{8868}");
+}
+
+#[test]
+fn unknown_and_replaced_encodings_are_read_as_ascii() {
+    for charset in
+        [None, Some("utf-8"), Some("nonsense"), Some("iso-2022-kr"), Some("hz-gb-2312"), Some("replacement")]
+    {
+        let head =
+            with_charset(charset, b"<title>\x80\xff</title><meta name=robots content='noindex, \xe9'>");
+        assert_eq!(head.metas()[0].content(), "noindex, \u{fffd}", "{charset:?}");
+    }
+    assert_eq!(
+        with_charset(Some("latin1"), b"<meta name=robots content='\xe9'>").metas()[0].content(),
+        "\u{e9}"
+    );
+}
+
+#[test]
+fn a_byte_order_mark_alone_is_an_empty_document() {
+    for mark in [&b"\xef\xbb\xbf"[..], b"\xfe\xff", b"\xff\xfe", b""] {
+        let head = with_charset(None, mark);
+        assert_eq!((head.end(), head.metas().len()), (HeadEnd::Eof, 0), "{mark:?}");
+    }
+}
+
+#[test]
+fn unknown_rules_are_bounded() {
+    let names: String = (0..3000).map(|n| format!("a{n},")).collect();
+    let options = options().with_field_limit(100_000).unwrap();
+    let permissions = read_with(&options, &[("X-Robots-Tag", &names)], Head::default());
+    assert_eq!(permissions.rules().unknown().count(), 1024);
+}

@@ -1,0 +1,257 @@
+//! Properties that hold for all input.
+
+use abide_permissions::{
+    Head, HeadEnd, HeadScanner, Meta, Permissions, Progress, ReadOptions, Reading, Rules, reading_of,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::{options, read, read_with, scan};
+
+/// Pieces that lines and contents are made of.
+fn piece() -> impl Strategy<Value = String> {
+    let fixed = [
+        "*;noindex",
+        "ExampleBot;nosnippet",
+        "OtherBot;noindex",
+        "\"ExampleBot\";noai",
+        "*;max-snippet=20",
+        "noindex",
+        "nofollow",
+        "examplebot: nosnippet",
+        "otherbot: noindex",
+        "max-snippet:5",
+        "unavailable_after: 2025-12-31",
+        "*",
+        "???",
+        "",
+        " ",
+        "(a b);noindex",
+        "\"x",
+        "*=noindex; ExampleBot=nofollow",
+        "*;noindex=?0",
+        "*;foo",
+        "foo",
+        "42;a",
+        "unavailable_after: Friday",
+        "25-Jun-10 15:00:00 UTC",
+        "noindex:",
+        "all",
+        "none",
+        "*;none;a=\"b,c\"",
+        "\u{e9};noindex",
+    ];
+    prop_oneof![4 => proptest::sample::select(fixed.map(str::to_owned).to_vec()), 1 => "[ -~]{0,12}"]
+}
+
+fn line() -> impl Strategy<Value = String> {
+    vec(piece(), 0..5).prop_map(|pieces| pieces.join(", "))
+}
+
+fn lines() -> impl Strategy<Value = Vec<(&'static str, String)>> {
+    vec((proptest::sample::select(vec!["Robots-Tag", "X-Robots-Tag", "Other"]), line()), 0..5)
+}
+
+fn rules_of(lines: &[(&'static str, String)]) -> Rules {
+    let lines: Vec<(&str, &str)> = lines.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    read(&lines).rules().clone()
+}
+
+fn rules_of_metas(metas: &[Meta]) -> Rules {
+    read_with(&options(), &[], Head::from_metas(metas.to_vec(), HeadEnd::Ended)).rules().clone()
+}
+
+fn metas() -> impl Strategy<Value = Vec<Meta>> {
+    let meta = (proptest::sample::select(vec!["robots", "ExampleBot", "other"]), line());
+    vec(meta.prop_map(|(name, content)| Meta::new(name, content)), 0..5)
+}
+
+/// Whether all that `fewer` states is stated by `more`, as strictly or more so.
+fn contains(more: &Rules, fewer: &Rules) -> bool {
+    fewer.clone().union(more) == *more
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_rules_of_all_lines_are_the_union_of_those_of_each((a, b) in (lines(), lines())) {
+        let both: Vec<_> = a.iter().chain(&b).cloned().collect();
+        let (a, b) = (rules_of(&a), rules_of(&b));
+        prop_assert_eq!(rules_of(&both), a.clone().union(&b));
+        prop_assert_eq!(a.clone().union(&b), b.clone().union(&a));
+        prop_assert_eq!(a.clone().union(&a), a.clone());
+        prop_assert!(contains(&rules_of(&both), &a) && contains(&rules_of(&both), &b));
+    }
+
+    #[test]
+    fn the_union_is_associative((a, b, c) in (lines(), lines(), lines())) {
+        let (a, b, c) = (rules_of(&a), rules_of(&b), rules_of(&c));
+        prop_assert_eq!(a.clone().union(&b).union(&c), a.union(&b.union(&c)));
+    }
+
+    #[test]
+    fn the_order_of_lines_does_not_matter(lines in lines().prop_flat_map(|l| (Just(l.clone()), Just(l).prop_shuffle()))) {
+        prop_assert_eq!(rules_of(&lines.0), rules_of(&lines.1));
+    }
+
+    #[test]
+    fn the_order_of_metas_does_not_matter(metas in metas().prop_flat_map(|m| (Just(m.clone()), Just(m).prop_shuffle()))) {
+        prop_assert_eq!(rules_of_metas(&metas.0), rules_of_metas(&metas.1));
+    }
+
+    #[test]
+    fn a_further_meta_takes_nothing_away((a, b) in (metas(), metas())) {
+        let both: Vec<Meta> = a.iter().chain(&b).cloned().collect();
+        prop_assert_eq!(rules_of_metas(&both), rules_of_metas(&a).union(&rules_of_metas(&b)));
+    }
+
+    #[test]
+    fn a_good_member_more_takes_nothing_away_from_a_structured_line(
+        line in vec(piece().prop_filter("structured", |piece| {
+            !piece.trim().is_empty() && reading_of(piece.as_bytes(), &options()) == Reading::Sf
+        }), 1..5).prop_map(|pieces| pieces.join(",")),
+        member in proptest::sample::select(vec!["*;noindex", "OtherBot;noai", "ExampleBot;foo"]),
+        at_end in any::<bool>(),
+    ) {
+        prop_assert_eq!(reading_of(line.as_bytes(), &options()), Reading::Sf);
+        let longer = if at_end { format!("{line}, {member}") } else { format!("{member}, {line}") };
+        prop_assert!(contains(read(&[("Robots-Tag", &longer)]).rules(), read(&[("Robots-Tag", &line)]).rules()));
+    }
+
+    #[test]
+    fn the_order_of_members_does_not_matter(
+        members in vec(proptest::sample::select(vec![
+            "*;noindex", "ExampleBot;nosnippet", "OtherBot;noai", "\"examplebot\";max-snippet=3", "*;max-snippet=2", "*;foo",
+        ]), 1..6).prop_flat_map(|m| (Just(m.clone()), Just(m).prop_shuffle())),
+    ) {
+        let rules = |members: &[&str]| read(&[("Robots-Tag", &members.join(","))]).rules().clone();
+        prop_assert_eq!(rules(&members.0), rules(&members.1));
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(name in any::<bool>(), value in vec(any::<u8>(), 0..200), strict in any::<bool>()) {
+        let name = if name { "robots-tag" } else { "x-robots-tag" };
+        let fields = [(name, value.as_slice())];
+        let options = options().with_strict_sf(strict);
+        let read = Permissions::read(&options, fields, Head::default(), std::time::SystemTime::UNIX_EPOCH);
+        for remark in read.remarks() {
+            prop_assert!(!remark.to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn structured_lines_of_tokens_survive_being_written(lines in lines()) {
+        let rules = rules_of(&lines);
+        if let Some((name, value)) = abide_permissions::write_field([(None, &rules)]) {
+            let again = read(&[(name, &value)]).rules().clone();
+            prop_assert!(contains(&rules, &again));
+            prop_assert_eq!(again.flags().collect::<Vec<_>>(), rules.flags().collect::<Vec<_>>());
+            prop_assert_eq!(again.max_snippet(), rules.max_snippet());
+            prop_assert_eq!(again.unavailable_after().map(|a| a.unix_seconds()), rules.unavailable_after().map(|a| a.unix_seconds()));
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_the_scanner_panic_and_chunks_do_not_matter(
+        pieces in vec(prop_oneof![
+            proptest::sample::select(vec![
+                "<meta name=robots content=noindex>", "<head>", "</head>", "<title>", "</title>", "<!--", "-->", "<script>",
+                "</script>", "<noscript>", "</noscript>", "<template>", "</template>", "<svg>", "<style>", "</style>", " ",
+                "<", "</", "&#32", "&", ";", "'", "\"", "=", ">", "<p", "<select>", "<frameset>", "<plaintext>", "<math>",
+                "<textarea>", "</textarea>", "<![CDATA[", "]]>", "<meta charset=iso-2022-jp>",
+            ]).prop_map(|text| text.as_bytes().to_vec()),
+            vec(any::<u8>(), 0..6),
+        ], 0..16),
+        size in 1_usize..9,
+    ) {
+        let document = pieces.concat();
+        let whole = scan(&options(), &document, usize::MAX);
+        let split = scan(&options(), &document, size);
+        prop_assert_eq!(whole.metas(), split.metas());
+        prop_assert_eq!(whole.noscript_metas(), split.noscript_metas());
+        prop_assert_eq!(whole.end(), split.end());
+        let document_wide = options().with_meta_scope(abide_permissions::MetaScope::Document);
+        let [whole, split] = [usize::MAX, size].map(|size| scan(&document_wide, &document, size));
+        prop_assert_eq!(whole.metas(), split.metas());
+    }
+}
+
+#[test]
+fn at_every_cut_the_members_that_have_ended_count() {
+    let member = |n: usize| match n % 5 {
+        0 => "*;noindex".to_owned(),
+        1 => format!("\"ExampleBot\";a{n}=\"x,\\\"y\""),
+        2 => format!("ExampleBot;max-snippet={}", 10_000 - n),
+        3 => format!("(a b);c{n}"),
+        _ => format!("OtherBot;b{n}"),
+    };
+    let members: Vec<String> = (0..500).map(member).collect();
+    let value = members.join(", ");
+    assert!(value.len() > 9 * 1024);
+    let options = ReadOptions::new("ExampleBot".parse().unwrap());
+    let whole = read_with(
+        &options.clone().with_field_limit(value.len()).unwrap(),
+        &[("Robots-Tag", &value)],
+        Head::default(),
+    );
+    let mut ended = Rules::default();
+    let mut next = 0;
+    let mut comma = members[0].len();
+    for cut in 0..value.len() {
+        // A member counts when the comma behind it lies within the cut.
+        while comma < cut {
+            ended = ended.union(read(&[("Robots-Tag", &members[next])]).rules());
+            next += 1;
+            comma += members.get(next).map_or(usize::MAX / 2, String::len) + 2;
+        }
+        if cut < 8192 {
+            continue;
+        }
+        let options = options.clone().with_field_limit(cut).unwrap();
+        let cut_short = read_with(&options, &[("Robots-Tag", &value)], Head::default());
+        assert!(cut_short.is_truncated());
+        assert_eq!(cut_short.rules(), &ended, "cut at {cut}");
+        assert!(contains(whole.rules(), cut_short.rules()));
+    }
+    assert!(next > 400);
+}
+
+#[test]
+fn a_limit_in_the_second_line_or_in_the_join_cuts_there() {
+    let first = format!("*;a=\"{}\"", "x".repeat(8192 - 8));
+    let limit = |extra: usize| {
+        ReadOptions::new("ExampleBot".parse().unwrap()).with_field_limit(8192 + extra).unwrap()
+    };
+    assert_eq!(first.len(), 8190);
+    for (extra, second, rules) in [
+        (0, "*;noindex", "a"),
+        (1, "*;noindex", "a"),
+        (2, "*;noindex", "a"),
+        (8, "*;noindex", "a"),
+        (9, "*;noindex", "noindex, a"),
+        (9, "*;noindex,*;nofollow", "a"),
+        (10, "*;noindex,*;nofollow", "noindex, a"),
+        (19, "*;noindex,*;nofollow", "noindex, a"),
+        (20, "*;noindex,*;nofollow", "noindex, nofollow, a"),
+    ] {
+        let read =
+            read_with(&limit(extra), &[("Robots-Tag", &first), ("Robots-Tag", second)], Head::default());
+        assert_eq!(read.rules().to_string(), rules, "{extra} {second}");
+        assert_eq!(read.is_truncated(), second.len() > extra, "{extra} {second}");
+    }
+}
+
+#[test]
+fn a_document_cut_anywhere_has_the_metas_that_have_ended() {
+    let document = "<!doctype html><html><head><title>a</title><meta name=a content=1><script>'<meta>'</script>\
+                    <noscript><meta name=n content=2></noscript><!-- c --><meta name=b content=3></head><p>x";
+    let whole = scan(&options(), document.as_bytes(), usize::MAX);
+    for cut in 0..document.len() {
+        let mut scanner = HeadScanner::new(&options(), None);
+        let progress = scanner.feed(&document.as_bytes()[..cut]);
+        let head = scanner.finish();
+        assert!(whole.metas().starts_with(head.metas()), "{cut}");
+        assert_eq!(progress == Progress::Done, head.end() == HeadEnd::Ended, "{cut}");
+    }
+}

@@ -1,0 +1,171 @@
+//! What a visit changes of a record: the table, and the cases that caches get wrong.
+
+use std::time::{Duration, SystemTime};
+
+use abide_permissions::{
+    Freshness, FreshnessPolicy, Head, HeadEnd, Meta, PermissionRecord, ReadOptions, Update, Visit,
+};
+
+use crate::options;
+
+type Fields<'a> = &'a [(&'a str, &'a [u8])];
+
+fn day(n: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000 + n * 86_400)
+}
+
+fn head(content: &str, end: HeadEnd) -> Head {
+    Head::from_metas([Meta::new("robots", content)], end)
+}
+
+fn unscanned() -> Head {
+    Head::not_scanned(HeadEnd::NotScanned)
+}
+
+/// A record that knows `noindex` from the field and `nofollow` from a meta.
+fn record() -> PermissionRecord {
+    let fields: Fields<'_> =
+        &[("Robots-Tag", b"*;noindex"), ("ETag", b"\"a\""), ("Cache-Control", b"max-age=60")];
+    PermissionRecord::new(
+        "https://example.org/",
+        &Visit::new(200, fields, head("nofollow", HeadEnd::Ended), day(0)),
+    )
+}
+
+fn rules(record: &PermissionRecord) -> String {
+    record.rules(&options()).to_string()
+}
+
+#[test]
+fn each_kind_of_response_has_the_effect_that_the_table_says() {
+    let nosnippet: Fields<'_> = &[("Robots-Tag", b"*;nosnippet")];
+    for (what, status, fields, head, update, expected) in [
+        ("scanned", 200, nosnippet, head("noai", HeadEnd::Ended), Update::Replaced, "nosnippet, noai"),
+        ("scanned to its end", 200, &[], head("noai", HeadEnd::Eof), Update::Replaced, "noai"),
+        ("not HTML", 200, nosnippet, Head::default(), Update::Replaced, "nosnippet"),
+        ("not scanned", 200, nosnippet, unscanned(), Update::FieldsReplaced, "nofollow, nosnippet"),
+        ("coded", 203, &[], Head::not_scanned(HeadEnd::Undecoded), Update::FieldsReplaced, "nofollow"),
+        ("incomplete", 200, &[], head("noai", HeadEnd::ByteLimit), Update::FieldsReplaced, "nofollow, noai"),
+        ("304, silent", 304, &[], unscanned(), Update::Revalidated, "noindex, nofollow"),
+        ("304, speaking", 304, nosnippet, unscanned(), Update::Revalidated, "nofollow, nosnippet"),
+        (
+            "304, a new field",
+            304,
+            &[("X-Robots-Tag", b"noai")],
+            unscanned(),
+            Update::Revalidated,
+            "noindex, nofollow, noai",
+        ),
+        ("redirect", 301, nosnippet, unscanned(), Update::FieldsReplaced, "nofollow, nosnippet"),
+        ("error", 500, nosnippet, unscanned(), Update::Kept, "noindex, nofollow"),
+        ("slow down", 429, nosnippet, unscanned(), Update::Kept, "noindex, nofollow"),
+        ("gone", 410, nosnippet, Head::default(), Update::Kept, "noindex, nofollow"),
+        ("not found", 404, &[], Head::default(), Update::Kept, "noindex, nofollow"),
+    ] {
+        let mut record = record();
+        assert_eq!(record.update(&Visit::new(status, fields, head, day(1))), update, "{what}");
+        assert_eq!(rules(&record), expected, "{what}");
+        assert_eq!(record.metas_are_stale(), update == Update::FieldsReplaced, "{what}");
+        let received = if update == Update::Kept { day(0) } else { day(1) };
+        assert_eq!(record.received_at(), received, "{what}");
+    }
+}
+
+#[test]
+fn it_is_forgotten_when_the_caller_says_so() {
+    let mut record = record();
+    record.union_rendered([Meta::new("examplebot", "noai")]);
+    assert_eq!(rules(&record), "noindex, nofollow, noai");
+    record.forget();
+    assert_eq!(rules(&record), "");
+    assert_eq!(record.url(), "https://example.org/");
+}
+
+#[test]
+fn a_304_with_only_validators_keeps_both_lines_of_a_field() {
+    let fields: Fields<'_> = &[("Robots-Tag", b"*;noindex"), ("Robots-Tag", b"ExampleBot;nosnippet")];
+    let mut record = PermissionRecord::new("u", &Visit::new(200, fields, Head::default(), day(0)));
+    record.update(&Visit::new(304, &[("ETag", b"\"a\"")], unscanned(), day(1)));
+    assert_eq!(rules(&record), "noindex, nosnippet");
+}
+
+#[test]
+fn a_304_adds_a_field_that_was_not_there() {
+    let mut record = PermissionRecord::new("u", &Visit::new(200, &[], Head::default(), day(0)));
+    record.update(&Visit::new(304, &[("robots-tag", b"*;noindex")], unscanned(), day(1)));
+    assert_eq!(rules(&record), "noindex");
+}
+
+#[test]
+fn a_304_with_two_lines_replaces_the_field_by_both() {
+    let fields: Fields<'_> = &[("Robots-Tag", b"*;nofollow")];
+    let mut record = PermissionRecord::new("u", &Visit::new(200, fields, Head::default(), day(0)));
+    let fields: Fields<'_> = &[("ROBOTS-TAG", b"*;noindex"), ("Robots-Tag", b"*;nosnippet")];
+    record.update(&Visit::new(304, fields, unscanned(), day(1)));
+    assert_eq!(rules(&record), "noindex, nosnippet");
+}
+
+#[test]
+fn a_304_without_validators_revalidates() {
+    let mut record = record();
+    assert_eq!(record.update(&Visit::new(304, &[], unscanned(), day(1))), Update::Revalidated);
+}
+
+#[test]
+fn after_a_304_freshness_comes_from_the_merged_fields() {
+    let policy = FreshnessPolicy::default();
+    let mut record = record();
+    record.update(&Visit::new(304, &[("Age", b"10")], unscanned(), day(1)));
+    assert_eq!(record.freshness(day(1), &policy), Freshness::Fresh { left: Duration::from_secs(50) });
+    record.update(&Visit::new(304, &[], unscanned(), day(2)));
+    assert_eq!(record.freshness(day(2), &policy), Freshness::Fresh { left: Duration::from_secs(60) });
+    record.update(&Visit::new(304, &[("cache-control", b"max-age=5")], unscanned(), day(3)));
+    assert_eq!(record.freshness(day(3), &policy), Freshness::Fresh { left: Duration::from_secs(5) });
+}
+
+#[test]
+fn a_record_can_be_read_for_other_tokens() {
+    let fields: Fields<'_> = &[("Robots-Tag", b"OtherBot;noindex, ExampleBot;nosnippet")];
+    let head =
+        Head::from_metas([Meta::new("otherbot", "noai"), Meta::new("twitter:card", "x")], HeadEnd::Ended);
+    let record = PermissionRecord::new("u", &Visit::new(200, fields, head, day(0)));
+    assert_eq!(rules(&record), "nosnippet");
+    assert_eq!(record.rules(&ReadOptions::new("OtherBot".parse().unwrap())).to_string(), "noindex, noai");
+    let chain = ["OtherBot", "ExampleBot"].map(|token| token.parse().unwrap());
+    assert_eq!(record.rules(&ReadOptions::for_tokens(chain)).to_string(), "noindex, nosnippet, noai");
+}
+
+#[test]
+fn a_passed_unavailable_after_counts_when_it_is_asked_later() {
+    let fields: Fields<'_> = &[("X-Robots-Tag", b"unavailable_after: 2027-02-01")];
+    let record = PermissionRecord::new("u", &Visit::new(200, fields, Head::default(), day(0)));
+    let permissions = record.permissions(&options());
+    assert!(permissions.may_index() && permissions.may_index_at(day(10)));
+    assert!(!permissions.may_index_at(day(30)));
+}
+
+#[test]
+fn a_long_field_is_kept_within_bounds_and_still_truncated() {
+    let value = format!("*;noindex, {}", "OtherBot;a, ".repeat(10_000));
+    let fields = [("Robots-Tag", value.as_bytes())];
+    let record = PermissionRecord::new("u", &Visit::new(200, &fields, Head::default(), day(0)));
+    assert!(record.lines("robots-tag").map(<[u8]>::len).sum::<usize>() <= 64 * 1024);
+    assert!(record.permissions(&options()).is_truncated());
+    assert_eq!(rules(&record), "noindex");
+}
+
+#[test]
+fn what_states_nothing_is_not_kept() {
+    let record = record();
+    assert_eq!(record.lines("etag").count(), 0);
+    assert_eq!(record.lines("robots-tag").collect::<Vec<_>>(), [b"*;noindex"]);
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_record_survives_storage() {
+    let mut record = record();
+    record.union_rendered([Meta::new("examplebot", "noai")]);
+    let stored = serde_json::to_string(&record).unwrap();
+    assert_eq!(serde_json::from_str::<PermissionRecord>(&stored).unwrap(), record);
+}

@@ -1,0 +1,64 @@
+//! Heap octets that a cached host costs, ours beside the peers': a counting allocator, the `hosts` workload, a moka cache.
+//!
+//! ```sh
+//! cargo run --release -p abide-robots --example memory
+//! ```
+
+use std::alloc::System;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use abide_robots::{ProductToken, Rules};
+use moka::sync::Cache;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[path = "../benches/workload.rs"]
+mod workload;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const HOSTS: usize = 200_000;
+
+fn main() {
+    let bodies = workload::hosts(HOSTS);
+    let octets: usize = bodies.iter().map(String::len).sum();
+    println!("{HOSTS} hosts, {} octets of robots.txt each on average\n", octets / HOSTS);
+    println!("| | octets a host | blocks a host |\n| --- | --- | --- |");
+    let tokens = [ProductToken::new(workload::AGENT).expect("the name of the crawler is a token")];
+
+    row("moka, no value", &bodies, |_| ());
+    row("moka + `Arc<texting_robots::Robot>`", &bodies, |body| {
+        Arc::new(texting_robots::Robot::new(workload::AGENT, body).expect("it reads its input"))
+    });
+    row("moka + `Arc<robotxt::Robots>`", &bodies, |body| {
+        Arc::new(robotxt::Robots::parse(body, workload::AGENT))
+    });
+    row("moka + body, parsed at each use", &bodies, |body| Arc::<[u8]>::from(body));
+    row("moka + `Rules`", &bodies, |body| Rules::parse(body, &tokens));
+    let mut known = HashSet::new();
+    row("moka + `Rules`, equal ones shared", &bodies, |body| {
+        let rules = Rules::parse(body, &tokens);
+        known.get(&rules).cloned().unwrap_or_else(|| {
+            known.insert(rules.clone());
+            rules
+        })
+    });
+}
+
+/// Keys are numbers, as small as a key can be: what a key costs beyond that is the same for all.
+fn row<V: Clone + Send + Sync + 'static>(name: &str, bodies: &[String], mut value: impl FnMut(&[u8]) -> V) {
+    let region = Region::new(ALLOCATOR);
+    let cache: Cache<u64, V> = Cache::new(bodies.len() as u64 * 2);
+    for (host, body) in (0..).zip(bodies) {
+        cache.insert(host, value(body.as_bytes()));
+    }
+    cache.run_pending_tasks();
+    assert_eq!(cache.entry_count(), bodies.len() as u64, "nothing was evicted");
+    let change = region.change();
+    let octets =
+        change.bytes_allocated as isize + change.bytes_reallocated - change.bytes_deallocated as isize;
+    let blocks = change.allocations as isize - change.deallocations as isize;
+    let hosts = bodies.len() as f64;
+    println!("| {name} | {:.0} | {:.1} |", octets as f64 / hosts, blocks as f64 / hosts);
+}

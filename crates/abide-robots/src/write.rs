@@ -1,0 +1,294 @@
+//! Writing a robots.txt: what goes in comes out when the file is read, and nothing else does.
+
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+use crate::line::{Key, RecordKind, Spelling, key};
+use crate::pattern::can_match;
+use crate::profile::{LINE_MAX, Profile};
+use crate::token::ProductToken;
+
+/// Writes a robots.txt, record by record.
+///
+/// Whatever text comes in, it stays in its place: what would end a line, begin a comment, or be read as something else is
+/// an error.
+///
+/// ```
+/// use abide_robots::RobotsBuilder;
+///
+/// let text = RobotsBuilder::new()
+///     .group(["ExampleBot", "OtherBot"])?
+///     .disallow("/private/")?
+///     .allow("/private/press/")?
+///     .group(["*"])?
+///     .disallow("")?
+///     .sitemap("https://example.com/sitemap.xml")?
+///     .build();
+/// assert_eq!(text, "User-agent: ExampleBot\nUser-agent: OtherBot\nDisallow: /private/\nAllow: /private/press/\n\n\
+///     User-agent: *\nDisallow:\n\nSitemap: https://example.com/sitemap.xml\n");
+/// assert!(RobotsBuilder::new().group(["*"])?.disallow("/a\nAllow: /").is_err());
+/// # Ok::<(), abide_robots::InvalidRecord>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct RobotsBuilder {
+    text: String,
+    sitemaps: String,
+    /// The group at hand, and whether it has a rule: one without would run into the next.
+    group: Group,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Group {
+    #[default]
+    None,
+    Empty,
+    WithRules,
+}
+
+impl RobotsBuilder {
+    /// An empty file, which allows everything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Begins a group for product tokens or `*`.
+    ///
+    /// # Errors
+    /// When there is no token, or one is neither a product token nor `*`.
+    pub fn group<'a>(mut self, tokens: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidRecord> {
+        self.end_group();
+        let start = self.text.len();
+        for token in tokens {
+            if token != "*" && ProductToken::new(token).is_err() {
+                return Err(InvalidRecord::new("User-agent", token, Problem::Token));
+            }
+            self.text += &format!("User-agent: {token}\n");
+        }
+        if self.text.len() == start {
+            return Err(InvalidRecord::new("User-agent", "", Problem::Token));
+        }
+        self.group = Group::Empty;
+        Ok(self)
+    }
+
+    /// Adds an Allow rule to the group.
+    ///
+    /// # Errors
+    /// When no group was begun, or the pattern cannot stand there: it must start with `/` or `*`, fit into 16 KiB, and hold
+    /// no `#` and no control characters (write `%23`).
+    pub fn allow(self, pattern: &str) -> Result<Self, InvalidRecord> {
+        self.rule("Allow", pattern)
+    }
+
+    /// Adds a Disallow rule to the group. An empty pattern disallows nothing.
+    ///
+    /// # Errors
+    /// As [`allow`](Self::allow).
+    pub fn disallow(self, pattern: &str) -> Result<Self, InvalidRecord> {
+        self.rule("Disallow", pattern)
+    }
+
+    /// Adds a Crawl-delay to the group.
+    ///
+    /// # Errors
+    /// When no group was begun.
+    pub fn crawl_delay(self, delay: Duration) -> Result<Self, InvalidRecord> {
+        // As decimal digits, not through a floating-point number, so that each nanosecond stays.
+        let seconds = format!("{}.{:09}", delay.as_secs(), delay.subsec_nanos());
+        self.record("Crawl-delay", seconds.trim_end_matches('0').trim_end_matches('.'))
+    }
+
+    /// Adds a record to the group that is neither a user-agent line nor a rule, such as `Content-Signal`.
+    ///
+    /// # Errors
+    /// When no group was begun, the key would be read as one of those, or key or value cannot stand there.
+    pub fn record(mut self, name: &str, value: &str) -> Result<Self, InvalidRecord> {
+        let line = format!("{name}: {value}\n");
+        let read = key(&line.as_bytes()[..line.len() - 1], Profile::Rfc9309);
+        let other = Some(Key { kind: kind_of(read), spelling: Spelling::Exact, value_at: name.len() + 1 });
+        if read != other || shapes_groups(kind_of(read)) || name.trim() != name {
+            return Err(InvalidRecord::new(name, value, Problem::Key));
+        }
+        if self.group == Group::None {
+            return Err(InvalidRecord::new(name, value, Problem::NoGroup));
+        }
+        self.text += &written(name, value)?;
+        Ok(self)
+    }
+
+    /// Adds a Sitemap to the file.
+    ///
+    /// # Errors
+    /// When the URL cannot stand there.
+    pub fn sitemap(mut self, url: &str) -> Result<Self, InvalidRecord> {
+        self.sitemaps += &written("Sitemap", url)?;
+        Ok(self)
+    }
+
+    /// The text of the file.
+    pub fn build(mut self) -> String {
+        self.end_group();
+        self.text += &self.sitemaps;
+        self.text
+    }
+
+    fn rule(mut self, name: &str, pattern: &str) -> Result<Self, InvalidRecord> {
+        if self.group == Group::None {
+            return Err(InvalidRecord::new(name, pattern, Problem::NoGroup));
+        }
+        if !pattern.is_empty() && !can_match(pattern.as_bytes()) {
+            return Err(InvalidRecord::new(name, pattern, Problem::Pattern));
+        }
+        self.text += &written(name, pattern)?;
+        self.group = Group::WithRules;
+        Ok(self)
+    }
+
+    /// A group without rules would be read as one with the next: an empty rule says the same and ends it.
+    fn end_group(&mut self) {
+        match self.group {
+            Group::None => return,
+            Group::Empty => self.text.push_str("Disallow:\n\n"),
+            Group::WithRules => self.text.push('\n'),
+        }
+        self.group = Group::None;
+    }
+}
+
+fn kind_of(key: Option<Key>) -> RecordKind {
+    key.map_or(RecordKind::Other, |key| key.kind)
+}
+
+fn shapes_groups(kind: RecordKind) -> bool {
+    kind.is_rule() || kind == RecordKind::UserAgent
+}
+
+/// A line with its end, if it is read as it is written.
+fn written(name: &str, value: &str) -> Result<String, InvalidRecord> {
+    let spoils = |letter: char| letter == '#' || letter.is_control();
+    if name.contains(spoils) || value.contains(spoils) {
+        return Err(InvalidRecord::new(name, value, Problem::Character));
+    }
+    if value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']) {
+        return Err(InvalidRecord::new(name, value, Problem::Space));
+    }
+    let line = if value.is_empty() { format!("{name}:\n") } else { format!("{name}: {value}\n") };
+    if line.len() > LINE_MAX {
+        return Err(InvalidRecord::new(name, value, Problem::Length));
+    }
+    Ok(line)
+}
+
+/// A record that would not be read as it was meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidRecord {
+    name: String,
+    value: String,
+    problem: Problem,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Problem {
+    Token,
+    NoGroup,
+    Pattern,
+    Key,
+    Character,
+    Space,
+    Length,
+}
+
+impl InvalidRecord {
+    fn new(name: &str, value: &str, problem: Problem) -> Self {
+        let shown = |text: &str| text.chars().take(60).collect();
+        Self { name: shown(name), value: shown(value), problem }
+    }
+}
+
+impl fmt::Display for InvalidRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, value, problem } = self;
+        let expected = match problem {
+            Problem::Token => "expected a product token or \"*\"",
+            Problem::NoGroup => "expected a group to be begun before",
+            Problem::Pattern => "expected a pattern that starts with \"/\" or \"*\"",
+            Problem::Key => "expected the key of a record that is neither a rule nor a user-agent line",
+            Problem::Character => "expected no \"#\" and no control characters",
+            Problem::Space => "expected no space around the value",
+            Problem::Length => "expected a line of at most 16 KiB",
+        };
+        write!(f, "{expected}, found {name:?} with {value:?}")
+    }
+}
+
+impl core::error::Error for InvalidRecord {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+    use crate::{ProductToken, Robots, Target};
+
+    #[test]
+    fn a_group_without_rules_stays_a_group() {
+        let text =
+            RobotsBuilder::new().group(["a"]).unwrap().group(["b"]).unwrap().disallow("/").unwrap().build();
+        let robots = Robots::parse(text.as_bytes());
+        assert_eq!(robots.groups().count(), 2);
+        let allowed =
+            |token| robots.verdict(&[ProductToken::new(token).unwrap()], &Target::new("/x")).is_allowed();
+        assert!(allowed("a") && !allowed("b"));
+    }
+
+    #[test]
+    fn nothing_can_be_injected() {
+        let group = || RobotsBuilder::new().group(["*"]).unwrap();
+        for pattern in ["/a\nAllow: /", "/a\rb", "/a#b", " /a", "/a ", "a", "/\u{0}", "/\u{85}"] {
+            assert!(group().disallow(pattern).is_err(), "{pattern:?}");
+        }
+        assert!(group().allow(&format!("/{}", "a".repeat(LINE_MAX))).is_err());
+        assert!(RobotsBuilder::new().disallow("/").is_err());
+        for token in ["", "a b", "a\nDisallow: /", "a/1"] {
+            assert!(RobotsBuilder::new().group([token]).is_err(), "{token:?}");
+        }
+        assert!(RobotsBuilder::new().group([]).is_err());
+        for (name, value) in [
+            ("Allow", "/"),
+            ("disalow", "/"),
+            ("User-agent", "*"),
+            ("x\nAllow", "/"),
+            ("", "a"),
+            ("a:b", "c"),
+        ] {
+            assert!(group().record(name, value).is_err(), "{name:?}");
+        }
+        assert!(RobotsBuilder::new().sitemap("https://a/\nDisallow: /").is_err());
+    }
+
+    #[test]
+    fn delays_and_records_are_read_back() {
+        let text = RobotsBuilder::new()
+            .group(["a"])
+            .unwrap()
+            .crawl_delay(Duration::from_millis(2500))
+            .unwrap()
+            .record("Content-Signal", "search=yes")
+            .unwrap()
+            .build();
+        let rules = Robots::parse(text.as_bytes()).rules(&[ProductToken::new("a").unwrap()]);
+        assert_eq!(rules.crawl_delay(), Some(Duration::from_millis(2500)));
+        assert_eq!(rules.records().next().unwrap().value(), b"search=yes");
+    }
+
+    #[test]
+    fn errors_are_sentences() {
+        let error = RobotsBuilder::new().group(["*"]).unwrap().allow("a\nb").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "expected a pattern that starts with \"/\" or \"*\", found \"Allow\" with \"a\\nb\""
+        );
+    }
+}

@@ -1,0 +1,439 @@
+//! Where the client library's behaviour is in question: TLS, heads, HTTP/2 frames, names. Each row of the fault matrix that
+//! needs a socket; every one must end in disallow, with nothing sent for the page, and within the deadline.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use abide::access::{AccessPolicy, Cause};
+use abide::{Abide, Builder, Denied};
+use abide_tests::{Authority, Names, Reply, Seen, Server, Step};
+use reqwest::dns::{Name, Resolve, Resolving};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::{builder, client, refused, status};
+
+/// A crawler with a short deadline whose names lead to `address`.
+fn hasty(address: SocketAddr) -> Builder {
+    Abide::builder("ExampleBot")
+        .resolver(Arc::new(Names(address)))
+        .allow_net(address.ip().into())
+        .access(AccessPolicy::default().with_deadline(Duration::from_millis(700)))
+        .pace(abide::pacing::PacePolicy::default().danger_min_gap(Duration::ZERO))
+}
+
+/// A listener that hands every connection to `script`.
+async fn listener<F>(script: impl Fn(TcpStream) -> F + Send + 'static) -> SocketAddr
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(script(stream));
+        }
+    });
+    address
+}
+
+struct Failing;
+
+impl Resolve for Failing {
+    fn resolve(&self, _: Name) -> Resolving {
+        Box::pin(async { Err("NXDOMAIN".into()) })
+    }
+}
+
+struct Silent;
+
+impl Resolve for Silent {
+    fn resolve(&self, _: Name) -> Resolving {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn c1_names_that_fail_or_never_resolve() {
+    let failing: Arc<dyn Resolve> = Arc::new(Failing);
+    for resolver in [failing, Arc::new(Silent)] {
+        let client = hasty("127.0.0.1:1".parse().unwrap())
+            .resolver(resolver)
+            .build_client(reqwest::Client::builder())
+            .unwrap();
+        let began = Instant::now();
+        let denied = refused(&client, "http://a.example/x").await;
+        assert!(matches!(denied, Denied::Unreachable { .. }), "{denied:?}");
+        assert!(began.elapsed() < Duration::from_secs(2));
+    }
+}
+
+#[tokio::test]
+async fn c4_tls_that_fails_is_unreachable_and_never_tried_in_the_clear() {
+    let scripts: [&'static [u8]; 3] =
+        [b"garbage, no TLS at all\r\n\r\n", b"\x15\x03\x03\x00\x02\x02\x28", b""];
+    for bytes in scripts {
+        let connections = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&connections);
+        let address = listener(move |mut stream| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async move {
+                let mut hello = [0; 512];
+                let read = stream.read(&mut hello).await.unwrap_or(0);
+                assert_eq!(
+                    hello[..read].first(),
+                    Some(&0x16),
+                    "a TLS handshake, and not a request in the clear"
+                );
+                let _ = stream.write_all(bytes).await;
+            }
+        })
+        .await;
+        let client = hasty(address).build_client(reqwest::Client::builder()).unwrap();
+        let denied = refused(&client, &format!("https://a.example:{}/x", address.port())).await;
+        assert!(matches!(denied, Denied::Unreachable { .. }), "{bytes:?}: {denied:?}");
+        assert_eq!(connections.load(Ordering::SeqCst), 1, "one request on the wire");
+    }
+}
+
+#[tokio::test]
+async fn c4_tls_reset_or_silence_is_unreachable() {
+    let reset = listener(|stream| async move {
+        let _ = stream.set_zero_linger();
+    })
+    .await;
+    let silent = listener(|stream| async move {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        drop(stream);
+    })
+    .await;
+    for address in [reset, silent] {
+        let client = hasty(address).build_client(reqwest::Client::builder()).unwrap();
+        let denied = refused(&client, &format!("https://a.example:{}/x", address.port())).await;
+        assert!(matches!(denied, Denied::Unreachable { .. }), "{denied:?}");
+    }
+}
+
+fn trusting(authority: &Authority) -> reqwest::ClientBuilder {
+    let certificate = reqwest::Certificate::from_pem(authority.pem().as_bytes()).unwrap();
+    reqwest::Client::builder().tls_certs_only([certificate])
+}
+
+fn secure(seen: &Seen) -> Reply {
+    match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+        "/clear" => Reply::redirect(302, "http://a.example/x"),
+        _ => Reply::html("page"),
+    }
+}
+
+#[tokio::test]
+async fn c4_certificates_are_checked() {
+    let authority = Authority::new();
+    let good = Server::start_tls(authority.acceptor("a.example"), secure).await;
+    let client = hasty(good.address()).build_client(trusting(&authority)).unwrap();
+    assert_eq!(status(&client, &format!("https://a.example:{}/x", good.address().port())).await, 200);
+    for (what, acceptor) in [
+        ("another name", authority.acceptor("b.example")),
+        ("expired", authority.expired("a.example")),
+        ("an unknown authority", Authority::new().acceptor("a.example")),
+    ] {
+        let server = Server::start_tls(acceptor, secure).await;
+        let client = hasty(server.address()).build_client(trusting(&authority)).unwrap();
+        let denied = refused(&client, &format!("https://a.example:{}/x", server.address().port())).await;
+        assert!(matches!(denied, Denied::Unreachable { cause: Cause::Tls, .. }), "{what}: {denied:?}");
+        assert!(server.asked().is_empty(), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn s14_robots_txt_does_not_leave_tls() {
+    let authority = Authority::new();
+    let clear = Server::start(|_| Reply::new(200, "User-agent: *\nAllow: /")).await;
+    let port = clear.address().port();
+    let server = Server::start_tls(authority.acceptor("a.example"), move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::redirect(301, &format!("http://a.example:{port}/robots.txt")),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let url = format!("https://a.example:{}/x", server.address().port());
+    let strict = hasty(server.address()).build_client(trusting(&authority)).unwrap();
+    assert!(matches!(refused(&strict, &url).await, Denied::Unreachable { .. }));
+    assert!(clear.asked().is_empty());
+    let lenient = hasty(server.address())
+        .access(AccessPolicy::default().with_downgrade(true))
+        .build_client(trusting(&authority))
+        .unwrap();
+    assert_eq!(status(&lenient, &url).await, 200);
+}
+
+#[tokio::test]
+async fn p3_a_page_hop_from_https_to_http_loses_credentials() {
+    let authority = Authority::new();
+    let clear = Server::start(secure).await;
+    let port = clear.address().port();
+    let server = Server::start_tls(authority.acceptor("a.example"), move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::redirect(302, &format!("http://a.example:{port}/x")),
+    })
+    .await;
+    let client = hasty(server.address()).build_client(trusting(&authority)).unwrap();
+    let url = format!("https://a.example:{}/start", server.address().port());
+    let page = client.get(url).header("authorization", "Bearer secret").send().await.unwrap();
+    assert_eq!(page.url().scheme(), "http");
+    assert!(clear.log().iter().all(|seen| seen.header("authorization").is_none()));
+}
+
+/// A site whose robots.txt is answered with these steps.
+async fn robots(steps: Vec<Step>) -> Server {
+    Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::raw(steps.clone()),
+        _ => Reply::html("page"),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn c12_heads_that_are_too_large() {
+    let start = b"HTTP/1.1 200 OK\r\n".to_vec();
+    let end = b"\r\nUser-agent: *\nAllow: /\n".to_vec();
+    let cases: [(&str, Vec<u8>, usize); 3] = [
+        ("a field of 1 MB", [b"x: ".as_slice(), &[b'y'; 1_000_000], b"\r\n"].concat(), 1),
+        ("1,000 fields", b"x: y\r\n".to_vec(), 1_000),
+        ("an endless field", b"yyyyyyyyyyyyyyyy".repeat(4096), 1_000),
+    ];
+    for (what, field, times) in cases {
+        let first = if what == "an endless field" { b"x: ".to_vec() } else { Vec::new() };
+        let steps = vec![
+            Step::Send(start.clone()),
+            Step::Send(first),
+            Step::Repeat(field, times),
+            Step::Send(end.clone()),
+        ];
+        let server = robots(steps).await;
+        let denied = refused(&client(&server), "http://a.example/x").await;
+        assert!(matches!(denied, Denied::Unreachable { .. }), "{what}: {denied:?}");
+        assert_eq!(server.count("a.example/x"), 0, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn c13_malformed_fields_are_an_error_or_harmless() {
+    let rules = "content-length: 27\r\n\r\nUser-agent: *\nDisallow: /x\n";
+    for (what, field, readable) in [
+        ("NUL", &b"x: a\0b\r\n"[..], false),
+        ("a control byte", b"x: a\x01b\r\n", false),
+        ("no colon", b"nonsense\r\n", false),
+        ("a bad name", b"a b: c\r\n", false),
+        ("obs-text", b"x: \xe9\xff\r\n", true),
+    ] {
+        let mut bytes = b"HTTP/1.1 200 OK\r\n".to_vec();
+        bytes.extend(field);
+        bytes.extend(rules.as_bytes());
+        let server = robots(vec![Step::Send(bytes)]).await;
+        let client = client(&server);
+        // Whatever hyper does: an error is unreachable, and what is read are the rules. Neither allows /x.
+        let denied = refused(&client, "http://a.example/x").await;
+        assert!(
+            matches!(denied, Denied::Unreachable { .. } | Denied::Disallowed { .. }),
+            "{what}: {denied:?}"
+        );
+        if readable {
+            assert_eq!(status(&client, "http://a.example/y").await, 200, "{what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn s15_the_body_of_a_redirect_is_not_read() {
+    let steps = vec![
+        Step::Send(b"HTTP/1.1 302 Found\r\nlocation: /rules\r\n\r\n".to_vec()),
+        Step::Repeat(vec![b'x'; 64 * 1024], 16_384),
+    ];
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::raw(steps.clone()),
+        "/rules" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = client(&server);
+    let began = Instant::now();
+    assert_eq!(status(&client, "http://a.example/x").await, 200);
+    assert!(matches!(refused(&client, "http://a.example/secret").await, Denied::Disallowed { .. }));
+    assert!(began.elapsed() < Duration::from_secs(10), "a gibibyte was not read");
+}
+
+#[tokio::test]
+async fn c20_a_connection_that_closes_between_requests_harms_nobody() {
+    let server = Server::start(|seen| {
+        let body = if seen.path == "/robots.txt" { "User-agent: *\nAllow: /\n" } else { "page" };
+        // The length is stated, so the connection would be kept, and then it is closed all the same.
+        let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        Reply::raw(vec![Step::Send(text.into_bytes())])
+    })
+    .await;
+    let client = client(&server);
+    for number in 0..5 {
+        assert_eq!(status(&client, &format!("http://a.example/{number}")).await, 200);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn s23_a_herd_on_a_cold_host_is_one_request() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /").after(Duration::from_millis(100)),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let (abide, _) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let url: url::Url = "http://a.example/x".parse().unwrap();
+    let calls: Vec<_> = (0..10_000)
+        .map(|_| {
+            let (abide, url) = (abide.clone(), url.clone());
+            tokio::spawn(async move { abide.check(&url).await.map(|verdict| verdict.is_allowed()) })
+        })
+        .collect();
+    for call in calls {
+        assert!(!call.await.unwrap().unwrap());
+    }
+    assert_eq!(server.asked(), ["a.example/robots.txt"]);
+}
+
+#[tokio::test]
+async fn s24_callers_that_give_up_harm_nobody() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nAllow: /").after(Duration::from_millis(150)),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let (abide, _) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let url: url::Url = "http://a.example/x".parse().unwrap();
+    for _ in 0..20 {
+        let given_up = tokio::time::timeout(Duration::from_millis(2), abide.check(&url)).await;
+        assert!(given_up.is_err());
+    }
+    assert!(abide.check(&url).await.unwrap().is_allowed());
+    assert_eq!(server.count("a.example/robots.txt"), 1);
+}
+
+// HTTP/2, frame by frame.
+
+/// The frames that answer the request of a stream.
+type Frames = fn(u32) -> Vec<u8>;
+
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+
+const REFUSED_STREAM: u32 = 7;
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+fn goaway(last: u32, code: u32) -> Vec<u8> {
+    frame(GOAWAY, 0, 0, &[last.to_be_bytes(), code.to_be_bytes()].concat())
+}
+
+/// A server that answers each request with these frames, and counts the requests.
+async fn http2(
+    answer: impl Fn(u32) -> Vec<u8> + Clone + Send + Sync + 'static,
+) -> (SocketAddr, Arc<AtomicUsize>) {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&requests);
+    let address = listener(move |stream| talk(stream, answer.clone(), Arc::clone(&count))).await;
+    (address, requests)
+}
+
+async fn talk(mut stream: TcpStream, answer: impl Fn(u32) -> Vec<u8>, requests: Arc<AtomicUsize>) {
+    let mut preface = [0; 24];
+    if stream.read_exact(&mut preface).await.is_err() || &preface != b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" {
+        return;
+    }
+    let _ = stream.write_all(&frame(SETTINGS, 0, 0, &[])).await;
+    let mut head = [0; 9];
+    while stream.read_exact(&mut head).await.is_ok() {
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]) & 0x7fff_ffff;
+        let mut payload = vec![0; length as usize];
+        if stream.read_exact(&mut payload).await.is_err() {
+            return;
+        }
+        let reply = match (head[3], head[4]) {
+            (SETTINGS, 0) => frame(SETTINGS, 1, 0, &[]),
+            (HEADERS, _) => {
+                requests.fetch_add(1, Ordering::SeqCst);
+                answer(id)
+            }
+            _ => continue,
+        };
+        if stream.write_all(&reply).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn c18_http2_refusals_are_one_request_on_the_wire_each() {
+    let cases: [(&str, Frames); 3] = [
+        ("GOAWAY", |_| goaway(0, 0)),
+        ("REFUSED_STREAM", |id| frame(RST_STREAM, 0, id, &REFUSED_STREAM.to_be_bytes())),
+        ("ENHANCE_YOUR_CALM", |id| frame(RST_STREAM, 0, id, &ENHANCE_YOUR_CALM.to_be_bytes())),
+    ];
+    for (what, answer) in cases {
+        let (address, requests) = http2(answer).await;
+        let client = hasty(address).build_client(reqwest::Client::builder().http2_prior_knowledge()).unwrap();
+        let denied = refused(&client, "http://a.example/x").await;
+        assert!(matches!(denied, Denied::Unreachable { .. }), "{what}: {denied:?}");
+        assert_eq!(requests.load(Ordering::SeqCst), 1, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn c19_http2_floods_end_within_the_deadline() {
+    let cases: [(&str, Frames); 5] = [
+        ("CONTINUATION", |id| {
+            let mut bytes = frame(HEADERS, 0, id, &[0x88]);
+            bytes.extend(frame(CONTINUATION, 0, id, &[0x88; 1000]).repeat(2000));
+            bytes
+        }),
+        ("empty DATA", |id| {
+            let mut bytes = frame(HEADERS, 4, id, &[0x88]);
+            bytes.extend(frame(0, 0, id, &[]).repeat(100_000));
+            bytes
+        }),
+        ("SETTINGS", |_| frame(SETTINGS, 0, 0, &[]).repeat(50_000)),
+        ("PING", |_| frame(PING, 0, 0, &[0; 8]).repeat(50_000)),
+        ("a bad frame", |id| frame(HEADERS, 4, id, &[0xff; 40])),
+    ];
+    for (what, answer) in cases {
+        let (address, requests) = http2(answer).await;
+        let client = hasty(address).build_client(reqwest::Client::builder().http2_prior_knowledge()).unwrap();
+        let began = Instant::now();
+        let denied = refused(&client, "http://a.example/x").await;
+        assert!(matches!(denied, Denied::Unreachable { .. }), "{what}: {denied:?}");
+        assert!(began.elapsed() < Duration::from_secs(5), "{what}: {:?}", began.elapsed());
+        assert_eq!(requests.load(Ordering::SeqCst), 1, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn enhance_your_calm_holds_the_host() {
+    let (address, _) = http2(|id| frame(RST_STREAM, 0, id, &ENHANCE_YOUR_CALM.to_be_bytes())).await;
+    let (abide, _) = hasty(address).build_with(reqwest::Client::builder().http2_prior_knowledge()).unwrap();
+    let url = "http://a.example/x".parse().unwrap();
+    assert!(!abide.check(&url).await.unwrap().is_allowed());
+    let report = abide.gate_handle().pacer().report(&abide::Host::of(&url).unwrap()).unwrap();
+    assert_eq!(report.holds(), 1, "{report:?}");
+}

@@ -1,0 +1,62 @@
+//! A certificate authority for one test.
+
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+/// Signs certificates that only those trust who were told to.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Authority {
+    /// A new authority.
+    ///
+    /// # Panics
+    /// When no key can be made: there is nothing to test then.
+    pub fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names are good names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key can be made");
+        Self { issuer: CertifiedIssuer::self_signed(params, key).expect("its own key signs it") }
+    }
+
+    /// Its certificate, for those who shall trust it.
+    pub fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// Serves with a certificate for `name`, over HTTP/1.1.
+    pub fn acceptor(&self, name: &str) -> TlsAcceptor {
+        self.acceptor_until(name, 4096)
+    }
+
+    /// The same with a certificate that expired long ago.
+    pub fn expired(&self, name: &str) -> TlsAcceptor {
+        self.acceptor_until(name, 2001)
+    }
+
+    fn acceptor_until(&self, name: &str, year: i32) -> TlsAcceptor {
+        let key = KeyPair::generate().expect("a key can be made");
+        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a DNS name");
+        params.not_before = date_time_ymd(2000, 1, 1);
+        params.not_after = date_time_ymd(year, 1, 1);
+        let certificate = params.signed_by(&key, &self.issuer).expect("the authority signs it");
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .expect("key and certificate belong together");
+        TlsAcceptor::from(Arc::new(config))
+    }
+}
