@@ -25,7 +25,8 @@ impl Cli {
         match &self.command {
             Command::Match(args) => args.output.color,
             Command::Tags(args) => args.output.color,
-            Command::Check(args) => args.online.output.color,
+            Command::Check(args) | Command::Explain(args) => args.online.output.color,
+            Command::Lint(args) => args.output.color,
             Command::Fetch(args) => args.online.output.color,
         }
     }
@@ -41,6 +42,10 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Fetches URLs through the whole middleware
     Fetch(FetchArgs),
+    /// The robots.txt of URLs with the line that decides, and why
+    Explain(CheckArgs),
+    /// What the author of a robots.txt should know, line by line
+    Lint(LintArgs),
 }
 
 #[derive(Debug, Args)]
@@ -82,6 +87,15 @@ pub(crate) struct TagsArgs {
     /// An HTML page, `-` for standard input
     #[arg(value_name = "FILE.html")]
     pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LintArgs {
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// robots.txt files, `-` for standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

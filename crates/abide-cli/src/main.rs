@@ -3,8 +3,11 @@
 mod args;
 mod batch;
 mod check;
+mod excerpt;
+mod explain;
 mod fetch;
 mod json;
+mod lint;
 mod match_urls;
 mod online;
 mod style;
@@ -24,6 +27,8 @@ fn main() -> ExitCode {
         Command::Match(args) => match_urls::run(args),
         Command::Tags(args) => tags::run(args),
         Command::Check(args) => online::block_on(check::run(args)),
+        Command::Explain(args) => online::block_on(explain::run(args)),
+        Command::Lint(args) => lint::run(args),
         Command::Fetch(args) => online::block_on(fetch::run(args)),
     };
     match result {

@@ -4,7 +4,9 @@
 
 mod batch;
 mod check;
+mod explain;
 mod fetch;
+mod lint;
 mod offline;
 mod pacing;
 mod usage;

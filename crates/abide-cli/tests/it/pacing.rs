@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use abide_tests::{Reply, Server};
+use abide_tests::{Authority, Reply, Server};
 use serde_json::json;
 
-use crate::{abide, blocking, online};
+use crate::{abide, blocking, file, online};
 
 #[tokio::test]
 async fn a_host_is_left_alone_between_two_requests() {
@@ -53,4 +53,20 @@ async fn allow_net_opens_the_network_it_names() {
         let ran = blocking(move || abide(&["check", "--json", "--allow-net", net, &url])).await;
         assert_eq!(ran.line()["outcome"], json!(outcome), "{net}");
     }
+}
+
+#[tokio::test]
+async fn cacert_is_trusted_and_nothing_else() {
+    let authority = Authority::new();
+    let answer = |_: &abide_tests::Seen| Reply::html("<p>secret");
+    let server = Server::start_tls(authority.acceptor("a.example"), answer).await;
+    let (own, other) = (file(authority.pem()), file(Authority::new().pem()));
+    let url = "https://a.example:PORT/x";
+    let args = ["fetch", "--json", url, "--cacert", own.path().to_str().unwrap()];
+    let ran = online(server.address(), &args).await;
+    assert_eq!((ran.status, &ran.line()["outcome"]), (0, &json!("fetched")), "{}", ran.out);
+    let args = ["fetch", "--json", url, "--cacert", other.path().to_str().unwrap()];
+    let ran = online(server.address(), &args).await;
+    assert_eq!((ran.status, &ran.line()["outcome"]), (1, &json!("denied")), "{}", ran.out);
+    assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/x"]);
 }
