@@ -19,6 +19,19 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+impl Cli {
+    /// When colours are used.
+    pub(crate) fn color(&self) -> Color {
+        match &self.command {
+            Command::Match(args) => args.output.color,
+            Command::Tags(args) => args.output.color,
+            Command::Check(args) | Command::Explain(args) => args.online.output.color,
+            Command::Lint(args) => args.output.color,
+            Command::Fetch(args) => args.online.output.color,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// What a robots.txt file says about URLs, without a network
@@ -29,6 +42,10 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Fetches URLs through the whole middleware
     Fetch(FetchArgs),
+    /// The robots.txt of URLs with the line that decides, and why
+    Explain(CheckArgs),
+    /// What the author of a robots.txt should know, line by line
+    Lint(LintArgs),
 }
 
 #[derive(Debug, Args)]
@@ -73,6 +90,15 @@ pub(crate) struct TagsArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct LintArgs {
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// robots.txt files, `-` for standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) online: Online,
@@ -95,6 +121,9 @@ pub(crate) struct Output {
     /// One JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
+    /// When colours are used
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
 }
 
 /// What every call that goes online understands.
@@ -118,21 +147,18 @@ pub(crate) struct Online {
     /// Addresses that may be contacted though they are not public (repeatable)
     #[arg(long, value_name = "CIDR", value_parser = network)]
     pub(crate) allow_net: Vec<IpNet>,
-    /// The address of a name, as in curl (repeatable)
+    /// The address of a name, as in curl; the name may be `*` (repeatable)
     #[arg(long, value_name = "HOST:PORT:ADDR")]
     pub(crate) resolve: Vec<ResolveArg>,
     /// Where robots.txt and holds are kept
     #[arg(long, value_name = "STORE", default_value = "memory")]
     pub(crate) store: StoreArg,
-    /// Further certificate authorities, PEM
+    /// Certificate authorities to trust instead of the system's, PEM, as in curl
     #[arg(long, value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
     /// Requests at a time, over all hosts
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) concurrency: u16,
-    /// When colours are used
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub(crate) color: Color,
     #[command(flatten)]
     pub(crate) output: Output,
 }

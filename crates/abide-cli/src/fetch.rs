@@ -6,10 +6,12 @@ use abide::{Abide, Denied, ResponseExt, Visit};
 use futures_util::StreamExt;
 use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
+use url::Url;
 
 use crate::args::FetchArgs;
 use crate::check::absolute;
 use crate::json::{OnlineVerdict, Tags};
+use crate::trail::{self, Sent, Trail};
 use crate::{Status, online, style};
 
 /// One line of `--json`.
@@ -28,7 +30,7 @@ struct Line<'a> {
     why: String,
 }
 
-/// One request of the chain; the last one may have been refused.
+/// One request of the chain; the last one may not have gone out.
 #[derive(Debug, Serialize)]
 struct Hop {
     url: String,
@@ -38,7 +40,7 @@ struct Hop {
 
 pub(crate) async fn run(args: FetchArgs) -> anyhow::Result<Status> {
     let (abide, inner) = online::crawler(&args.online)?;
-    let client = abide.wrap(inner);
+    let client = trail::client(&abide, inner);
     for url in &args.urls {
         absolute(url)?;
     }
@@ -66,11 +68,12 @@ pub(crate) fn refusal_word(denied: &Denied) -> &'static str {
 }
 
 async fn fetch<'a>(abide: &Abide, client: &ClientWithMiddleware, text: &'a str) -> Line<'a> {
-    match client.get(text).send().await {
+    let trail = Trail::default();
+    match client.get(text).with_extension(trail.clone()).send().await {
         Ok(response) => fetched(abide, text, response).await,
         Err(error) => match abide::Error::find(&error) {
-            Some(denied) => refused(abide, text, denied, &error),
-            None => Line { why: chain(&error), ..Line::empty(text, "error") },
+            Some(denied) => refused(abide, text, denied, &trail.sent()),
+            None => failed(abide, text, &error, &trail.sent()),
         },
     }
 }
@@ -104,31 +107,50 @@ async fn fetched<'a>(abide: &Abide, text: &'a str, mut response: reqwest::Respon
     line
 }
 
-fn refused<'a>(abide: &Abide, text: &'a str, denied: &Denied, error: &reqwest_middleware::Error) -> Line<'a> {
+fn refused<'a>(abide: &Abide, text: &'a str, denied: &Denied, sent: &[Sent]) -> Line<'a> {
     let mut line = Line::empty(text, refusal_word(denied));
     line.why = denied.to_string();
-    if let Denied::Disallowed { verdict, .. } = denied {
-        line.verdict = Some(OnlineVerdict::new(verdict, abide.gate_handle().wall()));
-    } else if let Some(url) = denied.url()
-        && let Some(verdict) = abide.check_cached(url)
+    line.hops = sent.iter().map(Hop::sent).collect();
+    line.verdict = match denied {
+        Denied::Disallowed { verdict, .. } => Some(OnlineVerdict::new(verdict, abide.gate_handle().wall())),
+        _ => denied.url().and_then(|url| known(abide, url)),
+    };
+    // The chain that is too long is in the trail already; the others end with what did not go out.
+    if let Some(url) = denied.url()
+        && !matches!(denied, Denied::TooManyRedirects { .. } | Denied::RedirectBypass { .. })
     {
-        line.verdict = Some(OnlineVerdict::new(&verdict, abide.gate_handle().wall()));
+        // What is deferred may be asked for: later.
+        let allowed = refusal_word(denied) == "deferred" && line.verdict.as_ref().is_some_and(|v| v.allowed);
+        line.hops.push(Hop { url: url.to_string(), status: None, allowed });
     }
-    if let reqwest_middleware::Error::Middleware(error) = error
-        && let Some(error) = error.downcast_ref::<abide::Error>()
-    {
-        let hop = |(url, status): &(url::Url, http::StatusCode)| Hop {
-            url: url.to_string(),
-            status: Some(status.as_u16()),
-            allowed: true,
-        };
-        line.hops = error.chain().iter().map(hop).collect();
-    }
-    if let Some(url) = denied.url() {
-        line.hops.push(Hop { url: url.to_string(), status: None, allowed: false });
-        line.final_url = Some(url.to_string());
-    }
+    line.final_url = line.hops.last().map(|hop| hop.url.clone());
     line
+}
+
+/// The network failed; what was sent until then is in the trail.
+fn failed<'a>(abide: &Abide, text: &'a str, error: &reqwest_middleware::Error, sent: &[Sent]) -> Line<'a> {
+    let mut line = Line::empty(text, "error");
+    line.why = match error {
+        reqwest_middleware::Error::Reqwest(error) => chain(error),
+        reqwest_middleware::Error::Middleware(error) => chain(error.as_ref()),
+    };
+    line.hops = sent.iter().map(Hop::sent).collect();
+    line.final_url = line.hops.last().map(|hop| hop.url.clone());
+    line.verdict = sent.last().and_then(|sent| known(abide, &sent.url));
+    line
+}
+
+/// What is known of a URL, without asking.
+fn known(abide: &Abide, url: &Url) -> Option<OnlineVerdict> {
+    let verdict = abide.check_cached(url)?;
+    Some(OnlineVerdict::new(&verdict, abide.gate_handle().wall()))
+}
+
+impl Hop {
+    /// A request that went out, and so was allowed.
+    fn sent(sent: &Sent) -> Self {
+        Self { url: sent.url.to_string(), status: sent.status, allowed: true }
+    }
 }
 
 impl<'a> Line<'a> {

@@ -18,10 +18,12 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     let tokens = tokens(&args.agent).map_err(Usage)?;
     let body = read_file(args.robots.as_deref().unwrap_or(Path::new("-")))?;
     let rules = Rules::parse(&body, &tokens);
+    // One that is wrong is wrong usage, and nothing is answered then.
+    let urls: Vec<Asked> =
+        args.urls.iter().map(|text| parse_url(text)).collect::<Result<_, _>>().map_err(Usage)?;
     let mut out = anstream::stdout().lock();
     let mut status = Status::Done;
-    for text in &args.urls {
-        let url = parse_url(text).map_err(Usage)?;
+    for (text, url) in args.urls.iter().zip(&urls) {
         let verdict = rules.verdict(&url.target());
         status = status.and(Status::of(verdict.is_allowed()));
         if args.output.json {
@@ -58,7 +60,9 @@ pub(crate) fn tokens(agents: &[String]) -> Result<Vec<ProductToken>, String> {
     }
     agents
         .iter()
-        .map(|agent| ProductToken::lenient(agent).map_err(|error| format!("agent {agent:?}: {error}")))
+        .map(|agent| {
+            ProductToken::lenient(agent).map_err(|error| format!("agent {}: {error}", quoted(agent)))
+        })
         .collect()
 }
 
@@ -82,10 +86,21 @@ pub(crate) fn parse_url(text: &str) -> Result<Asked, String> {
     if text.starts_with('/') && !text.starts_with("//") {
         return Ok(Asked::Path(text.to_owned()));
     }
-    let url = Url::parse(text).map_err(|error| format!("url {text:?}: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("url {}: {error}", quoted(text)))?;
     match url.scheme() {
         "http" | "https" => Ok(Asked::Url(url)),
-        scheme => Err(format!("url {text:?}: expected http or https, found the scheme {scheme:?}")),
+        scheme => {
+            Err(format!("url {}: expected http or https, found the scheme {}", quoted(text), quoted(scheme)))
+        }
+    }
+}
+
+/// What somebody wrote, for a message: escaped, and cut where it would fill the screen.
+pub(crate) fn quoted(text: &str) -> String {
+    const SHOWN_MAX: usize = 200;
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{:?}...", &text[..end]),
+        None => format!("{text:?}"),
     }
 }
 

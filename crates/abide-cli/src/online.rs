@@ -11,8 +11,8 @@ use anyhow::Context;
 use futures_util::stream::{self, Stream, StreamExt};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use crate::args::{Color, Online, ResolveArg, StoreArg};
-use crate::{Status, Usage};
+use crate::args::{Online, ResolveArg, StoreArg};
+use crate::{Status, Usage, style};
 
 /// Runs one call on a runtime of its own. Ctrl-C ends it.
 pub(crate) fn block_on(call: impl Future<Output = anyhow::Result<Status>>) -> anyhow::Result<Status> {
@@ -30,7 +30,6 @@ pub(crate) fn block_on(call: impl Future<Output = anyhow::Result<Status>>) -> an
 
 /// The crawler that the options describe, and its inner client.
 pub(crate) fn crawler(online: &Online) -> anyhow::Result<(Abide, reqwest::Client)> {
-    set_color(online.color);
     let StoreArg::Memory = online.store;
     let (first, rest) =
         online.agent.split_first().ok_or_else(|| Usage("expected a product token".to_owned()))?;
@@ -55,10 +54,10 @@ pub(crate) fn crawler(online: &Online) -> anyhow::Result<(Abide, reqwest::Client
 fn pace(online: &Online) -> PacePolicy {
     let shortest = PacePolicy::default().min_gap();
     if online.delay < shortest {
-        anstream::eprintln!(
-            "abide: a delay below {} s is less considerate than most sites expect",
-            shortest.as_secs()
-        );
+        let shortest = shortest.as_secs();
+        style::complain(format_args!(
+            "a delay below {shortest} s is less considerate than most sites expect"
+        ));
     }
     PacePolicy::default().danger_min_gap(online.delay).max_wait(online.max_wait)
 }
@@ -82,14 +81,6 @@ fn explain(error: BuildError) -> anyhow::Error {
         BuildError::Client(error) => anyhow::Error::from(error).context("the client could not be built"),
         BuildError::Token(source) => Usage(format!("--agent: {source}")).into(),
         other => Usage(format!("--user-agent: {other}")).into(),
-    }
-}
-
-fn set_color(color: Color) {
-    match color {
-        Color::Auto => {}
-        Color::Always => anstream::ColorChoice::Always.write_global(),
-        Color::Never => anstream::ColorChoice::Never.write_global(),
     }
 }
 

@@ -31,7 +31,8 @@ use crate::options::{MetaScope, ReadOptions};
 /// ```
 ///
 /// Known deviations from a browser, all in documents that nobody writes on purpose: templates that contain `<col>`, svg or
-/// math, or an unclosed `<noscript>`. Once svg or math was seen inside a template of the head, text no longer ends the head.
+/// math, or an unclosed `<noscript>` (once svg or math was seen inside a template of the head, text no longer ends the head);
+/// and, in the reading without scripting, what is left unfinished inside a noscript and would swallow its end.
 pub struct HeadScanner {
     options: ReadOptions,
     decode: Decode,
