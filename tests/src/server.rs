@@ -25,7 +25,7 @@ pub struct Server {
 pub struct Seen {
     /// When its head had arrived.
     pub at: Instant,
-    /// When the answer had been handed to the operating system; the arrival until then.
+    /// When the last part of the answer began to be sent: the client has its end later. The arrival until then.
     pub answered: Instant,
     /// The method.
     pub method: String,
@@ -187,19 +187,25 @@ async fn serve(
             log.push(seen);
             log.len() - 1
         };
-        let open = play(&mut stream, reply, head_only).await;
-        if let Some(seen) = lock(&log).get_mut(place) {
-            seen.answered = Instant::now();
-        }
-        if !open {
+        let stamp = || {
+            if let Some(seen) = lock(&log).get_mut(place) {
+                seen.answered = Instant::now();
+            }
+        };
+        if !play(&mut stream, reply, head_only, stamp).await {
             return;
         }
     }
 }
 
 /// Whether the connection can be used again.
-async fn play(stream: &mut impl Connection, reply: Reply, head_only: bool) -> bool {
+///
+/// Calls `stamp` before each thing that is sent: the client cannot have had the end of it before.
+async fn play(stream: &mut impl Connection, reply: Reply, head_only: bool, stamp: impl Fn()) -> bool {
     for step in reply.steps {
+        if matches!(step, Step::Send(_) | Step::Repeat(..)) {
+            stamp();
+        }
         let sent = match step {
             Step::Send(bytes) if head_only && reply.keep_alive => {
                 let end = bytes
