@@ -302,7 +302,7 @@ impl Reader<'_> {
                 self.phase = Phase::Rules;
                 self.rule(place, key);
             }
-            (Phase::Agents { other: None }, kind) if !kind.is_global() => {
+            (Phase::Agents { other: None }, _) => {
                 self.phase = Phase::Agents { other: Some((place.number, place.line.len())) };
             }
             _ => {}
@@ -430,6 +430,13 @@ mod tests {
             let found = shown(body.as_bytes());
             assert!(found.contains(&String::from(expected)), "{body:?}: {found:#?}");
         }
+    }
+
+    #[test]
+    fn a_sitemap_inside_a_run_is_remarked_on_too() {
+        let found = shown(b"User-agent: a\nSitemap: https://a.example/\nUser-agent: b\nDisallow: /");
+        assert!(found.len() == 1 && found[0].starts_with("2:1..28 RecordInsideRun"), "{found:?}");
+        assert_eq!(shown(b"User-agent: a\nSitemap: https://a.example/\nDisallow: /"), [""; 0]);
     }
 
     #[test]
