@@ -191,6 +191,7 @@ fn is_agent_tail(line: &[u8]) -> bool {
 }
 
 /// Any key: `*WS key *WS ":"`, its misspellings, and a missing colon.
+#[inline(never)]
 fn any_key(line: &[u8], profile: Profile) -> Option<Key> {
     let line = without_comment(line);
     if let Some(colon) = memchr(b':', line) {
