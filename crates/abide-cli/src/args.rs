@@ -26,6 +26,7 @@ impl Cli {
             Command::Match(args) => args.output.color,
             Command::Tags(args) => args.output.color,
             Command::Check(args) | Command::Explain(args) => args.online.output.color,
+            Command::Crawl(args) => args.online.output.color,
             Command::Lint(args) => args.output.color,
             Command::Fetch(args) => args.online.output.color,
         }
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Fetches URLs through the whole middleware
     Fetch(FetchArgs),
+    /// A small polite crawl of the sites given, breadth first, with a report per host
+    Crawl(Box<CrawlArgs>),
     /// The robots.txt of URLs with the line that decides, and why
     Explain(CheckArgs),
     /// What the author of a robots.txt should know, line by line
@@ -112,6 +115,36 @@ pub(crate) struct FetchArgs {
     #[command(flatten)]
     pub(crate) online: Online,
     /// URLs
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) urls: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CrawlArgs {
+    /// Pages to fetch at most
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) max_pages: usize,
+    /// Links to follow from the URLs given; without it, as far as they lead
+    #[arg(long, value_name = "N")]
+    pub(crate) max_depth: Option<u32>,
+    /// Longest hold of a host before the rest of its URLs is given up
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    pub(crate) max_hold: Duration,
+    /// Also what the sitemaps of the sites name
+    #[arg(long)]
+    pub(crate) sitemaps: bool,
+    /// Follow links that the site asks not to follow; robots.txt is obeyed all the same
+    #[arg(long)]
+    pub(crate) ignore_nofollow: bool,
+    /// Keep the pages in DIR, with an index.jsonl
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save: Option<PathBuf>,
+    /// Also write the report as a page with a timeline of requests per host
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) online: Online,
+    /// URLs to begin with; only their hosts are crawled
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
 }

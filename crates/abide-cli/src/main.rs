@@ -3,6 +3,7 @@
 mod args;
 mod batch;
 mod check;
+mod crawl;
 mod excerpt;
 mod explain;
 mod fetch;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Command::Match(args) => match_urls::run(args),
         Command::Tags(args) => tags::run(args),
         Command::Check(args) => online::block_on(check::run(args)),
+        Command::Crawl(args) => online::block_on_to_its_end(crawl::run(*args)),
         Command::Explain(args) => online::block_on(explain::run(args)),
         Command::Lint(args) => lint::run(args),
         Command::Fetch(args) => online::block_on(fetch::run(args)),

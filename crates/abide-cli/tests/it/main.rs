@@ -4,6 +4,7 @@
 
 mod batch;
 mod check;
+mod crawl;
 mod explain;
 mod fetch;
 mod lint;
