@@ -7,6 +7,7 @@ mod bodies;
 mod hops;
 mod pacing;
 mod permissions;
+mod preferences;
 mod verdicts;
 mod wire;
 

@@ -68,7 +68,7 @@ impl Head {
         self.bytes
     }
 
-    /// Whether a `noscript` held more than is looked at (64 KiB).
+    /// Whether a `noscript` held more than is looked at (64 KiB), or there were more of them (256).
     #[must_use]
     pub fn noscript_cut(&self) -> bool {
         self.found.as_deref().is_some_and(|found| found.noscript_cut)

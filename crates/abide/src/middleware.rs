@@ -342,8 +342,8 @@ impl<'a> Walk<'a> {
         let (mut response, mut body) = take_apart(asked, response, permit);
         let seen = scan::run(plan, &mut body).await;
         let known = self.remember(asked, response.status(), response.headers(), seen.head()).await;
-        let answer = seen.answer(&self.abide.core.read, fields, known);
-        response.extensions_mut().insert(Visit::new(self.trace, answer));
+        let answer = seen.answer(&self.abide.core.read, &fields, known);
+        response.extensions_mut().insert(Visit::new(self.trace, fields, answer));
         Response::from(response.map(|()| reqwest::Body::wrap(body)))
     }
 

@@ -10,7 +10,7 @@ mod split;
 mod structured;
 mod write;
 
-pub use member::{Member, MemberValue, members};
+pub use member::{Member, members};
 pub use write::write_field;
 
 use std::fmt;

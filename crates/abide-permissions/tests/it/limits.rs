@@ -103,10 +103,24 @@ fn thousands_of_attributes_and_templates_end_in_an_answer() {
 }
 
 #[test]
-fn noscript_within_noscript_is_linear() {
-    let document = format!("<noscript>{}{META}</noscript>", "<noscript>".repeat(6_000));
-    let head = scan(&options(), document.as_bytes(), usize::MAX);
-    assert_eq!(head.noscript_metas().len(), 1);
+fn of_noscript_elements_256_are_looked_at() {
+    for (count, metas) in [(255, 1), (256, 0), (6_000, 0)] {
+        let nested = format!("<noscript>{}{META}</noscript>", "<noscript>".repeat(count));
+        let head = scan(&options(), nested.as_bytes(), usize::MAX);
+        assert_eq!((head.noscript_metas().len(), head.noscript_cut()), (metas, metas == 0), "{count} nested");
+    }
+    let side_by_side = format!("<noscript>{META}</noscript>").repeat(300);
+    let head = scan(&options(), side_by_side.as_bytes(), 100);
+    assert_eq!((head.noscript_metas().len(), head.noscript_cut()), (256, true));
+    assert_eq!(
+        read_with(
+            &options(),
+            &[],
+            scan(&options(), "<noscript><img></noscript>".repeat(300).as_bytes(), 100)
+        )
+        .noindex_known(),
+        Some(false)
+    );
 }
 
 #[test]
