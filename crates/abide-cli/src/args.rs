@@ -24,10 +24,12 @@ impl Cli {
     pub(crate) fn color(&self) -> Color {
         match &self.command {
             Command::Match(args) => args.output.color,
+            Command::Directives(args) => args.output.color,
             Command::Tags(args) => args.output.color,
             Command::Check(args) | Command::Explain(args) => args.online.output.color,
             Command::Crawl(args) => args.online.output.color,
             Command::Lint(args) => args.output.color,
+            Command::Completions(_) | Command::Man => Color::Auto,
             Command::Fetch(args) => args.online.output.color,
         }
     }
@@ -37,6 +39,8 @@ impl Cli {
 pub(crate) enum Command {
     /// What a robots.txt file says about URLs, without a network
     Match(MatchArgs),
+    /// What a robots.txt file asks of those who use the content of URLs, without a network
+    Directives(DirectivesArgs),
     /// What header fields and an HTML head permit, without a network
     Tags(TagsArgs),
     /// Whether URLs may be fetched: asks for robots.txt, never for the URLs
@@ -49,6 +53,18 @@ pub(crate) enum Command {
     Explain(CheckArgs),
     /// What the author of a robots.txt should know, line by line
     Lint(LintArgs),
+    /// Writes a script that completes the command line
+    #[command(hide = true)]
+    Completions(CompletionsArgs),
+    /// Writes the manual, in roff
+    #[command(hide = true)]
+    Man,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// For which shell
+    pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]
@@ -64,6 +80,28 @@ pub(crate) struct MatchArgs {
     pub(crate) output: Output,
     /// JSON Lines in and out, from FILE or standard input
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["agent", "robots", "urls"])]
+    pub(crate) batch: Option<PathBuf>,
+    /// URLs, or paths such as /a?b
+    #[arg(value_name = "URL", required_unless_present = "batch")]
+    pub(crate) urls: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct DirectivesArgs {
+    /// Product token of the crawler; several are a fallback chain, the first that has a group counts
+    #[arg(long, value_name = "TOKEN", required_unless_present = "batch")]
+    pub(crate) agent: Vec<String>,
+    /// The robots.txt file, `-` for standard input
+    #[arg(long, value_name = "FILE", required_unless_present = "batch")]
+    pub(crate) robots: Option<PathBuf>,
+    /// The application whose App-Directives are asked for
+    #[arg(long, value_name = "NAME")]
+    pub(crate) app: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// JSON Lines in and out, from FILE or standard input
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["agent", "robots", "app", "urls"])]
     pub(crate) batch: Option<PathBuf>,
     /// URLs, or paths such as /a?b
     #[arg(value_name = "URL", required_unless_present = "batch")]

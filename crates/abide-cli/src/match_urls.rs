@@ -18,9 +18,7 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     let tokens = tokens(&args.agent).map_err(Usage)?;
     let body = read_file(args.robots.as_deref().unwrap_or(Path::new("-")))?;
     let rules = Rules::parse(&body, &tokens);
-    // One that is wrong is wrong usage, and nothing is answered then.
-    let urls: Vec<Asked> =
-        args.urls.iter().map(|text| parse_url(text)).collect::<Result<_, _>>().map_err(Usage)?;
+    let urls = parse_urls(&args.urls)?;
     let mut out = anstream::stdout().lock();
     let mut status = Status::Done;
     for (text, url) in args.urls.iter().zip(&urls) {
@@ -80,6 +78,11 @@ impl Asked {
             Self::Path(path) => Target::new(path),
         }
     }
+}
+
+/// One that is wrong is wrong usage, and nothing is answered then.
+pub(crate) fn parse_urls(texts: &[String]) -> Result<Vec<Asked>, Usage> {
+    texts.iter().map(|text| parse_url(text)).collect::<Result<_, _>>().map_err(Usage)
 }
 
 pub(crate) fn parse_url(text: &str) -> Result<Asked, String> {

@@ -5,6 +5,7 @@
 mod batch;
 mod check;
 mod crawl;
+mod directives;
 mod explain;
 mod fetch;
 mod lint;
