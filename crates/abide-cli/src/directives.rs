@@ -104,7 +104,7 @@ fn json(value: &SfValue) -> Value {
 
 fn print(text: &str, answer: &Answer) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
-    writeln!(out, "{text}")?;
+    writeln!(out, "{}", printable(text.as_bytes()))?;
     let app = answer.app_directives.as_ref();
     for (name, values) in [
         ("App-Directives", app),

@@ -11,6 +11,7 @@ use url::Url;
 
 use crate::args::FetchArgs;
 use crate::check::absolute;
+use crate::excerpt::printable;
 use crate::json::{OnlineVerdict, Tags};
 use crate::trail::{self, Sent, Trail};
 use crate::{Status, online, style};
@@ -248,7 +249,7 @@ fn print(line: &Line) -> anyhow::Result<()> {
         ("deferred", _) => style::word(style::WAIT, "deferred"),
         (outcome, _) => style::word(style::BAD, outcome),
     };
-    writeln!(out, "{mark}  {}", line.url)?;
+    writeln!(out, "{mark}  {}", printable(line.url.as_bytes()))?;
     for hop in line.hops.iter().skip(1) {
         writeln!(out, "     → {}", hop.url)?;
     }

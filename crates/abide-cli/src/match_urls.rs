@@ -8,6 +8,7 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::args::MatchArgs;
+use crate::excerpt::printable;
 use crate::json::Match;
 use crate::{Status, Usage, batch};
 
@@ -29,7 +30,7 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
             writeln!(out)?;
         } else {
             let mark = crate::style::mark(verdict.is_allowed());
-            writeln!(out, "{mark}  {text}  {verdict}")?;
+            writeln!(out, "{mark}  {}  {verdict}", printable(text.as_bytes()))?;
         }
     }
     Ok(status)
@@ -107,13 +108,16 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// A whole file; `-` is standard input.
+/// Far more than is looked at of a robots.txt or of the head of a page.
+const FILE_MAX: u64 = 16 * 1024 * 1024;
+
+/// A file up to [`FILE_MAX`]; `-` is standard input.
 pub(crate) fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        std::io::stdin().lock().take(FILE_MAX).read_to_end(&mut bytes)
     } else {
-        std::fs::read(path)
+        std::fs::File::open(path).and_then(|file| file.take(FILE_MAX).read_to_end(&mut bytes))
     };
-    read.map_err(|error| Usage(format!("{}: {error}", path.display())).into())
+    read.map(|_| bytes).map_err(|error| Usage(format!("{}: {error}", path.display())).into())
 }

@@ -43,6 +43,9 @@ pub(crate) struct Host {
     pub(crate) robots: Option<&'static str>,
     #[serde(skip)]
     pub(crate) events: Vec<Event>,
+    /// When robots.txt was last asked for, of those times that are among the events.
+    #[serde(skip)]
+    robots_at: Option<WallMillis>,
 }
 
 /// One request, for the timeline.
@@ -110,7 +113,7 @@ impl Report {
         };
         let host = self.host(&task.host);
         // One event for each answer, which many pages share.
-        if !host.events.iter().rev().any(|known| known.url == event.url && known.at == event.at) {
+        if host.robots_at.replace(asked_at) != Some(asked_at) {
             host.requests += 1;
             host.events.push(event);
         }
