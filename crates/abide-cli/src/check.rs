@@ -8,6 +8,7 @@ use serde::Serialize;
 use url::Url;
 
 use crate::args::CheckArgs;
+use crate::excerpt::printable;
 use crate::fetch::refusal_word;
 use crate::json::OnlineVerdict;
 use crate::match_urls::{Asked, parse_url, quoted};
@@ -77,6 +78,7 @@ pub(crate) fn line<'a>(abide: &Abide, url: &'a str, result: &Result<Verdict, Den
 
 pub(crate) fn print(text: &str, result: &Result<Verdict, Denied>) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
+    let text = printable(text.as_bytes());
     match result {
         Ok(verdict) => writeln!(out, "{}  {text}  {verdict}", style::mark(verdict.is_allowed()))?,
         Err(denied) => writeln!(out, "{}  {text}  {denied}", style::word(style::WAIT, refusal_word(denied)))?,

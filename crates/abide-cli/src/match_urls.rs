@@ -8,6 +8,7 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::args::MatchArgs;
+use crate::excerpt::printable;
 use crate::json::Match;
 use crate::{Status, Usage, batch};
 
@@ -18,9 +19,7 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     let tokens = tokens(&args.agent).map_err(Usage)?;
     let body = read_file(args.robots.as_deref().unwrap_or(Path::new("-")))?;
     let rules = Rules::parse(&body, &tokens);
-    // One that is wrong is wrong usage, and nothing is answered then.
-    let urls: Vec<Asked> =
-        args.urls.iter().map(|text| parse_url(text)).collect::<Result<_, _>>().map_err(Usage)?;
+    let urls = parse_urls(&args.urls)?;
     let mut out = anstream::stdout().lock();
     let mut status = Status::Done;
     for (text, url) in args.urls.iter().zip(&urls) {
@@ -31,7 +30,7 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
             writeln!(out)?;
         } else {
             let mark = crate::style::mark(verdict.is_allowed());
-            writeln!(out, "{mark}  {text}  {verdict}")?;
+            writeln!(out, "{mark}  {}  {verdict}", printable(text.as_bytes()))?;
         }
     }
     Ok(status)
@@ -82,6 +81,11 @@ impl Asked {
     }
 }
 
+/// One that is wrong is wrong usage, and nothing is answered then.
+pub(crate) fn parse_urls(texts: &[String]) -> Result<Vec<Asked>, Usage> {
+    texts.iter().map(|text| parse_url(text)).collect::<Result<_, _>>().map_err(Usage)
+}
+
 pub(crate) fn parse_url(text: &str) -> Result<Asked, String> {
     if text.starts_with('/') && !text.starts_with("//") {
         return Ok(Asked::Path(text.to_owned()));
@@ -104,13 +108,16 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// A whole file; `-` is standard input.
+/// Far more than is looked at of a robots.txt or of the head of a page.
+const FILE_MAX: u64 = 16 * 1024 * 1024;
+
+/// A file up to [`FILE_MAX`]; `-` is standard input.
 pub(crate) fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        std::io::stdin().lock().take(FILE_MAX).read_to_end(&mut bytes)
     } else {
-        std::fs::read(path)
+        std::fs::File::open(path).and_then(|file| file.take(FILE_MAX).read_to_end(&mut bytes))
     };
-    read.map_err(|error| Usage(format!("{}: {error}", path.display())).into())
+    read.map(|_| bytes).map_err(|error| Usage(format!("{}: {error}", path.display())).into())
 }

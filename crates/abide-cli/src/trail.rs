@@ -1,6 +1,7 @@
 //! What one call sent, hop by hop: known also when the call ends in a network error, which carries no visit report.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use abide::Abide;
 use async_trait::async_trait;
@@ -19,6 +20,10 @@ pub(crate) struct Trail {
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) url: Url,
+    /// When it left: robots.txt had been asked and the turn waited for.
+    pub(crate) at: Instant,
+    /// Until the head of the answer was there; `None` as with the status.
+    pub(crate) took: Option<Duration>,
     /// `None` while it is under way, and for ever if it failed.
     pub(crate) status: Option<u16>,
 }
@@ -30,13 +35,14 @@ impl Trail {
     }
 
     fn leaves(&self, url: &Url) {
-        let sent = Sent { url: public(url), status: None };
+        let sent = Sent { url: public(url), at: Instant::now(), took: None, status: None };
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).push(sent);
     }
 
     fn answered(&self, status: u16) {
         if let Some(last) = self.sent.lock().unwrap_or_else(PoisonError::into_inner).last_mut() {
             last.status = Some(status);
+            last.took = Some(last.at.elapsed());
         }
     }
 }

@@ -4,6 +4,8 @@
 
 mod batch;
 mod check;
+mod crawl;
+mod directives;
 mod explain;
 mod fetch;
 mod lint;

@@ -189,6 +189,12 @@ fn what_a_file_contains_cannot_command_the_terminal() {
     let ran = abide(&["match", "--agent", "ExampleBot", "--robots", path, "/%1B]0;owned%07"]);
     assert!(ran.out.contains("owned"), "{}", ran.out);
     assert!(!ran.out.contains('\x1b'), "{:?}", ran.out);
+    let ran = abide(&["match", "--color", "always", "--agent", "a", "--robots", path, "/\x1b]0;mine\x07"]);
+    assert!(
+        ran.out.contains("mine") && !ran.out.contains("\x1b]"),
+        "nor what a list of URLs contains: {:?}",
+        ran.out
+    );
     let page = file("<meta name=robots content='noindex, \x1b]0;owned\x07'>");
     let path = page.path().to_str().unwrap();
     let ran = abide(&["tags", "--color", "never", "--agent", "ExampleBot", path]);
@@ -207,4 +213,26 @@ fn pipes_and_no_color_see_no_escapes() {
     assert!(!output.stdout.contains(&0x1b), "{output:?}");
     let json = abide(&[&args[..], &["--color", "always", "--json"]].concat());
     assert!(!json.out.contains('\x1b'), "JSON has no colours");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_without_end_is_read_as_far_as_it_matters() {
+    let ran = abide(&["match", "--agent", "a", "--robots", "/dev/zero", "/"]);
+    assert_eq!((ran.status, ran.err.as_str()), (0, ""));
+    assert_eq!(abide(&["tags", "--agent", "a", "/dev/zero"]).status, 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn output_that_cannot_be_written_is_a_failure() {
+    let question = r#"{"robots": "", "agent": "a", "url": "https://h/"}"#;
+    let batch = file(question);
+    let path = batch.path().to_str().unwrap();
+    for args in [&["match", "--batch", path][..], &["match", "--agent", "a", "--robots", path, "/"][..]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = crate::command(args).stdout(full).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), err.lines().count()), (Some(1), 1), "{err}");
+    }
 }

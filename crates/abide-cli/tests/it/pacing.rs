@@ -70,3 +70,17 @@ async fn cacert_is_trusted_and_nothing_else() {
     assert_eq!((ran.status, &ran.line()["outcome"]), (1, &json!("denied")), "{}", ran.out);
     assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/x"]);
 }
+
+#[tokio::test]
+async fn a_machine_without_certificate_authorities_can_fetch_what_has_no_tls() {
+    let server = Server::start(|_| Reply::new(200, "")).await;
+    let url = format!("http://127.0.0.1:{}/", server.address().port());
+    let output = blocking(move || {
+        let mut command = crate::command(&["check", "--json", "--allow-net", "127.0.0.1", &url]);
+        command.env("SSL_CERT_FILE", "/nonexistent").env("SSL_CERT_DIR", "/nonexistent").output().unwrap()
+    })
+    .await;
+    let ran = crate::Ran::from(output);
+    assert_eq!((ran.status, &ran.line()["outcome"]), (0, &json!("allowed")), "{}", ran.err);
+    assert!(ran.err.contains("no certificate authorities"), "{}", ran.err);
+}

@@ -101,6 +101,20 @@ fn a_crawler_that_does_not_say_its_name_is_wrong_usage() {
 }
 
 #[test]
+fn completions_and_the_manual_name_every_call() {
+    let man = abide(&["man"]);
+    assert_eq!((man.status, man.err.as_str()), (0, ""));
+    for call in ["MATCH", "DIRECTIVES", "TAGS", "CHECK", "FETCH", "CRAWL", "EXPLAIN", "LINT"] {
+        assert!(man.out.contains(&format!(".SH \"ABIDE {call}\"\n")), "{call}");
+    }
+    assert!(man.out.contains("max\\-wait") && man.out.contains("allow\\-net"), "{}", man.out);
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(abide(&["completions", shell]).out.contains("max-wait"), "{shell}");
+    }
+    assert_eq!(abide(&["completions", "dos"]).status, 2);
+}
+
+#[test]
 fn help_and_version_go_to_standard_output() {
     for args in [&["--help"][..], &["fetch", "--help"][..], &["--version"][..]] {
         let ran = abide(args);
