@@ -1,11 +1,14 @@
 //! Stories through the whole of abide, judged by the server's log. One file each.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod access;
 mod bad_input;
 mod bodies;
+mod halves;
 mod hops;
 mod pacing;
 mod permissions;
+mod preferences;
 mod verdicts;
 mod wire;
 

@@ -259,10 +259,10 @@ async fn s15_the_body_of_a_redirect_is_not_read() {
     })
     .await;
     let client = client(&server);
-    let began = Instant::now();
     assert_eq!(status(&client, "http://a.example/x").await, 200);
     assert!(matches!(refused(&client, "http://a.example/secret").await, Denied::Disallowed { .. }));
-    assert!(began.elapsed() < Duration::from_secs(10), "a gibibyte was not read");
+    let sent = server.log()[0].sent;
+    assert!(sent < 16 * 1024 * 1024, "{sent} bytes of a gibibyte");
 }
 
 #[tokio::test]
@@ -320,6 +320,9 @@ async fn s24_callers_that_give_up_harm_nobody() {
 }
 
 // HTTP/2, frame by frame.
+
+/// The frames that answer the request of a stream.
+type Frames = fn(u32) -> Vec<u8>;
 
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -383,7 +386,7 @@ async fn talk(mut stream: TcpStream, answer: impl Fn(u32) -> Vec<u8>, requests: 
 
 #[tokio::test]
 async fn c18_http2_refusals_are_one_request_on_the_wire_each() {
-    let cases: [(&str, fn(u32) -> Vec<u8>); 3] = [
+    let cases: [(&str, Frames); 3] = [
         ("GOAWAY", |_| goaway(0, 0)),
         ("REFUSED_STREAM", |id| frame(RST_STREAM, 0, id, &REFUSED_STREAM.to_be_bytes())),
         ("ENHANCE_YOUR_CALM", |id| frame(RST_STREAM, 0, id, &ENHANCE_YOUR_CALM.to_be_bytes())),
@@ -399,7 +402,7 @@ async fn c18_http2_refusals_are_one_request_on_the_wire_each() {
 
 #[tokio::test]
 async fn c19_http2_floods_end_within_the_deadline() {
-    let cases: [(&str, fn(u32) -> Vec<u8>); 5] = [
+    let cases: [(&str, Frames); 5] = [
         ("CONTINUATION", |id| {
             let mut bytes = frame(HEADERS, 0, id, &[0x88]);
             bytes.extend(frame(CONTINUATION, 0, id, &[0x88; 1000]).repeat(2000));

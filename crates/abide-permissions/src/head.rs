@@ -24,8 +24,8 @@ pub(crate) struct Found {
 impl Head {
     /// No scan was made, for this reason.
     #[must_use]
-    pub fn not_scanned(reason: HeadEnd) -> Self {
-        Self::new(Found::default(), reason, 0)
+    pub const fn not_scanned(reason: HeadEnd) -> Self {
+        Self { found: None, end: reason, bytes: 0 }
     }
 
     /// From metas that somebody else has found, in order.
@@ -68,7 +68,7 @@ impl Head {
         self.bytes
     }
 
-    /// Whether a `noscript` held more than is looked at (64 KiB).
+    /// Whether a `noscript` held more than is looked at (64 KiB), or there were more of them (256).
     #[must_use]
     pub fn noscript_cut(&self) -> bool {
         self.found.as_deref().is_some_and(|found| found.noscript_cut)

@@ -50,6 +50,9 @@ mod head;
 mod header;
 mod meta;
 
+mod directives;
+mod preference;
+
 mod freshness;
 mod record;
 mod store;
@@ -59,21 +62,29 @@ mod element;
 mod link;
 mod rule;
 mod stated;
+mod value;
 
 pub use date::UnavailableAfter;
+pub use directives::{AppDirectives, Directive, Directives};
 pub use freshness::{Freshness, FreshnessPolicy};
 pub use head::{Head, HeadEnd, Meta};
-pub use header::{FieldName, Member, MemberValue, Reading, members, reading_of, write_field};
+pub use header::{FieldName, Member, Reading, members, reading_of, write_field};
 pub use link::link_follow;
 #[cfg(feature = "html")]
 pub use meta::{HeadScanner, Progress};
 pub use options::{LimitTooSmall, MetaScope, OnIncomplete, ReadOptions};
 pub use permissions::Permissions;
+pub use preference::{
+    Carrier, Preference, PreferenceRemark, PreferenceSource, PreferenceStatement, Preferences, Resolution,
+    Tdm, TdmFile, Usage,
+};
 pub use record::{PermissionRecord, Update, Visit};
 pub use rule::{Flag, ImagePreview, InvalidImagePreview, Limit, ValuedRule};
 pub use rules::Rules;
 pub use statement::{Problem, Remark, Source, Statement};
 pub use store::{MemoryPermissionStore, PermissionStore, PermissionStoreError, StoreFuture};
+
+pub use value::SfValue;
 
 /// Re-exported, since [`ReadOptions`] takes it.
 pub use abide_robots::ProductToken;

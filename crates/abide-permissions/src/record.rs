@@ -9,6 +9,7 @@ use crate::head::{Head, HeadEnd, Meta};
 use crate::header::complete_members;
 use crate::options::ReadOptions;
 use crate::permissions::Permissions;
+use crate::preference::{PreferenceStatement, Preferences, Tdm};
 use crate::rules::Rules;
 
 /// What is known of the permissions of one URL. Kept between visits, it lets the last known rules be honoured for as long
@@ -51,6 +52,9 @@ pub struct PermissionRecord {
     rendered: Vec<Meta>,
     head_end: HeadEnd,
     metas_stale: bool,
+    /// What robots.txt preferred when the resource was fetched.
+    #[cfg_attr(feature = "serde", serde(default))]
+    preferences: Vec<PreferenceStatement>,
 }
 
 /// A response as far as permissions are concerned.
@@ -60,6 +64,7 @@ pub struct Visit<'a> {
     fields: &'a [(&'a str, &'a [u8])],
     head: Head,
     received_at: SystemTime,
+    preferences: Vec<PreferenceStatement>,
 }
 
 impl<'a> Visit<'a> {
@@ -71,7 +76,17 @@ impl<'a> Visit<'a> {
         head: Head,
         received_at: SystemTime,
     ) -> Self {
-        Self { status, fields, head, received_at }
+        Self { status, fields, head, received_at, preferences: Vec::new() }
+    }
+
+    /// Adds what robots.txt prefers for the URL: the copy that decided this very fetch. Later copies do not change what was
+    /// fetched under this one (draft-ietf-aipref-attach).
+    #[must_use]
+    pub fn with_preferences(mut self, preferences: &Preferences) -> Self {
+        let of_robots =
+            preferences.statements().iter().filter(|statement| statement.source().is_robots_txt());
+        self.preferences.extend(of_robots.take(STATEMENTS_MAX).cloned());
+        self
     }
 }
 
@@ -102,6 +117,7 @@ impl PermissionRecord {
             rendered: Vec::new(),
             head_end: HeadEnd::NotScanned,
             metas_stale: false,
+            preferences: Vec::new(),
         };
         record.replace(visit);
         record
@@ -122,6 +138,8 @@ impl PermissionRecord {
             200..=399 => {
                 self.replace_fields(visit);
                 self.add_metas(&visit.head);
+                // What was not looked at this time is not known, whatever an earlier visit saw.
+                self.head_end = visit.head.end();
                 Update::FieldsReplaced
             }
             // 404 and 410 too: the caller says when to forget.
@@ -140,6 +158,7 @@ impl PermissionRecord {
         self.metas.clear();
         self.noscript_metas.clear();
         self.rendered.clear();
+        self.preferences.clear();
         self.head_end = HeadEnd::NotScanned;
         self.metas_stale = false;
     }
@@ -156,6 +175,18 @@ impl PermissionRecord {
         let fields = self.fields.iter().map(|(name, line)| (&**name, &**line));
         let head = Head::from_parts(self.metas.clone(), self.noscript_metas.clone(), self.head_end);
         Permissions::read(options, fields, head, self.received_at()).union_rendered(options, &self.rendered)
+    }
+
+    /// The preferences that were stated when the resource was fetched: by robots.txt, by the fields that are kept, and by
+    /// TDMRep in fields and metas.
+    #[must_use]
+    pub fn preferences(&self) -> Preferences {
+        let fields = || self.fields.iter().map(|(name, line)| (&**name, &**line));
+        let tdm = Tdm::default().with_fields(fields()).with_metas(&self.metas);
+        Preferences::default()
+            .with_statements(self.preferences.iter().cloned())
+            .with_fields(fields())
+            .with_tdm(&tdm)
     }
 
     /// Whether it is time to look again.
@@ -210,6 +241,7 @@ impl PermissionRecord {
 
     fn replace_fields(&mut self, visit: &Visit<'_>) {
         self.fields.clear();
+        self.preferences.clear();
         self.add_fields(visit);
     }
 
@@ -232,6 +264,11 @@ impl PermissionRecord {
                 self.fields.push((name.into(), kept.unwrap_or_default().into()));
             }
         }
+        // Stricter: whether a 304 is a fetch is left open, so the statements of then and now both count.
+        let is_new = |statement: &&PreferenceStatement| !self.preferences.contains(statement);
+        let new: Vec<_> = visit.preferences.iter().filter(is_new).cloned().collect();
+        self.preferences.extend(new);
+        self.preferences.truncate(STATEMENTS_MAX);
         self.received_at = unix_millis(visit.received_at);
     }
 
@@ -253,6 +290,9 @@ fn is_kept(name: &str) -> bool {
 
 /// Bytes kept of one field.
 const FIELD_BYTES_MAX: usize = 64 * 1024;
+
+/// Statements of robots.txt kept; a file has a handful.
+const STATEMENTS_MAX: usize = 256;
 
 /// Metas kept of one kind; a page has a few dozen.
 const METAS_MAX: usize = 1024;

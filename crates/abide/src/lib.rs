@@ -44,9 +44,12 @@ mod options;
 // A request's way.
 mod middleware;
 mod redirect;
+mod send;
+mod walk;
 
 // A response's way.
 mod body;
+mod remember;
 mod scan;
 mod visit;
 
@@ -66,5 +69,8 @@ pub use abide_gate::{
     AddressGuard, Clock, Denied, Error, Gate, Host, Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis,
     access, pacing,
 };
-pub use abide_permissions::{HeadEnd, Permissions, ReadOptions, Rules, link_follow};
+pub use abide_permissions::{
+    AppDirectives, HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
+    Preference, Preferences, ReadOptions, Rules, Usage, link_follow,
+};
 pub use abide_robots::{InvalidToken, ProductToken};

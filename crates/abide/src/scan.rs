@@ -7,7 +7,9 @@ use reqwest::Response;
 use tokio::sync::watch;
 
 use abide_gate::WallMillis;
-use abide_permissions::{Head, HeadEnd, HeadScanner, Permissions, Progress, ReadOptions};
+use abide_permissions::{
+    Head, HeadEnd, HeadScanner, Meta, Permissions, Preferences, Progress, ReadOptions, Tdm,
+};
 
 use crate::body::WatchedBody;
 use crate::options::Scan;
@@ -39,6 +41,13 @@ impl Fields {
         Self { lines: lines.map(|(name, value)| (name.clone(), value.clone())).collect(), received }
     }
 
+    /// What they say on how content may be used; `metas` are those of the head.
+    pub(crate) fn preferences(&self, metas: &[Meta]) -> Preferences {
+        let lines = || self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let tdm = Tdm::default().with_fields(lines()).with_metas(metas);
+        Preferences::default().with_fields(lines()).with_tdm(&tdm)
+    }
+
     /// What they permit, together with a head.
     pub(crate) fn permissions(&self, read: &ReadOptions, head: Head) -> Permissions {
         let lines = self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
@@ -46,8 +55,9 @@ impl Fields {
     }
 }
 
-/// The fields that hold rules (draft-illyes-repext-03 §3.1.1).
-const RULE_FIELDS: [&str; 2] = ["robots-tag", "x-robots-tag"];
+/// The fields that hold rules (draft-illyes-repext-03 §3.1.1) and preferences.
+const RULE_FIELDS: [&str; 6] =
+    ["robots-tag", "x-robots-tag", "content-usage", "content-signal", "tdm-reservation", "tdm-policy"];
 
 /// Decides from the head of a response whether its body is looked at.
 pub(crate) fn plan(read: &ReadOptions, scan: Scan, method: &Method, response: &Response) -> Plan {
@@ -91,18 +101,43 @@ fn is_coded(headers: &HeaderMap) -> bool {
     codings.any(|value| !value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
 }
 
-/// Carries the plan out.
-pub(crate) async fn run(plan: Plan, read: &ReadOptions, fields: Fields, body: &mut WatchedBody) -> Answer {
-    let head = match plan {
-        Plan::Leave(reason) => Head::not_scanned(reason),
-        Plan::Ahead(scanner) => body.read_head(scanner).await,
+/// Carries the plan out: a head, or one that comes with the body.
+pub(crate) async fn run(plan: Plan, body: &mut WatchedBody) -> Seen {
+    let seen = match plan {
+        Plan::Leave(reason) => Seen::Now(Head::not_scanned(reason)),
+        Plan::Ahead(scanner) => Seen::Now(body.read_head(scanner).await),
         Plan::Along(scanner) => {
             let (sender, head) = watch::channel(None);
             body.scan_lazily(scanner, sender);
-            body.take_what_is_here().await;
-            return Answer::Later { fields: Arc::new(fields), read: read.clone(), head };
+            Seen::Later(head)
         }
     };
     body.take_what_is_here().await;
-    Answer::Known(Arc::new(fields.permissions(read, head)))
+    seen
+}
+
+/// What has been seen of a head when the caller gets the response.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    Now(Head),
+    Later(watch::Receiver<Option<Head>>),
+}
+
+impl Seen {
+    /// The head as far as it is known now.
+    pub(crate) fn head(&self) -> Head {
+        match self {
+            Self::Now(head) => head.clone(),
+            Self::Later(_) => Head::not_scanned(HeadEnd::NotScanned),
+        }
+    }
+
+    /// The permissions, with what an earlier visit has left where that is more.
+    pub(crate) fn answer(self, read: &ReadOptions, fields: &Fields, known: Option<Permissions>) -> Answer {
+        match (self, known) {
+            (Self::Later(head), _) => Answer::Later { read: read.clone(), head },
+            (Self::Now(_), Some(known)) => Answer::Known(Arc::new(known)),
+            (Self::Now(head), None) => Answer::Known(Arc::new(fields.permissions(read, head))),
+        }
+    }
 }

@@ -7,34 +7,13 @@ use sfv::visitor::{EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ListVis
 use sfv::{BareItemFromInput, KeyRef, Parser};
 
 use super::split::{Pieces, lower_case_outside_strings};
+use crate::value::SfValue;
 
 /// A member of a `Robots-Tag` field as it is written: a product token and its parameters. Case is folded outside strings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
     token: String,
-    parameters: Vec<(String, MemberValue)>,
-}
-
-/// The value of a parameter. A parameter without one is `Boolean(true)`.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum MemberValue {
-    /// `?1`, or no value; `?0`.
-    Boolean(bool),
-    /// An Integer.
-    Integer(i64),
-    /// A Decimal, as text.
-    Decimal(String),
-    /// A String.
-    String(String),
-    /// A Token.
-    Token(String),
-    /// A Date, in Unix seconds.
-    Date(i64),
-    /// A Byte Sequence.
-    Bytes(Vec<u8>),
-    /// A Display String.
-    Display(String),
+    parameters: Vec<(String, SfValue)>,
 }
 
 /// The valid members of one field line, in order, each with its parameters. Members that do not parse, and those that
@@ -69,7 +48,7 @@ impl Member {
 
     /// The parameters in order of their first appearance, each with its last value (RFC 9651 §4.2.3.2).
     #[must_use]
-    pub fn parameters(&self) -> &[(String, MemberValue)] {
+    pub fn parameters(&self) -> &[(String, SfValue)] {
         &self.parameters
     }
 }
@@ -78,7 +57,7 @@ impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.token)?;
         self.parameters.iter().try_for_each(|(name, value)| match value {
-            MemberValue::Boolean(true) => write!(f, ";{name}"),
+            SfValue::Boolean(true) => write!(f, ";{name}"),
             value => write!(f, ";{name}={value:?}"),
         })
     }
@@ -88,7 +67,7 @@ impl fmt::Display for Member {
 struct Collector {
     members: usize,
     token: Option<String>,
-    parameters: Vec<(String, MemberValue)>,
+    parameters: Vec<(String, SfValue)>,
 }
 
 impl<'a> ListVisitor<'a> for &mut Collector {
@@ -139,7 +118,7 @@ impl<'a> ParameterVisitor<'a> for &mut Collector {
     type Error = Infallible;
 
     fn parameter(&mut self, name: &'a KeyRef, value: BareItemFromInput<'a>) -> Result<(), Infallible> {
-        let value = MemberValue::from(value);
+        let value = SfValue::from(value);
         match self.parameters.iter_mut().find(|(known, _)| known == name.as_str()) {
             Some((_, slot)) => *slot = value,
             None => self.parameters.push((name.as_str().to_owned(), value)),
@@ -149,20 +128,5 @@ impl<'a> ParameterVisitor<'a> for &mut Collector {
 
     fn finish(self) -> Result<(), Infallible> {
         Ok(())
-    }
-}
-
-impl From<BareItemFromInput<'_>> for MemberValue {
-    fn from(value: BareItemFromInput<'_>) -> Self {
-        match value {
-            BareItemFromInput::Boolean(value) => Self::Boolean(value),
-            BareItemFromInput::Integer(value) => Self::Integer(value.into()),
-            BareItemFromInput::Decimal(value) => Self::Decimal(value.to_string()),
-            BareItemFromInput::String(value) => Self::String(value.as_str().to_owned()),
-            BareItemFromInput::Token(value) => Self::Token(value.as_str().to_owned()),
-            BareItemFromInput::Date(value) => Self::Date(value.unix_seconds().into()),
-            BareItemFromInput::ByteSequence(value) => Self::Bytes(value),
-            BareItemFromInput::DisplayString(value) => Self::Display(value.into_owned()),
-        }
     }
 }

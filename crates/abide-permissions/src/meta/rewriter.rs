@@ -114,8 +114,10 @@ const IDLE: u8 = 0;
 const PENDING: u8 = 1;
 /// Within raw text that means nothing.
 const RAW: u8 = 2;
+/// At a noscript: its own start tag is what comes next.
+const NOSCRIPT_TAG: u8 = 3;
 /// Within the raw text of a noscript.
-const NOSCRIPT: u8 = 3;
+const NOSCRIPT: u8 = 4;
 
 struct State {
     machine: Machine,
@@ -164,7 +166,7 @@ impl Shared {
             return Err(Box::new(Stopped));
         }
         let mode = match name.as_str() {
-            "noscript" if state.machine.wants_raw_text() => NOSCRIPT,
+            "noscript" if state.machine.wants_raw_text() => NOSCRIPT_TAG,
             "title" | "textarea" | "style" | "script" | "noscript" | "noframes" | "noembed" | "iframe"
             | "xmp" | "plaintext" => RAW,
             _ => IDLE,
@@ -195,6 +197,7 @@ impl Shared {
         match self.mode() {
             RAW => {}
             IDLE if is_start_tag(chunk) || chunk.iter().all(u8::is_ascii_whitespace) => {}
+            NOSCRIPT_TAG => self.set_mode(NOSCRIPT),
             NOSCRIPT => self.lock().machine.raw_text(chunk),
             _ => {
                 let mut state = self.lock();

@@ -31,7 +31,8 @@ use crate::options::{MetaScope, ReadOptions};
 /// ```
 ///
 /// Known deviations from a browser, all in documents that nobody writes on purpose: templates that contain `<col>`, svg or
-/// math, or an unclosed `<noscript>`. Once svg or math was seen inside a template of the head, text no longer ends the head.
+/// math, or an unclosed `<noscript>` (once svg or math was seen inside a template of the head, text no longer ends the head);
+/// and, in the reading without scripting, what is left unfinished inside a noscript and would swallow its end.
 pub struct HeadScanner {
     options: ReadOptions,
     decode: Decode,
@@ -116,6 +117,7 @@ struct Scan {
     driver: Driver,
     noscript_metas: Vec<Meta>,
     noscript_cut: bool,
+    noscript_scans: usize,
     encoding: AsciiCompatibleEncoding,
     scope: MetaScope,
     memory_limit: usize,
@@ -126,7 +128,15 @@ impl Scan {
         let encoding = AsciiCompatibleEncoding::new(encoding).unwrap_or_else(AsciiCompatibleEncoding::utf_8);
         let (scope, memory_limit) = (options.meta_scope(), options.memory_limit());
         let driver = Driver::new(Machine::scripted(scope), encoding, memory_limit);
-        Self { driver, noscript_metas: Vec::new(), noscript_cut: false, encoding, scope, memory_limit }
+        Self {
+            driver,
+            noscript_metas: Vec::new(),
+            noscript_cut: false,
+            noscript_scans: 0,
+            encoding,
+            scope,
+            memory_limit,
+        }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), HeadEnd> {
@@ -150,9 +160,16 @@ impl Scan {
     /// Scans the content of a noscript. A noscript within it is markup as well, but raw text to lol_html, which therefore
     /// begins anew behind its tag. Each round is shorter by that tag, so this ends.
     fn scan_noscript(&mut self, noscript: &Noscript) {
+        if !may_hold_a_meta(&noscript.content) {
+            return;
+        }
         let mut machine = Machine::unscripted(noscript, self.scope);
         let mut content = noscript.content.as_slice();
         loop {
+            if self.noscript_scans >= NOSCRIPT_SCANS_MAX {
+                break self.noscript_cut = true;
+            }
+            self.noscript_scans = self.noscript_scans.saturating_add(1);
             let mut driver = Driver::new(machine, self.encoding, self.memory_limit);
             let stop = write_slices(&mut driver, content).and_then(|()| driver.end()).err();
             machine = driver.into_machine();
@@ -165,7 +182,10 @@ impl Scan {
         self.noscript_metas.append(&mut machine.found.metas);
     }
 
-    fn into_found(self) -> Found {
+    fn into_found(mut self) -> Found {
+        // At a limit, or where the body broke off, a noscript may still be open; what it holds so far counts.
+        self.driver.machine(Machine::end_noscript);
+        self.scan_noscripts();
         let outer = self.driver.into_machine().found;
         let noscript_cut = self.noscript_cut || outer.noscript_cut;
         Found { metas: outer.metas, noscript_metas: self.noscript_metas, noscript_cut }
@@ -182,6 +202,14 @@ const fn end_of(stop: Stop) -> HeadEnd {
         Stop::Done | Stop::Markup(_) => HeadEnd::Ended,
     }
 }
+
+/// Most noscript elements hold an image.
+fn may_hold_a_meta(content: &[u8]) -> bool {
+    content.windows(2).any(|pair| matches!(pair, [b'<', b'm' | b'M']))
+}
+
+/// Scans of noscript elements in one document. A page has a handful; each costs a microsecond or two.
+const NOSCRIPT_SCANS_MAX: usize = 256;
 
 /// lol_html appends the whole of a chunk to what it has buffered, so small slices keep its memory small.
 const SLICE_BYTES: usize = 4 * 1024;

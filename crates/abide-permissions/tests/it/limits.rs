@@ -103,10 +103,24 @@ fn thousands_of_attributes_and_templates_end_in_an_answer() {
 }
 
 #[test]
-fn noscript_within_noscript_is_linear() {
-    let document = format!("<noscript>{}{META}</noscript>", "<noscript>".repeat(6_000));
-    let head = scan(&options(), document.as_bytes(), usize::MAX);
-    assert_eq!(head.noscript_metas().len(), 1);
+fn of_noscript_elements_256_are_looked_at() {
+    for (count, metas) in [(255, 1), (256, 0), (6_000, 0)] {
+        let nested = format!("<noscript>{}{META}</noscript>", "<noscript>".repeat(count));
+        let head = scan(&options(), nested.as_bytes(), usize::MAX);
+        assert_eq!((head.noscript_metas().len(), head.noscript_cut()), (metas, metas == 0), "{count} nested");
+    }
+    let side_by_side = format!("<noscript>{META}</noscript>").repeat(300);
+    let head = scan(&options(), side_by_side.as_bytes(), 100);
+    assert_eq!((head.noscript_metas().len(), head.noscript_cut()), (256, true));
+    assert_eq!(
+        read_with(
+            &options(),
+            &[],
+            scan(&options(), "<noscript><img></noscript>".repeat(300).as_bytes(), 100)
+        )
+        .noindex_known(),
+        Some(false)
+    );
 }
 
 #[test]
@@ -156,6 +170,16 @@ fn a_scanner_that_is_done_may_be_fed_and_dropped() {
     let mut scanner = HeadScanner::new(&options(), None);
     assert_eq!(scanner.feed(b"<head><meta na"), Progress::More);
     drop(scanner);
+}
+
+#[test]
+fn what_an_open_noscript_holds_before_a_limit_counts() {
+    let document = format!("<noscript>{META}{}", " ".repeat(9000));
+    let head = scan(&small(), document.as_bytes(), 1000);
+    assert_eq!((head.end(), head.noscript_metas().len()), (HeadEnd::ByteLimit, 1));
+    let mut scanner = HeadScanner::new(&options(), None);
+    let _ = scanner.feed(format!("<noscript>{META}<meta na").as_bytes());
+    assert_eq!(scanner.interrupt().noscript_metas().len(), 1);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod contradictions;
+mod directives;
 mod draft00;
 mod fields;
 mod heads;

@@ -169,3 +169,37 @@ fn a_record_survives_storage() {
     let stored = serde_json::to_string(&record).unwrap();
     assert_eq!(serde_json::from_str::<PermissionRecord>(&stored).unwrap(), record);
 }
+
+#[test]
+fn preferences_are_those_of_the_time_of_the_fetch() {
+    use abide_permissions::{Preference, Preferences, Usage};
+    use abide_robots::{Rules, Target};
+
+    let robots = |line: &str| {
+        let rules =
+            Rules::parse(format!("User-agent: *\n{line}").as_bytes(), &["ExampleBot".parse().unwrap()]);
+        Preferences::default().with_robots(&rules, &Target::new("/"))
+    };
+    let fields: Fields<'_> = &[("Content-Usage", b"search=n"), ("tdm-reservation", b"1")];
+    let first = Visit::new(200, fields, Head::default(), day(0))
+        .with_preferences(&robots("Content-Usage: train-ai=n"));
+    let mut record = PermissionRecord::new("u", &first);
+    let resolve = |record: &PermissionRecord, usage| record.preferences().resolve(&usage).preference();
+    assert_eq!(resolve(&record, Usage::TrainAi), Preference::Disallow);
+    assert_eq!(resolve(&record, Usage::Search), Preference::Disallow);
+    assert_eq!(resolve(&record, Usage::Tdm), Preference::Disallow);
+
+    // A 304 keeps the page and its statements, and adds those of the current copy.
+    let again = Visit::new(304, &[], unscanned(), day(1))
+        .with_preferences(&robots("Content-Usage: train-ai=y, search=y"));
+    record.update(&again);
+    assert_eq!(resolve(&record, Usage::TrainAi), Preference::Disallow);
+    assert_eq!(record.preferences().statements().len(), 5);
+
+    // A new version of the page has new ones.
+    let newer =
+        Visit::new(200, &[], Head::default(), day(2)).with_preferences(&robots("Content-Usage: train-ai=y"));
+    record.update(&newer);
+    assert_eq!(resolve(&record, Usage::TrainAi), Preference::Allow);
+    assert_eq!(resolve(&record, Usage::Tdm), Preference::Unknown);
+}

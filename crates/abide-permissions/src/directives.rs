@@ -1,0 +1,283 @@
+//! App-Directives: what a site asks of named applications, in robots.txt (draft-nottingham-plan-b).
+
+use std::convert::Infallible;
+
+use abide_robots::{Pattern, RecordKind, Rules, Target};
+use sfv::visitor::{EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
+use sfv::{BareItemFromInput, KeyRef, Parser};
+
+use crate::value::SfValue;
+
+/// The App-Directives of a robots.txt that cover one URL, for any application.
+///
+/// They say nothing about whether the URL may be fetched, and Allow and Disallow say nothing about them.
+///
+/// ```
+/// use abide_permissions::AppDirectives;
+/// use abide_robots::{Rules, Target};
+///
+/// let robots = b"User-agent: *\nApp-Directives: examplesearch;widgets=?0\nApp-Directives: /maps/ examplesearch;zoom=3";
+/// let rules = Rules::parse(robots, &["ExampleBot".parse()?]);
+///
+/// let anywhere = AppDirectives::of(&rules, &Target::new("/a"));
+/// let directives = anywhere.for_app("ExampleSearch").expect("the application is named");
+/// assert_eq!(directives.get("widgets").and_then(|value| value.as_bool()), Some(false));
+///
+/// // The longest path that names the application counts alone.
+/// let maps = AppDirectives::of(&rules, &Target::new("/maps/1"));
+/// assert_eq!(maps.for_app("examplesearch").expect("named").get("widgets"), None);
+/// assert!(maps.for_app("other").is_none());
+/// # Ok::<(), abide_robots::InvalidToken>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AppDirectives {
+    rules: Vec<AppRule>,
+    dropped: Vec<u32>,
+}
+
+/// One record that covers the URL.
+#[derive(Clone, Debug, PartialEq)]
+struct AppRule {
+    path: Option<Box<str>>,
+    octets: usize,
+    line: u32,
+    members: Vec<AppMember>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct AppMember {
+    app: Box<str>,
+    /// Each name with its last value (RFC 9651 §4.2.3.2).
+    parameters: Vec<(Box<str>, SfValue)>,
+}
+
+/// The directives for one application, in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Directives {
+    all: Vec<Directive>,
+}
+
+/// A directive and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Directive {
+    name: Box<str>,
+    value: SfValue,
+    line: u32,
+    path: Option<Box<str>>,
+}
+
+impl AppDirectives {
+    /// Reads the records of the group that `rules` has chosen. A record that is no List is dropped, alone (RFC 9309
+    /// §2.3.1.5 goes before joining the lines, X12), and hides nothing.
+    #[must_use]
+    pub fn of(rules: &Rules, target: &Target<'_>) -> Self {
+        let mut found = Self::default();
+        for record in rules.records().filter(|record| record.kind() == RecordKind::AppDirectives) {
+            let (path, value) = path_and_value(record.value());
+            match parse(value) {
+                None => found.dropped.push(record.line()),
+                Some(members) => {
+                    let pattern = path.map(Pattern::new);
+                    if pattern.as_ref().is_none_or(|pattern| pattern.matches(target)) {
+                        let octets = pattern.as_ref().map_or(0, Pattern::octets);
+                        let path = path.map(|path| String::from_utf8_lossy(path).into());
+                        found.rules.push(AppRule { path, octets, line: record.line(), members });
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// The directives for an application, compared without regard to ASCII case (Lenient: SF Tokens have case, but a site
+    /// and an application mean the same name, X16). `None` when no record names it.
+    ///
+    /// Of the records that name it, those with the longest path count, all of them (X13, X14).
+    #[must_use]
+    pub fn for_app(&self, app: &str) -> Option<Directives> {
+        let named = || self.rules.iter().filter(|rule| rule.members_for(app).next().is_some());
+        let longest = named().map(|rule| rule.octets).max()?;
+        let all = named()
+            .filter(|rule| rule.octets == longest)
+            .flat_map(|rule| rule.members_for(app).flat_map(|member| rule.directives(member)))
+            .collect();
+        Some(Directives { all })
+    }
+
+    /// The applications that the records name, as written, with repetitions.
+    pub fn apps(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().flat_map(|rule| rule.members.iter().map(|member| &*member.app))
+    }
+
+    /// The lines of records that could not be read.
+    #[must_use]
+    pub fn dropped(&self) -> &[u32] {
+        &self.dropped
+    }
+}
+
+impl AppRule {
+    fn members_for(&self, app: &str) -> impl Iterator<Item = &AppMember> {
+        self.members.iter().filter(move |member| member.app.eq_ignore_ascii_case(app))
+    }
+
+    fn directives(&self, member: &AppMember) -> impl Iterator<Item = Directive> {
+        member.parameters.iter().map(|(name, value)| Directive {
+            name: name.clone(),
+            value: value.clone(),
+            line: self.line,
+            path: self.path.clone(),
+        })
+    }
+}
+
+impl Directives {
+    /// The value of a directive; of a repeated one the last (X15).
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&SfValue> {
+        self.all(name).last()
+    }
+
+    /// Every value of a directive, in order.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &SfValue> {
+        self.all.iter().filter(move |directive| &*directive.name == name).map(|directive| &directive.value)
+    }
+
+    /// All directives, in order, with repetitions.
+    pub fn iter(&self) -> impl Iterator<Item = &Directive> {
+        self.all.iter()
+    }
+
+    /// Whether the application is named without any directive.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+}
+
+impl Directive {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its value.
+    #[must_use]
+    pub const fn value(&self) -> &SfValue {
+        &self.value
+    }
+
+    /// The line of the record in robots.txt, from 1.
+    #[must_use]
+    pub const fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// The path of the record as written; `None`: it covers every URL.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+}
+
+/// A value begins with `/` exactly when it has a path, which ends before the first space or tab.
+pub(crate) fn path_and_value(value: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    if !value.starts_with(b"/") {
+        return (None, value);
+    }
+    let end = value.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(value.len());
+    let (path, rest) = value.split_at_checked(end).unwrap_or((value, b""));
+    (Some(path), rest.trim_ascii())
+}
+
+/// The members of a List that are Tokens; others name no application. `None` when it is no List.
+fn parse(value: &[u8]) -> Option<Vec<AppMember>> {
+    let mut members = Members(Vec::new());
+    Parser::new(value).parse_list_with_visitor(&mut members).ok()?;
+    Some(members.0.into_iter().flatten().map(App::finish).collect())
+}
+
+/// The members so far; `None` for one that is no Token.
+struct Members(Vec<Option<App>>);
+
+struct App {
+    app: Box<str>,
+    parameters: Vec<(Box<str>, SfValue)>,
+}
+
+impl App {
+    /// Keeps the last value of each name, in the place of its first appearance.
+    fn finish(self) -> AppMember {
+        let mut places = std::collections::HashMap::new();
+        let mut parameters: Vec<(Box<str>, SfValue)> = Vec::new();
+        for (name, value) in self.parameters {
+            let place = *places.entry(name.clone()).or_insert(parameters.len());
+            match parameters.get_mut(place) {
+                Some((_, slot)) => *slot = value,
+                None => parameters.push((name, value)),
+            }
+        }
+        AppMember { app: self.app, parameters }
+    }
+}
+
+impl<'a> ListVisitor<'a> for &mut Members {
+    type Out = ();
+    type Error = Infallible;
+
+    fn entry(&mut self) -> Result<impl EntryVisitor<'a>, Infallible> {
+        self.0.push(None);
+        Ok(Entry(self))
+    }
+
+    fn finish(self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+/// The member that was begun last.
+struct Entry<'m>(&'m mut Members);
+
+impl<'a> EntryVisitor<'a> for Entry<'_> {
+    type Error = Infallible;
+
+    fn item(self) -> Result<impl ItemVisitor<'a>, Infallible> {
+        Ok(self)
+    }
+
+    fn inner_list(self) -> Result<impl InnerListVisitor<'a>, Infallible> {
+        Ok(Ignored)
+    }
+}
+
+impl<'a> ItemVisitor<'a> for Entry<'_> {
+    type Out = ();
+    type Error = Infallible;
+
+    fn bare_item(
+        self,
+        item: BareItemFromInput<'a>,
+    ) -> Result<impl ParameterVisitor<'a, Out = ()>, Infallible> {
+        if let (BareItemFromInput::Token(token), Some(member)) = (item, self.0.0.last_mut()) {
+            *member = Some(App { app: token.as_str().into(), parameters: Vec::new() });
+        }
+        Ok(self)
+    }
+}
+
+impl<'a> ParameterVisitor<'a> for Entry<'_> {
+    type Out = ();
+    type Error = Infallible;
+
+    fn parameter(&mut self, name: &'a KeyRef, value: BareItemFromInput<'a>) -> Result<(), Infallible> {
+        if let Some(Some(member)) = self.0.0.last_mut() {
+            member.parameters.push((name.as_str().into(), value.into()));
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}

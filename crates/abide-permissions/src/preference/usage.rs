@@ -1,0 +1,80 @@
+//! Content-Usage: a Dictionary of labels, each `y` or `n` (draft-ietf-aipref-vocab).
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use sfv::visitor::{
+    DictionaryVisitor, EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ParameterVisitor,
+};
+use sfv::{BareItemFromInput, KeyRef, Parser};
+
+use super::{Preference, Usage};
+
+/// The current vocabulary. Labels of earlier and later drafts are kept as [`Usage::Other`].
+pub(super) const LABELS: [(&str, Usage); 2] = [("search", Usage::Search), ("train-ai", Usage::TrainAi)];
+
+/// The labels that are stated. `None` when it is no Dictionary: then all preferences are unknown.
+pub(super) fn parse(value: &[u8]) -> Option<Vec<(Usage, Preference)>> {
+    let mut labels = Labels::default();
+    Parser::new(value).parse_dictionary_with_visitor(&mut labels).ok()?;
+    let stated = labels.0.into_iter().filter(|(_, preference)| *preference != Preference::Unknown);
+    Some(stated.map(|(label, preference)| (usage_of(&label), preference)).collect())
+}
+
+fn usage_of(label: &str) -> Usage {
+    match LABELS.iter().find(|(known, _)| *known == label) {
+        Some((_, usage)) => usage.clone(),
+        None => Usage::Other(label.into()),
+    }
+}
+
+/// Each label with its last value (RFC 9651 §4.2.2).
+#[derive(Default)]
+struct Labels(BTreeMap<Box<str>, Preference>);
+
+impl<'a> DictionaryVisitor<'a> for &mut Labels {
+    type Out = ();
+    type Error = Infallible;
+
+    fn entry(&mut self, label: &'a KeyRef) -> Result<impl EntryVisitor<'a>, Infallible> {
+        let preference = self.0.entry(label.as_str().into()).or_default();
+        *preference = Preference::Unknown;
+        Ok(Value(preference))
+    }
+
+    fn finish(self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+struct Value<'p>(&'p mut Preference);
+
+impl<'a> EntryVisitor<'a> for Value<'_> {
+    type Error = Infallible;
+
+    fn item(self) -> Result<impl ItemVisitor<'a>, Infallible> {
+        Ok(self)
+    }
+
+    fn inner_list(self) -> Result<impl InnerListVisitor<'a>, Infallible> {
+        Ok(Ignored)
+    }
+}
+
+impl<'a> ItemVisitor<'a> for Value<'_> {
+    type Out = ();
+    type Error = Infallible;
+
+    /// "Any unknown parameters MUST be ignored": so are the known ones, of which there are none.
+    fn bare_item(
+        self,
+        item: BareItemFromInput<'a>,
+    ) -> Result<impl ParameterVisitor<'a, Out = ()>, Infallible> {
+        *self.0 = match item {
+            BareItemFromInput::Token(token) if token.as_str() == "y" => Preference::Allow,
+            BareItemFromInput::Token(token) if token.as_str() == "n" => Preference::Disallow,
+            _ => Preference::Unknown,
+        };
+        Ok(Ignored)
+    }
+}

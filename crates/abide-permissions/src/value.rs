@@ -1,0 +1,99 @@
+//! A bare value of a structured field (RFC 9651 §3.3).
+
+use sfv::BareItemFromInput;
+
+/// A bare value of a structured field. A parameter without a value is `Boolean(true)`.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum SfValue {
+    /// `?1`, or no value; `?0`.
+    Boolean(bool),
+    /// An Integer.
+    Integer(i64),
+    /// A Decimal.
+    Decimal(f64),
+    /// A String.
+    String(String),
+    /// A Token.
+    Token(String),
+    /// A Date, in Unix seconds.
+    Date(i64),
+    /// A Byte Sequence.
+    Bytes(Vec<u8>),
+    /// A Display String.
+    Display(String),
+}
+
+impl SfValue {
+    /// The value of a Boolean.
+    #[must_use]
+    pub const fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Boolean(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The value of an Integer.
+    #[must_use]
+    pub const fn as_integer(&self) -> Option<i64> {
+        match self {
+            Self::Integer(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The value of a Decimal or an Integer.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "an Integer has at most 15 digits")]
+    pub const fn as_decimal(&self) -> Option<f64> {
+        match self {
+            Self::Decimal(value) => Some(*value),
+            Self::Integer(value) => Some(*value as f64),
+            _ => None,
+        }
+    }
+
+    /// The text of a Token, String or Display String.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(value) | Self::Token(value) | Self::Display(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The Unix seconds of a Date.
+    #[must_use]
+    pub const fn as_date(&self) -> Option<i64> {
+        match self {
+            Self::Date(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The octets of a Byte Sequence.
+    #[must_use]
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Bytes(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+impl From<BareItemFromInput<'_>> for SfValue {
+    fn from(value: BareItemFromInput<'_>) -> Self {
+        match value {
+            BareItemFromInput::Boolean(value) => Self::Boolean(value),
+            BareItemFromInput::Integer(value) => Self::Integer(value.into()),
+            BareItemFromInput::Decimal(value) => Self::Decimal(value.into()),
+            BareItemFromInput::String(value) => Self::String(value.as_str().to_owned()),
+            BareItemFromInput::Token(value) => Self::Token(value.as_str().to_owned()),
+            BareItemFromInput::Date(value) => Self::Date(value.unix_seconds().into()),
+            BareItemFromInput::ByteSequence(value) => Self::Bytes(value),
+            BareItemFromInput::DisplayString(value) => Self::Display(value.into_owned()),
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! App-Directives (C), Content-Usage, Content-Signal, TDMRep, and how their statements are resolved.
+
+use abide_permissions::{
+    AppDirectives, Head, Meta, Permissions, Preference, PreferenceSource, Preferences, SfValue, Tdm, TdmFile,
+    Usage,
+};
+use abide_robots::{ProductToken, Rules, Target};
+use proptest::prelude::*;
+
+use crate::{options, read};
+
+fn rules(robots: &str, token: &str) -> Rules {
+    let token: ProductToken = token.parse().unwrap();
+    Rules::parse(robots.as_bytes(), &[token])
+}
+
+fn for_everybody(lines: &str) -> Rules {
+    rules(&format!("User-agent: *\n{}", lines), "ExampleBot")
+}
+
+fn shown(value: &SfValue) -> String {
+    match value {
+        SfValue::Boolean(value) => value.to_string(),
+        SfValue::Integer(value) | SfValue::Date(value) => value.to_string(),
+        SfValue::Decimal(value) => value.to_string(),
+        SfValue::Bytes(value) => format!("{value:?}"),
+        other => other.as_str().unwrap().to_owned(),
+    }
+}
+
+/// The last value of each directive: `x=true y=1`; `null` when nothing names the application.
+fn app_directives(rules: &Rules, path: &str, app: &str) -> String {
+    let Some(directives) = AppDirectives::of(rules, &Target::new(path)).for_app(app) else {
+        return "null".to_owned();
+    };
+    let mut shown_by_name = std::collections::BTreeMap::new();
+    for directive in directives.iter() {
+        shown_by_name.insert(directive.name().to_owned(), shown(directives.get(directive.name()).unwrap()));
+    }
+    let words: Vec<String> =
+        shown_by_name.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+    words.join(" ")
+}
+
+#[test]
+fn c1_to_c14_each_row_of_app_directives() {
+    for (lines, path, app, expected) in [
+        ("App-Directives: examplesearch;widgets=?0", "/", "examplesearch", "widgets=false"),
+        ("App-Directives: examplesearch;widgets=?0", "/", "other", "null"),
+        ("app-directive: a;x", "/", "a", "x=true"),
+        ("App-Directives: s;widgets=?0\nApp-Directives: t;foo=bar", "/", "t", "foo=bar"),
+        ("App-Directives: s;widgets=?0,t;foo=bar", "/", "t", "foo=bar"),
+        ("App-Directives: /foo/ a;x", "/foo/1", "a", "x=true"),
+        ("App-Directives: /foo/ a;x", "/bar", "a", "null"),
+        ("App-Directives: a;x\nApp-Directives: /foo a;y", "/foo/1", "a", "y=true"),
+        ("App-Directives: a;x\nApp-Directives: /foo a;y", "/bar", "a", "x=true"),
+        ("App-Directives: a;y\nApp-Directives: /foo other;x", "/foo/1", "a", "y=true"),
+        ("App-Directives: /foo* a;x\nApp-Directives: /foo/ a;y", "/foo/1", "a", "x=true y=true"),
+        ("App-Directives: /a%20b a;x", "/a%20b", "a", "x=true"),
+        ("App-Directives: a;x\nApp-Directives: a;;y", "/", "a", "x=true"),
+        ("App-Directives: (a c);y, \"a\";z, 5;w, a;x", "/", "a", "x=true"),
+        ("App-Directives: ExampleSearch;widgets=?0", "/", "examplesearch", "widgets=false"),
+        ("App-Directives: a;Widgets", "/", "a", "null"),
+        ("App-Directives: a;x=\"#1\"", "/", "a", "null"),
+        ("App-Directives: a;x # note", "/", "a", "x=true"),
+        ("App-Directives: a;x, a;x=?0", "/", "a", "x=false"),
+        ("App-Directives: a;x=?0;x=?1", "/", "a", "x=true"),
+        (
+            "App-Directives: a;b=1;c=1.5;d=\"x\";e=tok;f=:YQ==:;g=@1735689600;h=%\"caf%c3%a9\"",
+            "/",
+            "a",
+            "b=1 c=1.5 d=x e=tok f=[97] g=1735689600 h=caf\u{e9}",
+        ),
+        ("App-Directives: a", "/", "a", ""),
+        ("App-Directives: a;x\nApp-Directives: /foo a", "/foo", "a", ""),
+        ("App-Directives:", "/", "a", "null"),
+        ("App-Directives: a;x,", "/", "a", "null"),
+        ("Disallow: /\nApp-Directives: a;x", "/", "a", "x=true"),
+        ("App-Directives: a;x\nAllow: /\nApp-Directives: / a;y", "/q", "a", "y=true"),
+        ("App-Directives: /foo/\ta;x", "/foo/", "a", "x=true"),
+    ] {
+        assert_eq!(app_directives(&for_everybody(lines), path, app), expected, "{lines}");
+    }
+}
+
+#[test]
+fn c7_c8_groups_are_chosen_as_for_allow_and_disallow() {
+    let one_run = "User-agent: ExampleSearch\nApp-Directives: a;x\nUser-agent: *\nDisallow: /x\nApp-Directives: a;z\n\
+                   User-agent: examplesearch\nApp-Directives: a;y";
+    let apart = "User-agent: ExampleSearch\nAllow: /\nApp-Directives: a;x\nUser-agent: *\nAllow: /\nApp-Directives: a;z\n\
+                 User-agent: examplesearch\nAllow: /\nApp-Directives: a;y";
+    for (robots, token, expected) in [
+        (one_run, "ExampleSearch", "x=true y=true z=true"),
+        (apart, "ExampleSearch", "x=true y=true"),
+        (apart, "OtherBot", "z=true"),
+        ("User-Agent: ExampleSearch/1.0\nAllow: /\nApp-Directives: a;x", "ExampleSearch", "x=true"),
+        (
+            "User-agent: ExampleSearch\nDisallow: /x\nUser-agent: *\nAllow: /\nApp-Directives: a;z",
+            "ExampleSearch",
+            "null",
+        ),
+    ] {
+        assert_eq!(app_directives(&rules(robots, token), "/", "a"), expected, "{robots}");
+    }
+}
+
+#[test]
+fn x12_a_bad_line_spoils_no_other_and_is_told() {
+    let rules = for_everybody("App-Directives: a;x\nApp-Directives: a;;y\nApp-Directives: a;z");
+    let found = AppDirectives::of(&rules, &Target::new("/"));
+    assert_eq!(found.dropped(), [3]);
+    let directives = found.for_app("a").unwrap();
+    let places: Vec<_> = directives.iter().map(|d| (d.name(), d.line(), d.path())).collect();
+    assert_eq!(places, [("x", 2, None), ("z", 4, None)]);
+}
+
+#[test]
+fn x13_the_longest_path_that_names_the_application_counts() {
+    let rules = for_everybody("App-Directives: a;y\nApp-Directives: /foo otherapp;x");
+    assert_eq!(app_directives(&rules, "/foo/1", "a"), "y=true");
+    assert_eq!(app_directives(&rules, "/foo/1", "otherapp"), "x=true");
+}
+
+#[test]
+fn x14_patterns_of_equal_length_all_count() {
+    let rules = for_everybody("App-Directives: /foo/ a;y\nApp-Directives: /foo* a;x");
+    let found = AppDirectives::of(&rules, &Target::new("/foo/1"));
+    let lines: Vec<u32> = found.for_app("a").unwrap().iter().map(|directive| directive.line()).collect();
+    assert_eq!(lines, [2, 3], "in the order of the file");
+}
+
+#[test]
+fn x15_of_repeated_names_the_last_counts_and_all_are_shown() {
+    let rules = for_everybody("App-Directives: a;x=1, a;x=2\nApp-Directives: a;x=3");
+    let directives = AppDirectives::of(&rules, &Target::new("/")).for_app("A").unwrap();
+    assert_eq!(directives.get("x").and_then(SfValue::as_integer), Some(3));
+    let all: Vec<i64> = directives.all("x").filter_map(SfValue::as_integer).collect();
+    assert_eq!(all, [1, 2, 3]);
+}
+
+#[test]
+fn x16_applications_are_compared_without_case_and_directives_with() {
+    let rules = for_everybody("App-Directives: ExampleSearch;widgets");
+    let directives = AppDirectives::of(&rules, &Target::new("/")).for_app("EXAMPLESEARCH").unwrap();
+    assert!(directives.get("widgets").is_some() && directives.get("Widgets").is_none());
+}
+
+#[test]
+fn x17_a_comment_is_cut_before_the_value_is_read() {
+    assert_eq!(app_directives(&for_everybody("App-Directives: a;x#;y"), "/", "a"), "x=true");
+    assert_eq!(app_directives(&for_everybody("App-Directives: a;x=\"#1\""), "/", "a"), "null");
+}
+
+#[test]
+fn x18_the_example_with_a_version_names_its_product() {
+    let robots = "User-Agent: ExampleSearch/1.0\nApp-Directives: examplesearch;widgets=?0";
+    assert_eq!(app_directives(&rules(robots, "ExampleSearch"), "/", "examplesearch"), "widgets=false");
+}
+
+/// `search=allow train-ai=disallow`
+fn content_usage(rules: &Rules, path: &str) -> String {
+    let preferences = Preferences::default().with_robots(rules, &Target::new(path));
+    let words: Vec<String> =
+        preferences.content_usage().map(|(label, p)| format!("{label}={}", p.as_str().unwrap())).collect();
+    words.join(" ")
+}
+
+fn content_signal(rules: &Rules) -> String {
+    let preferences = Preferences::default().with_robots(rules, &Target::new("/x"));
+    let mut words: Vec<String> =
+        preferences.content_signal().map(|(key, p)| format!("{key}={}", p.as_str().unwrap())).collect();
+    words.extend(preferences.content_signal_use().map(|value| format!("use={value}")));
+    words.join(" ")
+}
+
+#[test]
+fn the_example_of_content_usage() {
+    let robots = "User-Agent: *\nAllow: /\nDisallow: /never/\nContent-Usage: train-ai=n\nContent-Usage: /ai-ok/ train-ai=y\n\n\
+                  User-Agent: ExampleBot\nAllow: /\nContent-Usage: train-ai=y\n";
+    for (token, path, expected) in [
+        ("OtherBot", "/test", "train-ai=disallow"),
+        ("OtherBot", "/never/test", ""),
+        ("OtherBot", "/ai-ok/test", "train-ai=allow"),
+        ("ExampleBot", "/test", "train-ai=allow"),
+        ("ExampleBot", "/never/test", "train-ai=allow"),
+        ("ExampleBot", "/ai-ok/test", "train-ai=allow"),
+    ] {
+        assert_eq!(content_usage(&rules(robots, token), path), expected, "{token} {path}");
+    }
+}
+
+#[test]
+fn each_row_of_content_usage() {
+    for (lines, expected) in [
+        ("Content-Usage: train-ai=y\nContent-Usage: train-ai=n", "train-ai=disallow"),
+        ("Content-Usage: train-ai=n, train-ai=y", "train-ai=allow"),
+        ("Content-Usage: train-ai=y, train-ai, search=n, search=\"n\"", ""),
+        ("Content-Usage: train-ai;allow=n, train-ai=y", "train-ai=allow"),
+        ("Content-Usage: train-ai=n;x=1", "train-ai=disallow"),
+        ("Content-Usage: train-ai;has;parameters=\"?\"", ""),
+        ("Content-Usage: Train-AI=n", ""),
+        ("Content-Usage: train-ai=Y", ""),
+        ("Content-Usage: train-ai=?1", ""),
+        ("Content-Usage: train-ai=\"n\"", ""),
+        ("Content-Usage: train-ai=(n)", ""),
+        ("Content-Usage: train-ai=n search=y", ""),
+        ("Content-Usage: train-ai=n,", ""),
+        ("Content-Usage: train-ai =n", ""),
+        ("Content-Usage: train-ai= n", ""),
+        ("Content-Usage: train-ai=n, foo=n", "train-ai=disallow"),
+        ("Content-Usage: train-ai=n # please", "train-ai=disallow"),
+        ("Content-Usage: train-ai=n\nContent-Usage: / train-ai=y", "train-ai=allow"),
+        ("Content-Usage: train-ai=n\nContent-Usage: /foo/ search=n", "search=disallow"),
+        ("Content-Usage: /foo/ train-ai=y\nContent-Usage: /foo/ search=n", "search=disallow train-ai=allow"),
+        ("Content-Usage: train-ai=n\nContent-Usage: /foo/ Train-AI=y", "train-ai=disallow"),
+        ("Content-Usage: train-ai=n\nContent-Usage: /foo/", ""),
+        ("Content-Usage: /foo/train-ai=n", ""),
+        ("Content-Usage: *.pdf train-ai=n", ""),
+        ("CONTENT-USAGE\t:\t/foo/\ttrain-ai=n", "train-ai=disallow"),
+        ("Content-Usage: /foo* train-ai=y\nContent-Usage: /foo/ train-ai=n", "train-ai=disallow"),
+    ] {
+        assert_eq!(content_usage(&for_everybody(lines), "/foo/1"), expected, "{lines}");
+    }
+}
+
+#[test]
+fn each_row_of_content_signal() {
+    for (line, expected) in [
+        ("Content-Signal: search=yes, ai-train=no", "ai-train=disallow search=allow"),
+        ("content-signal:Search=YES,AI-Train=No", "ai-train=disallow search=allow"),
+        ("Content-Signal: search=yes, search=no", "search=disallow"),
+        ("Content-Signal: search=yes\nContent-Signal: ai-train=no", "ai-train=disallow search=allow"),
+        ("Content-Signal: ai-input=maybe, ai-train=no", "ai-train=disallow"),
+        ("Content-Signal: ai-train=disallow", "ai-train=disallow"),
+        ("Content-Signal: use=Reference", "use=reference"),
+        ("Content-Signal: use=full, use=immediate", "use=immediate"),
+        ("Content-Signal: use=whatever", ""),
+        ("Content-Signal: /x search=no", ""),
+        ("Content-Signal: =no, search, foo=no, ai-input = allow ", "ai-input=allow"),
+    ] {
+        assert_eq!(content_signal(&for_everybody(line)), expected, "{line}");
+    }
+}
+
+#[test]
+fn labels_outside_the_vocabulary_are_kept_and_touch_no_known_usage() {
+    let rules = for_everybody("Content-Usage: ai=n, genai=n, train-ai=y");
+    let preferences = Preferences::default().with_robots(&rules, &Target::new("/"));
+    assert_eq!(preferences.resolve(&Usage::TrainAi).preference(), Preference::Allow);
+    assert_eq!(preferences.resolve(&Usage::Other("genai".into())).preference(), Preference::Disallow);
+    assert_eq!(preferences.resolve(&Usage::Search).preference(), Preference::Unknown);
+}
+
+#[test]
+fn fields_are_read_line_by_line() {
+    let fields = [
+        ("Content-Usage", b"train-ai=n".as_slice()),
+        ("content-usage", b"train-ai=y"),
+        ("Content-Usage", b"Search=n"),
+        ("Content-Signal", b"ai-input=no"),
+        ("Other", b"search=n"),
+    ];
+    let preferences = Preferences::default().with_fields(fields);
+    assert_eq!(preferences.resolve(&Usage::TrainAi).preference(), Preference::Disallow);
+    assert_eq!(preferences.resolve(&Usage::AiInput).preference(), Preference::Disallow);
+    assert_eq!(preferences.resolve(&Usage::Search).preference(), Preference::Unknown);
+    assert_eq!(preferences.remarks().len(), 1);
+    let decided = preferences.resolve(&Usage::TrainAi);
+    assert_eq!(decided.decided_by().len(), 1);
+    assert!(matches!(decided.decided_by()[0].source(), PreferenceSource::Field { line: 0, .. }));
+}
+
+#[test]
+fn remarks_say_what_was_dropped() {
+    let rules = for_everybody(
+        "Content-Usage: Train-AI=n\nContent-Usage: /foo/train-ai=n\nContent-Signal: /x search=no",
+    );
+    let preferences = Preferences::default().with_robots(&rules, &Target::new("/"));
+    let problems: Vec<&str> = preferences.remarks().iter().map(|remark| remark.problem()).collect();
+    assert_eq!(
+        problems,
+        [
+            "expected a dictionary such as `train-ai=n`",
+            "expected a preference behind the path",
+            "expected signals, found a path, which Content-Signal does not have",
+        ]
+    );
+}
+
+#[test]
+fn c12_an_application_may_leave_the_preferences_of_the_same_file_out() {
+    let rules = for_everybody("Content-Usage: search=n\nApp-Directives: a;snippets");
+    let preferences = Preferences::default()
+        .with_robots(&rules, &Target::new("/"))
+        .with_fields([("Content-Usage", b"search=y".as_slice())]);
+    assert_eq!(preferences.resolve(&Usage::Search).preference(), Preference::Disallow);
+    let without = preferences.resolve_without(&Usage::Search, PreferenceSource::is_robots_txt);
+    assert_eq!(without.preference(), Preference::Allow);
+}
+
+#[test]
+fn tdm_reservations_supersede_each_other() {
+    let file = |reservations: &[i64]| {
+        reservations.iter().fold(TdmFile::default(), |file, value| file.with_entry("/*", *value, None))
+    };
+    for (fields, meta, entries, expected) in [
+        (&["1"][..], None, &[][..], Some(true)),
+        (&["1"], Some("0"), &[], Some(false)),
+        (&[], None, &[1, 0], Some(true)),
+        (&["yes"], None, &[1], Some(true)),
+        (&["0"], Some("2"), &[], Some(false)),
+        (&["1", "0"], None, &[], Some(true)),
+        (&["0", "1"], None, &[], Some(true)),
+        (&["0"], None, &[1], Some(false)),
+        (&[], None, &[7], None),
+        (&[], None, &[], None),
+    ] {
+        let fields: Vec<(&str, &[u8])> =
+            fields.iter().map(|value| ("TDM-Reservation", value.as_bytes())).collect();
+        let metas: Vec<Meta> = meta.iter().map(|content| Meta::new("tdm-reservation", *content)).collect();
+        let tdm = Tdm::default()
+            .with_file(&file(entries), &Target::new("/a"))
+            .with_fields(fields)
+            .with_metas(&metas);
+        assert_eq!(tdm.is_reserved(), expected, "{meta:?} {entries:?}");
+        let preferences = Preferences::default().with_tdm(&tdm);
+        let preference = match expected {
+            Some(true) => Preference::Disallow,
+            Some(false) => Preference::Allow,
+            None => Preference::Unknown,
+        };
+        assert_eq!(preferences.resolve(&Usage::Tdm).preference(), preference);
+    }
+}
+
+#[test]
+fn the_first_entry_of_the_tdm_file_that_covers_the_url_counts() {
+    let file = TdmFile::default().with_entry("/a/*.html$", 0, None).with_entry(
+        "/",
+        1,
+        Some("https://example.org/p"),
+    );
+    let at = |path: &str| Tdm::default().with_file(&file, &Target::new(path));
+    assert_eq!(at("/a/b.html").is_reserved(), Some(false));
+    assert_eq!(at("/a/b.html").policy(), None);
+    assert_eq!(
+        (at("/a/b.png").is_reserved(), at("/a/b.png").policy()),
+        (Some(true), Some("https://example.org/p"))
+    );
+}
+
+#[test]
+fn noai_is_a_preference_only_when_asked_for() {
+    let permissions: Permissions = read(&[("X-Robots-Tag", "noai")]);
+    assert_eq!(Preferences::default().resolve(&Usage::TrainAi).preference(), Preference::Unknown);
+    let preferences = Preferences::default().with_noai(&permissions);
+    for usage in [Usage::TrainAi, Usage::AiInput] {
+        assert_eq!(preferences.resolve(&usage).preference(), Preference::Disallow);
+    }
+    assert_eq!(preferences.resolve(&Usage::Search).preference(), Preference::Unknown);
+    assert!(Preferences::default().with_noai(&read(&[])).statements().is_empty());
+    assert_eq!(permissions.head(), &Head::default());
+    assert_eq!(options().tokens().len(), 1);
+}
+
+fn robots_line() -> impl Strategy<Value = String> {
+    let fixed = [
+        "Content-Usage: train-ai=n",
+        "Content-Usage: train-ai=y",
+        "Content-Usage: /a search=n",
+        "Content-Usage: /a* train-ai=y",
+        "Content-Usage: x",
+        "Content-Usage: ,",
+        "Content-Signal: ai-train=no",
+        "Content-Signal: search=yes, use=full",
+        "App-Directives: a;x",
+        "App-Directives: /a a;y",
+        "App-Directives: a;;",
+        "Crawl-delay: 1",
+    ];
+    prop_oneof![3 => proptest::sample::select(fixed.map(str::to_owned).to_vec()), 1 => "(Content-Usage|App-Directives|Content-Signal): [ -~]{0,16}"]
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_lines_changes_no_answer_and_no_verdict(
+        lines in proptest::collection::vec(robots_line(), 0..6)
+            .prop_flat_map(|lines| (Just(lines.clone()), Just(lines).prop_shuffle())),
+    ) {
+        let [first, second] = [&lines.0, &lines.1].map(|lines| {
+            rules(&format!("User-agent: *\nDisallow: /private\n{}", lines.join("\n")), "ExampleBot")
+        });
+        for path in ["/", "/a/b", "/private"] {
+            let target = Target::new(path);
+            let [p, q] = [&first, &second].map(|rules| Preferences::default().with_robots(rules, &target));
+            for usage in [Usage::TrainAi, Usage::Search, Usage::AiInput] {
+                prop_assert_eq!(p.resolve(&usage).preference(), q.resolve(&usage).preference());
+            }
+            prop_assert_eq!(first.is_allowed(&target), path != "/private");
+            prop_assert_eq!(
+                AppDirectives::of(&first, &target).for_app("a").is_some(),
+                AppDirectives::of(&second, &target).for_app("a").is_some()
+            );
+        }
+    }
+
+    #[test]
+    fn a_further_statement_never_lifts_a_disallow(values in proptest::collection::vec("(train-ai|search|x)=(y|n|\\?1)", 1..6)) {
+        let fields: Vec<(&str, &[u8])> = values.iter().map(|value| ("content-usage", value.as_bytes())).collect();
+        for end in 0..fields.len() {
+            let resolve = |count: usize| {
+                Preferences::default().with_fields(fields[..count].to_vec()).resolve(&Usage::TrainAi).preference()
+            };
+            prop_assert!(resolve(end) != Preference::Disallow || resolve(fields.len()) == Preference::Disallow);
+        }
+    }
+}

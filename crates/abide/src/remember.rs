@@ -1,0 +1,65 @@
+//! What a page permitted at the last visit, for the visits that do not say it again (304, HEAD).
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use http::{HeaderMap, StatusCode};
+use url::Url;
+
+use abide_gate::without_userinfo;
+use abide_permissions::{
+    Head, PermissionRecord, PermissionStore, PermissionStoreError, Permissions, ReadOptions, Update, Visit,
+};
+
+/// Keeps what a response says about its URL, and returns what is known of it now where that is more than the response says.
+///
+/// A store that fails is told in the log, and the response's own rules stand.
+pub(crate) async fn remember(
+    store: &Arc<dyn PermissionStore>,
+    read: &ReadOptions,
+    url: &Url,
+    (status, headers): (StatusCode, &HeaderMap),
+    head: Head,
+    now: SystemTime,
+) -> Option<Permissions> {
+    let fields: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    let visit = Visit::new(status.as_u16(), &fields, head, now);
+    match take_in(store, &key(url), &visit, status).await {
+        Ok(Some((record, Update::Revalidated | Update::FieldsReplaced))) => Some(record.permissions(read)),
+        Ok(_) => None,
+        Err(error) => {
+            tracing::warn!(origin = %url.origin().ascii_serialization(), %error, "permissions could not be kept");
+            None
+        }
+    }
+}
+
+async fn take_in(
+    store: &Arc<dyn PermissionStore>,
+    key: &str,
+    visit: &Visit<'_>,
+    status: StatusCode,
+) -> Result<Option<(PermissionRecord, Update)>, PermissionStoreError> {
+    let (record, update) = match store.load(key).await? {
+        Some(mut record) => {
+            let update = record.update(visit);
+            (record, update)
+        }
+        // An error page says nothing about the resource, and a 304 nothing about what we never had.
+        None if !status.is_success() && !status.is_redirection() || status == StatusCode::NOT_MODIFIED => {
+            return Ok(None);
+        }
+        None => (PermissionRecord::new(key, visit), Update::Replaced),
+    };
+    if update != Update::Kept {
+        store.save(&record).await?;
+    }
+    Ok(Some((record, update)))
+}
+
+/// The URL without what does not reach the server.
+fn key(url: &Url) -> String {
+    let mut url = without_userinfo(url);
+    url.set_fragment(None);
+    url.into()
+}
