@@ -4,9 +4,11 @@
 mod access;
 mod bad_input;
 mod bodies;
+mod halves;
 mod hops;
 mod pacing;
 mod permissions;
+mod preferences;
 mod verdicts;
 mod wire;
 

@@ -6,6 +6,10 @@
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/ai-training.md")]
+struct AiTraining;
+
 mod reply;
 mod server;
 mod tls;

@@ -19,16 +19,52 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+impl Cli {
+    /// When colours are used.
+    pub(crate) fn color(&self) -> Color {
+        match &self.command {
+            Command::Match(args) => args.output.color,
+            Command::Directives(args) => args.output.color,
+            Command::Tags(args) => args.output.color,
+            Command::Check(args) | Command::Explain(args) => args.online.output.color,
+            Command::Crawl(args) => args.online.output.color,
+            Command::Lint(args) => args.output.color,
+            Command::Completions(_) | Command::Man => Color::Auto,
+            Command::Fetch(args) => args.online.output.color,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// What a robots.txt file says about URLs, without a network
     Match(MatchArgs),
+    /// What a robots.txt file asks of those who use the content of URLs, without a network
+    Directives(DirectivesArgs),
     /// What header fields and an HTML head permit, without a network
     Tags(TagsArgs),
     /// Whether URLs may be fetched: asks for robots.txt, never for the URLs
     Check(CheckArgs),
     /// Fetches URLs through the whole middleware
     Fetch(FetchArgs),
+    /// A small polite crawl of the sites given, breadth first, with a report per host
+    Crawl(Box<CrawlArgs>),
+    /// The robots.txt of URLs with the line that decides, and why
+    Explain(CheckArgs),
+    /// What the author of a robots.txt should know, line by line
+    Lint(LintArgs),
+    /// Writes a script that completes the command line
+    #[command(hide = true)]
+    Completions(CompletionsArgs),
+    /// Writes the manual, in roff
+    #[command(hide = true)]
+    Man,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// For which shell
+    pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]
@@ -44,6 +80,28 @@ pub(crate) struct MatchArgs {
     pub(crate) output: Output,
     /// JSON Lines in and out, from FILE or standard input
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["agent", "robots", "urls"])]
+    pub(crate) batch: Option<PathBuf>,
+    /// URLs, or paths such as /a?b
+    #[arg(value_name = "URL", required_unless_present = "batch")]
+    pub(crate) urls: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct DirectivesArgs {
+    /// Product token of the crawler; several are a fallback chain, the first that has a group counts
+    #[arg(long, value_name = "TOKEN", required_unless_present = "batch")]
+    pub(crate) agent: Vec<String>,
+    /// The robots.txt file, `-` for standard input
+    #[arg(long, value_name = "FILE", required_unless_present = "batch")]
+    pub(crate) robots: Option<PathBuf>,
+    /// The application whose App-Directives are asked for
+    #[arg(long, value_name = "NAME")]
+    pub(crate) app: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// JSON Lines in and out, from FILE or standard input
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["agent", "robots", "app", "urls"])]
     pub(crate) batch: Option<PathBuf>,
     /// URLs, or paths such as /a?b
     #[arg(value_name = "URL", required_unless_present = "batch")]
@@ -73,6 +131,15 @@ pub(crate) struct TagsArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct LintArgs {
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// robots.txt files, `-` for standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) online: Online,
@@ -91,10 +158,43 @@ pub(crate) struct FetchArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct CrawlArgs {
+    /// Pages to fetch at most
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) max_pages: usize,
+    /// Links to follow from the URLs given; without it, as far as they lead
+    #[arg(long, value_name = "N")]
+    pub(crate) max_depth: Option<u32>,
+    /// Longest hold of a host before the rest of its URLs is given up
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    pub(crate) max_hold: Duration,
+    /// Also what the sitemaps of the sites name
+    #[arg(long)]
+    pub(crate) sitemaps: bool,
+    /// Follow links that the site asks not to follow; robots.txt is obeyed all the same
+    #[arg(long)]
+    pub(crate) ignore_nofollow: bool,
+    /// Keep the pages in DIR, with an index.jsonl
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save: Option<PathBuf>,
+    /// Also write the report as a page with a timeline of requests per host
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) online: Online,
+    /// URLs to begin with; only their hosts are crawled
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) urls: Vec<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Output {
     /// One JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
+    /// When colours are used
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
 }
 
 /// What every call that goes online understands.
@@ -118,21 +218,18 @@ pub(crate) struct Online {
     /// Addresses that may be contacted though they are not public (repeatable)
     #[arg(long, value_name = "CIDR", value_parser = network)]
     pub(crate) allow_net: Vec<IpNet>,
-    /// The address of a name, as in curl (repeatable)
+    /// The address of a name, as in curl; the name may be `*` (repeatable)
     #[arg(long, value_name = "HOST:PORT:ADDR")]
     pub(crate) resolve: Vec<ResolveArg>,
     /// Where robots.txt and holds are kept
     #[arg(long, value_name = "STORE", default_value = "memory")]
     pub(crate) store: StoreArg,
-    /// Further certificate authorities, PEM
+    /// Certificate authorities to trust instead of the system's, PEM, as in curl
     #[arg(long, value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
     /// Requests at a time, over all hosts
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) concurrency: u16,
-    /// When colours are used
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub(crate) color: Color,
     #[command(flatten)]
     pub(crate) output: Output,
 }

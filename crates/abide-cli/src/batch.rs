@@ -4,15 +4,18 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-use anyhow::Context;
 use base64::Engine;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Status;
+use crate::{Status, Usage, style};
 
 /// A line longer than this is an error: four bodies of the largest robots.txt limit, as base64.
 const LINE_LEN_MAX: usize = 64 * 1024 * 1024;
+
+/// Bad lines are told on standard error as well, up to this many: a caller may leave that unread until we end, and a pipe holds
+/// 64 KiB before it blocks.
+const TOLD_MAX: u64 = 50;
 
 /// Runs `answer` over every line of `input` (`-`: standard input).
 pub(crate) fn run<Q, A>(input: &Path, answer: impl Fn(Q) -> Result<A, String>) -> anyhow::Result<Status>
@@ -22,12 +25,12 @@ where
 {
     let mut lines = open(input)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut status = Status::Done;
+    let mut bad = 0_u64;
     let mut line = Vec::new();
     for number in 1_u64.. {
         line.clear();
         let read = lines.by_ref().take(LINE_LEN_MAX as u64 + 1).read_until(b'\n', &mut line);
-        let read = read.with_context(|| format!("{}: line {number} cannot be read", input.display()))?;
+        let read = read.map_err(|error| unreadable(input, number, &error))?;
         if read == 0 {
             break;
         }
@@ -35,22 +38,58 @@ where
             skip_line(&mut lines, &line)?;
             Err(format!("the line is longer than {LINE_LEN_MAX} bytes"))
         } else {
-            let text = line.strip_suffix(b"\n").unwrap_or(&line);
-            let text = text.strip_suffix(b"\r").unwrap_or(text);
-            serde_json::from_slice(text).map_err(|error| error.to_string()).and_then(&answer)
+            object(&line).and_then(&answer)
         };
         if let Err(error) = &result {
-            status = Status::Failed;
-            eprintln!("abide: {}:{number}: {error}", name(input));
+            bad += 1;
+            if bad <= TOLD_MAX {
+                style::complain(format_args!("{}:{number}: {error}", name(input)));
+            }
         }
         write_line(&mut out, result)?;
-        if lines.buffer().is_empty() {
+        if !lines.buffer().contains(&b'\n') {
             // Whoever feeds us line by line waits for this answer before the next question.
             out.flush()?;
         }
     }
     out.flush()?;
-    Ok(status)
+    if bad > TOLD_MAX {
+        style::complain(format_args!("{}: {} more bad lines", name(input), bad - TOLD_MAX));
+    }
+    Ok(Status::of(bad == 0))
+}
+
+/// Whoever names a directory learns it at the first line, and called us wrongly.
+fn unreadable(input: &Path, number: u64, error: &io::Error) -> anyhow::Error {
+    match number {
+        1 => Usage(format!("{}: {error}", name(input))).into(),
+        _ => anyhow::anyhow!("{}:{number}: {error}", name(input)),
+    }
+}
+
+/// The object on one line.
+fn object<Q: DeserializeOwned>(line: &[u8]) -> Result<Q, String> {
+    let text = line.trim_ascii();
+    if text.is_empty() {
+        return Err("expected a JSON object, found an empty line".to_owned());
+    }
+    if !text.starts_with(b"{") {
+        return Err("expected a JSON object, found something else".to_owned());
+    }
+    serde_json::from_slice(text).map_err(|error| {
+        // The line is always 1: what counts is the line of the batch, which is named beside this.
+        cut(error.to_string().replace(" at line 1 column ", " at column "))
+    })
+}
+
+/// A message may quote what was found, whatever its length.
+fn cut(mut message: String) -> String {
+    const MESSAGE_MAX: usize = 500;
+    if let Some((end, _)) = message.char_indices().nth(MESSAGE_MAX) {
+        message.truncate(end);
+        message.push_str("...");
+    }
+    message
 }
 
 fn write_line<A: Serialize>(out: &mut impl Write, result: Result<A, String>) -> anyhow::Result<()> {

@@ -8,15 +8,16 @@ use serde::Serialize;
 use url::Url;
 
 use crate::args::CheckArgs;
+use crate::excerpt::printable;
 use crate::fetch::refusal_word;
 use crate::json::OnlineVerdict;
-use crate::match_urls::{Asked, parse_url};
+use crate::match_urls::{Asked, parse_url, quoted};
 use crate::online;
 use crate::{Status, Usage, style};
 
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+pub(crate) struct Line<'a> {
     url: &'a str,
     outcome: &'static str,
     #[serde(flatten)]
@@ -49,7 +50,7 @@ pub(crate) fn absolute(text: &str) -> anyhow::Result<Url> {
     match parse_url(text).map_err(Usage)? {
         Asked::Url(url) => Ok(url),
         Asked::Path(path) => {
-            Err(Usage(format!("url {path:?}: expected an absolute http or https URL")).into())
+            Err(Usage(format!("url {}: expected an absolute http or https URL", quoted(&path))).into())
         }
     }
 }
@@ -62,7 +63,7 @@ async fn check<'a>(abide: &Abide, text: &'a str) -> (&'a str, Result<Verdict, De
     (text, abide.check(&url).await.map_err(|error: Error| error.denied().clone()))
 }
 
-fn line<'a>(abide: &Abide, url: &'a str, result: &Result<Verdict, Denied>) -> Line<'a> {
+pub(crate) fn line<'a>(abide: &Abide, url: &'a str, result: &Result<Verdict, Denied>) -> Line<'a> {
     match result {
         Ok(verdict) => {
             let outcome = if verdict.is_allowed() { "allowed" } else { "denied" };
@@ -75,8 +76,9 @@ fn line<'a>(abide: &Abide, url: &'a str, result: &Result<Verdict, Denied>) -> Li
     }
 }
 
-fn print(text: &str, result: &Result<Verdict, Denied>) -> anyhow::Result<()> {
+pub(crate) fn print(text: &str, result: &Result<Verdict, Denied>) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
+    let text = printable(text.as_bytes());
     match result {
         Ok(verdict) => writeln!(out, "{}  {text}  {verdict}", style::mark(verdict.is_allowed()))?,
         Err(denied) => writeln!(out, "{}  {text}  {denied}", style::word(style::WAIT, refusal_word(denied)))?,

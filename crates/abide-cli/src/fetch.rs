@@ -1,49 +1,54 @@
 //! `abide fetch`: URLs through the whole middleware.
 
 use std::io::Write;
+use std::time::SystemTime;
 
 use abide::{Abide, Denied, ResponseExt, Visit};
 use futures_util::StreamExt;
 use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
+use url::Url;
 
 use crate::args::FetchArgs;
 use crate::check::absolute;
+use crate::excerpt::printable;
 use crate::json::{OnlineVerdict, Tags};
+use crate::trail::{self, Sent, Trail};
 use crate::{Status, online, style};
 
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
-    url: &'a str,
-    outcome: &'static str,
-    status: Option<u16>,
-    final_url: Option<String>,
-    hops: Vec<Hop>,
-    verdict: Option<OnlineVerdict>,
-    permissions: Option<Tags>,
-    noindex: Option<bool>,
-    waited_ms: u64,
-    bytes: Option<u64>,
-    why: String,
+pub(crate) struct Line {
+    pub(crate) url: String,
+    pub(crate) outcome: &'static str,
+    pub(crate) status: Option<u16>,
+    pub(crate) final_url: Option<String>,
+    pub(crate) hops: Vec<Hop>,
+    pub(crate) verdict: Option<OnlineVerdict>,
+    pub(crate) permissions: Option<Tags>,
+    pub(crate) noindex: Option<bool>,
+    pub(crate) waited_ms: u64,
+    pub(crate) bytes: Option<u64>,
+    pub(crate) why: String,
 }
 
-/// One request of the chain; the last one may have been refused.
+/// One request of the chain; the last one may not have gone out.
 #[derive(Debug, Serialize)]
-struct Hop {
-    url: String,
-    status: Option<u16>,
-    allowed: bool,
+pub(crate) struct Hop {
+    pub(crate) url: String,
+    pub(crate) status: Option<u16>,
+    pub(crate) allowed: bool,
 }
 
 pub(crate) async fn run(args: FetchArgs) -> anyhow::Result<Status> {
     let (abide, inner) = online::crawler(&args.online)?;
-    let client = abide.wrap(inner);
+    let client = trail::client(&abide, inner);
     for url in &args.urls {
         absolute(url)?;
     }
-    let mut lines =
-        std::pin::pin!(online::in_order(&args.online, &args.urls, |url| fetch(&abide, &client, url)));
+    let mut lines = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| async {
+        ask(&abide, &client, url, &Trail::default(), |_| ()).await.line
+    }));
     let mut status = Status::Done;
     while let Some(line) = lines.next().await {
         status = status.and(Status::of(line.outcome == "fetched"));
@@ -65,21 +70,51 @@ pub(crate) fn refusal_word(denied: &Denied) -> &'static str {
     }
 }
 
-async fn fetch<'a>(abide: &Abide, client: &ClientWithMiddleware, text: &'a str) -> Line<'a> {
-    match client.get(text).send().await {
-        Ok(response) => fetched(abide, text, response).await,
-        Err(error) => match abide::Error::find(&error) {
-            Some(denied) => refused(abide, text, denied, &error),
-            None => Line { why: chain(&error), ..Line::empty(text, "error") },
-        },
-    }
+/// One URL, answered: its line, and what a crawl goes on with.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) line: Line,
+    pub(crate) content_type: Option<String>,
+    /// Whether the page's own rules permit its links to be followed.
+    pub(crate) may_follow: bool,
+    /// When to come back.
+    pub(crate) not_before: Option<SystemTime>,
 }
 
-async fn fetched<'a>(abide: &Abide, text: &'a str, mut response: reqwest::Response) -> Line<'a> {
+/// Fetches `text`; the body goes to `sink`, piece by piece.
+pub(crate) async fn ask(
+    abide: &Abide,
+    client: &ClientWithMiddleware,
+    text: &str,
+    trail: &Trail,
+    sink: impl FnMut(&[u8]),
+) -> Answer {
+    let error = match client.get(text).with_extension(trail.clone()).send().await {
+        Ok(response) => return fetched(abide, text, response, sink).await,
+        Err(error) => error,
+    };
+    let denied = abide::Error::find(&error);
+    let line = match denied {
+        Some(denied) => refused(abide, text, denied, &trail.sent()),
+        None => failed(abide, text, &error, &trail.sent()),
+    };
+    let not_before = match denied {
+        Some(Denied::Deferred { not_before, .. }) => Some(*not_before),
+        _ => None,
+    };
+    Answer { line, content_type: None, may_follow: false, not_before }
+}
+
+async fn fetched(
+    abide: &Abide,
+    text: &str,
+    mut response: reqwest::Response,
+    mut sink: impl FnMut(&[u8]),
+) -> Answer {
     let visit = response.visit().cloned();
     let mut line = Line::empty(text, "fetched");
     line.status = Some(response.status().as_u16());
-    line.final_url = Some(response.url().as_str().to_owned());
+    line.final_url = Some(trail::public(response.url()).into());
     if let Some(visit) = &visit {
         line.hops = hops(visit);
         line.verdict = visit.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate_handle().wall()));
@@ -88,10 +123,16 @@ async fn fetched<'a>(abide: &Abide, text: &'a str, mut response: reqwest::Respon
         line.waited_ms = u64::try_from(visit.waited().as_millis()).unwrap_or(u64::MAX);
         line.why = why(visit);
     }
+    let content_type = response.headers().get(http::header::CONTENT_TYPE);
+    let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let may_follow = visit.is_some_and(|visit| visit.permissions().may_follow());
     let mut bytes = 0_u64;
     loop {
         match response.chunk().await {
-            Ok(Some(chunk)) => bytes = bytes.saturating_add(chunk.len() as u64),
+            Ok(Some(chunk)) => {
+                bytes = bytes.saturating_add(chunk.len() as u64);
+                sink(&chunk);
+            }
             Ok(None) => break,
             Err(error) => {
                 line.outcome = "error";
@@ -101,40 +142,59 @@ async fn fetched<'a>(abide: &Abide, text: &'a str, mut response: reqwest::Respon
         }
     }
     line.bytes = Some(bytes);
-    line
+    Answer { line, content_type, may_follow, not_before: None }
 }
 
-fn refused<'a>(abide: &Abide, text: &'a str, denied: &Denied, error: &reqwest_middleware::Error) -> Line<'a> {
+fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
     let mut line = Line::empty(text, refusal_word(denied));
     line.why = denied.to_string();
-    if let Denied::Disallowed { verdict, .. } = denied {
-        line.verdict = Some(OnlineVerdict::new(verdict, abide.gate_handle().wall()));
-    } else if let Some(url) = denied.url()
-        && let Some(verdict) = abide.check_cached(url)
+    line.hops = sent.iter().map(Hop::sent).collect();
+    line.verdict = match denied {
+        Denied::Disallowed { verdict, .. } => Some(OnlineVerdict::new(verdict, abide.gate_handle().wall())),
+        _ => denied.url().and_then(|url| known(abide, url)),
+    };
+    // The chain that is too long is in the trail already; the others end with what did not go out.
+    if let Some(url) = denied.url()
+        && !matches!(denied, Denied::TooManyRedirects { .. } | Denied::RedirectBypass { .. })
     {
-        line.verdict = Some(OnlineVerdict::new(&verdict, abide.gate_handle().wall()));
+        // What is deferred may be asked for: later.
+        let allowed = refusal_word(denied) == "deferred" && line.verdict.as_ref().is_some_and(|v| v.allowed);
+        line.hops.push(Hop { url: url.to_string(), status: None, allowed });
     }
-    if let reqwest_middleware::Error::Middleware(error) = error
-        && let Some(error) = error.downcast_ref::<abide::Error>()
-    {
-        let hop = |(url, status): &(url::Url, http::StatusCode)| Hop {
-            url: url.to_string(),
-            status: Some(status.as_u16()),
-            allowed: true,
-        };
-        line.hops = error.chain().iter().map(hop).collect();
-    }
-    if let Some(url) = denied.url() {
-        line.hops.push(Hop { url: url.to_string(), status: None, allowed: false });
-        line.final_url = Some(url.to_string());
-    }
+    line.final_url = line.hops.last().map(|hop| hop.url.clone());
     line
 }
 
-impl<'a> Line<'a> {
-    fn empty(url: &'a str, outcome: &'static str) -> Self {
+/// The network failed; what was sent until then is in the trail.
+fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, sent: &[Sent]) -> Line {
+    let mut line = Line::empty(text, "error");
+    line.why = match error {
+        reqwest_middleware::Error::Reqwest(error) => chain(error),
+        reqwest_middleware::Error::Middleware(error) => chain(error.as_ref()),
+    };
+    line.hops = sent.iter().map(Hop::sent).collect();
+    line.final_url = line.hops.last().map(|hop| hop.url.clone());
+    line.verdict = sent.last().and_then(|sent| known(abide, &sent.url));
+    line
+}
+
+/// What is known of a URL, without asking.
+fn known(abide: &Abide, url: &Url) -> Option<OnlineVerdict> {
+    let verdict = abide.check_cached(url)?;
+    Some(OnlineVerdict::new(&verdict, abide.gate_handle().wall()))
+}
+
+impl Hop {
+    /// A request that went out, and so was allowed.
+    fn sent(sent: &Sent) -> Self {
+        Self { url: sent.url.to_string(), status: sent.status, allowed: true }
+    }
+}
+
+impl Line {
+    fn empty(url: &str, outcome: &'static str) -> Self {
         Self {
-            url,
+            url: url.to_owned(),
             outcome,
             status: None,
             final_url: None,
@@ -182,14 +242,14 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-fn print(line: &Line<'_>) -> anyhow::Result<()> {
+fn print(line: &Line) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
     let mark = match (line.outcome, line.status) {
         ("fetched", Some(status)) => style::word(style::GOOD, &status.to_string()),
         ("deferred", _) => style::word(style::WAIT, "deferred"),
         (outcome, _) => style::word(style::BAD, outcome),
     };
-    writeln!(out, "{mark}  {}", line.url)?;
+    writeln!(out, "{mark}  {}", printable(line.url.as_bytes()))?;
     for hop in line.hops.iter().skip(1) {
         writeln!(out, "     → {}", hop.url)?;
     }

@@ -3,33 +3,46 @@
 mod args;
 mod batch;
 mod check;
+mod crawl;
+mod directives;
+mod excerpt;
+mod explain;
 mod fetch;
 mod json;
+mod lint;
+mod manual;
 mod match_urls;
 mod online;
 mod style;
 mod tags;
+mod trail;
 
 use std::process::ExitCode;
 
-use anstream::eprintln;
 use clap::Parser;
 
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    style::set_color(cli.color());
     let result = match cli.command {
         Command::Match(args) => match_urls::run(args),
+        Command::Directives(args) => directives::run(args),
         Command::Tags(args) => tags::run(args),
         Command::Check(args) => online::block_on(check::run(args)),
+        Command::Crawl(args) => online::block_on_to_its_end(crawl::run(*args)),
+        Command::Explain(args) => online::block_on(explain::run(args)),
+        Command::Lint(args) => lint::run(args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man => manual::man(),
         Command::Fetch(args) => online::block_on(fetch::run(args)),
     };
     match result {
         Ok(status) => status.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("abide: {error:#}");
+            style::complain(format_args!("{error:#}"));
             if error.is::<Usage>() { Status::Usage.into() } else { Status::Failed.into() }
         }
     }

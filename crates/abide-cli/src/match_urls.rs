@@ -8,6 +8,7 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::args::MatchArgs;
+use crate::excerpt::printable;
 use crate::json::Match;
 use crate::{Status, Usage, batch};
 
@@ -18,10 +19,10 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     let tokens = tokens(&args.agent).map_err(Usage)?;
     let body = read_file(args.robots.as_deref().unwrap_or(Path::new("-")))?;
     let rules = Rules::parse(&body, &tokens);
+    let urls = parse_urls(&args.urls)?;
     let mut out = anstream::stdout().lock();
     let mut status = Status::Done;
-    for text in &args.urls {
-        let url = parse_url(text).map_err(Usage)?;
+    for (text, url) in args.urls.iter().zip(&urls) {
         let verdict = rules.verdict(&url.target());
         status = status.and(Status::of(verdict.is_allowed()));
         if args.output.json {
@@ -29,7 +30,7 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
             writeln!(out)?;
         } else {
             let mark = crate::style::mark(verdict.is_allowed());
-            writeln!(out, "{mark}  {text}  {verdict}")?;
+            writeln!(out, "{mark}  {}  {verdict}", printable(text.as_bytes()))?;
         }
     }
     Ok(status)
@@ -58,7 +59,9 @@ pub(crate) fn tokens(agents: &[String]) -> Result<Vec<ProductToken>, String> {
     }
     agents
         .iter()
-        .map(|agent| ProductToken::lenient(agent).map_err(|error| format!("agent {agent:?}: {error}")))
+        .map(|agent| {
+            ProductToken::lenient(agent).map_err(|error| format!("agent {}: {error}", quoted(agent)))
+        })
         .collect()
 }
 
@@ -78,24 +81,43 @@ impl Asked {
     }
 }
 
+/// One that is wrong is wrong usage, and nothing is answered then.
+pub(crate) fn parse_urls(texts: &[String]) -> Result<Vec<Asked>, Usage> {
+    texts.iter().map(|text| parse_url(text)).collect::<Result<_, _>>().map_err(Usage)
+}
+
 pub(crate) fn parse_url(text: &str) -> Result<Asked, String> {
     if text.starts_with('/') && !text.starts_with("//") {
         return Ok(Asked::Path(text.to_owned()));
     }
-    let url = Url::parse(text).map_err(|error| format!("url {text:?}: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("url {}: {error}", quoted(text)))?;
     match url.scheme() {
         "http" | "https" => Ok(Asked::Url(url)),
-        scheme => Err(format!("url {text:?}: expected http or https, found the scheme {scheme:?}")),
+        scheme => {
+            Err(format!("url {}: expected http or https, found the scheme {}", quoted(text), quoted(scheme)))
+        }
     }
 }
 
-/// A whole file; `-` is standard input.
+/// What somebody wrote, for a message: escaped, and cut where it would fill the screen.
+pub(crate) fn quoted(text: &str) -> String {
+    const SHOWN_MAX: usize = 200;
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{:?}...", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
+
+/// Far more than is looked at of a robots.txt or of the head of a page.
+const FILE_MAX: u64 = 16 * 1024 * 1024;
+
+/// A file up to [`FILE_MAX`]; `-` is standard input.
 pub(crate) fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        std::io::stdin().lock().take(FILE_MAX).read_to_end(&mut bytes)
     } else {
-        std::fs::read(path)
+        std::fs::File::open(path).and_then(|file| file.take(FILE_MAX).read_to_end(&mut bytes))
     };
-    read.map_err(|error| Usage(format!("{}: {error}", path.display())).into())
+    read.map(|_| bytes).map_err(|error| Usage(format!("{}: {error}", path.display())).into())
 }

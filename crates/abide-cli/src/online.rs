@@ -11,18 +11,25 @@ use anyhow::Context;
 use futures_util::stream::{self, Stream, StreamExt};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use crate::args::{Color, Online, ResolveArg, StoreArg};
-use crate::{Status, Usage};
+use crate::args::{Online, ResolveArg, StoreArg};
+use crate::{Status, Usage, style};
 
 /// Runs one call on a runtime of its own. Ctrl-C ends it.
 pub(crate) fn block_on(call: impl Future<Output = anyhow::Result<Status>>) -> anyhow::Result<Status> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(async {
+    block_on_to_its_end(async {
         tokio::select! {
             result = call => result,
             _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
         }
-    });
+    })
+}
+
+/// The same for a call that deals with Ctrl-C itself.
+pub(crate) fn block_on_to_its_end(
+    call: impl Future<Output = anyhow::Result<Status>>,
+) -> anyhow::Result<Status> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(call);
     // What is still in the air belongs to nobody any more.
     runtime.shutdown_background();
     result
@@ -30,7 +37,21 @@ pub(crate) fn block_on(call: impl Future<Output = anyhow::Result<Status>>) -> an
 
 /// The crawler that the options describe, and its inner client.
 pub(crate) fn crawler(online: &Online) -> anyhow::Result<(Abide, reqwest::Client)> {
-    set_color(online.color);
+    warn_of_haste(online);
+    match settings(online)?.build_with(inner(online)?) {
+        Err(BuildError::Client(_)) if online.cacert.is_none() => {
+            // A bare container has no certificate authorities. What has no TLS can be reached from there, too.
+            let built = settings(online)?.build_with(inner(online)?.tls_certs_only([])).map_err(explain)?;
+            style::complain(format_args!(
+                "no certificate authorities are installed here, so https sites are unreachable (--cacert names some)"
+            ));
+            Ok(built)
+        }
+        built => built.map_err(explain),
+    }
+}
+
+fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
     let StoreArg::Memory = online.store;
     let (first, rest) =
         online.agent.split_first().ok_or_else(|| Usage("expected a product token".to_owned()))?;
@@ -48,18 +69,21 @@ pub(crate) fn crawler(online: &Online) -> anyhow::Result<(Abide, reqwest::Client
     for net in &online.allow_net {
         builder = builder.allow_net(*net);
     }
-    builder.build_with(inner(online)?).map_err(explain)
+    Ok(builder)
 }
 
 /// Any delay is possible; one below a second is told once.
-fn pace(online: &Online) -> PacePolicy {
+fn warn_of_haste(online: &Online) {
     let shortest = PacePolicy::default().min_gap();
     if online.delay < shortest {
-        anstream::eprintln!(
-            "abide: a delay below {} s is less considerate than most sites expect",
-            shortest.as_secs()
-        );
+        let shortest = shortest.as_secs();
+        style::complain(format_args!(
+            "a delay below {shortest} s is less considerate than most sites expect"
+        ));
     }
+}
+
+fn pace(online: &Online) -> PacePolicy {
     PacePolicy::default().danger_min_gap(online.delay).max_wait(online.max_wait)
 }
 
@@ -82,14 +106,6 @@ fn explain(error: BuildError) -> anyhow::Error {
         BuildError::Client(error) => anyhow::Error::from(error).context("the client could not be built"),
         BuildError::Token(source) => Usage(format!("--agent: {source}")).into(),
         other => Usage(format!("--user-agent: {other}")).into(),
-    }
-}
-
-fn set_color(color: Color) {
-    match color {
-        Color::Auto => {}
-        Color::Always => anstream::ColorChoice::Always.write_global(),
-        Color::Never => anstream::ColorChoice::Never.write_global(),
     }
 }
 

@@ -49,6 +49,24 @@ async fn a_deferred_refresh_leaves_the_record_and_the_copy() {
     assert_eq!(world.store.load(&origin()).await.unwrap().as_ref(), Some(first.record()));
 }
 
+/// Bulk checks of a host that is held do not ask the pacing, and a store, for each of them.
+#[tokio::test(start_paused = true)]
+async fn a_deferred_refresh_is_not_tried_with_every_use() {
+    let world = World::new(ScriptedFetch::new(|_, times| match times {
+        0 => Scripted::text(GOOD),
+        1 => deferred(START.plus(DAY)),
+        _ => Scripted::status(404),
+    }));
+    let first = world.ask().await;
+    sleep(first.retry_at().since(world.wall())).await;
+    for _ in 0..100 {
+        assert!(is_good(&world.ask_and_settle().await));
+    }
+    assert_eq!(world.fetch.count(), 2);
+    sleep(DAY).await;
+    assert!(allows_all(&world.ask_and_settle().await));
+}
+
 /// A redirect to a host that is held for long: the first host is not asked for every page.
 #[tokio::test(start_paused = true)]
 async fn a_deferral_behind_a_redirect_is_remembered() {

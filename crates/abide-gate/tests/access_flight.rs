@@ -103,3 +103,22 @@ async fn s24_a_lost_flight_is_interrupted_and_the_next_caller_starts_again() {
     assert_eq!(cache.totals().lost, 1);
     assert!(cache.of(&origin()).await.unwrap().is_allowed(&Target::new("/y")));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn s23_on_several_threads_too() {
+    let fetch = ScriptedFetch::always(
+        Scripted::text("User-agent: *\nDisallow: /x").head_after(Duration::from_millis(50)),
+    );
+    let tokens = vec![ProductToken::new("ExampleBot").unwrap()];
+    let cache = AccessCache::builder(tokens, Arc::new(fetch.clone())).build();
+    let mut callers = JoinSet::new();
+    for n in 0..10_000 {
+        let cache = cache.clone();
+        let origin: Origin = format!("https://h{}.example", n % 10).parse().unwrap();
+        callers.spawn(async move { !cache.of(&origin).await.unwrap().is_allowed(&Target::new("/x")) });
+    }
+    while let Some(answer) = callers.join_next().await {
+        assert!(answer.unwrap());
+    }
+    assert_eq!((fetch.count(), fetch.in_flight_max(), cache.in_flight()), (10, 1, 0));
+}

@@ -6,7 +6,7 @@ mod access_support;
 
 use std::sync::Arc;
 
-use abide_gate::access::Answer;
+use abide_gate::access::{AccessPolicy, Answer};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use access_support::*;
 
@@ -41,9 +41,12 @@ async fn t03_utf_16_counts_with_a_mark_only() {
     };
     assert!(is_good(&read(encode(b"\xff\xfe", u16::to_le_bytes)).await));
     assert!(is_good(&read(encode(b"\xfe\xff", u16::to_be_bytes)).await));
-    assert!(allows_all(&read(encode(b"", u16::to_le_bytes)).await));
+    let unmarked = read(encode(b"", u16::to_le_bytes)).await;
+    assert!(allows_all(&unmarked) && !unmarked.remarks().is_empty());
     let utf_32: Vec<u8> = GOOD.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
-    assert!(allows_all(&read([&b"\xff\xfe\0\0"[..], &utf_32].concat()).await));
+    let utf_32 = read([&b"\xff\xfe\0\0"[..], &utf_32].concat()).await;
+    assert!(allows_all(&utf_32) && !utf_32.remarks().is_empty());
+    assert!(read(GOOD).await.remarks().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,6 +79,15 @@ async fn t05_a_rule_that_ends_at_the_limit_counts_and_one_byte_further_does_not(
         assert!(is_good(&answer), "what is before the limit counts");
         assert_eq!(answer.is_truncated(), end + after.len() > 512_000);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn t05_a_raised_limit_is_the_reader_s_too() {
+    let text = format!("{GOOD}{}Disallow: /far\n", "# filler\n".repeat(100_000));
+    assert!(allows(&read(text.clone()).await, "/far"));
+    let policy = AccessPolicy::default().with_body_limit(1 << 20);
+    let answer = World::with_policy(ScriptedFetch::always(Scripted::text(text)), policy).ask().await;
+    assert!(is_good(&answer) && !allows(&answer, "/far") && !answer.is_truncated());
 }
 
 #[tokio::test(start_paused = true)]

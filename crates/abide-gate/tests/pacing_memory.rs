@@ -48,6 +48,18 @@ async fn trap_a_slot_is_never_forgotten_while_its_delay_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_is_forgotten_while_there_is_room() {
+    let pacer = Pacer::new(PacePolicy::default().danger_min_gap(ms(0)));
+    strangers(&pacer, 0, 500).await;
+    sleep(s(86_400)).await;
+    for _ in 0..100 {
+        strangers(&pacer, 1_000, 500).await;
+    }
+    assert_eq!(pacer.stats().scopes(), 1_000);
+    assert_eq!(pacer.report(&host("stranger-7.example")).unwrap().requests(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_owed_is_never_forgotten() {
     let pacer = Pacer::new(PacePolicy::default().max_hosts(64));
     let to = |name: &str| url(&format!("http://{name}.example/"));

@@ -86,6 +86,24 @@ async fn a_hold_that_begins_while_the_store_lets_us_wait_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hold_of_our_own_that_begins_meanwhile_is_seen_soon() {
+    let store = Arc::new(MemoryPaceStore::default());
+    let pacers =
+        [0, 1].map(|_| Pacer::builder(PacePolicy::default().gap(s(20))).store(store.clone()).build());
+    let a = url("http://a.example/");
+    pacers[0].acquire(&a, Ask::new()).await.unwrap().finish();
+    let waiting = tokio::spawn({
+        let (pacer, a) = (pacers[1].clone(), a.clone());
+        async move { pacer.acquire(&a, Ask::new()).await.map(drop) }
+    });
+    sleep(s(4)).await;
+    pacers[1].hold(&host("a.example"), SystemClock.wall().plus(s(600)), Cause::Operator);
+    let began = Instant::now();
+    assert!(matches!(deferral(waiting.await.unwrap()).reason(), DeferReason::Hold { .. }));
+    assert!(began.elapsed() <= ms(250), "{:?}, not after the 16 s that were left", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_body_of_another_process_keeps_us_waiting_and_then_deferred() {
     let store = Arc::new(MemoryPaceStore::default());
     let pacers = [0, 1].map(|_| Pacer::builder(PacePolicy::default()).store(store.clone()).build());
@@ -192,9 +210,17 @@ async fn after_an_outage_each_host_waits_one_full_gap() {
     store.heal();
     sleep(s(10)).await;
     // Who finds out that it is back waits too: nobody knows what the others have just sent.
-    assert_eq!(pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap().waited(), s(1));
+    let waited = async |name: &str| {
+        let permit = pacer.acquire(&url(&format!("http://{name}.example/")), Ask::new()).await.unwrap();
+        permit.waited()
+    };
+    let (first, second) = tokio::join!(waited("b"), async {
+        sleep(ms(200)).await;
+        waited("c").await
+    });
+    assert_eq!((first, second), (s(1), ms(800)));
     sleep(s(10)).await;
-    assert_eq!(pacer.acquire(&url("http://c.example/"), Ask::new()).await.unwrap().waited(), s(0));
+    assert_eq!(waited("d").await, s(0));
 }
 
 #[tokio::test(start_paused = true)]

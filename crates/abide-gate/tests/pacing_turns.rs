@@ -179,6 +179,26 @@ async fn slow_answers_use_up_the_patience_of_those_behind_and_they_hear_of_it_ea
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_impatient_one_behind_a_patient_one_hears_of_it_early_too() {
+    let pacer = Pacer::new(PacePolicy::default());
+    let a = url("http://a.example/");
+    let open = pacer.acquire(&a, Ask::new()).await.unwrap();
+    let wait = |budget| {
+        let (pacer, a) = (pacer.clone(), a.clone());
+        tokio::spawn(
+            async move { (pacer.acquire(&a, Ask::new().budget(budget)).await.map(drop), Instant::now()) },
+        )
+    };
+    let (patient, impatient) = (wait(s(100)), wait(s(3)));
+    sleep(s(2)).await;
+    let ended = Instant::now();
+    drop(open);
+    let (result, told) = impatient.await.unwrap();
+    assert_eq!((deferral(result).wait(), told), (s(2), ended), "the patient one at 3 s, so not before 4 s");
+    assert!(patient.await.unwrap().0.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn trap_the_same_task_holds_a_body_and_asks_again() {
     let pacer = Pacer::new(PacePolicy::default());
     let a = url("http://example.org/");
@@ -195,6 +215,24 @@ async fn trap_the_same_task_holds_a_body_and_asks_again() {
         "{text}"
     );
     drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_in_flight_the_oldest_counts() {
+    let pacer = Pacer::new(PacePolicy::default().danger_max_in_flight(2));
+    let a = url("http://a.example/");
+    let open = || pacer.report(&host("a.example")).unwrap().open();
+    let first = pacer.acquire(&a, Ask::new()).await.unwrap();
+    sleep(s(10)).await;
+    let second = pacer.acquire(&a, Ask::new()).await.unwrap();
+    sleep(s(20)).await;
+    assert_eq!(open(), Some(s(30)));
+    let busy = deferral(pacer.acquire(&a, Ask::new().budget(s(0))).await);
+    assert!(matches!(busy.reason(), DeferReason::InFlight { open, .. } if *open == s(30)), "{busy}");
+    drop(first);
+    assert_eq!(open(), Some(s(20)));
+    drop(second);
+    assert_eq!(open(), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -260,6 +298,23 @@ async fn trap_99_of_100_waiters_cancelled_and_the_last_is_not_early() {
     assert!(poll_once(last.as_mut()).await.is_none());
     drop(waiters);
     assert_eq!(last.await.unwrap().waited(), ms(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_gone_is_not_waited_for() {
+    let pacer = Pacer::new(PacePolicy::default());
+    let a = url("http://a.example/");
+    pacer.acquire(&a, Ask::new()).await.unwrap().finish();
+    let mut waiters: Vec<_> = (0..20).map(|_| Box::pin(pacer.acquire(&a, Ask::new()))).collect();
+    for waiter in &mut waiters {
+        assert!(poll_once(waiter.as_mut()).await.is_none());
+    }
+    assert_eq!(pacer.next_slot(&a, Ask::new()).unwrap().wait(), s(21));
+    waiters.truncate(3);
+    assert_eq!(pacer.next_slot(&a, Ask::new()).unwrap().wait(), s(4));
+    waiters.clear();
+    assert_eq!(pacer.next_slot(&a, Ask::new()).unwrap().wait(), s(1));
+    assert_eq!(pacer.acquire(&a, Ask::new().budget(s(1))).await.unwrap().waited(), s(1));
 }
 
 #[tokio::test(start_paused = true)]

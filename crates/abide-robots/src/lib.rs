@@ -21,7 +21,9 @@
 //! Fetching and caching (§2.3, 2.4) are `abide-gate`'s; reading the preferences is `abide-permissions`'.
 //!
 //! # Features
+//! * `std` (default): lets memchr find out at run time what the processor can do. The crate needs `alloc` only.
 //! * `url`: a [`Target`] from a `&url::Url`.
+//! * `serde`: `Serialize` and `Deserialize` for [`ProductToken`].
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

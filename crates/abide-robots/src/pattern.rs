@@ -141,14 +141,19 @@ impl<'a> Pieces<'a> {
 
 /// Where the first occurrence of the piece at or behind `from` ends.
 ///
-/// A piece with two forms holds an escape that does not occur in a query, so its first form lies before the query
-/// starts, and ends before any occurrence of the second.
+/// A piece with two forms holds an escape that does not occur in a query, so its first form starts before the query does,
+/// and ends before any occurrence of the second. Behind that it is not looked for, so that no octet is looked at for
+/// every piece.
 fn find(piece: Pieces<'_>, target: &[u8], from: usize, query: usize) -> Option<usize> {
-    if let Some(at) = find_octets(&target[from..], piece.path) {
-        return Some(from + at + piece.path.len());
+    let length = piece.path.len();
+    if piece.query.len() == length {
+        return find_octets(&target[from..], piece.path).map(|at| from + at + length);
     }
-    if piece.query.len() == piece.path.len() {
-        return None;
+    if from < query {
+        let path = &target[from..target.len().min(query + length)];
+        if let Some(at) = find_octets(path, piece.path) {
+            return Some(from + at + length);
+        }
     }
     let from = from.max(query);
     find_octets(target.get(from..)?, piece.query).map(|at| from + at + piece.query.len())

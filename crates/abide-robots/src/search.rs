@@ -70,6 +70,9 @@ struct Search<'a> {
 /// was made to, and is answered by a single walk over the target for all patterns at once.
 const WORK_MAX: usize = 8 * 1024 * 1024;
 
+/// What looking at a signature costs, in octets.
+const LOOK: usize = 8;
+
 /// The answer of a step: the work is exhausted.
 struct Exhausted;
 
@@ -113,7 +116,7 @@ impl Search<'_> {
     #[inline]
     fn consider(&mut self, candidate: usize, best: &mut Option<usize>) -> Result<(), Exhausted> {
         // Candidates that are only looked at count too: a slot may be long, and the target may name it often.
-        self.work_left = self.work_left.saturating_sub(1);
+        self.work_left = self.work_left.checked_sub(LOOK).ok_or(Exhausted)?;
         if best.is_none_or(|best| candidate < best) && self.matches(candidate)? && self.wins(candidate) {
             *best = Some(candidate);
         }
@@ -185,6 +188,30 @@ mod tests {
                 prop_assert_eq!(search(60).run(), matching, "swept late: {} {:?}", target, patterns);
             }
         }
+    }
+
+    #[test]
+    fn a_slot_that_the_target_names_again_and_again_exhausts_the_work() {
+        // "aaaa" is the only group of four octets in each pattern, and no signature lies within the target's.
+        let lines: String = ('b'..='y')
+            .flat_map(|first| ('b'..='y').map(move |second| format!("disallow: /*aaaa*{first}{second}z\n")))
+            .collect();
+        let rules = Rules::parse(format!("user-agent: *\n{lines}").as_bytes(), &[]);
+        let parts = rules.parts();
+        let target = format!("/{}", "a".repeat(4000));
+        let target = target.as_bytes();
+        let signature = signature(target);
+        let search = |work_left| Search {
+            parts: &parts,
+            target,
+            query: target.len(),
+            signature,
+            beaten: None,
+            work_left,
+        };
+        let index = || Index::of(&parts).expect("there are many wildcards");
+        assert!(search(WORK_MAX).by_index(index()).is_err());
+        assert_eq!(search(WORK_MAX).run(), None);
     }
 
     #[test]

@@ -13,9 +13,7 @@ use crate::sort;
 
 /// The first of the `count` first wildcards that covers the target.
 pub(crate) fn first_match(parts: &Parts<'_>, count: usize, target: &[u8], query: usize) -> Option<usize> {
-    let patterns: Vec<Pattern<'_>> =
-        (0..count).map(|index| Pattern::of(&parts.wildcard(index), parts.block)).collect();
-    let mut sweep = Sweep::new(&patterns, target, query);
+    let mut sweep = Sweep::new(parts, count, target, query);
     for at in 0..=target.len() {
         sweep.start(at);
         sweep.advance(at);
@@ -23,22 +21,11 @@ pub(crate) fn first_match(parts: &Parts<'_>, count: usize, target: &[u8], query:
     sweep.best
 }
 
-/// A pattern as its pieces, in both forms; see [`crate::normal::query_form`].
-struct Pattern<'a> {
-    head: &'a [u8],
-    pieces: Vec<[&'a [u8]; 2]>,
+/// A pattern: where its pieces are, and whether the last must end the target.
+struct Pattern {
+    first: usize,
+    pieces: usize,
     at_end: bool,
-}
-
-impl<'a> Pattern<'a> {
-    fn of(entry: &Entry, block: &'a [u8]) -> Self {
-        let [path, query] = [entry.pattern(block), entry.query_form(block)];
-        let at_end = path.last() == Some(&b'$');
-        let split = |form: &'a [u8]| form[..form.len() - usize::from(at_end)].split(|&octet| octet == b'*');
-        let mut pieces = split(path).zip(split(query)).map(|(path, query)| [path, query]);
-        let head = pieces.next().unwrap_or_default()[0];
-        Self { head, pieces: pieces.collect(), at_end }
-    }
 }
 
 /// A distinct piece, and who waits for it.
@@ -61,13 +48,14 @@ struct Waiting {
 const NOBODY: u32 = u32::MAX;
 
 struct Sweep<'a> {
-    patterns: &'a [Pattern<'a>],
     target: &'a [u8],
     query: usize,
-    pieces: Vec<Piece<'a>>,
-    /// The pieces of each pattern as numbers of distinct ones, in both forms, and where those of a pattern start.
+    patterns: Vec<Pattern>,
+    /// The pieces of all patterns, in the form they have in the path and in that of the query
+    /// ([`crate::normal::query_form`]), and both as numbers of distinct ones.
+    forms: Vec<[&'a [u8]; 2]>,
     numbers: Vec<[u32; 2]>,
-    first_number: Vec<usize>,
+    pieces: Vec<Piece<'a>>,
     stages: Vec<u32>,
     waiting: Vec<Waiting>,
     /// For each octet of the target, the first of the patterns whose next piece may start there.
@@ -76,49 +64,57 @@ struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    fn new(patterns: &'a [Pattern<'a>], target: &'a [u8], query: usize) -> Self {
+    fn new(parts: &Parts<'a>, count: usize, target: &'a [u8], query: usize) -> Self {
         let mut sweep = Self {
-            patterns,
             target,
             query,
-            pieces: Vec::new(),
+            patterns: Vec::with_capacity(count),
+            forms: Vec::with_capacity(2 * count),
             numbers: Vec::new(),
-            first_number: Vec::with_capacity(patterns.len()),
-            stages: vec![0; patterns.len()],
-            waiting: Vec::with_capacity(patterns.len()),
+            pieces: Vec::new(),
+            stages: vec![0; count],
+            waiting: Vec::with_capacity(count),
             starting: vec![NOBODY; target.len() + 1],
             best: None,
         };
-        sweep.number_pieces();
-        for (number, pattern) in patterns.iter().enumerate() {
-            if target.starts_with(pattern.head) {
-                sweep.wait_to_start(number as u32, pattern.head.len());
-            }
+        for index in 0..count {
+            sweep.add(&parts.wildcard(index), parts.block);
         }
+        sweep.number_pieces();
         sweep
     }
 
-    fn number_pieces(&mut self) {
-        let mut texts: Vec<&[u8]> = Vec::new();
-        for pattern in self.patterns {
-            self.first_number.push(texts.len() / 2);
-            texts.extend(pattern.pieces.iter().flatten());
+    /// Takes a pattern apart. It waits for its first piece if the target starts as it does.
+    fn add(&mut self, entry: &Entry, block: &'a [u8]) {
+        let [path, query] = [entry.pattern(block), entry.query_form(block)];
+        let at_end = path.last() == Some(&b'$');
+        let split = |form: &'a [u8]| form[..form.len() - usize::from(at_end)].split(|&octet| octet == b'*');
+        let mut pieces = split(path).zip(split(query)).map(|(path, query)| [path, query]);
+        let [head, _] = pieces.next().unwrap_or_default();
+        let first = self.forms.len();
+        self.forms.extend(pieces);
+        self.patterns.push(Pattern { first, pieces: self.forms.len() - first, at_end });
+        if self.target.starts_with(head) {
+            self.wait_to_start(self.patterns.len() as u32 - 1, head.len());
         }
-        // Both forms of nearly all pieces are the same, and numbered once.
-        let same = |number: usize| texts[number] == texts[number ^ 1];
-        let numbers = (0..texts.len()).filter(|&number| number % 2 == 0 || !same(number));
-        let mut order: Vec<sort::Keyed> = numbers.map(|number| (0, number as u32)).collect();
-        sort::by_octets(&mut order, 0, |number| texts[number as usize]);
-        self.numbers = vec![[0; 2]; texts.len() / 2];
+    }
+
+    fn number_pieces(&mut self) {
+        // Both forms of nearly all pieces are the same, and numbered once. The lower bit tells the form.
+        let forms = &self.forms;
+        let text = |number: u32| forms[number as usize / 2][number as usize % 2];
+        let same = |number: u32| text(number) == text(number ^ 1);
+        let numbers = (0..2 * forms.len() as u32).filter(|&number| number % 2 == 0 || !same(number));
+        let mut order: Vec<sort::Keyed> = numbers.map(|number| (0, number)).collect();
+        sort::by_octets(&mut order, 0, text);
+        self.numbers = vec![[0; 2]; forms.len()];
         for (_, number) in order {
-            let number = number as usize;
-            let text = texts[number];
-            if self.pieces.last().is_none_or(|last| last.text != text) {
-                self.pieces.push(Piece { text, link: 0, anywhere: NOBODY, in_query: NOBODY });
+            if self.pieces.last().is_none_or(|last| last.text != text(number)) {
+                self.pieces.push(Piece { text: text(number), link: 0, anywhere: NOBODY, in_query: NOBODY });
             }
             let piece = self.pieces.len() as u32 - 1;
-            let forms = &mut self.numbers[number / 2];
-            forms[number % 2] = piece;
+            let forms = &mut self.numbers[number as usize / 2];
+            forms[number as usize % 2] = piece;
             if same(number) {
                 *forms = [piece; 2];
             }
@@ -140,8 +136,8 @@ impl<'a> Sweep<'a> {
         let pattern = &self.patterns[number as usize];
         let mut stage = self.stages[number as usize];
         loop {
-            let piece = pattern.pieces[stage as usize];
-            let last = stage as usize + 1 == pattern.pieces.len();
+            let piece = self.forms[pattern.first + stage as usize];
+            let last = stage as usize + 1 == pattern.pieces;
             if last && (pattern.at_end || piece[0].is_empty()) {
                 if !pattern.at_end || self.ends_with(piece, at) {
                     self.found(number);
@@ -154,7 +150,7 @@ impl<'a> Sweep<'a> {
             stage += 1;
         }
         self.stages[number as usize] = stage;
-        let [anywhere, in_query] = self.numbers[self.first_number[number as usize] + stage as usize];
+        let [anywhere, in_query] = self.numbers[pattern.first + stage as usize];
         let waiting = &mut self.waiting;
         push(waiting, &mut self.pieces[anywhere as usize].anywhere, number, stage);
         if in_query != anywhere {
@@ -199,7 +195,7 @@ impl<'a> Sweep<'a> {
             // It may have waited for two forms, and the other came first.
             if self.stages[pattern as usize] == stage {
                 self.stages[pattern as usize] += 1;
-                if stage as usize + 1 == self.patterns[pattern as usize].pieces.len() {
+                if stage as usize + 1 == self.patterns[pattern as usize].pieces {
                     self.found(pattern);
                 } else {
                     self.wait_to_start(pattern, end);

@@ -116,6 +116,22 @@ impl FromStr for ProductToken {
     }
 }
 
+#[cfg(feature = "serde")]
+impl serde_core::Serialize for ProductToken {
+    fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// Checks the text as [`ProductToken::new`] does.
+#[cfg(feature = "serde")]
+impl<'de> serde_core::Deserialize<'de> for ProductToken {
+    fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = alloc::borrow::Cow::<str>::deserialize(deserializer)?;
+        Self::new(&text).map_err(serde_core::de::Error::custom)
+    }
+}
+
 /// The text is no product token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidToken(Problem);
@@ -177,6 +193,14 @@ mod tests {
         let set: HashSet<ProductToken> =
             ["FooBot", "foobot", "FOOBOT"].map(|text| ProductToken::new(text).unwrap()).into();
         assert_eq!(set.len(), 1);
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_token_is_checked_when_it_is_deserialized() {
+        let token: ProductToken = serde_json::from_str("\"FooBot\"").unwrap();
+        assert_eq!(serde_json::to_string(&token).unwrap(), "\"FooBot\"");
+        assert!(serde_json::from_str::<ProductToken>("\"Foo/1\"").is_err());
     }
 
     #[test]

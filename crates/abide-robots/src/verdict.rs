@@ -86,6 +86,11 @@ impl Verdict {
         self.rules.group()
     }
 
+    /// Whether the file names the crawler: the group is that of a token, not that of `*`.
+    pub fn is_named(&self) -> bool {
+        self.rules.is_named()
+    }
+
     /// Which of the crawler's tokens has a group; `None` if `*` or no group applies.
     pub fn token(&self) -> Option<&str> {
         self.rules.token()

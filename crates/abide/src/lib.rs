@@ -44,6 +44,8 @@ mod options;
 // A request's way.
 mod middleware;
 mod redirect;
+mod send;
+mod walk;
 
 // A response's way.
 mod body;
@@ -68,7 +70,7 @@ pub use abide_gate::{
     access, pacing,
 };
 pub use abide_permissions::{
-    HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions, ReadOptions, Rules,
-    link_follow,
+    AppDirectives, HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
+    Preference, Preferences, ReadOptions, Rules, Usage, link_follow,
 };
 pub use abide_robots::{InvalidToken, ProductToken};

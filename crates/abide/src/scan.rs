@@ -7,7 +7,9 @@ use reqwest::Response;
 use tokio::sync::watch;
 
 use abide_gate::WallMillis;
-use abide_permissions::{Head, HeadEnd, HeadScanner, Permissions, Progress, ReadOptions};
+use abide_permissions::{
+    Head, HeadEnd, HeadScanner, Meta, Permissions, Preferences, Progress, ReadOptions, Tdm,
+};
 
 use crate::body::WatchedBody;
 use crate::options::Scan;
@@ -39,6 +41,13 @@ impl Fields {
         Self { lines: lines.map(|(name, value)| (name.clone(), value.clone())).collect(), received }
     }
 
+    /// What they say on how content may be used; `metas` are those of the head.
+    pub(crate) fn preferences(&self, metas: &[Meta]) -> Preferences {
+        let lines = || self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let tdm = Tdm::default().with_fields(lines()).with_metas(metas);
+        Preferences::default().with_fields(lines()).with_tdm(&tdm)
+    }
+
     /// What they permit, together with a head.
     pub(crate) fn permissions(&self, read: &ReadOptions, head: Head) -> Permissions {
         let lines = self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
@@ -46,8 +55,9 @@ impl Fields {
     }
 }
 
-/// The fields that hold rules (draft-illyes-repext-03 §3.1.1).
-const RULE_FIELDS: [&str; 2] = ["robots-tag", "x-robots-tag"];
+/// The fields that hold rules (draft-illyes-repext-03 §3.1.1) and preferences.
+const RULE_FIELDS: [&str; 6] =
+    ["robots-tag", "x-robots-tag", "content-usage", "content-signal", "tdm-reservation", "tdm-policy"];
 
 /// Decides from the head of a response whether its body is looked at.
 pub(crate) fn plan(read: &ReadOptions, scan: Scan, method: &Method, response: &Response) -> Plan {
@@ -123,9 +133,9 @@ impl Seen {
     }
 
     /// The permissions, with what an earlier visit has left where that is more.
-    pub(crate) fn answer(self, read: &ReadOptions, fields: Fields, known: Option<Permissions>) -> Answer {
+    pub(crate) fn answer(self, read: &ReadOptions, fields: &Fields, known: Option<Permissions>) -> Answer {
         match (self, known) {
-            (Self::Later(head), _) => Answer::Later { fields: Arc::new(fields), read: read.clone(), head },
+            (Self::Later(head), _) => Answer::Later { read: read.clone(), head },
             (Self::Now(_), Some(known)) => Answer::Known(Arc::new(known)),
             (Self::Now(head), None) => Answer::Known(Arc::new(fields.permissions(read, head))),
         }

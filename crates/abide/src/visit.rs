@@ -9,7 +9,8 @@ use tokio::sync::watch;
 use url::Url;
 
 use abide_gate::Verdict;
-use abide_permissions::{Head, HeadEnd, Permissions, ReadOptions};
+use abide_permissions::{AppDirectives, Head, HeadEnd, Permissions, Preferences, ReadOptions};
+use abide_robots::Target;
 
 use crate::redirect::Stopped;
 use crate::scan::Fields;
@@ -18,6 +19,7 @@ use crate::scan::Fields;
 #[derive(Debug, Clone)]
 pub struct Visit {
     trace: Arc<Trace>,
+    fields: Arc<Fields>,
     answer: Answer,
 }
 
@@ -33,15 +35,14 @@ pub(crate) enum Answer {
     Known(Arc<Permissions>),
     /// The header's part is known; the head comes with the body.
     Later {
-        fields: Arc<Fields>,
         read: ReadOptions,
         head: watch::Receiver<Option<Head>>,
     },
 }
 
 impl Visit {
-    pub(crate) fn new(trace: Trace, answer: Answer) -> Self {
-        Self { trace: Arc::new(trace), answer }
+    pub(crate) fn new(trace: Trace, fields: Fields, answer: Answer) -> Self {
+        Self { trace: Arc::new(trace), fields: Arc::new(fields), answer }
     }
 
     /// Every request that went out, first to last. Never empty.
@@ -70,11 +71,48 @@ impl Visit {
     pub fn permissions(&self) -> Permissions {
         match &self.answer {
             Answer::Known(permissions) => Permissions::clone(permissions),
-            Answer::Later { fields, read, head } => {
+            Answer::Later { read, head } => {
                 let head = head.borrow().clone().unwrap_or_else(|| Head::not_scanned(HeadEnd::NotScanned));
-                fields.permissions(read, head)
+                self.fields.permissions(read, head)
             }
         }
+    }
+
+    /// What the site asks of those who *use* the content: AI training, search, text and data mining.
+    ///
+    /// From the robots.txt that let the last hop out, as it was then (draft-ietf-aipref-attach: "the copy of robots.txt that is
+    /// current at the time of the fetch"), from the response's own fields, and from the metas of its head. Preferences never
+    /// decide whether something may be fetched.
+    ///
+    /// ```no_run
+    /// # async fn example(client: reqwest_middleware::ClientWithMiddleware) -> Result<(), Box<dyn std::error::Error>> {
+    /// use abide::{Preference, ResponseExt, Usage};
+    ///
+    /// let page = client.get("https://example.org/a").send().await?;
+    /// let visit = page.visit().ok_or("not through abide")?;
+    /// if visit.preferences().resolve(&Usage::TrainAi).preference() != Preference::Disallow {
+    ///     println!("may be used for training, as far as the site has said");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn preferences(&self) -> Preferences {
+        let own = self.fields.preferences(self.permissions().metas());
+        match self.rules_and_url() {
+            Some((rules, url)) => own.with_robots(rules, &Target::of(url)),
+            None => own,
+        }
+    }
+
+    /// The App-Directives that robots.txt held for the last hop's URL when it was fetched (draft-nottingham-plan-b).
+    pub fn app_directives(&self) -> Option<AppDirectives> {
+        let (rules, url) = self.rules_and_url()?;
+        Some(AppDirectives::of(rules, &Target::of(url)))
+    }
+
+    fn rules_and_url(&self) -> Option<(&abide_robots::Rules, &Url)> {
+        let hop = self.trace.hops.last()?;
+        Some((hop.verdict.rules()?.rules(), &hop.url))
     }
 
     /// The permissions when the head has been seen to its end, or the body was dropped.

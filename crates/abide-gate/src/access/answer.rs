@@ -2,11 +2,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_robots::{ProductToken, Rules, Target};
+use abide_robots::{ProductToken, ReadOptions, Remark, Robots, Rules, Target};
 use url::Url;
 
 use crate::access::explain::Explanation;
 use crate::access::outcome::{has_rule_line, is_html};
+use crate::access::policy::BODY_LIMIT_MAX;
 use crate::access::reading::{Next, Serving, Times, serving};
 use crate::access::record::LastAnswer;
 use crate::access::{AccessPolicy, Cause, GoodCopy, Record, Unavailable};
@@ -69,7 +70,9 @@ impl Answer {
             (Serving::Current | Serving::LastGood, Some(copy)) => {
                 let rules = older.and_then(|older| older.rules_of(copy));
                 not_text = is_html(copy.content_type(), copy.body()) && !has_rule_line(copy.body());
-                Access::Rules(rules.unwrap_or_else(|| Rules::parse(copy.body(), tokens)))
+                Access::Rules(
+                    rules.unwrap_or_else(|| Rules::parse_with(copy.body(), tokens, reading(policy))),
+                )
             }
             (Serving::Unavailable(why), _) => Access::Unavailable(why),
             (Serving::Unreachable(cause), _) => Access::Unreachable(cause),
@@ -219,6 +222,12 @@ impl Answer {
         self.not_text
     }
 
+    /// What a reader stumbles over in the text: lines that cannot be read, encodings, rules that never match. Reads it again.
+    pub fn remarks(&self) -> Vec<Remark> {
+        let options = ReadOptions::new().with_limit(BODY_LIMIT_MAX);
+        self.copy().map(|copy| Robots::parse_with(copy.body(), options).remarks()).unwrap_or_default()
+    }
+
     /// What is stored of it.
     pub fn record(&self) -> &Record {
         &self.record
@@ -232,6 +241,11 @@ impl Answer {
         };
         self.record.weight() + rules + 200
     }
+}
+
+/// The body was cut at the policy's limit, so the reader must not cut it at a lower one.
+fn reading(policy: &AccessPolicy) -> ReadOptions {
+    ReadOptions::new().with_limit(policy.body_limit)
 }
 
 impl fmt::Debug for Answer {

@@ -46,13 +46,22 @@ fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
 /// is whole; a line that the limit cuts is dropped, since it could be the `Allow: /` of `Allow: /x`.
 fn cut(mut read: Vec<u8>, limit: usize) -> Text {
     let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    let whole = match read.get(limit).is_some_and(is_line_end) {
-        true => limit,
-        false => read[..limit].iter().rposition(is_line_end).map_or(0, |at| at + 1),
+    let whole = match (&read[..2], &read[limit]) {
+        (b"\xff\xfe", _) => last_wide_line_end(&read[..limit], u16::from_le_bytes),
+        (b"\xfe\xff", _) => last_wide_line_end(&read[..limit], u16::from_be_bytes),
+        (_, byte) if is_line_end(byte) => limit,
+        _ => read[..limit].iter().rposition(is_line_end).map_or(0, |at| at + 1),
     };
     read.truncate(whole);
     read.shrink_to_fit();
     Text { bytes: read.into(), truncated: true }
+}
+
+/// The end of the last whole line of UTF-16. Its bytes alone would not do: U+0A41 has one that is a line feed elsewhere.
+fn last_wide_line_end(text: &[u8], unit: fn([u8; 2]) -> u16) -> usize {
+    let (units, _) = text.as_chunks::<2>();
+    let is_line_end = |bytes: &[u8; 2]| matches!(unit(*bytes), 0x0a | 0x0d);
+    units.iter().rposition(is_line_end).map_or(0, |at| 2 * (at + 1))
 }
 
 #[cfg(test)]
@@ -100,6 +109,17 @@ mod tests {
     #[tokio::test]
     async fn t06_one_endless_line_leaves_nothing() {
         assert_eq!(read_all(vec![b'a'; 10_000]).await, Text { bytes: Bytes::new(), truncated: true });
+    }
+
+    #[tokio::test]
+    async fn t03_utf_16_is_cut_between_its_own_lines() {
+        for (mark, unit) in [(0xfeff, u16::to_le_bytes as fn(u16) -> [u8; 2]), (0xfeff, u16::to_be_bytes)] {
+            // U+0A41 and U+410A have a byte that is a line feed in ASCII, one of them on either side of the unit.
+            let text = "Disallow: /a\nAllow: /\u{a41}\u{410a}more of it and on and on";
+            let bytes = std::iter::once(mark).chain(text.encode_utf16()).flat_map(unit).collect::<Vec<u8>>();
+            let read = read_all(bytes.clone()).await;
+            assert_eq!(read.bytes, bytes[..2 * ("Disallow: /a\n".len() + 1)]);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::access::answer::Answer;
 use crate::access::builder::AccessCacheBuilder;
 use crate::access::counters::Totals;
 use crate::access::fetch::Fetch;
-use crate::access::knowledge::{Knowledge, News};
+use crate::access::knowledge::{Knowledge, News, Wanted};
 use crate::access::reading::Next;
 use crate::access::{AccessPolicy, Refused};
 
@@ -69,11 +69,11 @@ impl AccessCache {
             Some((answer, Next::Use)) => Ok(answer),
             Some((answer, Next::UseAndRefresh)) => {
                 // Nobody waits for it, so whether it could begin is of no interest.
-                let _ = self.known.board(origin, now);
+                let _ = self.known.board(origin, now, Wanted::Sometime);
                 Ok(answer)
             }
             Some((_, Next::Fetch)) | None => {
-                let news = self.known.board(origin, now)?;
+                let news = self.known.board(origin, now, Wanted::Now)?;
                 self.landing(news).await
             }
         }

@@ -103,9 +103,10 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Only the request for the URL that the copy came from is conditional: its validators mean nothing elsewhere.
+    /// Only the request for the URL that the copy came from is conditional: its validators mean nothing elsewhere. So one that
+    /// follows an unasked 304 has none either.
     fn validators(&self) -> Option<Validators> {
-        let copy = self.copy.filter(|copy| !self.asked_again && copy.final_url == *self.here())?;
+        let copy = self.copy.filter(|copy| copy.final_url == *self.here())?;
         Some(copy.validators.clone()).filter(|validators| !validators.is_empty())
     }
 

@@ -47,11 +47,20 @@ pub(super) enum News {
     Landed(Result<Arc<Answer>, Refused>),
 }
 
-/// An origin whose redirects led to a host that is held: asking it again now would burden it for nothing.
+/// An origin whose request was deferred by the pacing.
 #[derive(Debug, Clone)]
 pub(super) struct PutOff {
     not_before: WallMillis,
     why: Arc<dyn Error + Send + Sync>,
+    /// It had been asked, and redirected to a host that is held: asking it again now would burden it for nothing.
+    sent: bool,
+}
+
+/// Whether somebody waits for a flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Now,
+    Sometime,
 }
 
 /// How long those wait for whom there is no room.
@@ -88,12 +97,17 @@ impl Knowledge {
         self: &Arc<Self>,
         origin: &Origin,
         now: WallMillis,
+        wanted: Wanted,
     ) -> Result<watch::Receiver<Option<News>>, Refused> {
-        if let Some(PutOff { not_before, why }) = self.put_off.get(origin) {
-            if now < not_before && not_before <= now.plus(NEXT_TRY_MAX) {
+        if let Some(PutOff { not_before, why, sent }) = self.put_off.get(origin) {
+            let is_over = now >= not_before || not_before > now.plus(NEXT_TRY_MAX);
+            // For somebody who waits the pacing decides anew, as long as that costs the origin nothing.
+            if !is_over && (sent || wanted == Wanted::Sometime) {
                 return Err(Refused::Deferred { not_before, why });
             }
-            self.put_off.invalidate(origin);
+            if is_over {
+                self.put_off.invalidate(origin);
+            }
         }
         match self.flights.board(origin) {
             Boarding::Passenger(news) => Ok(news),
@@ -211,9 +225,7 @@ impl Knowledge {
     ) {
         self.counters.deferred.add(1);
         log::deferred(origin);
-        if sent {
-            self.put_off.insert(origin.clone(), PutOff { not_before, why: Arc::clone(why) });
-        }
+        self.put_off.insert(origin.clone(), PutOff { not_before, why: Arc::clone(why), sent });
         self.keeper.release(origin).await;
     }
 }

@@ -134,3 +134,37 @@ impl AccessStore for MemoryAccessStore {
         Box::pin(ready(Ok(self.sweep_now(older_than))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(n: u32) -> Origin {
+        format!("https://h{n}.example").parse().unwrap()
+    }
+
+    #[test]
+    fn g06_the_store_is_bounded_and_takes_in_what_is_new() {
+        let store = MemoryAccessStore::with_capacity(0);
+        for n in 0..400 {
+            let record = Record::sample(&origin(n), WallMillis(0), vec![b'#'; 512_000].into());
+            store.records.insert(origin(n), record);
+            store.records.run_pending_tasks();
+            assert!(
+                store.records.contains_key(&origin(n)),
+                "a refused record would be fetched for every page"
+            );
+            assert!(store.records.weighted_size() <= CAPACITY_MIN);
+        }
+        assert!(store.records.entry_count() >= 60);
+    }
+
+    #[test]
+    fn leases_are_bounded() {
+        let store = MemoryAccessStore::new();
+        for n in 0..70_000 {
+            store.lease_now(&origin(n), LeaseHolder(1), WallMillis(u64::from(n)), Duration::from_secs(60));
+        }
+        assert!(store.leases.lock().unwrap().len() <= LEASES_MAX);
+    }
+}

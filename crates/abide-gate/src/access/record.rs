@@ -307,7 +307,7 @@ impl Record {
     }
 }
 
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 impl Record {
     /// A record as a fetch at `now` would make it.
     pub(crate) fn sample(origin: &Origin, now: WallMillis, body: Bytes) -> Self {

@@ -53,7 +53,8 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// A pacer for this process, with the machine's clocks.
+    /// A pacer for this process, with the machine's clocks. It knows nothing after a restart: who restarts often gives it a durable
+    /// store.
     pub fn new(policy: PacePolicy) -> Self {
         Self::builder(policy).build()
     }

@@ -167,7 +167,7 @@ impl DeferReason {
             Self::Hold { status: Some(status), retry_after: None } => write!(f, "{scope} answered {status}"),
             Self::Hold { status: None, .. } => write!(f, "{scope} is held"),
             Self::Gap { delay } => {
-                write!(f, "{scope} gets one request every {}, and others are first", Span(*delay))
+                write!(f, "two requests to {scope} are {} apart", Span(*delay))
             }
             Self::InFlight { open, .. } => write!(
                 f,
@@ -224,7 +224,7 @@ mod tests {
             (
                 DeferReason::Gap { delay: Duration::from_millis(1_500) },
                 seconds(45),
-                "example.org gets one request every 1.5 s, and others are first; \
+                "two requests to example.org are 1.5 s apart; \
                  not before Sun, 06 Nov 1994 08:50:22 GMT, in 45 s",
             ),
             (

@@ -112,7 +112,7 @@ impl SharedStore {
             return Some(Arc::clone(reason));
         }
         // One request finds out; until it has, the others go on without.
-        *again = now.plus(ASK_AGAIN + self.options.timeout);
+        *again = now.plus(ASK_AGAIN.saturating_add(self.options.timeout));
         None
     }
 

@@ -1,0 +1,227 @@
+//! What is still to be fetched: a queue per host, hosts in turn, each URL once.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::time::Instant;
+
+use url::Url;
+
+/// What a URL is fetched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Page,
+    Sitemap,
+}
+
+/// One URL to fetch.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    pub(crate) url: Url,
+    pub(crate) host: String,
+    /// Links from the pages given.
+    pub(crate) depth: u32,
+    pub(crate) kind: Kind,
+}
+
+/// What may be done now.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Task(Task),
+    /// Nothing before then.
+    Parked(Instant),
+    /// Nothing until something that is under way ends, or nothing at all.
+    Nothing,
+}
+
+#[derive(Debug)]
+pub(crate) struct Frontier {
+    hosts: BTreeMap<String, Host>,
+    seen: HashSet<Url>,
+    depth_max: Option<u32>,
+    /// The host that was asked last: the others come first.
+    last: String,
+    pages_running: usize,
+}
+
+#[derive(Debug, Default)]
+struct Host {
+    queue: VecDeque<Task>,
+    is_busy: bool,
+    parked_until: Option<Instant>,
+    is_given_up: bool,
+}
+
+impl Frontier {
+    pub(crate) fn new(urls: &[Url], depth_max: Option<u32>) -> Self {
+        let hosts = urls.iter().map(|url| (host_of(url), Host::default())).collect();
+        let mut frontier =
+            Self { hosts, seen: HashSet::new(), depth_max, last: String::new(), pages_running: 0 };
+        for url in urls {
+            frontier.add(url.clone(), 0, Kind::Page);
+        }
+        frontier
+    }
+
+    /// Queues a URL, unless it is known, too deep, or on another host.
+    pub(crate) fn add(&mut self, mut url: Url, depth: u32, kind: Kind) {
+        url.set_fragment(None);
+        let name = host_of(&url);
+        let Some(host) = self.hosts.get_mut(&name) else { return };
+        let is_too_deep = self.depth_max.is_some_and(|max| depth > max);
+        let wanted = matches!(url.scheme(), "http" | "https") && !is_too_deep && !host.is_given_up;
+        if wanted && self.seen.len() < SEEN_MAX && self.seen.insert(url.clone()) {
+            host.queue.push_back(Task { url, host: name, depth, kind });
+        }
+    }
+
+    /// A start page that redirects elsewhere makes that host one of ours.
+    pub(crate) fn widen(&mut self, task: &Task, to: &Url) {
+        if task.depth == 0 && task.kind == Kind::Page {
+            self.hosts.entry(host_of(to)).or_default();
+            self.seen.insert(to.clone());
+        }
+    }
+
+    /// The next URL: of the first host behind the last one that has something to do.
+    pub(crate) fn next(&mut self, now: Instant) -> Next {
+        let ready = |host: &Host| {
+            !host.is_busy && !host.queue.is_empty() && host.parked_until.is_none_or(|until| until <= now)
+        };
+        let after = (std::ops::Bound::Excluded(&self.last), std::ops::Bound::Unbounded);
+        let mut in_turn = self.hosts.range::<String, _>(after).chain(&self.hosts);
+        let Some(name) = in_turn.find(|(_, host)| ready(host)).map(|(name, _)| name.clone()) else {
+            let parked = self.hosts.values().filter(|host| !host.queue.is_empty() && !host.is_busy);
+            return parked.filter_map(|host| host.parked_until).min().map_or(Next::Nothing, Next::Parked);
+        };
+        let task = self.hosts.get_mut(&name).and_then(|host| {
+            host.is_busy = true;
+            host.parked_until = None;
+            host.queue.pop_front()
+        });
+        self.last = name;
+        match task {
+            Some(task) => {
+                self.pages_running += usize::from(task.kind == Kind::Page);
+                Next::Task(task)
+            }
+            None => Next::Nothing,
+        }
+    }
+
+    /// The host of `task` may be asked for the next one.
+    pub(crate) fn ended(&mut self, task: &Task) {
+        self.pages_running -= usize::from(task.kind == Kind::Page);
+        if let Some(host) = self.hosts.get_mut(&task.host) {
+            host.is_busy = false;
+        }
+    }
+
+    /// Puts `task` back to the front; its host rests until then.
+    pub(crate) fn park(&mut self, task: Task, until: Instant) {
+        if let Some(host) = self.hosts.get_mut(&task.host) {
+            host.parked_until = Some(until);
+            host.queue.push_front(task);
+        }
+    }
+
+    /// Drops what is queued for the host of `task`, and says how much that was.
+    pub(crate) fn give_up(&mut self, task: &Task) -> usize {
+        let Some(host) = self.hosts.get_mut(&task.host) else { return 0 };
+        host.is_given_up = true;
+        std::mem::take(&mut host.queue).len()
+    }
+
+    pub(crate) fn pages_running(&self) -> usize {
+        self.pages_running
+    }
+
+    /// Hosts, and how many URLs are queued for each.
+    pub(crate) fn queued(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.hosts.iter().map(|(name, host)| (name.as_str(), host.queue.len()))
+    }
+
+    /// Hosts on hold, and until when.
+    pub(crate) fn parked(&self) -> impl Iterator<Item = (&str, Instant)> {
+        self.hosts.iter().filter_map(|(name, host)| Some((name.as_str(), host.parked_until?)))
+    }
+}
+
+/// The host, with its port if that is not the scheme's own.
+pub(crate) fn host_of(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// URLs that are remembered and queued, of about 100 bytes each.
+const SEEN_MAX: usize = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        text.parse().unwrap()
+    }
+
+    fn frontier(urls: &[&str], depth_max: Option<u32>) -> Frontier {
+        Frontier::new(&urls.iter().map(|text| url(text)).collect::<Vec<_>>(), depth_max)
+    }
+
+    fn next(frontier: &mut Frontier) -> Option<Task> {
+        match frontier.next(Instant::now()) {
+            Next::Task(task) => Some(task),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn hosts_come_in_turn_and_one_at_a_time() {
+        let mut frontier = frontier(&["http://a/1", "http://a/2", "http://b/1", "http://b/2"], None);
+        let (one, two) = (next(&mut frontier).unwrap(), next(&mut frontier).unwrap());
+        assert_eq!((one.url.as_str(), two.url.as_str()), ("http://a/1", "http://b/1"));
+        assert!(next(&mut frontier).is_none(), "both are busy");
+        frontier.ended(&one);
+        frontier.ended(&two);
+        assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://a/2");
+        assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://b/2");
+    }
+
+    #[test]
+    fn known_deep_and_foreign_urls_are_left_out() {
+        let mut frontier = frontier(&["http://a/"], Some(1));
+        let first = next(&mut frontier).unwrap();
+        for (text, depth) in [("http://a/#x", 1), ("http://b/", 1), ("ftp://a/x", 1), ("http://a/deep", 2)] {
+            frontier.add(url(text), depth, Kind::Page);
+        }
+        frontier.ended(&first);
+        assert!(next(&mut frontier).is_none());
+        frontier.add(url("http://a/x"), 1, Kind::Page);
+        assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://a/x");
+    }
+
+    #[test]
+    fn a_parked_host_waits_and_its_task_comes_first_then() {
+        let mut frontier = frontier(&["http://a/1", "http://a/2"], None);
+        let first = next(&mut frontier).unwrap();
+        frontier.ended(&first);
+        let until = Instant::now() + Duration::from_secs(60);
+        frontier.park(first, until);
+        assert!(matches!(frontier.next(Instant::now()), Next::Parked(at) if at == until));
+        let Next::Task(task) = frontier.next(until) else { panic!("its time has come") };
+        assert_eq!(task.url.as_str(), "http://a/1");
+    }
+
+    #[test]
+    fn a_start_page_may_move_to_another_host() {
+        let mut frontier = frontier(&["http://a/"], None);
+        let first = next(&mut frontier).unwrap();
+        frontier.widen(&first, &url("http://www.a/"));
+        frontier.add(url("http://www.a/x"), 1, Kind::Page);
+        assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://www.a/x");
+        let deeper = Task { depth: 1, ..first };
+        frontier.widen(&deeper, &url("http://c/"));
+        frontier.add(url("http://c/x"), 1, Kind::Page);
+        assert!(next(&mut frontier).is_none());
+    }
+}

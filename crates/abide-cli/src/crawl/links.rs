@@ -1,0 +1,116 @@
+//! The links of a page, and the URLs of a sitemap.
+
+use std::cell::RefCell;
+
+use lol_html::{HtmlRewriter, Settings, element};
+use url::Url;
+
+/// Links of `a` and `area` elements, in order. With `obeys`, those that say nofollow, ugc or sponsored are left out.
+pub(crate) fn of_page(url: &Url, html: &[u8], obeys: bool) -> Vec<Url> {
+    let base: RefCell<Option<Url>> = RefCell::new(None);
+    let links = RefCell::new(Vec::new());
+    let settings = Settings::new()
+        .with_strict(false)
+        .append_element_content_handler(element!("base[href]", |element| {
+            // The first one counts, as in browsers.
+            let mut base = base.borrow_mut();
+            if base.is_none() {
+                *base = element.get_attribute("href").and_then(|href| join(url, &href));
+            }
+            Ok(())
+        }))
+        .append_element_content_handler(element!("a[href], area[href]", |element| {
+            let rel = element.get_attribute("rel").unwrap_or_default();
+            let href = element.get_attribute("href").unwrap_or_default();
+            let mut links = links.borrow_mut();
+            if (!obeys || abide::link_follow(&rel))
+                && links.len() < LINKS_MAX
+                && let Some(link) = join(base.borrow().as_ref().unwrap_or(url), &href)
+            {
+                links.push(link);
+            }
+            Ok(())
+        }));
+    scan(html, settings);
+    links.into_inner()
+}
+
+/// A page that cannot be read to its end still has the links that were seen.
+fn scan(html: &[u8], settings: Settings<'_, '_>) {
+    let mut rewriter = HtmlRewriter::new(settings, |_: &[u8]| {});
+    if rewriter.write(html).is_ok() {
+        let _ = rewriter.end();
+    }
+}
+
+fn join(base: &Url, href: &str) -> Option<Url> {
+    base.join(htmlize::unescape_attribute(href).trim()).ok()
+}
+
+/// Pages, and further sitemaps, of an XML sitemap, an index of sitemaps, or a plain list.
+pub(crate) fn of_sitemap(body: &[u8]) -> (Vec<Url>, Vec<Url>) {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    if !text.starts_with('<') {
+        return (
+            text.lines().filter_map(|line| line.trim().parse().ok()).take(LINKS_MAX).collect(),
+            Vec::new(),
+        );
+    }
+    let urls = locations(text).filter_map(|text| text.parse().ok()).take(LINKS_MAX).collect();
+    if text.contains("<sitemapindex") { (Vec::new(), urls) } else { (urls, Vec::new()) }
+}
+
+/// What stands in `loc` elements.
+fn locations(text: &str) -> impl Iterator<Item = String> {
+    text.split("<loc>").skip(1).filter_map(|after| {
+        let (content, _) = after.split_once("</loc>")?;
+        let content = content.trim();
+        let cdata = content.strip_prefix("<![CDATA[").and_then(|content| content.strip_suffix("]]>"));
+        Some(cdata.map_or_else(|| htmlize::unescape(content).into_owned(), |cdata| cdata.trim().to_owned()))
+    })
+}
+
+/// Of one page or sitemap; the sitemap protocol has the same bound.
+const LINKS_MAX: usize = 50_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(urls: &[Url]) -> Vec<&str> {
+        urls.iter().map(Url::as_str).collect()
+    }
+
+    #[test]
+    fn links_are_joined_with_the_first_base() {
+        let html =
+            b"<base href=/b/><base href=/c/><a href='x?1&amp;2'>1</a><A HREF=' //h/y '>2</a><area href=z>\
+                     <a>none</a><link href=no><a href='http://['>bad</a><a href=#top>3</a>";
+        let links = of_page(&"http://a/".parse().unwrap(), html, true);
+        assert_eq!(texts(&links), ["http://a/b/x?1&2", "http://h/y", "http://a/b/z", "http://a/b/#top"]);
+    }
+
+    #[test]
+    fn nofollow_links_are_for_those_who_ask() {
+        let html = b"<a href=1 rel='noopener NoFollow'>1</a><a href=2 rel=ugc>2</a><a href=3 rel=me>3</a>";
+        let url = "http://a/".parse().unwrap();
+        assert_eq!(texts(&of_page(&url, html, true)), ["http://a/3"]);
+        assert_eq!(of_page(&url, html, false).len(), 3);
+    }
+
+    #[test]
+    fn sitemaps_are_pages_indexes_or_lists() {
+        let pages = "<?xml version='1.0'?><urlset><url><loc> http://a/?x&amp;y </loc></url><url>\
+                     <loc><![CDATA[http://a/&]]></loc></url><url><loc>bad</loc></url></urlset>";
+        assert_eq!(texts(&of_sitemap(pages.as_bytes()).0), ["http://a/?x&y", "http://a/&"]);
+        let index = "\u{feff}<sitemapindex><sitemap><loc>http://a/s2</loc></sitemap></sitemapindex>";
+        let (none, more) = of_sitemap(index.as_bytes());
+        assert_eq!((none.len(), texts(&more)), (0, vec!["http://a/s2"]));
+        assert_eq!(
+            texts(&of_sitemap(b"http://a/1\r\nhttp://a/2\nnonsense\n").0),
+            ["http://a/1", "http://a/2"]
+        );
+        assert_eq!(of_sitemap(b"<loc>http://a/ never ends"), (Vec::new(), Vec::new()));
+    }
+}

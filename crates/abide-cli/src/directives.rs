@@ -1,0 +1,120 @@
+//! `abide directives`: what a robots.txt asks of those who use a site's content, without a network.
+
+use std::io::Write;
+use std::path::Path;
+
+use abide_permissions::{AppDirectives, Directives, Preference, Preferences, SfValue};
+use abide_robots::Rules;
+use base64::Engine;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::args::DirectivesArgs;
+use crate::excerpt::printable;
+use crate::match_urls::{Asked, parse_url, parse_urls, read_file, tokens};
+use crate::{Status, Usage, batch, online};
+
+/// What one question is answered with: all three keys, always.
+#[derive(Debug, Serialize)]
+struct Answer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    app_directives: Option<Map<String, Value>>,
+    content_usage: Map<String, Value>,
+    content_signal: Map<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Question {
+    robots: Option<String>,
+    robots_base64: Option<String>,
+    agent: batch::OneOrMore,
+    url: String,
+    app: Option<String>,
+}
+
+pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
+    if let Some(input) = &args.batch {
+        return batch::run(input, answer);
+    }
+    let tokens = tokens(&args.agent).map_err(Usage)?;
+    let urls = parse_urls(&args.urls)?;
+    let body = read_file(args.robots.as_deref().unwrap_or(Path::new("-")))?;
+    let rules = Rules::parse(&body, &tokens);
+    for (text, url) in args.urls.iter().zip(&urls) {
+        let answer = Answer { url: Some(text.clone()), ..Answer::new(&rules, url, args.app.as_deref()) };
+        if args.output.json {
+            online::print_json(&answer)?;
+        } else {
+            print(text, &answer)?;
+        }
+    }
+    Ok(Status::Done)
+}
+
+fn answer(question: Question) -> Result<Answer, String> {
+    let body = batch::bytes("robots", question.robots, question.robots_base64)?
+        .ok_or("expected \"robots\" or \"robots_base64\", found neither")?;
+    let tokens = tokens(&question.agent.into_vec())?;
+    let url = parse_url(&question.url)?;
+    Ok(Answer::new(&Rules::parse(&body, &tokens), &url, question.app.as_deref()))
+}
+
+impl Answer {
+    fn new(rules: &Rules, url: &Asked, app: Option<&str>) -> Self {
+        let target = url.target();
+        let directives = app.and_then(|app| AppDirectives::of(rules, &target).for_app(app));
+        let preferences = Preferences::default().with_robots(rules, &target);
+        let mut content_signal = stated(preferences.content_signal());
+        if let Some(usage) = preferences.content_signal_use() {
+            content_signal.insert("use".to_owned(), usage.into());
+        }
+        Self {
+            url: None,
+            app_directives: directives.as_ref().map(values),
+            content_usage: stated(preferences.content_usage()),
+            content_signal,
+        }
+    }
+}
+
+fn stated(preferences: impl Iterator<Item = (&'static str, Preference)>) -> Map<String, Value> {
+    preferences.map(|(name, preference)| (name.to_owned(), preference.as_str().into())).collect()
+}
+
+/// The last value of each name, in the place of its first.
+fn values(directives: &Directives) -> Map<String, Value> {
+    let value =
+        |directive: &abide_permissions::Directive| (directive.name().to_owned(), json(directive.value()));
+    directives.iter().map(value).collect()
+}
+
+/// Booleans, numbers and texts as JSON has them; a date as its number of seconds, octets as base64.
+fn json(value: &SfValue) -> Value {
+    match value {
+        SfValue::Boolean(value) => (*value).into(),
+        SfValue::Integer(value) | SfValue::Date(value) => (*value).into(),
+        SfValue::Bytes(value) => base64::engine::general_purpose::STANDARD.encode(value).into(),
+        SfValue::Decimal(value) => (*value).into(),
+        SfValue::String(value) | SfValue::Token(value) | SfValue::Display(value) => (**value).into(),
+        // RFC 9651 §3.3 has these eight kinds.
+        _ => Value::Null,
+    }
+}
+
+fn print(text: &str, answer: &Answer) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{}", printable(text.as_bytes()))?;
+    let app = answer.app_directives.as_ref();
+    for (name, values) in [
+        ("App-Directives", app),
+        ("Content-Usage", Some(&answer.content_usage)),
+        ("Content-Signal", Some(&answer.content_signal)),
+    ] {
+        let Some(values) = values else { continue };
+        let shown: Vec<_> = values.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+        let shown = if shown.is_empty() { "nothing stated".to_owned() } else { shown.join(", ") };
+        writeln!(out, "  {name}: {}", printable(shown.as_bytes()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Lines of a robots.txt on a terminal, marked as compilers do.
+
+use std::ops::Range;
+
+use annotate_snippets::{Annotation, AnnotationKind, Group, Renderer, Snippet};
+
+/// A file as it can be shown: text of any encoding, any line ends, any control characters.
+pub(crate) struct Excerpt<'a> {
+    lines: Vec<&'a [u8]>,
+    text: String,
+    /// Where each line starts in `text`.
+    starts: Vec<usize>,
+}
+
+/// A mark on a line.
+#[derive(Debug, Clone)]
+pub(crate) struct Mark {
+    /// The first is 1.
+    pub(crate) line: u32,
+    /// Octets of the line, the first being 1.
+    pub(crate) columns: Range<usize>,
+    pub(crate) label: String,
+    /// What it is all about, and not what belongs to it.
+    pub(crate) is_primary: bool,
+}
+
+impl<'a> Excerpt<'a> {
+    pub(crate) fn of(text: &'a [u8]) -> Self {
+        let mut excerpt = Self { lines: Vec::new(), text: String::new(), starts: Vec::new() };
+        for line in lines(text) {
+            excerpt.lines.push(line);
+            excerpt.starts.push(excerpt.text.len());
+            excerpt.text.push_str(&printable(&line[..line.len().min(LINE_SHOWN_MAX)]));
+            excerpt.text.push('\n');
+        }
+        excerpt
+    }
+
+    /// The octets of a line, without its end.
+    pub(crate) fn line(&self, number: u32) -> &'a [u8] {
+        self.index(number).map_or(b"", |index| self.lines[index])
+    }
+
+    /// The line of one mark alone, in a file called `path`.
+    pub(crate) fn one(&self, path: &'a str, mark: &Mark) -> Snippet<'_, Annotation<'_>> {
+        let Some(index) = self.index(mark.line) else { return Snippet::source("").path(path) };
+        let start = self.starts[index];
+        let end = self.starts.get(index + 1).map_or(self.text.len(), |next| next - 1);
+        let span = self.span(mark);
+        Snippet::source(&self.text[start..end])
+            .line_start(index + 1)
+            .path(path)
+            .annotation(annotation(mark, span.start - start..span.end - start))
+    }
+
+    /// The whole, of which the marked lines are shown.
+    pub(crate) fn all(&self, path: &'a str, marks: &[Mark]) -> Snippet<'_, Annotation<'_>> {
+        let annotations = marks.iter().map(|mark| annotation(mark, self.span(mark)));
+        Snippet::source(&self.text).path(path).annotations(annotations)
+    }
+
+    fn index(&self, number: u32) -> Option<usize> {
+        let index = usize::try_from(number).ok()?.checked_sub(1)?;
+        (index < self.lines.len()).then_some(index)
+    }
+
+    /// Where a mark stands in `text`.
+    fn span(&self, mark: &Mark) -> Range<usize> {
+        let Some(index) = self.index(mark.line) else { return 0..0 };
+        let (start, line) = (self.starts[index], self.lines[index]);
+        let end = self.starts.get(index + 1).map_or(self.text.len(), |next| *next) - 1;
+        let place = |column: usize| {
+            let before = &line[..column.saturating_sub(1).min(line.len()).min(LINE_SHOWN_MAX)];
+            self.text.floor_char_boundary((start + printable(before).len()).min(end))
+        };
+        let from = place(mark.columns.start);
+        from..place(mark.columns.end).max(from)
+    }
+}
+
+fn annotation<'a>(mark: &Mark, span: Range<usize>) -> Annotation<'a> {
+    let kind = if mark.is_primary { AnnotationKind::Primary } else { AnnotationKind::Context };
+    let annotation = kind.span(span);
+    if mark.label.is_empty() { annotation } else { annotation.label(mark.label.clone()) }
+}
+
+/// Prints what `groups` say.
+pub(crate) fn print(groups: &[Group<'_>]) -> std::io::Result<()> {
+    use std::io::Write;
+    writeln!(anstream::stdout().lock(), "{}\n", Renderer::styled().render(groups))
+}
+
+/// RFC 9309 §2.2: lines end with CR, LF or CRLF.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest.iter().position(|octet| matches!(octet, b'\r' | b'\n')).unwrap_or(rest.len());
+        let line = &rest[..end];
+        let skip = if rest[end..].starts_with(b"\r\n") { 2 } else { 1 };
+        rest = rest.get(end + skip..).unwrap_or_default();
+        Some(line)
+    })
+}
+
+/// Without what would command a terminal.
+pub(crate) fn printable(line: &[u8]) -> String {
+    let letter = |letter: char| {
+        if letter.is_control() && letter != '\t' { char::REPLACEMENT_CHARACTER } else { letter }
+    };
+    String::from_utf8_lossy(line).chars().map(letter).collect()
+}
+
+/// A line may be as long as the file; nobody reads more of it.
+const LINE_SHOWN_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_of_rfc_9309() {
+        let of = |text: &'static [u8]| lines(text).collect::<Vec<_>>();
+        assert_eq!(of(b""), [b""; 0]);
+        assert_eq!(of(b"a\rb\r\nc\n\nd"), [&b"a"[..], b"b", b"c", b"", b"d"]);
+        assert_eq!(of(b"a\n"), [b"a"]);
+    }
+
+    #[test]
+    fn every_mark_has_a_place_whatever_the_octets() {
+        let text = b"\xff\xfe: \x1b[0m\xe9\r\xc3\xa9\xc3\n\n";
+        let excerpt = Excerpt::of(text);
+        for line in 0..6 {
+            for start in 0..12 {
+                for end in 0..12 {
+                    let mark = Mark { line, columns: start..end, label: "x".to_owned(), is_primary: true };
+                    let group =
+                        |snippet| annotate_snippets::Level::WARNING.primary_title("t").element(snippet);
+                    for shown in [excerpt.one("p", &mark), excerpt.all("p", std::slice::from_ref(&mark))] {
+                        assert!(!Renderer::plain().render(&[group(shown)]).contains('\x1b'));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn columns_are_octets_and_places_are_letters() {
+        let excerpt = Excerpt::of("é: x".as_bytes());
+        let mark = Mark { line: 1, columns: 5..6, label: String::new(), is_primary: true };
+        assert_eq!(&excerpt.text[excerpt.span(&mark)], "x");
+    }
+}

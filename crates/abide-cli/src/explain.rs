@@ -1,0 +1,137 @@
+//! `abide explain`: the robots.txt with the line that decides, and why.
+
+use std::io::Write;
+
+use abide::{Abide, Denied, Verdict};
+use abide_robots::{DocumentRecord, Pattern, RecordKind, Robots, Target};
+use annotate_snippets::Level;
+use serde::Serialize;
+use url::Url;
+
+use crate::args::CheckArgs;
+use crate::check::{self, absolute};
+use crate::excerpt::{self, Excerpt, Mark};
+use crate::{Status, online, style};
+
+/// One line of `--json`: that of `check`, and the lines that had a part in it.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    check: check::Line<'a>,
+    marks: Vec<Marked>,
+}
+
+#[derive(Debug, Serialize)]
+struct Marked {
+    line: u32,
+    text: String,
+    why: String,
+}
+
+pub(crate) async fn run(args: CheckArgs) -> anyhow::Result<Status> {
+    let (abide, _) = online::crawler(&args.online)?;
+    let urls: Vec<Url> = args.urls.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
+    let mut status = Status::Done;
+    for (text, url) in args.urls.iter().zip(&urls) {
+        let result = abide.check(url).await.map_err(|error| error.denied().clone());
+        status = status.and(Status::of(result.as_ref().is_ok_and(Verdict::is_allowed)));
+        if args.online.output.json {
+            print_json(&abide, text, url, &result)?;
+        } else {
+            print(text, url, &result)?;
+        }
+    }
+    Ok(status)
+}
+
+fn print_json(abide: &Abide, text: &str, url: &Url, result: &Result<Verdict, Denied>) -> anyhow::Result<()> {
+    let robots = result.as_ref().ok().and_then(robots);
+    let marks = robots.as_ref().map(|robots| {
+        let excerpt = Excerpt::of(robots.text());
+        let marked = |mark: Mark| Marked {
+            line: mark.line,
+            text: excerpt::printable(excerpt.line(mark.line)),
+            why: mark.label,
+        };
+        marks(robots, result.as_ref().ok(), url).into_iter().map(marked).collect()
+    });
+    online::print_json(&Line { check: check::line(abide, text, result), marks: marks.unwrap_or_default() })
+}
+
+fn print(text: &str, url: &Url, result: &Result<Verdict, Denied>) -> anyhow::Result<()> {
+    let verdict = match result {
+        Ok(verdict) => verdict,
+        Err(_) => return check::print(text, result),
+    };
+    check::print(text, result)?;
+    let Some(robots) = robots(verdict) else { return Ok(()) };
+    let marks = marks(&robots, Some(verdict), url);
+    if !marks.is_empty() {
+        let path =
+            verdict.answer().and_then(|answer| answer.final_url()).map(Url::as_str).unwrap_or_default();
+        let excerpt = Excerpt::of(robots.text());
+        let word = if verdict.is_allowed() { "allowed" } else { "disallowed" };
+        let title = Level::NOTE.primary_title(format!("this is why {} is {word}", Target::of(url).as_str()));
+        writeln!(anstream::stdout().lock())?;
+        excerpt::print(&[title.element(excerpt.all(path, &marks))])?;
+    }
+    if let Some(delay) = verdict.crawl_delay() {
+        let (dim, reset) = (style::DIM, format!("{:#}", style::DIM));
+        writeln!(anstream::stdout().lock(), "{dim}Crawl-delay: {} s{reset}", delay.as_secs_f64())?;
+    }
+    Ok(())
+}
+
+/// The text that was judged by, if there is one.
+fn robots(verdict: &Verdict) -> Option<Robots> {
+    let copy = verdict.answer()?.copy()?;
+    Some(Robots::parse(copy.body()))
+}
+
+/// The rule that decides, the group it stands in, and the rules that would have decided without it.
+fn marks(robots: &Robots, verdict: Option<&Verdict>, url: &Url) -> Vec<Mark> {
+    let Some(rules) = verdict.and_then(Verdict::rules) else { return Vec::new() };
+    let target = Target::of(url);
+    let token = rules.token().unwrap_or("*");
+    let deciding = rules.rule().map(|rule| rule.line());
+    let mut marks = Vec::new();
+    for group in robots.groups().filter(|group| group.agents().any(|name| name.eq_ignore_ascii_case(token))) {
+        for record in group.records() {
+            let label = match record.kind() {
+                RecordKind::UserAgent if is_for(&record, token) => "this group applies",
+                RecordKind::Allow | RecordKind::Disallow if Some(record.line()) == deciding => {
+                    "this rule decides"
+                }
+                RecordKind::Allow | RecordKind::Disallow if is_covered(&record, &target) => {
+                    "this one matches as well, and yields"
+                }
+                _ => continue,
+            };
+            if marks.len() < MARKS_MAX || Some(record.line()) == deciding {
+                marks.push(mark(&record, robots, label, Some(record.line()) == deciding));
+            }
+        }
+    }
+    marks
+}
+
+fn is_for(record: &DocumentRecord<'_>, token: &str) -> bool {
+    let name = record.value().get(..token.len()).unwrap_or_default();
+    name.eq_ignore_ascii_case(token.as_bytes())
+}
+
+fn is_covered(record: &DocumentRecord<'_>, target: &Target<'_>) -> bool {
+    !record.value().is_empty() && Pattern::new(record.value()).matches(target)
+}
+
+fn mark(record: &DocumentRecord<'_>, robots: &Robots, label: &str, is_primary: bool) -> Mark {
+    let span = record.span();
+    let line = &robots.text()[span];
+    let end = line.iter().position(|&octet| octet == b'#').unwrap_or(line.len());
+    let start = line.len() - line.trim_ascii_start().len();
+    let columns = start + 1..line[..end].trim_ascii_end().len().max(start) + 1;
+    Mark { line: record.line(), columns, label: label.to_owned(), is_primary }
+}
+
+/// More marks than this hide what they shall show.
+const MARKS_MAX: usize = 20;

@@ -1,0 +1,95 @@
+//! `abide lint`: what the author of a robots.txt should know.
+
+use std::io::Write;
+use std::path::Path;
+
+use abide_robots::{Remark, Robots};
+use annotate_snippets::Level;
+use serde::Serialize;
+
+use crate::args::LintArgs;
+use crate::excerpt::{self, Excerpt, Mark};
+use crate::match_urls::read_file;
+use crate::{Status, online, style};
+
+/// One line of `--json`.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    file: &'a str,
+    line: u32,
+    /// Octets, the first being 1.
+    column: usize,
+    /// Behind the last.
+    column_end: usize,
+    kind: String,
+    message: String,
+}
+
+pub(crate) fn run(args: LintArgs) -> anyhow::Result<Status> {
+    let mut status = Status::Done;
+    for path in &args.files {
+        let body = read_file(path)?;
+        let robots = Robots::parse(&body);
+        let remarks = robots.remarks();
+        status = status.and(Status::of(remarks.is_empty()));
+        let name = name(path);
+        if args.output.json {
+            for remark in &remarks {
+                online::print_json(&line(&name, remark))?;
+            }
+        } else {
+            print(&name, &robots, &remarks)?;
+        }
+    }
+    Ok(status)
+}
+
+fn name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+fn line<'a>(file: &'a str, remark: &Remark) -> Line<'a> {
+    let columns = remark.columns();
+    Line {
+        file,
+        line: remark.line(),
+        column: columns.start,
+        column_end: columns.end,
+        kind: kind(remark),
+        message: remark.to_string(),
+    }
+}
+
+/// `MisspeltKey` as `misspelt-key`.
+fn kind(remark: &Remark) -> String {
+    let mut name = String::new();
+    for letter in format!("{:?}", remark.kind()).chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
+fn print(name: &str, robots: &Robots, remarks: &[Remark]) -> anyhow::Result<()> {
+    let excerpt = Excerpt::of(robots.text());
+    for remark in remarks.iter().take(SHOWN_MAX) {
+        let mark =
+            Mark { line: remark.line(), columns: remark.columns(), label: String::new(), is_primary: true };
+        let title = Level::WARNING.primary_title(remark.to_string()).id(kind(remark));
+        excerpt::print(&[title.element(excerpt.one(name, &mark))])?;
+    }
+    let count = match remarks.len() {
+        0 => style::word(style::GOOD, "no remarks"),
+        1 => style::word(style::WAIT, "1 remark"),
+        many => style::word(style::WAIT, &format!("{many} remarks")),
+    };
+    let cut =
+        if remarks.len() > SHOWN_MAX { format!(", of which {SHOWN_MAX} are shown") } else { String::new() };
+    writeln!(anstream::stdout().lock(), "{name}: {count}{cut}")?;
+    Ok(())
+}
+
+/// A file may have a remark on each of 250,000 lines; nobody reads more than this. `--json` has them all.
+const SHOWN_MAX: usize = 200;

@@ -1,0 +1,113 @@
+//! `abide check`: asks for robots.txt, never for the URLs.
+
+use abide_tests::{Reply, Server};
+use serde_json::json;
+
+use crate::{keys, online};
+
+const LINE: [&str; 14] = [
+    "url",
+    "outcome",
+    "allowed",
+    "rule",
+    "group",
+    "crawl_delay",
+    "sitemaps",
+    "source",
+    "robots_url",
+    "final_url",
+    "robots_status",
+    "age_s",
+    "retry_at",
+    "why",
+];
+
+#[tokio::test]
+async fn only_robots_txt_is_asked_for() {
+    let server = Server::start(|_| Reply::new(200, "User-agent: *\nDisallow: /x\nCrawl-delay: 1.5")).await;
+    let ran = online(
+        server.address(),
+        &["check", "--json", "http://a.example:PORT/x", "http://a.example:PORT/y", "http://b.example:PORT/"],
+    )
+    .await;
+    assert_eq!(ran.status, 1, "{}", ran.err);
+    let mut asked = server.asked();
+    asked.sort();
+    assert_eq!(asked, ["a.example/robots.txt", "b.example/robots.txt"]);
+    let lines = ran.lines();
+    assert_eq!(keys(&lines[0]), LINE);
+    let outcomes: Vec<_> = lines.iter().map(|line| line["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["denied", "allowed", "allowed"]);
+    assert_eq!(lines[0]["allowed"], json!(false));
+    assert_eq!(lines[0]["rule"], json!({"kind": "disallow", "pattern": "/x", "line": 2}));
+    assert_eq!(lines[0]["group"], json!(["*"]));
+    assert_eq!(lines[0]["crawl_delay"], json!(1.5));
+    assert_eq!(lines[0]["source"], json!("fresh"));
+    assert_eq!(lines[0]["robots_status"], json!(200));
+    let robots = format!("http://a.example:{}/robots.txt", server.address().port());
+    assert_eq!((&lines[0]["robots_url"], &lines[0]["final_url"]), (&json!(robots), &json!(robots)));
+}
+
+#[tokio::test]
+async fn people_get_one_line_each() {
+    let server = Server::start(|_| Reply::new(200, "User-agent: *\nDisallow: /x")).await;
+    let ran =
+        online(server.address(), &["check", "http://a.example:PORT/x", "http://a.example:PORT/y"]).await;
+    let lines: Vec<_> = ran.out.lines().collect();
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0].starts_with("deny   http://a.example:"), "{}", lines[0]);
+    assert!(lines[0].contains("by \"Disallow: /x\" on line 2"), "{}", lines[0]);
+    assert!(lines[1].starts_with("allow  http://a.example:"), "{}", lines[1]);
+    assert!(!ran.out.contains('\x1b'));
+}
+
+#[tokio::test]
+async fn every_outcome_of_robots_txt_has_its_source() {
+    let server = Server::start(|seen| match seen.host() {
+        "gone.example" => Reply::new(404, ""),
+        "down.example" => Reply::new(500, ""),
+        "moved.example" => Reply::redirect(301, "http://away.example:PORT/robots.txt"),
+        _ => Reply::new(200, ""),
+    })
+    .await;
+    for (host, status, outcome, source, robots_status) in [
+        ("gone.example", 0, "allowed", "unavailable", json!(404)),
+        ("down.example", 1, "denied", "unreachable", json!(500)),
+        ("plain.example", 0, "allowed", "fresh", json!(200)),
+    ] {
+        let ran = online(server.address(), &["check", "--json", &format!("http://{host}:PORT/")]).await;
+        let line = ran.line();
+        assert_eq!(ran.status, status, "{host}");
+        let found = (&line["outcome"], &line["source"], &line["robots_status"]);
+        assert_eq!(found, (&json!(outcome), &json!(source), &robots_status), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn the_chain_of_agents_and_the_user_agent_are_used() {
+    let server = Server::start(|_| {
+        Reply::new(200, "User-agent: ExampleBot-News\nAllow: /\nUser-agent: *\nDisallow: /")
+    })
+    .await;
+    let args = ["check", "--user-agent", "ExampleBot/7 (+x)", "http://a.example:PORT/", "--json"];
+    let ran = online(server.address(), &args).await;
+    assert_eq!(ran.line()["allowed"], json!(false));
+    let chain = [&args[..], &["--agent", "ExampleBot-News"]].concat();
+    let ran = online(server.address(), &chain).await;
+    assert_eq!(ran.line()["group"], json!(["examplebot-news"]));
+    for seen in server.log() {
+        assert_eq!(seen.header("user-agent"), Some("ExampleBot/7 (+x)"));
+    }
+}
+
+#[tokio::test]
+async fn private_addresses_are_refused() {
+    let server = Server::start(|_| Reply::new(200, "")).await;
+    let url = format!("http://127.0.0.1:{}/", server.address().port());
+    let ran = crate::blocking(move || crate::abide(&["check", "--json", &url])).await;
+    assert_eq!(ran.status, 1);
+    let line = ran.line();
+    assert_eq!(line["outcome"], json!("refused"), "{line}");
+    assert!(line["error"].as_str().unwrap().contains("not a public address"), "{line}");
+    assert_eq!(server.asked().len(), 0);
+}

@@ -1,0 +1,237 @@
+//! `abide crawl`: what reaches the servers, and what is told about it.
+
+use std::time::Duration;
+
+use abide_tests::{Reply, Server};
+use serde_json::{Value, json};
+
+use crate::{keys, online};
+
+const HOST: [&str; 15] = [
+    "host",
+    "requests",
+    "fetched",
+    "denied",
+    "deferred",
+    "refused",
+    "errors",
+    "left",
+    "noindex",
+    "bytes",
+    "holds",
+    "waited_ms",
+    "gap_min_ms",
+    "crawl_delay",
+    "robots",
+];
+
+/// Two sites: a tree of pages, a forbidden one, a page without links to follow, a sitemap.
+async fn sites() -> Server {
+    Server::start(|seen| {
+        let port = seen.header("host").and_then(|host| host.rsplit_once(':')).map_or("80", |(_, port)| port);
+        match seen.path.as_str() {
+            "/robots.txt" => Reply::new(
+                200,
+                format!("User-agent: *\nDisallow: /secret\nSitemap: http://{}:{port}/map.xml", seen.host()),
+            ),
+            "/map.xml" => Reply::with_headers(
+                200,
+                &[("content-type", "application/xml")],
+                format!("<urlset><url><loc>http://{}:{port}/mapped</loc></url></urlset>", seen.host()),
+            ),
+            "/" => Reply::html(format!(
+                "<a href=/1>1</a><a href='/2#x'>2</a><a href=/2>2</a><a href=/secret/x>s</a><a href=/hidden rel=nofollow>h</a>\
+                 <a href='http://c.example:{port}/'>elsewhere</a><a href=mailto:x@y>m</a>"
+            )),
+            "/1" => Reply::html("<meta name=robots content='noindex,nofollow'><a href=/beyond>b</a>"),
+            "/2" => Reply::html("<a href=/deep>d</a><a href=/>home</a>"),
+            "/moved" => Reply::redirect(301, &format!("http://www.example:{port}/2")),
+            "/held" => Reply::with_headers(429, &[("retry-after", "2")], "<a href=/1>1</a>"),
+            _ => Reply::html("end"),
+        }
+    })
+    .await
+}
+
+/// Host and path of everything that was asked for, without robots.txt, sorted.
+fn pages(server: &Server) -> Vec<String> {
+    let mut pages = server.asked();
+    pages.retain(|what| !what.ends_with("/robots.txt"));
+    pages.sort();
+    pages
+}
+
+fn host<'a>(lines: &'a [Value], name: &str) -> &'a Value {
+    let found = lines.iter().find(|line| line["host"].as_str().unwrap().starts_with(name));
+    found.unwrap_or_else(|| panic!("{name} is in {lines:?}"))
+}
+
+#[tokio::test]
+async fn the_sites_given_are_crawled_and_no_others() {
+    let server = sites().await;
+    let args = ["crawl", "--json", "http://a.example:PORT/", "http://b.example:PORT/"];
+    let ran = online(server.address(), &args).await;
+    assert_eq!(ran.status, 1, "something was denied: {}", ran.err);
+    let tree = ["/", "/1", "/2", "/deep"];
+    let expected: Vec<String> = ["a", "b"]
+        .iter()
+        .flat_map(|site| tree.iter().map(move |path| format!("{site}.example{path}")))
+        .collect();
+    assert_eq!(pages(&server), expected);
+    let lines = ran.lines();
+    assert_eq!(lines.len(), 2);
+    let a = host(&lines, "a.example");
+    assert_eq!(keys(a), HOST);
+    for (name, value) in [("requests", 5), ("fetched", 4), ("denied", 1), ("noindex", 1), ("left", 0)] {
+        assert_eq!(a[name], json!(value), "{name}: {a}");
+    }
+    assert_eq!(a["robots"], json!("fresh"));
+    assert!(a["gap_min_ms"].is_u64());
+}
+
+#[tokio::test]
+async fn pages_come_breadth_first_and_not_deeper_than_asked() {
+    let server = sites().await;
+    online(server.address(), &["crawl", "http://a.example:PORT/"]).await;
+    assert_eq!(
+        server.asked(),
+        ["a.example/robots.txt", "a.example/", "a.example/1", "a.example/2", "a.example/deep"]
+    );
+    let server = sites().await;
+    online(server.address(), &["crawl", "--max-depth", "0", "http://a.example:PORT/"]).await;
+    assert_eq!(pages(&server), ["a.example/"]);
+}
+
+#[tokio::test]
+async fn no_more_pages_than_asked() {
+    let server = sites().await;
+    let args = ["crawl", "--json", "--max-pages", "2", "http://a.example:PORT/", "http://b.example:PORT/"];
+    let ran = online(server.address(), &args).await;
+    assert_eq!(pages(&server).len(), 2);
+    let left: u64 = ran.lines().iter().map(|line| line["left"].as_u64().unwrap()).sum();
+    assert!(left > 0, "{}", ran.out);
+}
+
+#[tokio::test]
+async fn nofollow_and_sitemaps_are_as_asked() {
+    let server = sites().await;
+    online(server.address(), &["crawl", "--ignore-nofollow", "http://a.example:PORT/"]).await;
+    let asked = pages(&server);
+    assert!(asked.contains(&"a.example/hidden".to_owned()) && asked.contains(&"a.example/beyond".to_owned()));
+    assert!(!asked.contains(&"a.example/secret/x".to_owned()), "robots.txt is another matter");
+    let server = sites().await;
+    online(server.address(), &["crawl", "--sitemaps", "http://a.example:PORT/deep"]).await;
+    assert_eq!(pages(&server), ["a.example/deep", "a.example/map.xml", "a.example/mapped"]);
+}
+
+#[tokio::test]
+async fn a_start_page_that_moved_takes_its_site_along() {
+    let server = sites().await;
+    online(server.address(), &["crawl", "http://a.example:PORT/moved"]).await;
+    let asked = pages(&server);
+    assert!(asked.contains(&"www.example/deep".to_owned()), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_host_is_asked_one_request_at_a_time_with_the_delay_between() {
+    let server = sites().await;
+    let args = ["crawl", "--json", "--delay", "300ms", "http://a.example:PORT/", "http://b.example:PORT/"];
+    let ran = online(server.address(), &args).await;
+    let log = server.log();
+    for site in ["a.example", "b.example"] {
+        let times: Vec<_> = log.iter().filter(|seen| seen.host() == site).map(|seen| seen.at).collect();
+        for pair in times.windows(2) {
+            assert!(pair[1] - pair[0] >= Duration::from_millis(300), "{site}: {:?}", pair[1] - pair[0]);
+        }
+    }
+    let gap = host(&ran.lines(), "a.example")["gap_min_ms"].as_u64().unwrap();
+    assert!(gap >= 250, "told as well: {gap} ms");
+}
+
+#[tokio::test]
+async fn a_held_host_is_waited_for_or_given_up() {
+    let server = sites().await;
+    let urls = ["http://a.example:PORT/held", "http://a.example:PORT/deep", "http://b.example:PORT/deep"];
+    let args = [&["crawl", "--json", "--max-wait", "0"], &urls[..]].concat();
+    let ran = online(server.address(), &args).await;
+    let lines = ran.lines();
+    let a = host(&lines, "a.example");
+    assert_eq!((&a["fetched"], &a["deferred"]), (&json!(2), &json!(0)), "{a}");
+    assert!(a["holds"].as_u64().unwrap() >= 1);
+    let at = |what: &str| server.log().iter().find(|seen| seen.what() == what).unwrap().at;
+    assert!(at("a.example/deep") - at("a.example/held") >= Duration::from_secs(2));
+
+    let server = sites().await;
+    let ran = online(server.address(), &[&args[..], &["--max-hold", "500ms"]].concat()).await;
+    assert_eq!(ran.status, 1);
+    let lines = ran.lines();
+    assert_eq!(host(&lines, "a.example")["deferred"], json!(1));
+    assert_eq!(host(&lines, "b.example")["fetched"], json!(1));
+    assert_eq!(server.count("a.example/deep"), 0);
+}
+
+#[tokio::test]
+async fn saved_pages_are_whole_and_indexed() {
+    let server = sites().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pages");
+    let args = ["crawl", "--save", path.to_str().unwrap(), "http://a.example:PORT/"];
+    online(server.address(), &args).await;
+    let index = std::fs::read_to_string(path.join("index.jsonl")).unwrap();
+    let entries: Vec<Value> = index.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let deep = entries.iter().find(|entry| entry["url"].as_str().unwrap().ends_with("/deep")).unwrap();
+    let saved = std::fs::read_to_string(path.join(deep["file"].as_str().unwrap())).unwrap();
+    assert_eq!((saved.as_str(), &deep["saved"], &deep["status"]), ("end", &json!(3), &json!(200)));
+    let denied = entries.iter().find(|entry| entry["outcome"] == json!("denied")).unwrap();
+    assert_eq!(denied["file"], json!(null));
+    let again = online(server.address(), &args).await;
+    assert_eq!(again.status, 2, "what is there is not written over: {}", again.err);
+}
+
+#[tokio::test]
+async fn the_report_is_one_page_with_every_request() {
+    let server = sites().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("report.html");
+    let args = ["crawl", "--report", path.to_str().unwrap(), "http://a.example:PORT/"];
+    let ran = online(server.address(), &args).await;
+    assert!(ran.out.contains("a.example:"), "{}", ran.out);
+    assert_eq!((ran.err.lines().count(), ran.out.contains('\x1b')), (1, false), "no bar: {}", ran.err);
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(page.matches("<rect ").count(), server.log().len());
+    assert!(!page.contains("src=") && !page.contains("<script"), "it stands alone");
+}
+
+#[tokio::test]
+#[cfg(unix)]
+async fn ctrl_c_ends_it_with_its_report() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/slow" => Reply::html("").after(Duration::from_secs(600)),
+        _ => Reply::html("<a href=/slow>s</a>"),
+    })
+    .await;
+    let (port, resolve) = (server.address().port(), format!("*:{}:127.0.0.1", server.address().port()));
+    let url = format!("http://a.example:{port}/");
+    let args = ["crawl", "--json", "--delay", "0", "--allow-net", "127.0.0.1", "--resolve", &resolve, &url];
+    let mut command = crate::command(&args);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    while server.count("a.example/slow") == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let output = crate::blocking(move || child.wait_with_output().unwrap()).await;
+    let ran = crate::Ran::from(output);
+    assert_eq!((ran.status, &ran.line()["fetched"]), (1, &json!(1)), "{}", ran.err);
+    assert!(ran.err.ends_with("abide: interrupted\n"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn a_save_directory_that_cannot_be_made_is_wrong_usage() {
+    let server = sites().await;
+    let args = ["crawl", "--save", "/dev/null/x", "http://a.example:PORT/"];
+    let ran = online(server.address(), &args).await;
+    assert_eq!((ran.status, server.log().len()), (2, 0), "{}", ran.err);
+}

@@ -1,0 +1,238 @@
+//! `abide match` and `abide tags`, for people and with `--json`.
+
+use serde_json::json;
+
+use crate::{abide, abide_with, file, keys};
+
+const ROBOTS: &str = "\
+User-agent: ExampleBot
+User-agent: OtherBot
+Disallow: /private/
+Allow: /private/open
+Crawl-delay: 1.5
+
+User-agent: *
+Disallow: /
+
+Sitemap: https://example.org/sitemap.xml
+";
+
+pub(crate) const MATCH: [&str; 5] = ["allowed", "rule", "group", "crawl_delay", "sitemaps"];
+pub(crate) const RULES: [&str; 14] = [
+    "noindex",
+    "nosnippet",
+    "nofollow",
+    "noarchive",
+    "noimageindex",
+    "notranslate",
+    "nocache",
+    "indexifembedded",
+    "noai",
+    "noimageai",
+    "max_snippet",
+    "max_image_preview",
+    "max_video_preview",
+    "unavailable_after",
+];
+pub(crate) const TAGS: [&str; 5] = ["rules", "unknown", "metas", "head", "truncated"];
+
+#[test]
+fn match_tells_people_the_rule_and_its_line() {
+    let robots = file(ROBOTS);
+    let path = robots.path().to_str().unwrap();
+    let ran = abide(&[
+        "match",
+        "--agent",
+        "ExampleBot",
+        "--robots",
+        path,
+        "https://example.org/private/x",
+        "/private/open",
+        "/",
+    ]);
+    assert_eq!(ran.status, 1, "something is disallowed");
+    let lines: Vec<_> = ran.out.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "deny   https://example.org/private/x  disallowed by \"Disallow: /private/\" on line 3",
+            "allow  /private/open  allowed by \"Allow: /private/open\" on line 4",
+            "allow  /  allowed, as no rule matches",
+        ]
+    );
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn match_as_json_has_the_fields_of_the_contract() {
+    let robots = file(ROBOTS);
+    let path = robots.path().to_str().unwrap();
+    let ran = abide(&["match", "--json", "--agent", "ExampleBot", "--robots", path, "/private/x", "/"]);
+    let lines = ran.lines();
+    assert_eq!(keys(&lines[0])[0], "url");
+    assert_eq!(keys(&lines[0])[1..], MATCH);
+    assert_eq!(
+        lines[0],
+        json!({
+            "url": "/private/x",
+            "allowed": false,
+            "rule": {"kind": "disallow", "pattern": "/private/", "line": 3},
+            "group": ["examplebot", "otherbot"],
+            "crawl_delay": 1.5,
+            "sitemaps": ["https://example.org/sitemap.xml"],
+        })
+    );
+    assert_eq!(lines[1]["rule"], json!(null));
+}
+
+#[test]
+fn match_exits_with_0_when_all_is_allowed() {
+    let robots = file(ROBOTS);
+    let path = robots.path().to_str().unwrap();
+    assert_eq!(abide(&["match", "--agent", "ExampleBot", "--robots", path, "/", "/a"]).status, 0);
+    assert_eq!(abide(&["match", "--agent", "StrangeBot", "--robots", path, "/", "/a"]).status, 1);
+}
+
+#[test]
+fn match_reads_robots_from_standard_input() {
+    let ran = abide_with(&["match", "--agent", "StrangeBot", "--robots", "-", "/"], ROBOTS);
+    assert_eq!(ran.status, 1);
+    assert!(ran.out.contains("on line 8"), "{}", ran.out);
+}
+
+#[test]
+fn match_takes_a_chain_of_agents() {
+    let robots = file(ROBOTS);
+    let path = robots.path().to_str().unwrap();
+    let args = ["match", "--json", "--agent", "StrangeBot", "--agent", "OtherBot", "--robots", path, "/"];
+    assert_eq!(abide(&args).line()["group"], json!(["examplebot", "otherbot"]));
+}
+
+#[test]
+fn tags_tell_people_the_rules_and_their_sources() {
+    let page = file("<title>x</title><meta name=robots content='noindex, max-snippet:20'><p>");
+    let path = page.path().to_str().unwrap();
+    let ran = abide(&["tags", "--agent", "ExampleBot", "--header", "Robots-Tag: *;nosnippet", path]);
+    assert_eq!((ran.status, ran.err.as_str()), (0, ""));
+    for word in ["noindex", "nosnippet", "max-snippet", "meta", "robots-tag"] {
+        assert!(ran.out.to_lowercase().contains(word), "{word}: {}", ran.out);
+    }
+    let none = abide(&["tags", "--agent", "ExampleBot", "--header", "X-Robots-Tag: otherbot: noindex"]);
+    assert!(none.out.starts_with("no restrictions stated"), "{}", none.out);
+}
+
+#[test]
+fn tags_as_json_have_the_fields_of_the_contract() {
+    let page = file("<meta name=Robots content=' NoIndex, foo'><meta name=x><meta charset=utf-8></head><p>");
+    let path = page.path().to_str().unwrap();
+    let ran = abide(&[
+        "tags",
+        "--json",
+        "--agent",
+        "ExampleBot",
+        "--header",
+        "X-Robots-Tag: max-image-preview: large",
+        "--header",
+        "Robots-Tag: *;max-snippet=20;unavailable_after=@1735689600",
+        path,
+    ]);
+    let line = ran.line();
+    assert_eq!(keys(&line), TAGS);
+    assert_eq!(keys(&line["rules"]), RULES);
+    assert_eq!(
+        line,
+        json!({
+            "rules": {
+                "noindex": true, "nosnippet": false, "nofollow": false, "noarchive": false, "noimageindex": false,
+                "notranslate": false, "nocache": false, "indexifembedded": false, "noai": false, "noimageai": false,
+                "max_snippet": 20, "max_image_preview": "large", "max_video_preview": null,
+                "unavailable_after": "2025-01-01T00:00:00Z",
+            },
+            "unknown": ["foo"],
+            "metas": [{"name": "Robots", "content": " NoIndex, foo"}, {"name": "x", "content": ""}],
+            "head": "ended",
+            "truncated": false,
+        })
+    );
+}
+
+#[test]
+fn tags_read_a_page_from_standard_input() {
+    let ran =
+        abide_with(&["tags", "--json", "--agent", "ExampleBot", "-"], "<meta name=robots content=none>");
+    let line = ran.line();
+    assert_eq!((&line["rules"]["noindex"], &line["head"]), (&json!(true), &json!("eof")));
+}
+
+#[test]
+fn without_html_there_is_no_head() {
+    let line =
+        abide(&["tags", "--json", "--agent", "ExampleBot", "--header", "Robots-Tag: *;noindex"]).line();
+    assert_eq!((&line["head"], &line["metas"]), (&json!("none"), &json!([])));
+}
+
+#[test]
+fn a_pdf_has_no_head() {
+    let page = file("<meta name=robots content=noindex>");
+    let path = page.path().to_str().unwrap();
+    for args in [["--content-type", "application/pdf"], ["--header", "content-TYPE: application/pdf"]] {
+        let line =
+            abide(&[&["tags", "--json", "--agent", "ExampleBot", path][..], &args[..]].concat()).line();
+        assert_eq!((&line["head"], &line["rules"]["noindex"]), (&json!("none"), &json!(false)), "{args:?}");
+    }
+}
+
+#[test]
+fn what_a_file_contains_cannot_command_the_terminal() {
+    let robots = file("User-agent: *\nDisallow: /\x1b]0;owned\x07\n");
+    let path = robots.path().to_str().unwrap();
+    let ran = abide(&["match", "--agent", "ExampleBot", "--robots", path, "/%1B]0;owned%07"]);
+    assert!(ran.out.contains("owned"), "{}", ran.out);
+    assert!(!ran.out.contains('\x1b'), "{:?}", ran.out);
+    let ran = abide(&["match", "--color", "always", "--agent", "a", "--robots", path, "/\x1b]0;mine\x07"]);
+    assert!(
+        ran.out.contains("mine") && !ran.out.contains("\x1b]"),
+        "nor what a list of URLs contains: {:?}",
+        ran.out
+    );
+    let page = file("<meta name=robots content='noindex, \x1b]0;owned\x07'>");
+    let path = page.path().to_str().unwrap();
+    let ran = abide(&["tags", "--color", "never", "--agent", "ExampleBot", path]);
+    assert!(!ran.out.contains('\x1b'), "{:?}", ran.out);
+}
+
+#[test]
+fn pipes_and_no_color_see_no_escapes() {
+    let robots = file(ROBOTS);
+    let path = robots.path().to_str().unwrap();
+    let args = ["match", "--agent", "ExampleBot", "--robots", path, "/private/", "/"];
+    assert!(!abide(&args).out.contains('\x1b'), "a pipe is no terminal");
+    let forced = abide(&[&args[..], &["--color", "always"]].concat());
+    assert!(forced.out.contains("\x1b["), "{:?}", forced.out);
+    let output = crate::command(&args).env("NO_COLOR", "1").env("CLICOLOR", "1").output().unwrap();
+    assert!(!output.stdout.contains(&0x1b), "{output:?}");
+    let json = abide(&[&args[..], &["--color", "always", "--json"]].concat());
+    assert!(!json.out.contains('\x1b'), "JSON has no colours");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_without_end_is_read_as_far_as_it_matters() {
+    let ran = abide(&["match", "--agent", "a", "--robots", "/dev/zero", "/"]);
+    assert_eq!((ran.status, ran.err.as_str()), (0, ""));
+    assert_eq!(abide(&["tags", "--agent", "a", "/dev/zero"]).status, 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn output_that_cannot_be_written_is_a_failure() {
+    let question = r#"{"robots": "", "agent": "a", "url": "https://h/"}"#;
+    let batch = file(question);
+    let path = batch.path().to_str().unwrap();
+    for args in [&["match", "--batch", path][..], &["match", "--agent", "a", "--robots", path, "/"][..]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = crate::command(args).stdout(full).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), err.lines().count()), (Some(1), 1), "{err}");
+    }
+}

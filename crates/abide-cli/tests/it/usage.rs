@@ -1,0 +1,124 @@
+//! Wrong usage: exit status 2, nothing on standard output, and one clear message that names the place.
+
+use crate::{abide, file};
+
+/// The message of a call that must be refused as a whole.
+fn wrong(args: &[&str]) -> String {
+    let ran = abide(args);
+    assert_eq!((ran.status, ran.out.as_str()), (2, ""), "{args:?}: {}", ran.err);
+    ran.err
+}
+
+#[test]
+fn unknown_flags_and_calls_are_named() {
+    for (args, named) in [
+        (&["match", "--nonsense"][..], "--nonsense"),
+        (&["fetch", "--nonsense", "http://a.example/"][..], "--nonsense"),
+        (&["nonsense"][..], "nonsense"),
+        (&["match", "--agent", "a"][..], "--robots"),
+        (&["check"][..], "<URL>"),
+        (&["fetch"][..], "<URL>"),
+        (&["match", "--batch", "x", "--agent", "a"][..], "--agent"),
+    ] {
+        assert!(wrong(args).contains(named), "{args:?} names {named}: {}", abide(args).err);
+    }
+}
+
+#[test]
+fn values_that_cannot_be_read_are_named() {
+    let url = "http://a.example/";
+    for (flag, value) in [
+        ("--delay", "soon"),
+        ("--max-wait", "later"),
+        ("--timeout", "1 fortnight"),
+        ("--allow-net", "everything"),
+        ("--resolve", "a.example:80"),
+        ("--concurrency", "0"),
+        ("--store", "floppy:A"),
+        ("--color", "sometimes"),
+    ] {
+        let message = wrong(&["fetch", flag, value, url]);
+        assert!(message.contains(flag) && message.contains(value), "{message}");
+    }
+    let message = wrong(&["tags", "--agent", "a", "--header", "no colon"]);
+    assert!(message.contains("no colon"), "{message}");
+}
+
+#[test]
+fn unreadable_files_are_named() {
+    let robots = file("");
+    let path = robots.path().to_str().unwrap();
+    for args in [
+        &["match", "--agent", "a", "--robots", "/nonexistent", "/"][..],
+        &["match", "--agent", "a", "--robots", "/", "/"][..],
+        &["tags", "--agent", "a", "/nonexistent"][..],
+        &["check", "--cacert", "/nonexistent", "http://a.example/"][..],
+        &["check", "--cacert", path, "http://a.example/"][..],
+    ] {
+        let message = wrong(args);
+        assert_eq!(message.lines().count(), 1, "{message}");
+        let place = args.iter().find(|arg| arg.starts_with('/')).expect("each has a path");
+        assert!(message.starts_with(&format!("abide: {place}: ")), "{message}");
+    }
+}
+
+#[test]
+fn urls_that_are_none_are_named_and_nothing_is_asked() {
+    let robots = file("");
+    let path = robots.path().to_str().unwrap();
+    for url in
+        ["nowhere", "ftp://a.example/", "file:///etc/passwd", "http://", "http://[::1", "//a.example/x"]
+    {
+        let named = format!("{url:?}");
+        for message in [
+            wrong(&["match", "--agent", "a", "--robots", path, "/", url]),
+            wrong(&["check", "http://127.0.0.1:9/", url]),
+            wrong(&["fetch", "--json", "http://127.0.0.1:9/", url]),
+        ] {
+            assert!(message.contains(&named), "{message}");
+            assert_eq!(message.lines().count(), 1, "{message}");
+        }
+    }
+    assert!(wrong(&["check", "/path/alone"]).contains("absolute"));
+}
+
+#[test]
+fn a_crawler_that_does_not_say_its_name_is_wrong_usage() {
+    let url = "http://a.example/";
+    for args in [
+        &["fetch", "--agent", "Example Bot", url][..],
+        &["check", "--agent", "", url][..],
+        &["check", "--agent", "MJ12bot", url][..],
+    ] {
+        assert!(wrong(args).contains("--agent"), "{args:?}: {}", abide(args).err);
+    }
+    for user_agent in ["Mozilla/5.0", "", "ExampleBo"] {
+        let args = ["fetch", "--agent", "ExampleBot", "--user-agent", user_agent, url];
+        let message = wrong(&args);
+        assert!(message.contains("--user-agent") && message.contains("ExampleBot"), "{message}");
+    }
+    assert!(wrong(&["match", "--agent", "a b", "--robots", "/dev/null", "/"]).contains("\"a b\""));
+}
+
+#[test]
+fn completions_and_the_manual_name_every_call() {
+    let man = abide(&["man"]);
+    assert_eq!((man.status, man.err.as_str()), (0, ""));
+    for call in ["MATCH", "DIRECTIVES", "TAGS", "CHECK", "FETCH", "CRAWL", "EXPLAIN", "LINT"] {
+        assert!(man.out.contains(&format!(".SH \"ABIDE {call}\"\n")), "{call}");
+    }
+    assert!(man.out.contains("max\\-wait") && man.out.contains("allow\\-net"), "{}", man.out);
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(abide(&["completions", shell]).out.contains("max-wait"), "{shell}");
+    }
+    assert_eq!(abide(&["completions", "dos"]).status, 2);
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for args in [&["--help"][..], &["fetch", "--help"][..], &["--version"][..]] {
+        let ran = abide(args);
+        assert_eq!((ran.status, ran.err.as_str()), (0, ""), "{args:?}");
+        assert!(ran.out.contains("abide"), "{}", ran.out);
+    }
+}

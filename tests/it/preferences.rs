@@ -1,0 +1,56 @@
+//! What a site asks of those who use its content, taken when the page was fetched.
+
+use abide::{Preference, ResponseExt, Usage};
+use abide_tests::{Reply, Server};
+
+use crate::client;
+
+const ROBOTS: &str = "User-agent: *\nAllow: /\nContent-Usage: train-ai=n\nContent-Usage: /free/ train-ai=y\n\
+                      Content-Signal: search=yes, ai-input=no\nApp-Directives: examplesearch;widgets=?0\n";
+
+#[tokio::test]
+async fn preferences_come_from_robots_txt_the_fields_and_the_head() {
+    let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
+        ("gone.example", "/robots.txt") => Reply::new(404, ROBOTS),
+        (_, "/robots.txt") => Reply::new(200, ROBOTS),
+        (_, "/free/no") => Reply::with_headers(
+            200,
+            &[("content-type", "text/html"), ("content-usage", "train-ai=n, search=y")],
+            "page",
+        ),
+        (_, "/tdm") => Reply::html("<head><meta name=tdm-reservation content=1></head>"),
+        (_, "/away") => Reply::redirect(302, "http://gone.example/x"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = client(&server);
+    let ask = async |path: &str, usage: Usage| {
+        let page = client.get(format!("http://a.example{path}")).send().await.unwrap();
+        page.visit().unwrap().preferences().resolve(&usage).preference()
+    };
+    assert_eq!(ask("/x", Usage::TrainAi).await, Preference::Disallow);
+    assert_eq!(ask("/free/x", Usage::TrainAi).await, Preference::Allow, "the longer path");
+    assert_eq!(ask("/free/no", Usage::TrainAi).await, Preference::Disallow, "the field, most restrictively");
+    assert_eq!(ask("/x", Usage::AiInput).await, Preference::Disallow);
+    assert_eq!(ask("/x", Usage::Search).await, Preference::Allow);
+    assert_eq!(ask("/x", Usage::Tdm).await, Preference::Unknown);
+    assert_eq!(ask("/tdm", Usage::Tdm).await, Preference::Disallow);
+    // After a redirect the final URL counts, under the robots.txt of its own origin; one that is unavailable states nothing.
+    assert_eq!(ask("/away", Usage::TrainAi).await, Preference::Unknown);
+
+    let page = client.get("http://a.example/x").send().await.unwrap();
+    let directives = page.visit().unwrap().app_directives().unwrap().for_app("examplesearch").unwrap();
+    assert_eq!(directives.get("widgets").unwrap().as_bool(), Some(false));
+}
+
+#[tokio::test]
+async fn preferences_never_refuse_a_request() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => {
+            Reply::new(200, "User-agent: *\nContent-Usage: train-ai=n, search=n\nContent-Signal: search=no")
+        }
+        _ => Reply::html("page"),
+    })
+    .await;
+    assert_eq!(crate::status(&client(&server), "http://a.example/x").await, 200);
+}
