@@ -200,7 +200,10 @@ async fn s12_a_redirect_to_a_refused_address_sends_no_packet() {
         let location = format!("http://{target}:{port}/robots.txt");
         let server = site(Reply::redirect(302, &location)).await;
         let denied = refused(&client(&server), "http://a.example/x").await;
-        assert!(matches!(denied, Denied::Unreachable { .. }), "{target}: {denied:?}");
+        assert!(
+            matches!(denied, Denied::Unreachable { cause: Cause::AddressRefused(_), .. }),
+            "{target}: {denied:?}"
+        );
     }
     assert!(silent.accept().is_err(), "the listener stayed silent");
 }

@@ -1,5 +1,6 @@
 //! Bad input gets a clear, typed error that says what to do, and nothing is sent.
 
+use abide::access::Cause;
 use abide::{Abide, BuildError, Denied};
 use abide_tests::{Reply, Server};
 
@@ -69,7 +70,8 @@ async fn loopback_is_refused_unless_it_is_allowed() {
         .build_client(reqwest::Client::builder())
         .unwrap();
     // robots.txt is what is asked first, and its address is refused: unreachable, so disallowed.
-    assert!(matches!(refused(&careful, "http://a.example/x").await, Denied::Unreachable { .. }));
+    let denied = refused(&careful, "http://a.example/x").await;
+    assert!(matches!(denied, Denied::Unreachable { cause: Cause::AddressRefused(_), .. }), "{denied:?}");
     let literal = format!("http://{}/x", server.address());
     assert!(matches!(refused(&careful, &literal).await, Denied::AddressRefused { .. }));
     assert!(server.asked().is_empty());

@@ -25,8 +25,10 @@ pub struct Server {
 pub struct Seen {
     /// When its head had arrived.
     pub at: Instant,
-    /// When the answer had been handed to the operating system; the arrival until then.
+    /// When the last part of the answer began to be sent: the client has its end later. The arrival until then.
     pub answered: Instant,
+    /// Bytes of the answer that were handed to the operating system.
+    pub sent: usize,
     /// The method.
     pub method: String,
     /// The path and query.
@@ -187,29 +189,39 @@ async fn serve(
             log.push(seen);
             log.len() - 1
         };
-        let open = play(&mut stream, reply, head_only).await;
-        if let Some(seen) = lock(&log).get_mut(place) {
-            seen.answered = Instant::now();
-        }
-        if !open {
+        let note = |sent: usize| {
+            if let Some(seen) = lock(&log).get_mut(place) {
+                seen.sent += sent;
+                if sent == 0 {
+                    seen.answered = Instant::now();
+                }
+            }
+        };
+        if !play(&mut stream, reply, head_only, note).await {
             return;
         }
     }
 }
 
 /// Whether the connection can be used again.
-async fn play(stream: &mut impl Connection, reply: Reply, head_only: bool) -> bool {
+///
+/// Calls `note` with 0 before each thing that is sent, since the client cannot have had the end of it before; and with its
+/// length afterwards.
+async fn play(stream: &mut impl Connection, reply: Reply, head_only: bool, note: impl Fn(usize)) -> bool {
     for step in reply.steps {
+        if matches!(step, Step::Send(_) | Step::Repeat(..)) {
+            note(0);
+        }
         let sent = match step {
             Step::Send(bytes) if head_only && reply.keep_alive => {
                 let end = bytes
                     .windows(4)
                     .position(|window| window == b"\r\n\r\n")
                     .map_or(bytes.len(), |at| at + 4);
-                stream.write_all(&bytes[..end]).await
+                write(stream, &bytes[..end], &note).await
             }
-            Step::Send(bytes) => stream.write_all(&bytes).await,
-            Step::Repeat(bytes, times) => repeat(stream, &bytes, times).await,
+            Step::Send(bytes) => write(stream, &bytes, &note).await,
+            Step::Repeat(bytes, times) => repeat(stream, &bytes, times, &note).await,
             Step::Sleep(wait) => {
                 tokio::time::sleep(wait).await;
                 Ok(())
@@ -226,9 +238,20 @@ async fn play(stream: &mut impl Connection, reply: Reply, head_only: bool) -> bo
     reply.keep_alive
 }
 
-async fn repeat(stream: &mut impl Connection, bytes: &[u8], times: usize) -> std::io::Result<()> {
+async fn write(stream: &mut impl Connection, bytes: &[u8], note: &impl Fn(usize)) -> std::io::Result<()> {
+    stream.write_all(bytes).await?;
+    note(bytes.len());
+    Ok(())
+}
+
+async fn repeat(
+    stream: &mut impl Connection,
+    bytes: &[u8],
+    times: usize,
+    note: &impl Fn(usize),
+) -> std::io::Result<()> {
     for _ in 0..times {
-        stream.write_all(bytes).await?;
+        write(stream, bytes, note).await?;
     }
     Ok(())
 }
@@ -253,7 +276,7 @@ async fn read_request(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> Opt
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
     let at = Instant::now();
-    let mut seen = Seen { at, answered: at, method, path, headers, body: Vec::new() };
+    let mut seen = Seen { at, answered: at, sent: 0, method, path, headers, body: Vec::new() };
     read_body(stream, buffer, &mut seen).await?;
     Some(seen)
 }

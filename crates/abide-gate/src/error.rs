@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use http::StatusCode;
 use url::Url;
 
+use crate::WallMillis;
 use crate::access::Cause;
 use crate::pacing::DeferReason;
 use crate::verdict::Verdict;
@@ -63,26 +64,19 @@ impl Error {
         &self.chain
     }
 
-    /// The rules of the site say no. Asking again makes sense when its robots.txt changes.
+    /// [`Denied::is_disallowed`].
     pub fn is_disallowed(&self) -> bool {
-        matches!(*self.denied, Denied::Disallowed { .. })
+        self.denied.is_disallowed()
     }
 
-    /// Asking again later makes sense: at [`retry_at`](Self::retry_at).
+    /// [`Denied::is_temporary`].
     pub fn is_temporary(&self) -> bool {
-        matches!(
-            *self.denied,
-            Denied::Unreachable { .. } | Denied::Deferred { .. } | Denied::Interrupted | Denied::Store { .. }
-        )
+        self.denied.is_temporary()
     }
 
-    /// When to ask again, where that is known.
+    /// [`Denied::retry_at`].
     pub fn retry_at(&self) -> Option<SystemTime> {
-        match *self.denied {
-            Denied::Unreachable { retry_at, .. } => Some(retry_at),
-            Denied::Deferred { not_before, .. } => Some(not_before),
-            _ => None,
-        }
+        self.denied.retry_at()
     }
 
     /// The same refusal, met after the hops of `chain`.
@@ -114,6 +108,7 @@ impl fmt::Display for Error {
             Denied::RedirectBypass { .. } => "the inner client follows redirects by itself",
             Denied::Identity { .. } => "the User-Agent does not name the crawler",
             Denied::Store { .. } => "the shared store failed",
+            Denied::Panicked { .. } => "a callback panicked",
             Denied::Interrupted => "interrupted",
         })
     }
@@ -207,6 +202,11 @@ pub enum Denied {
         /// What failed.
         reason: String,
     },
+    /// A callback of yours panicked, so the request was not sent.
+    Panicked {
+        /// Which one: a clock, an observer, a scope.
+        callback: &'static str,
+    },
     /// The runtime is going down, or a task of the gate was lost.
     Interrupted,
 }
@@ -223,7 +223,29 @@ impl Denied {
             | Self::UnsupportedUrl { url } => Some(url),
             Self::TooManyRedirects { hops } => hops.last(),
             Self::RedirectBypass { asked, .. } => Some(asked),
-            Self::Identity { .. } | Self::Store { .. } | Self::Interrupted => None,
+            Self::Identity { .. } | Self::Store { .. } | Self::Panicked { .. } | Self::Interrupted => None,
+        }
+    }
+
+    /// The rules of the site say no. Asking again makes sense when its robots.txt changes.
+    pub fn is_disallowed(&self) -> bool {
+        matches!(self, Self::Disallowed { .. })
+    }
+
+    /// Asking again later makes sense: at [`retry_at`](Self::retry_at).
+    pub fn is_temporary(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::Deferred { .. } | Self::Interrupted | Self::Store { .. }
+        )
+    }
+
+    /// When to ask again, where that is known.
+    pub fn retry_at(&self) -> Option<SystemTime> {
+        match self {
+            Self::Unreachable { retry_at, .. } => Some(*retry_at),
+            Self::Deferred { not_before, .. } => Some(*not_before),
+            _ => None,
         }
     }
 
@@ -249,9 +271,14 @@ impl fmt::Display for Denied {
                 "{url} is not asked for{}: its robots.txt is unreachable ({cause}), and then everything is disallowed",
                 Hop(*hop)
             ),
-            Self::Deferred { url, reason, hop, .. } => {
+            Self::Deferred { url, not_before, reason, hop } => {
                 write!(f, "{url} is deferred{}: ", Hop(*hop))?;
-                reason.sentence(url.host_str().unwrap_or_default(), f)
+                reason.sentence(url.host_str().unwrap_or_default(), f)?;
+                write!(
+                    f,
+                    "; not before {}",
+                    httpdate::fmt_http_date((*not_before).min(LAST_DATE.to_system_time()))
+                )
             }
             Self::CrawlDelayTooLong { url, asked } => write!(
                 f,
@@ -283,12 +310,16 @@ impl fmt::Display for Denied {
                  out of the request and set it on the builder"
             ),
             Self::Store { reason } => write!(f, "the shared store failed: {reason}"),
+            Self::Panicked { callback } => write!(f, "the {callback} panicked, so the request was not sent"),
             Self::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
         }
     }
 }
 
 impl StdError for Denied {}
+
+/// The last second that an HTTP date can show.
+const LAST_DATE: WallMillis = WallMillis(253_402_300_799_000);
 
 /// " (redirect 2)" for hops that were redirected to.
 struct Hop(usize);

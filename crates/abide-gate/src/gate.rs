@@ -3,6 +3,7 @@
 //! The only place that knows both `access` and `pacing`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use abide_robots::{ProductToken, Target};
@@ -20,7 +21,7 @@ use crate::pacing::{
     Ask, DeferReason, NextSlot, PacePolicy, PaceStore, Pacer, Permit, Refusal, TransportFault,
 };
 use crate::verdict::Verdict;
-use crate::{AddressGuard, Clock, Host, Origin, SystemClock, WallMillis};
+use crate::{AddressGuard, Clock, Host, Origin, SystemClock, WallMillis, without_userinfo};
 
 /// Everything that a crawler asks before a request goes out. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ pub struct Gate {
     pacer: Pacer,
     addresses: Arc<AddressGuard>,
     clock: Arc<dyn Clock>,
+    max_wait: Duration,
+    overrides: Arc<AtomicU64>,
 }
 
 impl Gate {
@@ -42,7 +45,7 @@ impl Gate {
     /// # Errors
     /// Every refusal there is.
     pub async fn admit(&self, url: &Url, budget: Duration) -> Result<(Verdict, Permit), Error> {
-        let verdict = self.judge(url).await?;
+        let verdict = self.judge(url, budget).await?;
         if let Some(denied) = verdict.refusal(url) {
             return Err(denied.into());
         }
@@ -52,14 +55,16 @@ impl Gate {
 
     /// May this URL be fetched? May fetch robots.txt, never `url`, and takes no turn for it.
     ///
+    /// `budget` bounds the wait for the turn of robots.txt; the fetch itself is bounded by its own deadline.
+    ///
     /// # Errors
     /// A refusal that is no verdict: an unsupported URL, a refused address, a robots.txt request that was deferred or lost.
-    pub async fn judge(&self, url: &Url) -> Result<Verdict, Error> {
+    pub async fn judge(&self, url: &Url, budget: Duration) -> Result<Verdict, Error> {
         let origin = self.address_check(url)?;
         if is_robots_txt(url) {
             return Ok(Verdict::robots_txt());
         }
-        let answer = self.access.of(&origin).await.map_err(|refused| denied_access(url, refused))?;
+        let answer = self.learn(&origin, url, budget).await?;
         Ok(Verdict::robots(answer.explain(&Target::of(url))))
     }
 
@@ -72,15 +77,23 @@ impl Gate {
         Some(Verdict::robots(self.access.cached(&origin)?.explain(&Target::of(url))))
     }
 
-    /// A verdict that passes robots.txt over, for the reason given. Pacing, Crawl-delay included, stays.
+    /// A verdict that passes robots.txt over, for the reason given. robots.txt is still asked for, since pacing stays, and its
+    /// Crawl-delay with it. Logged and counted.
     ///
     /// # Errors
     /// An unsupported URL or a refused address.
-    pub fn overridden(&self, url: &Url, why: Arc<str>) -> Result<Verdict, Error> {
+    pub async fn overridden(&self, url: &Url, why: Arc<str>) -> Result<Verdict, Error> {
         let origin = self.address_check(url)?;
-        let crawl_delay = self.access.cached(&origin).and_then(|answer| answer.crawl_delay());
+        let crawl_delay = self.access.of(&origin).await.ok().and_then(|answer| answer.crawl_delay());
+        self.overrides.fetch_add(1, Ordering::Relaxed);
+        #[cfg(feature = "tracing")]
         tracing::warn!(origin = %origin, reason = %why, "robots.txt is passed over");
         Ok(Verdict::overridden(why, crawl_delay))
+    }
+
+    /// How often robots.txt was passed over.
+    pub fn overrides(&self) -> u64 {
+        self.overrides.load(Ordering::Relaxed)
     }
 
     /// What is known of an origin's robots.txt; fetched if need be.
@@ -88,7 +101,44 @@ impl Gate {
     /// # Errors
     /// A robots.txt request that was deferred or lost.
     pub async fn answer(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {
-        self.access.of(origin).await.map_err(|refused| denied_access(&origin.robots_url(), refused))
+        self.learn(origin, &origin.robots_url(), self.max_wait).await
+    }
+
+    /// The answer at hand, or fetched if the turn of robots.txt can come within `budget`.
+    async fn learn(&self, origin: &Origin, url: &Url, budget: Duration) -> Result<Arc<Answer>, Error> {
+        let mut left = budget;
+        loop {
+            if left < self.max_wait && self.access.cached(origin).is_none() {
+                self.refuse_a_long_wait(origin, url, left)?;
+            }
+            let refused = match self.access.of(origin).await {
+                Ok(answer) => return Ok(answer),
+                Err(refused) => refused,
+            };
+            // The fetch waits as long as most callers do; one with more patience asks again.
+            let wait = match &refused {
+                Refused::Deferred { not_before, .. } => not_before.since(self.clock.wall()),
+                _ => Duration::ZERO,
+            };
+            if wait.is_zero() || wait > left {
+                return Err(denied_access(url, refused));
+            }
+            tokio::time::sleep(wait).await;
+            left -= wait;
+        }
+    }
+
+    /// The fetch belongs to all who wait, and waits longer than this caller does.
+    fn refuse_a_long_wait(&self, origin: &Origin, url: &Url, left: Duration) -> Result<(), Error> {
+        let slot = self.pacer.next_slot(&origin.robots_url(), Ask::new());
+        let slot = slot.map_err(|refusal| denied_turn(url, refusal))?;
+        if slot.wait <= left {
+            return Ok(());
+        }
+        let not_before = slot.not_before.to_system_time();
+        let denied =
+            Denied::Deferred { url: without_userinfo(url), not_before, reason: DeferReason::Robots, hop: 0 };
+        Err(denied.into())
     }
 
     /// Waits for the turn of the URL's host, at most `budget`, for a URL that `verdict` allows.
@@ -103,8 +153,9 @@ impl Gate {
         let mut verdict = verdict;
         let mut waited = Duration::ZERO;
         loop {
-            let delay = verdict.crawl_delay().unwrap_or_default();
-            let ask = Ask::new().crawl_delay(delay).budget(budget.saturating_sub(waited));
+            let delay =
+                if verdict.is_robots_txt() { last_gap(&self.pacer, url) } else { verdict.crawl_delay() };
+            let ask = Ask::new().crawl_delay(delay.unwrap_or_default()).budget(budget.saturating_sub(waited));
             let permit = self.pacer.acquire(url, ask).await.map_err(|refusal| denied_turn(url, refusal))?;
             waited += permit.waited();
             if permit.waited().is_zero() || verdict.override_reason().is_some() {
@@ -114,7 +165,7 @@ impl Gate {
                 Some(now) if now.is_allowed() => return Ok(Turn { verdict: now, permit, waited }),
                 _ => permit.give_back(),
             }
-            verdict = self.judge(url).await?;
+            verdict = self.judge(url, budget.saturating_sub(waited)).await?;
             if let Some(denied) = verdict.refusal(url) {
                 return Err(denied.into());
             }
@@ -159,7 +210,7 @@ impl Gate {
             Ok(()) => Ok(origin),
             Err(refused) => {
                 let address = Some(refused.address());
-                Err(Denied::AddressRefused { url: url.clone(), address, hop: 0 }.into())
+                Err(Denied::AddressRefused { url: without_userinfo(url), address, hop: 0 }.into())
             }
         }
     }
@@ -188,7 +239,7 @@ pub struct GateBuilder {
     fetch: Arc<dyn Fetch>,
     access: AccessPolicy,
     pace: PacePolicy,
-    max_wait: Duration,
+    max_wait: Option<Duration>,
     addresses: AddressGuard,
     access_store: Option<Arc<dyn AccessStore>>,
     pace_store: Option<Arc<dyn PaceStore>>,
@@ -202,7 +253,7 @@ impl GateBuilder {
             fetch,
             access: AccessPolicy::default(),
             pace: PacePolicy::default(),
-            max_wait: Duration::from_secs(30),
+            max_wait: None,
             addresses: AddressGuard::default(),
             access_store: None,
             pace_store: None,
@@ -222,9 +273,9 @@ impl GateBuilder {
         self
     }
 
-    /// How long a robots.txt request may wait for its turn. Default: 30 s.
+    /// How long a robots.txt request may wait for its turn. Default: what the pace policy says, 30 s.
     pub fn max_wait(mut self, wait: Duration) -> Self {
-        self.max_wait = wait;
+        self.max_wait = Some(wait);
         self
     }
 
@@ -254,6 +305,7 @@ impl GateBuilder {
 
     /// Puts it together.
     pub fn build(self) -> Gate {
+        let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
         let mut pacer = Pacer::builder(self.pace).clock(Arc::clone(&self.clock));
         if let Some(store) = self.pace_store {
             pacer = pacer.store(store);
@@ -265,19 +317,30 @@ impl GateBuilder {
             pacer: pacer.clone(),
             addresses: Arc::clone(&addresses),
             clock: Arc::clone(&self.clock),
-            max_wait: self.max_wait,
+            max_wait,
         };
         let waiting = pacer.clone();
         let mut access = AccessCache::builder(self.tokens, Arc::new(fetch))
-            .policy(self.access)
+            // What the pacer lets wait must not look like an outage.
+            .policy(self.access.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN)))
             .clock(Arc::clone(&self.clock))
             .observer(Arc::new(move |event: &AccessEvent<'_>| tell_those_who_wait(&waiting, event)));
         if let Some(store) = self.access_store {
             access = access.store(store);
         }
-        Gate { access: access.build(), pacer, addresses, clock: self.clock }
+        Gate {
+            access: access.build(),
+            pacer,
+            addresses,
+            clock: self.clock,
+            max_wait,
+            overrides: Arc::default(),
+        }
     }
 }
+
+/// For the way from the end of a wait to the wire.
+const SLOT_WAIT_MARGIN: Duration = Duration::from_secs(5);
 
 /// A new Crawl-delay also counts for those who already wait for their turn.
 fn tell_those_who_wait(pacer: &Pacer, event: &AccessEvent<'_>) {
@@ -314,10 +377,11 @@ impl PacedFetch {
             Ok(permit) => permit,
             Err(refusal) => return Err(self.deferred(refusal)),
         };
+        let started = self.clock.now();
         match self.fetch.fetch(request).await {
             Ok(reply) => {
                 let hold = permit.observe(reply.status(), reply.headers());
-                let (status, headers, started) = (reply.status(), reply.headers().clone(), reply.started());
+                let (status, headers) = (reply.status(), reply.headers().clone());
                 let body = PermitBody::new(reply.into_body(), permit).boxed_unsync();
                 let reply = RobotsReply::new(status, headers, body, started);
                 Ok(match hold {
@@ -336,14 +400,19 @@ impl PacedFetch {
 
     /// A host whose pages are asked for slowly has its robots.txt asked for as slowly.
     fn ask(&self, url: &Url) -> Ask {
-        let known = Host::of(url).ok().and_then(|host| self.pacer.report(&host));
-        Ask::new().crawl_delay(known.map(|report| report.gap).unwrap_or_default()).budget(self.max_wait)
+        Ask::new().crawl_delay(last_gap(&self.pacer, url).unwrap_or_default()).budget(self.max_wait)
     }
 
     fn deferred(&self, refusal: Refusal) -> FetchError {
         let not_before = refusal.not_before().unwrap_or_else(|| self.clock.wall());
         FetchError::deferred(not_before, Arc::new(refusal))
     }
+}
+
+/// The gap that was last asked for the URL's host.
+fn last_gap(pacer: &Pacer, url: &Url) -> Option<Duration> {
+    let host = Host::of(url).ok()?;
+    Some(pacer.report(&host)?.gap)
 }
 
 /// What a failed robots.txt request tells the pacer.
@@ -367,11 +436,11 @@ fn is_robots_txt(url: &Url) -> bool {
 }
 
 fn unsupported(url: &Url) -> Error {
-    Denied::UnsupportedUrl { url: url.clone() }.into()
+    Denied::UnsupportedUrl { url: without_userinfo(url) }.into()
 }
 
 fn denied_turn(url: &Url, refusal: Refusal) -> Error {
-    let url = url.clone();
+    let url = without_userinfo(url);
     let denied = match refusal {
         Refusal::Deferred(deferral) => Denied::Deferred {
             url,
@@ -382,20 +451,19 @@ fn denied_turn(url: &Url, refusal: Refusal) -> Error {
         Refusal::CrawlDelayTooLong { asked } => Denied::CrawlDelayTooLong { url, asked },
         Refusal::UnsupportedUrl(_) => Denied::UnsupportedUrl { url },
         Refusal::Store { reason } => Denied::Store { reason },
-        other => Denied::Store { reason: other.to_string() },
+        Refusal::Panicked { callback } => Denied::Panicked { callback },
     };
     denied.into()
 }
 
 fn denied_access(url: &Url, refused: Refused) -> Error {
-    let denied = match refused {
-        Refused::Deferred { not_before, .. } => Denied::Deferred {
-            url: url.clone(),
-            not_before: not_before.to_system_time(),
-            reason: DeferReason::Robots,
-            hop: 0,
-        },
-        _ => Denied::Interrupted,
-    };
-    denied.into()
+    let Refused::Deferred { not_before, why } = refused else { return Denied::Interrupted.into() };
+    match why.downcast_ref::<Refusal>() {
+        // With its own reason: whoever holds an open response of the host can do something about it.
+        Some(refusal) => denied_turn(url, refusal.clone()),
+        None => {
+            let (url, not_before) = (without_userinfo(url), not_before.to_system_time());
+            Denied::Deferred { url, not_before, reason: DeferReason::Robots, hop: 0 }.into()
+        }
+    }
 }

@@ -73,5 +73,5 @@ pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis};
 pub use error::{Denied, Error};
 pub use gate::{Gate, GateBuilder, Turn};
-pub use origin::{Host, Origin, UnsupportedUrl};
+pub use origin::{Host, Origin, UnsupportedUrl, without_userinfo};
 pub use verdict::Verdict;

@@ -139,6 +139,17 @@ impl fmt::Display for Host {
     }
 }
 
+/// The URL without `user:password@`, which must not reach an error, a log or a report.
+pub fn without_userinfo(url: &Url) -> Url {
+    let mut url = url.clone();
+    if !url.username().is_empty() || url.password().is_some() {
+        // Both fail only for URLs without a host, and those have no user information.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+    }
+    url
+}
+
 /// The URL is not http or https, so no robots.txt speaks for it and it is never allowed by default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsupportedUrl {

@@ -75,6 +75,11 @@ impl Verdict {
         }
     }
 
+    /// Whether it is about `/robots.txt` itself.
+    pub(crate) fn is_robots_txt(&self) -> bool {
+        matches!(self.ground, Ground::RobotsTxt)
+    }
+
     /// The reason for which robots.txt was passed over, if it was.
     pub fn override_reason(&self) -> Option<&str> {
         match &self.ground {
@@ -88,7 +93,7 @@ impl Verdict {
         if self.is_allowed() {
             return None;
         }
-        let url = url.clone();
+        let url = crate::without_userinfo(url);
         let answer = self.answer()?;
         Some(match answer.access() {
             Access::Unreachable(cause) => unreachable(url, answer, *cause),

@@ -218,6 +218,24 @@ async fn trap_the_same_task_holds_a_body_and_asks_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_several_in_flight_the_oldest_counts() {
+    let pacer = Pacer::new(PacePolicy::default().danger_max_in_flight(2));
+    let a = url("http://a.example/");
+    let open = || pacer.report(&host("a.example")).unwrap().open();
+    let first = pacer.acquire(&a, Ask::new()).await.unwrap();
+    sleep(s(10)).await;
+    let second = pacer.acquire(&a, Ask::new()).await.unwrap();
+    sleep(s(20)).await;
+    assert_eq!(open(), Some(s(30)));
+    let busy = deferral(pacer.acquire(&a, Ask::new().budget(s(0))).await);
+    assert!(matches!(busy.reason(), DeferReason::InFlight { open, .. } if *open == s(30)), "{busy}");
+    drop(first);
+    assert_eq!(open(), Some(s(20)));
+    drop(second);
+    assert_eq!(open(), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_budget_of_zero_goes_now_or_not_at_all() {
     let pacer = Pacer::new(PacePolicy::default());
     let (a, now) = (url("http://a.example/"), Ask::new().budget(s(0)));

@@ -24,8 +24,8 @@ pub(crate) struct Found {
 impl Head {
     /// No scan was made, for this reason.
     #[must_use]
-    pub fn not_scanned(reason: HeadEnd) -> Self {
-        Self::new(Found::default(), reason, 0)
+    pub const fn not_scanned(reason: HeadEnd) -> Self {
+        Self { found: None, end: reason, bytes: 0 }
     }
 
     /// From metas that somebody else has found, in order.

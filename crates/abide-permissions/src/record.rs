@@ -138,6 +138,8 @@ impl PermissionRecord {
             200..=399 => {
                 self.replace_fields(visit);
                 self.add_metas(&visit.head);
+                // What was not looked at this time is not known, whatever an earlier visit saw.
+                self.head_end = visit.head.end();
                 Update::FieldsReplaced
             }
             // 404 and 410 too: the caller says when to forget.

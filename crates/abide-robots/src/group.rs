@@ -44,12 +44,13 @@ pub(crate) struct Gatherer<'a, 't> {
 enum Phase {
     /// No user-agent line yet: records belong to no group.
     Outside,
+    /// A rule of a group that is not ours has come: the next user-agent line begins another group.
+    Foreign,
     /// User-agent lines follow each other; whom they address is not settled yet. Other records between them end no run
     /// (RFC 9309 §2.2.4) and belong to all its agents.
     Agents,
-    /// A rule has come: the next user-agent line begins another group.
+    /// A rule of ours has come: the next user-agent line begins another group.
     Ours,
-    Foreign,
 }
 
 impl<'a, 't> Gatherer<'a, 't> {
@@ -69,10 +70,8 @@ impl<'a, 't> Gatherer<'a, 't> {
     /// Whether a record of this kind changes nothing where it stands, so that its value need not be read.
     #[inline]
     pub(crate) fn skips(&self, kind: RecordKind) -> bool {
-        match self.phase {
-            Phase::Foreign | Phase::Outside => kind != RecordKind::UserAgent && !kind.is_global(),
-            Phase::Agents | Phase::Ours => false,
-        }
+        let idle = matches!(self.phase, Phase::Outside | Phase::Foreign);
+        idle && (kind.is_rule() || (kind != RecordKind::UserAgent && !kind.is_global()))
     }
 
     /// Takes the next record of the file.

@@ -191,6 +191,7 @@ fn is_agent_tail(line: &[u8]) -> bool {
 }
 
 /// Any key: `*WS key *WS ":"`, its misspellings, and a missing colon.
+#[inline(never)]
 fn any_key(line: &[u8], profile: Profile) -> Option<Key> {
     let line = without_comment(line);
     if let Some(colon) = memchr(b':', line) {
@@ -272,39 +273,43 @@ pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// What of a record's value is used, with the comment behind it; `None`: the record is dropped, as its line is longer
-/// than the limit.
+/// What of a record's value is used, perhaps with the comment behind it; `None`: the record is dropped, as its value is
+/// longer than the limit.
 ///
 /// Stricter: the prefix of a Disallow covers all that the whole would have covered, so it stays. Half of an Allow, or
 /// of anything else, might say what its author did not.
 #[inline]
 pub(crate) fn fitting(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
-    let max = profile.line_max();
-    if line.len() <= max {
+    if line.len() <= profile.line_max() {
         return Some(trim(&line[value_at..]));
     }
-    if without_comment(line).len() <= max {
-        return Some(value(line, value_at));
-    }
-    if profile == Profile::Google {
-        return Some(value(&line[..max], value_at.min(max)));
-    }
-    match kind {
-        RecordKind::Disallow if value_at < max => Some(without_half_escape(value(&line[..max], value_at))),
-        _ => None,
+    fitting_of_long(kind, line, value_at, profile)
+}
+
+#[cold]
+fn fitting_of_long(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
+    let max = profile.line_max();
+    let whole = value(line, value_at);
+    match (profile, kind) {
+        (Profile::Google, _) => Some(value(&line[..max], value_at.min(max))),
+        (Profile::Rfc9309, _) if whole.len() <= max => Some(whole),
+        (Profile::Rfc9309, RecordKind::Disallow) => Some(without_half(&whole[..max])),
+        (Profile::Rfc9309, _) => None,
     }
 }
 
-/// A cut behind `%` or `%4` would leave octets that match something else than the escape did.
-fn without_half_escape(value: &[u8]) -> &[u8] {
+/// A cut behind `%` or `%4` would leave octets that match something else than the escape did, and one behind a `$` a
+/// pattern that matches less.
+fn without_half(value: &[u8]) -> &[u8] {
     match value {
-        [rest @ .., b'%'] | [rest @ .., b'%', _] => rest,
+        [rest @ .., b'%' | b'$'] | [rest @ .., b'%', _] => rest,
         _ => value,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
     use alloc::vec::Vec;
 
     use super::*;
@@ -357,6 +362,29 @@ mod tests {
         ] {
             assert_eq!(read(line), expected, "{line:?}");
         }
+    }
+
+    #[test]
+    fn a_long_value_is_cut_where_nothing_changes_its_meaning() {
+        let read = |kind, value: &[u8]| {
+            let line = [b"x:", value].concat();
+            fitting(kind, &line, 2, Profile::Rfc9309).map(<[u8]>::to_vec)
+        };
+        let long = |end: &str| format!("/{}{end}", "a".repeat(16 * 1024 - 1 - end.len())).into_bytes();
+        let beyond = |end: &str| [&long(end)[..], b"bbbb"].concat();
+        assert_eq!(read(RecordKind::Disallow, &long("")), Some(long("")));
+        assert_eq!(read(RecordKind::Disallow, &beyond("")), Some(long("")));
+        for end in ["%", "%2", "$"] {
+            let cut = long(end);
+            assert_eq!(
+                read(RecordKind::Disallow, &beyond(end)).unwrap(),
+                cut[..cut.len() - end.len()],
+                "{end}"
+            );
+        }
+        assert_eq!(read(RecordKind::Allow, &beyond("")), None);
+        let spaced = [&b" ".repeat(20_000)[..], b"/a$", &b" ".repeat(20_000), b"# why"].concat();
+        assert_eq!(read(RecordKind::Allow, &spaced).unwrap(), b"/a$");
     }
 
     #[test]

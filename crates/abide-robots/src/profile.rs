@@ -14,7 +14,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Octets of a line that are looked at, without its end and its comment.
+    /// Octets of a value that are looked at; in Google's profile, of a line.
     pub(crate) fn line_max(self) -> usize {
         match self {
             Profile::Rfc9309 => LINE_MAX,

@@ -40,7 +40,7 @@ pub enum RemarkKind {
     DuplicateRule,
     /// Another rule of the group decides wherever this one would.
     HiddenRule,
-    /// The line is longer than 16 KiB.
+    /// The value is longer than 16 KiB.
     OverlongLine,
     /// The line holds octets that are no UTF-8, or control characters.
     InvalidOctets,
@@ -212,10 +212,6 @@ impl Reader<'_> {
             );
             self.remark(RemarkKind::InvalidOctets, place.number, at..at + 1, sentence);
         }
-        if content.len() > self.robots.options().profile.line_max() {
-            let sentence = "the line is longer than 16 KiB: of a Disallow its beginning counts, any other record is dropped";
-            self.remark(RemarkKind::OverlongLine, place.number, 1..content.len() + 1, sentence);
-        }
     }
 
     fn spelling(&mut self, place: Place<'_>, key: Key) {
@@ -243,6 +239,10 @@ impl Reader<'_> {
     fn value(&mut self, place: Place<'_>, key: Key) {
         let value = line::value(place.line, key.value_at);
         let columns = place.columns(key.value_at, value);
+        if value.len() > self.robots.options().profile.line_max() {
+            let sentence = "the value is longer than 16 KiB: of a Disallow its beginning counts, any other record is dropped";
+            self.remark(RemarkKind::OverlongLine, place.number, columns.clone(), sentence);
+        }
         match key.kind {
             RecordKind::UserAgent => self.agent(place.number, columns, value),
             RecordKind::CrawlDelay if seconds(value).is_none() => {
@@ -302,7 +302,7 @@ impl Reader<'_> {
                 self.phase = Phase::Rules;
                 self.rule(place, key);
             }
-            (Phase::Agents { other: None }, kind) if !kind.is_global() => {
+            (Phase::Agents { other: None }, _) => {
                 self.phase = Phase::Agents { other: Some((place.number, place.line.len())) };
             }
             _ => {}
@@ -433,6 +433,13 @@ mod tests {
     }
 
     #[test]
+    fn a_sitemap_inside_a_run_is_remarked_on_too() {
+        let found = shown(b"User-agent: a\nSitemap: https://a.example/\nUser-agent: b\nDisallow: /");
+        assert!(found.len() == 1 && found[0].starts_with("2:1..28 RecordInsideRun"), "{found:?}");
+        assert_eq!(shown(b"User-agent: a\nSitemap: https://a.example/\nDisallow: /"), [""; 0]);
+    }
+
+    #[test]
     fn a_good_file_has_none() {
         let body = "# Hello\nUser-agent: *\nUser-agent: Foo\n\nDisallow: /a # why\nAllow: /a/b\nDisallow:\nCrawl-delay: 1.5\n\
                     User-agent: Bar\nDisallow: /a\nSitemap: https://example.com/s.xml\nApp-Directives: a;b\n";
@@ -442,7 +449,7 @@ mod tests {
     #[test]
     fn long_and_cut_files_are_remarked_on() {
         let line = format!("user-agent: a\ndisallow: /{}", "x".repeat(20_000));
-        assert!(shown(line.as_bytes()).iter().any(|remark| remark.starts_with("2:1..20012 OverlongLine")));
+        assert!(shown(line.as_bytes()).iter().any(|remark| remark.starts_with("2:11..20012 OverlongLine")));
         let file = format!("user-agent: a\n#{}\ndisallow: /\n", "x".repeat(600_000));
         assert_eq!(
             shown(file.as_bytes()),

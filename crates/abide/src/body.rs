@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 
 use abide_gate::PermitBody;
 use abide_gate::pacing::Permit;
-use abide_permissions::{Head, HeadScanner, Progress};
+use abide_permissions::{Head, HeadEnd, HeadScanner, Progress};
 
 type FrameResult = Result<Frame<Bytes>, reqwest::Error>;
 
@@ -71,31 +72,41 @@ impl WatchedBody {
 
     /// Reads until the head has ended (or a limit, the end, an error), and keeps everything for the reader.
     ///
-    /// An error met here belongs to the reader: it is replayed at its place.
+    /// An error met here belongs to the reader: it is replayed at its place. A server that drips its head is waited for no
+    /// longer than [`SCAN_TIME_MAX`].
     pub(crate) async fn read_head(&mut self, mut scanner: HeadScanner) -> Head {
-        while let Some(frame) = poll_fn(|context| self.poll_wire(context)).await {
-            let progress = match frame.as_ref().map(Frame::data_ref) {
-                Ok(Some(data)) => scanner.feed(data),
-                Ok(None) => Progress::More,
-                Err(_) => Progress::Done,
-            };
-            let failed = frame.is_err();
-            self.replay.push_back(frame);
-            if failed {
-                return scanner.interrupt();
+        let mut begun = false;
+        let reading = async {
+            while let Some(frame) = poll_fn(|context| self.poll_wire(context)).await {
+                let data = frame.as_ref().ok().and_then(Frame::data_ref).cloned();
+                let failed = frame.is_err();
+                self.replay.push_back(frame);
+                if failed {
+                    return Reading::BrokeOff;
+                }
+                let Some(data) = data.filter(|data| !data.is_empty()) else { continue };
+                if !begun && looks_coded(&data) {
+                    return Reading::Coded;
+                }
+                begun = true;
+                if scanner.feed(&data) == Progress::Done {
+                    break;
+                }
             }
-            if progress == Progress::Done {
-                break;
-            }
+            Reading::Done
+        };
+        match tokio::time::timeout(SCAN_TIME_MAX, reading).await {
+            Ok(Reading::Done) => scanner.finish(),
+            Ok(Reading::Coded) => Head::not_scanned(HeadEnd::Undecoded),
+            Ok(Reading::BrokeOff) | Err(_) => scanner.interrupt(),
         }
-        scanner.finish()
     }
 
     /// Takes what has arrived already, up to a limit, without waiting: a small page whose last byte is here has ended on the
     /// wire, and its host's turn with it, also if the caller reads it later.
     pub(crate) async fn take_what_is_here(&mut self) {
         let mut taken = 0;
-        while taken < AHEAD_MAX {
+        while !self.has_ended && taken < AHEAD_MAX {
             let polled = poll_fn(|context| Poll::Ready(self.poll_wire(context))).await;
             let Poll::Ready(Some(frame)) = polled else { return };
             let failed = frame.is_err();
@@ -111,7 +122,7 @@ impl WatchedBody {
     fn poll_wire(&mut self, context: &mut Context<'_>) -> Poll<Option<FrameResult>> {
         let polled = self.wire.poll_frame(context);
         if let Poll::Ready(frame) = &polled {
-            self.has_ended = !matches!(frame, Some(Ok(_)));
+            self.has_ended |= !matches!(frame, Some(Ok(_)));
             self.observe(frame.as_ref());
         }
         polled
@@ -119,7 +130,8 @@ impl WatchedBody {
 
     /// Scans while the caller reads; the result is sent when the head has ended or the body is dropped.
     pub(crate) fn scan_lazily(&mut self, scanner: HeadScanner, result: watch::Sender<Option<Head>>) {
-        self.lazy = Mutex::new(Some(LazyScan { scanner: Some(scanner), is_whole: false, result }));
+        self.lazy =
+            Mutex::new(Some(LazyScan { scanner: Some(scanner), has_begun: false, is_whole: false, result }));
     }
 
     fn observe(&mut self, frame: Option<&FrameResult>) {
@@ -175,6 +187,21 @@ impl Body for WatchedBody {
     }
 }
 
+/// How reading ahead has ended.
+enum Reading {
+    Done,
+    Coded,
+    BrokeOff,
+}
+
+/// gzip or zstd where text should begin: a client undoes one coding of a nested one and removes the field with it.
+fn looks_coded(data: &[u8]) -> bool {
+    data.starts_with(&[0x1f, 0x8b]) || data.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || data == [0x1f]
+}
+
+/// A head that comes more slowly than this is left to the reader of the body.
+const SCAN_TIME_MAX: Duration = Duration::from_secs(10);
+
 /// So much of a body is taken ahead of its reader when it is there already.
 const AHEAD_MAX: usize = 16 * 1024;
 
@@ -182,6 +209,8 @@ const AHEAD_MAX: usize = 16 * 1024;
 #[derive(Debug)]
 struct LazyScan {
     scanner: Option<HeadScanner>,
+    /// Something of the body was seen.
+    has_begun: bool,
     /// The body, or the head, was seen to its end.
     is_whole: bool,
     result: watch::Sender<Option<Head>>,
@@ -190,9 +219,14 @@ struct LazyScan {
 impl LazyScan {
     /// Whether nothing more is wanted.
     fn feed(&mut self, frame: &Frame<Bytes>) -> bool {
-        if let (Some(scanner), Some(data)) = (self.scanner.as_mut(), frame.data_ref()) {
-            self.is_whole = scanner.feed(data) == Progress::Done;
+        let (Some(scanner), Some(data)) = (self.scanner.as_mut(), frame.data_ref()) else { return false };
+        if !self.has_begun && looks_coded(data) {
+            self.scanner = None;
+            self.result.send_replace(Some(Head::not_scanned(HeadEnd::Undecoded)));
+            return true;
         }
+        self.has_begun |= !data.is_empty();
+        self.is_whole = scanner.feed(data) == Progress::Done;
         self.is_whole
     }
 }

@@ -140,8 +140,7 @@ impl Builder {
     ///
     /// Give names here and not to `reqwest::ClientBuilder::resolve`, which goes past the guard.
     pub fn resolve(mut self, name: &str, address: SocketAddr) -> Self {
-        let name = name.trim_end_matches('.').to_ascii_lowercase();
-        self.fixed_names.entry(name).or_default().push(address);
+        self.fixed_names.entry(canonical(name)).or_default().push(address);
         self
     }
 
@@ -196,7 +195,9 @@ impl Builder {
     /// The crawler and its inner client, for middleware chains of your own: [`Abide::wrap`], or [`Abide::gate`] and
     /// [`Abide::pacing`] with a cache between them.
     ///
-    /// On `inner` redirects and hidden retries are switched off, the resolver is guarded, and the connect timeout is set.
+    /// On `inner` redirects and hidden retries are switched off, and its resolver and connect timeout are replaced: by those of
+    /// [`resolver`](Self::resolver), guarded, and [`connect_timeout`](Self::connect_timeout). Its cookie jar keeps what robots.txt
+    /// sets, though it sends nothing there; its `default_headers` go to every host, so do not put credentials into them.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -205,27 +206,30 @@ impl Builder {
         inner: reqwest::ClientBuilder,
     ) -> Result<(Abide, reqwest::Client), BuildError> {
         let client = self.inner_client(inner)?;
-        if self.fetch.is_none() {
-            let user_agent = self.checked_user_agent()?;
-            let addresses = Arc::new(self.addresses.clone());
-            self.fetch = Some(Arc::new(ReqwestFetch::new(client.clone(), user_agent, addresses)));
-        }
-        Ok((self.finish()?, client))
+        let fetch: Arc<dyn Fetch> = match self.fetch.take() {
+            Some(fetch) => fetch,
+            None => {
+                let addresses = Arc::new(self.addresses.clone());
+                Arc::new(ReqwestFetch::new(client.clone(), self.checked_user_agent()?, addresses))
+            }
+        };
+        Ok((self.finish(fetch)?, client))
     }
 
     /// The crawler alone, for a client of your own. robots.txt is fetched by a client that is built for it.
     ///
     /// # Errors
     /// [`BuildError`].
-    pub fn build(self) -> Result<Abide, BuildError> {
-        match self.fetch {
-            Some(_) => self.finish(),
+    pub fn build(mut self) -> Result<Abide, BuildError> {
+        match self.fetch.take() {
+            Some(fetch) => self.finish(fetch),
             None => Ok(self.build_with(reqwest::Client::builder())?.0),
         }
     }
 
     fn inner_client(&self, inner: reqwest::ClientBuilder) -> Result<reqwest::Client, BuildError> {
         warn_about_proxies();
+        warn_about_overrides(&inner);
         let resolver = GuardedResolver::new(
             self.fixed_names.clone(),
             Arc::clone(&self.resolver),
@@ -256,14 +260,13 @@ impl Builder {
         HeaderValue::from_str(text).map_err(|_| BuildError::UserAgentField { user_agent: text.to_owned() })
     }
 
-    fn finish(self) -> Result<Abide, BuildError> {
+    fn finish(self, fetch: Arc<dyn Fetch>) -> Result<Abide, BuildError> {
         let tokens = self.checked_tokens()?;
         let user_agent = self.checked_user_agent()?;
         let read = self.read.clone().map_or_else(
             || ReadOptions::for_tokens(tokens.iter().cloned()),
             |read| read.with_tokens(tokens.iter().cloned()),
         );
-        let fetch = self.fetch.ok_or(BuildError::NoTransport)?;
         let mut gate = Gate::builder(tokens.clone(), fetch)
             .access(self.access)
             .pace(self.pace)
@@ -327,9 +330,22 @@ pub enum BuildError {
     /// reqwest could not build the inner client.
     #[error("the inner client could not be built")]
     Client(#[source] reqwest::Error),
-    /// There is no way to fetch robots.txt.
-    #[error("there is no transport for robots.txt; use build_with, or give one to fetch")]
-    NoTransport,
+}
+
+/// The name as it stands in a parsed URL: ASCII, lower case, without trailing dot.
+fn canonical(name: &str) -> String {
+    let parsed = url::Host::parse(name).map_or_else(|_| name.to_ascii_lowercase(), |host| host.to_string());
+    parsed.trim_end_matches('.').to_owned()
+}
+
+/// Names that were fixed on reqwest's own builder are not asked of our resolver, so their addresses are not guarded. The text of
+/// `Debug` is no interface; this is only a warning.
+fn warn_about_overrides(inner: &reqwest::ClientBuilder) {
+    if format!("{inner:?}").contains("dns_overrides") {
+        tracing::warn!(
+            "names given to ClientBuilder::resolve go past the address guard: give them to abide's Builder::resolve"
+        );
+    }
 }
 
 /// Whether a User-Agent contains the token, case-insensitively as robots.txt compares it.

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use http::header::USER_AGENT;
+use reqwest::Request;
 use reqwest_middleware::ClientWithMiddleware;
 use url::Url;
 
 use abide_gate::access::Answer;
 use abide_gate::pacing::{NextSlot, Permit};
-use abide_gate::{Error, Gate, Origin, Verdict};
+use abide_gate::{Denied, Error, Gate, Origin, Verdict};
 use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::ProductToken;
 
-use crate::builder::Builder;
+use crate::builder::{Builder, names_token};
 use crate::middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
 use crate::options::Scan;
 use crate::redirect::RedirectPolicy;
@@ -67,7 +69,7 @@ impl Abide {
     /// A refusal other than disallow and unreachable, which are verdicts: an unsupported URL, a refused address, a robots.txt
     /// request that was deferred.
     pub async fn check(&self, url: &Url) -> Result<Verdict, Error> {
-        self.core.gate.judge(url).await
+        self.core.gate.judge(url, self.core.max_wait).await
     }
 
     /// Whether `url` may be fetched, from what is known now. No I/O; `None`: not known.
@@ -93,9 +95,34 @@ impl Abide {
         Ok(self.core.gate.admit(url, self.core.max_wait).await?.1)
     }
 
+    /// Sees to it that the request names this crawler: the User-Agent is ours, or at least contains the token.
+    pub(crate) fn name(&self, request: &mut Request) -> Result<(), Error> {
+        match request.headers().get(USER_AGENT) {
+            Some(own) if !names_token(own.as_bytes(), &self.core.token) => {
+                let user_agent = String::from_utf8_lossy(own.as_bytes()).escape_debug().take(200).collect();
+                Err(Denied::Identity { user_agent, token: self.core.token.as_str().to_owned() }.into())
+            }
+            Some(_) => Ok(()),
+            None => {
+                request.headers_mut().insert(USER_AGENT, self.core.user_agent.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// The same in the middleware's own error type.
+    pub(crate) fn identify(&self, request: &mut Request) -> reqwest_middleware::Result<()> {
+        self.name(request).map_err(reqwest_middleware::Error::middleware)
+    }
+
     /// The verdict for a URL that is allowed, or its refusal.
     pub(crate) async fn allowed(&self, url: &Url) -> reqwest_middleware::Result<Verdict> {
-        let verdict = self.core.gate.judge(url).await.map_err(reqwest_middleware::Error::middleware)?;
+        let verdict = self
+            .core
+            .gate
+            .judge(url, self.core.max_wait)
+            .await
+            .map_err(reqwest_middleware::Error::middleware)?;
         match verdict.refusal(url) {
             Some(denied) => Err(reqwest_middleware::Error::middleware(Error::from(denied))),
             None => Ok(verdict),
@@ -127,6 +154,12 @@ impl Abide {
     /// the request ends with [`Denied::RedirectBypass`](crate::Denied::RedirectBypass). Its resolver is not guarded: only
     /// literal addresses are refused then.
     pub fn wrap(&self, inner: reqwest::Client) -> ClientWithMiddleware {
+        // The text of `Debug` is no interface; this is only a warning, and the middleware notices it when it happens.
+        if !format!("{inner:?}").contains("Policy(None)") {
+            tracing::warn!(
+                "the inner client seems to follow redirects by itself: build it with redirect::Policy::none()"
+            );
+        }
         reqwest_middleware::ClientBuilder::new(inner).with(self.middleware()).build()
     }
 

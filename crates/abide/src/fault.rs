@@ -6,41 +6,39 @@ use abide_gate::pacing::TransportFault;
 
 use crate::fetch::{chain_text, io_kind};
 
-/// The fault behind a middleware error, from what the transport's own errors say.
-pub(crate) fn of(error: &reqwest_middleware::Error) -> TransportFault {
+/// The fault behind a middleware error, from what the transport's own errors say; `None` if the host has no part in it.
+pub(crate) fn of(error: &reqwest_middleware::Error) -> Option<TransportFault> {
     match error {
         reqwest_middleware::Error::Reqwest(error) => of_reqwest(error),
-        reqwest_middleware::Error::Middleware(_) => TransportFault::Other,
+        reqwest_middleware::Error::Middleware(_) => None,
     }
 }
 
-pub(crate) fn of_reqwest(error: &reqwest::Error) -> TransportFault {
+pub(crate) fn of_reqwest(error: &reqwest::Error) -> Option<TransportFault> {
     let text = chain_text(error);
     if text.contains("enhance_your_calm")
         || text.contains("enhance your calm")
         || text.contains("excessive load")
     {
-        return TransportFault::EnhanceYourCalm;
+        return Some(TransportFault::EnhanceYourCalm);
     }
     if error.is_timeout() {
-        return TransportFault::Timeout;
+        return Some(TransportFault::Timeout);
     }
     if text.contains("dns error") || text.contains("has no address") {
-        return TransportFault::NameNotFound;
+        return Some(TransportFault::NameNotFound);
     }
     if text.contains("certificate") {
-        return TransportFault::Certificate;
+        return Some(TransportFault::Certificate);
     }
-    match io_kind(error) {
-        Some(io::ErrorKind::ConnectionRefused) => TransportFault::Refused,
-        Some(io::ErrorKind::TimedOut) => TransportFault::Timeout,
-        Some(io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) => TransportFault::NoRoute,
-        Some(io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe) => {
+    let of_io = io_kind(error).map(|kind| match kind {
+        io::ErrorKind::ConnectionRefused => TransportFault::Refused,
+        io::ErrorKind::TimedOut => TransportFault::Timeout,
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => TransportFault::NoRoute,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => {
             TransportFault::Reset
         }
-        _ if text.contains("http2") || text.contains("parse") || text.contains("invalid") => {
-            TransportFault::Protocol
-        }
-        _ => TransportFault::Other,
-    }
+        _ => TransportFault::Protocol,
+    });
+    of_io.or_else(|| error.is_request().then_some(TransportFault::Protocol))
 }

@@ -79,9 +79,9 @@ fn silencing_headers(client: &reqwest::Client) -> HeaderMap {
     let unknown = !text.contains("default_headers");
     let mut headers = HeaderMap::new();
     for (name, marks) in [
-        (header::COOKIE, ["cookie_store", "\"cookie\""]),
-        (header::AUTHORIZATION, ["\"authorization\"", "\"authorization\""]),
-        (header::PROXY_AUTHORIZATION, ["\"proxy-authorization\"", "\"proxy-authorization\""]),
+        (header::COOKIE, &["cookie_store", "\"cookie\""][..]),
+        (header::AUTHORIZATION, &["\"authorization\""]),
+        (header::PROXY_AUTHORIZATION, &["\"proxy-authorization\""]),
     ] {
         if unknown || marks.iter().any(|mark| text.contains(mark)) {
             headers.insert(name, HeaderValue::from_static(""));
@@ -110,7 +110,7 @@ fn kind_of(error: &reqwest::Error) -> FetchErrorKind {
     if error.is_timeout() {
         return FetchErrorKind::Deadline;
     }
-    if fault::of_reqwest(error) == TransportFault::EnhanceYourCalm {
+    if fault::of_reqwest(error) == Some(TransportFault::EnhanceYourCalm) {
         return FetchErrorKind::EnhanceYourCalm;
     }
     let io = io_kind(error);

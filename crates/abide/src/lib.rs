@@ -44,6 +44,8 @@ mod options;
 // A request's way.
 mod middleware;
 mod redirect;
+mod send;
+mod walk;
 
 // A response's way.
 mod body;

@@ -7,6 +7,8 @@ use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, StatusCode};
 use url::Url;
 
+use abide_gate::without_userinfo;
+
 /// How page redirects are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -138,7 +140,7 @@ fn location(url: &Url, headers: &HeaderMap) -> Result<Url, Stopped> {
     if !matches!(target.scheme(), "http" | "https") || target.host().is_none() {
         return Err(Stopped::UnsupportedScheme);
     }
-    strip_userinfo(&mut target);
+    target = without_userinfo(&target);
     // RFC 9110 §10.2.2: a Location without a fragment inherits that of the URL that was asked for.
     if target.fragment().is_none() {
         target.set_fragment(url.fragment());
@@ -153,15 +155,6 @@ fn next_method(status: StatusCode, method: &Method) -> (Method, bool) {
         303 if *method != Method::HEAD => (Method::GET, false),
         303 => (Method::HEAD, false),
         _ => (method.clone(), true),
-    }
-}
-
-/// Removes `user:password@`, which must not reach a header, a log or a report.
-pub(crate) fn strip_userinfo(url: &mut Url) {
-    if !url.username().is_empty() || url.password().is_some() {
-        // Both fail only for URLs without a host, and those have no user information.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
     }
 }
 
@@ -200,9 +193,8 @@ pub(crate) fn referer(from: &Url, to: &Url) -> Option<http::HeaderValue> {
     if from.scheme() == "https" && to.scheme() != "https" {
         return None;
     }
-    let mut from = from.clone();
+    let mut from = without_userinfo(from);
     from.set_fragment(None);
-    strip_userinfo(&mut from);
     http::HeaderValue::from_str(from.as_str()).ok()
 }
 

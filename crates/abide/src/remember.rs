@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use http::{HeaderMap, StatusCode};
 use url::Url;
 
+use abide_gate::without_userinfo;
 use abide_permissions::{
     Head, PermissionRecord, PermissionStore, PermissionStoreError, Permissions, ReadOptions, Update, Visit,
 };
@@ -58,8 +59,7 @@ async fn take_in(
 
 /// The URL without what does not reach the server.
 fn key(url: &Url) -> String {
-    let mut url = url.clone();
+    let mut url = without_userinfo(url);
     url.set_fragment(None);
-    crate::redirect::strip_userinfo(&mut url);
     url.into()
 }

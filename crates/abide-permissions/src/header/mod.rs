@@ -110,11 +110,11 @@ pub(crate) fn read_fields<'a>(
     findings: &mut Findings,
 ) {
     let mut budgets = [Budget::default(), Budget::default()];
-    let mut strict = StrictField::default();
+    let mut strict: Option<StrictField> = None;
     for (name, value) in fields {
         let Some(field) = FieldName::from_name(name) else { continue };
         if options.is_strict_sf() && field == FieldName::RobotsTag {
-            strict.push(value, options.field_limit());
+            strict.get_or_insert_default().push(value, options.field_limit());
             continue;
         }
         let [robots_tag, x_robots_tag] = &mut budgets;
@@ -126,7 +126,9 @@ pub(crate) fn read_fields<'a>(
         }
         line::read(admitted, options).report(field, line, findings);
     }
-    strict.read(options, findings);
+    if let Some(field) = strict {
+        field.read(options, findings);
+    }
 }
 
 /// How much of a field's limit is used up. RFC 9110 §5.3 joins lines by a comma and a space, which count.

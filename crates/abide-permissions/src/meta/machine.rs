@@ -136,6 +136,12 @@ impl Machine {
                 self.enter_head();
                 return self.open_noscript();
             }
+            ("noscript", Place::AfterHead) => {
+                self.end_head();
+                if self.place == Place::Body {
+                    return self.open_noscript();
+                }
+            }
             _ => self.end_head(),
         }
         Take::Pass

@@ -182,7 +182,10 @@ impl Scan {
         self.noscript_metas.append(&mut machine.found.metas);
     }
 
-    fn into_found(self) -> Found {
+    fn into_found(mut self) -> Found {
+        // At a limit, or where the body broke off, a noscript may still be open; what it holds so far counts.
+        self.driver.machine(Machine::end_noscript);
+        self.scan_noscripts();
         let outer = self.driver.into_machine().found;
         let noscript_cut = self.noscript_cut || outer.noscript_cut;
         Found { metas: outer.metas, noscript_metas: self.noscript_metas, noscript_cut }

@@ -145,6 +145,7 @@ fn x9_with_the_scope_of_a_document_metas_in_the_body_count() {
         ),
         ("<p><svg><title><meta name=robots content=noindex></title></svg>", "noindex"),
         ("<p><noscript><p><meta name=robots content=noindex></noscript>", "noindex"),
+        ("<head></head><noscript><p><meta name=robots content=noindex></noscript>", "noindex"),
     ] {
         let head = scan(&options, document.as_bytes(), 7);
         assert_eq!(head.end(), HeadEnd::Eof);

@@ -173,6 +173,16 @@ fn a_scanner_that_is_done_may_be_fed_and_dropped() {
 }
 
 #[test]
+fn what_an_open_noscript_holds_before_a_limit_counts() {
+    let document = format!("<noscript>{META}{}", " ".repeat(9000));
+    let head = scan(&small(), document.as_bytes(), 1000);
+    assert_eq!((head.end(), head.noscript_metas().len()), (HeadEnd::ByteLimit, 1));
+    let mut scanner = HeadScanner::new(&options(), None);
+    let _ = scanner.feed(format!("<noscript>{META}<meta na").as_bytes());
+    assert_eq!(scanner.interrupt().noscript_metas().len(), 1);
+}
+
+#[test]
 fn a_body_that_broke_off_is_told_apart_from_one_that_ended() {
     let start = || {
         let mut scanner = HeadScanner::new(&options(), None);

@@ -1,0 +1,165 @@
+//! One request on the wire: here, in its host's turn, or through the chain to the half that paces.
+
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::Duration;
+
+use http::Extensions;
+use reqwest::{Request, Response};
+use reqwest_middleware::{Next, Result};
+use url::Url;
+
+use abide_gate::pacing::Permit;
+use abide_gate::{Denied, Error, Verdict};
+
+use crate::body::{WatchedBody, Wire};
+use crate::client::Abide;
+use crate::fault;
+use crate::resolver::ResolveError;
+
+/// An answer to one hop, with its turn still held where this half paces.
+pub(crate) struct Sent {
+    pub(crate) response: Response,
+    pub(crate) permit: Option<Permit>,
+    /// The verdict by which it left.
+    pub(crate) verdict: Verdict,
+    /// How long it waited for its turn.
+    pub(crate) waited: Duration,
+    /// How long it was on the wire, up to its head.
+    pub(crate) wire: Duration,
+}
+
+/// Waits for the turn, sends, and tells the pacer what came of it.
+pub(crate) async fn send_paced(
+    abide: &Abide,
+    url: &Url,
+    verdict: Verdict,
+    budget: Duration,
+    request: Request,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> Result<Sent> {
+    let gate = &abide.core.gate;
+    let turn = gate.turn(url, verdict, budget).await.map_err(refuse)?;
+    let (verdict, permit, waited) = turn.into_parts();
+    let began = gate.now();
+    match next.run(request, extensions).await {
+        Ok(response) => {
+            permit.observe(response.status(), response.headers());
+            let wire = gate.now().saturating_duration_since(began);
+            Ok(Sent { response, permit: Some(permit), verdict, waited, wire })
+        }
+        Err(error) => Err(failed(error, url, permit)),
+    }
+}
+
+/// A request without an answer: what it means for the host, and for the caller.
+fn failed(error: reqwest_middleware::Error, url: &Url, permit: Permit) -> reqwest_middleware::Error {
+    if let Some(address) = ResolveError::refused_in(&error) {
+        permit.give_back();
+        return refuse(Denied::AddressRefused { url: url.clone(), address: Some(address), hop: 0 }.into());
+    }
+    if error.is_builder() {
+        // Nothing was sent.
+        permit.give_back();
+    } else if let Some(fault) = fault::of(&error) {
+        permit.failed(fault);
+    }
+    error
+}
+
+/// What the gate tells the pacing half below it, and what that tells back: a cache between the two keeps neither errors nor
+/// extensions of responses.
+#[derive(Debug, Clone)]
+pub(crate) struct Admission {
+    url: Url,
+    verdict: Verdict,
+    budget: Duration,
+    told: Arc<Mutex<Told>>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    waited: Duration,
+    wire: Duration,
+    verdict: Option<Verdict>,
+    refused: Option<Denied>,
+}
+
+impl Admission {
+    /// The verdict and what is left of the budget, if the admission is for this URL: something between the halves may send
+    /// again, or something else.
+    pub(crate) fn for_url(&self, url: &Url) -> Option<(Verdict, Duration)> {
+        let waited = self.told.lock().unwrap_or_else(PoisonError::into_inner).waited;
+        (self.url == *url).then(|| (self.verdict.clone(), self.budget.saturating_sub(waited)))
+    }
+
+    pub(crate) fn tell(&self, sent: &Result<Sent>) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        match sent {
+            Ok(sent) => {
+                told.waited += sent.waited;
+                told.wire += sent.wire;
+                told.verdict = Some(sent.verdict.clone());
+            }
+            Err(error) => told.refused = Error::find(error).cloned(),
+        }
+    }
+
+    fn hear(&self) -> Told {
+        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Sends through the chain to the pacing half, with a cache between the two.
+pub(crate) async fn send_through(
+    url: &Url,
+    verdict: Verdict,
+    budget: Duration,
+    request: Request,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> Result<Sent> {
+    let admission = Admission { url: url.clone(), verdict: verdict.clone(), budget, told: Arc::default() };
+    extensions.insert(admission.clone());
+    let response = next.run(request, extensions).await;
+    let told = admission.hear();
+    match (response, told.refused) {
+        (Ok(response), _) => {
+            warn_if_unpaced(&response, told.verdict.is_some());
+            let verdict = told.verdict.unwrap_or(verdict);
+            Ok(Sent { response, permit: None, verdict, waited: told.waited, wire: told.wire })
+        }
+        (Err(_), Some(denied)) => Err(refuse(denied.into())),
+        (Err(error), None) => Err(error),
+    }
+}
+
+/// An answer from the wire that no pacing half has seen: the chain has `gate()` and no `pacing()` below it.
+fn warn_if_unpaced(response: &Response, was_paced: bool) {
+    static ONCE: Once = Once::new();
+    if !was_paced && response.remote_addr().is_some() {
+        ONCE.call_once(|| tracing::error!("requests leave unpaced: put Abide::pacing() below Abide::gate()"));
+    }
+}
+
+pub(crate) fn refuse(error: Error) -> reqwest_middleware::Error {
+    reqwest_middleware::Error::middleware(error)
+}
+
+/// The response without its body, which is wrapped; URL, version, header fields and extensions stay.
+pub(crate) fn take_apart(
+    url: &Url,
+    response: Response,
+    permit: Option<Permit>,
+) -> (http::Response<()>, WatchedBody) {
+    use reqwest::ResponseBuilderExt;
+
+    let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
+    // The URL does not survive the conversion; the builder cannot fail, as only a URL is given to it.
+    let mut response = http::Response::builder().url(url.clone()).body(()).unwrap_or_default();
+    *response.status_mut() = parts.status;
+    *response.version_mut() = parts.version;
+    *response.headers_mut() = parts.headers;
+    response.extensions_mut().extend(parts.extensions);
+    (response, WatchedBody::new(Wire::new(body, permit)))
+}

@@ -1,0 +1,123 @@
+//! The middleware in two halves, with something between them that keeps neither errors nor extensions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use abide::{Denied, Error, ResponseExt};
+use abide_tests::{Reply, Server};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
+
+use crate::builder;
+
+/// As an HTTP cache does it: a response is built anew, and an error becomes text. Every second request is a hit.
+struct Cache {
+    asked: Arc<AtomicUsize>,
+    hits: bool,
+}
+
+#[async_trait::async_trait]
+impl Middleware for Cache {
+    async fn handle(
+        &self,
+        request: reqwest::Request,
+        extensions: &mut http::Extensions,
+        next: Next<'_>,
+    ) -> reqwest_middleware::Result<reqwest::Response> {
+        use reqwest::ResponseBuilderExt;
+        let url = request.url().clone();
+        if self.hits && self.asked.fetch_add(1, Ordering::SeqCst) % 2 == 1 {
+            let hit = http::Response::builder().url(url).status(200).body("from the cache").unwrap();
+            return Ok(hit.into());
+        }
+        match next.run(request, extensions).await {
+            Ok(response) => {
+                let built = http::Response::builder().url(url).status(response.status());
+                let built = built.body(response.bytes().await.unwrap()).unwrap();
+                Ok(built.into())
+            }
+            Err(error) => Err(reqwest_middleware::Error::Middleware(anyhow::anyhow!("Cache error: {error}"))),
+        }
+    }
+}
+
+async fn halves(server: &Server, hits: bool) -> (ClientWithMiddleware, Duration) {
+    let gap = Duration::from_millis(200);
+    let (abide, inner) = builder(server)
+        .pace(abide::pacing::PacePolicy::default().danger_min_gap(gap))
+        .build_with(reqwest::Client::builder())
+        .unwrap();
+    let cache = Cache { asked: Arc::default(), hits };
+    (ClientBuilder::new(inner).with(abide.gate()).with(cache).with(abide.pacing()).build(), gap)
+}
+
+async fn site() -> Server {
+    Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+        "/busy" => Reply::with_headers(429, &[("retry-after", "3600")], ""),
+        "/go" => Reply::redirect(302, "/secret"),
+        _ => Reply::html("page"),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_cache_hit_is_gated_and_not_paced() {
+    let server = site().await;
+    let (client, gap) = halves(&server, true).await;
+    let miss = client.get("http://a.example/x").send().await.unwrap();
+    assert!(
+        miss.visit().unwrap().waited() >= gap / 2,
+        "after robots.txt: {:?}",
+        miss.visit().unwrap().waited()
+    );
+    drop(miss);
+    let hit = client.get("http://a.example/x").send().await.unwrap();
+    assert_eq!(hit.visit().unwrap().waited(), Duration::ZERO);
+    assert_eq!(hit.text().await.unwrap(), "from the cache");
+    assert_eq!(server.count("a.example/x"), 1);
+    let error = client.get("http://a.example/secret").send().await.unwrap_err();
+    assert!(matches!(Error::find(&error), Some(Denied::Disallowed { .. })));
+}
+
+#[tokio::test]
+async fn a_refusal_below_a_cache_stays_typed() {
+    let server = site().await;
+    let (client, _) = halves(&server, false).await;
+    assert_eq!(client.get("http://a.example/busy").send().await.unwrap().status(), 429);
+    let error = client.get("http://a.example/x").send().await.unwrap_err();
+    let Some(Denied::Deferred { .. }) = Error::find(&error) else { panic!("{error:?}") };
+    assert_eq!(server.count("a.example/x"), 0);
+}
+
+#[tokio::test]
+async fn the_pacing_half_alone_goes_out_neither_ungated_nor_unpaced() {
+    let server = site().await;
+    let (abide, inner) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let client = ClientBuilder::new(inner).with(abide.pacing()).build();
+    assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 200);
+    let error = client.get("http://a.example/secret").send().await.unwrap_err();
+    assert!(matches!(Error::find(&error), Some(Denied::Disallowed { .. })));
+    assert_eq!(server.count("a.example/secret"), 0);
+    for seen in server.log() {
+        assert_eq!(seen.header("user-agent"), Some("ExampleBot/1.0 (+https://example.com/bot)"));
+    }
+}
+
+/// What users put into their own structs and tasks.
+#[test]
+fn what_is_promised_of_types() {
+    fn shared<T: Clone + Send + Sync + 'static>() {}
+    fn send<T: Send>(_: T) {}
+    shared::<abide::Abide>();
+    shared::<abide::Error>();
+    shared::<abide::Visit>();
+    shared::<abide::Permissions>();
+    shared::<abide::Verdict>();
+    let abide = abide::Abide::builder("ExampleBot").build().unwrap();
+    let url = "http://a.example/".parse().unwrap();
+    let origin = abide::Origin::of(&url).unwrap();
+    send(abide.check(&url));
+    send(abide.acquire(&url));
+    send(abide.rules(&origin));
+}
