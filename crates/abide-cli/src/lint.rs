@@ -26,10 +26,11 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(args: LintArgs) -> anyhow::Result<Status> {
+    // One that cannot be read is wrong usage, and nothing is answered then.
+    let bodies: Vec<Vec<u8>> = args.files.iter().map(|path| read_file(path)).collect::<Result<_, _>>()?;
     let mut status = Status::Done;
-    for path in &args.files {
-        let body = read_file(path)?;
-        let robots = Robots::parse(&body);
+    for (path, body) in args.files.iter().zip(&bodies) {
+        let robots = Robots::parse(body);
         let remarks = robots.remarks();
         status = status.and(Status::of(remarks.is_empty()));
         let name = name(path);

@@ -46,11 +46,16 @@ fn section(page: &mut String, host: &Host, length: Duration) {
         host.waited_ms as f64 / 1e3,
         host.robots.unwrap_or("not asked"),
     );
-    let _ = write!(page, "<svg viewBox='0 0 {WIDTH} 44' role=img>");
-    for tick in 0..=TICKS {
-        let x = f64::from(tick) / f64::from(TICKS) * WIDTH;
-        let seconds = length.as_secs_f64() * f64::from(tick) / f64::from(TICKS);
-        let anchor = if tick == TICKS { "end" } else { "start" };
+    let width = width(length);
+    let _ = write!(
+        page,
+        "<div class=timeline><svg viewBox='0 0 {width} 44' style='min-width:{width}px' role=img>"
+    );
+    let ticks = (width / TICK_WIDTH).floor();
+    for tick in 0..=ticks as u32 {
+        let x = f64::from(tick) / ticks * width;
+        let seconds = length.as_secs_f64() * f64::from(tick) / ticks;
+        let anchor = if f64::from(tick) < ticks { "start" } else { "end" };
         let _ = write!(
             page,
             "<line x1={x:.1} x2={x:.1} y1=0 y2=30 class=tick /><text x={x:.1} y=42 text-anchor={anchor}>{seconds:.1} s</text>"
@@ -59,12 +64,12 @@ fn section(page: &mut String, host: &Host, length: Duration) {
     for event in &host.events {
         mark(page, event, length);
     }
-    page.push_str("</svg>\n");
+    page.push_str("</svg></div>\n");
 }
 
 /// One request: a bar from its beginning to the head of its answer, and what it was for those who point at it.
 fn mark(page: &mut String, event: &Event, length: Duration) {
-    let scale = WIDTH / length.as_secs_f64();
+    let scale = width(length) / length.as_secs_f64();
     let x = event.at.as_secs_f64() * scale;
     let width = (event.took.unwrap_or_default().as_secs_f64() * scale).max(2.0);
     let status = event.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
@@ -94,14 +99,22 @@ fn escaped(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-const WIDTH: f64 = 1200.0;
-const TICKS: u32 = 10;
+/// Wide enough for the spacing to be seen; a long crawl is scrolled through.
+fn width(length: Duration) -> f64 {
+    (length.as_secs_f64() * SECOND_WIDTH_MIN).clamp(WIDTH_MIN, WIDTH_MAX).round()
+}
+
+const WIDTH_MIN: f64 = 1200.0;
+/// Browsers do not draw pictures of any width.
+const WIDTH_MAX: f64 = 30_000.0;
+const SECOND_WIDTH_MIN: f64 = 6.0;
+const TICK_WIDTH: f64 = 120.0;
 const LEGEND: &str = "<p class=legend><span class=robots>robots.txt</span> <span class=good>2xx</span> \
     <span class=moved>3xx</span> <span class=bad>other, or no answer</span></p>\n";
 const HEAD: &str = "<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>A crawl by abide</title><style>\n\
     body{font:14px/1.5 system-ui,sans-serif;max-width:1240px;margin:2em auto;padding:0 1em;color:#222;background:#fff}\n\
     h2{font-size:1.1em;margin:1.6em 0 .3em}table{border-collapse:collapse}th,td{padding:.1em .8em .1em 0;text-align:left}\n\
-    th{font-weight:normal;color:#666}svg{width:100%;margin-top:.4em;background:#f6f6f4}svg text{font-size:11px;fill:#777}\n\
+    th{font-weight:normal;color:#666}.timeline{overflow-x:auto}svg{width:100%;margin-top:.4em;background:#f6f6f4}svg text{font-size:11px;fill:#777}\n\
     .tick{stroke:#ddd}rect.good{fill:#2a7}rect.moved{fill:#29c}rect.bad{fill:#c33}rect.robots{fill:#a70}\n\
     .legend span{padding:0 .5em;color:#fff}span.good{background:#2a7}span.moved{background:#29c}span.bad{background:#c33}\n\
     span.robots{background:#a70}\n\

@@ -112,6 +112,7 @@ impl Crawl {
         let Done { task, answer, sent, body } = done;
         self.frontier.ended(&task);
         if let Some(not_before) = answer.not_before
+            && is_of_its_host(&task, &answer)
             && self.park(&task, not_before)
         {
             return Ok(());
@@ -189,6 +190,13 @@ impl Crawl {
         }
         Ok(Status::of(self.report.is_clean()))
     }
+}
+
+/// Whether what was refused is on the host of the task. A page may redirect to a host that is held; the others of its own host
+/// need not wait for that.
+fn is_of_its_host(task: &Task, answer: &Answer) -> bool {
+    let last = answer.line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
+    last.is_none_or(|url| frontier::host_of(&url) == task.host)
 }
 
 /// One URL, through the whole middleware.

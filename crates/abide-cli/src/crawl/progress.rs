@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::crawl::frontier::Frontier;
 use crate::crawl::report::Report;
@@ -17,9 +17,12 @@ impl Progress {
         // Hidden by itself when standard error is no terminal.
         let bar = ProgressBar::with_draw_target(Some(pages_max as u64), ProgressDrawTarget::stderr());
         if let Ok(style) =
-            ProgressStyle::with_template("{bar:24} {pos}/{len} pages  {per_sec}  {elapsed}  {wide_msg}")
+            ProgressStyle::with_template("{bar:24} {pos}/{len} pages  {rate}  {elapsed}  {wide_msg}")
         {
-            bar.set_style(style);
+            let rate = |state: &ProgressState, out: &mut dyn Write| {
+                let _ = write!(out, "{:.1}/s", state.per_sec());
+            };
+            bar.set_style(style.with_key("rate", rate));
         }
         bar.enable_steady_tick(Duration::from_millis(500));
         Self { bar }

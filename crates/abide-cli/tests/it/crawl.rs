@@ -30,6 +30,9 @@ async fn sites() -> Server {
     Server::start(|seen| {
         let port = seen.header("host").and_then(|host| host.rsplit_once(':')).map_or("80", |(_, port)| port);
         match seen.path.as_str() {
+            "/robots.txt" if seen.host() == "held.example" => {
+                Reply::with_headers(429, &[("retry-after", "3600")], "")
+            }
             "/robots.txt" => Reply::new(
                 200,
                 format!("User-agent: *\nDisallow: /secret\nSitemap: http://{}:{port}/map.xml", seen.host()),
@@ -46,6 +49,8 @@ async fn sites() -> Server {
             "/1" => Reply::html("<meta name=robots content='noindex,nofollow'><a href=/beyond>b</a>"),
             "/2" => Reply::html("<a href=/deep>d</a><a href=/>home</a>"),
             "/moved" => Reply::redirect(301, &format!("http://www.example:{port}/2")),
+            "/to-held" => Reply::redirect(302, &format!("http://held.example:{port}/deep")),
+            "/held-long" => Reply::with_headers(429, &[("retry-after", "3600")], ""),
             "/held" => Reply::with_headers(429, &[("retry-after", "2")], "<a href=/1>1</a>"),
             _ => Reply::html("end"),
         }
@@ -162,7 +167,8 @@ async fn a_held_host_is_waited_for_or_given_up() {
     assert!(at("a.example/deep") - at("a.example/held") >= Duration::from_secs(2));
 
     let server = sites().await;
-    let ran = online(server.address(), &[&args[..], &["--max-hold", "500ms"]].concat()).await;
+    let urls = ["http://a.example:PORT/held-long", urls[1], urls[2]];
+    let ran = online(server.address(), &[&["crawl", "--json", "--max-wait", "0"], &urls[..]].concat()).await;
     assert_eq!(ran.status, 1);
     let lines = ran.lines();
     assert_eq!(host(&lines, "a.example")["deferred"], json!(1));
@@ -234,4 +240,17 @@ async fn a_save_directory_that_cannot_be_made_is_wrong_usage() {
     let args = ["crawl", "--save", "/dev/null/x", "http://a.example:PORT/"];
     let ran = online(server.address(), &args).await;
     assert_eq!((ran.status, server.log().len()), (2, 0), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn a_page_that_leads_to_a_held_host_holds_up_nobody_else() {
+    let server = sites().await;
+    let urls = ["a.example:PORT/deep", "a.example:PORT/to-held", "a.example:PORT/2"];
+    let urls: Vec<String> = urls.iter().map(|url| format!("http://{url}")).collect();
+    let mut args = vec!["crawl", "--json", "--max-wait", "0", "--max-hold", "100ms", "--max-depth", "0"];
+    args.extend(urls.iter().map(String::as_str));
+    let lines = online(server.address(), &args).await.lines();
+    let a = host(&lines, "a.example");
+    assert_eq!((&a["fetched"], &a["deferred"], &a["left"]), (&json!(2), &json!(1), &json!(0)), "{a}");
+    assert_eq!(server.count("held.example/deep"), 0);
 }
