@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use abide::access::Source;
 use abide::pacing::PacePolicy;
-use abide::{Abide, Denied, Permissions, ResponseExt, Verdict, Visit};
+use abide::{Abide, Denied, HeadEnd, Permissions, ResponseExt, Verdict, Visit};
 use abide_examples::{Page, Web, sites};
 use anstyle::{AnsiColor, Style};
 use clap::Parser;
@@ -202,10 +202,8 @@ async fn read(response: reqwest::Response) -> Outcome {
         return Outcome::Failed("not through abide".to_owned());
     };
     let base = response.url().clone();
-    let is_html = response
-        .headers()
-        .get("content-type")
-        .is_some_and(|value| value.as_bytes().starts_with(b"text/html"));
+    // Its head was looked at, so it is HTML.
+    let is_html = visit.permissions().head_end() != HeadEnd::NotHtml;
     match response.bytes().await {
         Ok(body) => {
             let may_follow = is_html && visit.permissions().may_follow();

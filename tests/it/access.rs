@@ -55,6 +55,23 @@ async fn c4_to_c17_what_breaks_on_the_wire_disallows_all() {
             "a bad chunk size",
             raw(&format!("{head}transfer-encoding: chunked\r\n\r\n17\r\n{allow}\r\nzz\r\n")),
         ),
+        (
+            "a huge chunk",
+            raw(&format!("{head}transfer-encoding: chunked\r\n\r\nffffffffffffffff\r\n{allow}")),
+        ),
+        (
+            "reset in the body",
+            Reply::raw(vec![
+                Step::Send(format!("{head}content-length: 500\r\n\r\n{allow}").into_bytes()),
+                Step::Sleep(Duration::from_millis(20)),
+                Step::Reset,
+            ]),
+        ),
+        ("HTTP/0.9", raw(allow)),
+        (
+            "a length beside chunks",
+            raw(&format!("{head}content-length: 23\r\ntransfer-encoding: chunked\r\n\r\n{allow}")),
+        ),
         ("two lengths", raw(&format!("{head}content-length: 23\r\ncontent-length: 25\r\n\r\n{allow}"))),
         ("a negative length", raw(&format!("{head}content-length: -1\r\n\r\n{allow}"))),
         ("a huge length", raw(&format!("{head}content-length: 9223372036854775808\r\n\r\n{allow}"))),
@@ -135,6 +152,7 @@ async fn c15_a_gzip_bomb_is_cut_at_the_limit() {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(&text).unwrap();
     let body = encoder.finish().unwrap();
+    drop(text);
     assert!(body.len() < 1024 * 1024);
     let server = site(Reply::with_headers(200, &[("content-encoding", "gzip")], body)).await;
     let client = client(&server);

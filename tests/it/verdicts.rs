@@ -127,3 +127,49 @@ async fn a_reason_passes_robots_over_for_one_origin_only() {
     assert_eq!(url.host_str(), Some("other.example"));
     assert_eq!(server.count("other.example/x"), 0);
 }
+
+#[tokio::test]
+async fn robots_txt_can_be_fetched_ahead_forgotten_and_watched() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    use abide::Origin;
+    use abide::access::AccessEvent;
+
+    let version = Arc::new(AtomicUsize::new(1));
+    let served = Arc::clone(&version);
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => {
+            Reply::new(200, format!("User-agent: *\nDisallow: /v{}", served.load(Ordering::SeqCst)))
+        }
+        _ => Reply::html("page"),
+    })
+    .await;
+    let changes = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&changes);
+    let (abide, _) = builder(&server)
+        .access_observer(Arc::new(move |event: &AccessEvent<'_>| {
+            if let AccessEvent::Changed { old, answer } = event {
+                let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
+                heard
+                    .lock()
+                    .unwrap()
+                    .push((old.map(|old| text(old.body())), answer.copy().map(|new| text(new.body()))));
+            }
+        }))
+        .build_with(reqwest::Client::builder())
+        .unwrap();
+    let origins: Vec<Origin> =
+        ["http://a.example", "http://b.example"].map(|text| text.parse().unwrap()).into();
+    abide.prefetch(origins.clone()).await;
+    assert_eq!(server.asked().len(), 2);
+    let url = "http://a.example/v2".parse().unwrap();
+    assert!(abide.check_cached(&url).unwrap().is_allowed());
+    version.store(2, Ordering::SeqCst);
+    abide.invalidate(&origins[0]).await;
+    assert!(!abide.check(&url).await.unwrap().is_allowed());
+    let changes = changes.lock().unwrap();
+    let last = changes.last().unwrap();
+    assert!(last.0.as_ref().unwrap().contains("/v1") && last.1.as_ref().unwrap().contains("/v2"), "{last:?}");
+    assert_eq!(abide.gate_handle().access().totals().flights, 3);
+}

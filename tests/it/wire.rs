@@ -71,6 +71,26 @@ async fn c1_names_that_fail_or_never_resolve() {
 }
 
 #[tokio::test]
+async fn c3_a_connection_that_hangs() {
+    // A listener whose backlog is full answers nothing to a further SYN.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut filling = Vec::new();
+    for _ in 0..8 {
+        let connecting = tokio::spawn(TcpStream::connect(address));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        filling.push(connecting);
+    }
+    let client = hasty(address).build_client(reqwest::Client::builder()).unwrap();
+    let began = Instant::now();
+    let denied = refused(&client, &format!("http://a.example:{}/x", address.port())).await;
+    assert!(matches!(denied, Denied::Unreachable { .. }), "{denied:?}");
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
 async fn c4_tls_that_fails_is_unreachable_and_never_tried_in_the_clear() {
     let scripts: [&'static [u8]; 3] =
         [b"garbage, no TLS at all\r\n\r\n", b"\x15\x03\x03\x00\x02\x02\x28", b""];

@@ -2,6 +2,7 @@
 //!
 //! The only place that knows both `access` and `pacing`.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,13 +13,13 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::access::{
-    AccessCache, AccessEvent, AccessPolicy, AccessStore, Answer, BoxFuture, Fetch, FetchError,
-    FetchErrorKind, Refused, RobotsReply, RobotsRequest,
+    AccessCache, AccessEvent, AccessObserver, AccessPolicy, AccessStore, Answer, BoxFuture, Fetch,
+    FetchError, FetchErrorKind, Refused, RobotsReply, RobotsRequest,
 };
 use crate::body::PermitBody;
 use crate::error::{Denied, Error};
 use crate::pacing::{
-    Ask, DeferReason, NextSlot, PacePolicy, PaceStore, Pacer, Permit, Refusal, TransportFault,
+    Ask, DeferReason, NextSlot, PaceObserver, PacePolicy, PaceStore, Pacer, Permit, Refusal, TransportFault,
 };
 use crate::verdict::Verdict;
 use crate::{AddressGuard, Clock, Host, Origin, SystemClock, WallMillis, without_userinfo};
@@ -232,7 +233,6 @@ impl Turn {
 }
 
 /// Settings of a [`Gate`]. The default is the polite choice.
-#[derive(Debug)]
 #[must_use]
 pub struct GateBuilder {
     tokens: Vec<ProductToken>,
@@ -243,6 +243,8 @@ pub struct GateBuilder {
     addresses: AddressGuard,
     access_store: Option<Arc<dyn AccessStore>>,
     pace_store: Option<Arc<dyn PaceStore>>,
+    access_observers: Vec<Arc<dyn AccessObserver>>,
+    pace_observer: Option<Arc<dyn PaceObserver>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -257,6 +259,8 @@ impl GateBuilder {
             addresses: AddressGuard::default(),
             access_store: None,
             pace_store: None,
+            access_observers: Vec::new(),
+            pace_observer: None,
             clock: Arc::new(SystemClock),
         }
     }
@@ -297,6 +301,18 @@ impl GateBuilder {
         self
     }
 
+    /// Hears what happens to robots.txt: fetched, changed, last good copy served, store failed. Several may listen.
+    pub fn access_observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {
+        self.access_observers.push(observer);
+        self
+    }
+
+    /// Hears what happens to turns: granted, deferred, hosts held.
+    pub fn pace_observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {
+        self.pace_observer = Some(observer);
+        self
+    }
+
     /// The clock. Default: the machine's.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -309,6 +325,9 @@ impl GateBuilder {
         let mut pacer = Pacer::builder(self.pace).clock(Arc::clone(&self.clock));
         if let Some(store) = self.pace_store {
             pacer = pacer.store(store);
+        }
+        if let Some(observer) = self.pace_observer {
+            pacer = pacer.observer(observer);
         }
         let pacer = pacer.build();
         let addresses = Arc::new(self.addresses);
@@ -325,6 +344,9 @@ impl GateBuilder {
             .policy(self.access.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN)))
             .clock(Arc::clone(&self.clock))
             .observer(Arc::new(move |event: &AccessEvent<'_>| tell_those_who_wait(&waiting, event)));
+        for observer in self.access_observers {
+            access = access.observer(observer);
+        }
         if let Some(store) = self.access_store {
             access = access.store(store);
         }
@@ -336,6 +358,12 @@ impl GateBuilder {
             max_wait,
             overrides: Arc::default(),
         }
+    }
+}
+
+impl fmt::Debug for GateBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GateBuilder").field("tokens", &self.tokens).finish_non_exhaustive()
     }
 }
 

@@ -244,13 +244,16 @@ async fn fail_closed_sends_nothing() {
     assert_eq!(pacer.report(&host("a.example")).unwrap().requests(), 0);
 }
 
-/// Grants everything at once.
+/// Grants everything, after so long.
 #[derive(Debug)]
-struct Yes;
+struct Yes(Duration);
 
 impl PaceStore for Yes {
     fn reserve<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseAsk) -> StoreFuture<'a, Reply> {
-        Box::pin(async { Ok(Reply::Granted { wait: Duration::ZERO }) })
+        Box::pin(async {
+            sleep(self.0).await;
+            Ok(Reply::Granted { wait: Duration::ZERO })
+        })
     }
 
     fn renew<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId, _: Duration) -> StoreFuture<'a, ()> {
@@ -272,7 +275,8 @@ impl PaceStore for Yes {
 
 #[tokio::test(start_paused = true)]
 async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
-    let (pacer, log) = (Pacer::builder(PacePolicy::default()).store(Arc::new(Yes)).build(), Log::default());
+    let (pacer, log) =
+        (Pacer::builder(PacePolicy::default()).store(Arc::new(Yes(ms(0)))).build(), Log::default());
     let tasks: Vec<_> = (0..20)
         .map(|n| {
             let (pacer, log) = (pacer.clone(), log.clone());
@@ -286,6 +290,18 @@ async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
     }
     log.judge(s(1));
     assert_eq!(log.order(), (0..20).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_begins_while_the_store_is_asked_is_seen() {
+    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(Yes(ms(500)))).build();
+    let a = url("http://a.example/");
+    let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
+        sleep(ms(200)).await;
+        pacer.hold(&host("a.example"), SystemClock.wall().plus(s(600)), Cause::Operator);
+    });
+    assert!(matches!(deferral(result).reason(), DeferReason::Hold { .. }));
+    assert_eq!(pacer.stats().in_flight(), 0);
 }
 
 #[test]

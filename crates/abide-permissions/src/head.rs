@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// What was found in the head of a document. Cheap to clone.
 ///
-/// Made by [`HeadScanner`](crate::HeadScanner) (feature `html`); without a scan, by [`Head::not_scanned`].
+/// Made by `HeadScanner` (feature `html`); without a scan, by [`Head::not_scanned`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Absent when nothing was found, as with most responses that are not HTML.

@@ -4,7 +4,8 @@
 //! head (draft-illyes-repext-03). This crate reads them all, for the product tokens of one crawler, and unites them:
 //! whatever restricts, counts. Beside the answer stands where each rule comes from.
 //!
-//! ```
+#![cfg_attr(feature = "html", doc = "```")]
+#![cfg_attr(not(feature = "html"), doc = "```ignore")]
 //! use std::time::SystemTime;
 //! use abide_permissions::{HeadScanner, Permissions, ReadOptions};
 //!
@@ -27,7 +28,7 @@
 //!
 //! No I/O, no clock, no async; nothing panics on any input. Every limit has a default and a name.
 //!
-//! Features: `html` (default) brings [`HeadScanner`] on lol_html; `serde` makes what is kept between visits serialisable.
+//! Features: `html` (default) brings `HeadScanner` on lol_html; `serde` makes what is kept between visits serialisable.
 
 #![cfg_attr(
     not(test),

@@ -109,9 +109,7 @@ impl Draft {
         let dollar_inside = classes & DOLLAR != 0 && pattern[..pattern.len() - 1].contains(&b'$');
         let rewritten = classes & REWRITE != 0 || dollar_inside || written.is_some();
         if rewritten {
-            let written = String::from_utf8_lossy(written.unwrap_or(pattern));
-            self.out.extend_from_slice(written.as_bytes());
-            self.out.extend_from_slice(&(written.len() as u32).to_le_bytes());
+            self.push_written(written.unwrap_or(pattern));
         }
         let at = self.out.len();
         match self.profile {
@@ -122,20 +120,32 @@ impl Draft {
         let length = self.out.len() - at;
         let counts_differ = classes & QUERY != 0 && self.profile == Profile::Rfc9309;
         let octets = if counts_differ { normal::octets(&self.out[at..]) } else { length };
+        // A value has at most 16 KiB, and each octet of it becomes at most three.
         let (length, octets) = (length as u16, octets as u16);
         let mut entry = Entry { at: at as u32, line, link: 0, length, octets, allow, rewritten };
         if classes & STAR == 0 {
             self.literals.push(entry);
-            return;
+        } else {
+            entry.link = if rewritten { self.push_query_form(at) } else { 0 };
+            self.wildcards.push(entry);
         }
-        if rewritten
-            && self.profile == Profile::Rfc9309
-            && let Some(form) = normal::query_form(&self.out[at..])
-        {
-            entry.link = form.len() as u32;
-            self.out.extend_from_slice(&form);
+    }
+
+    /// The pattern as written, where it is not its own normal form: before that, with its length between.
+    fn push_written(&mut self, pattern: &[u8]) {
+        let written = String::from_utf8_lossy(pattern);
+        self.out.extend_from_slice(written.as_bytes());
+        self.out.extend_from_slice(&(written.len() as u32).to_le_bytes());
+    }
+
+    /// The form that the pattern at `at` has inside the query, behind it, if it is another. Gives its length.
+    fn push_query_form(&mut self, at: usize) -> u32 {
+        if self.profile == Profile::Google {
+            return 0;
         }
-        self.wildcards.push(entry);
+        let form = normal::query_form(&self.out[at..]).unwrap_or_default();
+        self.out.extend_from_slice(&form);
+        form.len() as u32
     }
 
     fn sort(&mut self) {

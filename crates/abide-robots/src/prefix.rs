@@ -71,11 +71,18 @@ pub(crate) fn with_key_of(target: &[u8], keys: &[[u8; 8]]) -> Range<usize> {
         head |= u64::from(b'$') << (64 - 8 * target.len());
     }
     let start = keys.partition_point(|key| u64::from_le_bytes(*key) < head);
-    let equal = keys[start..].iter().take_while(|key| u64::from_le_bytes(**key) == head).take(4).count();
-    if equal < 4 {
-        return start..start + equal;
+    let same = |key: &[u8; 8]| u64::from_le_bytes(*key) == head;
+    if !keys.get(start).is_some_and(same) {
+        return start..start;
     }
-    start..start + keys[start..].partition_point(|key| u64::from_le_bytes(*key) == head)
+    // Runs of equal keys are short, so their end is looked for from their start.
+    let mut width = 1;
+    while keys.get(start + width).is_some_and(same) {
+        width *= 2;
+    }
+    let known = start + width / 2;
+    let end = keys.len().min(start + width);
+    start..known + keys[known..end].partition_point(same)
 }
 
 /// How many octets of the text stand in the target, with its `$`.

@@ -10,8 +10,8 @@ use ipnet::IpNet;
 use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
 
-use abide_gate::access::{AccessPolicy, AccessStore, Fetch};
-use abide_gate::pacing::{PacePolicy, PaceStore};
+use abide_gate::access::{AccessObserver, AccessPolicy, AccessStore, Fetch};
+use abide_gate::pacing::{PaceObserver, PacePolicy, PaceStore};
 use abide_gate::{AddressGuard, Clock, Gate};
 use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::{InvalidToken, ProductToken};
@@ -40,6 +40,8 @@ pub struct Builder {
     access_store: Option<Arc<dyn AccessStore>>,
     pace_store: Option<Arc<dyn PaceStore>>,
     permission_store: Option<Arc<dyn PermissionStore>>,
+    access_observers: Vec<Arc<dyn AccessObserver>>,
+    pace_observer: Option<Arc<dyn PaceObserver>>,
     fetch: Option<Arc<dyn Fetch>>,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -62,6 +64,8 @@ impl Builder {
             access_store: None,
             pace_store: None,
             permission_store: None,
+            access_observers: Vec::new(),
+            pace_observer: None,
             fetch: None,
             clock: None,
         }
@@ -171,6 +175,18 @@ impl Builder {
         self
     }
 
+    /// Hears what happens to robots.txt: fetched, changed, last good copy served, store failed. Several may listen.
+    pub fn access_observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {
+        self.access_observers.push(observer);
+        self
+    }
+
+    /// Hears what happens to turns: granted, deferred, hosts held.
+    pub fn pace_observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {
+        self.pace_observer = Some(observer);
+        self
+    }
+
     /// The transport of robots.txt. Default: a clone of the client that we build.
     pub fn fetch(mut self, fetch: Arc<dyn Fetch>) -> Self {
         self.fetch = Some(fetch);
@@ -272,6 +288,12 @@ impl Builder {
             .pace(self.pace)
             .max_wait(self.max_wait)
             .addresses(self.addresses);
+        for observer in self.access_observers {
+            gate = gate.access_observer(observer);
+        }
+        if let Some(observer) = self.pace_observer {
+            gate = gate.pace_observer(observer);
+        }
         if let Some(store) = self.access_store {
             gate = gate.access_store(store);
         }

@@ -85,6 +85,16 @@ impl Abide {
         self.core.gate.answer(origin).await
     }
 
+    /// Fetches the robots.txt of all these origins that is not at hand, as many at a time as the policy allows.
+    pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
+        self.core.gate.access().prefetch(origins).await;
+    }
+
+    /// Forgets that the origin's robots.txt is fresh, so that its next use asks again. The last good copy is kept.
+    pub async fn invalidate(&self, origin: &Origin) {
+        self.core.gate.access().invalidate(origin).await;
+    }
+
     /// Asks robots.txt and waits for the turn of `url`, for people with their own client.
     ///
     /// One permit is one request. Report the answer through the permit, and drop it when the body has ended.

@@ -1,5 +1,6 @@
 //! Content-Signal: `search=yes, ai-train=no` (contentsignals.org). Not a structured field, so each element stands alone.
 
+use super::usage::bounded;
 use super::{Preference, Usage};
 
 /// The keys that have a meaning.
@@ -17,6 +18,7 @@ pub(super) struct Signal {
 
 pub(super) fn parse(value: &[u8]) -> Signal {
     let mut signal = Signal { usages: Vec::new(), usage_of_content: None };
+    let mut usages = Vec::new();
     for element in value.split(|byte| *byte == b',') {
         let element = String::from_utf8_lossy(element).to_ascii_lowercase();
         let Some((key, value)) = element.split_once('=') else { continue };
@@ -29,9 +31,10 @@ pub(super) fn parse(value: &[u8]) -> Signal {
         } else if let Some(preference) = preference_of(value).filter(|_| !key.is_empty() && key != "use") {
             let known = KEYS.iter().find(|(known, _)| *known == key);
             let usage = known.map_or_else(|| Usage::Other(key.into()), |(_, usage)| usage.clone());
-            signal.usages.push((usage, preference));
+            usages.push((usage, preference));
         }
     }
+    signal.usages = bounded(usages.into_iter());
     signal
 }
 

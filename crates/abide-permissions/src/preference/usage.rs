@@ -18,8 +18,21 @@ pub(super) fn parse(value: &[u8]) -> Option<Vec<(Usage, Preference)>> {
     let mut labels = Labels::default();
     Parser::new(value).parse_dictionary_with_visitor(&mut labels).ok()?;
     let stated = labels.0.into_iter().filter(|(_, preference)| *preference != Preference::Unknown);
-    Some(stated.map(|(label, preference)| (usage_of(&label), preference)).collect())
+    Some(bounded(stated.map(|(label, preference)| (usage_of(&label), preference))))
 }
+
+/// All statements of the vocabulary, and of others as many as anybody has use for.
+pub(super) fn bounded(stated: impl Iterator<Item = (Usage, Preference)>) -> Vec<(Usage, Preference)> {
+    let mut others = 0_usize;
+    let keep = |(usage, _): &(Usage, Preference)| {
+        others = others.saturating_add(usize::from(matches!(usage, Usage::Other(_))));
+        !matches!(usage, Usage::Other(_)) || others <= OTHERS_MAX
+    };
+    stated.filter(keep).collect()
+}
+
+/// Labels outside the vocabulary that are kept of one record.
+const OTHERS_MAX: usize = 64;
 
 fn usage_of(label: &str) -> Usage {
     match LABELS.iter().find(|(known, _)| *known == label) {

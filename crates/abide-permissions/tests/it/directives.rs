@@ -252,6 +252,19 @@ fn labels_outside_the_vocabulary_are_kept_and_touch_no_known_usage() {
 }
 
 #[test]
+fn labels_outside_the_vocabulary_are_bounded() {
+    let labels: String = (0..1000).map(|n| format!("a{n}=y,")).collect();
+    let fields = [
+        ("Content-Usage", format!("{labels}train-ai=n")),
+        ("Content-Signal", format!("{},ai-train=no", labels.replace("=y", "=yes"))),
+    ];
+    let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
+    let preferences = Preferences::default().with_fields(fields);
+    assert_eq!(preferences.statements().len(), 2 * 65);
+    assert_eq!(preferences.resolve(&Usage::TrainAi).decided_by().len(), 2);
+}
+
+#[test]
 fn fields_are_read_line_by_line() {
     let fields = [
         ("Content-Usage", b"train-ai=n".as_slice()),
