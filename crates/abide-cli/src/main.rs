@@ -20,11 +20,15 @@ mod trail;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
     style::set_color(cli.color());
     let result = match cli.command {
         Command::Match(args) => match_urls::run(args),
@@ -46,6 +50,29 @@ fn main() -> ExitCode {
             if error.is::<Usage>() { Status::Usage.into() } else { Status::Failed.into() }
         }
     }
+}
+
+/// Help for those who ask for it or for nothing, else one line that names what is wrong.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // `| head` may have closed the output; that is no failure.
+        let _ = error.print();
+        return if error.use_stderr() { Status::Usage.into() } else { Status::Done.into() };
+    }
+    style::complain(format_args!("{}", one_line(&error.render().to_string())));
+    Status::Usage.into()
+}
+
+/// The message and its tips, without the usage that follows.
+fn one_line(text: &str) -> String {
+    let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    let mut words: Vec<&str> = message.split_whitespace().collect();
+    for tip in rest.lines().filter(|line| line.trim_start().starts_with("tip: ")) {
+        words.push("-");
+        words.extend(tip.split_whitespace());
+    }
+    excerpt::printable(words.join(" ").as_bytes())
 }
 
 /// How a call ended, and its exit status.

@@ -10,6 +10,8 @@ use abide::{Abide, BuildError};
 use anyhow::Context;
 use futures_util::stream::{self, Stream, StreamExt};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::sync::{Mutex, Semaphore};
+use url::Url;
 
 use crate::args::{Online, ResolveArg, StoreArg};
 use crate::{Status, Usage, style};
@@ -109,16 +111,32 @@ fn explain(error: BuildError) -> anyhow::Error {
     }
 }
 
-/// Runs `ask` for every URL, some at a time; the answers come in the order of the URLs.
+/// Runs `ask` for every URL, some at a time and one a host; the answers come in the order of the URLs.
+///
+/// A host's URLs go one after the other, so each waits for its own turn only, and not for all that were given before it.
 pub(crate) fn in_order<'a, F, A>(
     online: &'a Online,
     urls: &'a [String],
-    ask: impl FnMut(&'a String) -> F + 'a,
+    ask: impl Fn(&'a String) -> F + 'a,
 ) -> impl Stream<Item = A> + 'a
 where
     F: Future<Output = A> + 'a,
+    A: 'a,
 {
-    stream::iter(urls).map(ask).buffered(usize::from(online.concurrency))
+    let slots = Arc::new(Semaphore::new(usize::from(online.concurrency)));
+    let mut hosts: HashMap<String, Arc<Mutex<()>>> = HashMap::new();
+    let ask = Arc::new(ask);
+    let one = move |url: &'a String| {
+        let host = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
+        let host = Arc::clone(hosts.entry(host.unwrap_or_default()).or_default());
+        let (slots, ask) = (Arc::clone(&slots), Arc::clone(&ask));
+        async move {
+            let _turn = host.lock().await;
+            let _slot = slots.acquire().await;
+            ask(url).await
+        }
+    };
+    stream::iter(urls).map(one).buffered(AHEAD_MAX)
 }
 
 /// Writes one JSON object and a line end.
@@ -172,6 +190,9 @@ impl Resolve for Fixed {
         })
     }
 }
+
+/// So far ahead of the answer that is to be printed next may others be.
+const AHEAD_MAX: usize = 1024;
 
 /// A page that sends nothing for this long is given up.
 const READ_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);

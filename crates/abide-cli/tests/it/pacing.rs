@@ -84,3 +84,16 @@ async fn a_machine_without_certificate_authorities_can_fetch_what_has_no_tls() {
     assert_eq!((ran.status, &ran.line()["outcome"]), (0, &json!("allowed")), "{}", ran.err);
     assert!(ran.err.contains("no certificate authorities"), "{}", ran.err);
 }
+
+#[tokio::test]
+async fn the_urls_of_one_host_do_not_defer_each_other() {
+    let server = Server::start(|_| Reply::new(200, "")).await;
+    let urls: Vec<String> = (0..6).map(|number| format!("http://a.example:PORT/{number}")).collect();
+    let mut args = vec!["fetch", "--json", "--delay", "200ms", "--max-wait", "400ms"];
+    args.extend(urls.iter().map(String::as_str));
+    args.push("http://b.example:PORT/");
+    let ran = online(server.address(), &args).await;
+    assert_eq!((ran.status, ran.lines().len()), (0, 7), "{}", ran.out);
+    let place = |what: &str| server.asked().iter().position(|asked| asked == what);
+    assert!(place("b.example/") < place("a.example/5"), "nor does one host wait for another");
+}

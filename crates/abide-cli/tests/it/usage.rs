@@ -20,8 +20,23 @@ fn unknown_flags_and_calls_are_named() {
         (&["fetch"][..], "<URL>"),
         (&["match", "--batch", "x", "--agent", "a"][..], "--agent"),
     ] {
-        assert!(wrong(args).contains(named), "{args:?} names {named}: {}", abide(args).err);
+        let message = wrong(args);
+        assert!(
+            message.starts_with("abide: ") && message.contains(named),
+            "{args:?} names {named}: {message}"
+        );
+        assert_eq!(message.lines().count(), 1, "{message}");
     }
+}
+
+#[test]
+fn without_a_call_there_is_help() {
+    for args in [&[][..], &["match"][..]] {
+        assert!(wrong(args).contains("Usage: abide"), "{args:?}");
+    }
+    let message = wrong(&["fetch", "--concurency", "3", "http://a.example/"]);
+    assert!(message.contains("similar argument exists: '--concurrency'"), "{message}");
+    assert!(!wrong(&["fetch", "--\x1b[31m"]).contains('\x1b'), "what is quoted cannot command the terminal");
 }
 
 #[test]
@@ -39,6 +54,7 @@ fn values_that_cannot_be_read_are_named() {
     ] {
         let message = wrong(&["fetch", flag, value, url]);
         assert!(message.contains(flag) && message.contains(value), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
     }
     let message = wrong(&["tags", "--agent", "a", "--header", "no colon"]);
     assert!(message.contains("no colon"), "{message}");
