@@ -79,6 +79,34 @@ async fn c4_to_c17_what_breaks_on_the_wire_disallows_all() {
         ("a two-digit status", raw("HTTP/1.1 20 OK\r\ncontent-length: 0\r\n\r\n")),
         ("unknown coding", Reply::with_headers(200, &[("content-encoding", "x-unknown")], allow)),
         ("named gzip but plain", Reply::with_headers(200, &[("content-encoding", "gzip")], allow)),
+        (
+            "gzip cut",
+            Reply::with_headers(200, &[("content-encoding", "gzip")], &gzip(allow.as_bytes())[..20]),
+        ),
+        (
+            "gzip corrupt",
+            Reply::with_headers(200, &[("content-encoding", "gzip")], corrupt(gzip(allow.as_bytes()))),
+        ),
+        (
+            "gzip twice",
+            Reply::with_headers(
+                200,
+                &[("content-encoding", "gzip"), ("content-encoding", "gzip")],
+                gzip(&gzip(allow.as_bytes())),
+            ),
+        ),
+        (
+            "gzip fifty times",
+            Reply::with_headers(
+                200,
+                &[("content-encoding", "gzip"); 50],
+                (0..50).fold(allow.as_bytes().to_vec(), |body, _| gzip(&body)),
+            ),
+        ),
+        (
+            "deflate without its name's wrapping",
+            Reply::with_headers(200, &[("content-encoding", "deflate")], allow),
+        ),
         ("gzip bytes without the name", Reply::new(200, [0x1f, 0x8b, 8, 0, 0])),
         ("a part", Reply::new(206, allow)),
     ];
@@ -253,4 +281,17 @@ async fn s16_robots_txt_carries_no_cookie_and_no_credential() {
         assert_eq!(seen.header("cookie").unwrap_or_default(), "", "{}", seen.what());
         assert_eq!(seen.header("authorization").unwrap_or_default(), "", "{}", seen.what());
     }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A bit of the checksum behind the data is flipped.
+fn corrupt(mut bytes: Vec<u8>) -> Vec<u8> {
+    let place = bytes.len() - 6;
+    bytes[place] ^= 1;
+    bytes
 }

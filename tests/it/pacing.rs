@@ -225,3 +225,50 @@ async fn every_hop_waits_its_turn() {
     assert_eq!(page.visit().unwrap().hops().len(), 3);
     assert!(shortest_gap(&server.log()) >= Duration::from_millis(60));
 }
+
+#[tokio::test]
+async fn the_turn_is_free_at_the_end_of_the_wire_body_also_if_nobody_reads_it() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/204" => Reply::new(204, ""),
+        "/304" => Reply::new(304, ""),
+        "/empty" => Reply::new(200, ""),
+        "/chunked" => Reply::raw(vec![Step::Send(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ntransfer-encoding: chunked\r\n\r\n4\r\npage\r\n0\r\n\r\n".to_vec(),
+        )]),
+        _ => Reply::html("<title>x</title>a small page"),
+    })
+    .await;
+    let client = client(&server);
+    let soon = || Options::new().with_max_wait(Duration::from_millis(50));
+    for path in ["/204", "/304", "/empty", "/small", "/chunked"] {
+        let unread = client.get(format!("http://a.example{path}")).abide(soon()).send().await.unwrap();
+        let next = client.head("http://a.example/small").abide(soon()).send().await;
+        assert!(next.is_ok(), "{path}: {next:?}");
+        drop(unread);
+    }
+}
+
+#[tokio::test]
+async fn the_response_dropped_unread_and_a_caller_that_panics_give_the_turn_back() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/open" => Reply::raw(vec![
+            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx".to_vec()),
+            Step::Sleep(Duration::from_secs(20)),
+        ]),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = client(&server);
+    let panics = tokio::spawn({
+        let client = client.clone();
+        async move {
+            let _open = client.get("http://a.example/open").send().await.unwrap();
+            panic!("the caller's own fault");
+        }
+    });
+    assert!(panics.await.unwrap_err().is_panic());
+    let soon = Options::new().with_max_wait(Duration::from_millis(100));
+    assert_eq!(client.get("http://a.example/x").abide(soon).send().await.unwrap().status(), 200);
+}

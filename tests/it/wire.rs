@@ -421,6 +421,27 @@ async fn c18_http2_refusals_are_one_request_on_the_wire_each() {
 }
 
 #[tokio::test]
+async fn http2_refusals_of_a_page_are_one_request_on_the_wire_and_calm_holds_the_host() {
+    // The first request of the connection is robots.txt, which is answered with a 404: HPACK's literal for `:status: 404`.
+    let answer = |refusal: u32| {
+        move |id: u32| match id {
+            1 => frame(HEADERS, 5, id, &[0x8d]),
+            _ => frame(RST_STREAM, 0, id, &refusal.to_be_bytes()),
+        }
+    };
+    for (refusal, holds) in [(REFUSED_STREAM, 0), (ENHANCE_YOUR_CALM, 1)] {
+        let (address, requests) = http2(answer(refusal)).await;
+        let inner = reqwest::Client::builder().http2_prior_knowledge();
+        let (abide, inner) = hasty(address).build_with(inner).unwrap();
+        let error = abide.wrap(inner).get("http://a.example/x").send().await.unwrap_err();
+        assert!(abide::Error::find(&error).is_none(), "a network error: {error:?}");
+        assert_eq!(requests.load(Ordering::SeqCst), 2, "robots.txt and one request for the page");
+        let host = abide::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
+        assert_eq!(abide.gate_handle().pacer().report(&host).unwrap().holds(), holds);
+    }
+}
+
+#[tokio::test]
 async fn c19_http2_floods_end_within_the_deadline() {
     let cases: [(&str, Frames); 5] = [
         ("CONTINUATION", |id| {

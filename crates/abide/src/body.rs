@@ -106,15 +106,20 @@ impl WatchedBody {
     /// wire, and its host's turn with it, also if the caller reads it later.
     pub(crate) async fn take_what_is_here(&mut self) {
         let mut taken = 0;
+        let mut patience = 1;
         while !self.has_ended && taken < AHEAD_MAX {
-            let polled = poll_fn(|context| Poll::Ready(self.poll_wire(context))).await;
-            let Poll::Ready(Some(frame)) = polled else { return };
-            let failed = frame.is_err();
+            let Poll::Ready(frame) = poll_fn(|context| Poll::Ready(self.poll_wire(context))).await else {
+                if patience == 0 {
+                    return;
+                }
+                // The connection's own task hands over one frame at a time, the end too: let it run once.
+                patience -= 1;
+                tokio::task::yield_now().await;
+                continue;
+            };
+            let Some(frame) = frame else { return };
             taken += frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
             self.replay.push_back(frame);
-            if failed {
-                return;
-            }
         }
     }
 
