@@ -140,7 +140,12 @@ impl Rules {
     /// Whether nothing is stated, not even an unknown rule.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        self.flags == 0
+            && self.max_snippet.is_none()
+            && self.max_image_preview.is_none()
+            && self.max_video_preview.is_none()
+            && self.unavailable_after.is_none()
+            && self.unknown.ordered.is_empty()
     }
 
     /// Whether the content may be in an index at `now`: neither `noindex` nor past its `unavailable_after`.

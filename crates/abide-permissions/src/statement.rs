@@ -187,13 +187,13 @@ pub(crate) struct Findings {
 
 impl Findings {
     /// Adds what a place states, if it states anything.
-    pub(crate) fn add(&mut self, stated: &Stated, source: impl Fn() -> Source) {
-        for invalid in &stated.invalid {
-            let value = invalid.value.as_str().into();
+    pub(crate) fn add(&mut self, stated: Stated, source: impl Fn() -> Source) {
+        for invalid in stated.invalid {
+            let value = invalid.value.into();
             self.remark(source(), Problem::InvalidValue { rule: invalid.rule, value });
         }
         if !stated.rules.is_empty() {
-            self.statements.push(Statement::new(stated.rules.clone(), source()));
+            self.statements.push(Statement::new(stated.rules, source()));
         }
     }
 

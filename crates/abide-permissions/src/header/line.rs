@@ -75,18 +75,18 @@ pub(super) fn read_members<'a>(value: &'a [u8], options: &ReadOptions) -> Vec<(u
 }
 
 impl Line<'_> {
-    pub(super) fn report(&self, field: FieldName, line: usize, findings: &mut Findings) {
-        for part in &self.parts {
+    pub(super) fn report(self, field: FieldName, line: usize, findings: &mut Findings) {
+        for part in self.parts {
             part.report(field, line, self.reading, findings);
         }
     }
 }
 
 impl Part<'_> {
-    pub(super) fn report(&self, field: FieldName, line: usize, reading: Reading, findings: &mut Findings) {
+    pub(super) fn report(self, field: FieldName, line: usize, reading: Reading, findings: &mut Findings) {
         let source =
             || Source::Field { name: field, line, reading, text: String::from_utf8_lossy(self.text).into() };
-        match &self.stated {
+        match self.stated {
             Some(stated) => findings.add(stated, source),
             None => findings.remark(source(), Problem::NotAMember),
         }

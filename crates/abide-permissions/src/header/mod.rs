@@ -185,17 +185,17 @@ impl StrictField {
         if self.over_limit {
             findings.truncated(Source::limit(FieldName::RobotsTag, last));
             let complete = complete_members(&self.value).unwrap_or_default();
-            self.report(&line::read_members(complete, options), findings);
+            self.report(line::read_members(complete, options), findings);
         } else if structured::is_list(&self.value) {
-            self.report(&line::read_members(&self.value, options), findings);
+            self.report(line::read_members(&self.value, options), findings);
         } else {
             findings.remark(Source::limit(FieldName::RobotsTag, 0), Problem::NotAList);
         }
     }
 
-    fn report(&self, parts: &[(usize, line::Part<'_>)], findings: &mut Findings) {
+    fn report(&self, parts: Vec<(usize, line::Part<'_>)>, findings: &mut Findings) {
         for (offset, part) in parts {
-            let line = self.starts.iter().filter(|start| *start <= offset).count().saturating_sub(1);
+            let line = self.starts.iter().filter(|start| **start <= offset).count().saturating_sub(1);
             part.report(FieldName::RobotsTag, line, Reading::Sf, findings);
         }
     }

@@ -53,7 +53,7 @@ pub(crate) fn read_metas(
         if content.len() < meta.content().len() {
             findings.truncated(source());
         }
-        findings.add(&read_elements(content, None), source);
+        findings.add(read_elements(content, None), source);
     }
 }
 
