@@ -54,3 +54,35 @@ async fn preferences_never_refuse_a_request() {
     .await;
     assert_eq!(crate::status(&client(&server), "http://a.example/x").await, 200);
 }
+
+#[tokio::test]
+async fn a_304_keeps_the_preferences_of_the_fetch_and_adds_those_of_now() {
+    use std::num::NonZeroUsize;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let later = Arc::new(AtomicBool::new(false));
+    let changed = Arc::clone(&later);
+    let server = Server::start(move |seen| match (seen.path.as_str(), seen.header("if-none-match")) {
+        ("/robots.txt", _) if changed.load(Ordering::SeqCst) => {
+            Reply::new(200, "User-agent: *\nContent-Usage: search=n")
+        }
+        ("/robots.txt", _) => Reply::new(200, "User-agent: *\nContent-Usage: train-ai=n"),
+        (_, Some(_)) => Reply::with_headers(304, &[("etag", "\"1\"")], ""),
+        _ => Reply::with_headers(200, &[("content-type", "text/html"), ("etag", "\"1\"")], "page"),
+    })
+    .await;
+    let store = Arc::new(abide::MemoryPermissionStore::new(NonZeroUsize::new(10).unwrap()));
+    let (abide, inner) =
+        crate::builder(&server).permission_store(store).build_with(reqwest::Client::builder()).unwrap();
+    let client = abide.wrap(inner);
+    client.get("http://a.example/x").send().await.unwrap();
+    later.store(true, Ordering::SeqCst);
+    abide.invalidate(&"http://a.example".parse().unwrap()).await;
+    let again = client.get("http://a.example/x").header("if-none-match", "\"1\"").send().await.unwrap();
+    assert_eq!(again.status(), 304);
+    let preferences = again.visit().unwrap().preferences();
+    for usage in [Usage::TrainAi, Usage::Search] {
+        assert_eq!(preferences.resolve(&usage).preference(), Preference::Disallow, "{usage}");
+    }
+}

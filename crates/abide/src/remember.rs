@@ -8,8 +8,16 @@ use url::Url;
 
 use abide_gate::without_userinfo;
 use abide_permissions::{
-    Head, PermissionRecord, PermissionStore, PermissionStoreError, Permissions, ReadOptions, Update, Visit,
+    Head, PermissionRecord, PermissionStore, PermissionStoreError, Permissions, Preferences, ReadOptions,
+    Update, Visit,
 };
+
+/// What is known of a URL from this visit and those before it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) permissions: Permissions,
+    pub(crate) preferences: Preferences,
+}
 
 /// Keeps what a response says about its URL, and returns what is known of it now where that is more than the response says.
 ///
@@ -20,12 +28,15 @@ pub(crate) async fn remember(
     url: &Url,
     (status, headers): (StatusCode, &HeaderMap),
     head: Head,
+    robots: &Preferences,
     now: SystemTime,
-) -> Option<Permissions> {
+) -> Option<Known> {
     let fields: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-    let visit = Visit::new(status.as_u16(), &fields, head, now);
+    let visit = Visit::new(status.as_u16(), &fields, head, now).with_preferences(robots);
     match take_in(store, &key(url), &visit, status).await {
-        Ok(Some((record, Update::Revalidated | Update::FieldsReplaced))) => Some(record.permissions(read)),
+        Ok(Some((record, Update::Revalidated | Update::FieldsReplaced))) => {
+            Some(Known { permissions: record.permissions(read), preferences: record.preferences() })
+        }
         Ok(_) => None,
         Err(error) => {
             tracing::warn!(origin = %url.origin().ascii_serialization(), %error, "permissions could not be kept");

@@ -13,6 +13,7 @@ use abide_permissions::{
 
 use crate::body::WatchedBody;
 use crate::options::Scan;
+use crate::remember::Known;
 use crate::visit::Answer;
 
 /// What is done with a body.
@@ -133,10 +134,10 @@ impl Seen {
     }
 
     /// The permissions, with what an earlier visit has left where that is more.
-    pub(crate) fn answer(self, read: &ReadOptions, fields: &Fields, known: Option<Permissions>) -> Answer {
+    pub(crate) fn answer(self, read: &ReadOptions, fields: &Fields, known: Option<Known>) -> Answer {
         match (self, known) {
             (Self::Later(head), _) => Answer::Later { read: read.clone(), head },
-            (Self::Now(_), Some(known)) => Answer::Known(Arc::new(known)),
+            (Self::Now(_), Some(known)) => Answer::Remembered(Arc::new(known)),
             (Self::Now(head), None) => Answer::Known(Arc::new(fields.permissions(read, head))),
         }
     }

@@ -13,6 +13,7 @@ use abide_permissions::{AppDirectives, Head, HeadEnd, Permissions, Preferences, 
 use abide_robots::Target;
 
 use crate::redirect::Stopped;
+use crate::remember::Known;
 use crate::scan::Fields;
 
 /// The way to one response. Cheap to clone.
@@ -33,6 +34,8 @@ pub(crate) struct Trace {
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
     Known(Arc<Permissions>),
+    /// With what earlier visits have left.
+    Remembered(Arc<Known>),
     /// The header's part is known; the head comes with the body.
     Later {
         read: ReadOptions,
@@ -71,6 +74,7 @@ impl Visit {
     pub fn permissions(&self) -> Permissions {
         match &self.answer {
             Answer::Known(permissions) => Permissions::clone(permissions),
+            Answer::Remembered(known) => known.permissions.clone(),
             Answer::Later { read, head } => {
                 let head = head.borrow().clone().unwrap_or_else(|| Head::not_scanned(HeadEnd::NotScanned));
                 self.fields.permissions(read, head)
@@ -97,6 +101,9 @@ impl Visit {
     /// # }
     /// ```
     pub fn preferences(&self) -> Preferences {
+        if let Answer::Remembered(known) = &self.answer {
+            return known.preferences.clone();
+        }
         let own = self.fields.preferences(self.permissions().metas());
         match self.rules_and_url() {
             Some((rules, url)) => own.with_robots(rules, &Target::of(url)),

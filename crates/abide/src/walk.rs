@@ -9,12 +9,13 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::{Denied, Error, Verdict, without_userinfo};
-use abide_permissions::{Head, HeadEnd, Permissions};
+use abide_permissions::{Head, HeadEnd, Preferences};
+use abide_robots::Target;
 
 use crate::client::Abide;
 use crate::options::Options;
 use crate::redirect::{self, Hop as NextHop, Step, Stopped};
-use crate::remember::remember;
+use crate::remember::{Known, remember};
 use crate::scan::{self, Fields};
 use crate::send::{Sent, refuse, send_paced, send_through, take_apart};
 use crate::visit::{Hop, Trace, Visit};
@@ -209,12 +210,17 @@ impl<'a> Walk<'a> {
         status: StatusCode,
         headers: &HeaderMap,
         head: Head,
-    ) -> Option<Permissions> {
+    ) -> Option<Known> {
         let core = &self.abide.core;
         // Only these ask for the resource itself.
         let asks = matches!(self.method, Method::GET | Method::HEAD) && self.scan() != crate::Scan::Off;
         let store = core.permission_store.as_ref().filter(|_| asks)?;
-        remember(store, &core.read, url, (status, headers), head, core.gate.wall().to_system_time()).await
+        let robots = self.trace.hops.last().and_then(|hop| hop.verdict.rules()).map(|verdict| {
+            // As it was when this was fetched: the very copy that let the request out.
+            Preferences::default().with_robots(verdict.rules(), &Target::of(url))
+        });
+        let now = core.gate.wall().to_system_time();
+        remember(store, &core.read, url, (status, headers), head, &robots.unwrap_or_default(), now).await
     }
 
     fn chain(&self) -> Vec<(Url, StatusCode)> {
