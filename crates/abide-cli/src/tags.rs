@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use abide_permissions::{Head, HeadScanner, Permissions, ProductToken, ReadOptions};
+use abide_permissions::{Head, HeadScanner, Permissions, Preferences, ProductToken, ReadOptions, Tdm};
 use serde::Deserialize;
 
 use crate::args::TagsArgs;
@@ -21,7 +21,7 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     if args.output.json {
         crate::online::print_json(&Tags::new(&permissions))?;
     } else {
-        print(&permissions)?;
+        print(&permissions, &preferences(&headers, &permissions))?;
     }
     Ok(Status::Done)
 }
@@ -57,6 +57,13 @@ fn read(
     Permissions::read(&options, fields, head, SystemTime::now())
 }
 
+/// What the fields and the head ask of those who use the content: Content-Usage, Content-Signal, TDMRep.
+fn preferences(headers: &[(String, String)], permissions: &Permissions) -> Preferences {
+    let fields = || headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let tdm = Tdm::default().with_fields(fields()).with_metas(permissions.metas());
+    Preferences::default().with_fields(fields()).with_tdm(&tdm)
+}
+
 fn scan(options: &ReadOptions, html: &[u8], content_type: Option<&str>) -> Head {
     let mut scanner = HeadScanner::new(options, content_type);
     // What the scanner says of more to come is of no interest: all of it is here.
@@ -65,7 +72,7 @@ fn scan(options: &ReadOptions, html: &[u8], content_type: Option<&str>) -> Head 
 }
 
 /// For people: the rules, then where each comes from.
-fn print(permissions: &Permissions) -> anyhow::Result<()> {
+fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result<()> {
     use std::io::Write;
     let mut out = anstream::stdout().lock();
     let rules = permissions.rules().to_string();
@@ -76,6 +83,15 @@ fn print(permissions: &Permissions) -> anyhow::Result<()> {
     }
     for remark in permissions.remarks() {
         writeln!(out, "  remark: {remark}")?;
+    }
+    for statement in preferences.statements() {
+        let preference = statement.preference().as_str().unwrap_or("unknown");
+        writeln!(
+            out,
+            "preference: {} {preference} ({})",
+            statement.usage(),
+            statement.text().escape_debug()
+        )?;
     }
     Ok(())
 }

@@ -122,6 +122,26 @@ fn tags_tell_people_the_rules_and_their_sources() {
 }
 
 #[test]
+fn tags_tell_people_what_is_asked_of_those_who_use_the_content() {
+    let page = file("<head><meta name=tdm-reservation content=1></head>");
+    let path = page.path().to_str().unwrap();
+    let field = "Content-Usage: train-ai=n, search=y";
+    let ran = abide(&[
+        "tags",
+        "--agent",
+        "ExampleBot",
+        "--header",
+        field,
+        "--header",
+        "Content-Signal: ai-input=no",
+        path,
+    ]);
+    for line in ["train-ai disallow", "search allow", "ai-input disallow", "tdm disallow"] {
+        assert!(ran.out.contains(&format!("preference: {line}")), "{line}: {}", ran.out);
+    }
+}
+
+#[test]
 fn tags_as_json_have_the_fields_of_the_contract() {
     let page = file("<meta name=Robots content=' NoIndex, foo'><meta name=x><meta charset=utf-8></head><p>");
     let path = page.path().to_str().unwrap();
