@@ -104,6 +104,47 @@ async fn the_pacing_half_alone_goes_out_neither_ungated_nor_unpaced() {
     }
 }
 
+/// As a retry middleware does it: 429 again after a few milliseconds, errors of middlewares never.
+struct Retry;
+
+#[async_trait::async_trait]
+impl Middleware for Retry {
+    async fn handle(
+        &self,
+        request: reqwest::Request,
+        extensions: &mut http::Extensions,
+        next: Next<'_>,
+    ) -> reqwest_middleware::Result<reqwest::Response> {
+        let again = request.try_clone().unwrap();
+        let first = next.clone().run(request, extensions).await?;
+        if first.status() != 429 {
+            return Ok(first);
+        }
+        drop(first);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        next.run(again, extensions).await
+    }
+}
+
+#[tokio::test]
+async fn a_retry_above_is_paced_and_the_hold_wins_over_its_own_back_off() {
+    let asked = AtomicUsize::new(0);
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ if asked.fetch_add(1, Ordering::SeqCst) == 0 => {
+            Reply::with_headers(429, &[("retry-after", "1")], "")
+        }
+        _ => Reply::html("page"),
+    })
+    .await;
+    let (abide, inner) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let client = ClientBuilder::new(inner).with(Retry).with(abide.middleware()).build();
+    assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 200);
+    let pages: Vec<_> = server.log().into_iter().filter(|seen| seen.path == "/x").collect();
+    assert_eq!(pages.len(), 2);
+    assert!(pages[1].at.duration_since(pages[0].answered) >= Duration::from_millis(990));
+}
+
 /// What users put into their own structs and tasks.
 #[test]
 fn what_is_promised_of_types() {
