@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
@@ -52,7 +51,6 @@ pub(crate) struct Core {
     pub(crate) scan: Scan,
     pub(crate) read: ReadOptions,
     pub(crate) permission_store: Option<Arc<dyn PermissionStore>>,
-    pub(crate) max_wait: Duration,
 }
 
 impl Abide {
@@ -69,7 +67,7 @@ impl Abide {
     /// A refusal other than disallow and unreachable, which are verdicts: an unsupported URL, a refused address, a robots.txt
     /// request that was deferred.
     pub async fn check(&self, url: &Url) -> Result<Verdict, Error> {
-        self.core.gate.judge(url, self.core.max_wait).await
+        self.core.gate.judge(url, self.core.gate.max_wait()).await
     }
 
     /// Whether `url` may be fetched, from what is known now. No I/O; `None`: not known.
@@ -102,7 +100,7 @@ impl Abide {
     /// # Errors
     /// A refusal of any kind.
     pub async fn acquire(&self, url: &Url) -> Result<Permit, Error> {
-        Ok(self.core.gate.admit(url, self.core.max_wait).await?.1)
+        Ok(self.core.gate.admit(url, self.core.gate.max_wait()).await?.1)
     }
 
     /// Sees to it that the request names this crawler: the User-Agent is ours, or at least contains the token.
@@ -130,7 +128,7 @@ impl Abide {
         let verdict = self
             .core
             .gate
-            .judge(url, self.core.max_wait)
+            .judge(url, self.core.gate.max_wait())
             .await
             .map_err(reqwest_middleware::Error::middleware)?;
         match verdict.refusal(url) {
