@@ -15,10 +15,10 @@ use abide_gate::pacing::{PaceObserver, PacePolicy, PaceStore};
 use abide_gate::{AddressGuard, Clock, Gate};
 use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::{InvalidToken, ProductToken};
+use abide_visit::{Reader, Scan};
 
 use crate::client::{Abide, Core};
 use crate::fetch::ReqwestFetch;
-use crate::options::Scan;
 use crate::redirect::RedirectPolicy;
 use crate::resolver::{GuardedResolver, SystemResolver};
 
@@ -308,9 +308,7 @@ impl Builder {
             token: tokens[0].clone(),
             user_agent,
             redirects: self.redirects,
-            scan: self.scan,
-            read,
-            permission_store: self.permission_store,
+            reader: Reader::new(read).with_scan(self.scan).with_store(self.permission_store),
             max_wait: self.max_wait,
         };
         Ok(Abide { core: Arc::new(core) })

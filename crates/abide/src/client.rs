@@ -13,12 +13,11 @@ use url::Url;
 use abide_gate::access::Answer;
 use abide_gate::pacing::{NextSlot, Permit};
 use abide_gate::{Denied, Error, Gate, Origin, Verdict};
-use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::ProductToken;
+use abide_visit::Reader;
 
 use crate::builder::{Builder, names_token};
 use crate::middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
-use crate::options::Scan;
 use crate::redirect::RedirectPolicy;
 
 /// One crawler identity: everything that is asked, paced and read under it. Cheap to clone; clones share everything.
@@ -49,9 +48,7 @@ pub(crate) struct Core {
     pub(crate) token: ProductToken,
     pub(crate) user_agent: HeaderValue,
     pub(crate) redirects: RedirectPolicy,
-    pub(crate) scan: Scan,
-    pub(crate) read: ReadOptions,
-    pub(crate) permission_store: Option<Arc<dyn PermissionStore>>,
+    pub(crate) reader: Reader,
     pub(crate) max_wait: Duration,
 }
 
@@ -192,9 +189,6 @@ impl Abide {
 
 impl fmt::Debug for Abide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Abide")
-            .field("token", &self.core.token)
-            .field("scan", &self.core.scan)
-            .finish_non_exhaustive()
+        f.debug_struct("Abide").field("token", &self.core.token).finish_non_exhaustive()
     }
 }

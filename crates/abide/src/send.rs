@@ -11,10 +11,10 @@ use url::Url;
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, Error, Verdict};
 
-use crate::body::{WatchedBody, Wire};
 use crate::client::Abide;
 use crate::fault;
 use crate::resolver::ResolveError;
+use crate::wire::Wire;
 
 /// An answer to one hop, with its turn still held where this half paces.
 pub(crate) struct Sent {
@@ -146,12 +146,8 @@ pub(crate) fn refuse(error: Error) -> reqwest_middleware::Error {
     reqwest_middleware::Error::middleware(error)
 }
 
-/// The response without its body, which is wrapped; URL, version, header fields and extensions stay.
-pub(crate) fn take_apart(
-    url: &Url,
-    response: Response,
-    permit: Option<Permit>,
-) -> (http::Response<()>, WatchedBody) {
+/// The response with its turn in its body; URL, version, header fields and extensions stay.
+pub(crate) fn take_apart(url: &Url, response: Response, permit: Option<Permit>) -> http::Response<Wire> {
     use reqwest::ResponseBuilderExt;
 
     let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
@@ -161,5 +157,5 @@ pub(crate) fn take_apart(
     *response.version_mut() = parts.version;
     *response.headers_mut() = parts.headers;
     response.extensions_mut().extend(parts.extensions);
-    (response, WatchedBody::new(Wire::new(body, permit)))
+    response.map(|()| Wire::new(body, permit))
 }
