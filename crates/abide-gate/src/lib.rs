@@ -20,7 +20,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use abide_gate::{Denied, Gate};
 //!
-//! let gate = Gate::builder(vec!["ExampleBot".parse()?], Arc::new(MyClient)).build();
+//! let gate = Gate::builder().build(vec!["ExampleBot".parse()?], Arc::new(MyClient));
 //! let budget = Duration::from_secs(30);
 //!
 //! let (verdict, permit) = gate.admit(&"https://example.org/a".parse()?, budget).await?;
@@ -59,8 +59,10 @@ mod address;
 
 // The composition: robots.txt first, then the host's turn.
 mod body;
+mod builder;
 mod error;
 mod gate;
+mod paced;
 mod verdict;
 
 #[cfg(feature = "testing")]
@@ -68,10 +70,11 @@ pub mod testing;
 
 pub use address::{AddressGuard, AddressRefused};
 pub use body::PermitBody;
+pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis};
 pub use error::{Denied, Error};
-pub use gate::{Gate, GateBuilder, Turn};
+pub use gate::{Gate, Turn};
 pub use origin::{Host, Origin, UnsupportedUrl, without_userinfo};
 pub use verdict::Verdict;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
@@ -49,7 +48,6 @@ pub(crate) struct Core {
     pub(crate) user_agent: HeaderValue,
     pub(crate) redirects: RedirectPolicy,
     pub(crate) reader: Reader,
-    pub(crate) max_wait: Duration,
 }
 
 impl Abide {
@@ -66,7 +64,7 @@ impl Abide {
     /// A refusal other than disallow and unreachable, which are verdicts: an unsupported URL, a refused address, a robots.txt
     /// request that was deferred.
     pub async fn check(&self, url: &Url) -> Result<Verdict, Error> {
-        self.core.gate.judge(url, self.core.max_wait).await
+        self.core.gate.judge(url, self.core.gate.max_wait()).await
     }
 
     /// Whether `url` may be fetched, from what is known now. No I/O; `None`: not known.
@@ -99,7 +97,7 @@ impl Abide {
     /// # Errors
     /// A refusal of any kind.
     pub async fn acquire(&self, url: &Url) -> Result<Permit, Error> {
-        Ok(self.core.gate.admit(url, self.core.max_wait).await?.1)
+        Ok(self.core.gate.admit(url, self.core.gate.max_wait()).await?.1)
     }
 
     /// Sees to it that the request names this crawler: the User-Agent is ours, or at least contains the token.
@@ -127,7 +125,7 @@ impl Abide {
         let verdict = self
             .core
             .gate
-            .judge(url, self.core.max_wait)
+            .judge(url, self.core.gate.max_wait())
             .await
             .map_err(reqwest_middleware::Error::middleware)?;
         match verdict.refusal(url) {

@@ -64,8 +64,8 @@ pub use options::{Options, RequestBuilderExt};
 pub use redirect::RedirectPolicy;
 
 pub use abide_gate::{
-    AddressGuard, Clock, Denied, Error, Gate, Host, Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis,
-    access, pacing,
+    AddressGuard, Clock, Denied, Error, Gate, GateBuilder, Host, Origin, SystemClock, UnsupportedUrl,
+    Verdict, WallMillis, access, pacing,
 };
 pub use abide_permissions::{
     AppDirectives, HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,

@@ -45,7 +45,7 @@ impl<'a> Walk<'a> {
         Self {
             abide,
             pace,
-            budget: options.max_wait.unwrap_or(abide.core.max_wait),
+            budget: options.max_wait.unwrap_or(abide.core.gate.max_wait()),
             options,
             trail: Trail::default(),
             wire_time: request.timeout().copied(),
