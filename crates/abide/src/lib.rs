@@ -68,8 +68,8 @@ pub use abide_gate::{
     Verdict, WallMillis, access, pacing,
 };
 pub use abide_permissions::{
-    AppDirectives, HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
+    AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
     Preference, Preferences, ReadOptions, Rules, Usage, link_follow,
 };
-pub use abide_robots::{InvalidToken, ProductToken};
+pub use abide_robots::{InvalidToken, ProductToken, Target};
 pub use abide_visit::{Hop, Scan, Stopped, Visit};
