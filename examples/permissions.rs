@@ -18,7 +18,7 @@ async fn main() -> anyhow::Result<()> {
         let permissions = response.permissions();
         println!("{page}: asks for {:?}", permissions.rules().to_string());
         for statement in permissions.statements() {
-            println!("    {statement:?}");
+            println!("    {} by {:?}", statement.rules(), statement.source());
         }
         // Three answers: yes, no, and "its head could not be read", which is no yes.
         if permissions.noindex_known() != Some(false) {
