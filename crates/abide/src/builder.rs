@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -21,6 +22,7 @@ use crate::fetch::ReqwestFetch;
 use crate::options::Scan;
 use crate::redirect::RedirectPolicy;
 use crate::resolver::{GuardedResolver, SystemResolver};
+use crate::sends::never_again;
 
 /// Settings of one crawler. Made by [`Abide::builder`].
 #[must_use]
@@ -239,7 +241,7 @@ impl Builder {
         );
         inner
             .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
+            .retry(never_again())
             .dns_resolver(Arc::new(resolver))
             .connect_timeout(self.connect_timeout)
             .build()
@@ -277,6 +279,7 @@ impl Builder {
             scan: self.scan,
             read,
             permission_store: self.permission_store,
+            has_pacing_half: AtomicBool::new(false),
         };
         Ok(Abide { core: Arc::new(core) })
     }

@@ -45,6 +45,7 @@ mod options;
 mod middleware;
 mod redirect;
 mod send;
+mod sends;
 mod walk;
 
 // A response's way.
@@ -66,8 +67,8 @@ pub use redirect::{RedirectPolicy, Stopped};
 pub use visit::{Hop, ResponseExt, Visit};
 
 pub use abide_gate::{
-    AddressGuard, Clock, Denied, Error, Gate, GateBuilder, Host, Origin, SystemClock, UnsupportedUrl,
-    Verdict, WallMillis, access, pacing,
+    AddressGuard, Clock, Denied, Error, Gate, GateBuilder, Host, OrderProblem, Origin, SystemClock,
+    UnsupportedUrl, Verdict, WallMillis, access, pacing,
 };
 pub use abide_permissions::{
     AppDirectives, HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
