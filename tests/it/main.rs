@@ -9,6 +9,7 @@ mod hops;
 mod pacing;
 mod permissions;
 mod preferences;
+mod stacks;
 mod verdicts;
 mod wire;
 
