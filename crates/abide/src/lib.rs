@@ -64,7 +64,7 @@ pub use client::Abide;
 pub use middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
 pub use options::{Options, RequestBuilderExt, Scan};
 pub use redirect::{RedirectPolicy, Stopped};
-pub use visit::{Hop, ResponseExt, Visit};
+pub use visit::{Hop, ResponseExt, Trail, Visit};
 
 pub use abide_gate::{
     AddressGuard, Clock, Denied, Error, Gate, GateBuilder, Host, OrderProblem, Origin, SystemClock,

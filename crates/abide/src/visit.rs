@@ -137,6 +137,28 @@ impl Visit {
     }
 }
 
+/// The hops that were answered before one failed, in the *request's* extensions.
+///
+/// An error of the network is the client's own, so that a retry above can judge it: it names the URL of the hop that failed, and
+/// cannot hold those before it. They are found here by middlewares above, and by those who call
+/// [`execute_with_extensions`](reqwest_middleware::ClientWithMiddleware::execute_with_extensions). Refusals tell their chain
+/// themselves: [`Error::chain`](crate::Error::chain).
+#[derive(Debug, Clone)]
+pub struct Trail {
+    hops: Arc<[Hop]>,
+}
+
+impl Trail {
+    pub(crate) fn of(trace: &Trace) -> Self {
+        Self { hops: trace.hops.as_slice().into() }
+    }
+
+    /// First to last. Never empty.
+    pub fn hops(&self) -> &[Hop] {
+        &self.hops
+    }
+}
+
 /// One request that went out.
 #[derive(Debug, Clone)]
 pub struct Hop {

@@ -18,7 +18,7 @@ use crate::redirect::{self, Hop as NextHop, Step, Stopped};
 use crate::remember::{Known, remember};
 use crate::scan::{self, Fields};
 use crate::send::{Sent, refuse, send_paced, send_through, take_apart};
-use crate::visit::{Hop, Trace, Visit};
+use crate::visit::{Hop, Trace, Trail, Visit};
 
 /// Where the turn is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,11 +65,14 @@ impl<'a> Walk<'a> {
         next: Next<'_>,
     ) -> Result<Response> {
         let mut asked = request.url().clone();
+        // Of an attempt before this one, if something above sends again.
+        extensions.remove::<Trail>();
         loop {
             self.method = request.method().clone();
             let (url, verdict) = self.admit(&mut request).await.map_err(|error| self.refusal(error))?;
             let template = Template::of(&request);
-            let mut sent = self.send(request, &url, verdict, extensions, next.clone()).await?;
+            let sent = self.send(request, &url, verdict, extensions, next.clone()).await;
+            let mut sent = sent.inspect_err(|_| self.leave_trail(extensions))?;
             if !redirect::same_resource(sent.response.url(), &url) {
                 let got = without_userinfo(sent.response.url());
                 return Err(self.refusal(Denied::RedirectBypass { asked: url, got }.into()));
@@ -221,6 +224,13 @@ impl<'a> Walk<'a> {
         });
         let now = core.gate.wall().to_system_time();
         remember(store, &core.read, url, (status, headers), head, &robots.unwrap_or_default(), now).await
+    }
+
+    /// A network error must keep its type for what is above, so the hops before it are told beside it.
+    fn leave_trail(&self, extensions: &mut Extensions) {
+        if !self.trace.hops.is_empty() {
+            extensions.insert(Trail::of(&self.trace));
+        }
     }
 
     fn chain(&self) -> Vec<(Url, StatusCode)> {
