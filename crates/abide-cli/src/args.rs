@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -232,7 +232,7 @@ pub(crate) struct Online {
     /// Addresses that may be contacted though they are not public (repeatable)
     #[arg(long, value_name = "CIDR", value_parser = network)]
     pub(crate) allow_net: Vec<IpNet>,
-    /// The address of a name, as in curl; the name may be `*` (repeatable)
+    /// The address of a name, as in curl; the name may be `*`, and the address may have a port (repeatable)
     #[arg(long, value_name = "HOST:PORT:ADDR")]
     pub(crate) resolve: Vec<ResolveArg>,
     /// Where robots.txt, turns, holds and permissions are kept: memory, redb:PATH (on this machine, over restarts) or
@@ -276,11 +276,14 @@ impl FromStr for HeaderArg {
 }
 
 /// `HOST:PORT:ADDR[,ADDR]...`; the host may be `*`, an IPv6 address may stand in brackets.
+///
+/// More than curl: an address may have a port (`127.0.0.1:8080`, `[::1]:8080`), which URLs without one are asked at.
 #[derive(Debug, Clone)]
 pub(crate) struct ResolveArg {
     pub(crate) host: String,
     pub(crate) port: u16,
-    pub(crate) addresses: Vec<IpAddr>,
+    /// Port 0: that of the URL.
+    pub(crate) addresses: Vec<SocketAddr>,
 }
 
 impl FromStr for ResolveArg {
@@ -309,9 +312,11 @@ fn canonical_host(host: &str) -> Result<String, String> {
     Ok(host.strip_suffix('.').unwrap_or(host).to_owned())
 }
 
-fn address(text: &str) -> Result<IpAddr, String> {
+fn address(text: &str) -> Result<SocketAddr, String> {
     let bare = text.trim().trim_start_matches('[').trim_end_matches(']');
-    bare.parse().map_err(|_| format!("{text:?} is no IP address"))
+    let with_port = |_| text.trim().parse();
+    let alone = bare.parse::<IpAddr>().map(|address| SocketAddr::new(address, 0));
+    alone.or_else(with_port).map_err(|_| format!("{text:?} is no IP address"))
 }
 
 /// `memory`, `redb:PATH`, `redis://...`.
@@ -391,9 +396,10 @@ mod tests {
     fn resolve_is_as_in_curl() {
         let one: ResolveArg = "A.Example:8080:127.0.0.1".parse().unwrap();
         assert_eq!((one.host.as_str(), one.port), ("a.example", 8080));
-        assert_eq!(one.addresses, ["127.0.0.1".parse::<IpAddr>().unwrap()]);
-        let two: ResolveArg = "*:80:[::1],10.0.0.1".parse().unwrap();
-        assert_eq!(two.addresses.len(), 2);
+        assert_eq!(one.addresses, ["127.0.0.1:0".parse().unwrap()]);
+        let two: ResolveArg = "*:80:[::1],10.0.0.1,[::1]:81,10.0.0.1:82,::2".parse().unwrap();
+        let expected = ["[::1]:0", "10.0.0.1:0", "[::1]:81", "10.0.0.1:82", "[::2]:0"];
+        assert_eq!(two.addresses, expected.map(|text| text.parse().unwrap()));
         for text in
             ["a.example", "a.example:80", "a.example:x:127.0.0.1", "a.example:80:nowhere", "a b:80:127.0.0.1"]
         {

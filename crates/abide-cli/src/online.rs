@@ -170,16 +170,14 @@ impl Fixed {
     fn of(entries: &[ResolveArg]) -> Result<Self, Usage> {
         let mut names: HashMap<String, (u16, Vec<SocketAddr>)> = HashMap::new();
         for ResolveArg { host, port, addresses } in entries {
-            // Port 0: that of the URL.
-            let addresses: Vec<_> = addresses.iter().map(|address| SocketAddr::new(*address, 0)).collect();
             match names.get(host) {
-                Some((other, known)) if other != port && *known != addresses => {
+                Some((other, known)) if other != port && known != addresses => {
                     let text =
                         format!("--resolve {host}: expected the same addresses for ports {other} and {port}");
                     return Err(Usage(text));
                 }
                 // As in curl, the last entry for a host and port counts.
-                _ => names.insert(host.clone(), (*port, addresses)),
+                _ => names.insert(host.clone(), (*port, addresses.clone())),
             };
         }
         let any = names.remove("*").map(|(_, addresses)| addresses).unwrap_or_default();

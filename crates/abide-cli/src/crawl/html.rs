@@ -54,8 +54,8 @@ fn figures(page: &mut String, report: &Report) {
     let sums = [
         (report.sum(|host| host.requests).to_string(), "requests"),
         (report.sum(|host| host.fetched).to_string(), "fetched"),
-        (report.sum(|host| host.denied).to_string(), "denied by robots.txt"),
-        (report.sum(|host| host.deferred + host.refused + host.errors).to_string(), "deferred or failed"),
+        (report.sum(|host| host.denied).to_string(), "denied"),
+        (report.sum(|host| host.deferred + host.refused + host.errors).to_string(), "deferred, failed"),
         (report.sum(|host| host.left).to_string(), "left"),
         (gap.map_or_else(|| "–".to_owned(), |gap| format!("{:.2} s", gap as f64 / 1e3)), "least gap"),
         (format!("{:.1} s", report.lasted.as_secs_f64()), "in all"),
@@ -104,7 +104,7 @@ fn lane(page: &mut String, host: &Host, chart: &Chart) {
         let _ = write!(page, "<u style='left:{:.3}%'></u>", chart.percent(at));
     }
     for hold in &host.held {
-        let title = format!("held for {:.0} s: {}", (hold.until - hold.from).as_secs_f64(), hold.why);
+        let title = format!("held for {}: {}", summary::span((hold.until - hold.from).as_secs()), hold.why);
         chart.bar(page, "hold", hold.from, hold.until, &title);
     }
     let owed =

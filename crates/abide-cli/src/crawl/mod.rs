@@ -271,7 +271,7 @@ impl Crawl {
             self.report.left(task, 1);
             left += 1;
         }
-        self.report.end(&self.watch, &self.abide);
+        self.report.end(&self.watch, &self.abide, self.args.online.delay);
         if let Some(path) = &self.args.report {
             std::fs::write(path, html::page(&self.report, &self.args))
                 .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
@@ -373,7 +373,7 @@ fn is_html(content_type: Option<&str>) -> bool {
 const BODY_MAX: usize = 16 * 1024 * 1024;
 /// Sitemaps of one robots.txt.
 const SITEMAPS_MAX: usize = 100;
-/// A URL that is deferred this often is not worth waiting for.
-const DEFERRALS_MAX: u16 = 1000;
+/// A host that defers the same URL again and again, however long it was left alone, does not want to be asked.
+const DEFERRALS_MAX: u16 = 6;
 /// A hold that is over already is no reason to ask in a circle.
 const HOLD_MIN: Duration = Duration::from_millis(100);

@@ -158,7 +158,9 @@ impl Report {
     }
 
     /// What can be said only at the end.
-    pub(crate) fn end(&mut self, watch: &Watch, abide: &Abide) {
+    ///
+    /// `delay`: what lies between two requests at least.
+    pub(crate) fn end(&mut self, watch: &Watch, abide: &Abide, delay: Duration) {
         self.lasted = self.started.elapsed();
         let heard = watch.take().hosts;
         let robots_only =
@@ -170,7 +172,7 @@ impl Report {
         for host in self.hosts.values_mut() {
             host.know_robots(abide);
             if let Some(heard) = heard.get(&host.host) {
-                host.hear(heard, &mut left);
+                host.hear(heard, delay, &mut left);
             }
             host.events.sort_by_key(|event| event.at);
         }
@@ -235,21 +237,23 @@ impl Host {
     }
 
     /// Turns, waits and holds. A turn that no page took was taken by robots.txt.
-    fn hear(&mut self, heard: &Heard, left: &mut usize) {
-        self.requests = heard.turns.len();
+    fn hear(&mut self, heard: &Heard, delay: Duration, left: &mut usize) {
+        self.begun.sort();
+        let robots = without_pages(&heard.turns, &self.begun);
+        let turns = without_returned(&heard.turns, &robots, delay);
+        self.requests = turns.len();
         self.waited_ms = millis(heard.waited);
         self.longest_wait_ms = millis(heard.longest_wait);
         self.holds = heard.holds.len();
         self.held.clone_from(&heard.holds);
-        let gaps = heard.turns.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        let gaps = turns.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         self.gap_min_ms = gaps.min().map(millis);
-        self.begun.sort();
-        let robots = without_pages(&heard.turns, &self.begun);
+        let robots: Vec<Duration> = robots.into_iter().filter(|at| turns.binary_search(at).is_ok()).collect();
         let kept = robots.len().min(*left);
         *left -= kept;
         for at in &robots[..kept] {
             // One that was redirected has an answer that comes only after further turns.
-            let next = heard.turns.get(heard.turns.partition_point(|turn| turn <= at));
+            let next = turns.get(turns.partition_point(|turn| turn <= at));
             let is_its = |answer: &&Answered| answer.at >= *at && next.is_none_or(|next| answer.at <= *next);
             let answer = heard.answers.iter().find(is_its);
             let (end, status) = (answer.map(|answer| answer.at), answer.and_then(|answer| answer.status));
@@ -273,6 +277,17 @@ fn without_pages(turns: &[Duration], pages: &[Duration]) -> Vec<Duration> {
     robots
 }
 
+/// The turns that were used. Rules can change while a request waits; then its turn is given back unsent, and robots.txt takes the
+/// next one at once, where a request that was sent would have been owed the whole delay.
+fn without_returned(turns: &[Duration], robots: &[Duration], delay: Duration) -> Vec<Duration> {
+    let is_returned = |index: usize| {
+        let next = turns.get(index + 1);
+        next.is_some_and(|next| next.saturating_sub(turns[index]) < delay / 2)
+            && robots.contains(&turns[index])
+    };
+    (0..turns.len()).filter(|index| !is_returned(*index)).map(|index| turns[index]).collect()
+}
+
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -288,6 +303,19 @@ mod tests {
 
     fn seconds(list: &[u64]) -> Vec<Duration> {
         list.iter().map(|seconds| Duration::from_secs(*seconds)).collect()
+    }
+
+    #[test]
+    fn a_turn_that_was_given_back_is_no_request() {
+        for (turns, robots, delay, used) in [
+            (&[0, 10, 11, 20][..], &[10, 11][..], 8, &[0, 11, 20][..]),
+            (&[0, 10, 20], &[0, 10, 20], 8, &[0, 10, 20]),
+            (&[0, 1, 2], &[0, 1, 2], 0, &[0, 1, 2]),
+            (&[0, 1], &[1], 8, &[0, 1]),
+        ] {
+            let found = without_returned(&seconds(turns), &seconds(robots), Duration::from_secs(delay));
+            assert_eq!(found, seconds(used), "{turns:?}");
+        }
     }
 
     #[test]

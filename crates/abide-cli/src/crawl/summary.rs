@@ -41,7 +41,9 @@ pub(crate) fn total(report: &Report) -> String {
 /// What is to be said of one host.
 pub(crate) fn lines(host: &Host) -> Vec<String> {
     let requests = count(host.requests, "request");
-    let mut lines = vec![format!("{requests}: {}", outcomes(|pick| pick(host))), pace(host), robots(host)];
+    let mut lines = vec![format!("{requests}: {}", outcomes(|pick| pick(host)))];
+    lines.extend(Some(pace(host)).filter(|pace| !pace.is_empty()));
+    lines.push(robots(host));
     if !host.denied_by.is_empty() {
         lines.push(format!("denied: {}", list(host.denied_by.iter().map(denial))));
     }
@@ -71,12 +73,15 @@ fn pace(host: &Host) -> String {
     if let Some(gap) = host.gap_min_ms {
         parts.push(format!("at least {:.2} s apart", gap as f64 / 1e3));
     }
-    parts.push(format!("waited {:.1} s for turns", host.waited_ms as f64 / 1e3));
+    if host.waited_ms > 0 {
+        parts.push(format!("waited {:.1} s for turns", host.waited_ms as f64 / 1e3));
+    }
     if host.requeued > 0 {
         parts.push(format!("{} put back to wait", count(host.requeued, "URL")));
     }
     for hold in host.held.iter().take(SHOWN_MAX) {
-        parts.push(format!("held for {:.0} s ({})", (hold.until - hold.from).as_secs_f64(), hold.why));
+        let lasts = (hold.until - hold.from).as_secs();
+        parts.push(format!("held for {} ({})", span(lasts), hold.why));
     }
     if host.held.len() > SHOWN_MAX {
         parts.push(format!("and held {} times more", host.held.len() - SHOWN_MAX));
@@ -89,12 +94,13 @@ pub(crate) fn robots(host: &Host) -> String {
     let Some(source) = host.robots else { return "robots.txt: not asked".to_owned() };
     let mut parts = vec![source.replace('_', " ")];
     parts.extend(host.robots_status.map(|status| status.to_string()));
-    parts.extend(host.robots_age_s.map(|age| format!("{} old", age_text(age))));
+    parts.extend(host.robots_age_s.map(|age| format!("{} old", span(age))));
     parts.extend(host.crawl_delay.map(|delay| format!("Crawl-delay {delay} s")));
     format!("robots.txt: {}", parts.join(", "))
 }
 
-fn age_text(seconds: u64) -> String {
+/// A time that need not be exact.
+pub(crate) fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
         120..7200 => format!("{} min", seconds / 60),
