@@ -90,7 +90,7 @@ impl Middleware for PacingMiddleware {
                 // A cache that revalidates in the background: neither ungated nor unpaced.
                 self.abide.identify(&mut request)?;
                 let verdict = self.abide.allowed(&url).await?;
-                let budget = self.abide.core.max_wait;
+                let budget = self.abide.core.gate.max_wait();
                 send_paced(&self.abide, &url, verdict, budget, request, extensions, next).await
             }
         };
@@ -99,7 +99,7 @@ impl Middleware for PacingMiddleware {
         }
         let sent = sent?;
         let asked = sent.response.url().clone();
-        let (response, body) = take_apart(&asked, sent.response, sent.permit);
-        Ok(Response::from(response.map(|()| reqwest::Body::wrap(body))))
+        let response = take_apart(&asked, sent.response, sent.permit);
+        Ok(Response::from(response.map(reqwest::Body::wrap)))
     }
 }

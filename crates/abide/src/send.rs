@@ -9,12 +9,11 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, Verdict};
+use abide_gate::{Denied, Error, NoAddress, Symptoms, Verdict};
 
-use crate::body::{WatchedBody, Wire};
 use crate::client::Abide;
 use crate::fault;
-use crate::resolver::ResolveError;
+use crate::wire::Wire;
 
 /// An answer to one hop, with its turn still held where this half paces.
 pub(crate) struct Sent {
@@ -54,14 +53,16 @@ pub(crate) async fn send_paced(
 
 /// A request without an answer: what it means for the host, and for the caller.
 fn failed(error: reqwest_middleware::Error, url: &Url, permit: Permit) -> reqwest_middleware::Error {
-    if let Some(address) = ResolveError::refused_in(&error) {
+    let symptoms = fault::of(&error);
+    let refused = symptoms.as_ref().and_then(Symptoms::refused_name).and_then(NoAddress::refused);
+    if refused.is_some() {
         permit.give_back();
-        return refuse(Denied::AddressRefused { url: url.clone(), address: Some(address), hop: 0 }.into());
+        return refuse(Denied::AddressRefused { url: url.clone(), address: refused, hop: 0 }.into());
     }
     if error.is_builder() {
         // Nothing was sent.
         permit.give_back();
-    } else if let Some(fault) = fault::of(&error) {
+    } else if let Some(fault) = symptoms.and_then(|symptoms| symptoms.fault()) {
         permit.failed(fault);
     }
     error
@@ -146,12 +147,8 @@ pub(crate) fn refuse(error: Error) -> reqwest_middleware::Error {
     reqwest_middleware::Error::middleware(error)
 }
 
-/// The response without its body, which is wrapped; URL, version, header fields and extensions stay.
-pub(crate) fn take_apart(
-    url: &Url,
-    response: Response,
-    permit: Option<Permit>,
-) -> (http::Response<()>, WatchedBody) {
+/// The response with its turn in its body; URL, version, header fields and extensions stay.
+pub(crate) fn take_apart(url: &Url, response: Response, permit: Option<Permit>) -> http::Response<Wire> {
     use reqwest::ResponseBuilderExt;
 
     let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
@@ -161,5 +158,5 @@ pub(crate) fn take_apart(
     *response.version_mut() = parts.version;
     *response.headers_mut() = parts.headers;
     response.extensions_mut().extend(parts.extensions);
-    (response, WatchedBody::new(Wire::new(body, permit)))
+    response.map(|()| Wire::new(body, permit))
 }
