@@ -78,7 +78,7 @@ pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis};
-pub use error::{Denied, Error};
+pub use error::{Denied, Error, OrderProblem};
 pub use gate::{Gate, Turn};
 pub use identity::{Identity, IdentityError};
 pub use origin::{Host, Origin, UnsupportedUrl, without_userinfo};

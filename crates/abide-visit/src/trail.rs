@@ -11,7 +11,10 @@ use abide_gate::Verdict;
 use abide_permissions::Permissions;
 
 /// The hops of one call, first to last, and why they ended.
-#[derive(Debug, Default)]
+///
+/// `abide` leaves it in the *request's* extensions too when a later hop fails on the network: such an error is the client's own, so
+/// that a retry above can judge it, and cannot hold the hops before it. Middlewares above find it there.
+#[derive(Debug, Clone, Default)]
 pub struct Trail {
     hops: Vec<Hop>,
     stopped: Option<Stopped>,

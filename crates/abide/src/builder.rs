@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -20,6 +21,7 @@ use crate::client::{Abide, Core};
 use crate::fetch::ReqwestFetch;
 use crate::redirect::RedirectPolicy;
 use crate::resolver::{GuardedResolver, SystemResolver};
+use crate::sends::never_again;
 
 /// Settings of one crawler. Made by [`Abide::builder`].
 #[must_use]
@@ -240,7 +242,7 @@ impl Builder {
         );
         inner
             .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
+            .retry(never_again())
             .dns_resolver(Arc::new(resolver))
             .connect_timeout(self.connect_timeout)
             .build()
@@ -263,6 +265,7 @@ impl Builder {
             gate: self.gate.build(tokens, fetch),
             redirects: self.redirects,
             reader: Reader::new(read).with_scan(self.scan).with_store(self.permission_store),
+            has_pacing_half: AtomicBool::new(false),
         };
         Ok(Abide { core: Arc::new(core) })
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderValue;
 use reqwest::Request;
@@ -45,6 +46,8 @@ pub(crate) struct Core {
     pub(crate) identity: Identity,
     pub(crate) redirects: RedirectPolicy,
     pub(crate) reader: Reader,
+    /// Whether anybody has taken the half that paces.
+    pub(crate) has_pacing_half: AtomicBool,
 }
 
 impl Abide {
@@ -161,13 +164,14 @@ impl Abide {
     }
 
     /// The outer half: robots.txt, redirect hops, permissions. Put [`pacing`](Self::pacing) below it, with an HTTP cache between
-    /// them, so that cache hits are not paced.
+    /// them, so that cache hits are not paced. Without it the requests end with [`Denied::WrongOrder`].
     pub fn gate(&self) -> GateMiddleware {
         GateMiddleware::new(self.clone())
     }
 
     /// The inner half: turns and feedback.
     pub fn pacing(&self) -> PacingMiddleware {
+        self.core.has_pacing_half.store(true, Ordering::Relaxed);
         PacingMiddleware::new(self.clone())
     }
 }

@@ -45,6 +45,7 @@ mod options;
 mod middleware;
 mod redirect;
 mod send;
+mod sends;
 mod walk;
 
 // A response's way.
@@ -64,12 +65,12 @@ pub use options::{Options, RequestBuilderExt};
 pub use redirect::RedirectPolicy;
 
 pub use abide_gate::{
-    AddressGuard, Clock, Denied, Error, Gate, GateBuilder, Host, Origin, SystemClock, UnsupportedUrl,
-    Verdict, WallMillis, access, pacing,
+    AddressGuard, Clock, Denied, Error, Gate, GateBuilder, Host, OrderProblem, Origin, SystemClock,
+    UnsupportedUrl, Verdict, WallMillis, access, pacing,
 };
 pub use abide_permissions::{
     AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
     Preference, Preferences, ReadOptions, Rules, Usage, link_follow,
 };
 pub use abide_robots::{InvalidToken, ProductToken, Target};
-pub use abide_visit::{Hop, Scan, Stopped, Visit};
+pub use abide_visit::{Hop, Scan, Stopped, Trail, Visit};

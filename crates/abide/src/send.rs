@@ -1,6 +1,6 @@
 //! One request on the wire: here, in its host's turn, or through the chain to the half that paces.
 
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Extensions;
@@ -9,10 +9,11 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, NoAddress, Symptoms, Verdict};
+use abide_gate::{Denied, Error, NoAddress, OrderProblem, Symptoms, Verdict};
 
 use crate::client::Abide;
 use crate::fault;
+use crate::sends::counted;
 use crate::wire::Wire;
 
 /// An answer to one hop, with its turn still held where this half paces.
@@ -41,9 +42,13 @@ pub(crate) async fn send_paced(
     let turn = gate.turn(url, verdict, budget).await.map_err(refuse)?;
     let (verdict, permit, waited) = turn.into_parts();
     let began = gate.now();
-    match next.run(request, extensions).await {
+    let (sent, times) = counted(next.run(request, extensions)).await;
+    if let Ok(response) = &sent {
+        permit.observe(response.status(), response.headers());
+    }
+    match sent {
+        _ if times > 1 => Err(wrong_order(url, OrderProblem::SentAgain { times })),
         Ok(response) => {
-            permit.observe(response.status(), response.headers());
             let wire = gate.now().saturating_duration_since(began);
             Ok(Sent { response, permit: Some(permit), verdict, waited, wire })
         }
@@ -125,8 +130,11 @@ pub(crate) async fn send_through(
     let response = next.run(request, extensions).await;
     let told = admission.hear();
     match (response, told.refused) {
+        // An answer from the wire, and no pacing half has seen the request.
+        (Ok(response), _) if told.verdict.is_none() && response.remote_addr().is_some() => {
+            Err(wrong_order(url, OrderProblem::NoPacing))
+        }
         (Ok(response), _) => {
-            warn_if_unpaced(&response, told.verdict.is_some());
             let verdict = told.verdict.unwrap_or(verdict);
             Ok(Sent { response, permit: None, verdict, waited: told.waited, wire: told.wire })
         }
@@ -135,12 +143,9 @@ pub(crate) async fn send_through(
     }
 }
 
-/// An answer from the wire that no pacing half has seen: the chain has `gate()` and no `pacing()` below it.
-fn warn_if_unpaced(response: &Response, was_paced: bool) {
-    static ONCE: Once = Once::new();
-    if !was_paced && response.remote_addr().is_some() {
-        ONCE.call_once(|| tracing::error!("requests leave unpaced: put Abide::pacing() below Abide::gate()"));
-    }
+/// An error and not a warning: what should have waited has gone out already.
+pub(crate) fn wrong_order(url: &Url, problem: OrderProblem) -> reqwest_middleware::Error {
+    refuse(Denied::WrongOrder { url: url.clone(), problem }.into())
 }
 
 pub(crate) fn refuse(error: Error) -> reqwest_middleware::Error {

@@ -61,11 +61,14 @@ impl<'a> Walk<'a> {
         next: Next<'_>,
     ) -> Result<Response> {
         let mut asked = request.url().clone();
+        // Of an attempt before this one, if something above sends again.
+        extensions.remove::<Trail>();
         loop {
             self.method = request.method().clone();
             let (url, verdict) = self.admit(&mut request).await.map_err(|error| self.refusal(error))?;
             let template = Template::of(&request);
-            let mut sent = self.send(request, &url, verdict, extensions, next.clone()).await?;
+            let sent = self.send(request, &url, verdict, extensions, next.clone()).await;
+            let mut sent = sent.inspect_err(|_| self.leave_trail(extensions))?;
             if !redirect::same_resource(sent.response.url(), &url) {
                 let got = without_userinfo(sent.response.url());
                 return Err(self.refusal(Denied::RedirectBypass { asked: url, got }.into()));
@@ -180,6 +183,13 @@ impl<'a> Walk<'a> {
         let response = take_apart(asked, response, permit);
         let read = reading.with_scan(self.options.scan).finish(self.trail, response).await;
         Response::from(read.map(reqwest::Body::wrap))
+    }
+
+    /// A network error must keep its type for what is above, so the hops before it are told beside it.
+    fn leave_trail(&self, extensions: &mut Extensions) {
+        if !self.trail.hops().is_empty() {
+            extensions.insert(self.trail.clone());
+        }
     }
 
     fn refusal(&self, error: Error) -> reqwest_middleware::Error {
