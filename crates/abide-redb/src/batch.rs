@@ -1,6 +1,6 @@
 //! What is to be committed together.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use abide_gate::Origin;
 use abide_gate::access::Record;
@@ -9,12 +9,12 @@ use abide_permissions::PermissionRecord;
 
 use crate::row::Turn;
 
-/// Waiting records by their key, the last of each; and, at the time of the commit, the turns.
+/// Waiting records by their key, the last of each; and, at the time of the commit, the turns. In order, which is how a tree likes it.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    pub(crate) records: HashMap<Origin, Record>,
+    pub(crate) records: BTreeMap<Origin, Record>,
     /// `None`: removed.
-    pub(crate) permissions: HashMap<Box<str>, Option<PermissionRecord>>,
+    pub(crate) permissions: BTreeMap<Box<str>, Option<PermissionRecord>>,
     pub(crate) turns: Vec<(ScopeKey, Option<Turn>)>,
     /// It is the last one, and everything has been said.
     pub(crate) closes: bool,

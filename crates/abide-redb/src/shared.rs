@@ -79,7 +79,7 @@ impl Shared {
     }
 
     pub(crate) fn now(&self) -> Now {
-        Now { at: self.clock.now(), wall: self.clock.wall() }
+        Now::read(&*self.clock)
     }
 
     pub(crate) fn turns(&self) -> MutexGuard<'_, Turns> {
@@ -195,7 +195,7 @@ impl Shared {
     }
 
     fn commit(&self, mut batch: Batch, closes: bool) -> Result<(), Error> {
-        let now = self.now();
+        let now = Now::read_for_writing(&*self.clock);
         batch.closes = closes;
         batch.turns = if closes { self.turns().take_all(now) } else { self.turns().take_unwritten(now) };
         let is_nothing = batch.is_empty() && batch.turns.is_empty() && !closes;

@@ -2,18 +2,18 @@
 //!
 //! Plain functions of the state and `now`; who calls them locks, and writes down what has to be.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use abide_gate::WallMillis;
 use abide_gate::pacing::{
     Busy, Cause, Ended, LeaseAsk, LeaseId, RETRY_AFTER_MAX, Reply, ScopeAsk, ScopeKey, ScopeState,
 };
+use abide_gate::{Clock, WallMillis};
 use tokio::time::Instant;
 
 use crate::row::Turn;
 
-/// Both clocks, read together.
+/// Both clocks, read one after the other: the process may be put aside between the two.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) at: Instant,
@@ -21,6 +21,25 @@ pub(crate) struct Now {
 }
 
 impl Now {
+    /// For turning times of the wall clock into ours: nothing comes out too early.
+    pub(crate) fn read(clock: &dyn Clock) -> Self {
+        let wall = clock.wall();
+        Self { wall, at: clock.now() }
+    }
+
+    /// For turning our times into those of the wall clock: nothing comes out too early.
+    pub(crate) fn read_for_writing(clock: &dyn Clock) -> Self {
+        let at = clock.now();
+        Self { at, wall: clock.wall().plus(Duration::from_millis(1)) }
+    }
+
+    fn on_the_wall(self, at: Instant) -> WallMillis {
+        match at.checked_duration_since(self.at) {
+            Some(ahead) => self.wall.plus(ahead),
+            None => self.wall.minus(self.at - at),
+        }
+    }
+
     /// A past time of the wall clock. What lies in the future, or too far back for the other clock, is now.
     fn before(self, past: WallMillis) -> Instant {
         self.at.checked_sub(self.wall.since(past)).unwrap_or(self.at)
@@ -31,7 +50,7 @@ impl Now {
 pub(crate) struct Turns {
     scopes: HashMap<ScopeKey, Entry>,
     /// What the file does not have yet: holds that were set, and scopes that were forgotten.
-    unwritten: HashSet<ScopeKey>,
+    unwritten: BTreeSet<ScopeKey>,
     /// When a file was opened that had not been closed in order. Nobody knows which requests were under way just before this, so it
     /// counts as the end of a response for every scope.
     floor: Option<Instant>,
@@ -42,12 +61,20 @@ pub(crate) struct Turns {
 struct Entry {
     /// The latest of all starts and ends.
     anchor: Option<Instant>,
-    hold: Option<(Instant, Cause)>,
+    hold: Option<Hold>,
     /// Most often none or one.
     leases: Vec<(LeaseId, Instant)>,
     /// Nothing is owed after this.
     forget_at: Instant,
     is_in_file: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    until: Instant,
+    /// The same, as it was said. It is written as it was read, or it would move a little each time.
+    wall: WallMillis,
+    cause: Cause,
 }
 
 /// So many calls, and what is not owed any more is forgotten.
@@ -128,15 +155,13 @@ impl Turns {
 
     /// Holds a scope, which the file is then to be told. Returns the end that is in force.
     pub(crate) fn hold(&mut self, scope: &ScopeKey, until: WallMillis, cause: Cause, now: Now) -> WallMillis {
-        let wanted = now.at + credible(until.since(now.wall));
+        let wanted = Hold::load(until, cause, now);
         let entry = self.entry(scope, now.at);
-        if entry.hold.is_none_or(|(end, _)| wanted > end) {
-            entry.hold = Some((wanted, cause));
-        }
-        let end = entry.hold.map_or(now.at, |(end, _)| end);
-        entry.keep_for(end, Duration::ZERO);
+        let hold = entry.hold.filter(|hold| hold.until >= wanted.until).unwrap_or(wanted);
+        entry.hold = Some(hold);
+        entry.keep_for(hold.until, Duration::ZERO);
         self.unwritten.insert(scope.clone());
-        now.wall.plus(end.saturating_duration_since(now.at))
+        hold.save(now)
     }
 
     pub(crate) fn peek(&self, scope: &ScopeKey, now: Now) -> ScopeState {
@@ -145,7 +170,7 @@ impl Turns {
         ScopeState::new(
             u32::try_from(alive).unwrap_or(u32::MAX),
             entry.anchor.map(|anchor| now.at.saturating_duration_since(anchor)),
-            entry.hold.map_or(Duration::ZERO, |(end, _)| end.saturating_duration_since(now.at)),
+            entry.hold.map_or(Duration::ZERO, |hold| hold.until.saturating_duration_since(now.at)),
         )
     }
 
@@ -204,6 +229,22 @@ impl Turns {
     }
 }
 
+impl Hold {
+    fn load(wall: WallMillis, cause: Cause, now: Now) -> Self {
+        let ahead = wall.since(now.wall);
+        match ahead > HOLD_CREDIBLE {
+            true => Self { until: now.at + RETRY_AFTER_MAX, wall: now.wall.plus(RETRY_AFTER_MAX), cause },
+            false => Self { until: now.at + ahead, wall, cause },
+        }
+    }
+
+    /// Its end, as it was said; or as it is now, if the wall clock has been set forward since.
+    fn save(&self, now: Now) -> WallMillis {
+        let end = now.on_the_wall(self.until);
+        if end.since(self.wall) > CLOCKS_AGREE { end } else { self.wall }
+    }
+}
+
 impl Entry {
     fn new(now: Instant) -> Self {
         Self { anchor: None, hold: None, leases: Vec::new(), forget_at: now, is_in_file: false }
@@ -216,7 +257,7 @@ impl Entry {
             hold: row
                 .hold
                 .filter(|(until, _)| *until > now.wall)
-                .map(|(until, cause)| (now.at + credible(until.since(now.wall)), cause)),
+                .map(|(until, cause)| Hold::load(until, cause, now)),
             leases: Vec::new(),
             forget_at: now.at + row.forget_at.since(now.wall).min(OWED_MAX),
             is_in_file: true,
@@ -224,14 +265,10 @@ impl Entry {
     }
 
     fn save(&self, now: Now) -> Turn {
-        let wall = |at: Instant| match at.checked_duration_since(now.at) {
-            Some(ahead) => now.wall.plus(ahead),
-            None => now.wall.minus(now.at - at),
-        };
         Turn {
-            forget_at: wall(self.forget_at),
-            anchor: self.anchor.map(wall),
-            hold: self.hold.map(|(until, cause)| (wall(until), cause)),
+            forget_at: now.on_the_wall(self.forget_at),
+            anchor: self.anchor.map(|at| now.on_the_wall(at)),
+            hold: self.hold.map(|hold| (hold.save(now), hold.cause)),
         }
     }
 
@@ -255,7 +292,7 @@ impl Entry {
     fn start(&self, gap: Duration, floor: Option<Instant>) -> (Option<Instant>, Busy) {
         let start = self.anchor.max(floor).map(|anchor| later(anchor, gap));
         match self.hold {
-            Some((until, cause)) if Some(until) > start => (Some(until), Busy::Hold(cause)),
+            Some(Hold { until, cause, .. }) if Some(until) > start => (Some(until), Busy::Hold(cause)),
             _ => (start, Busy::Gap),
         }
     }
@@ -265,12 +302,11 @@ impl Entry {
     }
 }
 
+/// Two clocks that run apart by less have not been set.
+const CLOCKS_AGREE: Duration = Duration::from_secs(1);
+
 /// No stored scope is kept for longer without a new word of it: the longest hold, the longest gap, and what they are kept for.
 const OWED_MAX: Duration = Duration::from_secs(2 * 86_400);
-
-fn credible(ahead: Duration) -> Duration {
-    if ahead > HOLD_CREDIBLE { RETRY_AFTER_MAX } else { ahead }
-}
 
 /// Instants overflow; ten years ahead is for ever.
 fn later(at: Instant, by: Duration) -> Instant {

@@ -3,3 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod conformance;
+mod damage;
+mod power;
+mod processes;
+mod support;
