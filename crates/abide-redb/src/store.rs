@@ -104,7 +104,7 @@ impl Store {
     /// [`Error::Io`] if it could not be written; it is tried again.
     pub async fn flush(&self) -> Result<(), Error> {
         let pending = self.shared().flush()?;
-        self.written(pending).await
+        self.written(Some(pending)).await
     }
 
     /// Writes everything, and gives the file back. All clones are closed with it: what they are asked for afterwards is an
@@ -141,8 +141,9 @@ impl Store {
         blocking(move || work(&shared)).await.unwrap_or_else(|| Err(self.shared().closed()))
     }
 
-    /// Waits for the commit.
-    pub(crate) async fn written(&self, pending: Pending) -> Result<(), Error> {
+    /// Waits for the commit, if there is one to be waited for.
+    pub(crate) async fn written(&self, pending: Option<Pending>) -> Result<(), Error> {
+        let Some(pending) = pending else { return Ok(()) };
         blocking(move || pending.wait()).await.flatten().unwrap_or_else(|| Err(self.shared().closed()))
     }
 }

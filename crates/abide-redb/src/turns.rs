@@ -2,7 +2,7 @@
 //!
 //! Plain functions of the state and `now`; who calls them locks, and writes down what has to be.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use abide_gate::pacing::{
@@ -49,8 +49,8 @@ impl Now {
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     scopes: HashMap<ScopeKey, Entry>,
-    /// What the file does not have yet: holds that were set, and scopes that were forgotten.
-    unwritten: BTreeSet<ScopeKey>,
+    /// Forgotten here, and to be forgotten by the file.
+    gone: Vec<ScopeKey>,
     /// When a file was opened that had not been closed in order. Nobody knows which requests were under way just before this, so it
     /// counts as the end of a response for every scope.
     floor: Option<Instant>,
@@ -98,7 +98,7 @@ impl Turns {
         for (key, row) in rows {
             let entry = Entry::load(&row, now);
             if entry.forget_at <= now.at {
-                turns.unwritten.insert(key);
+                turns.gone.push(key);
             } else {
                 turns.scopes.insert(key, entry);
             }
@@ -153,15 +153,21 @@ impl Turns {
         }
     }
 
-    /// Holds a scope, which the file is then to be told. Returns the end that is in force.
-    pub(crate) fn hold(&mut self, scope: &ScopeKey, until: WallMillis, cause: Cause, now: Now) -> WallMillis {
+    /// Holds a scope. Returns the end that is in force, and what the file is to be told.
+    pub(crate) fn hold(
+        &mut self,
+        scope: &ScopeKey,
+        until: WallMillis,
+        cause: Cause,
+        now: Now,
+    ) -> (WallMillis, Turn) {
         let wanted = Hold::load(until, cause, now);
         let entry = self.entry(scope, now.at);
         let hold = entry.hold.filter(|hold| hold.until >= wanted.until).unwrap_or(wanted);
         entry.hold = Some(hold);
         entry.keep_for(hold.until, Duration::ZERO);
-        self.unwritten.insert(scope.clone());
-        hold.save(now)
+        entry.is_in_file = true;
+        (hold.save(now), entry.save(now))
     }
 
     pub(crate) fn peek(&self, scope: &ScopeKey, now: Now) -> ScopeState {
@@ -174,35 +180,19 @@ impl Turns {
         )
     }
 
-    /// What the file is to be told; `None`: the scope is forgotten. Whoever cannot tell it says so by [`untold`](Self::untold).
-    pub(crate) fn take_unwritten(&mut self, now: Now) -> Vec<(ScopeKey, Option<Turn>)> {
-        let keys = std::mem::take(&mut self.unwritten);
-        keys.into_iter().map(|key| self.written(key, now)).collect()
+    /// What the file is to forget.
+    pub(crate) fn take_gone(&mut self) -> Vec<ScopeKey> {
+        std::mem::take(&mut self.gone)
     }
 
     /// Everything that is owed to anybody, for the last commit. What is on the wire ends now, as far as is known.
-    pub(crate) fn take_all(&mut self, now: Now) -> Vec<(ScopeKey, Option<Turn>)> {
-        let mut keys = std::mem::take(&mut self.unwritten);
-        for (key, entry) in &mut self.scopes {
+    pub(crate) fn all(&mut self, now: Now) -> impl Iterator<Item = (ScopeKey, Turn)> {
+        self.scopes.iter_mut().map(move |(key, entry)| {
             if entry.leases.iter().any(|(_, expiry)| now.at < *expiry) {
                 entry.anchor = entry.anchor.max(Some(now.at));
             }
-            keys.insert(key.clone());
-        }
-        keys.into_iter().map(|key| self.written(key, now)).collect()
-    }
-
-    /// The file could not be told.
-    pub(crate) fn untold(&mut self, keys: impl IntoIterator<Item = ScopeKey>) {
-        self.unwritten.extend(keys);
-    }
-
-    fn written(&mut self, key: ScopeKey, now: Now) -> (ScopeKey, Option<Turn>) {
-        let row = self.scopes.get_mut(&key).map(|entry| {
-            entry.is_in_file = true;
-            entry.save(now)
-        });
-        (key, row)
+            (key.clone(), entry.save(now))
+        })
     }
 
     fn entry(&mut self, key: &ScopeKey, now: Instant) -> &mut Entry {
@@ -218,11 +208,11 @@ impl Turns {
             return;
         }
         self.since_cleaning = 0;
-        let unwritten = &mut self.unwritten;
+        let gone = &mut self.gone;
         self.scopes.retain(|key, entry| {
             let is_owed = now.at < entry.forget_at;
             if !is_owed && entry.is_in_file {
-                unwritten.insert(key.clone());
+                gone.push(key.clone());
             }
             is_owed
         });

@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod support;
+
+mod bounded;
 mod conformance;
 mod damage;
 mod power;
 mod processes;
-mod support;
+mod restart;
