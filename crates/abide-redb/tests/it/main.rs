@@ -7,6 +7,8 @@ mod support;
 mod bounded;
 mod conformance;
 mod damage;
+mod faults;
+mod gate;
 mod power;
 mod processes;
 mod restart;
