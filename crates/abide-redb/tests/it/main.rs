@@ -9,6 +9,7 @@ mod conformance;
 mod damage;
 mod faults;
 mod gate;
+mod handles;
 mod power;
 mod processes;
 mod restart;

@@ -1,7 +1,7 @@
 //! A disk in memory that fails when it is told to, and forgets what was not synced when the power goes.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use redb::StorageBackend;
 
@@ -9,7 +9,7 @@ use super::Dice;
 
 /// Cheap to clone; clones are one disk.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk(Arc<Mutex<State>>);
+pub(crate) struct Disk(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -23,6 +23,9 @@ struct State {
     fault: Fault,
     /// It does not grow beyond.
     room: Option<u64>,
+    /// Syncing takes until it is told otherwise.
+    stalls: bool,
+    syncs: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -46,12 +49,16 @@ pub(crate) enum Fault {
 const SECTOR: usize = 512;
 
 impl Disk {
+    fn of(state: State) -> Self {
+        Self(Arc::new((Mutex::new(state), Condvar::new())))
+    }
+
     pub(crate) fn holding(bytes: Vec<u8>) -> Self {
-        Self(Arc::new(Mutex::new(State { now: bytes.clone(), synced: bytes, ..State::default() })))
+        Self::of(State { now: bytes.clone(), synced: bytes, ..State::default() })
     }
 
     pub(crate) fn of_size(room: u64) -> Self {
-        Self(Arc::new(Mutex::new(State { room: Some(room), ..State::default() })))
+        Self::of(State { room: Some(room), ..State::default() })
     }
 
     pub(crate) fn fail(&self, fault: Fault) {
@@ -60,6 +67,16 @@ impl Disk {
 
     pub(crate) fn set_room(&self, room: Option<u64>) {
         self.state().room = room;
+    }
+
+    /// From now on, or no more, syncing takes for ever.
+    pub(crate) fn stall(&self, stalls: bool) {
+        self.state().stalls = stalls;
+        self.0.1.notify_all();
+    }
+
+    pub(crate) fn syncs(&self) -> u64 {
+        self.state().syncs
     }
 
     pub(crate) fn operations(&self) -> u64 {
@@ -94,7 +111,7 @@ impl Disk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        self.0.0.lock().unwrap()
     }
 
     /// The state, unless this operation is to fail.
@@ -149,6 +166,10 @@ impl StorageBackend for Disk {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.operation()?;
+        state.syncs += 1;
+        while state.stalls {
+            state = self.0.1.wait(state).unwrap();
+        }
         let State { now, synced, .. } = &mut *state;
         synced.clone_from(now);
         state.unsynced.clear();
