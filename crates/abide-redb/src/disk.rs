@@ -205,6 +205,9 @@ impl Disk {
     }
 
     fn reopen(&self) -> Result<(), Error> {
+        if !matches!(*self.handle.read().unwrap_or_else(PoisonError::into_inner), Handle::Faulted) {
+            return Ok(());
+        }
         let mut handle = self.handle.write().unwrap_or_else(PoisonError::into_inner);
         if matches!(*handle, Handle::Faulted) {
             // It was not closed in order, so redb looks at all of it in any case.

@@ -39,7 +39,11 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
     PermissionStore::save(&store, &permission(2, 1)).await.unwrap();
     assert_eq!(AccessStore::load(&store, &origin(2)).await.unwrap(), Some(record(2, 1)));
     assert_eq!(PermissionStore::load(&store, &url(2)).await.unwrap(), Some(permission(2, 1)));
-    assert_eq!(AccessStore::load(&store, &origin(1)).await.unwrap(), Some(record(1, 1)), "also from the disk");
+    assert_eq!(
+        AccessStore::load(&store, &origin(1)).await.unwrap(),
+        Some(record(1, 1)),
+        "also from the disk"
+    );
     assert!(holds.try_join_next().is_none(), "no hold is acknowledged before it is on the disk");
 
     let before = disk.syncs();
@@ -47,7 +51,11 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
     while let Some(held) = holds.join_next().await {
         held.unwrap().unwrap();
     }
-    assert!(disk.syncs() - before < 20, "a hundred holds are not a hundred commits: {}", disk.syncs() - before);
+    assert!(
+        disk.syncs() - before < 20,
+        "a hundred holds are not a hundred commits: {}",
+        disk.syncs() - before
+    );
 }
 
 #[tokio::test]

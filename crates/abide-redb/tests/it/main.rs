@@ -10,6 +10,7 @@ mod damage;
 mod faults;
 mod gate;
 mod handles;
+mod permissions;
 mod power;
 mod processes;
 mod restart;
