@@ -56,7 +56,7 @@ enum Phase {
 /// Above this a save waits for the disk, so that a fast crawler does not fill the memory.
 const WEIGHT_SOFT: usize = 8 << 20;
 
-/// Above this, while the disk fails, records are dropped.
+/// Above this, while the disk fails, records are not kept for it.
 const WEIGHT_MAX: usize = 32 << 20;
 
 /// While the disk fails it is tried again after this, then after twice as long, and so on. Holds do not wait for it.
@@ -83,8 +83,8 @@ impl Shared {
 
     /// Asks the turns something. Whoever needs both locks them in this order: turns, queue.
     pub(crate) fn turns<T>(&self, ask: impl FnOnce(&mut Turns, Now) -> T) -> Result<T, Error> {
-        let now = Now::read(&*self.clock);
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Now::read(&*self.clock);
         // Under the lock: what is granted now is in what is written at the end.
         self.check_open()?;
         let answer = ask(&mut turns, now);
@@ -99,8 +99,8 @@ impl Shared {
         until: WallMillis,
         cause: Cause,
     ) -> Result<(WallMillis, Option<Pending>), Error> {
-        let now = Now::read(&*self.clock);
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Now::read(&*self.clock);
         let (end, turn) = turns.hold(scope, until, cause, now);
         let pending = self.put(true, |batch| batch.turn(scope.clone(), Some(turn)))?;
         Ok((end, pending))
@@ -151,8 +151,13 @@ impl Shared {
     ) -> Result<Option<Pending>, Error> {
         let mut queue = self.queue();
         queue.check_open(&self.disk)?;
-        put(&mut queue.batch);
-        if is_urgent || self.write_behind.is_zero() || queue.batch.weight() > WEIGHT_SOFT {
+        let is_heavy = |queue: &Queue, bytes| queue.batch.weight() > bytes;
+        match &queue.fault {
+            Some(fault) if !is_urgent && is_heavy(&queue, WEIGHT_MAX) => return Err(fault.clone()),
+            _ => put(&mut queue.batch),
+        }
+        let is_behind = queue.fault.is_none() && is_heavy(&queue, WEIGHT_SOFT);
+        if is_urgent || is_behind || self.write_behind.is_zero() {
             return Ok(Some(self.commit_soon(queue)));
         }
         if queue.since.is_none() {
@@ -178,8 +183,8 @@ impl Shared {
 
     /// Tells the writer to write everything and to end.
     pub(crate) fn close(&self) {
-        let now = Now::read_for_writing(&*self.clock);
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Now::read_for_writing(&*self.clock);
         let mut queue = self.queue();
         if queue.phase == Phase::Open {
             turns.all(now).for_each(|(scope, turn)| queue.batch.turn(scope, Some(turn)));
@@ -191,13 +196,13 @@ impl Shared {
     /// The writer's thread.
     pub(crate) fn write_behind(&self) -> Result<(), Error> {
         loop {
-            let (batch, waiters, is_last) = self.next_batch();
-            let result = self.commit(batch, is_last);
+            let (batch, waiters) = self.next_batch();
+            let result = self.commit(&batch);
             for waiter in waiters {
                 // Whoever does not wait any more need not know.
                 let _ = waiter.send(result.clone());
             }
-            if is_last {
+            if batch.closes {
                 self.disk.close();
                 self.queue().phase = Phase::Closed;
                 return result;
@@ -205,14 +210,14 @@ impl Shared {
         }
     }
 
-    fn next_batch(&self) -> (Batch, Vec<Waiter>, bool) {
+    /// Waits until something has to be written.
+    fn next_batch(&self) -> (Arc<Batch>, Vec<Waiter>) {
         let mut queue = self.queue();
         loop {
             let is_last = queue.phase != Phase::Open;
             let wait = queue.since.map(|since| self.pause(&queue).saturating_sub(since.elapsed()));
             if is_last || !queue.waiters.is_empty() || wait.is_some_and(|wait| wait.is_zero()) {
-                queue.since = None;
-                return (std::mem::take(&mut queue.batch), std::mem::take(&mut queue.waiters), is_last);
+                return queue.take(is_last);
             }
             queue = match wait {
                 Some(wait) => self.wake.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0,
@@ -228,17 +233,11 @@ impl Shared {
         }
     }
 
-    fn commit(&self, mut batch: Batch, closes: bool) -> Result<(), Error> {
-        batch.closes = closes;
-        let is_nothing = batch.is_empty() && !closes;
-        let batch = Arc::new(batch);
-        self.queue().committing = Some(Arc::clone(&batch));
+    fn commit(&self, batch: &Batch) -> Result<(), Error> {
         // Also with nothing to write while it fails: somebody asks whether it still does.
-        let result = match is_nothing && self.queue().fault.is_none() {
-            true => Ok(false),
-            false => self.disk.commit(&batch),
-        };
-        self.committed(&batch, result)
+        let is_idle = batch.is_empty() && !batch.closes && self.queue().fault.is_none();
+        let result = if is_idle { Ok(false) } else { self.disk.commit(batch) };
+        self.committed(batch, result)
     }
 
     fn committed(&self, batch: &Batch, result: Result<bool, Error>) -> Result<(), Error> {
@@ -288,6 +287,15 @@ impl Queue {
             Phase::Open => Ok(()),
             _ => Err(Error::Closed { path: disk.path().to_owned() }),
         }
+    }
+
+    /// What is to be written now. It is still read from here until it is on the disk.
+    fn take(&mut self, is_last: bool) -> (Arc<Batch>, Vec<Waiter>) {
+        self.since = None;
+        self.batch.closes = is_last;
+        let batch = Arc::new(std::mem::take(&mut self.batch));
+        self.committing = Some(Arc::clone(&batch));
+        (batch, std::mem::take(&mut self.waiters))
     }
 
     /// The newest first.
