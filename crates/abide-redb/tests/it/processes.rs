@@ -91,15 +91,14 @@ async fn g08_no_acknowledged_record_is_lost_by_a_kill() {
     let (mut slowest, mut acknowledged, mut size) = (Duration::ZERO, 0, 0);
     for life in 0..kills {
         let (mut other, output) = child_process(&path, life, ledger.start);
-        // Some are killed before they have opened it, most while they write.
-        let wait = Duration::from_micros(dice.below(if life % 10 == 0 { 10_000 } else { 150_000 }));
-        let killer = std::thread::spawn(move || {
+        // Some are killed before they have opened it, most at some time after so many lines.
+        let lines = if life % 10 == 0 { 0 } else { 1 + dice.below(60) };
+        let wait = Duration::from_micros(dice.below(if lines == 0 { 20_000 } else { 3_000 }));
+        acknowledged += follow(&mut ledger, output, &steps_of(life), lines, || {
             std::thread::sleep(wait);
             other.kill().unwrap();
             other.wait().unwrap();
         });
-        acknowledged += follow(&mut ledger, output, &steps_of(life));
-        killer.join().unwrap();
         let began = Instant::now();
         let store = Store::open(&path).unwrap();
         slowest = slowest.max(began.elapsed());
@@ -116,9 +115,18 @@ async fn g08_no_acknowledged_record_is_lost_by_a_kill() {
     assert!(acknowledged > kills, "they wrote something: {acknowledged}");
 }
 
-/// Writes down what the child says until it is silent. A line that was cut off does not count.
-fn follow(ledger: &mut Ledger, output: BufReader<ChildStdout>, steps: &[Step]) -> u64 {
-    let mut acknowledged = 0;
+/// Writes down what the child says, and ends it after some lines. What it had said by then counts, too.
+fn follow(
+    ledger: &mut Ledger,
+    output: BufReader<ChildStdout>,
+    steps: &[Step],
+    lines: u64,
+    end: impl FnOnce(),
+) -> u64 {
+    let (mut acknowledged, mut end, mut left) = (0, Some(end), lines);
+    if left == 0 {
+        end.take().unwrap()();
+    }
     for line in output.lines().map_while(Result::ok) {
         match line.split_once(' ') {
             Some(("given", n)) => ledger.given(steps[n.parse::<usize>().unwrap()]),
@@ -126,7 +134,13 @@ fn follow(ledger: &mut Ledger, output: BufReader<ChildStdout>, steps: &[Step]) -
                 ledger.acknowledged();
                 acknowledged += 1;
             }
-            _ => {}
+            _ => continue,
+        }
+        left = left.saturating_sub(1);
+        if left == 0
+            && let Some(end) = end.take()
+        {
+            end();
         }
     }
     acknowledged
