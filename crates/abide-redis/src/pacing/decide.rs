@@ -226,10 +226,12 @@ impl Stored {
         ScopeState::new(u32::try_from(self.alive().count()).unwrap_or(u32::MAX), quiet, held)
     }
 
-    /// Whether a lease is alive.
-    pub(crate) fn is_alive(&self, lease: LeaseId) -> bool {
+    /// Whether a grant whose start has come still stands. With one request in flight nothing can have ended since, unless the server
+    /// has lost somebody's lease.
+    pub(crate) fn stands(&self, lease: LeaseId, gap: u64, limit: u16) -> bool {
         let lease = lease.to_string();
-        self.alive().any(|(name, _)| *name == lease)
+        let is_undisturbed = limit > 1 || self.slot.end + gap <= self.now;
+        is_undisturbed && self.alive().any(|(name, _)| *name == lease)
     }
 }
 

@@ -124,6 +124,9 @@ impl Turns {
     /// All scopes, or none.
     async fn reserve(&self, scopes: &[Scope], ask: LeaseAsk) -> Result<Reply, Error> {
         for _ in 0..TRIES {
+            if self.link.is_forgetful() {
+                break;
+            }
             let session = self.link.session().await?;
             let (reply, is_whole) = match scopes {
                 [scope] => self.reserve_one(&session, scope, ask).await?,
@@ -134,9 +137,9 @@ impl Turns {
             }
             // It was decided from data that had been lost: the server is greeted again, and asked again. What was granted ends with
             // its lease, or when the asking side gives it back.
-            session.end();
+            self.link.lost(&session);
         }
-        Err(Error::unexpected(&self.link.server))
+        Err(Error::forgetful(&self.link.server))
     }
 
     async fn reserve_one(
@@ -189,15 +192,15 @@ impl Turns {
         Ok((Reply::Granted { wait: Duration::from_micros(delay) }, is_whole))
     }
 
-    /// Whether a lease is still there in all scopes, and the data that granted it.
+    /// Whether a lease is still there in all scopes, and so is the data that granted it.
     async fn confirm(&self, scopes: &[Scope], lease: LeaseId) -> Result<bool, Error> {
         let session = self.link.session().await?;
         for scope in scopes {
             let (stored, is_whole) = watch::read(&self.link, &session, &scope.keys).await?;
             if !is_whole {
-                session.end();
+                self.link.lost(&session);
             }
-            if !is_whole || !stored.is_alive(lease) {
+            if !is_whole || !stored.stands(lease, scope.gap, scope.limit) {
                 return Ok(false);
             }
         }

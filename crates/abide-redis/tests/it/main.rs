@@ -4,4 +4,5 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod conformance;
+mod processes;
 mod support;
