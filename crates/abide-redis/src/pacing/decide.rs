@@ -162,7 +162,9 @@ impl Stored {
     }
 
     fn reserve(&mut self, ask: &Reserve, writes: &mut Writes) -> Outcome {
-        if self.alive().count() >= ask.limit.into() {
+        // Who asks again for a lease that it has, since its answer was lost, does not wait for itself.
+        let own = ask.lease.to_string();
+        if self.alive().filter(|(lease, _)| *lease != own).count() >= ask.limit.into() {
             let first = self.alive().map(|(_, expiry)| *expiry).min().unwrap_or(self.now);
             return Outcome::InFlight { wait: first - self.now };
         }
@@ -184,7 +186,7 @@ impl Stored {
             self.slot.gap = self.slot.gap.max(ask.gap);
             writes.slot = Some(self.kept_slot());
             writes.clean_until = Some(self.now);
-            writes.lease = Some(self.kept_lease(ask.lease.to_string(), self.now + wait + ask.ttl));
+            writes.lease = Some(self.kept_lease(own, self.now + wait + ask.ttl));
         }
         Outcome::Granted { wait, moved: (before, self.slot.start) }
     }

@@ -56,8 +56,9 @@ impl Redis {
             if self.child.try_wait().expect("a child can be waited for").is_some() {
                 return false;
             }
-            if self.connection().is_ok_and(|mut to| cmd("PING").exec(&mut to).is_ok()) {
-                return true;
+            match self.connection().and_then(|mut connection| cmd("PING").exec(&mut connection)) {
+                Err(error) if error.code() != Some("NOAUTH") => {}
+                _ => return true,
             }
             std::thread::sleep(Duration::from_millis(10));
         }
