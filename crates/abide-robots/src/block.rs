@@ -119,7 +119,7 @@ impl Entry {
         }
     }
 
-    /// Sorts by precedence (RFC 9309 §2.2.2): the most octets, then Allow.
+    /// Sorts by precedence (RFC 9309 §2.2.2): the most octets, then Allow. Of equal ones the first in the file is named.
     pub(crate) fn rank(&self) -> u32 {
         u32::from(u16::MAX - self.octets) << 1 | u32::from(!self.allow)
     }
@@ -183,17 +183,40 @@ fn word<const N: usize>(octets: &[u8; N], at: usize) -> u32 {
     u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]])
 }
 
-/// The parts of a block, found once per question.
+/// The parts of a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'a> {
     pub(crate) block: &'a [u8],
-    /// See [`crate::prefix::key`].
-    pub(crate) keys: &'a [[u8; KEY]],
     literals: &'a [[u8; LITERAL]],
     wildcards: &'a [[u8; WILDCARD]],
     items: &'a [[u8; ITEM]],
     /// See [`crate::index`].
     pub(crate) index: &'a [[u8; 2]],
+}
+
+/// The literals of a block, which all questions are about.
+#[derive(Clone, Copy)]
+pub(crate) struct Literals<'a> {
+    block: &'a [u8],
+    /// See [`crate::prefix::key`]; none if the literals are few.
+    pub(crate) keys: &'a [[u8; KEY]],
+    entries: &'a [[u8; LITERAL]],
+}
+
+impl<'a> Literals<'a> {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[inline]
+    pub(crate) fn entry(&self, index: usize) -> Entry {
+        Entry::read(&self.entries[index])
+    }
+
+    #[inline]
+    pub(crate) fn pattern(&self, index: usize) -> &'a [u8] {
+        self.entry(index).pattern(self.block)
+    }
 }
 
 impl Block {
@@ -217,20 +240,36 @@ impl Block {
         (self.flags() & FLAG_DELAY != 0).then(|| Duration::new(seconds, word(header, 20)))
     }
 
-    #[inline(always)]
-    pub(crate) fn parts(&self) -> Parts<'_> {
+    #[inline]
+    pub(crate) fn literals(&self) -> Literals<'_> {
+        let (keys, entries, _) = self.tables();
+        Literals { block: &self.0, keys, entries }
+    }
+
+    #[inline]
+    pub(crate) fn wildcard_count(&self) -> usize {
+        word(self.header(), 8) as usize
+    }
+
+    /// The keys and the literals, and what is behind them.
+    #[inline]
+    fn tables(&self) -> (&[[u8; KEY]], &[[u8; LITERAL]], &[u8]) {
         let header = self.header();
         let tables = &self.0[word(header, 0) as usize..];
         let count = word(header, 4) as usize;
         let keyed = if count < KEYED_MIN { 0 } else { count };
         let (keys, rest) = tables.split_at(keyed * KEY);
         let (literals, rest) = rest.split_at(count * LITERAL);
-        let (wildcards, rest) = rest.split_at(word(header, 8) as usize * WILDCARD);
-        let (items, index) = rest.split_at(word(header, 12) as usize * ITEM);
+        (keys.as_chunks().0, literals.as_chunks().0, rest)
+    }
+
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        let (_, literals, rest) = self.tables();
+        let (wildcards, rest) = rest.split_at(self.wildcard_count() * WILDCARD);
+        let (items, index) = rest.split_at(word(self.header(), 12) as usize * ITEM);
         Parts {
             block: &self.0,
-            keys: keys.as_chunks().0,
-            literals: literals.as_chunks().0,
+            literals,
             wildcards: wildcards.as_chunks().0,
             items: items.as_chunks().0,
             index: index.as_chunks().0,
@@ -245,7 +284,7 @@ impl Block {
 impl<'a> Parts<'a> {
     pub(crate) fn entry(&self, found: Found) -> Entry {
         match found {
-            Found::Literal(index) => self.literal(index),
+            Found::Literal(index) => Entry::read(&self.literals[index]),
             Found::Wildcard(index) => self.wildcard(index),
         }
     }
@@ -261,11 +300,6 @@ impl<'a> Parts<'a> {
 
     pub(crate) fn wildcard_count(&self) -> usize {
         self.wildcards.len()
-    }
-
-    #[inline]
-    pub(crate) fn literal(&self, index: usize) -> Entry {
-        Entry::read(&self.literals[index])
     }
 
     #[inline]

@@ -183,11 +183,11 @@ impl Draft {
             let numbers = 0..literals.len() as u32;
             // All literals start with a slash.
             let order = sort::by_octets(numbers, 1, |number| literals[number as usize].pattern(out));
-            *literals = order.map(|number| literals[number as usize]).collect();
+            *literals = order.iter().map(|number| literals[*number as usize]).collect();
         }
         literals.dedup_by(|next, kept| {
-            let same = next.pattern(out) == kept.pattern(out);
-            if same && next.rank() < kept.rank() {
+            let same = next.length == kept.length && next.pattern(out) == kept.pattern(out);
+            if same && (next.rank(), next.line) < (kept.rank(), kept.line) {
                 *kept = *next;
             }
             same
