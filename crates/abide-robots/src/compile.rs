@@ -102,6 +102,7 @@ impl Draft {
     }
 
     /// RFC 9309 §2.2: an `empty-pattern` is no pattern to match. One that can match nothing is left out too.
+    #[inline(always)]
     fn push_pattern(&mut self, pattern: &[u8], classes: u8, written: Option<&[u8]>, line: u32, allow: bool) {
         if !can_match(pattern) {
             return;

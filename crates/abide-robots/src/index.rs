@@ -43,7 +43,9 @@ pub(crate) fn signature_of_pattern(entry: &Entry, block: &[u8]) -> u64 {
     let pattern = entry.pattern(block);
     let mut set = 0;
     for pair in pattern.strip_suffix(b"$").unwrap_or(pattern).array_windows::<2>() {
-        if pair[0] != b'*' && pair[1] != b'*' {
+        let [first, second] = *pair;
+        let known = first != b'*' && second != b'*';
+        if known {
             set |= bit(*pair);
         }
     }
@@ -52,7 +54,7 @@ pub(crate) fn signature_of_pattern(entry: &Entry, block: &[u8]) -> u64 {
 
 #[inline]
 fn bit([first, second]: [u8; 2]) -> u64 {
-    let pair = u32::from(first) | u32::from(second) << 8;
+    let pair = u32::from(u16::from_le_bytes([first, second]));
     1 << (pair.wrapping_mul(SPREAD) >> 26)
 }
 
