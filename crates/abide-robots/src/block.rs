@@ -81,47 +81,63 @@ impl Header {
 pub(crate) struct Entry {
     /// Where the normal form of the pattern starts in the block.
     pub(crate) at: u32,
-    pub(crate) line: u32,
+    line_and_flags: u32,
     /// Of a literal: the longest other literal that is a prefix of it. Of a wildcard: the length of its query form,
     /// which follows the pattern; 0 if it is the same.
     pub(crate) link: u32,
     pub(crate) length: u16,
     /// The octets that decide precedence.
     pub(crate) octets: u16,
-    pub(crate) allow: bool,
-    /// The pattern as written differs from its normal form. It stands before it in the text, its length between.
-    pub(crate) rewritten: bool,
 }
 
-const LINE_ALLOW: u32 = 1 << 31;
-const LINE_REWRITTEN: u32 = 1 << 30;
+const ALLOW: u32 = 1 << 31;
+/// The pattern as written differs from its normal form. It stands before it in the text, its length between.
+const REWRITTEN: u32 = 1 << 30;
 
 impl Entry {
+    pub(crate) fn new(at: u32, length: u16, octets: u16, line: u32) -> Self {
+        Self { at, line_and_flags: line, link: 0, length, octets }
+    }
+
+    #[must_use]
+    pub(crate) fn allowing(self, allow: bool) -> Self {
+        Self { line_and_flags: self.line_and_flags | if allow { ALLOW } else { 0 }, ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn rewritten(self, rewritten: bool) -> Self {
+        Self { line_and_flags: self.line_and_flags | if rewritten { REWRITTEN } else { 0 }, ..self }
+    }
+
+    #[inline]
+    pub(crate) fn allows(&self) -> bool {
+        self.line_and_flags & ALLOW != 0
+    }
+
+    pub(crate) fn line(&self) -> u32 {
+        self.line_and_flags & !(ALLOW | REWRITTEN)
+    }
+
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let allow = if self.allow { LINE_ALLOW } else { 0 };
-        let rewritten = if self.rewritten { LINE_REWRITTEN } else { 0 };
         let lengths = u32::from(self.length) | u32::from(self.octets) << 16;
-        write_words([self.at, self.line | allow | rewritten, self.link, lengths], out);
+        write_words([self.at, self.line_and_flags, self.link, lengths], out);
     }
 
     #[inline]
     pub(crate) fn read(octets: &[u8; LITERAL]) -> Self {
-        let line = word(octets, 4);
         let lengths = word(octets, 12);
         Self {
             at: word(octets, 0),
-            line: line & !(LINE_ALLOW | LINE_REWRITTEN),
+            line_and_flags: word(octets, 4),
             link: word(octets, 8),
             length: lengths as u16,
             octets: (lengths >> 16) as u16,
-            allow: line & LINE_ALLOW != 0,
-            rewritten: line & LINE_REWRITTEN != 0,
         }
     }
 
     /// Sorts by precedence (RFC 9309 §2.2.2): the most octets, then Allow. Of equal ones the first in the file is named.
     pub(crate) fn rank(&self) -> u32 {
-        u32::from(u16::MAX - self.octets) << 1 | u32::from(!self.allow)
+        u32::from(u16::MAX - self.octets) << 1 | u32::from(!self.allows())
     }
 
     #[inline]
@@ -140,7 +156,7 @@ impl Entry {
 
     /// The pattern as it was written, made valid UTF-8 when the block was built.
     pub(crate) fn written<'a>(&self, block: &'a [u8]) -> &'a str {
-        let octets = if self.rewritten {
+        let octets = if self.line_and_flags & REWRITTEN != 0 {
             let (before, length) = block[..self.at as usize].split_at(self.at as usize - 4);
             let length = word(length.first_chunk::<4>().expect("four octets were split off"), 0);
             &before[before.len() - length as usize..]

@@ -18,8 +18,8 @@ pub(crate) enum Found {
 #[inline]
 pub(crate) fn most_specific(block: &Block, target: &[u8], query: usize) -> Option<(Found, bool)> {
     let literals = block.literals();
-    let literal =
-        longest_literal(&literals, target).map(|index| (Found::Literal(index), literals.entry(index).allow));
+    let literal = longest_literal(&literals, target)
+        .map(|index| (Found::Literal(index), literals.entry(index).allows()));
     if block.wildcard_count() == 0 { literal } else { or_wildcard(literal, &block.parts(), target, query) }
 }
 
@@ -36,7 +36,7 @@ fn or_wildcard(
     }
     search.signature = signature(target);
     match search.run() {
-        Some(index) => Some((Found::Wildcard(index), parts.wildcard(index).allow)),
+        Some(index) => Some((Found::Wildcard(index), parts.wildcard(index).allows())),
         None => literal,
     }
 }
@@ -144,7 +144,8 @@ impl Search<'_> {
     fn wins(&self, index: usize) -> bool {
         let Some(literal) = &self.beaten else { return true };
         let entry = self.parts.wildcard(index);
-        entry.octets > literal.octets || (entry.octets == literal.octets && entry.allow && !literal.allow)
+        entry.octets > literal.octets
+            || (entry.octets == literal.octets && entry.allows() && !literal.allows())
     }
 }
 
