@@ -17,6 +17,7 @@ use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::ProductToken;
 
 use crate::builder::{Builder, names_token};
+use crate::log;
 use crate::middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
 use crate::options::Scan;
 use crate::redirect::RedirectPolicy;
@@ -167,9 +168,7 @@ impl Abide {
     pub fn wrap(&self, inner: reqwest::Client) -> ClientWithMiddleware {
         // The text of `Debug` is no interface; this is only a warning, and the middleware notices it when it happens.
         if !format!("{inner:?}").contains("Policy(None)") {
-            tracing::warn!(
-                "the inner client seems to follow redirects by itself: build it with redirect::Policy::none()"
-            );
+            log::seems_to_follow();
         }
         reqwest_middleware::ClientBuilder::new(inner).with(self.middleware()).build()
     }

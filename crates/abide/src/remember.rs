@@ -12,6 +12,8 @@ use abide_permissions::{
     Update, Visit,
 };
 
+use crate::log;
+
 /// What is known of a URL from this visit and those before it.
 #[derive(Debug)]
 pub(crate) struct Known {
@@ -39,7 +41,7 @@ pub(crate) async fn remember(
         }
         Ok(_) => None,
         Err(error) => {
-            tracing::warn!(origin = %url.origin().ascii_serialization(), %error, "permissions could not be kept");
+            log::permissions_not_kept(url, &error);
             None
         }
     }
