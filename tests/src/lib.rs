@@ -10,6 +10,10 @@ struct Readme;
 #[doc = include_str!("../../docs/ai-training.md")]
 struct AiTraining;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/observability.md")]
+struct Observability;
+
 mod reply;
 mod server;
 mod tls;

@@ -110,8 +110,8 @@ where
     let url = url_of(&mut request)?;
     core.identity.sign(request.headers_mut())?;
     let options = options_of(request.extensions());
-    let turn =
-        wait(core, &url, &options, &mut ready).await.inspect_err(|error| tracing::debug!("{error}"))?;
+    let turn = wait(core, &url, &options, &mut ready).await;
+    let turn = turn.inspect_err(|error| core.gate.tell_refused(error))?;
     let (verdict, permit, waited) = turn.into_parts();
     let unsent = Unsent::new(permit);
     ready.reserve().await.map_err(|error| ServiceError::Inner(error.into()))?;
