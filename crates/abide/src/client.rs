@@ -163,7 +163,8 @@ impl Abide {
     }
 
     /// The outer half: robots.txt, redirect hops, permissions. Put [`pacing`](Self::pacing) below it, with an HTTP cache between
-    /// them, so that cache hits are not paced. Without it the requests end with [`Denied::WrongOrder`].
+    /// them, so that cache hits are not paced. Without it the requests end with
+    /// [`Denied::WrongOrder`](crate::Denied::WrongOrder).
     pub fn gate(&self) -> GateMiddleware {
         GateMiddleware::new(self.clone())
     }

@@ -76,8 +76,8 @@ pub use abide_gate::{
     SystemClock, UnsupportedUrl, Verdict, WallMillis, access, pacing,
 };
 pub use abide_permissions::{
-    AppDirectives, HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
+    AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
     Preference, Preferences, ReadOptions, Rules, Usage, link_follow,
 };
-pub use abide_robots::{InvalidToken, ProductToken};
+pub use abide_robots::{InvalidToken, ProductToken, Target};
 pub use abide_visit::{Hop, Scan, Stopped, Trail, Visit};
