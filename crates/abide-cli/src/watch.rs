@@ -78,6 +78,11 @@ impl Watch {
         std::mem::take(&mut *self.log.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The store is closed from here on, and who comes late need not be told.
+    pub(crate) fn is_over(&self) {
+        self.is_store_told.store(true, Ordering::Relaxed);
+    }
+
     fn store_failed(&self, error: &str) {
         if !self.is_store_told.swap(true, Ordering::Relaxed) {
             let error = printable(error.as_bytes());

@@ -289,8 +289,7 @@ async fn what_another_host_defers_is_fetched_later_and_holds_up_nobody() {
 async fn the_report_says_who_denied_what_was_found_and_how_old_the_rules_are() {
     let server = sites().await;
     let args = ["crawl", "--json", "--delay", "200ms", "http://a.example:PORT/", "http://held.example:PORT/"];
-    let ran = online(server.address(), &[&args[..], &["--max-wait", "0"]].concat()).await;
-    let lines = ran.lines();
+    let lines = online(server.address(), &args).await.lines();
     let a = host(&lines, "a.example");
     assert_eq!(a["denied_by"], json!([{"rule": "Disallow: /secret", "line": 2, "urls": 1}]));
     assert_eq!(a["permissions"], json!({"nofollow": 1, "noindex": 1}));
@@ -306,7 +305,7 @@ async fn the_report_says_who_denied_what_was_found_and_how_old_the_rules_are() {
         (&json!(1), &json!(1), &json!(1)),
         "{held}"
     );
-    let text = online(server.address(), &args).await.out;
+    let text = online(server.address(), &[&args[..1], &args[2..]].concat()).await.out;
     for line in
         ["a.example", "  5 requests: 4 fetched, 1 denied", "  denied: 1 by \"Disallow: /secret\" on line 2"]
     {

@@ -11,6 +11,7 @@ mod fetch;
 mod lint;
 mod offline;
 mod pacing;
+mod store;
 mod usage;
 
 use std::io::Write;
