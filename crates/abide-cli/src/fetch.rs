@@ -279,7 +279,9 @@ fn print(line: &Line) -> anyhow::Result<()> {
         writeln!(out, "     → {}", hop.url)?;
     }
     let (dim, reset) = (style::DIM, format!("{:#}", style::DIM));
-    writeln!(out, "     {dim}{}{reset}", line.why)?;
+    // The URL stands above already.
+    let why = line.why.strip_prefix(&line.url).and_then(|why| why.strip_prefix(": ")).unwrap_or(&line.why);
+    writeln!(out, "     {dim}{why}{reset}")?;
     if let Some(bytes) = line.bytes {
         let noindex = match line.noindex {
             Some(true) => "not to be indexed",

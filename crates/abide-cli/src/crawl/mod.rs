@@ -76,9 +76,16 @@ struct Crawl {
     save: Option<Save>,
     running: JoinSet<Done>,
     /// What is under way, by host.
-    in_flight: HashMap<String, (Task, Trail)>,
+    in_flight: HashMap<String, Flight>,
     fetched: usize,
     watch: Arc<Watch>,
+}
+
+/// A URL that is waited for.
+struct Flight {
+    task: Task,
+    trail: Trail,
+    since: Instant,
 }
 
 /// What came back for one URL.
@@ -161,7 +168,8 @@ impl Crawl {
 
     fn start(&mut self, task: Task) {
         let trail = Trail::default();
-        self.in_flight.insert(task.host.clone(), (task.clone(), trail.clone()));
+        let flight = Flight { task: task.clone(), trail: trail.clone(), since: Instant::now() };
+        self.in_flight.insert(task.host.clone(), flight);
         let patience = self.args.max_hold.max(self.args.online.max_wait);
         let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
         self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, trail, options));
@@ -274,9 +282,9 @@ impl Crawl {
     fn end(mut self) -> anyhow::Result<Status> {
         self.progress.clear();
         let now = Instant::now();
-        for (task, trail) in self.in_flight.values() {
-            self.report.sent(&trail.sent(), now);
-            self.report.left(task, 1);
+        for flight in self.in_flight.values() {
+            self.report.sent(&flight.trail.sent(), now);
+            self.report.left(&flight.task, 1);
         }
         let mut left = self.in_flight.len();
         for task in self.frontier.left() {
