@@ -55,9 +55,12 @@ pub(crate) fn lines(host: &Host) -> Vec<String> {
     lines.iter().map(|line| printable(line.as_bytes())).collect()
 }
 
-fn outcomes(sum: impl Fn(fn(&Host) -> usize) -> usize) -> String {
+/// One of the counts of a host.
+type Pick = fn(&Host) -> usize;
+
+fn outcomes(sum: impl Fn(Pick) -> usize) -> String {
     let fetched = format!("{} fetched", sum(|host| host.fetched));
-    let others: [(&str, fn(&Host) -> usize); 5] = [
+    let others: [(&str, Pick); 5] = [
         ("denied", |host| host.denied),
         ("deferred", |host| host.deferred),
         ("refused", |host| host.refused),
