@@ -4,6 +4,7 @@
 //! cryptographic, over bytes that servers on the web choose.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -197,14 +198,21 @@ impl Disk {
         });
         if result.is_err() && !self.is_closed() {
             self.put(Handle::Faulted);
+            // A full disk still reads.
+            let _ = self.reopen();
         }
         result
     }
 
     fn reopen(&self) -> Result<(), Error> {
+        if !matches!(*self.handle.read().unwrap_or_else(PoisonError::into_inner), Handle::Faulted) {
+            return Ok(());
+        }
         let mut handle = self.handle.write().unwrap_or_else(PoisonError::into_inner);
         if matches!(*handle, Handle::Faulted) {
-            *handle = Handle::Open(open_whole(&self.place, self.options)?);
+            // It was not closed in order, so redb looks at all of it in any case.
+            let options = Options { verify: false, ..self.options };
+            *handle = Handle::Open(open_whole(&self.place, options)?);
         }
         Ok(())
     }
@@ -311,7 +319,10 @@ fn finish(transaction: &WriteTransaction, state: &State) -> Result<(), Fault> {
     Ok(())
 }
 
-fn write_turns(transaction: &WriteTransaction, turns: &[(ScopeKey, Option<Turn>)]) -> Result<(), Fault> {
+fn write_turns(
+    transaction: &WriteTransaction,
+    turns: &BTreeMap<ScopeKey, Option<Turn>>,
+) -> Result<(), Fault> {
     let mut table = transaction.open_table(TURNS)?;
     for (scope, turn) in turns {
         match turn {

@@ -57,11 +57,14 @@ fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
         return Ok(());
     }
     let new = with_suffix(path, &format!("new-{}", std::process::id()));
-    drop(builder.create(&new)?);
-    // Unlike renaming, linking never replaces what another process has put there by now.
-    let _ = fs::hard_link(&new, path);
-    fs::remove_file(&new)?;
-    Ok(())
+    let made = builder.create(&new).map(drop);
+    if made.is_ok() {
+        // Unlike renaming, linking never replaces what another process has put there by now.
+        let _ = fs::hard_link(&new, path);
+    }
+    let removed = fs::remove_file(&new);
+    made?;
+    Ok(removed?)
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
