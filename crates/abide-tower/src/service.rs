@@ -146,7 +146,8 @@ where
 {
     let mut waited = Duration::ZERO;
     loop {
-        let turn = wait(core, url, options, ready).await.inspect_err(|error| tracing::debug!("{error}"))?;
+        let turn = wait(core, url, options, ready).await;
+        let turn = turn.inspect_err(|error| core.gate.tell_refused(error))?;
         let (verdict, permit, now_waited) = turn.into_parts();
         let unsent = Unsent::new(permit);
         waited += now_waited;
