@@ -29,6 +29,7 @@ pub struct GateBuilder {
     access_observers: Vec<Arc<dyn AccessObserver>>,
     pace_observer: Option<Arc<dyn PaceObserver>>,
     clock: Arc<dyn Clock>,
+    seed: Option<u64>,
 }
 
 impl GateBuilder {
@@ -44,6 +45,7 @@ impl GateBuilder {
             access_observers: Vec::new(),
             pace_observer: None,
             clock: Arc::new(SystemClock),
+            seed: None,
         }
     }
 
@@ -119,6 +121,12 @@ impl GateBuilder {
         self
     }
 
+    /// Makes all chance (the jitter of holds and back-offs, the spread of refreshes) follow from `seed`, so that a run can be repeated.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
     /// A gate for a chain of product tokens: the first that has a group in a robots.txt counts there. `fetch` is the transport of
     /// robots.txt.
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
@@ -129,6 +137,9 @@ impl GateBuilder {
         }
         if let Some(observer) = self.pace_observer {
             pacer = pacer.observer(observer);
+        }
+        if let Some(seed) = self.seed {
+            pacer = pacer.seed(seed);
         }
         let pacer = pacer.build();
         let addresses = Arc::new(self.addresses);
@@ -150,6 +161,9 @@ impl GateBuilder {
         }
         if let Some(store) = self.access_store {
             access = access.store(store);
+        }
+        if let Some(seed) = self.seed {
+            access = access.seed(seed);
         }
         Gate {
             access: access.build(),
