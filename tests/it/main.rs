@@ -9,6 +9,7 @@ mod hops;
 mod pacing;
 mod permissions;
 mod preferences;
+mod supply;
 mod verdicts;
 mod wire;
 
