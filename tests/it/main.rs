@@ -4,6 +4,7 @@
 mod access;
 mod bad_input;
 mod bodies;
+mod faults;
 mod halves;
 mod hops;
 mod pacing;

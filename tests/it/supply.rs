@@ -19,12 +19,14 @@ const NEVER: [&str; 5] = ["serde_cbor", "bincode", "lmdb", "openssl", "native-tl
 
 /// Name and version of every package in Cargo.lock.
 fn locked() -> Vec<(String, [u64; 3])> {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock")).expect("it is there");
+    let text =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock")).expect("it is there");
     let value = |line: &str, key: &str| {
         Some(line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"')?.to_owned())
     };
     let lines: Vec<&str> = text.lines().collect();
-    let pairs = lines.windows(2).filter_map(|pair| Some((value(pair[0], "name")?, value(pair[1], "version")?)));
+    let pairs =
+        lines.windows(2).filter_map(|pair| Some((value(pair[0], "name")?, value(pair[1], "version")?)));
     pairs.map(|(name, version)| (name, numbers(&version))).collect()
 }
 
