@@ -50,15 +50,19 @@
 // Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-// The keys and the clocks.
+// The keys, the clocks, and who asks.
 mod clock;
+mod identity;
 mod origin;
 
 // Whether a robots.txt could be had, and when a request may go out: two halves that do not know each other.
 pub mod access;
 pub mod pacing;
 
+// Which addresses may be contacted, and what a failed request says about its host.
 mod address;
+mod resolved;
+mod symptoms;
 
 // The composition: robots.txt first, then the host's turn.
 mod body;
@@ -77,7 +81,10 @@ pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis};
-pub use error::{Denied, Error};
+pub use error::{Denied, Error, OrderProblem};
 pub use gate::{Gate, Turn};
+pub use identity::{Identity, IdentityError};
 pub use origin::{Host, Origin, UnsupportedUrl, without_userinfo};
+pub use resolved::NoAddress;
+pub use symptoms::{Phase, Symptoms};
 pub use verdict::Verdict;

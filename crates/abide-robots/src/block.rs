@@ -3,7 +3,7 @@
 //! ```text
 //! header       32 octets: counts, Crawl-delay, flags
 //! text         what the entries point into
-//! keys         8 octets for each literal, if there are many
+//! keys         16 octets for each literal, if there are many
 //! literals     16 octets each, sorted by pattern
 //! wildcards    24 octets each, in order of precedence
 //! items        16 octets each: tokens, sitemaps, licenses, preference records
@@ -20,7 +20,7 @@ use crate::group::Chosen;
 use crate::search::Found;
 
 pub(crate) const HEADER: usize = 32;
-const KEY: usize = 8;
+const KEY: usize = 16;
 /// With fewer literals than this, keys would take more memory than they save time.
 pub(crate) const KEYED_MIN: usize = 16;
 const LITERAL: usize = 16;
@@ -119,9 +119,9 @@ impl Entry {
         }
     }
 
-    /// Sorts by precedence (RFC 9309 §2.2.2): the most octets, then Allow, then the place in the file.
-    pub(crate) fn rank(&self) -> u64 {
-        u64::from(u16::MAX - self.octets) << 40 | u64::from(!self.allow) << 32 | u64::from(self.line)
+    /// Sorts by precedence (RFC 9309 §2.2.2): the most octets, then Allow.
+    pub(crate) fn rank(&self) -> u32 {
+        u32::from(u16::MAX - self.octets) << 1 | u32::from(!self.allow)
     }
 
     #[inline]

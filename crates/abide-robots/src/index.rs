@@ -43,11 +43,17 @@ pub(crate) fn signature_of_pattern(entry: &Entry, block: &[u8]) -> u64 {
     let pattern = entry.pattern(block);
     let mut set = 0;
     for pair in pattern.strip_suffix(b"$").unwrap_or(pattern).array_windows::<2>() {
-        if !pair.contains(&b'*') {
+        if pair[0] != b'*' && pair[1] != b'*' {
             set |= bit(*pair);
         }
     }
     set
+}
+
+/// What a pattern holds between its stars.
+#[inline]
+fn pieces(pattern: &[u8]) -> impl Iterator<Item = &[u8]> {
+    pattern.strip_suffix(b"$").unwrap_or(pattern).split(|&octet| octet == b'*')
 }
 
 #[inline]
@@ -65,8 +71,7 @@ fn slot(group: [u8; 4], bits: u32) -> usize {
 #[inline]
 fn slots<'a>(entry: &Entry, block: &'a [u8], bits: u32) -> impl Iterator<Item = usize> + use<'a> {
     let pattern = if entry.link == 0 { entry.pattern(block) } else { &[] };
-    let pattern = pattern.strip_suffix(b"$").unwrap_or(pattern);
-    pattern.array_windows::<4>().filter(|group| !group.contains(&b'*')).map(move |group| slot(*group, bits))
+    pieces(pattern).flat_map(|piece| piece.array_windows::<4>()).map(move |group| slot(*group, bits))
 }
 
 /// Appends the index of the wildcards to `out`, if they are enough.

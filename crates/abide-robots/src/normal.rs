@@ -16,9 +16,8 @@ use alloc::vec::Vec;
 /// What an octet asks for: the bits of [`CLASS`].
 pub(crate) const REWRITE: u8 = 1;
 pub(crate) const STAR: u8 = 2;
-pub(crate) const DOLLAR: u8 = 4;
-pub(crate) const QUERY: u8 = 8;
-pub(crate) const HASH: u8 = 16;
+pub(crate) const QUERY: u8 = 4;
+pub(crate) const HASH: u8 = 8;
 
 /// One look per octet says whether a text is its own normal form already, as nearly all are.
 pub(crate) static CLASS: [u8; 256] = {
@@ -30,7 +29,6 @@ pub(crate) static CLASS: [u8; 256] = {
         at += 1;
     }
     class[b'*' as usize] = STAR;
-    class[b'$' as usize] = DOLLAR;
     class[b'?' as usize] = QUERY;
     class[b'#' as usize] = REWRITE | HASH;
     class
@@ -44,6 +42,11 @@ pub(crate) fn classes(text: &[u8]) -> u8 {
         seen | class(a) | class(b) | class(c) | class(d) | class(e) | class(f) | class(g) | class(h)
     });
     tail.iter().fold(of_words, |seen, octet| seen | class(octet))
+}
+
+/// The classes that occur in a pattern, whose final `$` is its own normal form.
+pub(crate) fn classes_of_pattern(text: &[u8]) -> u8 {
+    classes(text.strip_suffix(b"$").unwrap_or(text))
 }
 
 /// Which of the two sides of a comparison is being written.

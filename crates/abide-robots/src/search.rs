@@ -38,11 +38,10 @@ fn or_wildcard(
 #[inline]
 fn longest_literal(parts: &Parts<'_>, target: &[u8]) -> Option<(Found, Entry)> {
     let pattern_of = |index| parts.literal(index).pattern(parts.block);
-    let (range, from) = match parts.keys {
-        [] => (0..parts.literal_count(), 0),
-        keys => (prefix::with_key_of(target, keys), 8),
-    };
-    let (mut index, shared) = prefix::last_before(range, from, pattern_of, target)?;
+    let (mut index, shared) = match parts.keys {
+        [] => prefix::last_before(0..parts.literal_count(), 0, pattern_of, target),
+        keys => prefix::last_before_by_keys(keys, pattern_of, target),
+    }?;
     loop {
         let entry = parts.literal(index);
         if usize::from(entry.length) <= shared {

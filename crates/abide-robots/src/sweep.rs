@@ -105,10 +105,9 @@ impl<'a> Sweep<'a> {
         let text = |number: u32| forms[number as usize / 2][number as usize % 2];
         let same = |number: u32| text(number) == text(number ^ 1);
         let numbers = (0..2 * forms.len() as u32).filter(|&number| number % 2 == 0 || !same(number));
-        let mut order: Vec<sort::Keyed> = numbers.map(|number| (0, number)).collect();
-        sort::by_octets(&mut order, 0, text);
+        let order = sort::by_octets(numbers, 0, text);
         self.numbers = vec![[0; 2]; forms.len()];
-        for (_, number) in order {
+        for number in order {
             if self.pieces.last().is_none_or(|last| last.text != text(number)) {
                 self.pieces.push(Piece { text: text(number), link: 0, anywhere: NOBODY, in_query: NOBODY });
             }
