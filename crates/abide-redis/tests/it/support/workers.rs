@@ -29,7 +29,7 @@ const ROLE: &str = "ABIDE_TEST_WORKER";
 
 impl Crew {
     pub(crate) fn new(store: String, server: SocketAddr) -> Self {
-        let (gap, lasts) = (ms(100), ms(5_000));
+        let (gap, lasts) = (ms(100), run_time().unwrap_or(ms(5_000)));
         Self { store, server, hosts: 4, gap, lasts, workers: 2, is_fail_closed: false }
     }
 
@@ -86,6 +86,11 @@ impl Crew {
         }
         builder.build_client(reqwest::Client::builder().tls_certs_only([])).unwrap()
     }
+}
+
+/// For longer runs by hand.
+pub(crate) fn run_time() -> Option<Duration> {
+    std::env::var("REDIS_RUN_SECONDS").ok()?.parse().ok().map(Duration::from_secs)
 }
 
 pub(crate) fn host_name(host: u32) -> String {
