@@ -68,8 +68,7 @@ impl Crew {
         (number, Self { store, server, hosts, gap, lasts, workers, is_fail_closed })
     }
 
-    fn client(&self) -> ClientWithMiddleware {
-        let store = Arc::new(Store::builder(&self.store).open().unwrap());
+    fn client(&self, store: Arc<Store>) -> ClientWithMiddleware {
         let mut policy = PacePolicy::default().danger_min_gap(self.gap).expected_workers(self.workers);
         policy = policy.lease(ms(1_500)).max_wait(ms(10_000));
         if self.is_fail_closed {
@@ -133,7 +132,8 @@ fn worker() {
 
 /// One task a host, page after page, until the time is over.
 async fn work(number: u32, crew: Crew) {
-    let (client, end) = (crew.client(), Instant::now() + crew.lasts);
+    let store = Arc::new(Store::builder(&crew.store).open().unwrap());
+    let (client, end) = (crew.client(store.clone()), Instant::now() + crew.lasts);
     let mut tasks = tokio::task::JoinSet::new();
     for host in 0..crew.hosts {
         let client = client.clone();
@@ -147,6 +147,7 @@ async fn work(number: u32, crew: Crew) {
         });
     }
     tasks.join_all().await;
+    store.settle(ms(2_000)).await;
 }
 
 /// Whether the page came. A refusal is waited out for a moment; anything else is a mistake.
