@@ -6,9 +6,13 @@ mod bad_input;
 mod bodies;
 mod halves;
 mod hops;
+mod http2;
 mod pacing;
+mod pages;
 mod permissions;
 mod preferences;
+mod redirects;
+mod stacks;
 mod verdicts;
 mod wire;
 

@@ -1,6 +1,7 @@
 //! `abide check`: asks for robots.txt, never for the URLs.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use abide::{Abide, Denied, Error, Verdict};
 use futures_util::StreamExt;
@@ -13,6 +14,7 @@ use crate::fetch::refusal_word;
 use crate::json::OnlineVerdict;
 use crate::match_urls::{Asked, parse_url, quoted};
 use crate::online;
+use crate::watch::Watch;
 use crate::{Status, Usage, style};
 
 /// One line of `--json`.
@@ -27,11 +29,11 @@ pub(crate) struct Line<'a> {
 }
 
 pub(crate) async fn run(args: CheckArgs) -> anyhow::Result<Status> {
-    let (abide, _) = online::crawler(&args.online)?;
     // A malformed URL is wrong usage, and nothing is asked then.
     for url in &args.urls {
         absolute(url)?;
     }
+    let (abide, _) = online::crawler(&args.online, &Arc::new(Watch::stores())).await?;
     let mut answers = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| check(&abide, url)));
     let mut status = Status::Done;
     while let Some((text, result)) = answers.next().await {

@@ -1,6 +1,7 @@
 //! `abide explain`: the robots.txt with the line that decides, and why.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use abide::{Abide, Denied, Verdict};
 use abide_robots::{DocumentRecord, Pattern, RecordKind, Robots, Target};
@@ -11,6 +12,7 @@ use url::Url;
 use crate::args::CheckArgs;
 use crate::check::{self, absolute};
 use crate::excerpt::{self, Excerpt, Mark};
+use crate::watch::Watch;
 use crate::{Status, online, style};
 
 /// One line of `--json`: that of `check`, and the lines that had a part in it.
@@ -29,8 +31,8 @@ struct Marked {
 }
 
 pub(crate) async fn run(args: CheckArgs) -> anyhow::Result<Status> {
-    let (abide, _) = online::crawler(&args.online)?;
     let urls: Vec<Url> = args.urls.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
+    let (abide, _) = online::crawler(&args.online, &Arc::new(Watch::stores())).await?;
     let mut status = Status::Done;
     for (text, url) in args.urls.iter().zip(&urls) {
         let result = abide.check(url).await.map_err(|error| error.denied().clone());

@@ -1,9 +1,10 @@
 //! `abide fetch`: URLs through the whole middleware.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use abide::{Abide, Denied, ResponseExt, Visit};
+use abide::{Abide, Denied, Options, Preference, RequestBuilderExt, ResponseExt, Visit};
 use futures_util::StreamExt;
 use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
@@ -14,6 +15,7 @@ use crate::check::absolute;
 use crate::excerpt::printable;
 use crate::json::{OnlineVerdict, Tags};
 use crate::trail::{self, Sent, Trail};
+use crate::watch::Watch;
 use crate::{Status, online, style};
 
 /// One line of `--json`.
@@ -41,13 +43,13 @@ pub(crate) struct Hop {
 }
 
 pub(crate) async fn run(args: FetchArgs) -> anyhow::Result<Status> {
-    let (abide, inner) = online::crawler(&args.online)?;
-    let client = trail::client(&abide, inner);
     for url in &args.urls {
         absolute(url)?;
     }
+    let (abide, inner) = online::crawler(&args.online, &Arc::new(Watch::stores())).await?;
+    let client = trail::client(&abide, inner);
     let mut lines = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| async {
-        ask(&abide, &client, url, &Trail::default(), |_| ()).await.line
+        ask(&abide, &client, url, &Trail::default(), Options::new(), |_| ()).await.line
     }));
     let mut status = Status::Done;
     while let Some(line) = lines.next().await {
@@ -79,6 +81,8 @@ pub(crate) struct Answer {
     pub(crate) may_follow: bool,
     /// When to come back.
     pub(crate) not_before: Option<SystemTime>,
+    /// Uses of the content that the site asks to leave alone, such as `train-ai`.
+    pub(crate) reserved: Vec<String>,
 }
 
 /// Fetches `text`; the body goes to `sink`, piece by piece.
@@ -87,9 +91,10 @@ pub(crate) async fn ask(
     client: &ClientWithMiddleware,
     text: &str,
     trail: &Trail,
+    options: Options,
     sink: impl FnMut(&[u8]),
 ) -> Answer {
-    let error = match client.get(text).with_extension(trail.clone()).send().await {
+    let error = match client.get(text).abide(options).with_extension(trail.clone()).send().await {
         Ok(response) => return fetched(abide, text, response, sink).await,
         Err(error) => error,
     };
@@ -102,7 +107,7 @@ pub(crate) async fn ask(
         Some(Denied::Deferred { not_before, .. }) => Some(*not_before),
         _ => None,
     };
-    Answer { line, content_type: None, may_follow: false, not_before }
+    Answer { line, content_type: None, may_follow: false, not_before, reserved: Vec::new() }
 }
 
 async fn fetched(
@@ -125,7 +130,8 @@ async fn fetched(
     }
     let content_type = response.headers().get(http::header::CONTENT_TYPE);
     let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    let may_follow = visit.is_some_and(|visit| visit.permissions().may_follow());
+    let may_follow = visit.as_ref().is_some_and(|visit| visit.permissions().may_follow());
+    let reserved = visit.as_ref().map(reserved).unwrap_or_default();
     let mut bytes = 0_u64;
     loop {
         match response.chunk().await {
@@ -142,7 +148,20 @@ async fn fetched(
         }
     }
     line.bytes = Some(bytes);
-    Answer { line, content_type, may_follow, not_before: None }
+    Answer { line, content_type, may_follow, not_before: None, reserved }
+}
+
+/// Each usage once that the site disallows, whoever of its statements counts in the end.
+fn reserved(visit: &Visit) -> Vec<String> {
+    let preferences = visit.preferences();
+    let usages = preferences.statements().iter().map(|statement| statement.usage());
+    let mut names: Vec<String> = usages
+        .filter(|usage| preferences.resolve(usage).preference() == Preference::Disallow)
+        .map(ToString::to_string)
+        .collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {

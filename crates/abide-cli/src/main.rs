@@ -13,9 +13,11 @@ mod lint;
 mod manual;
 mod match_urls;
 mod online;
+mod stores;
 mod style;
 mod tags;
 mod trail;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -13,7 +13,9 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::{Mutex, Semaphore};
 use url::Url;
 
-use crate::args::{Online, ResolveArg, StoreArg};
+use crate::args::{Online, ResolveArg};
+use crate::stores::Stores;
+use crate::watch::Watch;
 use crate::{Status, Usage, style};
 
 /// Runs one call on a runtime of its own. Ctrl-C ends it.
@@ -37,13 +39,22 @@ pub(crate) fn block_on_to_its_end(
     result
 }
 
-/// The crawler that the options describe, and its inner client.
-pub(crate) fn crawler(online: &Online) -> anyhow::Result<(Abide, reqwest::Client)> {
+/// The crawler that the options describe, and its inner client. `watch` hears what it does.
+pub(crate) async fn crawler(online: &Online, watch: &Arc<Watch>) -> anyhow::Result<(Abide, reqwest::Client)> {
+    // What is wrong with the options is told before a store is opened.
+    drop(settings(online)?);
+    let stores = Stores::open(&online.store).await?;
+    let build = |inner: reqwest::ClientBuilder| -> anyhow::Result<_> {
+        let heard = Arc::clone(watch);
+        let builder = settings(online)?.pace_observer(heard.clone()).access_observer(heard);
+        let builder = stores.iter().fold(builder, |builder, stores| stores.on(builder));
+        Ok(builder.build_with(inner))
+    };
     warn_of_haste(online);
-    match settings(online)?.build_with(inner(online)?) {
+    match build(inner(online)?)? {
         Err(BuildError::Client(_)) if online.cacert.is_none() => {
             // A bare container has no certificate authorities. What has no TLS can be reached from there, too.
-            let built = settings(online)?.build_with(inner(online)?.tls_certs_only([])).map_err(explain)?;
+            let built = build(inner(online)?.tls_certs_only([]))?.map_err(explain)?;
             style::complain(format_args!(
                 "no certificate authorities are installed here, so https sites are unreachable (--cacert names some)"
             ));
@@ -54,7 +65,6 @@ pub(crate) fn crawler(online: &Online) -> anyhow::Result<(Abide, reqwest::Client
 }
 
 fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
-    let StoreArg::Memory = online.store;
     let (first, rest) =
         online.agent.split_first().ok_or_else(|| Usage("expected a product token".to_owned()))?;
     let user_agent =
@@ -160,16 +170,14 @@ impl Fixed {
     fn of(entries: &[ResolveArg]) -> Result<Self, Usage> {
         let mut names: HashMap<String, (u16, Vec<SocketAddr>)> = HashMap::new();
         for ResolveArg { host, port, addresses } in entries {
-            // Port 0: that of the URL.
-            let addresses: Vec<_> = addresses.iter().map(|address| SocketAddr::new(*address, 0)).collect();
             match names.get(host) {
-                Some((other, known)) if other != port && *known != addresses => {
+                Some((other, known)) if other != port && known != addresses => {
                     let text =
                         format!("--resolve {host}: expected the same addresses for ports {other} and {port}");
                     return Err(Usage(text));
                 }
                 // As in curl, the last entry for a host and port counts.
-                _ => names.insert(host.clone(), (*port, addresses)),
+                _ => names.insert(host.clone(), (*port, addresses.clone())),
             };
         }
         let any = names.remove("*").map(|(_, addresses)| addresses).unwrap_or_default();

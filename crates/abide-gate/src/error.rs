@@ -106,6 +106,7 @@ impl fmt::Display for Error {
             Denied::UnsupportedUrl { .. } => "unsupported URL",
             Denied::TooManyRedirects { .. } => "too many redirects",
             Denied::RedirectBypass { .. } => "the inner client follows redirects by itself",
+            Denied::WrongOrder { .. } => "the middlewares stand in the wrong order",
             Denied::Identity { .. } => "the User-Agent does not name the crawler",
             Denied::Store { .. } => "the shared store failed",
             Denied::Panicked { .. } => "a callback panicked",
@@ -190,6 +191,13 @@ pub enum Denied {
         /// The URL that answered.
         got: Url,
     },
+    /// The middlewares stand in an order in which requests go out unpaced. Nothing is wrong with the site: mend the chain.
+    WrongOrder {
+        /// The URL that was asked for.
+        url: Url,
+        /// What is wrong.
+        problem: OrderProblem,
+    },
     /// The request carries a User-Agent that does not contain the product token (RFC 9309 §2.2.1).
     Identity {
         /// The User-Agent of the request.
@@ -211,6 +219,33 @@ pub enum Denied {
     Interrupted,
 }
 
+/// What is wrong with the order of a middleware chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OrderProblem {
+    /// The half that asks robots.txt has no half that paces below it.
+    NoPacing,
+    /// Something below sent the request so many times in one turn, such as a retry.
+    SentAgain {
+        /// How often it went out.
+        times: u32,
+    },
+}
+
+impl fmt::Display for OrderProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPacing => f.write_str(
+                "nothing paces the requests: the gate half needs the pacing half of the same crawler below it",
+            ),
+            Self::SentAgain { times } => write!(
+                f,
+                "a middleware below the pacing has sent the request {times} times in one turn: put what retries above it"
+            ),
+        }
+    }
+}
+
 impl Denied {
     /// The URL that was refused, where there is one.
     pub fn url(&self) -> Option<&Url> {
@@ -220,7 +255,8 @@ impl Denied {
             | Self::Deferred { url, .. }
             | Self::CrawlDelayTooLong { url, .. }
             | Self::AddressRefused { url, .. }
-            | Self::UnsupportedUrl { url } => Some(url),
+            | Self::UnsupportedUrl { url }
+            | Self::WrongOrder { url, .. } => Some(url),
             Self::TooManyRedirects { hops } => hops.last(),
             Self::RedirectBypass { asked, .. } => Some(asked),
             Self::Identity { .. } | Self::Store { .. } | Self::Panicked { .. } | Self::Interrupted => None,
@@ -304,6 +340,7 @@ impl fmt::Display for Denied {
                 "asked for {asked} and got {got}: the inner client follows redirects past the gate; build it with \
                  redirect::Policy::none(), or let abide build it (build_client)"
             ),
+            Self::WrongOrder { problem, .. } => problem.fmt(f),
             Self::Identity { user_agent, token } => write!(
                 f,
                 "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; leave the field \

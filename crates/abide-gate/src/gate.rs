@@ -2,43 +2,37 @@
 //!
 //! The only place that knows both `access` and `pacing`.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use abide_robots::{ProductToken, Target};
-use http_body_util::BodyExt;
+use abide_robots::Target;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::access::{
-    AccessCache, AccessEvent, AccessObserver, AccessPolicy, AccessStore, Answer, BoxFuture, Fetch,
-    FetchError, FetchErrorKind, Refused, RobotsReply, RobotsRequest,
-};
-use crate::body::PermitBody;
+use crate::access::{AccessCache, Answer, Refused};
+use crate::builder::GateBuilder;
 use crate::error::{Denied, Error};
-use crate::pacing::{
-    Ask, DeferReason, NextSlot, PaceObserver, PacePolicy, PaceStore, Pacer, Permit, Refusal, TransportFault,
-};
+use crate::paced::last_gap;
+use crate::pacing::{Ask, DeferReason, NextSlot, Pacer, Permit, Refusal};
 use crate::verdict::Verdict;
-use crate::{AddressGuard, Clock, Host, Origin, SystemClock, WallMillis, without_userinfo};
+use crate::{AddressGuard, Clock, Origin, WallMillis, without_userinfo};
 
 /// Everything that a crawler asks before a request goes out. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
 pub struct Gate {
-    access: AccessCache,
-    pacer: Pacer,
-    addresses: Arc<AddressGuard>,
-    clock: Arc<dyn Clock>,
-    max_wait: Duration,
-    overrides: Arc<AtomicU64>,
+    pub(crate) access: AccessCache,
+    pub(crate) pacer: Pacer,
+    pub(crate) addresses: Arc<AddressGuard>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) max_wait: Duration,
+    pub(crate) overrides: Arc<AtomicU64>,
 }
 
 impl Gate {
-    /// A gate for a chain of product tokens, with the transport of robots.txt.
-    pub fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> GateBuilder {
-        GateBuilder::new(tokens, fetch)
+    /// The settings of a gate, the polite defaults.
+    pub fn builder() -> GateBuilder {
+        GateBuilder::new()
     }
 
     /// Asks robots.txt, then waits for the host's turn: at most `budget`.
@@ -194,6 +188,11 @@ impl Gate {
         &self.pacer
     }
 
+    /// How long a call may wait for its turns unless it says otherwise.
+    pub fn max_wait(&self) -> Duration {
+        self.max_wait
+    }
+
     /// The monotonic time of the gate's clock.
     pub fn now(&self) -> Instant {
         self.clock.now()
@@ -230,232 +229,6 @@ impl Turn {
     pub fn into_parts(self) -> (Verdict, Permit, Duration) {
         (self.verdict, self.permit, self.waited)
     }
-}
-
-/// Settings of a [`Gate`]. The default is the polite choice.
-#[must_use]
-pub struct GateBuilder {
-    tokens: Vec<ProductToken>,
-    fetch: Arc<dyn Fetch>,
-    access: AccessPolicy,
-    pace: PacePolicy,
-    max_wait: Option<Duration>,
-    addresses: AddressGuard,
-    access_store: Option<Arc<dyn AccessStore>>,
-    pace_store: Option<Arc<dyn PaceStore>>,
-    access_observers: Vec<Arc<dyn AccessObserver>>,
-    pace_observer: Option<Arc<dyn PaceObserver>>,
-    clock: Arc<dyn Clock>,
-}
-
-impl GateBuilder {
-    fn new(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Self {
-        Self {
-            tokens,
-            fetch,
-            access: AccessPolicy::default(),
-            pace: PacePolicy::default(),
-            max_wait: None,
-            addresses: AddressGuard::default(),
-            access_store: None,
-            pace_store: None,
-            access_observers: Vec::new(),
-            pace_observer: None,
-            clock: Arc::new(SystemClock),
-        }
-    }
-
-    /// How robots.txt is obtained, and what its absence means.
-    pub fn access(mut self, policy: AccessPolicy) -> Self {
-        self.access = policy;
-        self
-    }
-
-    /// How fast a host is asked.
-    pub fn pace(mut self, policy: PacePolicy) -> Self {
-        self.pace = policy;
-        self
-    }
-
-    /// How long a robots.txt request may wait for its turn. Default: what the pace policy says, 30 s.
-    pub fn max_wait(mut self, wait: Duration) -> Self {
-        self.max_wait = Some(wait);
-        self
-    }
-
-    /// Which addresses may be contacted though they are not public.
-    pub fn addresses(mut self, guard: AddressGuard) -> Self {
-        self.addresses = guard;
-        self
-    }
-
-    /// Where robots.txt is kept. Default: memory, bounded.
-    pub fn access_store(mut self, store: Arc<dyn AccessStore>) -> Self {
-        self.access_store = Some(store);
-        self
-    }
-
-    /// Where turns and holds are shared with other processes. Default: nowhere.
-    pub fn pace_store(mut self, store: Arc<dyn PaceStore>) -> Self {
-        self.pace_store = Some(store);
-        self
-    }
-
-    /// Hears what happens to robots.txt: fetched, changed, last good copy served, store failed. Several may listen.
-    pub fn access_observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {
-        self.access_observers.push(observer);
-        self
-    }
-
-    /// Hears what happens to turns: granted, deferred, hosts held.
-    pub fn pace_observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {
-        self.pace_observer = Some(observer);
-        self
-    }
-
-    /// The clock. Default: the machine's.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Puts it together.
-    pub fn build(self) -> Gate {
-        let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
-        let mut pacer = Pacer::builder(self.pace).clock(Arc::clone(&self.clock));
-        if let Some(store) = self.pace_store {
-            pacer = pacer.store(store);
-        }
-        if let Some(observer) = self.pace_observer {
-            pacer = pacer.observer(observer);
-        }
-        let pacer = pacer.build();
-        let addresses = Arc::new(self.addresses);
-        let fetch = PacedFetch {
-            fetch: self.fetch,
-            pacer: pacer.clone(),
-            addresses: Arc::clone(&addresses),
-            clock: Arc::clone(&self.clock),
-            max_wait,
-        };
-        let waiting = pacer.clone();
-        let mut access = AccessCache::builder(self.tokens, Arc::new(fetch))
-            // What the pacer lets wait must not look like an outage.
-            .policy(self.access.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN)))
-            .clock(Arc::clone(&self.clock))
-            .observer(Arc::new(move |event: &AccessEvent<'_>| tell_those_who_wait(&waiting, event)));
-        for observer in self.access_observers {
-            access = access.observer(observer);
-        }
-        if let Some(store) = self.access_store {
-            access = access.store(store);
-        }
-        Gate {
-            access: access.build(),
-            pacer,
-            addresses,
-            clock: self.clock,
-            max_wait,
-            overrides: Arc::default(),
-        }
-    }
-}
-
-impl fmt::Debug for GateBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GateBuilder").field("tokens", &self.tokens).finish_non_exhaustive()
-    }
-}
-
-/// For the way from the end of a wait to the wire.
-const SLOT_WAIT_MARGIN: Duration = Duration::from_secs(5);
-
-/// A new Crawl-delay also counts for those who already wait for their turn.
-fn tell_those_who_wait(pacer: &Pacer, event: &AccessEvent<'_>) {
-    if let AccessEvent::Changed { answer, .. } = event {
-        pacer.change_crawl_delay(answer.origin(), answer.crawl_delay().unwrap_or_default());
-    }
-}
-
-/// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
-#[derive(Debug)]
-struct PacedFetch {
-    fetch: Arc<dyn Fetch>,
-    pacer: Pacer,
-    addresses: Arc<AddressGuard>,
-    clock: Arc<dyn Clock>,
-    max_wait: Duration,
-}
-
-impl Fetch for PacedFetch {
-    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
-        Box::pin(self.paced(request))
-    }
-}
-
-impl PacedFetch {
-    async fn paced(&self, request: RobotsRequest) -> Result<RobotsReply, FetchError> {
-        if let Err(refused) = self.addresses.check_url(request.url()) {
-            return Err(FetchError::new(
-                FetchErrorKind::AddressRefused(refused.address()),
-                refused.to_string(),
-            ));
-        }
-        let permit = match self.pacer.acquire(request.url(), self.ask(request.url())).await {
-            Ok(permit) => permit,
-            Err(refusal) => return Err(self.deferred(refusal)),
-        };
-        let started = self.clock.now();
-        match self.fetch.fetch(request).await {
-            Ok(reply) => {
-                let hold = permit.observe(reply.status(), reply.headers());
-                let (status, headers) = (reply.status(), reply.headers().clone());
-                let body = PermitBody::new(reply.into_body(), permit).boxed_unsync();
-                let reply = RobotsReply::new(status, headers, body, started);
-                Ok(match hold {
-                    Some(until) => reply.held_until(until),
-                    None => reply,
-                })
-            }
-            Err(error) => {
-                if let Some(fault) = fault_of(error.kind()) {
-                    permit.failed(fault);
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// A host whose pages are asked for slowly has its robots.txt asked for as slowly.
-    fn ask(&self, url: &Url) -> Ask {
-        Ask::new().crawl_delay(last_gap(&self.pacer, url).unwrap_or_default()).budget(self.max_wait)
-    }
-
-    fn deferred(&self, refusal: Refusal) -> FetchError {
-        let not_before = refusal.not_before().unwrap_or_else(|| self.clock.wall());
-        FetchError::deferred(not_before, Arc::new(refusal))
-    }
-}
-
-/// The gap that was last asked for the URL's host.
-fn last_gap(pacer: &Pacer, url: &Url) -> Option<Duration> {
-    let host = Host::of(url).ok()?;
-    Some(pacer.report(&host)?.gap)
-}
-
-/// What a failed robots.txt request tells the pacer.
-fn fault_of(kind: &FetchErrorKind) -> Option<TransportFault> {
-    Some(match kind {
-        FetchErrorKind::Dns => TransportFault::NameNotFound,
-        FetchErrorKind::Connect => TransportFault::Refused,
-        FetchErrorKind::Tls => TransportFault::Certificate,
-        FetchErrorKind::Reset => TransportFault::Reset,
-        FetchErrorKind::EnhanceYourCalm => TransportFault::EnhanceYourCalm,
-        FetchErrorKind::Protocol | FetchErrorKind::HeadTooLarge => TransportFault::Protocol,
-        FetchErrorKind::Deadline => TransportFault::Timeout,
-        FetchErrorKind::Decode | FetchErrorKind::Other => TransportFault::Other,
-        FetchErrorKind::AddressRefused(_) | FetchErrorKind::Deferred { .. } => return None,
-    })
 }
 
 /// Exactly that path, and no query: RFC 9309 §2.2.2.

@@ -20,7 +20,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use abide_gate::{Denied, Gate};
 //!
-//! let gate = Gate::builder(vec!["ExampleBot".parse()?], Arc::new(MyClient)).build();
+//! let gate = Gate::builder().build(vec!["ExampleBot".parse()?], Arc::new(MyClient));
 //! let budget = Duration::from_secs(30);
 //!
 //! let (verdict, permit) = gate.admit(&"https://example.org/a".parse()?, budget).await?;
@@ -47,20 +47,26 @@
 //! * `psl`: pacing by registrable domain, with the Public Suffix List compiled in.
 //! * `testing`: a clock that tests move, and the suites that every store must pass.
 
-// The keys and the clocks.
+// The keys, the clocks, and who asks.
 mod clock;
+mod identity;
 mod origin;
 
 // Whether a robots.txt could be had, and when a request may go out: two halves that do not know each other.
 pub mod access;
 pub mod pacing;
 
+// Which addresses may be contacted, and what a failed request says about its host.
 mod address;
+mod resolved;
+mod symptoms;
 
 // The composition: robots.txt first, then the host's turn.
 mod body;
+mod builder;
 mod error;
 mod gate;
+mod paced;
 mod verdict;
 
 #[cfg(feature = "testing")]
@@ -68,10 +74,14 @@ pub mod testing;
 
 pub use address::{AddressGuard, AddressRefused};
 pub use body::PermitBody;
+pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis};
-pub use error::{Denied, Error};
-pub use gate::{Gate, GateBuilder, Turn};
+pub use error::{Denied, Error, OrderProblem};
+pub use gate::{Gate, Turn};
+pub use identity::{Identity, IdentityError};
 pub use origin::{Host, Origin, UnsupportedUrl, without_userinfo};
+pub use resolved::NoAddress;
+pub use symptoms::{Phase, Symptoms};
 pub use verdict::Verdict;

@@ -3,78 +3,66 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use http::HeaderValue;
 use ipnet::IpNet;
 use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
 
 use abide_gate::access::{AccessObserver, AccessPolicy, AccessStore, Fetch};
 use abide_gate::pacing::{PaceObserver, PacePolicy, PaceStore};
-use abide_gate::{AddressGuard, Clock, Gate};
+use abide_gate::{Clock, GateBuilder, Identity, IdentityError};
 use abide_permissions::{PermissionStore, ReadOptions};
-use abide_robots::{InvalidToken, ProductToken};
+use abide_robots::InvalidToken;
+use abide_visit::{Reader, Scan};
 
 use crate::client::{Abide, Core};
 use crate::fetch::ReqwestFetch;
-use crate::options::Scan;
 use crate::redirect::RedirectPolicy;
 use crate::resolver::{GuardedResolver, SystemResolver};
+use crate::sends::never_again;
 
 /// Settings of one crawler. Made by [`Abide::builder`].
 #[must_use]
 pub struct Builder {
-    tokens: Vec<String>,
+    token: String,
+    fallbacks: Vec<String>,
     user_agent: Option<String>,
-    access: AccessPolicy,
-    pace: PacePolicy,
-    max_wait: Duration,
+    /// What every adapter of the gate has in common.
+    gate: GateBuilder,
     connect_timeout: Duration,
     redirects: RedirectPolicy,
     scan: Scan,
     read: Option<ReadOptions>,
-    addresses: AddressGuard,
     fixed_names: HashMap<String, Vec<SocketAddr>>,
     resolver: Arc<dyn Resolve>,
-    access_store: Option<Arc<dyn AccessStore>>,
-    pace_store: Option<Arc<dyn PaceStore>>,
     permission_store: Option<Arc<dyn PermissionStore>>,
-    access_observers: Vec<Arc<dyn AccessObserver>>,
-    pace_observer: Option<Arc<dyn PaceObserver>>,
     fetch: Option<Arc<dyn Fetch>>,
-    clock: Option<Arc<dyn Clock>>,
 }
 
 impl Builder {
     pub(crate) fn new(token: &str) -> Self {
         Self {
-            tokens: vec![token.to_owned()],
+            token: token.to_owned(),
+            fallbacks: Vec::new(),
             user_agent: None,
-            access: AccessPolicy::default(),
-            pace: PacePolicy::default(),
-            max_wait: MAX_WAIT,
+            gate: GateBuilder::new(),
             connect_timeout: Duration::from_secs(10),
             redirects: RedirectPolicy::default(),
             scan: Scan::Eager,
             read: None,
-            addresses: AddressGuard::default(),
             fixed_names: HashMap::new(),
             resolver: Arc::new(SystemResolver),
-            access_store: None,
-            pace_store: None,
             permission_store: None,
-            access_observers: Vec::new(),
-            pace_observer: None,
             fetch: None,
-            clock: None,
         }
     }
 
     /// A further product token: the first of the chain that has a group in a robots.txt counts there
     /// (`ExampleBot-News`, then `ExampleBot`). For permissions every token of the chain counts.
     pub fn fallback(mut self, token: &str) -> Self {
-        self.tokens.push(token.to_owned());
+        self.fallbacks.push(token.to_owned());
         self
     }
 
@@ -85,22 +73,25 @@ impl Builder {
         self
     }
 
-    /// How robots.txt is obtained, and what its absence means. Default: RFC 9309.
-    pub fn access(mut self, policy: AccessPolicy) -> Self {
-        self.access = policy;
+    /// All settings of the gate at once, for instance those that another client uses too. The methods below change single ones.
+    pub fn gate(mut self, settings: GateBuilder) -> Self {
+        self.gate = settings;
         self
+    }
+
+    /// How robots.txt is obtained, and what its absence means. Default: RFC 9309.
+    pub fn access(self, policy: AccessPolicy) -> Self {
+        self.gated(|gate| gate.access(policy))
     }
 
     /// How fast a host is asked. Default: one at a time, a second apart.
-    pub fn pace(mut self, policy: PacePolicy) -> Self {
-        self.pace = policy;
-        self
+    pub fn pace(self, policy: PacePolicy) -> Self {
+        self.gated(|gate| gate.pace(policy))
     }
 
     /// How long a call may wait for its turns, all hops together. Default: 30 s. Longer waits are deferred at once.
-    pub fn max_wait(mut self, wait: Duration) -> Self {
-        self.max_wait = wait;
-        self
+    pub fn max_wait(self, wait: Duration) -> Self {
+        self.gated(|gate| gate.max_wait(wait))
     }
 
     /// How long the client that we build waits for a connection. Default: 10 s.
@@ -128,15 +119,13 @@ impl Builder {
     }
 
     /// Allows contact with a network that is not public. Exactly this network: `127.0.0.1/32` does not open `127.0.0.2`.
-    pub fn allow_net(mut self, net: IpNet) -> Self {
-        self.addresses = self.addresses.allow_net(net);
-        self
+    pub fn allow_net(self, net: IpNet) -> Self {
+        self.gated(|gate| gate.allow_net(net))
     }
 
     /// Allows contact with every address, private ones included.
-    pub fn danger_allow_all_addresses(mut self) -> Self {
-        self.addresses = self.addresses.danger_allow_all();
-        self
+    pub fn danger_allow_all_addresses(self) -> Self {
+        self.gated(GateBuilder::danger_allow_all_addresses)
     }
 
     /// The addresses of a name, instead of asking a resolver. They are guarded like others. The port counts for URLs that name
@@ -155,15 +144,13 @@ impl Builder {
     }
 
     /// Where robots.txt is kept. Default: memory.
-    pub fn access_store(mut self, store: Arc<dyn AccessStore>) -> Self {
-        self.access_store = Some(store);
-        self
+    pub fn access_store(self, store: Arc<dyn AccessStore>) -> Self {
+        self.gated(|gate| gate.access_store(store))
     }
 
     /// Where turns and holds are shared with other processes. Default: nowhere.
-    pub fn pace_store(mut self, store: Arc<dyn PaceStore>) -> Self {
-        self.pace_store = Some(store);
-        self
+    pub fn pace_store(self, store: Arc<dyn PaceStore>) -> Self {
+        self.gated(|gate| gate.pace_store(store))
     }
 
     /// Where permissions are kept between visits. Default: nowhere.
@@ -176,15 +163,13 @@ impl Builder {
     }
 
     /// Hears what happens to robots.txt: fetched, changed, last good copy served, store failed. Several may listen.
-    pub fn access_observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {
-        self.access_observers.push(observer);
-        self
+    pub fn access_observer(self, observer: Arc<dyn AccessObserver>) -> Self {
+        self.gated(|gate| gate.access_observer(observer))
     }
 
     /// Hears what happens to turns: granted, deferred, hosts held.
-    pub fn pace_observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {
-        self.pace_observer = Some(observer);
-        self
+    pub fn pace_observer(self, observer: Arc<dyn PaceObserver>) -> Self {
+        self.gated(|gate| gate.pace_observer(observer))
     }
 
     /// The transport of robots.txt. Default: a clone of the client that we build.
@@ -194,9 +179,8 @@ impl Builder {
     }
 
     /// The clock. Default: the machine's.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = Some(clock);
-        self
+    pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
+        self.gated(|gate| gate.clock(clock))
     }
 
     /// A client with the whole middleware, built from `inner`.
@@ -225,8 +209,8 @@ impl Builder {
         let fetch: Arc<dyn Fetch> = match self.fetch.take() {
             Some(fetch) => fetch,
             None => {
-                let addresses = Arc::new(self.addresses.clone());
-                Arc::new(ReqwestFetch::new(client.clone(), self.checked_user_agent()?, addresses))
+                let addresses = Arc::new(self.gate.address_guard().clone());
+                Arc::new(ReqwestFetch::new(client.clone(), self.identity()?.user_agent().clone(), addresses))
             }
         };
         Ok((self.finish(fetch)?, client))
@@ -243,75 +227,45 @@ impl Builder {
         }
     }
 
+    fn gated(mut self, change: impl FnOnce(GateBuilder) -> GateBuilder) -> Self {
+        self.gate = change(self.gate);
+        self
+    }
+
     fn inner_client(&self, inner: reqwest::ClientBuilder) -> Result<reqwest::Client, BuildError> {
         warn_about_proxies();
         warn_about_overrides(&inner);
         let resolver = GuardedResolver::new(
             self.fixed_names.clone(),
             Arc::clone(&self.resolver),
-            Arc::new(self.addresses.clone()),
+            Arc::new(self.gate.address_guard().clone()),
         );
         inner
             .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
+            .retry(never_again())
             .dns_resolver(Arc::new(resolver))
             .connect_timeout(self.connect_timeout)
             .build()
             .map_err(BuildError::Client)
     }
 
-    fn checked_tokens(&self) -> Result<Vec<ProductToken>, BuildError> {
-        self.tokens.iter().map(|token| ProductToken::new(token).map_err(BuildError::Token)).collect()
-    }
-
-    fn checked_user_agent(&self) -> Result<HeaderValue, BuildError> {
-        let token = self.checked_tokens()?.swap_remove(0);
-        let text = self.user_agent.as_deref().unwrap_or(token.as_str());
-        if !names_token(text.as_bytes(), &token) {
-            return Err(BuildError::UserAgent {
-                user_agent: text.to_owned(),
-                token: token.as_str().to_owned(),
-            });
-        }
-        HeaderValue::from_str(text).map_err(|_| BuildError::UserAgentField { user_agent: text.to_owned() })
+    fn identity(&self) -> Result<Identity, BuildError> {
+        Ok(Identity::new(&self.token, &self.fallbacks, self.user_agent.as_deref())?)
     }
 
     fn finish(self, fetch: Arc<dyn Fetch>) -> Result<Abide, BuildError> {
-        let tokens = self.checked_tokens()?;
-        let user_agent = self.checked_user_agent()?;
+        let identity = self.identity()?;
+        let tokens = identity.tokens().to_vec();
         let read = self.read.clone().map_or_else(
             || ReadOptions::for_tokens(tokens.iter().cloned()),
             |read| read.with_tokens(tokens.iter().cloned()),
         );
-        let mut gate = Gate::builder(tokens.clone(), fetch)
-            .access(self.access)
-            .pace(self.pace)
-            .max_wait(self.max_wait)
-            .addresses(self.addresses);
-        for observer in self.access_observers {
-            gate = gate.access_observer(observer);
-        }
-        if let Some(observer) = self.pace_observer {
-            gate = gate.pace_observer(observer);
-        }
-        if let Some(store) = self.access_store {
-            gate = gate.access_store(store);
-        }
-        if let Some(store) = self.pace_store {
-            gate = gate.pace_store(store);
-        }
-        if let Some(clock) = self.clock {
-            gate = gate.clock(clock);
-        }
         let core = Core {
-            gate: gate.build(),
-            token: tokens[0].clone(),
-            user_agent,
+            identity,
+            gate: self.gate.build(tokens, fetch),
             redirects: self.redirects,
-            scan: self.scan,
-            read,
-            permission_store: self.permission_store,
-            max_wait: self.max_wait,
+            reader: Reader::new(read).with_scan(self.scan).with_store(self.permission_store),
+            has_pacing_half: AtomicBool::new(false),
         };
         Ok(Abide { core: Arc::new(core) })
     }
@@ -320,7 +274,7 @@ impl Builder {
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder")
-            .field("tokens", &self.tokens)
+            .field("token", &self.token)
             .field("scan", &self.scan)
             .finish_non_exhaustive()
     }
@@ -354,6 +308,16 @@ pub enum BuildError {
     Client(#[source] reqwest::Error),
 }
 
+impl From<IdentityError> for BuildError {
+    fn from(error: IdentityError) -> Self {
+        match error {
+            IdentityError::Token(error) => Self::Token(error),
+            IdentityError::UserAgent { user_agent, token } => Self::UserAgent { user_agent, token },
+            IdentityError::UserAgentField { user_agent } => Self::UserAgentField { user_agent },
+        }
+    }
+}
+
 /// The name as it stands in a parsed URL: ASCII, lower case, without trailing dot.
 fn canonical(name: &str) -> String {
     let parsed = url::Host::parse(name).map_or_else(|_| name.to_ascii_lowercase(), |host| host.to_string());
@@ -370,12 +334,6 @@ fn warn_about_overrides(inner: &reqwest::ClientBuilder) {
     }
 }
 
-/// Whether a User-Agent contains the token, case-insensitively as robots.txt compares it.
-pub(crate) fn names_token(user_agent: &[u8], token: &ProductToken) -> bool {
-    let token = token.as_str().as_bytes();
-    user_agent.windows(token.len()).any(|window| window.eq_ignore_ascii_case(token))
-}
-
 /// A proxy resolves names itself, so behind one only literal addresses are guarded.
 fn warn_about_proxies() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -386,6 +344,3 @@ fn warn_about_proxies() {
         });
     }
 }
-
-/// A whole call waits no longer than this for its turns.
-const MAX_WAIT: Duration = Duration::from_secs(30);

@@ -45,13 +45,12 @@ mod options;
 mod middleware;
 mod redirect;
 mod send;
+mod sends;
 mod walk;
 
 // A response's way.
-mod body;
-mod remember;
-mod scan;
-mod visit;
+mod extension;
+mod wire;
 
 // The wire.
 mod fault;
@@ -60,17 +59,18 @@ mod resolver;
 
 pub use builder::{BuildError, Builder};
 pub use client::Abide;
+pub use extension::ResponseExt;
 pub use middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
-pub use options::{Options, RequestBuilderExt, Scan};
-pub use redirect::{RedirectPolicy, Stopped};
-pub use visit::{Hop, ResponseExt, Visit};
+pub use options::{Options, RequestBuilderExt};
+pub use redirect::RedirectPolicy;
 
 pub use abide_gate::{
-    AddressGuard, Clock, Denied, Error, Gate, Host, Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis,
-    access, pacing,
+    AddressGuard, Clock, Denied, Error, Gate, GateBuilder, Host, OrderProblem, Origin, SystemClock,
+    UnsupportedUrl, Verdict, WallMillis, access, pacing,
 };
 pub use abide_permissions::{
     AppDirectives, HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
     Preference, Preferences, ReadOptions, Rules, Usage, link_follow,
 };
 pub use abide_robots::{InvalidToken, ProductToken};
+pub use abide_visit::{Hop, Scan, Stopped, Trail, Visit};

@@ -1,14 +1,16 @@
 //! The middlewares: one for both halves, or one for each, with a cache between them.
 
+use std::sync::atomic::Ordering;
+
 use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
 
-use abide_gate::without_userinfo;
+use abide_gate::{OrderProblem, without_userinfo};
 
 use crate::client::Abide;
-use crate::send::{Admission, send_paced, take_apart};
+use crate::send::{Admission, send_paced, take_apart, wrong_order};
 use crate::walk::{Pace, Walk};
 
 /// Gate and pacing in one middleware: the default.
@@ -67,6 +69,9 @@ impl Middleware for GateMiddleware {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
+        if !self.abide.core.has_pacing_half.load(Ordering::Relaxed) {
+            return Err(wrong_order(&without_userinfo(request.url()), OrderProblem::NoPacing));
+        }
         Walk::new(&self.abide, Pace::Below, extensions, &request).run(request, extensions, next).await
     }
 }
@@ -90,7 +95,7 @@ impl Middleware for PacingMiddleware {
                 // A cache that revalidates in the background: neither ungated nor unpaced.
                 self.abide.identify(&mut request)?;
                 let verdict = self.abide.allowed(&url).await?;
-                let budget = self.abide.core.max_wait;
+                let budget = self.abide.core.gate.max_wait();
                 send_paced(&self.abide, &url, verdict, budget, request, extensions, next).await
             }
         };
@@ -99,7 +104,7 @@ impl Middleware for PacingMiddleware {
         }
         let sent = sent?;
         let asked = sent.response.url().clone();
-        let (response, body) = take_apart(&asked, sent.response, sent.permit);
-        Ok(Response::from(response.map(|()| reqwest::Body::wrap(body))))
+        let response = take_apart(&asked, sent.response, sent.permit);
+        Ok(Response::from(response.map(reqwest::Body::wrap)))
     }
 }

@@ -1,6 +1,6 @@
 //! One request on the wire: here, in its host's turn, or through the chain to the half that paces.
 
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Extensions;
@@ -9,12 +9,12 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, Verdict};
+use abide_gate::{Denied, Error, NoAddress, OrderProblem, Symptoms, Verdict};
 
-use crate::body::{WatchedBody, Wire};
 use crate::client::Abide;
 use crate::fault;
-use crate::resolver::ResolveError;
+use crate::sends::counted;
+use crate::wire::Wire;
 
 /// An answer to one hop, with its turn still held where this half paces.
 pub(crate) struct Sent {
@@ -42,9 +42,13 @@ pub(crate) async fn send_paced(
     let turn = gate.turn(url, verdict, budget).await.map_err(refuse)?;
     let (verdict, permit, waited) = turn.into_parts();
     let began = gate.now();
-    match next.run(request, extensions).await {
+    let (sent, times) = counted(next.run(request, extensions)).await;
+    if let Ok(response) = &sent {
+        permit.observe(response.status(), response.headers());
+    }
+    match sent {
+        _ if times > 1 => Err(wrong_order(url, OrderProblem::SentAgain { times })),
         Ok(response) => {
-            permit.observe(response.status(), response.headers());
             let wire = gate.now().saturating_duration_since(began);
             Ok(Sent { response, permit: Some(permit), verdict, waited, wire })
         }
@@ -54,14 +58,16 @@ pub(crate) async fn send_paced(
 
 /// A request without an answer: what it means for the host, and for the caller.
 fn failed(error: reqwest_middleware::Error, url: &Url, permit: Permit) -> reqwest_middleware::Error {
-    if let Some(address) = ResolveError::refused_in(&error) {
+    let symptoms = fault::of(&error);
+    let refused = symptoms.as_ref().and_then(Symptoms::refused_name).and_then(NoAddress::refused);
+    if refused.is_some() {
         permit.give_back();
-        return refuse(Denied::AddressRefused { url: url.clone(), address: Some(address), hop: 0 }.into());
+        return refuse(Denied::AddressRefused { url: url.clone(), address: refused, hop: 0 }.into());
     }
     if error.is_builder() {
         // Nothing was sent.
         permit.give_back();
-    } else if let Some(fault) = fault::of(&error) {
+    } else if let Some(fault) = symptoms.and_then(|symptoms| symptoms.fault()) {
         permit.failed(fault);
     }
     error
@@ -124,8 +130,11 @@ pub(crate) async fn send_through(
     let response = next.run(request, extensions).await;
     let told = admission.hear();
     match (response, told.refused) {
+        // An answer from the wire, and no pacing half has seen the request.
+        (Ok(response), _) if told.verdict.is_none() && response.remote_addr().is_some() => {
+            Err(wrong_order(url, OrderProblem::NoPacing))
+        }
         (Ok(response), _) => {
-            warn_if_unpaced(&response, told.verdict.is_some());
             let verdict = told.verdict.unwrap_or(verdict);
             Ok(Sent { response, permit: None, verdict, waited: told.waited, wire: told.wire })
         }
@@ -134,24 +143,17 @@ pub(crate) async fn send_through(
     }
 }
 
-/// An answer from the wire that no pacing half has seen: the chain has `gate()` and no `pacing()` below it.
-fn warn_if_unpaced(response: &Response, was_paced: bool) {
-    static ONCE: Once = Once::new();
-    if !was_paced && response.remote_addr().is_some() {
-        ONCE.call_once(|| tracing::error!("requests leave unpaced: put Abide::pacing() below Abide::gate()"));
-    }
+/// An error and not a warning: what should have waited has gone out already.
+pub(crate) fn wrong_order(url: &Url, problem: OrderProblem) -> reqwest_middleware::Error {
+    refuse(Denied::WrongOrder { url: url.clone(), problem }.into())
 }
 
 pub(crate) fn refuse(error: Error) -> reqwest_middleware::Error {
     reqwest_middleware::Error::middleware(error)
 }
 
-/// The response without its body, which is wrapped; URL, version, header fields and extensions stay.
-pub(crate) fn take_apart(
-    url: &Url,
-    response: Response,
-    permit: Option<Permit>,
-) -> (http::Response<()>, WatchedBody) {
+/// The response with its turn in its body; URL, version, header fields and extensions stay.
+pub(crate) fn take_apart(url: &Url, response: Response, permit: Option<Permit>) -> http::Response<Wire> {
     use reqwest::ResponseBuilderExt;
 
     let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
@@ -161,5 +163,5 @@ pub(crate) fn take_apart(
     *response.version_mut() = parts.version;
     *response.headers_mut() = parts.headers;
     response.extensions_mut().extend(parts.extensions);
-    (response, WatchedBody::new(Wire::new(body, permit)))
+    response.map(|()| Wire::new(body, permit))
 }

@@ -1,10 +1,9 @@
 //! What happened on the way to a response: hops, verdicts, waits, permissions. Attached to the response's extensions.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::Extensions;
 use tokio::sync::watch;
 use url::Url;
 
@@ -12,23 +11,16 @@ use abide_gate::Verdict;
 use abide_permissions::{AppDirectives, Head, HeadEnd, Permissions, Preferences, ReadOptions};
 use abide_robots::Target;
 
-use crate::redirect::Stopped;
 use crate::remember::Known;
 use crate::scan::Fields;
+use crate::trail::{Hop, Stopped, Trail};
 
 /// The way to one response. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Visit {
-    trace: Arc<Trace>,
+    trail: Arc<Trail>,
     fields: Arc<Fields>,
     answer: Answer,
-}
-
-/// The hops, and why they ended.
-#[derive(Debug, Default)]
-pub(crate) struct Trace {
-    pub(crate) hops: Vec<Hop>,
-    pub(crate) stopped: Option<Stopped>,
 }
 
 #[derive(Debug, Clone)]
@@ -44,28 +36,33 @@ pub(crate) enum Answer {
 }
 
 impl Visit {
-    pub(crate) fn new(trace: Trace, fields: Fields, answer: Answer) -> Self {
-        Self { trace: Arc::new(trace), fields: Arc::new(fields), answer }
+    pub(crate) fn new(trail: Trail, fields: Fields, answer: Answer) -> Self {
+        Self { trail: Arc::new(trail), fields: Arc::new(fields), answer }
     }
 
-    /// Every request that went out, first to last. Never empty.
+    /// The visit that [`Reading::finish`](crate::Reading::finish) left with a response.
+    pub fn of(extensions: &Extensions) -> Option<&Self> {
+        extensions.get()
+    }
+
+    /// Every request that went out, first to last.
     pub fn hops(&self) -> &[Hop] {
-        &self.trace.hops
+        self.trail.hops()
     }
 
     /// The verdict that let the last hop out.
     pub fn verdict(&self) -> Option<&Verdict> {
-        self.trace.hops.last().map(Hop::verdict)
+        self.trail.last().map(Hop::verdict)
     }
 
     /// How long this call waited for its turns, all hops together. Outside of reqwest's timeouts.
     pub fn waited(&self) -> Duration {
-        self.trace.hops.iter().map(Hop::waited).sum()
+        self.trail.hops().iter().map(Hop::waited).sum()
     }
 
     /// Why a 3xx was returned and not followed; `None` when the answer is no redirect.
     pub fn stopped(&self) -> Option<Stopped> {
-        self.trace.stopped
+        self.trail.stopped()
     }
 
     /// What the site permits you to do with this response, as far as is known now.
@@ -88,16 +85,10 @@ impl Visit {
     /// current at the time of the fetch"), from the response's own fields, and from the metas of its head. Preferences never
     /// decide whether something may be fetched.
     ///
-    /// ```no_run
-    /// # async fn example(client: reqwest_middleware::ClientWithMiddleware) -> Result<(), Box<dyn std::error::Error>> {
-    /// use abide::{Preference, ResponseExt, Usage};
-    ///
-    /// let page = client.get("https://example.org/a").send().await?;
-    /// let visit = page.visit().ok_or("not through abide")?;
-    /// if visit.preferences().resolve(&Usage::TrainAi).preference() != Preference::Disallow {
-    ///     println!("may be used for training, as far as the site has said");
-    /// }
-    /// # Ok(())
+    /// ```
+    /// use abide_permissions::{Preference, Usage};
+    /// # fn may_train(visit: &abide_visit::Visit) -> bool {
+    /// visit.preferences().resolve(&Usage::TrainAi).preference() != Preference::Disallow
     /// # }
     /// ```
     pub fn preferences(&self) -> Preferences {
@@ -118,8 +109,8 @@ impl Visit {
     }
 
     fn rules_and_url(&self) -> Option<(&abide_robots::Rules, &Url)> {
-        let hop = self.trace.hops.last()?;
-        Some((hop.verdict.rules()?.rules(), &hop.url))
+        let hop = self.trail.last()?;
+        Some((hop.verdict().rules()?.rules(), hop.url()))
     }
 
     /// The permissions when the head has been seen to its end, or the body was dropped.
@@ -135,77 +126,4 @@ impl Visit {
             visit.permissions()
         }
     }
-}
-
-/// One request that went out.
-#[derive(Debug, Clone)]
-pub struct Hop {
-    pub(crate) url: Url,
-    pub(crate) status: StatusCode,
-    pub(crate) verdict: Verdict,
-    pub(crate) waited: Duration,
-    pub(crate) remote: Option<SocketAddr>,
-    pub(crate) permissions: Option<Arc<Permissions>>,
-}
-
-impl Hop {
-    /// The URL that was asked for, without user information.
-    pub fn url(&self) -> &Url {
-        &self.url
-    }
-
-    /// What it answered.
-    pub fn status(&self) -> StatusCode {
-        self.status
-    }
-
-    /// Why it was allowed.
-    pub fn verdict(&self) -> &Verdict {
-        &self.verdict
-    }
-
-    /// How long it waited for its turn.
-    pub fn waited(&self) -> Duration {
-        self.waited
-    }
-
-    /// The address that answered, when known.
-    pub fn remote_addr(&self) -> Option<SocketAddr> {
-        self.remote
-    }
-
-    /// The header rules of the URL of a hop that redirected. They never reach its target, whose own are
-    /// [`Visit::permissions`].
-    pub fn permissions(&self) -> Option<&Permissions> {
-        self.permissions.as_deref()
-    }
-}
-
-/// What abide learnt, on a response.
-pub trait ResponseExt: sealed::Sealed {
-    /// The way to this response; `None` if it did not come through abide.
-    fn visit(&self) -> Option<&Visit>;
-
-    /// What the site permits you to do with it. Without abide in the client, permissions that state nothing and say so.
-    fn permissions(&self) -> Permissions {
-        self.visit().map(Visit::permissions).unwrap_or_default()
-    }
-}
-
-impl ResponseExt for reqwest::Response {
-    fn visit(&self) -> Option<&Visit> {
-        self.extensions().get()
-    }
-}
-
-impl<B> ResponseExt for http::Response<B> {
-    fn visit(&self) -> Option<&Visit> {
-        self.extensions().get()
-    }
-}
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for reqwest::Response {}
-    impl<B> Sealed for http::Response<B> {}
 }

@@ -1,0 +1,185 @@
+//! How a gate is put together.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_robots::ProductToken;
+use ipnet::IpNet;
+
+use crate::access::{AccessCache, AccessEvent, AccessObserver, AccessPolicy, AccessStore, Fetch};
+use crate::gate::Gate;
+use crate::paced::PacedFetch;
+use crate::pacing::{PaceObserver, PacePolicy, PaceStore, Pacer};
+use crate::{AddressGuard, Clock, SystemClock};
+
+/// Settings of a [`Gate`], and of every client that is built on one. The default is the polite choice.
+///
+/// A value that can be cloned: what is set here once serves several crawlers, and adapters for several HTTP clients. Who asks and
+/// through which transport is said last, in [`build`](Self::build).
+#[derive(Clone)]
+#[must_use]
+pub struct GateBuilder {
+    access: AccessPolicy,
+    pace: PacePolicy,
+    max_wait: Option<Duration>,
+    addresses: AddressGuard,
+    access_store: Option<Arc<dyn AccessStore>>,
+    pace_store: Option<Arc<dyn PaceStore>>,
+    access_observers: Vec<Arc<dyn AccessObserver>>,
+    pace_observer: Option<Arc<dyn PaceObserver>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl GateBuilder {
+    /// The default settings.
+    pub fn new() -> Self {
+        Self {
+            access: AccessPolicy::default(),
+            pace: PacePolicy::default(),
+            max_wait: None,
+            addresses: AddressGuard::default(),
+            access_store: None,
+            pace_store: None,
+            access_observers: Vec::new(),
+            pace_observer: None,
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    /// How robots.txt is obtained, and what its absence means.
+    pub fn access(mut self, policy: AccessPolicy) -> Self {
+        self.access = policy;
+        self
+    }
+
+    /// How fast a host is asked.
+    pub fn pace(mut self, policy: PacePolicy) -> Self {
+        self.pace = policy;
+        self
+    }
+
+    /// How long a call may wait for its turns, and a robots.txt request for its own. Longer waits are deferred at once. Default: what
+    /// the pace policy says, 30 s.
+    pub fn max_wait(mut self, wait: Duration) -> Self {
+        self.max_wait = Some(wait);
+        self
+    }
+
+    /// Allows contact with a network that is not public. Exactly this network: `127.0.0.1/32` does not open `127.0.0.2`.
+    pub fn allow_net(mut self, net: IpNet) -> Self {
+        self.addresses = self.addresses.allow_net(net);
+        self
+    }
+
+    /// Allows contact with every address, private ones included.
+    pub fn danger_allow_all_addresses(mut self) -> Self {
+        self.addresses = self.addresses.danger_allow_all();
+        self
+    }
+
+    /// Which addresses may be contacted though they are not public, in place of what was said before.
+    pub fn addresses(mut self, guard: AddressGuard) -> Self {
+        self.addresses = guard;
+        self
+    }
+
+    /// Which addresses may be contacted, for the resolvers and connectors that must ask.
+    pub fn address_guard(&self) -> &AddressGuard {
+        &self.addresses
+    }
+
+    /// Where robots.txt is kept. Default: memory, bounded.
+    pub fn access_store(mut self, store: Arc<dyn AccessStore>) -> Self {
+        self.access_store = Some(store);
+        self
+    }
+
+    /// Where turns and holds are shared with other processes. Default: nowhere.
+    pub fn pace_store(mut self, store: Arc<dyn PaceStore>) -> Self {
+        self.pace_store = Some(store);
+        self
+    }
+
+    /// Hears what happens to robots.txt: fetched, changed, last good copy served, store failed. Several may listen.
+    pub fn access_observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {
+        self.access_observers.push(observer);
+        self
+    }
+
+    /// Hears what happens to turns: granted, deferred, hosts held.
+    pub fn pace_observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {
+        self.pace_observer = Some(observer);
+        self
+    }
+
+    /// The clock. Default: the machine's.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// A gate for a chain of product tokens: the first that has a group in a robots.txt counts there. `fetch` is the transport of
+    /// robots.txt.
+    pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
+        let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
+        let mut pacer = Pacer::builder(self.pace).clock(Arc::clone(&self.clock));
+        if let Some(store) = self.pace_store {
+            pacer = pacer.store(store);
+        }
+        if let Some(observer) = self.pace_observer {
+            pacer = pacer.observer(observer);
+        }
+        let pacer = pacer.build();
+        let addresses = Arc::new(self.addresses);
+        let fetch = PacedFetch {
+            fetch,
+            pacer: pacer.clone(),
+            addresses: Arc::clone(&addresses),
+            clock: Arc::clone(&self.clock),
+            max_wait,
+        };
+        let waiting = pacer.clone();
+        let mut access = AccessCache::builder(tokens, Arc::new(fetch))
+            // What the pacer lets wait must not look like an outage.
+            .policy(self.access.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN)))
+            .clock(Arc::clone(&self.clock))
+            .observer(Arc::new(move |event: &AccessEvent<'_>| tell_those_who_wait(&waiting, event)));
+        for observer in self.access_observers {
+            access = access.observer(observer);
+        }
+        if let Some(store) = self.access_store {
+            access = access.store(store);
+        }
+        Gate {
+            access: access.build(),
+            pacer,
+            addresses,
+            clock: self.clock,
+            max_wait,
+            overrides: Arc::default(),
+        }
+    }
+}
+
+impl Default for GateBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for GateBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GateBuilder").field("max_wait", &self.max_wait).finish_non_exhaustive()
+    }
+}
+
+/// For the way from the end of a wait to the wire.
+const SLOT_WAIT_MARGIN: Duration = Duration::from_secs(5);
+
+/// A new Crawl-delay also counts for those who already wait for their turn.
+fn tell_those_who_wait(pacer: &Pacer, event: &AccessEvent<'_>) {
+    if let AccessEvent::Changed { answer, .. } = event {
+        pacer.change_crawl_delay(answer.origin(), answer.crawl_delay().unwrap_or_default());
+    }
+}

@@ -1,0 +1,93 @@
+//! robots.txt in its host's turn: a request like any other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use url::Url;
+
+use crate::access::{BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest};
+use crate::body::PermitBody;
+use crate::pacing::{Ask, Pacer, Refusal, TransportFault};
+use crate::{AddressGuard, Clock, Host};
+
+/// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
+#[derive(Debug)]
+pub(crate) struct PacedFetch {
+    pub(crate) fetch: Arc<dyn Fetch>,
+    pub(crate) pacer: Pacer,
+    pub(crate) addresses: Arc<AddressGuard>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) max_wait: Duration,
+}
+
+impl Fetch for PacedFetch {
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+        Box::pin(self.paced(request))
+    }
+}
+
+impl PacedFetch {
+    async fn paced(&self, request: RobotsRequest) -> Result<RobotsReply, FetchError> {
+        if let Err(refused) = self.addresses.check_url(request.url()) {
+            return Err(FetchError::new(
+                FetchErrorKind::AddressRefused(refused.address()),
+                refused.to_string(),
+            ));
+        }
+        let permit = match self.pacer.acquire(request.url(), self.ask(request.url())).await {
+            Ok(permit) => permit,
+            Err(refusal) => return Err(self.deferred(refusal)),
+        };
+        let started = self.clock.now();
+        match self.fetch.fetch(request).await {
+            Ok(reply) => {
+                let hold = permit.observe(reply.status(), reply.headers());
+                let (status, headers) = (reply.status(), reply.headers().clone());
+                let body = PermitBody::new(reply.into_body(), permit).boxed_unsync();
+                let reply = RobotsReply::new(status, headers, body, started);
+                Ok(match hold {
+                    Some(until) => reply.held_until(until),
+                    None => reply,
+                })
+            }
+            Err(error) => {
+                if let Some(fault) = fault_of(error.kind()) {
+                    permit.failed(fault);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// A host whose pages are asked for slowly has its robots.txt asked for as slowly.
+    fn ask(&self, url: &Url) -> Ask {
+        Ask::new().crawl_delay(last_gap(&self.pacer, url).unwrap_or_default()).budget(self.max_wait)
+    }
+
+    fn deferred(&self, refusal: Refusal) -> FetchError {
+        let not_before = refusal.not_before().unwrap_or_else(|| self.clock.wall());
+        FetchError::deferred(not_before, Arc::new(refusal))
+    }
+}
+
+/// The gap that was last asked for the URL's host.
+pub(crate) fn last_gap(pacer: &Pacer, url: &Url) -> Option<Duration> {
+    let host = Host::of(url).ok()?;
+    Some(pacer.report(&host)?.gap)
+}
+
+/// What a failed robots.txt request tells the pacer.
+fn fault_of(kind: &FetchErrorKind) -> Option<TransportFault> {
+    Some(match kind {
+        FetchErrorKind::Dns => TransportFault::NameNotFound,
+        FetchErrorKind::Connect => TransportFault::Refused,
+        FetchErrorKind::Tls => TransportFault::Certificate,
+        FetchErrorKind::Reset => TransportFault::Reset,
+        FetchErrorKind::EnhanceYourCalm => TransportFault::EnhanceYourCalm,
+        FetchErrorKind::Protocol | FetchErrorKind::HeadTooLarge => TransportFault::Protocol,
+        FetchErrorKind::Deadline => TransportFault::Timeout,
+        FetchErrorKind::Decode | FetchErrorKind::Other => TransportFault::Other,
+        FetchErrorKind::AddressRefused(_) | FetchErrorKind::Deferred { .. } => return None,
+    })
+}

@@ -1,0 +1,179 @@
+//! HTTP/2, and trailers in both versions: bodies reach the caller as the raw client hands them out.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide::pacing::PacePolicy;
+use abide::{Abide, Options, RequestBuilderExt, ResponseExt, Scan};
+use abide_tests::Names;
+use bytes::Bytes;
+use http_body::Frame;
+use http_body_util::BodyExt;
+use http_body_util::combinators::BoxBody;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use reqwest_middleware::ClientWithMiddleware;
+use tokio::net::TcpListener;
+
+type Answer = Response<BoxBody<Bytes, std::convert::Infallible>>;
+
+/// Frames that are sent one after the other.
+struct Frames(std::collections::VecDeque<Frame<Bytes>>);
+
+impl futures_core::Stream for Frames {
+    type Item = Result<Frame<Bytes>, std::convert::Infallible>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        std::task::Poll::Ready(self.0.pop_front().map(Ok))
+    }
+}
+
+fn whole(text: impl Into<Bytes>) -> BoxBody<Bytes, std::convert::Infallible> {
+    http_body_util::Full::new(text.into()).boxed()
+}
+
+/// A page in many frames, then a trailer.
+fn with_trailers() -> BoxBody<Bytes, std::convert::Infallible> {
+    let head = "<head><meta name=robots content=nosnippet></head><body>";
+    let mut frames = std::collections::VecDeque::from([Frame::data(Bytes::from_static(head.as_bytes()))]);
+    for number in 0..200_u32 {
+        frames.push_back(Frame::data(Bytes::from(format!("<p>{number}").repeat(500))));
+    }
+    let mut trailers = http::HeaderMap::new();
+    trailers.insert("x-checksum", "42".parse().unwrap());
+    frames.push_back(Frame::trailers(trailers));
+    BodyExt::boxed(http_body_util::StreamBody::new(Frames(frames)))
+}
+
+async fn answer(request: Request<Incoming>) -> Result<Answer, hyper::Error> {
+    let html = |body| Response::builder().header("content-type", "text/html").body(body).unwrap();
+    let path = request.uri().path().to_owned();
+    Ok(match path.as_str() {
+        "/robots.txt" => Response::builder().status(404).body(whole("")).unwrap(),
+        "/again" => Response::builder()
+            .status(307)
+            .header("location", "/echo")
+            .body(whole("x".repeat(100_000)))
+            .unwrap(),
+        "/echo" => {
+            let method = request.method().clone();
+            let body = request.into_body().collect().await?.to_bytes();
+            html(whole([method.as_str().as_bytes(), b" ", &body].concat()))
+        }
+        "/trailers" => Response::builder()
+            .header("content-type", "text/html")
+            .header("trailer", "x-checksum")
+            .body(with_trailers())
+            .unwrap(),
+        _ => html(whole("page")),
+    })
+}
+
+/// A server of either version.
+async fn serve(http2: bool) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let stream = TokioIo::new(stream);
+            tokio::spawn(async move {
+                // A client that leaves is no concern of this server.
+                let _ = if http2 {
+                    hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                        .serve_connection(stream, service_fn(answer))
+                        .await
+                } else {
+                    hyper::server::conn::http1::Builder::new()
+                        .serve_connection(stream, service_fn(answer))
+                        .await
+                };
+            });
+        }
+    });
+    address
+}
+
+fn inner(http2: bool) -> reqwest::ClientBuilder {
+    let inner = reqwest::Client::builder();
+    if http2 { inner.http2_prior_knowledge() } else { inner }
+}
+
+fn client(address: SocketAddr, http2: bool) -> ClientWithMiddleware {
+    Abide::builder("ExampleBot")
+        .resolver(Arc::new(Names(address)))
+        .allow_net(address.ip().into())
+        .pace(PacePolicy::default().danger_min_gap(Duration::ZERO))
+        .max_wait(Duration::from_millis(500))
+        .build_client(inner(http2))
+        .unwrap()
+}
+
+/// Everything a body holds: its bytes, then its trailers.
+async fn drained(response: reqwest::Response) -> (Vec<u8>, Option<http::HeaderMap>) {
+    let mut body = http::Response::<reqwest::Body>::from(response).into_body();
+    let (mut bytes, mut trailers) = (Vec::new(), None);
+    while let Some(frame) = body.frame().await {
+        match frame.unwrap().into_data() {
+            Ok(data) => bytes.extend(data),
+            Err(frame) => trailers = frame.into_trailers().ok(),
+        }
+    }
+    (bytes, trailers)
+}
+
+#[tokio::test]
+async fn p12_trailers_and_bytes_are_those_of_the_raw_client_in_both_versions() {
+    for http2 in [false, true] {
+        let address = serve(http2).await;
+        let raw = inner(http2).dns_resolver(Arc::new(Names(address))).build().unwrap();
+        let client = client(address, http2);
+        let theirs = raw.get("http://a.example/trailers").header("te", "trailers").send().await.unwrap();
+        let version = theirs.version();
+        let theirs = drained(theirs).await;
+        assert!(theirs.1.is_some(), "the raw client has the trailers");
+        for scan in [Scan::Eager, Scan::Lazy, Scan::Headers, Scan::Off] {
+            let ours = client
+                .get("http://a.example/trailers")
+                .header("te", "trailers")
+                .abide(Options::new().with_scan(scan));
+            let ours = ours.send().await.unwrap();
+            assert_eq!(ours.version(), version);
+            if scan == Scan::Eager {
+                assert!(ours.permissions().rules().nosnippet());
+            }
+            assert_eq!(drained(ours).await, theirs, "{version:?} {scan:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn http2_bodies_are_sent_again_and_redirect_bodies_dropped() {
+    let address = serve(true).await;
+    let client = client(address, true);
+    for _ in 0..5 {
+        let answer = client.post("http://a.example/again").body("x=1").send().await.unwrap();
+        assert_eq!(answer.version(), http::Version::HTTP_2);
+        assert_eq!(answer.text().await.unwrap(), "POST x=1");
+    }
+}
+
+#[tokio::test]
+async fn http2_turns_are_free_when_a_body_has_ended_or_was_dropped() {
+    let address = serve(true).await;
+    let client = client(address, true);
+    for _ in 0..3 {
+        let page = client.get("http://a.example/trailers").send().await.unwrap();
+        assert!(
+            client.get("http://a.example/x").send().await.is_err(),
+            "one request in flight, streams or not"
+        );
+        drop(page);
+        assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 200);
+    }
+}

@@ -1,0 +1,217 @@
+//! Faults on pages: heads and header fields that were made to hurt, codings that break, methods other than GET.
+
+use std::io::Write;
+use std::time::Duration;
+
+use abide::{HeadEnd, Options, RequestBuilderExt, ResponseExt, Scan};
+use abide_tests::{Reply, Server, Step};
+
+use crate::{client, status};
+
+const HTML: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n";
+
+/// A page of these pieces, each so many times; robots.txt allows all.
+async fn page(pieces: &[(&[u8], usize)]) -> Server {
+    let mut steps = vec![Step::Send(HTML.to_vec())];
+    steps.extend(pieces.iter().map(|(bytes, times)| Step::Repeat(bytes.to_vec(), *times)));
+    Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/next" => Reply::html("page"),
+        _ => Reply::raw(steps.clone()),
+    })
+    .await
+}
+
+const NOSNIPPET: &[u8] = b"<head><meta name=robots content=nosnippet>";
+
+#[tokio::test]
+async fn p6_hostile_heads_stay_within_the_limits_and_what_was_found_counts() {
+    let attribute = b"a".repeat(64 * 1024);
+    let style = b"/* */ ".repeat(10_000);
+    let cases: [(&str, Vec<(&[u8], usize)>); 5] = [
+        ("a gibibyte of head", vec![(NOSNIPPET, 1), (b"<style>", 1), (&style, 17_000)]),
+        (
+            "a million nested tags",
+            vec![(NOSNIPPET, 1), (b"<template>", 1_000_000), (b"</template>", 1_000_000)],
+        ),
+        (
+            "an attribute of 10 MB",
+            vec![(NOSNIPPET, 1), (b"<meta name=robots content='", 1), (&attribute, 160), (b"'>", 1)],
+        ),
+        ("100,000 metas", vec![(NOSNIPPET, 1), (b"<meta name=x content=y>", 100_000)]),
+        ("an open comment", vec![(NOSNIPPET, 1), (b"<!--", 1), (&style, 100)]),
+    ];
+    for (what, pieces) in cases {
+        let server = page(&pieces).await;
+        let client = client(&server);
+        let began = std::time::Instant::now();
+        let answer = client.get("http://a.example/x").send().await.unwrap();
+        let permissions = answer.permissions();
+        assert!(permissions.rules().nosnippet(), "{what}: what was found counts");
+        assert_eq!(permissions.noindex_known(), None, "{what}: and the rest is not known");
+        assert!(
+            matches!(permissions.head_end(), HeadEnd::ByteLimit | HeadEnd::MemoryLimit),
+            "{what}: {:?}",
+            permissions.head_end()
+        );
+        assert!(began.elapsed() < Duration::from_secs(5), "{what}: {:?}", began.elapsed());
+        let total: usize = pieces.iter().map(|(bytes, times)| bytes.len() * times).sum();
+        if total < 32 * 1024 * 1024 {
+            assert_eq!(answer.bytes().await.unwrap().len(), total, "{what}: the body goes on untouched");
+        } else {
+            drop(answer);
+        }
+        assert_eq!(status(&client, "http://a.example/next").await, 200, "{what}: the turn is free");
+        let sent = server.log().into_iter().find(|seen| seen.path == "/x").unwrap().sent;
+        assert!(sent < 48 * 1024 * 1024, "{what}: {sent} bytes");
+    }
+}
+
+fn tagged(lines: &[String]) -> Reply {
+    let mut head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4\r\n".to_owned();
+    for line in lines {
+        head.push_str(line);
+        head.push_str("\r\n");
+    }
+    Reply::raw(vec![Step::Send(format!("{head}\r\npage").into_bytes())])
+}
+
+/// `*;noindex`, then members for somebody else, in exactly so many bytes.
+fn field_of(bytes: usize) -> String {
+    const MEMBER: &str = ", other;noarchive";
+    let members = MEMBER.repeat((bytes - 9) / MEMBER.len());
+    let spaces = " ".repeat(bytes - 9 - members.len());
+    format!("robots-tag: *;noindex{spaces}{members}")
+}
+
+#[tokio::test]
+async fn p8_fields_of_any_size_and_number_are_read_or_an_error_and_never_half_read() {
+    let many = |count: usize| -> Vec<String> {
+        (0..count)
+            .map(|number| format!("robots-tag: other{number};noarchive"))
+            .chain(["robots-tag: *;noindex".to_owned()])
+            .collect()
+    };
+    let cases: Vec<(&str, Vec<String>, Option<bool>)> = vec![
+        ("8,192 bytes", vec![field_of(8_192)], Some(true)),
+        ("8,195 bytes", vec![field_of(8_195)], Some(true)),
+        ("100 KB", vec![field_of(100_000)], Some(true)),
+        ("90 lines", many(89), Some(true)),
+        ("1,000 lines", many(999), None),
+        ("malformed", vec!["robots-tag: *;noindex;;;=\"".to_owned()], Some(true)),
+        ("malformed X", vec!["x-robots-tag: ,, max-snippet:x, noindex ,;=".to_owned()], Some(true)),
+    ];
+    for (what, lines, readable) in cases {
+        let server = Server::start(move |seen| match seen.path.as_str() {
+            "/robots.txt" => Reply::new(404, ""),
+            _ => tagged(&lines),
+        })
+        .await;
+        let answer = client(&server).get("http://a.example/x").send().await;
+        match (readable, answer) {
+            (Some(noindex), Ok(answer)) => {
+                let permissions = answer.permissions();
+                let known = permissions.noindex_known();
+                assert!(
+                    known == Some(noindex) || known.is_none(),
+                    "{what}: {known:?}: never permitted for sure"
+                );
+                assert_eq!(answer.text().await.unwrap(), "page", "{what}");
+            }
+            // hyper takes 100 fields and no more.
+            (None, Err(error)) => assert!(abide::Error::find(&error).is_none(), "{what}: {error:?}"),
+            (_, other) => panic!("{what}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn p10_an_error_of_the_decoder_comes_at_its_place() {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let page = [NOSNIPPET, b"</head><body>".as_slice(), &b"text ".repeat(50_000)].concat();
+    encoder.write_all(&page).unwrap();
+    let mut body = encoder.finish().unwrap();
+    let length = body.len();
+    body[length - 6] ^= 0xff;
+    let broken = body.clone();
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::with_headers(
+            200,
+            &[("content-type", "text/html"), ("content-encoding", "gzip")],
+            broken.clone(),
+        ),
+    })
+    .await;
+    let mut answer = client(&server).get("http://a.example/x").send().await.unwrap();
+    assert!(answer.permissions().rules().nosnippet(), "the head was whole");
+    let mut seen = 0;
+    let error = loop {
+        match answer.chunk().await {
+            Ok(Some(chunk)) => seen += chunk.len(),
+            Ok(None) => panic!("the checksum is wrong, so the body must not end well"),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_decode(), "{error:?}");
+    assert!(seen > 100_000, "what could be decoded came first: {seen} bytes");
+}
+
+#[tokio::test]
+async fn compression_is_as_the_client_was_configured() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::html("page"),
+    })
+    .await;
+    for (inner, offered) in
+        [(reqwest::Client::builder(), Some("gzip")), (reqwest::Client::builder().no_gzip(), None)]
+    {
+        let client = crate::builder(&server).build_client(inner).unwrap();
+        assert_eq!(status(&client, "http://a.example/x").await, 200);
+        let seen = server.log().pop().unwrap();
+        assert_eq!(seen.header("accept-encoding").map(|text| text.contains("gzip")), offered.map(|_| true));
+    }
+}
+
+#[tokio::test]
+async fn head_and_post_are_gated_paced_and_read() {
+    let server = Server::start(|seen| match (seen.method.as_str(), seen.path.as_str()) {
+        (_, "/robots.txt") => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+        _ => Reply::with_headers(
+            200,
+            &[("content-type", "text/html"), ("x-robots-tag", "noarchive")],
+            "<head><meta name=robots content=noindex></head>",
+        ),
+    })
+    .await;
+    let client = client(&server);
+    let head = client.head("http://a.example/x").send().await.unwrap();
+    assert!(head.permissions().rules().noarchive());
+    assert_eq!(head.permissions().noindex_known(), None, "no body, so the head of the page is not known");
+    let post = client.post("http://a.example/x").body("x=1").send().await.unwrap();
+    assert!(post.permissions().rules().noarchive() && post.permissions().rules().noindex());
+    assert!(post.visit().unwrap().verdict().unwrap().is_allowed());
+    for refused in [client.head("http://a.example/secret"), client.post("http://a.example/secret").body("x")]
+    {
+        let error = refused.send().await.unwrap_err();
+        assert!(matches!(abide::Error::find(&error), Some(abide::Denied::Disallowed { .. })));
+    }
+    assert_eq!(server.count("a.example/secret"), 0);
+}
+
+#[tokio::test]
+async fn a_lazy_scan_of_a_hostile_head_settles_too() {
+    let server = page(&[(NOSNIPPET, 1), (b"<!-- x ", 400_000)]).await;
+    let answer = client(&server)
+        .get("http://a.example/x")
+        .abide(Options::new().with_scan(Scan::Lazy))
+        .send()
+        .await
+        .unwrap();
+    let settled = answer.visit().unwrap().settled();
+    assert_eq!(answer.bytes().await.unwrap().len(), NOSNIPPET.len() + 7 * 400_000);
+    let permissions = settled.await;
+    assert!(permissions.rules().nosnippet());
+    assert_eq!(permissions.noindex_known(), None);
+}

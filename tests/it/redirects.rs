@@ -1,0 +1,272 @@
+//! What goes with a redirect and what does not, hop by hop, as the server sees it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use abide::pacing::PacePolicy;
+use abide::{Denied, Error, RedirectPolicy, ResponseExt, Trail};
+use abide_tests::{Authority, Names, Reply, Seen, Server, Step};
+use http::Method;
+use http::header::HeaderMap;
+
+use crate::{builder, client, refused, status};
+
+/// `/robots.txt` allows all; `/<status>/<rest>` redirects to `/<rest>`, and everything else is a page.
+async fn site() -> Server {
+    Server::start(|seen| {
+        let mut parts = seen.path[1..].splitn(2, '/');
+        let (code, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        match code.parse::<u16>() {
+            _ if seen.path == "/robots.txt" => Reply::new(404, ""),
+            Ok(code) => Reply::redirect(code, &format!("/{rest}")),
+            Err(_) => Reply::html("page"),
+        }
+    })
+    .await
+}
+
+fn last(server: &Server) -> Seen {
+    server.log().pop().unwrap()
+}
+
+#[tokio::test]
+async fn methods_follow_the_status_and_head_stays_head() {
+    let server = site().await;
+    let client = client(&server);
+    for (code, method, after) in [
+        (303, Method::HEAD, "HEAD"),
+        (301, Method::HEAD, "HEAD"),
+        (307, Method::HEAD, "HEAD"),
+        (303, Method::PUT, "GET"),
+        (303, Method::DELETE, "GET"),
+        (302, Method::PUT, "PUT"),
+        (301, Method::DELETE, "DELETE"),
+        (308, Method::PATCH, "PATCH"),
+        (301, Method::OPTIONS, "OPTIONS"),
+        (302, Method::POST, "GET"),
+    ] {
+        let url = format!("http://a.example/{code}/end");
+        let answer = client.request(method.clone(), url).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(last(&server).method, after, "{code} {method}");
+    }
+}
+
+#[tokio::test]
+async fn what_describes_a_body_goes_with_it() {
+    let server = site().await;
+    let client = client(&server);
+    for (chain, keeps) in [("307/308", true), ("302", false), ("307/303/307", false), ("301/308", false)] {
+        client
+            .post(format!("http://a.example/{chain}/end"))
+            .header("content-type", "text/plain")
+            .header("content-language", "en")
+            .header("content-md5", "x")
+            .header("x-own", "kept")
+            .body("body")
+            .send()
+            .await
+            .unwrap();
+        let end = last(&server);
+        assert_eq!(end.path, "/end");
+        let fields = ["content-type", "content-language", "content-md5", "content-length"];
+        for field in fields {
+            assert_eq!(end.header(field).is_some(), keeps, "{chain}: {field}");
+        }
+        assert_eq!(end.header("x-own"), Some("kept"));
+        assert_eq!(end.header("transfer-encoding"), None);
+        assert_eq!(end.body, if keeps { b"body".as_slice() } else { b"" }, "{chain}");
+    }
+}
+
+#[tokio::test]
+async fn ten_hops_are_followed_and_visited() {
+    let server = site().await;
+    let client = client(&server);
+    let url = format!("http://a.example/{}end", "302/".repeat(10));
+    let page = client.get(&url).send().await.unwrap();
+    assert_eq!(page.visit().unwrap().hops().len(), 11);
+    let url = format!("http://a.example/{}end", "302/".repeat(11));
+    assert!(matches!(refused(&client, &url).await, Denied::TooManyRedirects { hops } if hops.len() == 11));
+}
+
+#[tokio::test]
+async fn cookies_of_the_jar_are_set_and_sent_hop_by_hop() {
+    // A wall that lets those in who come back with its cookie: a redirect to the same URL is followed like any other.
+    let server = Server::start(|seen| match (seen.host(), seen.path.as_str(), seen.header("cookie")) {
+        (_, "/robots.txt", _) => Reply::new(404, ""),
+        ("a.example", "/wall", None) => {
+            Reply::with_headers(302, &[("location", "/wall"), ("set-cookie", "seen=yes; Path=/")], "")
+        }
+        ("a.example", "/wall", Some("seen=yes")) => Reply::redirect(302, "http://b.example/x"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = builder(&server).build_client(reqwest::Client::builder().cookie_store(true)).unwrap();
+    let page = client.get("http://a.example/wall").send().await.unwrap();
+    assert_eq!(page.url().as_str(), "http://b.example/x");
+    let sent: Vec<_> = server
+        .log()
+        .iter()
+        .filter(|seen| seen.path != "/robots.txt")
+        .map(|seen| (seen.what(), seen.header("cookie").map(str::to_owned)))
+        .collect();
+    assert_eq!(
+        sent,
+        [
+            ("a.example/wall".to_owned(), None),
+            ("a.example/wall".to_owned(), Some("seen=yes".to_owned())),
+            ("b.example/x".to_owned(), None),
+        ]
+    );
+    let without_jar = builder(&server).build_client(reqwest::Client::builder()).unwrap();
+    let denied = refused(&without_jar, "http://a.example/wall").await;
+    assert!(matches!(denied, Denied::TooManyRedirects { .. }), "the limit ends the loop: {denied:?}");
+}
+
+#[tokio::test]
+async fn a_referer_is_sent_when_asked_for_and_holds_no_secret() {
+    let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
+        (_, "/robots.txt") => Reply::new(404, ""),
+        ("a.example", _) => Reply::redirect(302, "http://b.example/x"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let policy = RedirectPolicy::default().with_referer(true);
+    for (client, sent) in
+        [(builder(&server).redirects(policy), Some("http://a.example/from?query")), (builder(&server), None)]
+    {
+        let client = client.build_client(reqwest::Client::builder()).unwrap();
+        let url = "http://user:hunter2@a.example/from?query#fragment";
+        client.get(url).header("referer", "http://own.example/").send().await.unwrap();
+        let log = server.log();
+        let first = log.iter().rfind(|seen| seen.host() == "a.example").unwrap();
+        assert_eq!(
+            first.header("referer"),
+            Some("http://own.example/"),
+            "the caller's own, on the first hop"
+        );
+        assert_eq!(log.last().unwrap().header("referer"), sent);
+    }
+}
+
+#[tokio::test]
+async fn default_headers_of_the_client_are_added_to_every_hop() {
+    // A fact about reqwest that the documentation of `build_with` warns of.
+    let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
+        (_, "/robots.txt") => Reply::new(404, ""),
+        ("a.example", _) => Reply::redirect(302, "http://b.example/x"),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let mut defaults = HeaderMap::new();
+    defaults.insert("x-default", "everywhere".parse().unwrap());
+    let client = builder(&server).build_client(reqwest::Client::builder().default_headers(defaults)).unwrap();
+    assert_eq!(status(&client, "http://a.example/x").await, 200);
+    assert_eq!(last(&server).header("x-default"), Some("everywhere"));
+}
+
+#[tokio::test]
+async fn p13_the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/one" => Reply::redirect(302, "/two").after(Duration::from_millis(400)),
+        _ => Reply::html("page").after(Duration::from_millis(400)),
+    })
+    .await;
+    let client = builder(&server)
+        .pace(PacePolicy::default().danger_min_gap(Duration::from_millis(600)))
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    let began = Instant::now();
+    let page = client.get("http://a.example/one").timeout(Duration::from_millis(1_100)).send().await.unwrap();
+    assert_eq!(page.status(), 200);
+    assert!(began.elapsed() > Duration::from_millis(1_500), "the waits alone: {:?}", began.elapsed());
+    drop(page);
+    let error =
+        client.get("http://a.example/one").timeout(Duration::from_millis(600)).send().await.unwrap_err();
+    assert!(error.is_timeout(), "400 ms are left of the first hop, and the second takes 400: {error:?}");
+    assert_eq!(error.url().unwrap().path(), "/two");
+}
+
+#[tokio::test]
+async fn a_large_body_of_a_redirect_is_not_read_and_frees_the_turn() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/go" => Reply::raw(vec![
+            Step::Send(b"HTTP/1.1 302 Found\r\nlocation: /x\r\n\r\n".to_vec()),
+            Step::Repeat(vec![b'x'; 64 * 1024], 16_384),
+        ]),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = client(&server);
+    assert_eq!(status(&client, "http://a.example/go").await, 200);
+    assert_eq!(status(&client, "http://a.example/y").await, 200);
+    let sent = server.log().into_iter().find(|seen| seen.path == "/go").unwrap().sent;
+    assert!(sent < 16 * 1024 * 1024, "{sent} bytes of a gibibyte");
+}
+
+#[tokio::test]
+async fn https_only_is_checked_on_every_hop() {
+    let authority = Authority::new();
+    let clear = Server::start(|_| Reply::html("page")).await;
+    let port = clear.address().port();
+    let server = Server::start_tls(authority.acceptor("a.example"), move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::redirect(302, &format!("http://a.example:{port}/robots.txt")),
+    })
+    .await;
+    let certificate = reqwest::Certificate::from_pem(authority.pem().as_bytes()).unwrap();
+    let inner = reqwest::Client::builder().tls_certs_only([certificate]).https_only(true);
+    let client = abide::Abide::builder("ExampleBot")
+        .resolver(Arc::new(Names(server.address())))
+        .allow_net(server.address().ip().into())
+        .pace(PacePolicy::default().danger_min_gap(Duration::ZERO))
+        .build_client(inner)
+        .unwrap();
+    let url = format!("https://a.example:{}/x", server.address().port());
+    let error = client.get(url).send().await.unwrap_err();
+    assert!(error.is_builder(), "{error:?}");
+    assert!(clear.asked().is_empty(), "not even robots.txt leaves TLS");
+}
+
+/// An address at which nobody listens.
+fn closed_port() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+#[tokio::test]
+async fn a_network_error_of_a_later_hop_keeps_its_type_and_the_way_to_it() {
+    let closed = closed_port();
+    let target = format!("http://user:hunter2@a.example:{}/robots.txt", closed.port());
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/one" => Reply::redirect(301, "/two"),
+        _ => Reply::redirect(302, &target),
+    })
+    .await;
+    let client = client(&server);
+    let mut extensions = http::Extensions::new();
+    let request = reqwest::Request::new(Method::GET, "http://a.example/one".parse().unwrap());
+    let error = client.execute_with_extensions(request, &mut extensions).await.unwrap_err();
+    assert!(error.is_connect(), "{error:?}");
+    assert!(Error::find(&error).is_none());
+    assert_eq!(error.url().unwrap().port(), Some(closed.port()), "the hop that failed");
+    let mut source = std::error::Error::source(&error);
+    let mut kinds = Vec::new();
+    while let Some(cause) = source {
+        kinds.extend(cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind));
+        source = cause.source();
+    }
+    assert!(kinds.contains(&std::io::ErrorKind::ConnectionRefused), "{kinds:?}");
+    let trail: &Trail = extensions.get().unwrap();
+    let hops: Vec<_> = trail.hops().iter().map(|hop| (hop.url().path(), hop.status().as_u16())).collect();
+    assert_eq!(hops, [("/one", 301), ("/two", 302)]);
+    assert!(!format!("{error:?} {error} {trail:?}").contains("hunter2"));
+    // The next call starts anew.
+    let request = reqwest::Request::new(Method::GET, "http://a.example/robots.txt".parse().unwrap());
+    client.execute_with_extensions(request, &mut extensions).await.unwrap();
+    assert!(extensions.get::<Trail>().is_none());
+}

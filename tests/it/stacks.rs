@@ -1,0 +1,358 @@
+//! Chains with the neighbours that users have: reqwest-retry, reqwest-tracing, http-cache. Every order that will be tried,
+//! judged by the server's log.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use abide::pacing::PacePolicy;
+use abide::{Abide, Denied, Error, OrderProblem, ResponseExt};
+use abide_tests::{Reply, Seen, Server};
+use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
+use reqwest_retry::RetryTransientMiddleware;
+use reqwest_retry::policies::ExponentialBackoff;
+
+use crate::builder;
+
+const GAP: Duration = Duration::from_millis(60);
+
+const FRESH: (&str, &str) = ("cache-control", "max-age=60");
+
+/// `/robots.txt` forbids `/secret`; the rest can be cached, or fails.
+async fn site() -> Server {
+    Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" if seen.host() == "down.example" => Reply::new(503, ""),
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+        "/fresh" => Reply::with_headers(
+            200,
+            &[FRESH, ("content-type", "text/html"), ("x-robots-tag", "noindex")],
+            "<head><meta name=robots content=nosnippet></head>page",
+        ),
+        "/moved" => Reply::with_headers(301, &[FRESH, ("location", "/fresh")], ""),
+        "/trap" => Reply::with_headers(301, &[FRESH, ("location", "/secret")], ""),
+        "/tagged" if seen.header("if-none-match") == Some("\"one\"") => {
+            Reply::with_headers(304, &[("etag", "\"one\"")], "")
+        }
+        "/tagged" => Reply::with_headers(200, &[("etag", "\"one\""), ("cache-control", "no-cache")], "page"),
+        "/flaky" => Reply::new(500, ""),
+        "/busy" => Reply::with_headers(429, &[("retry-after", "3600")], ""),
+        _ => Reply::html("page"),
+    })
+    .await
+}
+
+/// A crawler that waits [`GAP`] between requests to a host.
+fn crawler(server: &Server) -> (Abide, reqwest::Client) {
+    let pace = PacePolicy::default().danger_min_gap(GAP);
+    builder(server).pace(pace).build_with(reqwest::Client::builder()).unwrap()
+}
+
+fn retry(times: u32) -> RetryTransientMiddleware<ExponentialBackoff> {
+    let back_off = ExponentialBackoff::builder()
+        .retry_bounds(Duration::from_millis(1), Duration::from_millis(5))
+        .build_with_max_retries(times);
+    RetryTransientMiddleware::new_with_policy(back_off)
+}
+
+fn cache() -> Cache<MokaManager> {
+    Cache(HttpCache {
+        mode: CacheMode::Default,
+        manager: MokaManager::new(MokaCache::new(100)),
+        options: HttpCacheOptions::default(),
+    })
+}
+
+/// Counts what passes it.
+#[derive(Clone, Default)]
+struct Counter(Arc<AtomicUsize>);
+
+#[async_trait::async_trait]
+impl Middleware for Counter {
+    async fn handle(
+        &self,
+        request: reqwest::Request,
+        extensions: &mut http::Extensions,
+        next: Next<'_>,
+    ) -> reqwest_middleware::Result<reqwest::Response> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        next.run(request, extensions).await
+    }
+}
+
+/// The order to recommend.
+fn recommended(server: &Server) -> ClientWithMiddleware {
+    let (abide, inner) = crawler(server);
+    ClientBuilder::new(inner).with(retry(2)).with(abide.gate()).with(cache()).with(abide.pacing()).build()
+}
+
+fn paths(server: &Server) -> Vec<String> {
+    server.log().into_iter().map(|seen| seen.path).filter(|path| path != "/robots.txt").collect()
+}
+
+/// Every request of the log begins at least [`GAP`] after the answer before it.
+fn are_paced(log: &[Seen]) -> bool {
+    log.windows(2).all(|pair| pair[1].at.duration_since(pair[0].answered) >= GAP)
+}
+
+async fn denied(client: &ClientWithMiddleware, url: &str) -> Denied {
+    let error = client.get(url).send().await.unwrap_err();
+    Error::find(&error).unwrap_or_else(|| panic!("{error:?}")).clone()
+}
+
+#[tokio::test]
+async fn recommended_ten_cache_hits_are_gated_and_not_paced() {
+    let server = site().await;
+    let client = recommended(&server);
+    assert_eq!(client.get("http://a.example/fresh").send().await.unwrap().status(), 200);
+    let began = Instant::now();
+    for _ in 0..10 {
+        let hit = client.get("http://a.example/fresh").send().await.unwrap();
+        let visit = hit.visit().unwrap();
+        assert_eq!(visit.waited(), Duration::ZERO);
+        assert!(visit.verdict().unwrap().is_allowed());
+        assert!(hit.permissions().rules().noindex(), "rules of a cached page, from its fields");
+        assert!(hit.permissions().rules().nosnippet(), "and from its head");
+    }
+    assert!(began.elapsed() < GAP * 5, "{:?}", began.elapsed());
+    assert_eq!(paths(&server), ["/fresh"]);
+}
+
+#[tokio::test]
+async fn recommended_each_redirect_is_cached_under_its_own_url() {
+    let server = site().await;
+    let client = recommended(&server);
+    for _ in 0..3 {
+        let page = client.get("http://a.example/moved").send().await.unwrap();
+        assert_eq!(page.url().path(), "/fresh");
+        let hops: Vec<_> = page.visit().unwrap().hops().iter().map(|hop| hop.status().as_u16()).collect();
+        assert_eq!(hops, [301, 200]);
+    }
+    assert_eq!(paths(&server), ["/moved", "/fresh"], "one request for each URL");
+}
+
+#[tokio::test]
+async fn recommended_a_cached_redirect_into_a_disallowed_path_never_leaves() {
+    let server = site().await;
+    let client = recommended(&server);
+    for _ in 0..3 {
+        let denied = denied(&client, "http://a.example/trap").await;
+        assert!(matches!(denied, Denied::Disallowed { hop: 1, .. }), "{denied:?}");
+    }
+    assert_eq!(paths(&server), ["/trap"]);
+}
+
+#[tokio::test]
+async fn recommended_a_revalidation_is_paced() {
+    let server = site().await;
+    let client = recommended(&server);
+    for _ in 0..3 {
+        let page = client.get("http://a.example/tagged").send().await.unwrap();
+        assert_eq!(page.status(), 200);
+        assert_eq!(page.text().await.unwrap(), "page");
+    }
+    let log = server.log();
+    assert_eq!(log.len(), 4, "robots.txt, one fetch, two revalidations");
+    assert!(log[2].header("if-none-match").is_some());
+    assert!(are_paced(&log));
+}
+
+#[tokio::test]
+async fn recommended_retries_are_gated_and_paced() {
+    let server = site().await;
+    let answer = recommended(&server).get("http://a.example/flaky").send().await.unwrap();
+    assert_eq!(answer.status(), 500);
+    assert_eq!(paths(&server), ["/flaky"; 3], "two retries");
+    assert!(are_paced(&server.log()), "though the back-off is 5 ms at most");
+}
+
+#[tokio::test]
+async fn recommended_a_hold_wins_over_the_back_off_of_a_retry() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::with_headers(429, &[("retry-after", "1")], ""),
+    })
+    .await;
+    let (abide, inner) = crawler(&server);
+    let client = ClientBuilder::new(inner)
+        .with(retry(1))
+        .with(abide.gate())
+        .with(cache())
+        .with(abide.pacing())
+        .build();
+    assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 429);
+    let pages: Vec<_> = server.log().into_iter().filter(|seen| seen.path == "/x").collect();
+    assert_eq!(pages.len(), 2);
+    assert!(pages[1].at.duration_since(pages[0].answered) >= Duration::from_millis(990));
+}
+
+#[tokio::test]
+async fn refusals_are_never_retried_and_found_through_any_number_of_retries() {
+    let server = site().await;
+    let (abide, inner) = crawler(&server);
+    let gated = Counter::default();
+    let client = ClientBuilder::new(inner)
+        .with(retry(3))
+        .with(retry(3))
+        .with(gated.clone())
+        .with(abide.middleware())
+        .build();
+    // The retry asks again, and is deferred.
+    assert!(matches!(denied(&client, "http://busy.example/busy").await, Denied::Deferred { .. }));
+    gated.0.store(0, Ordering::SeqCst);
+    for (url, expected) in [
+        ("http://a.example/secret", "Disallowed"),
+        ("http://down.example/x", "Unreachable"),
+        ("http://busy.example/x", "Deferred"),
+        ("http://127.0.0.2/", "AddressRefused"),
+        ("ftp://a.example/", "UnsupportedUrl"),
+    ] {
+        let before = gated.0.load(Ordering::SeqCst);
+        let denied = denied(&client, url).await;
+        assert!(format!("{denied:?}").starts_with(expected), "{url}: {denied:?}");
+        assert_eq!(gated.0.load(Ordering::SeqCst) - before, 1, "{url} is tried once");
+    }
+}
+
+#[tokio::test]
+async fn recommended_a_refusal_of_the_pacing_half_passes_the_cache_typed() {
+    let server = site().await;
+    let client = recommended(&server);
+    assert_eq!(server.count("a.example/busy"), 0);
+    // The retry asks again and is deferred: the 429 holds the host for an hour.
+    assert!(matches!(denied(&client, "http://a.example/busy").await, Denied::Deferred { .. }));
+    assert!(matches!(denied(&client, "http://a.example/fresh").await, Denied::Deferred { .. }));
+    assert_eq!(paths(&server), ["/busy"]);
+}
+
+#[tokio::test]
+async fn abide_above_a_cache_is_gated_and_typed_and_paces_hits_needlessly() {
+    let server = site().await;
+    let (abide, inner) = crawler(&server);
+    let client = ClientBuilder::new(inner).with(retry(2)).with(abide.middleware()).with(cache()).build();
+    for _ in 0..3 {
+        let page = client.get("http://a.example/fresh").send().await.unwrap();
+        assert!(page.visit().unwrap().waited() >= GAP / 2);
+        assert!(page.permissions().rules().noindex());
+        page.bytes().await.unwrap();
+    }
+    assert_eq!(paths(&server), ["/fresh"]);
+    assert!(matches!(denied(&client, "http://a.example/trap").await, Denied::Disallowed { hop: 1, .. }));
+}
+
+#[tokio::test]
+async fn abide_inside_a_cache_is_gated_and_paced_but_leaves_text_and_no_visit() {
+    let server = site().await;
+    let (abide, inner) = crawler(&server);
+    let client = ClientBuilder::new(inner).with(cache()).with(abide.middleware()).build();
+    let error = client.get("http://a.example/secret").send().await.unwrap_err();
+    assert!(Error::find(&error).is_none(), "a cache keeps the text only: {error:?}");
+    assert!(format!("{error:?}").contains("disallowed by robots.txt"), "{error:?}");
+    let miss = client.get("http://a.example/fresh").send().await.unwrap();
+    assert!(miss.visit().is_none(), "a cache builds its responses anew, also on a miss");
+    assert_eq!(miss.permissions().noindex_known(), None, "and then nothing is known, rather than permitted");
+    client.get("http://a.example/tagged").send().await.unwrap();
+    assert!(are_paced(&server.log()));
+    assert_eq!(paths(&server), ["/fresh", "/tagged"]);
+}
+
+fn sent_again(denied: &Denied) -> Option<u32> {
+    match denied {
+        Denied::WrongOrder { problem: OrderProblem::SentAgain { times }, .. } => Some(*times),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_retry_below_the_pacing_is_noticed_and_refused() {
+    let server = site().await;
+    let (abide, inner) = crawler(&server);
+    let whole = ClientBuilder::new(inner.clone()).with(abide.middleware()).with(retry(2)).build();
+    let denial = denied(&whole, "http://a.example/flaky").await;
+    assert_eq!(sent_again(&denial), Some(3), "{denial:?}");
+    assert!(denial.to_string().contains("put what retries above it"), "{denial}");
+    let halves = ClientBuilder::new(inner)
+        .with(abide.gate())
+        .with(cache())
+        .with(abide.pacing())
+        .with(retry(1))
+        .build();
+    let denial = denied(&halves, "http://b.example/flaky").await;
+    assert_eq!(sent_again(&denial), Some(2), "typed through the cache: {denial:?}");
+    // What is not sent again passes.
+    assert_eq!(whole.get("http://a.example/fresh").send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_retry_between_the_halves_is_paced() {
+    let server = site().await;
+    let (abide, inner) = crawler(&server);
+    let client = ClientBuilder::new(inner).with(abide.gate()).with(retry(2)).with(abide.pacing()).build();
+    assert_eq!(client.get("http://a.example/flaky").send().await.unwrap().status(), 500);
+    assert_eq!(paths(&server), ["/flaky"; 3]);
+    assert!(are_paced(&server.log()));
+}
+
+#[tokio::test]
+async fn a_gate_without_a_pacing_half_below_it_is_refused() {
+    let server = site().await;
+    let (abide, inner) = crawler(&server);
+    let alone = ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).build();
+    let refused = denied(&alone, "http://a.example/x").await;
+    assert!(matches!(refused, Denied::WrongOrder { problem: OrderProblem::NoPacing, .. }), "{refused:?}");
+    assert!(server.asked().is_empty(), "before anything was sent");
+    let upside_down = ClientBuilder::new(inner).with(abide.pacing()).with(abide.gate()).build();
+    let refused = denied(&upside_down, "http://a.example/x").await;
+    assert!(matches!(refused, Denied::WrongOrder { problem: OrderProblem::NoPacing, .. }), "{refused:?}");
+    assert!(are_paced(&server.log()));
+}
+
+#[tokio::test]
+async fn abide_twice_in_a_chain_waits_for_itself_and_says_so() {
+    let server = site().await;
+    let (abide, inner) =
+        builder(&server).max_wait(Duration::from_millis(100)).build_with(reqwest::Client::builder()).unwrap();
+    for client in [
+        ClientBuilder::new(inner.clone()).with(abide.middleware()).with(abide.middleware()).build(),
+        ClientBuilder::new(inner).with(abide.middleware()).with(abide.pacing()).build(),
+    ] {
+        let denied = denied(&client, "http://a.example/x").await;
+        assert!(matches!(denied, Denied::Deferred { .. }), "{denied:?}");
+        assert!(denied.to_string().contains("open"), "{denied}");
+    }
+    assert!(paths(&server).is_empty());
+}
+
+#[tokio::test]
+async fn a_network_error_keeps_its_type_below_a_retry_and_becomes_text_in_a_cache() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::raw(vec![abide_tests::Step::Reset]),
+    })
+    .await;
+    let (abide, inner) = crawler(&server);
+    let whole = ClientBuilder::new(inner.clone()).with(retry(2)).with(abide.middleware()).build();
+    let error = whole.get("http://a.example/x").send().await.unwrap_err();
+    assert!(Error::find(&error).is_none());
+    assert!(caused_by::<std::io::Error>(&error), "{error:?}");
+    assert_eq!(paths(&server), ["/x"; 3], "a reset is transient");
+    assert!(are_paced(&server.log()));
+    let cached = recommended(&server).get("http://b.example/x").send().await.unwrap_err();
+    assert!(!caused_by::<std::io::Error>(&cached), "http-cache keeps the text: {cached:?}");
+    assert_eq!(
+        server.count("b.example/x"),
+        1,
+        "so a retry above a cache does not know that it was transient"
+    );
+}
+
+fn caused_by<T: std::error::Error + 'static>(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.downcast_ref::<T>().is_some() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
