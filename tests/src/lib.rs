@@ -11,6 +11,10 @@ struct Readme;
 struct AiTraining;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/observability.md")]
+struct Observability;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/cookbook.md")]
 struct Cookbook;
 
