@@ -22,9 +22,9 @@ pub(crate) enum Plan {
     /// Nothing, for this reason.
     Leave(HeadEnd),
     /// Its head is read before the caller gets it.
-    Ahead(HeadScanner),
+    Ahead(Box<HeadScanner>),
     /// Its head is read as it passes.
-    Along(HeadScanner),
+    Along(Box<HeadScanner>),
 }
 
 /// The field lines of one response that hold rules, and when they came.
@@ -72,8 +72,8 @@ pub(crate) fn plan(read: &ReadOptions, scan: Scan, method: &Method, response: &R
         return Plan::Leave(HeadEnd::NotHtml);
     }
     match scan {
-        Scan::Lazy => Plan::Along(scanner),
-        _ => Plan::Ahead(scanner),
+        Scan::Lazy => Plan::Along(Box::new(scanner)),
+        _ => Plan::Ahead(Box::new(scanner)),
     }
 }
 
@@ -106,7 +106,7 @@ fn is_coded(headers: &HeaderMap) -> bool {
 pub(crate) async fn run(plan: Plan, body: &mut WatchedBody) -> Seen {
     let seen = match plan {
         Plan::Leave(reason) => Seen::Now(Head::not_scanned(reason)),
-        Plan::Ahead(scanner) => Seen::Now(body.read_head(scanner).await),
+        Plan::Ahead(scanner) => Seen::Now(Box::pin(body.read_head(scanner)).await),
         Plan::Along(scanner) => {
             let (sender, head) = watch::channel(None);
             body.scan_lazily(scanner, sender);
