@@ -244,7 +244,9 @@ impl<'a> Walk<'a> {
             Preferences::default().with_robots(verdict.rules(), &Target::of(url))
         });
         let now = core.gate.wall().to_system_time();
-        remember(store, &core.read, url, (status, headers), head, &robots.unwrap_or_default(), now).await
+        // In a box: few crawlers have a store, and all would carry the room for it through every call.
+        Box::pin(remember(store, &core.read, url, (status, headers), head, &robots.unwrap_or_default(), now))
+            .await
     }
 
     /// A network error must keep its type for what is above, so the hops before it are told beside it.
