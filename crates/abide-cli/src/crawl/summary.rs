@@ -96,7 +96,7 @@ fn pace(host: &Host) -> String {
 fn robots(host: &Host) -> String {
     let Some(source) = host.robots else {
         let is_asked = host.requests > 0;
-        return (if is_asked { "robots.txt: another host's lies here" } else { "robots.txt: not asked" })
+        return (if is_asked { "robots.txt: that of another host redirects here" } else { "robots.txt: not asked" })
             .to_owned();
     };
     let mut parts = vec![source.replace('_', " ")];
