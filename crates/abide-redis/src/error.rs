@@ -23,6 +23,7 @@ enum Kind {
     /// The server, and what it answered.
     Refused(Arc<str>, Arc<str>),
     Slow(Arc<str>, Duration),
+    Forgetful(Arc<str>),
     Interrupted,
 }
 
@@ -37,6 +38,10 @@ impl Error {
 
     pub(crate) fn slow(server: &Arc<str>, limit: Duration) -> Self {
         Self { kind: Kind::Slow(Arc::clone(server), limit) }
+    }
+
+    pub(crate) fn forgetful(server: &Arc<str>) -> Self {
+        Self { kind: Kind::Forgetful(Arc::clone(server)) }
     }
 
     pub(crate) fn interrupted() -> Self {
@@ -97,6 +102,9 @@ impl fmt::Display for Error {
             Kind::Unreachable(server, why) => write!(f, "the store at {server} cannot be reached: {why}"),
             Kind::Refused(server, what) => write!(f, "the store at {server} answered: {what}"),
             Kind::Slow(server, limit) => write!(f, "the store at {server} did not answer within {limit:?}"),
+            Kind::Forgetful(server) => {
+                write!(f, "the store at {server} keeps losing its data: is its memory too small?")
+            }
             Kind::Interrupted => f.write_str("the command was interrupted: the runtime is going down"),
         }
     }

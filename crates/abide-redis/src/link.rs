@@ -3,6 +3,7 @@
 //! Every command runs in a task of its own. A caller who goes leaves no answer unread on the connection: another's command would
 //! be given it.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,8 @@ pub(crate) struct Link {
     attempt: Mutex<Option<Attempt>>,
     /// Connections for `WATCH`, which cannot be shared while they are in use.
     spare: Mutex<Vec<Spare>>,
+    /// When data was lost, the last few times.
+    losses: Mutex<VecDeque<Instant>>,
     is_warned: AtomicBool,
 }
 
@@ -60,13 +63,17 @@ const AGAIN: Duration = Duration::from_millis(250);
 /// Connecting is several questions and answers.
 const GREETING_LIMITS: u32 = 4;
 
+/// A server that loses its data so often in so long (since it evicts what is in use) can keep no promise, and waiting for it anew each
+/// time would be waiting for ever.
+const LOSSES_MAX: (usize, Duration) = (8, Duration::from_secs(4));
+
 /// Idle connections for `WATCH`. More are made when they are needed, and closed afterwards.
 const SPARE_MAX: usize = 4;
 
 impl Link {
     pub(crate) fn new(client: Client, server: Arc<str>, keys: Keys, limit: Duration, may_eval: bool) -> Self {
-        let (attempt, spare, is_warned) = Default::default();
-        Self { client, server, keys, limit, may_eval, attempt, spare, is_warned }
+        let (attempt, spare, losses, is_warned) = Default::default();
+        Self { client, server, keys, limit, may_eval, attempt, spare, losses, is_warned }
     }
 
     /// Runs a command in a task of its own, for as long as a command may take.
@@ -153,6 +160,20 @@ impl Link {
         }
     }
 
+    /// The server has lost the data that it had when this connection was greeted.
+    pub(crate) fn lost(&self, session: &Session) {
+        if !session.end() {
+            let mut losses = lock(&self.losses);
+            losses.truncate(LOSSES_MAX.0 - 1);
+            losses.push_front(Instant::now());
+        }
+    }
+
+    pub(crate) fn is_forgetful(&self) -> bool {
+        let losses = lock(&self.losses);
+        losses.len() == LOSSES_MAX.0 && losses.back().is_some_and(|first| first.elapsed() < LOSSES_MAX.1)
+    }
+
     /// A command has failed. The connection is made anew, and the server greeted again: it may be another one, or may have lost what
     /// it knew. Memory that is full is no reason for that.
     pub(crate) fn failed(&self, session: &Session, error: &RedisError) -> Error {
@@ -164,9 +185,9 @@ impl Link {
 }
 
 impl Session {
-    /// The next command gets another connection.
-    pub(crate) fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
+    /// The next command gets another connection. Returns whether that was so already.
+    fn end(&self) -> bool {
+        self.is_over.swap(true, Ordering::Relaxed)
     }
 }
 

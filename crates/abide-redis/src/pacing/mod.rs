@@ -124,80 +124,43 @@ impl Turns {
     /// All scopes, or none.
     async fn reserve(&self, scopes: &[Scope], ask: LeaseAsk) -> Result<Reply, Error> {
         for _ in 0..TRIES {
+            if self.link.is_forgetful() {
+                break;
+            }
             let session = self.link.session().await?;
-            let (reply, is_whole) = match scopes {
-                [scope] => self.reserve_one(&session, scope, ask).await?,
-                scopes => self.reserve_all(&session, scopes, ask).await?,
-            };
-            if is_whole {
-                return Ok(reply);
+            let mut attempt =
+                Attempt { turns: self, session: &session, ask, is_whole: true, taken: Vec::new() };
+            let refused = attempt.all(scopes).await?;
+            let (is_whole, taken) = (attempt.is_whole, attempt.taken);
+            if is_whole && refused.is_none() {
+                let wait = taken.last().map_or(0, |(_, wait, _)| *wait);
+                return Ok(Reply::Granted { wait: Duration::from_micros(wait) });
             }
-            // It was decided from data that had been lost: the server is greeted again, and asked again. What was granted ends with
-            // its lease, or when the asking side gives it back.
-            session.end();
-        }
-        Err(Error::unexpected(&self.link.server))
-    }
-
-    async fn reserve_one(
-        &self,
-        session: &Arc<Session>,
-        scope: &Scope,
-        ask: LeaseAsk,
-    ) -> Result<(Reply, bool), Error> {
-        let question = reserve(scope, ask, session, 0, false);
-        let (outcome, is_whole) = self.ask(session, &scope.keys, &question).await?;
-        Ok((self.reply(0, outcome)?, is_whole))
-    }
-
-    /// In a cluster the scopes lie on several servers, so they are asked one by one: first whether they would, then to do it. If one
-    /// has changed its mind by then, the others are given back.
-    async fn reserve_all(
-        &self,
-        session: &Arc<Session>,
-        scopes: &[Scope],
-        ask: LeaseAsk,
-    ) -> Result<(Reply, bool), Error> {
-        let (mut delay, mut is_whole) = (0, true);
-        for (place, scope) in scopes.iter().enumerate() {
-            let question = reserve(scope, ask, session, delay, true);
-            let (outcome, whole) = self.ask(session, &scope.keys, &question).await?;
-            is_whole &= whole;
-            match outcome {
-                Outcome::Granted { wait, .. } => delay = delay.max(wait),
-                refused => return Ok((self.reply(place, refused)?, is_whole)),
+            if !is_whole {
+                // It was decided from data that had been lost: the server is greeted again, and asked again.
+                self.link.lost(&session);
+            }
+            for (scope, _, moved) in &taken {
+                self.one(&scope.keys, &Operation::Undo { lease: ask.lease, moved: *moved }).await?;
+            }
+            if let Some(refused) = refused
+                && is_whole
+            {
+                return Ok(refused);
             }
         }
-        let mut taken = Vec::new();
-        for (place, scope) in scopes.iter().enumerate() {
-            let (outcome, whole) =
-                self.ask(session, &scope.keys, &reserve(scope, ask, session, delay, false)).await?;
-            is_whole &= whole;
-            match outcome {
-                Outcome::Granted { wait, moved } => {
-                    delay = delay.max(wait);
-                    taken.push((scope, moved));
-                }
-                refused => {
-                    for (scope, moved) in taken {
-                        self.one(&scope.keys, &Operation::Undo { lease: ask.lease, moved }).await?;
-                    }
-                    return Ok((self.reply(place, refused)?, is_whole));
-                }
-            }
-        }
-        Ok((Reply::Granted { wait: Duration::from_micros(delay) }, is_whole))
+        Err(Error::forgetful(&self.link.server))
     }
 
-    /// Whether a lease is still there in all scopes, and the data that granted it.
+    /// Whether a lease is still there in all scopes, and so is the data that granted it.
     async fn confirm(&self, scopes: &[Scope], lease: LeaseId) -> Result<bool, Error> {
         let session = self.link.session().await?;
         for scope in scopes {
             let (stored, is_whole) = watch::read(&self.link, &session, &scope.keys).await?;
             if !is_whole {
-                session.end();
+                self.link.lost(&session);
             }
-            if !is_whole || !stored.is_alive(lease) {
+            if !is_whole || !stored.stands(lease, scope.gap, scope.limit) {
                 return Ok(false);
             }
         }
@@ -221,16 +184,50 @@ impl Turns {
             false => watch::run(&self.link, session, keys, operation).await,
         }
     }
+}
 
-    fn reply(&self, scope: usize, outcome: Outcome) -> Result<Reply, Error> {
-        let refused = |wait, reason| Reply::Refused { scope, wait: Duration::from_micros(wait), reason };
-        Ok(match outcome {
-            Outcome::Granted { wait, .. } => Reply::Granted { wait: Duration::from_micros(wait) },
-            Outcome::InFlight { wait } => refused(wait, Busy::InFlight),
-            Outcome::Gap { wait } => refused(wait, Busy::Gap),
-            Outcome::Hold { wait, cause } => refused(wait, Busy::Hold(cause::read(&cause))),
-            Outcome::Held { .. } | Outcome::Done => return Err(Error::unexpected(&self.link.server)),
-        })
+/// One request, with one connection.
+struct Attempt<'a> {
+    turns: &'a Turns,
+    session: &'a Arc<Session>,
+    ask: LeaseAsk,
+    /// Whether the server had lost nothing until the last answer.
+    is_whole: bool,
+    /// What was granted: the wait, and from where to where the start was moved.
+    taken: Vec<(&'a Scope, u64, (u64, u64))>,
+}
+
+impl<'a> Attempt<'a> {
+    /// In a cluster the scopes lie on several servers, so they are asked one by one: first whether they would, then to do it. If one
+    /// has changed its mind by then, what was taken has to be given back. Returns the refusal, if there is one.
+    async fn all(&mut self, scopes: &'a [Scope]) -> Result<Option<Reply>, Error> {
+        let mut delay = 0;
+        let asks = (scopes.len() > 1).then_some(true).into_iter().chain([false]);
+        for is_question in asks {
+            for (place, scope) in scopes.iter().enumerate() {
+                let ask = reserve(scope, self.ask, self.session, delay, is_question);
+                let (outcome, is_whole) = self.turns.ask(self.session, &scope.keys, &ask).await?;
+                self.is_whole &= is_whole;
+                let Outcome::Granted { wait, moved } = outcome else {
+                    return Ok(Some(self.refused(place, outcome)?));
+                };
+                delay = delay.max(wait);
+                if !is_question {
+                    self.taken.push((scope, delay, moved));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn refused(&self, scope: usize, outcome: Outcome) -> Result<Reply, Error> {
+        let (wait, reason) = match outcome {
+            Outcome::InFlight { wait } => (wait, Busy::InFlight),
+            Outcome::Gap { wait } => (wait, Busy::Gap),
+            Outcome::Hold { wait, cause } => (wait, Busy::Hold(cause::read(&cause))),
+            _ => return Err(Error::unexpected(&self.turns.link.server)),
+        };
+        Ok(Reply::Refused { scope, wait: Duration::from_micros(wait), reason })
     }
 }
 

@@ -44,7 +44,12 @@ if op == 'reserve' then
   local lease, asked, limit, max_wait = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
   local ttl, delay, born = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
   local is_evicting, is_question = ARGV[9] == '1', ARGV[10] == '1'
-  if redis.call('ZCOUNT', flight, '(' .. text(now), '+inf') >= limit then
+  -- Who asks again for a lease that it has, since its answer was lost, does not wait for itself.
+  local others = redis.call('ZCOUNT', flight, '(' .. text(now), '+inf')
+  if others >= limit and (tonumber(redis.call('ZSCORE', flight, lease)) or 0) > now then
+    others = others - 1
+  end
+  if others >= limit then
     local first = redis.call('ZRANGEBYSCORE', flight, '(' .. text(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     return {'busy', first[2] - now, ''}
   end

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use abide_gate::testing;
 use abide_redis::Store;
 
-use crate::support::Redis;
+use crate::support::{Redis, WITHOUT_EVAL};
 
 #[tokio::test]
 async fn turns_with_scripts() {
@@ -43,9 +43,6 @@ async fn records_with_and_without_scripts() {
     let Some(redis) = Redis::start_with(WITHOUT_EVAL) else { return };
     records(&redis).await;
 }
-
-const WITHOUT_EVAL: &[&str] =
-    &["--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "", "--rename-command", "SCRIPT", ""];
 
 async fn records(redis: &Redis) {
     let runs = AtomicUsize::new(0);

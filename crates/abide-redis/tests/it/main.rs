@@ -4,4 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod conformance;
+mod facts;
+mod processes;
 mod support;

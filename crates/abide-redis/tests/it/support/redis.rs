@@ -18,6 +18,10 @@ pub(crate) struct Redis {
     directory: TempDir,
 }
 
+/// Arguments of a server that runs no scripts.
+pub(crate) const WITHOUT_EVAL: &[&str] =
+    &["--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "", "--rename-command", "SCRIPT", ""];
+
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
 impl Redis {
@@ -52,8 +56,9 @@ impl Redis {
             if self.child.try_wait().expect("a child can be waited for").is_some() {
                 return false;
             }
-            if self.connection().is_ok_and(|mut to| cmd("PING").exec(&mut to).is_ok()) {
-                return true;
+            match self.connection().and_then(|mut connection| cmd("PING").exec(&mut connection)) {
+                Err(error) if error.code() != Some("NOAUTH") => {}
+                _ => return true,
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -93,11 +98,17 @@ impl Redis {
     }
 
     pub(crate) fn age(&self, prefix: &str) {
-        let info: String = self.ask(&["INFO", "server"]);
-        let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:")).expect("it says who it is");
+        let run_id = self.info("server", "run_id");
         let (now, _): (u64, u64) = self.ask(&["TIME"]);
         let born = format!("{} two-days-ago", (now - 2 * 86_400) * 1_000_000);
         self.ask::<()>(&["SET", &format!("{prefix}:epoch:{run_id}"), &born]);
+    }
+
+    /// A field of a section of INFO.
+    pub(crate) fn info(&self, section: &str, field: &str) -> String {
+        let info: String = self.ask(&["INFO", section]);
+        let field = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        field.expect("the server says so").trim().to_owned()
     }
 
     /// A command on a connection of its own.
@@ -107,7 +118,16 @@ impl Redis {
         for word in &words[1..] {
             command.arg(word);
         }
-        command.query(&mut connection).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+        command.query(&mut connection).unwrap_or_else(|error| panic!("{}: {error}", words[0]))
+    }
+
+    /// Whatever comes of it.
+    pub(crate) fn tell(&self, words: &[&str]) {
+        let mut command = cmd(words[0]);
+        for word in &words[1..] {
+            command.arg(word);
+        }
+        let _ = self.connection().and_then(|mut connection| command.exec(&mut connection));
     }
 
     fn connection(&self) -> redis::RedisResult<Connection> {
