@@ -27,7 +27,14 @@ impl Table {
         expect: Expect,
         script: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
     ) {
-        self.0.push(Fault { id, name: name.into(), expect, script: Arc::new(script), asked: 1 });
+        self.0.push(Fault {
+            id,
+            name: name.into(),
+            expect,
+            script: Arc::new(script),
+            is_slow: matches!(id, "C10" | "C11"),
+            asked: 1,
+        });
     }
 }
 
