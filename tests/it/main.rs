@@ -4,14 +4,17 @@
 mod access;
 mod bad_input;
 mod bodies;
+mod capture;
 mod halves;
 mod hops;
 mod http2;
+mod observability;
 mod pacing;
 mod pages;
 mod permissions;
 mod preferences;
 mod redirects;
+mod refusals;
 mod stacks;
 mod verdicts;
 mod wire;

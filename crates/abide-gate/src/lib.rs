@@ -43,7 +43,8 @@
 //! What a robots.txt says (`abide-robots`), what a response permits (`abide-permissions`), HTTP (`abide`, `abide-tower`).
 //!
 //! # Features
-//! * `tracing` (default): events, with origins and never full URLs.
+//! * `tracing` (default): spans and events, with origins and never full URLs.
+//! * `metrics`: [`MetricsObserver`], for the facade of that name.
 //! * `psl`: pacing by registrable domain, with the Public Suffix List compiled in.
 //! * `testing`: a clock that tests move, and the suites that every store must pass.
 
@@ -65,7 +66,10 @@ mod symptoms;
 mod body;
 mod builder;
 mod error;
+mod event;
 mod gate;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod paced;
 mod verdict;
 
@@ -79,8 +83,11 @@ pub use builder::GateBuilder;
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis};
 pub use error::{Denied, Error, OrderProblem};
+pub use event::{Event, Observer};
 pub use gate::{Gate, Turn};
 pub use identity::{Identity, IdentityError};
+#[cfg(feature = "metrics")]
+pub use metrics::MetricsObserver;
 pub use origin::{Host, Origin, UnsupportedUrl, without_userinfo};
 pub use resolved::NoAddress;
 pub use symptoms::{Phase, Symptoms};

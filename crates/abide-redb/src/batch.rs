@@ -1,6 +1,6 @@
 //! What is to be committed together.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use abide_gate::Origin;
 use abide_gate::access::Record;
@@ -9,13 +9,14 @@ use abide_permissions::PermissionRecord;
 
 use crate::row::Turn;
 
-/// Waiting records by their key, the last of each; and, at the time of the commit, the turns.
+/// Waiting rows by their key, the last of each. In order, which is how a tree likes it.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    pub(crate) records: HashMap<Origin, Record>,
+    pub(crate) records: BTreeMap<Origin, Record>,
     /// `None`: removed.
-    pub(crate) permissions: HashMap<Box<str>, Option<PermissionRecord>>,
-    pub(crate) turns: Vec<(ScopeKey, Option<Turn>)>,
+    pub(crate) permissions: BTreeMap<Box<str>, Option<PermissionRecord>>,
+    /// `None`: forgotten.
+    pub(crate) turns: BTreeMap<ScopeKey, Option<Turn>>,
     /// It is the last one, and everything has been said.
     pub(crate) closes: bool,
     /// About how many bytes the records take.
@@ -28,7 +29,7 @@ const PERMISSION_WEIGHT: usize = 2_048;
 
 impl Batch {
     pub(crate) fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.permissions.is_empty()
+        self.records.is_empty() && self.permissions.is_empty() && self.turns.is_empty()
     }
 
     pub(crate) fn weight(&self) -> usize {
@@ -48,10 +49,17 @@ impl Batch {
         }
     }
 
+    pub(crate) fn turn(&mut self, scope: ScopeKey, turn: Option<Turn>) {
+        self.turns.insert(scope, turn);
+    }
+
     /// Takes back what could not be committed, as far as nothing newer is waiting, and nothing beyond `weight_max`: what is lost
     /// is asked for again. Returns how many records were dropped.
     pub(crate) fn take_back(&mut self, old: &Self, weight_max: usize) -> usize {
         let mut dropped = 0;
+        for (scope, turn) in &old.turns {
+            self.turns.entry(scope.clone()).or_insert(*turn);
+        }
         for record in old.records.values() {
             if self.records.contains_key(record.origin()) {
                 continue;

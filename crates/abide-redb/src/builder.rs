@@ -120,10 +120,13 @@ impl Builder {
     }
 
     fn open_at(self, place: Place) -> Result<Store, Error> {
-        let (disk, found) = Disk::open(place, self.options, self.clock.wall())?;
-        let now = Now { at: self.clock.now(), wall: self.clock.wall() };
+        let (disk, found) = Disk::open(place, self.options, &*self.clock)?;
+        let now = Now::read(&*self.clock);
         let mut turns = Turns::load(found.turns, found.floor, now);
-        turns.untold(found.unreadable);
-        Store::start(Shared::new(disk, self.clock, self.write_behind, turns))
+        let gone = turns.take_gone();
+        let shared = Shared::new(disk, self.clock, self.write_behind, turns);
+        shared.forget(gone);
+        shared.forget(found.unreadable);
+        Store::start(shared)
     }
 }

@@ -57,11 +57,17 @@ fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
         return Ok(());
     }
     let new = with_suffix(path, &format!("new-{}", std::process::id()));
-    drop(builder.create(&new)?);
-    // Unlike renaming, linking never replaces what another process has put there by now.
-    let _ = fs::hard_link(&new, path);
-    fs::remove_file(&new)?;
-    Ok(())
+    let made = builder.create(&new).map(drop);
+    if matches!(made, Err(DatabaseError::DatabaseAlreadyOpen)) {
+        // Another thread is at it.
+        return made;
+    }
+    if made.is_ok() {
+        // Unlike renaming, linking never replaces what another process has put there by now.
+        let _ = fs::hard_link(&new, path);
+    }
+    let _ = fs::remove_file(&new);
+    made
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide_gate::access::Record;
+use abide_gate::pacing::{Cause, ScopeKey};
 use abide_gate::{Clock, Origin, WallMillis};
 use abide_permissions::PermissionRecord;
 
@@ -17,7 +18,7 @@ use crate::turns::{Now, Turns};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) disk: Disk,
-    pub(crate) clock: Arc<dyn Clock>,
+    clock: Arc<dyn Clock>,
     write_behind: Duration,
     turns: Mutex<Turns>,
     leases: Mutex<Leases>,
@@ -36,8 +37,9 @@ struct Queue {
     since: Option<Instant>,
     /// Those who wait until everything that was asked for before is on the disk.
     waiters: Vec<Waiter>,
-    /// The last commit failed, and why.
+    /// The last commit failed, and why; and how many have in a row.
     fault: Option<Error>,
+    faults: u32,
     phase: Phase,
 }
 
@@ -54,11 +56,12 @@ enum Phase {
 /// Above this a save waits for the disk, so that a fast crawler does not fill the memory.
 const WEIGHT_SOFT: usize = 8 << 20;
 
-/// Above this, while the disk fails, records are dropped.
+/// Above this, while the disk fails, records are not kept for it.
 const WEIGHT_MAX: usize = 32 << 20;
 
-/// While the disk fails it is tried this often.
+/// While the disk fails it is tried again after this, then after twice as long, and so on. Holds do not wait for it.
 const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN_MAX: Duration = Duration::from_secs(60);
 
 /// Who waits for a commit.
 #[derive(Debug)]
@@ -78,12 +81,37 @@ impl Shared {
         Self { disk, clock, write_behind, turns, leases, queue, wake }
     }
 
-    pub(crate) fn now(&self) -> Now {
-        Now { at: self.clock.now(), wall: self.clock.wall() }
+    /// Asks the turns something. Whoever needs both locks them in this order: turns, queue.
+    pub(crate) fn turns<T>(&self, ask: impl FnOnce(&mut Turns, Now) -> T) -> Result<T, Error> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Now::read(&*self.clock);
+        // Under the lock: what is granted now is in what is written at the end.
+        self.check_open()?;
+        let answer = ask(&mut turns, now);
+        self.forget(turns.take_gone());
+        Ok(answer)
     }
 
-    pub(crate) fn turns(&self) -> MutexGuard<'_, Turns> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Holds a scope. It counts at once, and is written when the commit is done.
+    pub(crate) fn hold(
+        &self,
+        scope: &ScopeKey,
+        until: WallMillis,
+        cause: Cause,
+    ) -> Result<(WallMillis, Option<Pending>), Error> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Now::read(&*self.clock);
+        let (end, turn) = turns.hold(scope, until, cause, now);
+        let pending = self.put(true, |batch| batch.turn(scope.clone(), Some(turn)))?;
+        Ok((end, pending))
+    }
+
+    /// Rows that nobody needs any more go with the next commit.
+    pub(crate) fn forget(&self, scopes: Vec<ScopeKey>) {
+        if !scopes.is_empty() {
+            let mut queue = self.queue();
+            scopes.into_iter().for_each(|scope| queue.batch.turn(scope, None));
+        }
     }
 
     pub(crate) fn leases(&self) -> MutexGuard<'_, Leases> {
@@ -123,8 +151,13 @@ impl Shared {
     ) -> Result<Option<Pending>, Error> {
         let mut queue = self.queue();
         queue.check_open(&self.disk)?;
-        put(&mut queue.batch);
-        if is_urgent || self.write_behind.is_zero() || queue.batch.weight() > WEIGHT_SOFT {
+        let is_heavy = |queue: &Queue, bytes| queue.batch.weight() > bytes;
+        match &queue.fault {
+            Some(fault) if !is_urgent && is_heavy(&queue, WEIGHT_MAX) => return Err(fault.clone()),
+            _ => put(&mut queue.batch),
+        }
+        let is_behind = queue.fault.is_none() && is_heavy(&queue, WEIGHT_SOFT);
+        if is_urgent || is_behind || self.write_behind.is_zero() {
             return Ok(Some(self.commit_soon(queue)));
         }
         if queue.since.is_none() {
@@ -150,8 +183,12 @@ impl Shared {
 
     /// Tells the writer to write everything and to end.
     pub(crate) fn close(&self) {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Now::read_for_writing(&*self.clock);
         let mut queue = self.queue();
         if queue.phase == Phase::Open {
+            turns.all(now).for_each(|(scope, turn)| queue.batch.turn(scope, Some(turn)));
+            turns.take_gone().into_iter().for_each(|scope| queue.batch.turn(scope, None));
             queue.phase = Phase::Closing;
             self.wake.notify_one();
         }
@@ -160,13 +197,13 @@ impl Shared {
     /// The writer's thread.
     pub(crate) fn write_behind(&self) -> Result<(), Error> {
         loop {
-            let (batch, waiters, is_last) = self.next_batch();
-            let result = self.commit(batch, is_last);
+            let (batch, waiters) = self.next_batch();
+            let result = self.commit(&batch);
             for waiter in waiters {
                 // Whoever does not wait any more need not know.
                 let _ = waiter.send(result.clone());
             }
-            if is_last {
+            if batch.closes {
                 self.disk.close();
                 self.queue().phase = Phase::Closed;
                 return result;
@@ -174,14 +211,14 @@ impl Shared {
         }
     }
 
-    fn next_batch(&self) -> (Batch, Vec<Waiter>, bool) {
+    /// Waits until something has to be written.
+    fn next_batch(&self) -> (Arc<Batch>, Vec<Waiter>) {
         let mut queue = self.queue();
         loop {
             let is_last = queue.phase != Phase::Open;
             let wait = queue.since.map(|since| self.pause(&queue).saturating_sub(since.elapsed()));
             if is_last || !queue.waiters.is_empty() || wait.is_some_and(|wait| wait.is_zero()) {
-                queue.since = None;
-                return (std::mem::take(&mut queue.batch), std::mem::take(&mut queue.waiters), is_last);
+                return queue.take(is_last);
             }
             queue = match wait {
                 Some(wait) => self.wake.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0,
@@ -191,28 +228,20 @@ impl Shared {
     }
 
     fn pause(&self, queue: &Queue) -> Duration {
-        if queue.fault.is_some() { AGAIN.max(self.write_behind) } else { self.write_behind }
+        match queue.faults {
+            0 => self.write_behind,
+            n => AGAIN.saturating_mul(1 << (n - 1).min(6)).min(AGAIN_MAX),
+        }
     }
 
-    fn commit(&self, mut batch: Batch, closes: bool) -> Result<(), Error> {
-        let now = self.now();
-        batch.closes = closes;
-        batch.turns = if closes { self.turns().take_all(now) } else { self.turns().take_unwritten(now) };
-        let is_nothing = batch.is_empty() && batch.turns.is_empty() && !closes;
-        let batch = Arc::new(batch);
-        self.queue().committing = Some(Arc::clone(&batch));
+    fn commit(&self, batch: &Batch) -> Result<(), Error> {
         // Also with nothing to write while it fails: somebody asks whether it still does.
-        let result = match is_nothing && self.queue().fault.is_none() {
-            true => Ok(false),
-            false => self.disk.commit(&batch),
-        };
-        self.committed(&batch, result)
+        let is_idle = batch.is_empty() && !batch.closes && self.queue().fault.is_none();
+        let result = if is_idle { Ok(false) } else { self.disk.commit(batch) };
+        self.committed(batch, result)
     }
 
     fn committed(&self, batch: &Batch, result: Result<bool, Error>) -> Result<(), Error> {
-        if result.is_err() {
-            self.turns().untold(batch.turns.iter().map(|(scope, _)| scope.clone()));
-        }
         let mut queue = self.queue();
         queue.committing = None;
         match result {
@@ -220,6 +249,7 @@ impl Shared {
                 if is_too_full {
                     queue.since.get_or_insert_with(Instant::now);
                 }
+                queue.faults = 0;
                 if queue.fault.take().is_some() {
                     tracing::info!(path = %self.disk.path().display(), "the store can be written again");
                 }
@@ -227,9 +257,10 @@ impl Shared {
             }
             Err(error) => {
                 let dropped = queue.batch.take_back(batch, WEIGHT_MAX);
-                queue.since.get_or_insert_with(Instant::now);
+                queue.since = Some(Instant::now());
+                queue.faults = queue.faults.saturating_add(1);
                 if queue.fault.replace(error.clone()).is_none() {
-                    tracing::warn!(%error, "the store cannot be written: it is tried again every second");
+                    tracing::warn!(%error, "the store cannot be written: it is tried again");
                 }
                 if dropped > 0 {
                     tracing::warn!(dropped, "records that could not be written were dropped");
@@ -257,6 +288,15 @@ impl Queue {
             Phase::Open => Ok(()),
             _ => Err(Error::Closed { path: disk.path().to_owned() }),
         }
+    }
+
+    /// What is to be written now. It is still read from here until it is on the disk.
+    fn take(&mut self, is_last: bool) -> (Arc<Batch>, Vec<Waiter>) {
+        self.since = None;
+        self.batch.closes = is_last;
+        let batch = Arc::new(std::mem::take(&mut self.batch));
+        self.committing = Some(Arc::clone(&batch));
+        (batch, std::mem::take(&mut self.waiters))
     }
 
     /// The newest first.

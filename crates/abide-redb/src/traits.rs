@@ -34,10 +34,7 @@ impl AccessStore for Store {
             let is_urgent = record.failing_since().is_some();
             let pending = self.shared().put(is_urgent, |batch| batch.save(record));
             self.shared().leases().release(origin, None);
-            match pending? {
-                Some(pending) => Ok(self.written(pending).await?),
-                None => Ok(()),
-            }
+            Ok(self.written(pending?).await?)
         })
     }
 
@@ -67,11 +64,7 @@ impl AccessStore for Store {
 
 impl PaceStore for Store {
     fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> pacing::StoreFuture<'a, Reply> {
-        Box::pin(async move {
-            self.shared().check_open()?;
-            let now = self.shared().now();
-            Ok(self.shared().turns().reserve(scopes, ask, now))
-        })
+        Box::pin(async move { Ok(self.shared().turns(|turns, now| turns.reserve(scopes, ask, now))?) })
     }
 
     fn renew<'a>(
@@ -80,12 +73,7 @@ impl PaceStore for Store {
         lease: LeaseId,
         ttl: Duration,
     ) -> pacing::StoreFuture<'a, ()> {
-        Box::pin(async move {
-            self.shared().check_open()?;
-            let now = self.shared().now();
-            self.shared().turns().renew(scopes, lease, ttl, now);
-            Ok(())
-        })
+        Box::pin(async move { Ok(self.shared().turns(|turns, now| turns.renew(scopes, lease, ttl, now))?) })
     }
 
     fn release<'a>(
@@ -94,12 +82,9 @@ impl PaceStore for Store {
         lease: LeaseId,
         ended: Ended,
     ) -> pacing::StoreFuture<'a, ()> {
-        Box::pin(async move {
-            self.shared().check_open()?;
-            let now = self.shared().now();
-            self.shared().turns().release(scopes, lease, ended, now);
-            Ok(())
-        })
+        Box::pin(
+            async move { Ok(self.shared().turns(|turns, now| turns.release(scopes, lease, ended, now))?) },
+        )
     }
 
     /// The hold counts at once, and is on the disk when this returns.
@@ -110,20 +95,14 @@ impl PaceStore for Store {
         cause: Cause,
     ) -> pacing::StoreFuture<'a, WallMillis> {
         Box::pin(async move {
-            self.shared().check_open()?;
-            let now = self.shared().now();
-            let end = self.shared().turns().hold(scope, until, cause, now);
-            self.flush().await?;
+            let (end, pending) = self.shared().hold(scope, until, cause)?;
+            self.written(pending).await?;
             Ok(end)
         })
     }
 
     fn peek<'a>(&'a self, scope: &'a ScopeKey) -> pacing::StoreFuture<'a, ScopeState> {
-        Box::pin(async move {
-            self.shared().check_open()?;
-            let now = self.shared().now();
-            Ok(self.shared().turns().peek(scope, now))
-        })
+        Box::pin(async move { Ok(self.shared().turns(|turns, now| turns.peek(scope, now))?) })
     }
 }
 
@@ -155,10 +134,7 @@ impl Store {
     ) -> abide_permissions::StoreFuture<'a, ()> {
         Box::pin(async move {
             let pending = self.shared().put(false, |batch| batch.permission(url, record.cloned()))?;
-            match pending {
-                Some(pending) => Ok(self.written(pending).await?),
-                None => Ok(()),
-            }
+            Ok(self.written(pending).await?)
         })
     }
 }

@@ -2,18 +2,18 @@
 //!
 //! Plain functions of the state and `now`; who calls them locks, and writes down what has to be.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
-use abide_gate::WallMillis;
 use abide_gate::pacing::{
     Busy, Cause, Ended, LeaseAsk, LeaseId, RETRY_AFTER_MAX, Reply, ScopeAsk, ScopeKey, ScopeState,
 };
+use abide_gate::{Clock, WallMillis};
 use tokio::time::Instant;
 
 use crate::row::Turn;
 
-/// Both clocks, read together.
+/// Both clocks, read one after the other: the process may be put aside between the two.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) at: Instant,
@@ -21,6 +21,25 @@ pub(crate) struct Now {
 }
 
 impl Now {
+    /// For turning times of the wall clock into ours: nothing comes out too early.
+    pub(crate) fn read(clock: &dyn Clock) -> Self {
+        let wall = clock.wall();
+        Self { wall, at: clock.now() }
+    }
+
+    /// For turning our times into those of the wall clock: nothing comes out too early.
+    pub(crate) fn read_for_writing(clock: &dyn Clock) -> Self {
+        let at = clock.now();
+        Self { at, wall: clock.wall().plus(Duration::from_millis(1)) }
+    }
+
+    fn on_the_wall(self, at: Instant) -> WallMillis {
+        match at.checked_duration_since(self.at) {
+            Some(ahead) => self.wall.plus(ahead),
+            None => self.wall.minus(self.at - at),
+        }
+    }
+
     /// A past time of the wall clock. What lies in the future, or too far back for the other clock, is now.
     fn before(self, past: WallMillis) -> Instant {
         self.at.checked_sub(self.wall.since(past)).unwrap_or(self.at)
@@ -30,8 +49,8 @@ impl Now {
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     scopes: HashMap<ScopeKey, Entry>,
-    /// What the file does not have yet: holds that were set, and scopes that were forgotten.
-    unwritten: HashSet<ScopeKey>,
+    /// Forgotten here, and to be forgotten by the file.
+    gone: Vec<ScopeKey>,
     /// When a file was opened that had not been closed in order. Nobody knows which requests were under way just before this, so it
     /// counts as the end of a response for every scope.
     floor: Option<Instant>,
@@ -42,12 +61,20 @@ pub(crate) struct Turns {
 struct Entry {
     /// The latest of all starts and ends.
     anchor: Option<Instant>,
-    hold: Option<(Instant, Cause)>,
+    hold: Option<Hold>,
     /// Most often none or one.
     leases: Vec<(LeaseId, Instant)>,
     /// Nothing is owed after this.
     forget_at: Instant,
     is_in_file: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    until: Instant,
+    /// The same, as it was said. It is written as it was read, or it would move a little each time.
+    wall: WallMillis,
+    cause: Cause,
 }
 
 /// So many calls, and what is not owed any more is forgotten.
@@ -71,7 +98,7 @@ impl Turns {
         for (key, row) in rows {
             let entry = Entry::load(&row, now);
             if entry.forget_at <= now.at {
-                turns.unwritten.insert(key);
+                turns.gone.push(key);
             } else {
                 turns.scopes.insert(key, entry);
             }
@@ -126,17 +153,21 @@ impl Turns {
         }
     }
 
-    /// Holds a scope, which the file is then to be told. Returns the end that is in force.
-    pub(crate) fn hold(&mut self, scope: &ScopeKey, until: WallMillis, cause: Cause, now: Now) -> WallMillis {
-        let wanted = now.at + credible(until.since(now.wall));
+    /// Holds a scope. Returns the end that is in force, and what the file is to be told.
+    pub(crate) fn hold(
+        &mut self,
+        scope: &ScopeKey,
+        until: WallMillis,
+        cause: Cause,
+        now: Now,
+    ) -> (WallMillis, Turn) {
+        let wanted = Hold::load(until, cause, now);
         let entry = self.entry(scope, now.at);
-        if entry.hold.is_none_or(|(end, _)| wanted > end) {
-            entry.hold = Some((wanted, cause));
-        }
-        let end = entry.hold.map_or(now.at, |(end, _)| end);
-        entry.keep_for(end, Duration::ZERO);
-        self.unwritten.insert(scope.clone());
-        now.wall.plus(end.saturating_duration_since(now.at))
+        let hold = entry.hold.filter(|hold| hold.until >= wanted.until).unwrap_or(wanted);
+        entry.hold = Some(hold);
+        entry.keep_for(hold.until, Duration::ZERO);
+        entry.is_in_file = true;
+        (hold.save(now), entry.save(now))
     }
 
     pub(crate) fn peek(&self, scope: &ScopeKey, now: Now) -> ScopeState {
@@ -145,39 +176,24 @@ impl Turns {
         ScopeState::new(
             u32::try_from(alive).unwrap_or(u32::MAX),
             entry.anchor.map(|anchor| now.at.saturating_duration_since(anchor)),
-            entry.hold.map_or(Duration::ZERO, |(end, _)| end.saturating_duration_since(now.at)),
+            entry.hold.map_or(Duration::ZERO, |hold| hold.until.saturating_duration_since(now.at)),
         )
     }
 
-    /// What the file is to be told; `None`: the scope is forgotten. Whoever cannot tell it says so by [`untold`](Self::untold).
-    pub(crate) fn take_unwritten(&mut self, now: Now) -> Vec<(ScopeKey, Option<Turn>)> {
-        let keys = std::mem::take(&mut self.unwritten);
-        keys.into_iter().map(|key| self.written(key, now)).collect()
+    /// What the file is to forget.
+    pub(crate) fn take_gone(&mut self) -> Vec<ScopeKey> {
+        std::mem::take(&mut self.gone)
     }
 
     /// Everything that is owed to anybody, for the last commit. What is on the wire ends now, as far as is known.
-    pub(crate) fn take_all(&mut self, now: Now) -> Vec<(ScopeKey, Option<Turn>)> {
-        let mut keys = std::mem::take(&mut self.unwritten);
-        for (key, entry) in &mut self.scopes {
+    pub(crate) fn all(&mut self, now: Now) -> impl Iterator<Item = (ScopeKey, Turn)> {
+        self.forget(now);
+        self.scopes.iter_mut().map(move |(key, entry)| {
             if entry.leases.iter().any(|(_, expiry)| now.at < *expiry) {
                 entry.anchor = entry.anchor.max(Some(now.at));
             }
-            keys.insert(key.clone());
-        }
-        keys.into_iter().map(|key| self.written(key, now)).collect()
-    }
-
-    /// The file could not be told.
-    pub(crate) fn untold(&mut self, keys: impl IntoIterator<Item = ScopeKey>) {
-        self.unwritten.extend(keys);
-    }
-
-    fn written(&mut self, key: ScopeKey, now: Now) -> (ScopeKey, Option<Turn>) {
-        let row = self.scopes.get_mut(&key).map(|entry| {
-            entry.is_in_file = true;
-            entry.save(now)
-        });
-        (key, row)
+            (key.clone(), entry.save(now))
+        })
     }
 
     fn entry(&mut self, key: &ScopeKey, now: Instant) -> &mut Entry {
@@ -189,18 +205,37 @@ impl Turns {
 
     fn clean(&mut self, now: Now) {
         self.since_cleaning += 1;
-        if self.since_cleaning < CLEAN_EVERY {
-            return;
+        if self.since_cleaning >= CLEAN_EVERY {
+            self.since_cleaning = 0;
+            self.forget(now);
         }
-        self.since_cleaning = 0;
-        let unwritten = &mut self.unwritten;
+    }
+
+    fn forget(&mut self, now: Now) {
+        let gone = &mut self.gone;
         self.scopes.retain(|key, entry| {
             let is_owed = now.at < entry.forget_at;
             if !is_owed && entry.is_in_file {
-                unwritten.insert(key.clone());
+                gone.push(key.clone());
             }
             is_owed
         });
+    }
+}
+
+impl Hold {
+    fn load(wall: WallMillis, cause: Cause, now: Now) -> Self {
+        let ahead = wall.since(now.wall);
+        match ahead > HOLD_CREDIBLE {
+            true => Self { until: now.at + RETRY_AFTER_MAX, wall: now.wall.plus(RETRY_AFTER_MAX), cause },
+            false => Self { until: now.at + ahead, wall, cause },
+        }
+    }
+
+    /// Its end, as it was said; or as it is now, if the wall clock has been set forward since.
+    fn save(&self, now: Now) -> WallMillis {
+        let end = now.on_the_wall(self.until);
+        if end.since(self.wall) > CLOCKS_AGREE { end } else { self.wall }
     }
 }
 
@@ -216,7 +251,7 @@ impl Entry {
             hold: row
                 .hold
                 .filter(|(until, _)| *until > now.wall)
-                .map(|(until, cause)| (now.at + credible(until.since(now.wall)), cause)),
+                .map(|(until, cause)| Hold::load(until, cause, now)),
             leases: Vec::new(),
             forget_at: now.at + row.forget_at.since(now.wall).min(OWED_MAX),
             is_in_file: true,
@@ -224,14 +259,10 @@ impl Entry {
     }
 
     fn save(&self, now: Now) -> Turn {
-        let wall = |at: Instant| match at.checked_duration_since(now.at) {
-            Some(ahead) => now.wall.plus(ahead),
-            None => now.wall.minus(now.at - at),
-        };
         Turn {
-            forget_at: wall(self.forget_at),
-            anchor: self.anchor.map(wall),
-            hold: self.hold.map(|(until, cause)| (wall(until), cause)),
+            forget_at: now.on_the_wall(self.forget_at),
+            anchor: self.anchor.map(|at| now.on_the_wall(at)),
+            hold: self.hold.map(|hold| (hold.save(now), hold.cause)),
         }
     }
 
@@ -255,7 +286,7 @@ impl Entry {
     fn start(&self, gap: Duration, floor: Option<Instant>) -> (Option<Instant>, Busy) {
         let start = self.anchor.max(floor).map(|anchor| later(anchor, gap));
         match self.hold {
-            Some((until, cause)) if Some(until) > start => (Some(until), Busy::Hold(cause)),
+            Some(Hold { until, cause, .. }) if Some(until) > start => (Some(until), Busy::Hold(cause)),
             _ => (start, Busy::Gap),
         }
     }
@@ -265,12 +296,11 @@ impl Entry {
     }
 }
 
+/// Two clocks that run apart by less have not been set.
+const CLOCKS_AGREE: Duration = Duration::from_secs(1);
+
 /// No stored scope is kept for longer without a new word of it: the longest hold, the longest gap, and what they are kept for.
 const OWED_MAX: Duration = Duration::from_secs(2 * 86_400);
-
-fn credible(ahead: Duration) -> Duration {
-    if ahead > HOLD_CREDIBLE { RETRY_AFTER_MAX } else { ahead }
-}
 
 /// Instants overflow; ten years ahead is for ever.
 fn later(at: Instant, by: Duration) -> Instant {

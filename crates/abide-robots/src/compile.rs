@@ -44,12 +44,13 @@ pub(crate) fn take<'a>(
         return;
     }
     let value = line::fitting(kind, line, key.value_at, profile);
-    // A rule that is dropped for its length still ends the run of user-agent lines before it, and an over-long
-    // user-agent line still begins a group, if nobody's.
-    let shapes_groups = kind.is_rule() || kind == RecordKind::UserAgent;
-    if let Some(value) = value.or(shapes_groups.then_some(&[])) {
-        let value = if kind.is_rule() { value } else { line::trim(line::without_comment(value)) };
-        gatherer.take(Raw { kind, value, line: number });
+    if kind.is_rule() {
+        // One that is dropped for its length still ends the run of user-agent lines before it.
+        return gatherer.rule(Raw { kind, value: value.unwrap_or_default(), line: number });
+    }
+    // An over-long user-agent line still begins a group, if nobody's.
+    if let Some(value) = value.or((kind == RecordKind::UserAgent).then_some(&[])) {
+        gatherer.take(Raw { kind, value: line::trim(line::without_comment(value)), line: number });
     }
 }
 
@@ -102,6 +103,7 @@ impl Draft {
     }
 
     /// RFC 9309 §2.2: an `empty-pattern` is no pattern to match. One that can match nothing is left out too.
+    #[inline(always)]
     fn push_pattern(&mut self, pattern: &[u8], classes: u8, written: Option<&[u8]>, line: u32, allow: bool) {
         if !can_match(pattern) {
             return;
@@ -121,7 +123,7 @@ impl Draft {
         let octets = if counts_differ { normal::octets(&self.out[at..]) } else { length };
         // A value has at most 16 KiB, and each octet of it becomes at most three.
         let (length, octets) = (length as u16, octets as u16);
-        let mut entry = Entry { at: at as u32, line, link: 0, length, octets, allow, rewritten };
+        let mut entry = Entry::new(at as u32, length, octets, line).allowing(allow).rewritten(rewritten);
         if classes & STAR == 0 {
             self.literals.push(entry);
         } else {
@@ -183,11 +185,11 @@ impl Draft {
             let numbers = 0..literals.len() as u32;
             // All literals start with a slash.
             let order = sort::by_octets(numbers, 1, |number| literals[number as usize].pattern(out));
-            *literals = order.map(|number| literals[number as usize]).collect();
+            *literals = order.iter().map(|number| literals[*number as usize]).collect();
         }
         literals.dedup_by(|next, kept| {
-            let same = next.pattern(out) == kept.pattern(out);
-            if same && next.rank() < kept.rank() {
+            let same = next.length == kept.length && next.pattern(out) == kept.pattern(out);
+            if same && (next.rank(), next.line()) < (kept.rank(), kept.line()) {
                 *kept = *next;
             }
             same

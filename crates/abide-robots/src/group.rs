@@ -112,8 +112,9 @@ impl<'a, 't> Gatherer<'a, 't> {
         self.others.push(record);
     }
 
+    /// Takes the next record of the file, which is a rule.
     #[inline]
-    fn rule(&mut self, record: Raw<'a>) {
+    pub(crate) fn rule(&mut self, record: Raw<'a>) {
         if self.phase == Phase::Agents {
             self.settle();
         }

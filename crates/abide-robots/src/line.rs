@@ -271,7 +271,21 @@ pub(crate) fn is_space(octet: u8) -> bool {
     matches!(octet, b' ' | b'\t')
 }
 
-pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
+#[inline]
+pub(crate) fn trim(text: &[u8]) -> &[u8] {
+    match text {
+        // As nearly all values are written.
+        [b' ', rest @ ..] if !starts_or_ends_with_space(rest) => rest,
+        _ => trim_all(text),
+    }
+}
+
+#[inline]
+fn starts_or_ends_with_space(text: &[u8]) -> bool {
+    matches!((text.first(), text.last()), (Some(b' ' | b'\t'), _) | (_, Some(b' ' | b'\t')))
+}
+
+fn trim_all(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = text {
         text = rest;
     }

@@ -94,9 +94,11 @@ pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
 }
 
 /// Appends the form that Google's parser compares: escapes are upper-cased and octets beyond ASCII encoded in patterns;
-/// targets are taken as they are. Literal `*` and `$` get octets of their own, which occur in neither.
+/// targets are taken as they are. What is literally `*`, `$` or NUL gets an octet of its own. So no pattern holds an octet
+/// beyond ASCII, and those of a target are equal to none in it.
 pub(crate) fn push_google(text: &[u8], side: Side, out: &mut Vec<u8>) {
     const LITERAL: u8 = 0x80;
+    const NOT_IN_PATTERNS: u8 = 0xff;
     let mut at = 0;
     while let Some(&octet) = text.get(at) {
         at += 1;
@@ -107,7 +109,9 @@ pub(crate) fn push_google(text: &[u8], side: Side, out: &mut Vec<u8>) {
                 out.extend([b'%', text[at].to_ascii_uppercase(), text[at + 1].to_ascii_uppercase()]);
                 at += 2;
             }
+            0 => out.push(LITERAL),
             0x80.. if side == Side::Pattern => push_percent(octet, out),
+            0x80.. => out.push(NOT_IN_PATTERNS),
             _ => out.push(octet),
         }
     }
@@ -217,6 +221,18 @@ mod tests {
                 assert_eq!(normal(text, side), *expected, "{}", text.escape_ascii());
             }
         }
+    }
+
+    #[test]
+    fn nothing_stands_for_a_literal_special_octet_in_googles_form() {
+        let google = |text: &[u8], side| {
+            let mut out = Vec::new();
+            push_google(text, side, &mut out);
+            out
+        };
+        let target = google("/ä\u{2a}\u{aa}\0$".as_bytes(), Side::Target);
+        assert_eq!(target, b"/\xff\xff\xaa\xff\xff\x80\xa4");
+        assert_eq!(google(b"/$\xa4\0*$", Side::Pattern), b"/\xa4%A4\x80*$");
     }
 
     #[test]

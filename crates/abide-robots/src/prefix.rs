@@ -3,8 +3,6 @@
 
 use core::ops::Range;
 
-use crate::sort::word_at;
-
 /// No text is a prefix.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -58,8 +56,19 @@ pub(crate) fn last_before<'a>(
 }
 
 /// The sixteen octets behind the first, which all literals and targets have in common, as a number that sorts as they do.
+///
+/// Behind the end of the text it is zero.
+#[inline]
 pub(crate) fn key(text: &[u8]) -> u128 {
-    word_at(text, 1)
+    let rest = text.get(1..).unwrap_or_default();
+    match rest.first_chunk::<16>() {
+        Some(word) => u128::from_be_bytes(*word),
+        None => {
+            let mut word = [0; 16];
+            word[..rest.len()].copy_from_slice(rest);
+            u128::from_be_bytes(word)
+        }
+    }
 }
 
 /// Like [`last_before`], where the keys of all texts are at hand: they nearly always tell all, and no text is looked at.
@@ -86,6 +95,7 @@ pub(crate) fn last_before_by_keys<'a>(
 }
 
 /// Runs of equal keys are short, so the end of one is looked for from its start.
+#[inline]
 fn end_of_run(keys: &[[u8; 16]], start: usize) -> usize {
     let same = |key: &[u8; 16]| *key == keys[start];
     let mut width = 1;

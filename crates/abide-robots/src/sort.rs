@@ -1,10 +1,13 @@
-//! Sorting texts that share prefixes: twelve octets at a time, and only those that are equal so far go on.
+//! Sorting texts that share prefixes: eight octets at a time, and only those that are equal so far go on.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Gives the numbers in the order of the octets of their texts, all of which are known to agree before `depth`; equal
-/// texts by number.
+/// The next eight octets of a text, and which text it is.
+type Keyed = (u64, u32);
+
+/// Gives the numbers in the order of the octets of their texts, all of which are known to agree before `depth`. Equal
+/// texts stand in no certain order.
 ///
 /// No text may hold a zero octet. The work is that of comparing each octet about as often as there are doublings of
 /// the texts that agree up to it; there is no recursion.
@@ -12,44 +15,38 @@ pub(crate) fn by_octets<'a>(
     numbers: impl Iterator<Item = u32>,
     depth: usize,
     text_of: impl Fn(u32) -> &'a [u8],
-) -> impl Iterator<Item = u32> {
-    let keyed = |number: u32, depth| word_at(text_of(number), depth) & OCTETS | u128::from(number);
-    let mut texts: Vec<u128> = numbers.map(|number| keyed(number, depth)).collect();
+) -> Vec<u32> {
+    let mut texts: Vec<Keyed> = numbers.map(|number| (word_at(text_of(number), depth), number)).collect();
     let mut open: Vec<(usize, usize, usize)> = vec![(0, texts.len(), depth)];
     while let Some((start, end, depth)) = open.pop() {
         let texts = &mut texts[start..end];
-        texts.sort_unstable();
+        texts.sort_unstable_by_key(|text| text.0);
         let mut first = 0;
-        for run in texts.chunk_by_mut(|a, b| (a ^ b) & OCTETS == 0) {
-            let ended = run[0] & LAST_OCTET == 0;
+        for run in texts.chunk_by_mut(|a, b| a.0 == b.0) {
+            let ended = run[0].0 & 0xff == 0;
             if run.len() > 1 && !ended {
                 for text in run.iter_mut() {
-                    *text = keyed(*text as u32, depth + 12);
+                    text.0 = word_at(text_of(text.1), depth + 8);
                 }
-                open.push((start + first, start + first + run.len(), depth + 12));
+                open.push((start + first, start + first + run.len(), depth + 8));
             }
             first += run.len();
         }
     }
-    texts.into_iter().map(|text| text as u32)
+    texts.into_iter().map(|(_, number)| number).collect()
 }
 
-/// What is sorted: twelve octets of a text, and below them its number.
-const OCTETS: u128 = !(u32::MAX as u128);
-const LAST_OCTET: u128 = 0xff << 32;
-
-/// Sixteen octets as a number that sorts as they do, filled with zeros behind the end.
+/// Eight octets as a number that sorts as they do, filled with zeros behind the end.
 #[inline]
-pub(crate) fn word_at(text: &[u8], at: usize) -> u128 {
+fn word_at(text: &[u8], at: usize) -> u64 {
     let rest = text.get(at..).unwrap_or_default();
-    match (rest.first_chunk::<16>(), text.last_chunk::<16>()) {
-        (Some(word), _) => u128::from_be_bytes(*word),
-        (None, Some(_)) if rest.is_empty() => 0,
-        (None, Some(tail)) => u128::from_be_bytes(*tail) << (8 * (16 - rest.len())),
+    match (rest.first_chunk::<8>(), text.last_chunk::<8>()) {
+        (Some(word), _) => u64::from_be_bytes(*word),
+        (None, _) if rest.is_empty() => 0,
+        (None, Some(tail)) => u64::from_be_bytes(*tail) << (64 - 8 * rest.len()),
         (None, None) => {
-            let mut word = [0; 16];
-            word[..rest.len()].copy_from_slice(rest);
-            u128::from_be_bytes(word)
+            let word = rest.iter().fold(0, |word, &octet| word << 8 | u64::from(octet));
+            word << (64 - 8 * rest.len())
         }
     }
 }
@@ -77,9 +74,10 @@ mod tests {
             b"/1234567890abc",
             b"/a/very/long/pattern/a",
         ];
-        let order: Vec<u32> = by_octets(0..texts.len() as u32, 0, |number| texts[number as usize]).collect();
-        let mut expected: Vec<u32> = (0..texts.len() as u32).collect();
-        expected.sort_by_key(|number| texts[*number as usize]);
-        assert_eq!(order, expected);
+        let order = by_octets(0..texts.len() as u32, 0, |number| texts[number as usize]);
+        let sorted: Vec<&[u8]> = order.iter().map(|number| texts[*number as usize]).collect();
+        let mut expected = texts.clone();
+        expected.sort();
+        assert_eq!(sorted, expected);
     }
 }

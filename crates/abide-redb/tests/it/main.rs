@@ -2,4 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod support;
+
+mod bounded;
 mod conformance;
+mod damage;
+mod faults;
+mod gate;
+mod handles;
+mod permissions;
+mod power;
+mod processes;
+mod restart;
