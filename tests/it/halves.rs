@@ -144,21 +144,3 @@ async fn a_retry_above_is_paced_and_the_hold_wins_over_its_own_back_off() {
     assert_eq!(pages.len(), 2);
     assert!(pages[1].at.duration_since(pages[0].answered) >= Duration::from_millis(990));
 }
-
-/// What users put into their own structs and tasks.
-#[test]
-fn what_is_promised_of_types() {
-    fn shared<T: Clone + Send + Sync + 'static>() {}
-    fn send<T: Send>(_: T) {}
-    shared::<abide::Abide>();
-    shared::<abide::Error>();
-    shared::<abide::Visit>();
-    shared::<abide::Permissions>();
-    shared::<abide::Verdict>();
-    let abide = abide::Abide::builder("ExampleBot").build().unwrap();
-    let url = "http://a.example/".parse().unwrap();
-    let origin = abide::Origin::of(&url).unwrap();
-    send(abide.check(&url));
-    send(abide.acquire(&url));
-    send(abide.rules(&origin));
-}

@@ -4,15 +4,20 @@
 mod access;
 mod bad_input;
 mod bodies;
+mod capture;
+mod faults;
 mod halves;
 mod hops;
 mod http2;
+mod observability;
 mod pacing;
 mod pages;
 mod permissions;
 mod preferences;
 mod redirects;
+mod refusals;
 mod stacks;
+mod supply;
 mod verdicts;
 mod wire;
 

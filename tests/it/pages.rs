@@ -10,8 +10,11 @@ use crate::{client, status};
 
 const HTML: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n";
 
-/// A page of these pieces, each so many times; robots.txt allows all.
-async fn page(pieces: &[(&[u8], usize)]) -> Server {
+/// Some bytes, and how often they come.
+type Piece<'a> = (&'a [u8], usize);
+
+/// A page of these pieces; robots.txt allows all.
+async fn page(pieces: &[Piece<'_>]) -> Server {
     let mut steps = vec![Step::Send(HTML.to_vec())];
     steps.extend(pieces.iter().map(|(bytes, times)| Step::Repeat(bytes.to_vec(), *times)));
     Server::start(move |seen| match seen.path.as_str() {
@@ -28,7 +31,7 @@ const NOSNIPPET: &[u8] = b"<head><meta name=robots content=nosnippet>";
 async fn p6_hostile_heads_stay_within_the_limits_and_what_was_found_counts() {
     let attribute = b"a".repeat(64 * 1024);
     let style = b"/* */ ".repeat(10_000);
-    let cases: [(&str, Vec<(&[u8], usize)>); 5] = [
+    let cases: [(&str, Vec<Piece<'_>>); 5] = [
         ("a gibibyte of head", vec![(NOSNIPPET, 1), (b"<style>", 1), (&style, 17_000)]),
         (
             "a million nested tags",

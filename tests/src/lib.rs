@@ -10,6 +10,18 @@ struct Readme;
 #[doc = include_str!("../../docs/ai-training.md")]
 struct AiTraining;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/observability.md")]
+struct Observability;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/cookbook.md")]
+struct Cookbook;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/migrating.md")]
+struct Migrating;
+
 mod reply;
 mod server;
 mod tls;

@@ -8,9 +8,12 @@ use abide_examples::{Web, sites};
 async fn main() -> std::io::Result<()> {
     let web = Web::start().await?;
     println!("{} sites listen on {}: {}.", sites().len(), web.address(), sites().join(", "));
-    println!("In another terminal, with the two options that lead their names here:\n");
     println!(
-        "  abide crawl --allow-net {} --resolve '*:80:{}' http://bakery.example/",
+        "Paste this into the shell of another terminal, and every `abide` command of the documentation works there:\n"
+    );
+    println!(
+        "  abide() {{ case $1 in check|fetch|crawl|explain) command abide \"$@\" --allow-net {} --resolve '*:80:{}';; \
+         *) command abide \"$@\";; esac; }}",
         web.address().ip(),
         web.address()
     );

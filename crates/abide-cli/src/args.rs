@@ -201,7 +201,7 @@ impl Online {
     }
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Output {
     /// One JSON object per line
     #[arg(long)]
@@ -212,7 +212,7 @@ pub(crate) struct Output {
 }
 
 /// What every call that goes online understands.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Online {
     /// Product token of the crawler; several are a fallback chain
     #[arg(long, value_name = "TOKEN", default_value = "abide")]

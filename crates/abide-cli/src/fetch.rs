@@ -14,9 +14,10 @@ use crate::args::FetchArgs;
 use crate::check::absolute;
 use crate::excerpt::printable;
 use crate::json::{OnlineVerdict, Tags};
+use crate::online::{self, Interruption};
 use crate::trail::{self, Sent, Trail};
 use crate::watch::Watch;
-use crate::{Status, online, style};
+use crate::{Status, style};
 
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
@@ -42,14 +43,19 @@ pub(crate) struct Hop {
     pub(crate) allowed: bool,
 }
 
-pub(crate) async fn run(args: FetchArgs) -> anyhow::Result<Status> {
+pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
     for url in &args.urls {
         absolute(url)?;
     }
-    let (abide, inner) = online::crawler(&args.online, &Arc::new(Watch::stores())).await?;
-    let client = trail::client(&abide, inner);
-    let mut lines = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| async {
-        ask(&abide, &client, url, &Trail::default(), Options::new(), |_| ()).await.line
+    let watch = Arc::new(Watch::stores());
+    online::run(&args.online, &watch, Interruption::Ends, async |abide, inner| {
+        fetch_all(args, &abide, &trail::client(&abide, inner)).await
+    })
+}
+
+async fn fetch_all(args: &FetchArgs, abide: &Abide, client: &ClientWithMiddleware) -> anyhow::Result<Status> {
+    let mut lines = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| async move {
+        ask(abide, client, url, &Trail::default(), Options::new(), |_| ()).await.line
     }));
     let mut status = Status::Done;
     while let Some(line) = lines.next().await {
@@ -273,7 +279,9 @@ fn print(line: &Line) -> anyhow::Result<()> {
         writeln!(out, "     → {}", hop.url)?;
     }
     let (dim, reset) = (style::DIM, format!("{:#}", style::DIM));
-    writeln!(out, "     {dim}{}{reset}", line.why)?;
+    // The URL stands above already.
+    let why = line.why.strip_prefix(&line.url).and_then(|why| why.strip_prefix(": ")).unwrap_or(&line.why);
+    writeln!(out, "     {dim}{why}{reset}")?;
     if let Some(bytes) = line.bytes {
         let noindex = match line.noindex {
             Some(true) => "not to be indexed",

@@ -18,37 +18,51 @@ use crate::stores::Stores;
 use crate::watch::Watch;
 use crate::{Status, Usage, style};
 
-/// Runs one call on a runtime of its own. Ctrl-C ends it.
-pub(crate) fn block_on(call: impl Future<Output = anyhow::Result<Status>>) -> anyhow::Result<Status> {
-    block_on_to_its_end(async {
-        tokio::select! {
-            result = call => result,
-            _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
-        }
-    })
+/// Who deals with Ctrl-C.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interruption {
+    /// It ends the call.
+    Ends,
+    /// The call itself.
+    IsCalls,
 }
 
-/// The same for a call that deals with Ctrl-C itself.
-pub(crate) fn block_on_to_its_end(
-    call: impl Future<Output = anyhow::Result<Status>>,
+/// Runs one call on a runtime of its own, with the crawler that the options describe and its inner client. `watch` hears what it
+/// does. The store is opened before and closed after.
+pub(crate) fn run(
+    online: &Online,
+    watch: &Arc<Watch>,
+    interruption: Interruption,
+    call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(call);
+    let result = runtime.block_on(async {
+        // What is wrong with the options is told before a store is opened.
+        drop(settings(online)?);
+        let stores = Stores::open(&online.store).await?;
+        let result = match crawler(online, watch, &stores) {
+            Ok((abide, inner)) if interruption == Interruption::IsCalls => call(abide, inner).await,
+            Ok((abide, inner)) => tokio::select! {
+                result = call(abide, inner) => result,
+                _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+            },
+            Err(error) => Err(error),
+        };
+        watch.is_over();
+        let closed = stores.close().await;
+        result.and_then(|status| closed.map(|()| status))
+    });
     // What is still in the air belongs to nobody any more.
     runtime.shutdown_background();
     result
 }
 
-/// The crawler that the options describe, and its inner client. `watch` hears what it does.
-pub(crate) async fn crawler(online: &Online, watch: &Arc<Watch>) -> anyhow::Result<(Abide, reqwest::Client)> {
-    // What is wrong with the options is told before a store is opened.
-    drop(settings(online)?);
-    let stores = Stores::open(&online.store).await?;
+/// The crawler that the options describe, and its inner client.
+fn crawler(online: &Online, watch: &Arc<Watch>, stores: &Stores) -> anyhow::Result<(Abide, reqwest::Client)> {
     let build = |inner: reqwest::ClientBuilder| -> anyhow::Result<_> {
         let heard = Arc::clone(watch);
         let builder = settings(online)?.pace_observer(heard.clone()).access_observer(heard);
-        let builder = stores.iter().fold(builder, |builder, stores| stores.on(builder));
-        Ok(builder.build_with(inner))
+        Ok(stores.on(builder).build_with(inner))
     };
     warn_of_haste(online);
     match build(inner(online)?)? {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use abide::access::{AccessEvent, AccessObserver, Answer, Cause as Failure};
 use abide::pacing::{Cause, PaceEvent, PaceObserver};
+use url::Url;
 
 use crate::excerpt::printable;
 use crate::style;
@@ -36,6 +37,8 @@ pub(crate) struct Heard {
     pub(crate) holds: Vec<Hold>,
     /// Answers of its robots.txt, in order.
     pub(crate) answers: Vec<Answered>,
+    /// Of an origin whose robots.txt was asked for.
+    pub(crate) root: Option<Url>,
 }
 
 /// A time in which nothing may be asked of a host.
@@ -76,6 +79,11 @@ impl Watch {
     /// What was heard, which is forgotten here.
     pub(crate) fn take(&self) -> Log {
         std::mem::take(&mut *self.log.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The store is closed from here on, and who comes late need not be told.
+    pub(crate) fn is_over(&self) {
+        self.is_store_told.store(true, Ordering::Relaxed);
     }
 
     fn store_failed(&self, error: &str) {
@@ -124,7 +132,10 @@ impl AccessObserver for Watch {
         match event {
             AccessEvent::Asked { answer } => {
                 let (host, status) = (answer.origin().host(), status(answer));
-                self.note(host.as_str(), |heard, at| heard.answers.push(Answered { at, status }));
+                self.note(host.as_str(), |heard, at| {
+                    heard.answers.push(Answered { at, status });
+                    heard.root = heard.root.take().or_else(|| answer.origin().robots_url().join("/").ok());
+                });
             }
             AccessEvent::StoreFault { error, .. } => self.store_failed(&error.to_string()),
             _ => {}

@@ -53,6 +53,11 @@ impl AddressGuard {
         self
     }
 
+    #[cfg(feature = "tracing")]
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
     /// Judges an address that a resolver returned, or that a proxy has.
     ///
     /// # Errors

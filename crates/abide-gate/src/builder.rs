@@ -8,6 +8,7 @@ use abide_robots::ProductToken;
 use ipnet::IpNet;
 
 use crate::access::{AccessCache, AccessEvent, AccessObserver, AccessPolicy, AccessStore, Fetch};
+use crate::event::{Event, Listeners, Observer, Observers};
 use crate::gate::Gate;
 use crate::paced::PacedFetch;
 use crate::pacing::{PaceObserver, PacePolicy, PaceStore, Pacer};
@@ -26,9 +27,11 @@ pub struct GateBuilder {
     addresses: AddressGuard,
     access_store: Option<Arc<dyn AccessStore>>,
     pace_store: Option<Arc<dyn PaceStore>>,
+    observers: Vec<Arc<dyn Observer>>,
     access_observers: Vec<Arc<dyn AccessObserver>>,
-    pace_observer: Option<Arc<dyn PaceObserver>>,
+    pace_observers: Vec<Arc<dyn PaceObserver>>,
     clock: Arc<dyn Clock>,
+    seed: Option<u64>,
 }
 
 impl GateBuilder {
@@ -41,9 +44,11 @@ impl GateBuilder {
             addresses: AddressGuard::default(),
             access_store: None,
             pace_store: None,
+            observers: Vec::new(),
             access_observers: Vec::new(),
-            pace_observer: None,
+            pace_observers: Vec::new(),
             clock: Arc::new(SystemClock),
+            seed: None,
         }
     }
 
@@ -101,15 +106,21 @@ impl GateBuilder {
         self
     }
 
+    /// Hears of everything: of robots.txt, turns, decisions and refusals. Several may listen.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
     /// Hears what happens to robots.txt: fetched, changed, last good copy served, store failed. Several may listen.
     pub fn access_observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {
         self.access_observers.push(observer);
         self
     }
 
-    /// Hears what happens to turns: granted, deferred, hosts held.
+    /// Hears what happens to turns: granted, deferred, hosts held. Several may listen.
     pub fn pace_observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {
-        self.pace_observer = Some(observer);
+        self.pace_observers.push(observer);
         self
     }
 
@@ -119,16 +130,28 @@ impl GateBuilder {
         self
     }
 
+    /// Makes all chance (the jitter of holds and back-offs, the spread of refreshes) follow from `seed`, so that a run can be repeated.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
     /// A gate for a chain of product tokens: the first that has a group in a robots.txt counts there. `fetch` is the transport of
     /// robots.txt.
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
+        warn_of_dangers(&self.addresses, &self.access);
+        let observers = Observers::new(self.observers);
         let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
         let mut pacer = Pacer::builder(self.pace).clock(Arc::clone(&self.clock));
         if let Some(store) = self.pace_store {
             pacer = pacer.store(store);
         }
-        if let Some(observer) = self.pace_observer {
-            pacer = pacer.observer(observer);
+        if !observers.is_empty() || !self.pace_observers.is_empty() {
+            let listeners = Listeners { all: observers.clone(), pacing: self.pace_observers };
+            pacer = pacer.observer(Arc::new(listeners));
+        }
+        if let Some(seed) = self.seed {
+            pacer = pacer.seed(seed);
         }
         let pacer = pacer.build();
         let addresses = Arc::new(self.addresses);
@@ -145,11 +168,19 @@ impl GateBuilder {
             .policy(self.access.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN)))
             .clock(Arc::clone(&self.clock))
             .observer(Arc::new(move |event: &AccessEvent<'_>| tell_those_who_wait(&waiting, event)));
+        if !observers.is_empty() {
+            let all = observers.clone();
+            access =
+                access.observer(Arc::new(move |event: &AccessEvent<'_>| all.tell(&Event::Robots(event))));
+        }
         for observer in self.access_observers {
             access = access.observer(observer);
         }
         if let Some(store) = self.access_store {
             access = access.store(store);
+        }
+        if let Some(seed) = self.seed {
+            access = access.seed(seed);
         }
         Gate {
             access: access.build(),
@@ -158,6 +189,7 @@ impl GateBuilder {
             clock: self.clock,
             max_wait,
             overrides: Arc::default(),
+            observers,
         }
     }
 }
@@ -176,6 +208,27 @@ impl fmt::Debug for GateBuilder {
 
 /// For the way from the end of a wait to the wire.
 const SLOT_WAIT_MARGIN: Duration = Duration::from_secs(5);
+
+/// What makes the whole crawler less polite is said once, when it is built. Less delay is said by the pacer, and rules that are
+/// passed over with each request.
+fn warn_of_dangers(addresses: &AddressGuard, access: &AccessPolicy) {
+    #[cfg(feature = "tracing")]
+    {
+        if addresses.is_open() {
+            danger("danger_allow_all_addresses");
+        }
+        if access.long_outage() == crate::access::LongOutage::AllowAtOnce {
+            danger("danger_allow_when_unreachable");
+        }
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (addresses, access);
+}
+
+#[cfg(feature = "tracing")]
+fn danger(setting: &str) {
+    tracing::warn!(name: "abide.danger", target: "abide", setting, "less considerate than the default, as configured");
+}
 
 /// A new Crawl-delay also counts for those who already wait for their turn.
 fn tell_those_who_wait(pacer: &Pacer, event: &AccessEvent<'_>) {

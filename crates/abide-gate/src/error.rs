@@ -263,6 +263,25 @@ impl Denied {
         }
     }
 
+    /// A stable word for it, for labels and logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Disallowed { .. } => "disallowed",
+            Self::Unreachable { .. } => "unreachable",
+            Self::Deferred { .. } => "deferred",
+            Self::CrawlDelayTooLong { .. } => "crawl_delay_too_long",
+            Self::AddressRefused { .. } => "address_refused",
+            Self::UnsupportedUrl { .. } => "unsupported_url",
+            Self::TooManyRedirects { .. } => "too_many_redirects",
+            Self::RedirectBypass { .. } => "redirect_bypass",
+            Self::WrongOrder { .. } => "wrong_order",
+            Self::Identity { .. } => "identity",
+            Self::Store { .. } => "store",
+            Self::Panicked { .. } => "panicked",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
     /// The rules of the site say no. Asking again makes sense when its robots.txt changes.
     pub fn is_disallowed(&self) -> bool {
         matches!(self, Self::Disallowed { .. })

@@ -13,6 +13,7 @@ use url::Url;
 use crate::access::{AccessCache, Answer, Refused};
 use crate::builder::GateBuilder;
 use crate::error::{Denied, Error};
+use crate::event::{Event, Observers};
 use crate::paced::last_gap;
 use crate::pacing::{Ask, DeferReason, NextSlot, Pacer, Permit, Refusal};
 use crate::verdict::Verdict;
@@ -27,6 +28,7 @@ pub struct Gate {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) max_wait: Duration,
     pub(crate) overrides: Arc<AtomicU64>,
+    pub(crate) observers: Observers,
 }
 
 impl Gate {
@@ -60,7 +62,9 @@ impl Gate {
             return Ok(Verdict::robots_txt());
         }
         let answer = self.learn(&origin, url, budget).await?;
-        Ok(Verdict::robots(answer.explain(&Target::of(url))))
+        let verdict = Verdict::robots(answer.explain(&Target::of(url)));
+        self.observers.tell(&Event::Judged { origin: &origin, verdict: &verdict });
+        Ok(verdict)
     }
 
     /// The same from what is known now, without any I/O. `None`: not known.
@@ -82,8 +86,21 @@ impl Gate {
         let crawl_delay = self.access.of(&origin).await.ok().and_then(|answer| answer.crawl_delay());
         self.overrides.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]
-        tracing::warn!(origin = %origin, reason = %why, "robots.txt is passed over");
+        tracing::warn!(name: "abide.robots.overridden", target: "abide::robots", %origin, reason = ?why, "robots.txt is passed over");
+        self.observers.tell(&Event::Overridden { origin: &origin, reason: &why });
         Ok(Verdict::overridden(why, crawl_delay))
+    }
+
+    /// Tells the observers that a request ended with this refusal: for those who build a client on the gate.
+    pub fn tell_refused(&self, error: &Error) {
+        let (denied, hop) = (error.denied(), error.chain().len());
+        #[cfg(feature = "tracing")]
+        {
+            let origin = denied.url().and_then(|url| Origin::of(url).ok());
+            let origin = origin.as_ref().map(tracing::field::display);
+            tracing::debug!(name: "abide.request.refused", target: "abide::request", origin, hop, refusal = denied.name(), "refused");
+        }
+        self.observers.tell(&Event::Refused { denied, hop });
     }
 
     /// How often robots.txt was passed over.
@@ -153,7 +170,9 @@ impl Gate {
             let ask = Ask::new().crawl_delay(delay.unwrap_or_default()).budget(budget.saturating_sub(waited));
             let permit = self.pacer.acquire(url, ask).await.map_err(|refusal| denied_turn(url, refusal))?;
             waited += permit.waited();
-            if permit.waited().is_zero() || verdict.override_reason().is_some() {
+            // A busy machine can take as long between verdict and turn as a wait would.
+            let is_current = permit.waited().is_zero() && !verdict.has_lapsed(self.clock.wall());
+            if is_current || verdict.override_reason().is_some() {
                 return Ok(Turn { verdict, permit, waited });
             }
             match self.judge_cached(url) {

@@ -43,9 +43,13 @@
 //! What a robots.txt says (`abide-robots`), what a response permits (`abide-permissions`), HTTP (`abide`, `abide-tower`).
 //!
 //! # Features
-//! * `tracing` (default): events, with origins and never full URLs.
+//! * `tracing` (default): spans and events, with origins and never full URLs.
+//! * `metrics`: [`MetricsObserver`], for the facade of that name.
 //! * `psl`: pacing by registrable domain, with the Public Suffix List compiled in.
 //! * `testing`: a clock that tests move, and the suites that every store must pass.
+
+// Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 // The keys, the clocks, and who asks.
 mod clock;
@@ -65,7 +69,10 @@ mod symptoms;
 mod body;
 mod builder;
 mod error;
+mod event;
 mod gate;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod paced;
 mod verdict;
 
@@ -79,8 +86,11 @@ pub use builder::GateBuilder;
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis};
 pub use error::{Denied, Error, OrderProblem};
+pub use event::{Event, Observer};
 pub use gate::{Gate, Turn};
 pub use identity::{Identity, IdentityError};
+#[cfg(feature = "metrics")]
+pub use metrics::MetricsObserver;
 pub use origin::{Host, Origin, UnsupportedUrl, without_userinfo};
 pub use resolved::NoAddress;
 pub use symptoms::{Phase, Symptoms};

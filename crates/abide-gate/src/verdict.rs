@@ -7,6 +7,7 @@ use std::time::Duration;
 use abide_robots::Rule;
 use url::Url;
 
+use crate::WallMillis;
 use crate::access::{Access, Answer, Cause, Explanation, Source};
 use crate::error::Denied;
 
@@ -73,6 +74,11 @@ impl Verdict {
             Ground::RobotsTxt => None,
             Ground::Override { crawl_delay, .. } => *crawl_delay,
         }
+    }
+
+    /// What it was made from is due to be asked for again.
+    pub(crate) fn has_lapsed(&self, now: WallMillis) -> bool {
+        self.answer().is_some_and(|answer| answer.fresh_until() <= now)
     }
 
     /// Whether it is about `/robots.txt` itself.

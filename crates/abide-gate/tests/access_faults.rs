@@ -348,6 +348,7 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
                     "changed"
                 }
                 AccessEvent::LastGood { .. } => "last good",
+                AccessEvent::Took { .. } => return,
                 _ => "other",
             };
             heard.lock().unwrap().push(told);

@@ -54,7 +54,7 @@ impl Subscriber for Listener {
         }
         let mut line = Line(String::new());
         event.record(&mut line);
-        if event.metadata().target().starts_with("abide_gate") {
+        if event.metadata().target().starts_with("abide") {
             self.0.lock().unwrap().push((*event.metadata().level(), line.0));
         }
     }

@@ -120,7 +120,7 @@ impl Builder {
     }
 
     fn open_at(self, place: Place) -> Result<Store, Error> {
-        let (disk, found) = Disk::open(place, self.options, self.clock.wall())?;
+        let (disk, found) = Disk::open(place, self.options, &*self.clock)?;
         let now = Now::read(&*self.clock);
         let mut turns = Turns::load(found.turns, found.floor, now);
         let gone = turns.take_gone();

@@ -10,10 +10,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use abide_gate::access::Record;
 use abide_gate::pacing::ScopeKey;
-use abide_gate::{Origin, WallMillis};
+use abide_gate::{Clock, Origin, WallMillis};
 use abide_permissions::PermissionRecord;
 use redb::{
     Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle,
@@ -80,12 +81,12 @@ pub(crate) struct Counts {
 
 impl Disk {
     /// Opens the file, makes sure that it is whole, and notes that it is in use.
-    pub(crate) fn open(place: Place, options: Options, now: WallMillis) -> Result<(Self, Found), Error> {
-        match Self::try_open(&place, options, now) {
+    pub(crate) fn open(place: Place, options: Options, clock: &dyn Clock) -> Result<(Self, Found), Error> {
+        match Self::try_open(&place, options, clock) {
             Err(error) if error.is_corrupt() && options.rebuild => {
-                let kept = place.move_aside(now).map_err(|error| Error::io(place.path(), error))?;
+                let kept = place.move_aside(clock.wall()).map_err(|error| Error::io(place.path(), error))?;
                 tracing::warn!(%error, kept = %kept.display(), "the store was damaged: it begins anew");
-                Self::try_open(&place, options, now)
+                Self::try_open(&place, options, clock)
             }
             result => result,
         }
@@ -94,8 +95,10 @@ impl Disk {
         })
     }
 
-    fn try_open(place: &Place, options: Options, now: WallMillis) -> Result<(Database, Found), Error> {
+    fn try_open(place: &Place, options: Options, clock: &dyn Clock) -> Result<(Database, Found), Error> {
         let database = open_whole(place, options)?;
+        // Not before it is ours: until then another process may have sent something. And not rounded down.
+        let now = clock.wall().plus(Duration::from_millis(1));
         let found = guarded(|| take_over(&database, place.path(), now))
             .map_err(|fault| Error::of(place.path(), fault))?;
         Ok((database, found))
@@ -264,7 +267,8 @@ fn take_over(database: &Database, path: &Path, now: WallMillis) -> Result<Found,
     }
     check_version(&transaction, path)?;
     let (mut found, mut last) = (Found::default(), begin(&transaction)?);
-    if !is_new && !last.is_closed {
+    // A floor in the future was set by a clock that was wrong, and would be one for as long.
+    if last.floor > now || !is_new && !last.is_closed {
         last.floor = now;
     }
     last.is_closed = false;

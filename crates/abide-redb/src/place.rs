@@ -58,13 +58,16 @@ fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
     }
     let new = with_suffix(path, &format!("new-{}", std::process::id()));
     let made = builder.create(&new).map(drop);
+    if matches!(made, Err(DatabaseError::DatabaseAlreadyOpen)) {
+        // Another thread is at it.
+        return made;
+    }
     if made.is_ok() {
         // Unlike renaming, linking never replaces what another process has put there by now.
         let _ = fs::hard_link(&new, path);
     }
-    let removed = fs::remove_file(&new);
-    made?;
-    Ok(removed?)
+    let _ = fs::remove_file(&new);
+    made
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -188,6 +188,7 @@ impl Shared {
         let mut queue = self.queue();
         if queue.phase == Phase::Open {
             turns.all(now).for_each(|(scope, turn)| queue.batch.turn(scope, Some(turn)));
+            turns.take_gone().into_iter().for_each(|scope| queue.batch.turn(scope, None));
             queue.phase = Phase::Closing;
             self.wake.notify_one();
         }

@@ -187,6 +187,7 @@ impl Turns {
 
     /// Everything that is owed to anybody, for the last commit. What is on the wire ends now, as far as is known.
     pub(crate) fn all(&mut self, now: Now) -> impl Iterator<Item = (ScopeKey, Turn)> {
+        self.forget(now);
         self.scopes.iter_mut().map(move |(key, entry)| {
             if entry.leases.iter().any(|(_, expiry)| now.at < *expiry) {
                 entry.anchor = entry.anchor.max(Some(now.at));
@@ -204,10 +205,13 @@ impl Turns {
 
     fn clean(&mut self, now: Now) {
         self.since_cleaning += 1;
-        if self.since_cleaning < CLEAN_EVERY {
-            return;
+        if self.since_cleaning >= CLEAN_EVERY {
+            self.since_cleaning = 0;
+            self.forget(now);
         }
-        self.since_cleaning = 0;
+    }
+
+    fn forget(&mut self, now: Now) {
         let gone = &mut self.gone;
         self.scopes.retain(|key, entry| {
             let is_owed = now.at < entry.forget_at;

@@ -27,16 +27,23 @@ impl<S: Clone> Ready<S> {
         self.is_ready = false;
     }
 
-    /// Reserves again if need be.
-    pub(crate) async fn reserve<B>(&mut self) -> Result<(), S::Error>
+    /// Reserves again if need be. Returns whether that took a while.
+    pub(crate) async fn reserve<B>(&mut self) -> Result<bool, S::Error>
     where
         S: Service<Request<B>>,
     {
-        if !self.is_ready {
-            poll_fn(|context| self.service.poll_ready(context)).await?;
-            self.is_ready = true;
+        if self.is_ready {
+            return Ok(false);
         }
-        Ok(())
+        let mut has_waited = false;
+        poll_fn(|context| {
+            let polled = self.service.poll_ready(context);
+            has_waited |= polled.is_pending();
+            polled
+        })
+        .await?;
+        self.is_ready = true;
+        Ok(has_waited)
     }
 
     /// Calls it. Only after [`reserve`](Self::reserve).

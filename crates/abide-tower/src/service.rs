@@ -7,9 +7,10 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Gate, NoAddress, PermitBody, Symptoms, Turn};
+use abide_gate::{Denied, Gate, NoAddress, PermitBody, Symptoms, Turn, Verdict};
 use abide_visit::{Hop, Trail, WatchedBody};
 use bytes::Bytes;
 use http::{Extensions, Request, Response};
@@ -110,11 +111,7 @@ where
     let url = url_of(&mut request)?;
     core.identity.sign(request.headers_mut())?;
     let options = options_of(request.extensions());
-    let turn =
-        wait(core, &url, &options, &mut ready).await.inspect_err(|error| tracing::debug!("{error}"))?;
-    let (verdict, permit, waited) = turn.into_parts();
-    let unsent = Unsent::new(permit);
-    ready.reserve().await.map_err(|error| ServiceError::Inner(error.into()))?;
+    let (verdict, unsent, waited) = turn_and_reservation(core, &url, &options, &mut ready).await?;
     let method = request.method().clone();
     let call = ready.call(request);
     let permit = unsent.send();
@@ -131,6 +128,35 @@ where
     trail.push(Hop::new(url.clone(), response.status(), verdict, waited).with_remote_addr(remote));
     let reading = core.reader.response_to(&method, &url, core.gate.wall()).with_scan(options.scan);
     Ok(reading.finish(trail, response.map(|body| PermitBody::new(Box::pin(body), permit))).await)
+}
+
+/// The host's turn, and the inner service ready for it.
+///
+/// What waited is judged again before it leaves: rules that have expired or changed while the inner service was not ready are asked
+/// for again, with the turn given back, which the robots.txt of the host needs.
+async fn turn_and_reservation<S, B>(
+    core: &Core,
+    url: &Url,
+    options: &Options,
+    ready: &mut Ready<S>,
+) -> Result<(Verdict, Unsent, Duration), ServiceError>
+where
+    S: Service<Request<B>> + Clone,
+    S::Error: Into<BoxError>,
+{
+    let mut waited = Duration::ZERO;
+    loop {
+        let turn = wait(core, url, options, ready).await;
+        let turn = turn.inspect_err(|error| core.gate.tell_refused(error))?;
+        let (verdict, permit, now_waited) = turn.into_parts();
+        let unsent = Unsent::new(permit);
+        waited += now_waited;
+        let is_late = ready.reserve().await.map_err(|error| ServiceError::Inner(error.into()))?;
+        let is_allowed = || core.gate.judge_cached(url).is_some_and(|now| now.is_allowed());
+        if !is_late || verdict.override_reason().is_some() || is_allowed() {
+            return Ok((verdict, unsent, waited));
+        }
+    }
 }
 
 /// Waits for the turn; without the reservation of the inner service, unless the turn is there at once.

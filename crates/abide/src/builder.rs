@@ -12,13 +12,14 @@ use reqwest_middleware::ClientWithMiddleware;
 
 use abide_gate::access::{AccessObserver, AccessPolicy, AccessStore, Fetch};
 use abide_gate::pacing::{PaceObserver, PacePolicy, PaceStore};
-use abide_gate::{Clock, GateBuilder, Identity, IdentityError};
+use abide_gate::{Clock, GateBuilder, Identity, IdentityError, Observer};
 use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::InvalidToken;
 use abide_visit::{Reader, Scan};
 
 use crate::client::{Abide, Core};
 use crate::fetch::ReqwestFetch;
+use crate::log;
 use crate::redirect::RedirectPolicy;
 use crate::resolver::{GuardedResolver, SystemResolver};
 use crate::sends::never_again;
@@ -162,12 +163,17 @@ impl Builder {
         self
     }
 
+    /// Hears of everything: of robots.txt, turns, decisions and refusals. Several may listen.
+    pub fn observer(self, observer: Arc<dyn Observer>) -> Self {
+        self.gated(|gate| gate.observer(observer))
+    }
+
     /// Hears what happens to robots.txt: fetched, changed, last good copy served, store failed. Several may listen.
     pub fn access_observer(self, observer: Arc<dyn AccessObserver>) -> Self {
         self.gated(|gate| gate.access_observer(observer))
     }
 
-    /// Hears what happens to turns: granted, deferred, hosts held.
+    /// Hears what happens to turns: granted, deferred, hosts held. Several may listen.
     pub fn pace_observer(self, observer: Arc<dyn PaceObserver>) -> Self {
         self.gated(|gate| gate.pace_observer(observer))
     }
@@ -328,9 +334,7 @@ fn canonical(name: &str) -> String {
 /// `Debug` is no interface; this is only a warning.
 fn warn_about_overrides(inner: &reqwest::ClientBuilder) {
     if format!("{inner:?}").contains("dns_overrides") {
-        tracing::warn!(
-            "names given to ClientBuilder::resolve go past the address guard: give them to abide's Builder::resolve"
-        );
+        log::names_past_the_guard();
     }
 }
 
@@ -339,8 +343,6 @@ fn warn_about_proxies() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     let set = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
     if set.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())) {
-        ONCE.call_once(|| {
-            tracing::warn!("a proxy is set in the environment: it resolves names itself, so resolved addresses are not guarded");
-        });
+        ONCE.call_once(log::proxy_resolves);
     }
 }

@@ -15,6 +15,7 @@ use abide_gate::{Error, Gate, Identity, Origin, Verdict};
 use abide_visit::Reader;
 
 use crate::builder::Builder;
+use crate::log;
 use crate::middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
 use crate::redirect::RedirectPolicy;
 
@@ -151,9 +152,7 @@ impl Abide {
     pub fn wrap(&self, inner: reqwest::Client) -> ClientWithMiddleware {
         // The text of `Debug` is no interface; this is only a warning, and the middleware notices it when it happens.
         if !format!("{inner:?}").contains("Policy(None)") {
-            tracing::warn!(
-                "the inner client seems to follow redirects by itself: build it with redirect::Policy::none()"
-            );
+            log::seems_to_follow();
         }
         reqwest_middleware::ClientBuilder::new(inner).with(self.middleware()).build()
     }
@@ -164,7 +163,8 @@ impl Abide {
     }
 
     /// The outer half: robots.txt, redirect hops, permissions. Put [`pacing`](Self::pacing) below it, with an HTTP cache between
-    /// them, so that cache hits are not paced. Without it the requests end with [`Denied::WrongOrder`].
+    /// them, so that cache hits are not paced. Without it the requests end with
+    /// [`Denied::WrongOrder`](crate::Denied::WrongOrder).
     pub fn gate(&self) -> GateMiddleware {
         GateMiddleware::new(self.clone())
     }

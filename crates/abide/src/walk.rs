@@ -12,6 +12,7 @@ use abide_gate::{Denied, Error, Verdict, without_userinfo};
 use abide_visit::{Hop, Stopped, Trail};
 
 use crate::client::Abide;
+use crate::log::{self, Call};
 use crate::options::Options;
 use crate::redirect::{self, Hop as NextHop, Step};
 use crate::send::{Sent, refuse, send_paced, send_through, take_apart};
@@ -37,6 +38,7 @@ pub(crate) struct Walk<'a> {
     method: Method,
     /// Whether that hop sends a body.
     carries_body: bool,
+    call: Call,
 }
 
 impl<'a> Walk<'a> {
@@ -51,10 +53,22 @@ impl<'a> Walk<'a> {
             wire_time: request.timeout().copied(),
             method: request.method().clone(),
             carries_body: request.body().is_some(),
+            call: Call::begin(request),
         }
     }
 
+    /// The whole call, in its span.
     pub(crate) async fn run(
+        self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let call = self.call.clone();
+        call.cover(self.hops(request, extensions, next)).await
+    }
+
+    async fn hops(
         mut self,
         mut request: Request,
         extensions: &mut Extensions,
@@ -120,11 +134,18 @@ impl<'a> Walk<'a> {
     ) -> Result<Sent> {
         *request.timeout_mut() = self.wire_time;
         let budget = self.budget;
+        let number = self.trail.hops().len();
         let sent = match self.pace {
-            Pace::Here => send_paced(self.abide, url, verdict, budget, request, extensions, next).await,
-            Pace::Below => send_through(url, verdict, budget, request, extensions, next).await,
+            Pace::Here => {
+                let sending = send_paced(self.abide, url, verdict, budget, request, extensions, next);
+                log::in_hop(number, url, sending).await
+            }
+            Pace::Below => {
+                let sending = send_through(url, verdict, budget, request, extensions, next);
+                log::in_hop(number, url, sending).await
+            }
         };
-        let sent = sent.map_err(|error| self.with_chain(error))?;
+        let sent = sent.map_err(|error| self.with_chain(url, error))?;
         self.budget = self.budget.saturating_sub(sent.waited);
         self.wire_time = self.wire_time.map(|left| left.saturating_sub(sent.wire));
         Ok(sent)
@@ -178,6 +199,8 @@ impl<'a> Walk<'a> {
     /// Attaches what was learnt, and reads the head.
     async fn finish(self, sent: Sent, asked: &Url) -> Response {
         let Sent { response, permit, .. } = sent;
+        let waited = self.trail.hops().iter().map(Hop::waited).sum();
+        self.call.answered(self.trail.hops().len(), response.status().as_u16(), waited);
         let core = &self.abide.core;
         let reading = core.reader.response_to(&self.method, asked, core.gate.wall());
         let response = take_apart(asked, response, permit);
@@ -193,15 +216,19 @@ impl<'a> Walk<'a> {
     }
 
     fn refusal(&self, error: Error) -> reqwest_middleware::Error {
-        tracing::debug!(hop = self.trail.hops().len(), "{error}");
-        refuse(error.after(self.trail.chain()))
+        let error = error.after(self.trail.chain());
+        self.abide.core.gate.tell_refused(&error);
+        refuse(error)
     }
 
     /// A refusal from below, with the hops before it.
-    fn with_chain(&self, error: reqwest_middleware::Error) -> reqwest_middleware::Error {
+    fn with_chain(&self, url: &Url, error: reqwest_middleware::Error) -> reqwest_middleware::Error {
         match Error::find(&error) {
             Some(denied) => self.refusal(denied.clone().into()),
-            None => error,
+            None => {
+                log::failed(self.trail.hops().len(), url, &error);
+                error
+            }
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Task {
     pub(crate) kind: Kind,
     /// How often it was deferred.
     pub(crate) deferrals: u16,
+    /// It was deferred behind a redirect, which coming back later alone does not help: it waits inside the call.
+    pub(crate) is_patient: bool,
 }
 
 /// What may be done now.
@@ -81,7 +83,7 @@ impl Frontier {
         let wanted = matches!(url.scheme(), "http" | "https") && !is_too_deep && !host.is_given_up;
         let is_new = wanted && self.seen.len() < SEEN_MAX && self.seen.insert(url.clone());
         if is_new {
-            host.queue.push_back(Task { url, host: name, depth, kind, deferrals: 0 });
+            host.queue.push_back(Task { url, host: name, depth, kind, deferrals: 0, is_patient: false });
         }
         is_new
     }

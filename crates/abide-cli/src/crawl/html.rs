@@ -55,7 +55,7 @@ fn figures(page: &mut String, report: &Report) {
         (report.sum(|host| host.requests).to_string(), "requests"),
         (report.sum(|host| host.fetched).to_string(), "fetched"),
         (report.sum(|host| host.denied).to_string(), "denied"),
-        (report.sum(|host| host.deferred + host.refused + host.errors).to_string(), "deferred, failed"),
+        (report.sum(|host| host.deferred + host.refused + host.errors).to_string(), "other"),
         (report.sum(|host| host.left).to_string(), "left"),
         (gap.map_or_else(|| "–".to_owned(), |gap| format!("{:.2} s", gap as f64 / 1e3)), "least gap"),
         (format!("{:.1} s", report.lasted.as_secs_f64()), "in all"),

@@ -23,47 +23,34 @@ use url::Url;
 use crate::args::{CrawlArgs, StoreArg};
 use crate::check::absolute;
 use crate::fetch::{self, Answer};
+use crate::online::{self, Interruption};
 use crate::trail::{self, Sent, Trail};
 use crate::watch::Watch;
-use crate::{Status, Usage, online, style};
+use crate::{Status, Usage, style};
 use frontier::{Frontier, Kind, Next, Task};
 use journal::Journal;
 use progress::Progress;
 use report::Report;
 use save::Save;
 
-pub(crate) async fn run(args: CrawlArgs) -> anyhow::Result<Status> {
+pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let urls: Vec<Url> = args.urls.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
     if let Some(path) = &args.report {
         // Better now than after the crawl.
         std::fs::File::create(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
     }
     let watch = Arc::new(Watch::all());
-    let (abide, inner) = online::crawler(&args.online, &watch).await?;
-    let mut frontier = Frontier::new(&urls, args.max_depth);
-    let (journal, is_resumed) = begin(&args, &urls, &mut frontier)?;
-    let save = args.save.as_deref().map(|directory| Save::to(directory, is_resumed)).transpose()?;
-    let mut crawl = Crawl {
-        client: trail::client(&abide, inner),
-        report: Report::new(&watch),
-        progress: Progress::new(args.max_pages),
-        running: JoinSet::new(),
-        in_flight: HashMap::new(),
-        fetched: 0,
-        abide,
-        args,
-        frontier,
-        journal,
-        save,
-        watch,
-    };
-    for url in &urls {
-        crawl.queue(url, 0, Kind::Page)?;
-    }
-    // The report is there also when a file could not be written.
-    let result = crawl.run().await;
-    let status = crawl.end()?;
-    result.map(|()| status)
+    let online = args.online.clone();
+    online::run(&online, &watch, Interruption::IsCalls, async |abide, inner| {
+        let mut crawl = Crawl::new(args, &urls, abide, inner, Arc::clone(&watch))?;
+        for url in &urls {
+            crawl.queue(url, 0, Kind::Page)?;
+        }
+        // The report is there also when a file could not be written.
+        let result = crawl.run().await;
+        let status = crawl.end()?;
+        result.map(|()| status)
+    })
 }
 
 /// The journal beside a durable store, with what an earlier run has left put into the frontier.
@@ -89,9 +76,16 @@ struct Crawl {
     save: Option<Save>,
     running: JoinSet<Done>,
     /// What is under way, by host.
-    in_flight: HashMap<String, (Task, Trail)>,
+    in_flight: HashMap<String, Flight>,
     fetched: usize,
     watch: Arc<Watch>,
+}
+
+/// A URL that is waited for.
+struct Flight {
+    task: Task,
+    trail: Trail,
+    since: Instant,
 }
 
 /// What came back for one URL.
@@ -104,6 +98,33 @@ struct Done {
 }
 
 impl Crawl {
+    /// Everything that is opened is opened here: the store is locked by now.
+    fn new(
+        args: CrawlArgs,
+        urls: &[Url],
+        abide: Abide,
+        inner: reqwest::Client,
+        watch: Arc<Watch>,
+    ) -> anyhow::Result<Self> {
+        let mut frontier = Frontier::new(urls, args.max_depth);
+        let (journal, is_resumed) = begin(&args, urls, &mut frontier)?;
+        let save = args.save.as_deref().map(|directory| Save::to(directory, is_resumed)).transpose()?;
+        Ok(Self {
+            client: trail::client(&abide, inner),
+            report: Report::new(&watch),
+            progress: Progress::new(args.max_pages),
+            running: JoinSet::new(),
+            in_flight: HashMap::new(),
+            fetched: 0,
+            abide,
+            args,
+            frontier,
+            journal,
+            save,
+            watch,
+        })
+    }
+
     /// Until everything is fetched, the limit is reached, or somebody ends it.
     async fn run(&mut self) -> anyhow::Result<()> {
         let mut interrupted = std::pin::pin!(interruption());
@@ -147,12 +168,10 @@ impl Crawl {
 
     fn start(&mut self, task: Task) {
         let trail = Trail::default();
-        self.in_flight.insert(task.host.clone(), (task.clone(), trail.clone()));
-        // One that was deferred behind a redirect would be so for ever: from the second time on it waits inside the call.
-        let options = match task.deferrals {
-            0 | 1 => Options::new(),
-            _ => Options::new().with_max_wait(self.args.max_hold.max(self.args.online.max_wait)),
-        };
+        let flight = Flight { task: task.clone(), trail: trail.clone(), since: Instant::now() };
+        self.in_flight.insert(task.host.clone(), flight);
+        let patience = self.args.max_hold.max(self.args.online.max_wait);
+        let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
         self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, trail, options));
     }
 
@@ -205,10 +224,11 @@ impl Crawl {
         }
         self.report.requeued(task);
         let until = Instant::now() + wait.max(HOLD_MIN);
+        let task = Task { is_patient: answer.line.hops.len() > 1, ..task.clone() };
         if is_own {
-            self.frontier.park(task.clone(), until);
+            self.frontier.park(task, until);
         } else {
-            self.frontier.postpone(task.clone(), until);
+            self.frontier.postpone(task, until);
         }
         true
     }
@@ -262,9 +282,9 @@ impl Crawl {
     fn end(mut self) -> anyhow::Result<Status> {
         self.progress.clear();
         let now = Instant::now();
-        for (task, trail) in self.in_flight.values() {
-            self.report.sent(&trail.sent(), now);
-            self.report.left(task, 1);
+        for flight in self.in_flight.values() {
+            self.report.sent(&flight.trail.sent(), now);
+            self.report.left(&flight.task, 1);
         }
         let mut left = self.in_flight.len();
         for task in self.frontier.left() {

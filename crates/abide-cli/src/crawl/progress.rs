@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::crawl::frontier::{Frontier, Task};
+use crate::crawl::Flight;
+use crate::crawl::frontier::Frontier;
 use crate::crawl::report::Report;
 use crate::excerpt::printable;
-use crate::trail::Trail;
 
 pub(crate) struct Progress {
     bars: MultiProgress,
@@ -46,7 +46,7 @@ impl Progress {
         fetched: usize,
         frontier: &Frontier,
         report: &Report,
-        in_flight: &HashMap<String, (Task, Trail)>,
+        in_flight: &HashMap<String, Flight>,
     ) {
         if self.whole.is_hidden() {
             return;
@@ -84,20 +84,23 @@ impl Progress {
 }
 
 /// What each host does: on hold, waiting for its turn, or answering. In the order of their names, so that lines stay where they are.
-fn host_lines(frontier: &Frontier, in_flight: &HashMap<String, (Task, Trail)>, now: Instant) -> Vec<String> {
+fn host_lines(frontier: &Frontier, in_flight: &HashMap<String, Flight>, now: Instant) -> Vec<String> {
     let mut lines: Vec<(&str, String)> = Vec::new();
     for (host, until) in frontier.parked().filter(|(_, until)| *until > now) {
         let left = until.saturating_duration_since(now).as_secs_f64().ceil();
         lines.push((host, format!("on hold for {left:.0} s, {} queued", frontier.queued(host))));
     }
-    for (host, (task, trail)) in in_flight {
-        let path = printable(&task.url.as_str().as_bytes()[task.url[..url::Position::BeforePath].len()..]);
-        let state = match trail.sent().last() {
-            None => "waits for  ".to_owned(),
-            Some(sent) if sent.status.is_some() => "receives   ".to_owned(),
-            Some(sent) => format!("asks {:>4.1} s", now.saturating_duration_since(sent.at).as_secs_f64()),
+    for (host, flight) in in_flight {
+        let path = &flight.task.url[url::Position::BeforePath..];
+        let seconds = |since: Instant| now.saturating_duration_since(since).as_secs_f64();
+        let state = match flight.trail.sent().last() {
+            None => format!("waits {:>5.1} s", seconds(flight.since)),
+            Some(sent) => format!("asks  {:>5.1} s", seconds(sent.at)),
         };
-        lines.push((host, format!("{state} {path}, {} queued", frontier.queued(host))));
+        lines.push((
+            host,
+            format!("{state}  {}, {} queued", printable(path.as_bytes()), frontier.queued(host)),
+        ));
     }
     lines.sort_unstable();
     let width =

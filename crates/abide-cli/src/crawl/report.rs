@@ -74,6 +74,8 @@ pub(crate) struct DeniedBy {
     /// As written in robots.txt, or why there are none.
     pub(crate) rule: String,
     pub(crate) line: Option<u32>,
+    /// Whose robots.txt it is: another host's, when a page has redirected there.
+    pub(crate) host: String,
     pub(crate) urls: usize,
 }
 
@@ -170,10 +172,10 @@ impl Report {
         }
         let mut left = EVENTS_MAX.saturating_sub(self.events);
         for host in self.hosts.values_mut() {
-            host.know_robots(abide);
             if let Some(heard) = heard.get(&host.host) {
                 host.hear(heard, delay, &mut left);
             }
+            host.know_robots(abide);
             host.events.sort_by_key(|event| event.at);
         }
     }
@@ -214,14 +216,18 @@ impl Host {
     /// Requests that were denied, by the rule or the reason.
     fn denied_by(&mut self, answer: &Answer) {
         let rule = answer.line.verdict.as_ref().and_then(|verdict| verdict.rule.as_ref());
+        let hop = answer.line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
+        let host = hop.and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_else(|| self.host.clone());
         let (text, line) = match rule {
             Some(rule) => (rule.to_string(), Some(rule.line)),
             None => ("robots.txt cannot be reached".to_owned(), None),
         };
-        if let Some(by) = self.denied_by.iter_mut().find(|by| by.rule == text && by.line == line) {
+        if let Some(by) =
+            self.denied_by.iter_mut().find(|by| by.rule == text && by.line == line && by.host == host)
+        {
             by.urls += 1;
         } else if self.denied_by.len() < NAMES_MAX {
-            self.denied_by.push(DeniedBy { rule: text, line, urls: 1 });
+            self.denied_by.push(DeniedBy { rule: text, line, host, urls: 1 });
         }
     }
 
@@ -242,6 +248,7 @@ impl Host {
         let robots = without_pages(&heard.turns, &self.begun);
         let turns = without_returned(&heard.turns, &robots, delay);
         self.requests = turns.len();
+        self.sample = self.sample.take().or_else(|| heard.root.clone());
         self.waited_ms = millis(heard.waited);
         self.longest_wait_ms = millis(heard.longest_wait);
         self.holds = heard.holds.len();

@@ -45,7 +45,7 @@ pub(crate) fn lines(host: &Host) -> Vec<String> {
     lines.extend(Some(pace(host)).filter(|pace| !pace.is_empty()));
     lines.push(robots(host));
     if !host.denied_by.is_empty() {
-        lines.push(format!("denied: {}", list(host.denied_by.iter().map(denial))));
+        lines.push(format!("denied: {}", list(host.denied_by.iter().map(|by| denial(by, &host.host)))));
     }
     if !host.permissions.is_empty() {
         let found =
@@ -55,9 +55,12 @@ pub(crate) fn lines(host: &Host) -> Vec<String> {
     lines.iter().map(|line| printable(line.as_bytes())).collect()
 }
 
-fn outcomes(sum: impl Fn(fn(&Host) -> usize) -> usize) -> String {
+/// One of the counts of a host.
+type Pick = fn(&Host) -> usize;
+
+fn outcomes(sum: impl Fn(Pick) -> usize) -> String {
     let fetched = format!("{} fetched", sum(|host| host.fetched));
-    let others: [(&str, fn(&Host) -> usize); 5] = [
+    let others: [(&str, Pick); 5] = [
         ("denied", |host| host.denied),
         ("deferred", |host| host.deferred),
         ("refused", |host| host.refused),
@@ -89,9 +92,13 @@ fn pace(host: &Host) -> String {
     parts.join(", ")
 }
 
-/// Where the rules come from, in a few words.
-pub(crate) fn robots(host: &Host) -> String {
-    let Some(source) = host.robots else { return "robots.txt: not asked".to_owned() };
+/// Where the rules come from, in a few words. A host may have been asked only since a robots.txt redirected there.
+fn robots(host: &Host) -> String {
+    let Some(source) = host.robots else {
+        let is_asked = host.requests > 0;
+        return (if is_asked { "robots.txt: another host's lies here" } else { "robots.txt: not asked" })
+            .to_owned();
+    };
     let mut parts = vec![source.replace('_', " ")];
     parts.extend(host.robots_status.map(|status| status.to_string()));
     parts.extend(host.robots_age_s.map(|age| format!("{} old", span(age))));
@@ -109,11 +116,12 @@ pub(crate) fn span(seconds: u64) -> String {
     }
 }
 
-/// `3 by "Disallow: /private/" on line 2`.
-pub(crate) fn denial(by: &DeniedBy) -> String {
+/// `3 by "Disallow: /private/" on line 2`, of another host if it is not that of `own`.
+fn denial(by: &DeniedBy, own: &str) -> String {
+    let whose = if by.host == own { String::new() } else { format!(" of {}", by.host) };
     match by.line {
-        Some(line) => format!("{} by \"{}\" on line {line}", by.urls, by.rule),
-        None => format!("{} since {}", by.urls, by.rule),
+        Some(line) => format!("{} by \"{}\" on line {line}{whose}", by.urls, by.rule),
+        None => format!("{} since {}{whose}", by.urls, by.rule),
     }
 }
 

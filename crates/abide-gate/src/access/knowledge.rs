@@ -112,7 +112,7 @@ impl Knowledge {
         match self.flights.board(origin) {
             Boarding::Passenger(news) => Ok(news),
             Boarding::Pilot(flight, news) => {
-                tokio::spawn(Arc::clone(self).fly(flight, origin.clone()));
+                tokio::spawn(log::in_span(origin, Arc::clone(self).fly(flight, origin.clone())));
                 Ok(news)
             }
             Boarding::Full => {
@@ -148,7 +148,10 @@ impl Knowledge {
         if let Some(record) = self.keeper.another_process_brings(origin, previous.as_ref()).await {
             return Ok(self.publish(record));
         }
+        let began = self.clock.now();
         let ended = self.ask(origin, previous.as_ref()).await;
+        let took = self.clock.now().saturating_duration_since(began);
+        tell(&self.observers, &AccessEvent::Took { origin, took });
         match ended {
             Ended::Outcome(outcome) => Ok(self.learn(origin, previous.as_ref(), outcome).await),
             Ended::Deferred { not_before, why, sent } => {

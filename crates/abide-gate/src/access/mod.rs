@@ -66,6 +66,7 @@ pub use fetch::{
 };
 #[cfg(feature = "testing")]
 pub(crate) use freshness::stated_lifetime;
+pub(crate) use log::observer_panicked;
 pub use memory::MemoryAccessStore;
 pub use observer::{AccessEvent, AccessObserver};
 pub use outcome::Cause;

@@ -1,5 +1,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Origin;
 use crate::access::{Answer, GoodCopy, StoreError};
@@ -8,6 +9,13 @@ use crate::access::{Answer, GoodCopy, StoreError};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum AccessEvent<'a> {
+    /// An attempt ended, by whatever way, after so long: its turns and redirects included.
+    Took {
+        /// Whose robots.txt was wanted.
+        origin: &'a Origin,
+        /// From its beginning to its end.
+        took: Duration,
+    },
     /// An attempt ended, with this answer.
     Asked {
         /// What is known now.

@@ -84,26 +84,43 @@ pub trait PaceObserver: fmt::Debug + Send + Sync + 'static {
 #[cfg(not(feature = "tracing"))]
 pub(crate) fn trace(_event: &PaceEvent<'_>) {}
 
+/// The names are listed in `docs/observability.md`.
 #[cfg(feature = "tracing")]
 pub(crate) fn trace(event: &PaceEvent<'_>) {
     use tracing::{debug, info, trace, warn};
     match event {
-        PaceEvent::Granted { scope, waited } => trace!(scope, ?waited, "it is our turn"),
-        PaceEvent::Deferred { scope, wait, reason } => debug!(scope, ?wait, ?reason, "deferred"),
-        PaceEvent::Held { scope, lasts, cause } => info!(scope, ?lasts, ?cause, "the host is held"),
-        PaceEvent::BreakerOpened { scope, lasts, fault } => {
-            info!(scope, ?lasts, %fault, "the host cannot be reached and is left alone");
+        PaceEvent::Granted { scope, waited } => {
+            trace!(name: "abide.pacing.granted", target: "abide::pacing", scope, ?waited, "it is our turn");
         }
-        PaceEvent::BodyOpen { scope, open } => {
-            warn!(scope, ?open, "a response has been open for long: read its body to the end, or drop it");
+        PaceEvent::Deferred { scope, wait, reason } => {
+            debug!(name: "abide.pacing.deferred", target: "abide::pacing", scope, ?wait, ?reason, "deferred");
         }
-        PaceEvent::StoreDown { reason } => warn!(reason, "the shared pacing store does not answer"),
-        PaceEvent::StoreBack => info!("the shared pacing store answers again"),
-        PaceEvent::Overgrown { hosts } => {
-            warn!(hosts, "more hosts are owed a delay than should be remembered; none is forgotten");
+        PaceEvent::Held { scope, lasts, cause } => {
+            info!(name: "abide.pacing.held", target: "abide::pacing", scope, ?lasts, ?cause, "the host is held");
         }
-        PaceEvent::Exception { scope, gap, max_in_flight } => {
-            info!(scope, ?gap, max_in_flight, "not paced by the polite default, as configured");
-        }
+        PaceEvent::BreakerOpened { scope, lasts, fault } => info!(
+            name: "abide.pacing.breaker_opened", target: "abide::pacing", scope, ?lasts, %fault,
+            "the host cannot be reached and is left alone"
+        ),
+        PaceEvent::BodyOpen { scope, open } => warn!(
+            name: "abide.pacing.body_open", target: "abide::pacing", scope, ?open,
+            "a response has been open for long: read its body to the end, or drop it"
+        ),
+        PaceEvent::StoreDown { reason } => warn!(
+            name: "abide.pacing.store_down", target: "abide::pacing", ?reason,
+            "the shared pacing store does not answer"
+        ),
+        PaceEvent::StoreBack => info!(
+            name: "abide.pacing.store_back", target: "abide::pacing",
+            "the shared pacing store answers again"
+        ),
+        PaceEvent::Overgrown { hosts } => warn!(
+            name: "abide.pacing.overgrown", target: "abide::pacing", hosts,
+            "more hosts are owed a delay than should be remembered; none is forgotten"
+        ),
+        PaceEvent::Exception { scope, gap, max_in_flight } => info!(
+            name: "abide.pacing.exception", target: "abide::pacing", scope, ?gap, max_in_flight,
+            "not paced by the polite default, as configured"
+        ),
     }
 }

@@ -44,15 +44,15 @@ impl World {
 
     /// A crawler as it starts: with the store, if it can be opened.
     fn start(&self) -> (Gate, Option<Store>) {
-        let tokens = vec!["TestBot".parse().unwrap()];
-        let gate = Gate::builder(tokens, Arc::new(self.fetch.clone())).clock(self.clock.clone());
+        let gate = Gate::builder().clock(self.clock.clone());
+        let (tokens, fetch) = (vec!["TestBot".parse().unwrap()], Arc::new(self.fetch.clone()));
         let store = Store::builder().write_behind(Duration::ZERO).clock(self.clock.clone());
         match store.open_backend(self.disk.clone()) {
             Ok(store) => {
                 let gate = gate.access_store(Arc::new(store.clone())).pace_store(Arc::new(store.clone()));
-                (gate.build(), Some(store))
+                (gate.build(tokens, fetch), Some(store))
             }
-            Err(_) => (gate.build(), None),
+            Err(_) => (gate.build(tokens, fetch), None),
         }
     }
 

@@ -65,7 +65,9 @@ fn opened_twice_is_an_error_at_once_in_another_process_and_in_this() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abide.redb");
     let (mut other, output) = child_process(&path, 1, start());
-    assert!(output.lines().any(|line| line.unwrap().starts_with("acknowledged")), "it has it open");
+    // Kept, so that the other process can go on saying things.
+    let mut lines = output.lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("acknowledged")), "it has it open");
     let began = Instant::now();
     let error = Store::open(&path).unwrap_err();
     assert!(matches!(&error, Error::Locked { path: named } if *named == path), "{error}");
@@ -74,6 +76,7 @@ fn opened_twice_is_an_error_at_once_in_another_process_and_in_this() {
     assert!(error.is_locked(), "a file that is in use is not damaged: {error}");
     other.kill().unwrap();
     other.wait().unwrap();
+    drop(lines);
 
     let store = Store::open(&path).unwrap();
     assert!(Store::open(&path).unwrap_err().is_locked(), "within one process too");

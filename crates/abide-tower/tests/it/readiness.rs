@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use abide_gate::{Clock, ManualClock, WallMillis};
 use abide_tower::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_tower::pacing::PacePolicy;
 use abide_tower::{AbideLayer, Gate, ServiceError};
@@ -15,15 +16,19 @@ use http_body_util::Full;
 use tokio::sync::Notify;
 use tower::{Layer, Service, ServiceExt};
 
-/// robots.txt that comes when it is told to.
+/// robots.txt that comes when it is told to: first none, then one that forbids everything.
 #[derive(Debug, Default)]
-struct Later(Notify);
+struct Later(Notify, AtomicBool);
 
 impl Fetch for Later {
     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
         Box::pin(async {
             self.0.notified().await;
-            Ok(RobotsReply::whole(StatusCode::NOT_FOUND, HeaderMap::new(), "", tokio::time::Instant::now()))
+            let (headers, began) = (HeaderMap::new(), tokio::time::Instant::now());
+            if self.1.swap(true, Ordering::SeqCst) {
+                return Ok(RobotsReply::whole(StatusCode::OK, headers, "User-agent: *\nDisallow: /", began));
+            }
+            Ok(RobotsReply::whole(StatusCode::NOT_FOUND, headers, "", began))
         })
     }
 }
@@ -182,6 +187,42 @@ async fn a_call_dropped_before_it_is_sent_gives_its_turn_back() {
     }
     assert!(layer.gate().next_slot(&url).unwrap().wait().is_zero(), "the turn was given back");
     assert_eq!(seen.calls.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waited_for_the_service_below_is_judged_again() {
+    let (inner, robots) = (Strict::new(), Arc::<Later>::default());
+    let seen = Arc::clone(&inner.seen);
+    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+    let settings = Gate::builder().clock(clock as Arc<dyn Clock>);
+    let builder = AbideLayer::builder("ExampleBot").gate(settings);
+    let layer = builder.build_with(Arc::clone(&robots) as Arc<dyn Fetch>).unwrap();
+    let mut service = layer.layer(inner);
+    service.ready().await.unwrap();
+    let mut call = std::pin::pin!(service.call(request()));
+    assert!(poll_once(call.as_mut()).await.is_pending());
+    // The service below closes; robots.txt comes, and the turn.
+    seen.is_open.store(false, Ordering::SeqCst);
+    robots.0.notify_one();
+    let waited = tokio::time::timeout(Duration::from_secs(20), call.as_mut()).await;
+    assert!(waited.is_err(), "nothing leaves through a service that is not ready");
+    assert!(layer.gate().judge_cached(&"http://a.example/x".parse().unwrap()).unwrap().is_allowed());
+    // A day later it opens, and the rules are others.
+    tokio::time::advance(Duration::from_secs(25 * 3600)).await;
+    seen.is_open.store(true, Ordering::SeqCst);
+    robots.0.notify_one();
+    let error = call.await.unwrap_err();
+    assert!(error.refused().unwrap().is_disallowed(), "{error:?}");
+    assert_eq!(seen.calls.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_sync_will_do() {
+    let boxed = tower::util::BoxCloneService::new(Strict::new());
+    let settings = Gate::builder().pace(PacePolicy::default().danger_min_gap(Duration::ZERO));
+    let service = AbideLayer::builder("ExampleBot").gate(settings).wrap(boxed).unwrap();
+    // The mock answers robots.txt with an empty page, which forbids nothing.
+    assert_eq!(service.oneshot(request()).await.unwrap().status(), 200);
 }
 
 #[tokio::test(start_paused = true)]

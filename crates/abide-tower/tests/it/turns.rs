@@ -27,6 +27,7 @@ async fn web() -> Server {
     Server::start(|seen| match (seen.host(), seen.path.as_str()) {
         (_, "/robots.txt") => Reply::new(404, ""),
         (_, "/endless") => endless(),
+        (_, "/reset") => Reply::raw(vec![Step::Reset]),
         (_, "/busy") => Reply::with_headers(429, &[("retry-after", "120")], "slow down"),
         _ => Reply::new(200, "page"),
     })
@@ -147,4 +148,16 @@ async fn the_server_sees_the_gap() {
     let visit = page.visit().unwrap();
     assert!(visit.waited() > Duration::ZERO);
     assert_eq!(visit.hops()[0].remote_addr(), Some(server.address()));
+}
+
+#[tokio::test]
+async fn a_host_that_breaks_off_again_and_again_is_left_alone() {
+    let server = web().await;
+    let client = client(&server);
+    for _ in 0..5 {
+        let error = send(&client, "http://a.example/reset").await.unwrap_err();
+        assert!(error.refused().is_none(), "{error:?}");
+    }
+    let denied = impatient(&client, "http://a.example/x").await;
+    assert!(matches!(denied, Denied::Deferred { reason: DeferReason::Breaker { .. }, .. }), "{denied:?}");
 }

@@ -1,0 +1,146 @@
+//! Counts for the facade `metrics`. No label holds a host, so their number is bounded; `docs/observability.md` lists them.
+
+use metrics::{counter, gauge, histogram};
+
+use crate::access::{AccessEvent, Answer, Source};
+use crate::error::Denied;
+use crate::event::{Event, Observer};
+use crate::gate::Gate;
+use crate::pacing::{Cause, DeferReason, PaceEvent, TransportFault};
+
+/// An [`Observer`] that counts everything with the recorder that the program has installed.
+///
+/// ```
+/// use std::sync::Arc;
+/// use abide_gate::{Gate, MetricsObserver};
+///
+/// let settings = Gate::builder().observer(Arc::new(MetricsObserver));
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MetricsObserver;
+
+impl MetricsObserver {
+    /// Sets the gauges: what is in flight, waiting, held and known at this moment. Call it every few seconds.
+    pub fn sample(&self, gate: &Gate) {
+        let stats = gate.pacer().stats();
+        gauge!("abide_hosts").set(number(stats.scopes()));
+        gauge!("abide_hosts_held").set(number(stats.held()));
+        gauge!("abide_in_flight").set(number(stats.in_flight()));
+        gauge!("abide_waiting").set(number(stats.waiting()));
+        gauge!("abide_robots_in_flight").set(number(gate.access().in_flight()));
+    }
+}
+
+impl Observer for MetricsObserver {
+    fn observe(&self, event: &Event<'_>) {
+        match event {
+            Event::Robots(event) => robots(event),
+            Event::Pacing(event) => pacing(event),
+            Event::Judged { verdict, .. } => {
+                let decision = if verdict.is_allowed() { "allow" } else { "disallow" };
+                counter!("abide_decisions_total", "decision" => decision).increment(1);
+            }
+            Event::Overridden { .. } => {
+                counter!("abide_decisions_total", "decision" => "override").increment(1)
+            }
+            Event::Refused { denied, hop } => refused(denied, *hop),
+        }
+    }
+}
+
+fn robots(event: &AccessEvent<'_>) {
+    match event {
+        AccessEvent::Took { took, .. } => histogram!("abide_robots_seconds").record(*took),
+        AccessEvent::Asked { answer } => {
+            counter!("abide_robots_total", "outcome" => outcome(answer.source())).increment(1);
+        }
+        AccessEvent::Changed { .. } => counter!("abide_robots_changes_total").increment(1),
+        AccessEvent::LastGood { answer } => {
+            histogram!("abide_robots_last_good_age_seconds").record(age(answer))
+        }
+        AccessEvent::StoreFault { .. } => {
+            counter!("abide_store_faults_total", "store" => "robots").increment(1)
+        }
+    }
+}
+
+fn pacing(event: &PaceEvent<'_>) {
+    match event {
+        PaceEvent::Granted { waited, .. } => histogram!("abide_wait_seconds").record(*waited),
+        PaceEvent::Deferred { reason, .. } => {
+            counter!("abide_deferrals_total", "reason" => why(reason)).increment(1);
+        }
+        PaceEvent::Held { cause, lasts, .. } => {
+            counter!("abide_holds_total", "cause" => held_by(*cause)).increment(1);
+            histogram!("abide_hold_seconds").record(*lasts);
+        }
+        PaceEvent::BreakerOpened { fault, .. } => {
+            counter!("abide_breaker_openings_total", "fault" => fault_name(*fault)).increment(1);
+        }
+        PaceEvent::BodyOpen { .. } => counter!("abide_bodies_open_long_total").increment(1),
+        PaceEvent::StoreDown { .. } => counter!("abide_store_faults_total", "store" => "pacing").increment(1),
+        PaceEvent::StoreBack | PaceEvent::Overgrown { .. } | PaceEvent::Exception { .. } => {}
+    }
+}
+
+fn refused(denied: &Denied, hop: usize) {
+    let at = if hop == 0 { "request" } else { "redirect" };
+    counter!("abide_refusals_total", "refusal" => denied.name(), "at" => at).increment(1);
+}
+
+/// How old the copy was when it was asked for again and could not be had.
+fn age(answer: &Answer) -> f64 {
+    answer.age(answer.asked_at()).unwrap_or_default().as_secs_f64()
+}
+
+fn outcome(source: Source) -> &'static str {
+    match source {
+        Source::Fresh => "fetched",
+        Source::Revalidated => "confirmed",
+        Source::Unavailable(_) => "unavailable",
+        Source::Unreachable(_) => "unreachable",
+        Source::LastGood => "last_good",
+        Source::LongOutage => "long_outage",
+    }
+}
+
+fn why(reason: &DeferReason) -> &'static str {
+    match reason {
+        DeferReason::Hold { .. } => "hold",
+        DeferReason::Gap { .. } => "gap",
+        DeferReason::InFlight { .. } => "in_flight",
+        DeferReason::Breaker { .. } => "breaker",
+        DeferReason::Robots => "robots",
+    }
+}
+
+fn held_by(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Answer { status: 403, .. } => "403",
+        Cause::Answer { status: 503, .. } => "503",
+        Cause::Answer { .. } => "429",
+        Cause::EnhanceYourCalm => "enhance_your_calm",
+        Cause::Operator => "operator",
+        Cause::Shared => "shared",
+    }
+}
+
+fn fault_name(fault: TransportFault) -> &'static str {
+    match fault {
+        TransportFault::Refused => "refused",
+        TransportFault::Timeout => "timeout",
+        TransportFault::Reset => "reset",
+        TransportFault::Protocol => "protocol",
+        TransportFault::EnhanceYourCalm => "enhance_your_calm",
+        TransportFault::NameNotFound => "name_not_found",
+        TransportFault::NoRoute => "no_route",
+        TransportFault::Certificate => "certificate",
+        TransportFault::Other => "other",
+    }
+}
+
+/// Gauges hold floating numbers; counts of hosts are far below what those hold exactly.
+#[allow(clippy::cast_precision_loss, reason = "see above")]
+fn number(count: usize) -> f64 {
+    count as f64
+}

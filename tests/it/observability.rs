@@ -1,0 +1,377 @@
+//! What is said in logs and metrics: the names and fields of `docs/observability.md`, and nothing secret.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide::pacing::PacePolicy;
+use abide::{Event, MetricsObserver, Options, RequestBuilderExt};
+use abide_tests::{Reply, Server, Step};
+use metrics::{
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
+    SharedString, Unit,
+};
+use reqwest_middleware::ClientBuilder;
+use reqwest_retry::RetryTransientMiddleware;
+use reqwest_retry::policies::ExponentialBackoff;
+use reqwest_tracing::TracingMiddleware;
+
+use crate::builder;
+use crate::capture::{Heard, listen};
+
+const PAGE: &str = include_str!("../../docs/observability.md");
+
+/// The rows of the table below this heading, cell by cell, without backquotes.
+fn table(heading: &str) -> Vec<Vec<String>> {
+    let section = PAGE.split("\n## ").find(|section| section.starts_with(heading)).unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().replace('`', "")).collect())
+        .collect()
+}
+
+/// Name, level, target and fields of every span and event on the page.
+fn documented() -> BTreeMap<String, (String, String, BTreeSet<String>)> {
+    let rows = table("Spans").into_iter().chain(table("Events"));
+    rows.map(|row| {
+        let fields = row[3].split(", ").filter(|field| !field.is_empty()).map(str::to_owned).collect();
+        (row[0].clone(), (row[1].clone(), row[2].clone(), fields))
+    })
+    .collect()
+}
+
+/// The text of every source file of the crates that speak.
+fn sources() -> String {
+    fn read(directory: &Path, text: &mut String) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                read(&path, text);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                text.push_str(&std::fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    let mut text = String::new();
+    for name in ["abide", "abide-gate"] {
+        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates").join(name).join("src"), &mut text);
+    }
+    text
+}
+
+/// The string literals of the sources that begin so.
+fn literals(beginning: &str) -> BTreeSet<String> {
+    let text = sources();
+    let opening = format!("\"{beginning}");
+    let quoted = text.split(&opening).skip(1);
+    quoted.map(|rest| format!("{beginning}{}", rest.split('"').next().unwrap_or_default())).collect()
+}
+
+#[test]
+fn every_span_and_event_of_the_code_is_on_the_page_and_the_other_way_round() {
+    let on_the_page: BTreeSet<String> = documented().into_keys().collect();
+    assert_eq!(literals("abide."), on_the_page);
+    let metrics: BTreeSet<String> = table("Metrics").into_iter().map(|row| row[0].clone()).collect();
+    assert_eq!(
+        literals("abide_").into_iter().filter(|name| name.len() > 6).collect::<BTreeSet<_>>(),
+        metrics
+    );
+}
+
+/// A web with something for every event that a loopback can cause.
+async fn site() -> Server {
+    let asked = AtomicUsize::new(0);
+    Server::start(move |seen| match (seen.host(), seen.path.split('?').next().unwrap_or_default()) {
+        ("down.example", "/robots.txt") => Reply::new(503, ""),
+        ("none.example", "/robots.txt") => Reply::new(404, ""),
+        ("reset.example", "/robots.txt") => Reply::raw(vec![Step::Reset]),
+        ("changing.example", "/robots.txt") => match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => Reply::with_headers(200, &[("etag", "\"1\"")], "User-agent: *\nDisallow: /secret"),
+            1 => Reply::with_headers(304, &[("etag", "\"1\"")], ""),
+            _ => Reply::new(500, ""),
+        },
+        (_, "/robots.txt") => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+        (_, "/go") => Reply::redirect(302, "http://name:hunter2@a.example/secret?hunter2"),
+        (_, "/busy") => Reply::with_headers(429, &[("retry-after", "7200")], ""),
+        (_, "/reset") => Reply::raw(vec![Step::Reset]),
+        _ => Reply::html("page"),
+    })
+    .await
+}
+
+/// Goes through it, with secrets in every place that a request has.
+async fn crawl(server: &Server) {
+    let (abide, inner) = builder(server)
+        .pace(PacePolicy::default().danger_min_gap(Duration::from_millis(1)))
+        .observer(Arc::new(|event: &Event<'_>| assert!(!matches!(event, Event::Refused { hop: 1, .. }))))
+        .build_with(reqwest::Client::builder())
+        .unwrap();
+    let client = abide.wrap(inner);
+    for url in [
+        "http://name:hunter2@a.example/hunter2?hunter2#hunter2",
+        "http://a.example/go",
+        "http://a.example/secret?hunter2",
+        "http://none.example/x",
+        "http://down.example/hunter2",
+        "http://reset.example/hunter2",
+        "http://b.example/reset?hunter2",
+        "http://c.example/busy?hunter2",
+        "http://c.example/hunter2",
+        "http://127.0.0.2/hunter2",
+        "ftp://name:hunter2@a.example/hunter2",
+    ] {
+        let request = client.get(url).header("authorization", "Bearer hunter2").header("cookie", "hunter2");
+        drop(request.send().await);
+    }
+    let mine = Options::new().danger_ignore_robots("mine\x1b[31m\r\nforged");
+    drop(client.get("http://a.example/secret").abide(mine).send().await);
+    let origin = abide::Origin::of(&"http://changing.example/".parse().unwrap()).unwrap();
+    for _ in 0..3 {
+        drop(abide.rules(&origin).await);
+        abide.invalidate(&origin).await;
+    }
+    // A client that follows by itself.
+    abide.wrap(reqwest::Client::new());
+    builder(server)
+        .danger_allow_all_addresses()
+        .access(abide::access::AccessPolicy::default().danger_allow_when_unreachable())
+        .build_client(reqwest::Client::builder().resolve("a.example", "127.0.0.1:1".parse().unwrap()))
+        .unwrap();
+}
+
+fn heard_names(heard: &Heard) -> BTreeSet<String> {
+    heard.ours().into_iter().map(|said| said.name).collect()
+}
+
+#[tokio::test]
+async fn what_is_said_has_the_fields_of_the_page_and_nothing_secret() {
+    let server = site().await;
+    let (heard, _listening) = listen();
+    crawl(&server).await;
+    let documented = documented();
+    for said in heard.ours() {
+        let Some((level, target, fields)) = documented.get(&said.name) else {
+            panic!("{said:?} is not on the page");
+        };
+        assert_eq!((&said.level, &said.target), (level, target), "{}", said.name);
+        assert_eq!(&said.fields.iter().cloned().collect::<BTreeSet<_>>(), fields, "{}", said.name);
+        assert!(!said.text.contains("hunter2"), "{said:?}");
+        assert!(!said.text.contains(char::is_control), "raw control characters: {said:?}");
+    }
+    // What a loopback can cause. The others are told by the store suites and by tests of the pacing.
+    let expected = [
+        "abide.request",
+        "abide.hop",
+        "abide.robots.fetch",
+        "abide.robots.fetched",
+        "abide.robots.confirmed",
+        "abide.robots.unavailable",
+        "abide.robots.unreachable",
+        "abide.robots.last_good",
+        "abide.robots.failed",
+        "abide.robots.overridden",
+        "abide.pacing.granted",
+        "abide.pacing.deferred",
+        "abide.pacing.held",
+        "abide.pacing.exception",
+        "abide.request.refused",
+        "abide.request.failed",
+        "abide.build.follows_redirects",
+        "abide.build.names_past_the_guard",
+        "abide.danger",
+        "abide.observer_panicked",
+    ];
+    let names = heard_names(&heard);
+    let missing: Vec<_> = expected.into_iter().filter(|name| !names.contains(*name)).collect();
+    assert!(missing.is_empty(), "{missing:?} of {names:?}");
+    let dangers: Vec<_> = heard.named("abide.danger").into_iter().map(|said| said.text).collect();
+    assert!(dangers[0].contains("danger_allow_all_addresses"), "{dangers:?}");
+    assert!(dangers[1].contains("danger_allow_when_unreachable"), "{dangers:?}");
+    let overridden = heard.named("abide.robots.overridden");
+    assert!(overridden[0].text.contains("mine"), "with its reason: {overridden:?}");
+}
+
+#[tokio::test]
+async fn spans_of_a_tracing_middleware_are_one_per_call_outside_of_a_retry_and_one_per_attempt_inside() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::new(500, ""),
+    })
+    .await;
+    let retry = || {
+        let back_off = ExponentialBackoff::builder()
+            .retry_bounds(Duration::from_millis(1), Duration::from_millis(2))
+            .build_with_max_retries(2);
+        RetryTransientMiddleware::new_with_policy(back_off)
+    };
+    let (abide, inner) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let tracing = TracingMiddleware::default;
+    let outside =
+        ClientBuilder::new(inner.clone()).with(tracing()).with(retry()).with(abide.middleware()).build();
+    let between =
+        ClientBuilder::new(inner.clone()).with(retry()).with(tracing()).with(abide.middleware()).build();
+    let inside = ClientBuilder::new(inner).with(retry()).with(abide.middleware()).with(tracing()).build();
+    for (what, client, spans, parent, parent_of_ours) in [
+        ("outside", outside, 1, None, Some("HTTP request")),
+        ("between", between, 3, None, Some("HTTP request")),
+        ("inside", inside, 3, Some("abide.hop"), None),
+    ] {
+        let (heard, _listening) = listen();
+        assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 500);
+        let theirs: Vec<_> =
+            heard.all().into_iter().filter(|said| said.target.starts_with("reqwest_tracing")).collect();
+        let theirs: Vec<_> = theirs.iter().filter(|said| said.name == "HTTP request").collect();
+        assert_eq!(theirs.len(), spans, "{what}: {:?}", heard.all());
+        assert!(theirs.iter().all(|said| said.parent.as_deref() == parent), "{what}: {theirs:?}");
+        let ours = heard.named("abide.request");
+        assert_eq!(ours.len(), 3, "{what}");
+        assert!(ours.iter().all(|said| said.parent.as_deref() == parent_of_ours), "{what}: {ours:?}");
+        assert!(heard.named("abide.hop").iter().all(|said| said.parent.as_deref() == Some("abide.request")));
+        let text = &ours[0].text;
+        for part in ["method=GET", "origin=http://a.example:80", "hops=1", "status=500", "waited_ms="] {
+            assert!(text.contains(part), "{what}: {part} in {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn observers_hear_decisions_and_refusals_with_their_hop() {
+    let server = site().await;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&told);
+    let client = builder(&server)
+        .observer(Arc::new(move |event: &Event<'_>| {
+            notes.lock().unwrap().extend(match event {
+                Event::Judged { origin, verdict } => Some(format!("{origin} {}", verdict.is_allowed())),
+                Event::Refused { denied, hop } => Some(format!("{} at {hop}", denied.name())),
+                Event::Overridden { reason, .. } => Some((*reason).to_owned()),
+                _ => None,
+            });
+        }))
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    client.get("http://a.example/go").send().await.unwrap_err();
+    let mine = Options::new().danger_ignore_robots("mine");
+    client.get("http://a.example/secret").abide(mine).send().await.unwrap();
+    assert_eq!(
+        *told.lock().unwrap(),
+        ["http://a.example:80 true", "http://a.example:80 false", "disallowed at 1", "mine"]
+    );
+}
+
+/// A recorder that remembers: counters and gauges by their value, histograms by how often they were told.
+#[derive(Default)]
+struct Remembers(Mutex<BTreeMap<String, Arc<Value>>>);
+
+#[derive(Default)]
+struct Value(AtomicU64);
+
+impl Remembers {
+    fn value(&self, key: &Key) -> Arc<Value> {
+        let labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        Arc::clone(self.0.lock().unwrap().entry(format!("{} {}", key.name(), labels.join(","))).or_default())
+    }
+
+    fn told(&self) -> BTreeMap<String, u64> {
+        let values = self.0.lock().unwrap();
+        values.iter().map(|(key, value)| (key.trim().to_owned(), value.0.load(Ordering::SeqCst))).collect()
+    }
+}
+
+impl CounterFn for Value {
+    fn increment(&self, by: u64) {
+        self.0.fetch_add(by, Ordering::SeqCst);
+    }
+
+    fn absolute(&self, value: u64) {
+        self.0.store(value, Ordering::SeqCst);
+    }
+}
+
+impl GaugeFn for Value {
+    fn increment(&self, _: f64) {}
+
+    fn decrement(&self, _: f64) {}
+
+    fn set(&self, value: f64) {
+        self.0.store(value as u64, Ordering::SeqCst);
+    }
+}
+
+impl HistogramFn for Value {
+    fn record(&self, _: f64) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Recorder for Remembers {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.value(key))
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.value(key))
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(self.value(key))
+    }
+}
+
+#[tokio::test]
+async fn metrics_have_the_names_and_labels_of_the_page_and_no_host() {
+    let server = site().await;
+    let remembers = Remembers::default();
+    let _recording = metrics::set_default_local_recorder(&remembers);
+    let (abide, inner) =
+        builder(&server).observer(Arc::new(MetricsObserver)).build_with(reqwest::Client::builder()).unwrap();
+    let client = abide.wrap(inner);
+    let urls =
+        ["http://a.example/x", "http://a.example/go", "http://a.example/secret", "http://c.example/busy"];
+    for url in urls.into_iter().chain(["http://c.example/x", "http://down.example/x"]) {
+        drop(client.get(url).send().await);
+    }
+    let mine = Options::new().danger_ignore_robots("mine");
+    drop(client.get("http://a.example/secret").abide(mine).send().await);
+    MetricsObserver.sample(abide.gate_handle());
+    let told = remembers.told();
+    for (key, value) in [
+        ("abide_robots_total outcome=fetched", 2),
+        ("abide_robots_total outcome=unreachable", 1),
+        ("abide_robots_seconds", 3),
+        ("abide_decisions_total decision=allow", 4),
+        ("abide_decisions_total decision=disallow", 3),
+        ("abide_decisions_total decision=override", 1),
+        ("abide_refusals_total refusal=disallowed,at=request", 1),
+        ("abide_refusals_total refusal=disallowed,at=redirect", 1),
+        ("abide_refusals_total refusal=deferred,at=request", 1),
+        ("abide_refusals_total refusal=unreachable,at=request", 1),
+        ("abide_deferrals_total reason=hold", 1),
+        ("abide_holds_total cause=429", 1),
+        ("abide_holds_total cause=503", 1),
+        ("abide_hosts", 3),
+        ("abide_hosts_held", 2),
+        ("abide_in_flight", 0),
+        ("abide_waiting", 0),
+        ("abide_robots_in_flight", 0),
+    ] {
+        assert_eq!(told.get(key), Some(&value), "{key}: {told:?}");
+    }
+    let documented: BTreeMap<String, String> =
+        table("Metrics").into_iter().map(|row| (row[0].clone(), row[2].clone())).collect();
+    for key in told.keys() {
+        let (name, labels) = key.split_once(' ').unwrap_or((key, ""));
+        let page = &documented[name];
+        for label in labels.split(',').filter(|label| !label.is_empty()) {
+            assert!(page.contains(label.split('=').next().unwrap()), "{key} is not on the page");
+        }
+        assert!(!key.contains("example"), "{key}");
+    }
+}

@@ -1,0 +1,216 @@
+//! How a refusal is found again in what the layers above make of it, and how the options of one request reach it.
+
+use std::time::{Duration, Instant};
+
+use abide::pacing::PacePolicy;
+use abide::{Denied, Error, Options, RequestBuilderExt, ResponseExt, Scan, Stopped};
+use abide_tests::{Reply, Server};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Extension};
+use reqwest_retry::RetryTransientMiddleware;
+use reqwest_retry::policies::ExponentialBackoff;
+use tower_service::Service;
+
+use crate::{builder, client, refused};
+
+type DynError = dyn std::error::Error + 'static;
+
+async fn site() -> Server {
+    Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+        "/go" => Reply::redirect(302, "/x"),
+        _ => Reply::html("<head><meta name=robots content=noindex></head>page"),
+    })
+    .await
+}
+
+/// `retries` retry middlewares, then abide.
+fn wrapped(server: &Server, retries: usize) -> ClientWithMiddleware {
+    let (abide, inner) = builder(server).build_with(reqwest::Client::builder()).unwrap();
+    let mut chain = ClientBuilder::new(inner);
+    for _ in 0..retries {
+        let none = ExponentialBackoff::builder().build_with_max_retries(0);
+        chain = chain.with(RetryTransientMiddleware::new_with_policy(none));
+    }
+    chain.with(abide.middleware()).build()
+}
+
+/// A walk along the sources finds a value of this type.
+fn walk_finds<T: std::error::Error + 'static>(error: &DynError) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.downcast_ref::<T>().is_some() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+fn downcasts(error: &reqwest_middleware::Error) -> bool {
+    matches!(error, reqwest_middleware::Error::Middleware(error) if error.downcast_ref::<Error>().is_some())
+}
+
+/// Facts about reqwest-middleware and reqwest-retry that decide how `Error::find` must look.
+#[tokio::test]
+async fn what_each_layer_leaves_of_a_refusal() {
+    let server = site().await;
+    for (retries, direct) in [(0, true), (1, false), (2, false)] {
+        let error = wrapped(&server, retries).get("http://a.example/secret").send().await.unwrap_err();
+        assert_eq!(downcasts(&error), direct, "{retries}: downcast");
+        // Both wrap transparently: a walk goes past our own type, straight to what its `source` returns.
+        assert!(!walk_finds::<Error>(&error), "{retries}: walk to our type: {error:?}");
+        assert!(walk_finds::<Denied>(&error), "{retries}: walk to our source: {error:?}");
+        assert!(matches!(Error::find(&error), Some(Denied::Disallowed { .. })), "{retries}");
+        let context = anyhow::Error::from(error).context("while crawling");
+        assert!(Error::find(context.as_ref()).is_some(), "{retries}: anyhow");
+        let boxed: Box<dyn std::error::Error + Send + Sync> = context.into();
+        assert!(Error::find(&*boxed).is_some(), "{retries}: boxed, as tower does it");
+    }
+}
+
+#[tokio::test]
+async fn a_printed_chain_says_each_thing_once() {
+    let server = site().await;
+    let error = client(&server).get("http://a.example/secret").send().await.unwrap_err();
+    let printed = format!("{:#}", anyhow::Error::from(error));
+    assert_eq!(printed.matches("Disallow: /secret").count(), 1, "{printed}");
+    assert_eq!(printed.matches("disallowed by robots.txt").count(), 1, "{printed}");
+}
+
+#[tokio::test]
+async fn the_client_as_a_service_is_gated_with_the_defaults() {
+    let server = site().await;
+    let mut client = client(&server);
+    let request = |path: &str| {
+        reqwest::Request::new(http::Method::GET, format!("http://a.example{path}").parse().unwrap())
+    };
+    let page = client.call(request("/go")).await.unwrap();
+    assert_eq!(page.visit().unwrap().hops().len(), 2);
+    assert!(page.permissions().rules().noindex());
+    let error = client.call(request("/secret")).await.unwrap_err();
+    assert!(Error::find(&error).unwrap().is_disallowed());
+    let error = client.execute(request("/secret")).await.unwrap_err();
+    assert!(Error::find(&error).unwrap().is_disallowed());
+}
+
+#[tokio::test]
+async fn options_can_be_set_for_all_requests_and_one_has_the_last_word() {
+    let server = site().await;
+    let (abide, inner) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let all = Options::new().with_redirects(false).with_scan(Scan::Off);
+    let client = ClientBuilder::new(inner).with_init(Extension(all)).with(abide.middleware()).build();
+    let answer = client.get("http://a.example/go").send().await.unwrap();
+    assert_eq!(answer.visit().unwrap().stopped(), Some(Stopped::NotFollowing));
+    let page = client.get("http://a.example/x").send().await.unwrap();
+    assert_eq!(page.permissions().noindex_known(), None, "not scanned");
+    let page = client.get("http://a.example/go").abide(Options::new()).send().await.unwrap();
+    assert_eq!(page.url().path(), "/x");
+    assert!(page.permissions().rules().noindex());
+}
+
+#[tokio::test]
+async fn an_override_does_not_switch_off_pacing() {
+    let server = site().await;
+    let gap = Duration::from_millis(80);
+    let client = builder(&server)
+        .pace(PacePolicy::default().danger_min_gap(gap))
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    let mine = Options::new().danger_ignore_robots("my own site");
+    for _ in 0..3 {
+        let page = client.get("http://a.example/secret").abide(mine.clone()).send().await.unwrap();
+        assert_eq!(page.visit().unwrap().verdict().unwrap().override_reason(), Some("my own site"));
+    }
+    let log = server.log();
+    assert_eq!(log.len(), 4, "robots.txt is still asked for");
+    assert!(log.windows(2).all(|pair| pair[1].at.duration_since(pair[0].answered) >= gap));
+}
+
+#[tokio::test]
+async fn a_deferral_is_told_at_once_and_not_slept_away() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::with_headers(503, &[("retry-after", "120")], ""),
+    })
+    .await;
+    let client = client(&server);
+    assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 503);
+    let began = Instant::now();
+    let denied = refused(&client, "http://a.example/y").await;
+    assert!(began.elapsed() < Duration::from_secs(1));
+    let Denied::Deferred { not_before, .. } = &denied else { panic!("{denied:?}") };
+    let wait = not_before.duration_since(std::time::SystemTime::now()).unwrap();
+    assert!((Duration::from_secs(100)..Duration::from_secs(140)).contains(&wait), "{wait:?}");
+    assert!(Error::from(denied).is_temporary());
+}
+
+/// What users put into their own structs, tasks and statics.
+#[test]
+fn what_is_promised_of_types() {
+    fn shared<T: Clone + Send + Sync + 'static>() {}
+    fn sendable<T: Send + Sync + 'static>() {}
+    fn send<T: Send>(_: T) {}
+    shared::<abide::Abide>();
+    shared::<Error>();
+    shared::<Denied>();
+    shared::<abide::Visit>();
+    shared::<abide::Trail>();
+    shared::<abide::Hop>();
+    shared::<abide::Permissions>();
+    shared::<abide::Preferences>();
+    shared::<abide::Verdict>();
+    shared::<Options>();
+    shared::<abide::Gate>();
+    shared::<abide::GateBuilder>();
+    shared::<abide::AbideMiddleware>();
+    shared::<abide::GateMiddleware>();
+    shared::<abide::PacingMiddleware>();
+    shared::<abide::RedirectPolicy>();
+    shared::<abide::MetricsObserver>();
+    sendable::<abide::BuildError>();
+    sendable::<abide::Builder>();
+    sendable::<abide::pacing::Permit>();
+    let abide = abide::Abide::builder("ExampleBot").build().unwrap();
+    let url = "http://a.example/".parse().unwrap();
+    let origin = abide::Origin::of(&url).unwrap();
+    send(abide.check(&url));
+    send(abide.acquire(&url));
+    send(abide.rules(&origin));
+    send(abide.invalidate(&origin));
+    send(abide.prefetch([origin.clone()]));
+    send(abide.wrap(reqwest::Client::new()).get(url).send());
+}
+
+/// The server lives on the only thread of this runtime, and so does a task that counts: whatever blocked the thread would starve
+/// both.
+#[tokio::test(flavor = "current_thread")]
+async fn nothing_blocks_the_runtime() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => {
+            Reply::new(200, "User-agent: *\nDisallow: /secret").after(Duration::from_millis(200))
+        }
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = builder(&server)
+        .pace(PacePolicy::default().danger_min_gap(Duration::from_millis(300)))
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    let ticks = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&ticks);
+    let counting = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    for path in ["x", "y"] {
+        let before = ticks.load(Ordering::SeqCst);
+        assert_eq!(client.get(format!("http://a.example/{path}")).send().await.unwrap().status(), 200);
+        let during = ticks.load(Ordering::SeqCst) - before;
+        assert!(during >= 10, "{during} ticks of 2 ms in 300 ms of waiting");
+    }
+    counting.abort();
+}
