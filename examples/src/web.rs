@@ -1,14 +1,20 @@
 //! Several sites behind one loopback listener, told apart by their `Host`.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Response, Uri};
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
 
-/// The names that the embedded web answers to.
+/// The sites of the crawl example.
 pub fn sites() -> [&'static str; 6] {
     [
         "bakery.example",
@@ -20,45 +26,109 @@ pub fn sites() -> [&'static str; 6] {
     ]
 }
 
+/// The shops of the embedded web, `shop-1.example` and so on: all alike, but that the first is busy.
+pub fn shops() -> impl Iterator<Item = String> {
+    (1..=SHOPS).map(|number| format!("shop-{number}.example"))
+}
+
+/// How many shops there are.
+const SHOPS: usize = 24;
+
 /// A running embedded web. It ends with the program.
 #[derive(Debug)]
 pub struct Web {
     address: SocketAddr,
+    state: Arc<Shared>,
 }
 
 impl Web {
-    /// Listens on a free port of 127.0.0.1 and answers for all of [`sites`].
+    /// Listens on a free port of 127.0.0.1 and answers for all of [`sites`], [`shops`] and a few more.
     ///
     /// # Errors
     /// When loopback cannot be listened on.
     pub async fn start() -> std::io::Result<Self> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let busy = Arc::new(AtomicBool::new(true));
-        let app = Router::new().fallback(answer).with_state(busy);
+        let state = Arc::new(Shared::default());
+        let app = Router::new().fallback(answer).with_state(Arc::clone(&state));
         tokio::spawn(async move { axum::serve(listener, app).await });
-        Ok(Self { address })
+        Ok(Self { address, state })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// Lets this web stand in for the real one: its names lead to it, and its address, which is loopback, may be contacted.
+    pub fn stand_in(&self, builder: abide::Builder) -> abide::Builder {
+        let names = sites().into_iter().chain(["press.example", "library.example"]).map(str::to_owned);
+        let builder = builder.allow_net(self.address.ip().into());
+        names.chain(shops()).fold(builder, |builder, name| builder.resolve(&name, self.address))
+    }
+
+    /// Host and path of the first requests that arrived, robots.txt left out: at most 1,000.
+    pub fn asked(&self) -> Vec<String> {
+        lock(&self.state.asked).clone()
+    }
+
+    /// How many bytes of the long page were handed to the network.
+    pub fn long_page_sent(&self) -> u64 {
+        self.state.long_page_sent.load(Ordering::Relaxed)
+    }
 }
 
+/// A reqwest client for this web. It has no TLS, so that the examples run on a machine without certificates: use
+/// `reqwest::Client::builder()`.
+pub fn plain_client() -> reqwest::ClientBuilder {
+    reqwest::Client::builder().tls_certs_only([])
+}
+
+/// What the answers depend on.
+#[derive(Debug, Default)]
+struct Shared {
+    has_been_busy: AtomicBool,
+    has_failed: AtomicBool,
+    has_closed: AtomicBool,
+    long_page_sent: AtomicU64,
+    asked: Mutex<Vec<String>>,
+}
+
+fn lock(asked: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
+    asked.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const ASKED_MAX: usize = 1000;
+
 /// The whole web: host and path in, answer out.
-async fn answer(State(busy): State<Arc<AtomicBool>>, headers: HeaderMap, uri: Uri) -> Response<String> {
+async fn answer(State(state): State<Arc<Shared>>, headers: HeaderMap, uri: Uri) -> Response<Body> {
     let host = headers.get("host").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let host = host.split(':').next().unwrap_or_default();
-    match (host, uri.path()) {
-        ("bakery.example", path) => bakery(path),
+    let mut asked = lock(&state.asked);
+    if uri.path() != "/robots.txt" && asked.len() < ASKED_MAX {
+        asked.push(format!("{host}{}", uri.path()));
+    }
+    drop(asked);
+    if (host, uri.path()) == ("journal.example", "/long.html") {
+        return long_page(&state);
+    }
+    site(host, uri.path(), &state).map(Body::from)
+}
+
+fn site(host: &str, path: &str, state: &Shared) -> Response<String> {
+    match (host, path) {
+        // By its address, for clients that have no resolver to set.
+        ("bakery.example" | "127.0.0.1", path) => bakery(path),
         // RFC 9309 §2.3.1.2: these rules count for journal.example, though another host serves them.
         ("journal.example", "/robots.txt") => redirect(301, "http://www.journal.example/robots.txt"),
         ("journal.example" | "www.journal.example", path) => journal(path),
         ("open.example", path) => open(path),
         ("broken.example", "/robots.txt") => status(500, "the disk is on fire"),
         ("broken.example", _) => page("Nobody should see this", ""),
-        ("busy.example", path) => busy_site(path, &busy),
+        ("busy.example", path) => busy_site(path, &state.has_been_busy),
+        ("press.example", path) => press(path),
+        ("library.example", path) => library(path, &state.has_failed),
+        (shop, path) if shop.starts_with("shop-") => shop_site(shop, path, &state.has_closed),
         _ => status(421, "no such site here"),
     }
 }
@@ -94,13 +164,6 @@ fn bakery(path: &str) -> Response<String> {
 }
 
 fn journal(path: &str) -> Response<String> {
-    let with = |name: &str, value: &str, mut response: Response<String>| {
-        let name = axum::http::HeaderName::from_bytes(name.as_bytes());
-        if let (Ok(name), Ok(value)) = (name, value.parse()) {
-            response.headers_mut().append(name, value);
-        }
-        response
-    };
     match path {
         "/robots.txt" => text("User-agent: AbideExample\nDisallow: /drafts/\n\nUser-agent: *\nDisallow: /\n"),
         "/" => page(
@@ -109,16 +172,7 @@ fn journal(path: &str) -> Response<String> {
                <a href="/drafts/1.html">d</a>"#,
         ),
         "/header.html" => with("robots-tag", "*;nosnippet, AbideExample;noindex", page("By header", "")),
-        "/meta.html" => {
-            let mut response = page("By meta", "");
-            let body = response.body().replacen(
-                "</title>",
-                "</title><meta name=robots content='noindex, nofollow'>",
-                1,
-            );
-            *response.body_mut() = body;
-            response
-        }
+        "/meta.html" => page_with("By meta", "<meta name=robots content='noindex, nofollow'>", ""),
         "/snippet.html" => with("x-robots-tag", "max-snippet: 20, noarchive", page("Old header", "")),
         _ => status(404, "no such page"),
     }
@@ -135,16 +189,9 @@ fn open(path: &str) -> Response<String> {
 }
 
 /// Answers 429 once, on robots.txt, and 503 on its shop for ever.
-fn busy_site(path: &str, busy: &AtomicBool) -> Response<String> {
-    let hold = |status_code, seconds: &str| {
-        let mut response = status(status_code, "slow down");
-        if let Ok(seconds) = seconds.parse() {
-            response.headers_mut().insert("retry-after", seconds);
-        }
-        response
-    };
+fn busy_site(path: &str, has_been_busy: &AtomicBool) -> Response<String> {
     match path {
-        "/robots.txt" if busy.swap(false, Ordering::Relaxed) => hold(429, "2"),
+        "/robots.txt" if !has_been_busy.swap(true, Ordering::Relaxed) => hold(429, "2"),
         "/robots.txt" => text("User-agent: *\nAllow: /\n"),
         "/" => page("The market", r#"<a href="/shop.html">shop</a> <a href="/stalls.html">stalls</a>"#),
         "/shop.html" => hold(503, "3600"),
@@ -153,11 +200,115 @@ fn busy_site(path: &str, busy: &AtomicBool) -> Response<String> {
     }
 }
 
+/// Every way to speak of AI: in robots.txt, in fields, in metas.
+fn press(path: &str) -> Response<String> {
+    match path {
+        "/robots.txt" => text(
+            "User-agent: *\n\
+             Disallow: /archive/\n\
+             Content-Usage: train-ai=y\n\
+             Content-Usage: /poems/ train-ai=n\n\
+             App-Directives: /news/ exampletrainer;excerpts=?0\n",
+        ),
+        "/archive/1.html" => page("Nobody should see this", ""),
+        "/news/1.html" => page("News", ""),
+        "/poems/1.html" => page("A poem", ""),
+        "/columns/field.html" => with("content-usage", "train-ai=n", page("A column", "")),
+        "/columns/signal.html" => with("content-signal", "ai-train=no, search=yes", page("A column", "")),
+        "/columns/tags.html" => with("robots-tag", "*;noai", page("A column", "")),
+        "/columns/meta.html" => page_with("A column", "<meta name=robots content=noai>", ""),
+        "/columns/mining.html" => page_with("A column", "<meta name=tdm-reservation content=1>", ""),
+        "/columns/open.html" => page("A column", ""),
+        _ => status(404, "no such page"),
+    }
+}
+
+/// A page that may be cached, and one that fails the first time.
+fn library(path: &str, has_failed: &AtomicBool) -> Response<String> {
+    match path {
+        "/robots.txt" => text("User-agent: *\nDisallow: /loans/\n"),
+        "/catalogue.html" => with("cache-control", "max-age=60", page("Catalogue", "")),
+        "/opening-hours.html" if !has_failed.swap(true, Ordering::Relaxed) => hold(503, "2"),
+        "/opening-hours.html" => page("Opening hours", ""),
+        "/my-account" => redirect(302, "/loans/7.html"),
+        _ => status(404, "no such page"),
+    }
+}
+
+/// Shelves and a basket. The first shop closes for a moment when it is asked for its first shelf.
+fn shop_site(host: &str, path: &str, has_closed: &AtomicBool) -> Response<String> {
+    match path {
+        "/robots.txt" => text("User-agent: *\nDisallow: /basket/\nDisallow: /*?sort=\n"),
+        "/shelf/1" if host == "shop-1.example" && !has_closed.swap(true, Ordering::Relaxed) => hold(429, "2"),
+        path if path.starts_with("/shelf/") => page("A shelf", ""),
+        path if path.starts_with("/basket/") => page("Nobody should see this", ""),
+        _ => status(404, "no such page"),
+    }
+}
+
+/// 64 MiB whose head says `noindex`.
+fn long_page(state: &Arc<Shared>) -> Response<Body> {
+    let head = "<!doctype html><title>Long</title><meta name=robots content=noindex></head><body>";
+    let body =
+        LongBody { left: LONG_PAGE, next: Bytes::from_static(head.as_bytes()), state: Arc::clone(state) };
+    let mut response = Response::new(Body::new(body));
+    let (name, html) = (axum::http::header::CONTENT_TYPE, axum::http::HeaderValue::from_static("text/html"));
+    response.headers_mut().insert(name, html);
+    response
+}
+
+/// How long the long page is.
+pub const LONG_PAGE: u64 = 64 * 1024 * 1024;
+
+struct LongBody {
+    left: u64,
+    next: Bytes,
+    state: Arc<Shared>,
+}
+
+impl http_body::Body for LongBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let mut data = std::mem::replace(&mut self.next, Bytes::from_static(&[b'x'; 64 * 1024]));
+        data.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        if data.is_empty() {
+            return Poll::Ready(None);
+        }
+        let length = data.len() as u64;
+        self.left -= length;
+        self.state.long_page_sent.fetch_add(length, Ordering::Relaxed);
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
 fn page(title: &str, body: &str) -> Response<String> {
+    page_with(title, "", body)
+}
+
+fn page_with(title: &str, head: &str, body: &str) -> Response<String> {
     let html = format!(
-        "<!doctype html><html><head><title>{title}</title></head><body><h1>{title}</h1>{body}</body></html>"
+        "<!doctype html><html><head><title>{title}</title>{head}</head><body><h1>{title}</h1>{body}</body></html>"
     );
     respond(200, "text/html; charset=utf-8", html)
+}
+
+fn with(name: &'static str, value: &'static str, mut response: Response<String>) -> Response<String> {
+    let value = axum::http::HeaderValue::from_static(value);
+    response.headers_mut().append(name, value);
+    response
+}
+
+fn hold(code: u16, seconds: &'static str) -> Response<String> {
+    with("retry-after", seconds, status(code, "slow down"))
 }
 
 fn text(body: &str) -> Response<String> {

@@ -325,7 +325,7 @@ async fn s23_a_herd_on_a_cold_host_is_one_request() {
 #[tokio::test]
 async fn s24_callers_that_give_up_harm_nobody() {
     let server = Server::start(|seen| match seen.path.as_str() {
-        "/robots.txt" => Reply::new(200, "User-agent: *\nAllow: /").after(Duration::from_secs(1)),
+        "/robots.txt" => Reply::new(200, "User-agent: *\nAllow: /").after(Duration::from_secs(2)),
         _ => Reply::html("page"),
     })
     .await;

@@ -14,6 +14,14 @@ struct AiTraining;
 #[doc = include_str!("../../docs/observability.md")]
 struct Observability;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/cookbook.md")]
+struct Cookbook;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/migrating.md")]
+struct Migrating;
+
 mod reply;
 mod server;
 mod tls;

@@ -1,7 +1,7 @@
 //! The command line.
 
-use std::net::IpAddr;
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -48,16 +48,17 @@ pub(crate) enum Command {
     /// Fetches URLs through the whole middleware
     Fetch(FetchArgs),
     /// A small polite crawl of the sites given, breadth first, with a report per host
+    ///
+    /// Ctrl-C ends it with its report. With --store redb:PATH the same call goes on where it was interrupted or killed; with a Redis
+    /// store robots.txt and holds outlive it, and the queue does not.
     Crawl(Box<CrawlArgs>),
     /// The robots.txt of URLs with the line that decides, and why
     Explain(CheckArgs),
     /// What the author of a robots.txt should know, line by line
     Lint(LintArgs),
-    /// Writes a script that completes the command line
-    #[command(hide = true)]
+    /// Writes a script that completes the command line of a shell
     Completions(CompletionsArgs),
-    /// Writes the manual, in roff
-    #[command(hide = true)]
+    /// Writes the manual page, in roff
     Man,
 }
 
@@ -162,7 +163,7 @@ pub(crate) struct CrawlArgs {
     /// Pages to fetch at most
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) max_pages: usize,
-    /// Links to follow from the URLs given; without it, as far as they lead
+    /// Links to follow from the URLs given, so many one behind the other; without it, as far as they lead
     #[arg(long, value_name = "N")]
     pub(crate) max_depth: Option<u32>,
     /// Longest hold of a host before the rest of its URLs is given up
@@ -174,6 +175,9 @@ pub(crate) struct CrawlArgs {
     /// Follow links that the site asks not to follow; robots.txt is obeyed all the same
     #[arg(long)]
     pub(crate) ignore_nofollow: bool,
+    /// Forget what an interrupted crawl of these URLs has left (with --store redb:PATH)
+    #[arg(long)]
+    pub(crate) restart: bool,
     /// Keep the pages in DIR, with an index.jsonl
     #[arg(long, value_name = "DIR")]
     pub(crate) save: Option<PathBuf>,
@@ -187,7 +191,17 @@ pub(crate) struct CrawlArgs {
     pub(crate) urls: Vec<String>,
 }
 
-#[derive(Debug, Args)]
+impl Online {
+    /// Where the frontier of a crawl may lie: beside a store that outlives it.
+    pub(crate) fn durable(&self) -> Option<&Path> {
+        match &self.store {
+            StoreArg::Redb(path) => Some(path),
+            StoreArg::Memory | StoreArg::Redis(_) => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Output {
     /// One JSON object per line
     #[arg(long)]
@@ -198,7 +212,7 @@ pub(crate) struct Output {
 }
 
 /// What every call that goes online understands.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Online {
     /// Product token of the crawler; several are a fallback chain
     #[arg(long, value_name = "TOKEN", default_value = "abide")]
@@ -218,10 +232,11 @@ pub(crate) struct Online {
     /// Addresses that may be contacted though they are not public (repeatable)
     #[arg(long, value_name = "CIDR", value_parser = network)]
     pub(crate) allow_net: Vec<IpNet>,
-    /// The address of a name, as in curl; the name may be `*` (repeatable)
+    /// The address of a name, as in curl; the name may be `*`, and the address may have a port (repeatable)
     #[arg(long, value_name = "HOST:PORT:ADDR")]
     pub(crate) resolve: Vec<ResolveArg>,
-    /// Where robots.txt and holds are kept
+    /// Where robots.txt, turns, holds and permissions are kept: memory, redb:PATH (on this machine, over restarts) or
+    /// redis://HOST (for several processes, Redis or Valkey)
     #[arg(long, value_name = "STORE", default_value = "memory")]
     pub(crate) store: StoreArg,
     /// Certificate authorities to trust instead of the system's, PEM, as in curl
@@ -261,11 +276,14 @@ impl FromStr for HeaderArg {
 }
 
 /// `HOST:PORT:ADDR[,ADDR]...`; the host may be `*`, an IPv6 address may stand in brackets.
+///
+/// More than curl: an address may have a port (`127.0.0.1:8080`, `[::1]:8080`), which URLs without one are asked at.
 #[derive(Debug, Clone)]
 pub(crate) struct ResolveArg {
     pub(crate) host: String,
     pub(crate) port: u16,
-    pub(crate) addresses: Vec<IpAddr>,
+    /// Port 0: that of the URL.
+    pub(crate) addresses: Vec<SocketAddr>,
 }
 
 impl FromStr for ResolveArg {
@@ -294,30 +312,39 @@ fn canonical_host(host: &str) -> Result<String, String> {
     Ok(host.strip_suffix('.').unwrap_or(host).to_owned())
 }
 
-fn address(text: &str) -> Result<IpAddr, String> {
+fn address(text: &str) -> Result<SocketAddr, String> {
     let bare = text.trim().trim_start_matches('[').trim_end_matches(']');
-    bare.parse().map_err(|_| format!("{text:?} is no IP address"))
+    let with_port = |_| text.trim().parse();
+    let alone = bare.parse::<IpAddr>().map(|address| SocketAddr::new(address, 0));
+    alone.or_else(with_port).map_err(|_| format!("{text:?} is no IP address"))
 }
 
 /// `memory`, `redb:PATH`, `redis://...`.
 #[derive(Debug, Clone)]
 pub(crate) enum StoreArg {
     Memory,
+    Redb(PathBuf),
+    Redis(String),
 }
 
 impl FromStr for StoreArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "memory" => Ok(Self::Memory),
-            _ if text.starts_with("redb:") || text.starts_with("redis://") => {
-                Err("only 'memory' is built into this version".to_owned())
-            }
-            _ => Err("expected memory, redb:PATH or redis://HOST".to_owned()),
+        if text == "memory" {
+            return Ok(Self::Memory);
         }
+        if let Some(path) = text.strip_prefix("redb:").filter(|path| !path.is_empty()) {
+            return Ok(Self::Redb(path.into()));
+        }
+        if REDIS_SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
+            return Ok(Self::Redis(text.to_owned()));
+        }
+        Err("expected memory, redb:PATH or redis://HOST".to_owned())
     }
 }
+
+const REDIS_SCHEMES: [&str; 4] = ["redis://", "rediss://", "valkey://", "valkeys://"];
 
 /// Seconds, with a fraction if need be, or a number with `ms`, `s`, `m` or `h`.
 fn duration(text: &str) -> Result<Duration, String> {
@@ -369,13 +396,27 @@ mod tests {
     fn resolve_is_as_in_curl() {
         let one: ResolveArg = "A.Example:8080:127.0.0.1".parse().unwrap();
         assert_eq!((one.host.as_str(), one.port), ("a.example", 8080));
-        assert_eq!(one.addresses, ["127.0.0.1".parse::<IpAddr>().unwrap()]);
-        let two: ResolveArg = "*:80:[::1],10.0.0.1".parse().unwrap();
-        assert_eq!(two.addresses.len(), 2);
+        assert_eq!(one.addresses, ["127.0.0.1:0".parse().unwrap()]);
+        let two: ResolveArg = "*:80:[::1],10.0.0.1,[::1]:81,10.0.0.1:82,::2".parse().unwrap();
+        let expected = ["[::1]:0", "10.0.0.1:0", "[::1]:81", "10.0.0.1:82", "[::2]:0"];
+        assert_eq!(two.addresses, expected.map(|text| text.parse().unwrap()));
         for text in
             ["a.example", "a.example:80", "a.example:x:127.0.0.1", "a.example:80:nowhere", "a b:80:127.0.0.1"]
         {
             assert!(text.parse::<ResolveArg>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn stores_are_memory_redb_or_redis() {
+        let store = |text: &str| text.parse::<StoreArg>();
+        assert!(matches!(store("memory"), Ok(StoreArg::Memory)));
+        assert!(matches!(store("redb:a:b"), Ok(StoreArg::Redb(path)) if path == Path::new("a:b")));
+        assert!(
+            matches!(store("rediss://u:p@h:1/2"), Ok(StoreArg::Redis(url)) if url == "rediss://u:p@h:1/2")
+        );
+        for text in ["", "redb", "redb:", "redis:", "sqlite:x", "Memory"] {
+            assert!(store(text).is_err(), "{text}");
         }
     }
 

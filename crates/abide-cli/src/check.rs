@@ -1,6 +1,7 @@
 //! `abide check`: asks for robots.txt, never for the URLs.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use abide::{Abide, Denied, Error, Verdict};
 use futures_util::StreamExt;
@@ -12,7 +13,8 @@ use crate::excerpt::printable;
 use crate::fetch::refusal_word;
 use crate::json::OnlineVerdict;
 use crate::match_urls::{Asked, parse_url, quoted};
-use crate::online;
+use crate::online::{self, Interruption};
+use crate::watch::Watch;
 use crate::{Status, Usage, style};
 
 /// One line of `--json`.
@@ -26,18 +28,22 @@ pub(crate) struct Line<'a> {
     error: Option<String>,
 }
 
-pub(crate) async fn run(args: CheckArgs) -> anyhow::Result<Status> {
-    let (abide, _) = online::crawler(&args.online)?;
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
     // A malformed URL is wrong usage, and nothing is asked then.
     for url in &args.urls {
         absolute(url)?;
     }
-    let mut answers = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| check(&abide, url)));
+    let watch = Arc::new(Watch::stores());
+    online::run(&args.online, &watch, Interruption::Ends, async |abide, _| check_all(args, &abide).await)
+}
+
+async fn check_all(args: &CheckArgs, abide: &Abide) -> anyhow::Result<Status> {
+    let mut answers = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| check(abide, url)));
     let mut status = Status::Done;
     while let Some((text, result)) = answers.next().await {
         status = status.and(Status::of(result.as_ref().is_ok_and(Verdict::is_allowed)));
         if args.online.output.json {
-            online::print_json(&line(&abide, text, &result))?;
+            online::print_json(&line(abide, text, &result))?;
         } else {
             print(text, &result)?;
         }

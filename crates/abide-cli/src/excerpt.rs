@@ -105,13 +105,20 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Without what would command a terminal.
+/// Without what would command a terminal, or show text in another order than it stands.
 pub(crate) fn printable(line: &[u8]) -> String {
     let letter = |letter: char| {
-        if letter.is_control() && letter != '\t' { char::REPLACEMENT_CHARACTER } else { letter }
+        let is_hidden = letter.is_control() && letter != '\t' || DIRECTIONS.contains(&letter);
+        if is_hidden { char::REPLACEMENT_CHARACTER } else { letter }
     };
     String::from_utf8_lossy(line).chars().map(letter).collect()
 }
+
+/// What turns the direction of text around (Unicode, bidirectional formatting).
+const DIRECTIONS: [char; 12] = [
+    '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}',
+    '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
+];
 
 /// A line may be as long as the file; nobody reads more of it.
 const LINE_SHOWN_MAX: usize = 1000;

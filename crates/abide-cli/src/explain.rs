@@ -1,6 +1,7 @@
 //! `abide explain`: the robots.txt with the line that decides, and why.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use abide::{Abide, Denied, Verdict};
 use abide_robots::{DocumentRecord, Pattern, RecordKind, Robots, Target};
@@ -11,7 +12,9 @@ use url::Url;
 use crate::args::CheckArgs;
 use crate::check::{self, absolute};
 use crate::excerpt::{self, Excerpt, Mark};
-use crate::{Status, online, style};
+use crate::online::{self, Interruption};
+use crate::watch::Watch;
+use crate::{Status, style};
 
 /// One line of `--json`: that of `check`, and the lines that had a part in it.
 #[derive(Debug, Serialize)]
@@ -28,20 +31,22 @@ struct Marked {
     why: String,
 }
 
-pub(crate) async fn run(args: CheckArgs) -> anyhow::Result<Status> {
-    let (abide, _) = online::crawler(&args.online)?;
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
     let urls: Vec<Url> = args.urls.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
-    let mut status = Status::Done;
-    for (text, url) in args.urls.iter().zip(&urls) {
-        let result = abide.check(url).await.map_err(|error| error.denied().clone());
-        status = status.and(Status::of(result.as_ref().is_ok_and(Verdict::is_allowed)));
-        if args.online.output.json {
-            print_json(&abide, text, url, &result)?;
-        } else {
-            print(text, url, &result)?;
+    let watch = Arc::new(Watch::stores());
+    online::run(&args.online, &watch, Interruption::Ends, async |abide, _| {
+        let mut status = Status::Done;
+        for (text, url) in args.urls.iter().zip(&urls) {
+            let result = abide.check(url).await.map_err(|error| error.denied().clone());
+            status = status.and(Status::of(result.as_ref().is_ok_and(Verdict::is_allowed)));
+            if args.online.output.json {
+                print_json(&abide, text, url, &result)?;
+            } else {
+                print(text, url, &result)?;
+            }
         }
-    }
-    Ok(status)
+        Ok(status)
+    })
 }
 
 fn print_json(abide: &Abide, text: &str, url: &Url, result: &Result<Verdict, Denied>) -> anyhow::Result<()> {

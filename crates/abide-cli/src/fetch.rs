@@ -1,9 +1,10 @@
 //! `abide fetch`: URLs through the whole middleware.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use abide::{Abide, Denied, ResponseExt, Visit};
+use abide::{Abide, Denied, Options, Preference, RequestBuilderExt, ResponseExt, Visit};
 use futures_util::StreamExt;
 use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
@@ -13,8 +14,10 @@ use crate::args::FetchArgs;
 use crate::check::absolute;
 use crate::excerpt::printable;
 use crate::json::{OnlineVerdict, Tags};
+use crate::online::{self, Interruption};
 use crate::trail::{self, Sent, Trail};
-use crate::{Status, online, style};
+use crate::watch::Watch;
+use crate::{Status, style};
 
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
@@ -40,14 +43,19 @@ pub(crate) struct Hop {
     pub(crate) allowed: bool,
 }
 
-pub(crate) async fn run(args: FetchArgs) -> anyhow::Result<Status> {
-    let (abide, inner) = online::crawler(&args.online)?;
-    let client = trail::client(&abide, inner);
+pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
     for url in &args.urls {
         absolute(url)?;
     }
-    let mut lines = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| async {
-        ask(&abide, &client, url, &Trail::default(), |_| ()).await.line
+    let watch = Arc::new(Watch::stores());
+    online::run(&args.online, &watch, Interruption::Ends, async |abide, inner| {
+        fetch_all(args, &abide, &trail::client(&abide, inner)).await
+    })
+}
+
+async fn fetch_all(args: &FetchArgs, abide: &Abide, client: &ClientWithMiddleware) -> anyhow::Result<Status> {
+    let mut lines = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| async move {
+        ask(abide, client, url, &Trail::default(), Options::new(), |_| ()).await.line
     }));
     let mut status = Status::Done;
     while let Some(line) = lines.next().await {
@@ -79,6 +87,8 @@ pub(crate) struct Answer {
     pub(crate) may_follow: bool,
     /// When to come back.
     pub(crate) not_before: Option<SystemTime>,
+    /// Uses of the content that the site asks to leave alone, such as `train-ai`.
+    pub(crate) reserved: Vec<String>,
 }
 
 /// Fetches `text`; the body goes to `sink`, piece by piece.
@@ -87,9 +97,10 @@ pub(crate) async fn ask(
     client: &ClientWithMiddleware,
     text: &str,
     trail: &Trail,
+    options: Options,
     sink: impl FnMut(&[u8]),
 ) -> Answer {
-    let error = match client.get(text).with_extension(trail.clone()).send().await {
+    let error = match client.get(text).abide(options).with_extension(trail.clone()).send().await {
         Ok(response) => return fetched(abide, text, response, sink).await,
         Err(error) => error,
     };
@@ -102,7 +113,7 @@ pub(crate) async fn ask(
         Some(Denied::Deferred { not_before, .. }) => Some(*not_before),
         _ => None,
     };
-    Answer { line, content_type: None, may_follow: false, not_before }
+    Answer { line, content_type: None, may_follow: false, not_before, reserved: Vec::new() }
 }
 
 async fn fetched(
@@ -125,7 +136,8 @@ async fn fetched(
     }
     let content_type = response.headers().get(http::header::CONTENT_TYPE);
     let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    let may_follow = visit.is_some_and(|visit| visit.permissions().may_follow());
+    let may_follow = visit.as_ref().is_some_and(|visit| visit.permissions().may_follow());
+    let reserved = visit.as_ref().map(reserved).unwrap_or_default();
     let mut bytes = 0_u64;
     loop {
         match response.chunk().await {
@@ -142,7 +154,20 @@ async fn fetched(
         }
     }
     line.bytes = Some(bytes);
-    Answer { line, content_type, may_follow, not_before: None }
+    Answer { line, content_type, may_follow, not_before: None, reserved }
+}
+
+/// Each usage once that the site disallows, whoever of its statements counts in the end.
+fn reserved(visit: &Visit) -> Vec<String> {
+    let preferences = visit.preferences();
+    let usages = preferences.statements().iter().map(|statement| statement.usage());
+    let mut names: Vec<String> = usages
+        .filter(|usage| preferences.resolve(usage).preference() == Preference::Disallow)
+        .map(ToString::to_string)
+        .collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
@@ -254,7 +279,9 @@ fn print(line: &Line) -> anyhow::Result<()> {
         writeln!(out, "     → {}", hop.url)?;
     }
     let (dim, reset) = (style::DIM, format!("{:#}", style::DIM));
-    writeln!(out, "     {dim}{}{reset}", line.why)?;
+    // The URL stands above already.
+    let why = line.why.strip_prefix(&line.url).and_then(|why| why.strip_prefix(": ")).unwrap_or(&line.why);
+    writeln!(out, "     {dim}{why}{reset}")?;
     if let Some(bytes) = line.bytes {
         let noindex = match line.noindex {
             Some(true) => "not to be indexed",

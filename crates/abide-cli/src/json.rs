@@ -26,6 +26,14 @@ pub(crate) struct Rule {
     pub(crate) line: u32,
 }
 
+impl std::fmt::Display for Rule {
+    /// As it would be written.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = if self.kind == "allow" { "Allow" } else { "Disallow" };
+        write!(f, "{name}: {}", self.pattern)
+    }
+}
+
 impl Match {
     pub(crate) fn new(url: Option<String>, verdict: &Verdict) -> Self {
         let rules = verdict.rules();
@@ -108,6 +116,27 @@ impl Tags {
 }
 
 impl TagRules {
+    /// The names of what is stated.
+    pub(crate) fn stated(&self) -> impl Iterator<Item = &'static str> {
+        let rules = [
+            ("noindex", self.noindex),
+            ("nosnippet", self.nosnippet),
+            ("nofollow", self.nofollow),
+            ("noarchive", self.noarchive),
+            ("noimageindex", self.noimageindex),
+            ("notranslate", self.notranslate),
+            ("nocache", self.nocache),
+            ("indexifembedded", self.indexifembedded),
+            ("noai", self.noai),
+            ("noimageai", self.noimageai),
+            ("max-snippet", self.max_snippet.is_some()),
+            ("max-image-preview", self.max_image_preview.is_some()),
+            ("max-video-preview", self.max_video_preview.is_some()),
+            ("unavailable_after", self.unavailable_after.is_some()),
+        ];
+        rules.into_iter().filter_map(|(name, is_stated)| is_stated.then_some(name))
+    }
+
     fn new(rules: &abide_permissions::Rules) -> Self {
         Self {
             noindex: rules.noindex(),
@@ -174,7 +203,8 @@ pub(crate) fn rfc3339(time: WallMillis) -> String {
     abide_permissions::UnavailableAfter::from_unix_seconds(seconds).to_string()
 }
 
-fn source_name(source: Option<Source>) -> &'static str {
+/// The outcome of robots.txt in one word.
+pub(crate) fn source_name(source: Option<Source>) -> &'static str {
     match source {
         None => "none",
         Some(Source::Fresh) => "fresh",

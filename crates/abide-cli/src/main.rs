@@ -13,9 +13,11 @@ mod lint;
 mod manual;
 mod match_urls;
 mod online;
+mod stores;
 mod style;
 mod tags;
 mod trail;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -34,13 +36,13 @@ fn main() -> ExitCode {
         Command::Match(args) => match_urls::run(args),
         Command::Directives(args) => directives::run(args),
         Command::Tags(args) => tags::run(args),
-        Command::Check(args) => online::block_on(check::run(args)),
-        Command::Crawl(args) => online::block_on_to_its_end(crawl::run(*args)),
-        Command::Explain(args) => online::block_on(explain::run(args)),
+        Command::Check(args) => check::run(&args),
+        Command::Crawl(args) => crawl::run(*args),
+        Command::Explain(args) => explain::run(&args),
         Command::Lint(args) => lint::run(args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man => manual::man(),
-        Command::Fetch(args) => online::block_on(fetch::run(args)),
+        Command::Fetch(args) => fetch::run(&args),
     };
     match result {
         Ok(status) => status.into(),

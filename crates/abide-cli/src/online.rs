@@ -13,37 +13,62 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::{Mutex, Semaphore};
 use url::Url;
 
-use crate::args::{Online, ResolveArg, StoreArg};
+use crate::args::{Online, ResolveArg};
+use crate::stores::Stores;
+use crate::watch::Watch;
 use crate::{Status, Usage, style};
 
-/// Runs one call on a runtime of its own. Ctrl-C ends it.
-pub(crate) fn block_on(call: impl Future<Output = anyhow::Result<Status>>) -> anyhow::Result<Status> {
-    block_on_to_its_end(async {
-        tokio::select! {
-            result = call => result,
-            _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
-        }
-    })
+/// Who deals with Ctrl-C.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interruption {
+    /// It ends the call.
+    Ends,
+    /// The call itself.
+    IsCalls,
 }
 
-/// The same for a call that deals with Ctrl-C itself.
-pub(crate) fn block_on_to_its_end(
-    call: impl Future<Output = anyhow::Result<Status>>,
+/// Runs one call on a runtime of its own, with the crawler that the options describe and its inner client. `watch` hears what it
+/// does. The store is opened before and closed after.
+pub(crate) fn run(
+    online: &Online,
+    watch: &Arc<Watch>,
+    interruption: Interruption,
+    call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(call);
+    let result = runtime.block_on(async {
+        // What is wrong with the options is told before a store is opened.
+        drop(settings(online)?);
+        let stores = Stores::open(&online.store).await?;
+        let result = match crawler(online, watch, &stores) {
+            Ok((abide, inner)) if interruption == Interruption::IsCalls => call(abide, inner).await,
+            Ok((abide, inner)) => tokio::select! {
+                result = call(abide, inner) => result,
+                _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+            },
+            Err(error) => Err(error),
+        };
+        watch.is_over();
+        let closed = stores.close().await;
+        result.and_then(|status| closed.map(|()| status))
+    });
     // What is still in the air belongs to nobody any more.
     runtime.shutdown_background();
     result
 }
 
 /// The crawler that the options describe, and its inner client.
-pub(crate) fn crawler(online: &Online) -> anyhow::Result<(Abide, reqwest::Client)> {
+fn crawler(online: &Online, watch: &Arc<Watch>, stores: &Stores) -> anyhow::Result<(Abide, reqwest::Client)> {
+    let build = |inner: reqwest::ClientBuilder| -> anyhow::Result<_> {
+        let heard = Arc::clone(watch);
+        let builder = settings(online)?.pace_observer(heard.clone()).access_observer(heard);
+        Ok(stores.on(builder).build_with(inner))
+    };
     warn_of_haste(online);
-    match settings(online)?.build_with(inner(online)?) {
+    match build(inner(online)?)? {
         Err(BuildError::Client(_)) if online.cacert.is_none() => {
             // A bare container has no certificate authorities. What has no TLS can be reached from there, too.
-            let built = settings(online)?.build_with(inner(online)?.tls_certs_only([])).map_err(explain)?;
+            let built = build(inner(online)?.tls_certs_only([]))?.map_err(explain)?;
             style::complain(format_args!(
                 "no certificate authorities are installed here, so https sites are unreachable (--cacert names some)"
             ));
@@ -54,7 +79,6 @@ pub(crate) fn crawler(online: &Online) -> anyhow::Result<(Abide, reqwest::Client
 }
 
 fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
-    let StoreArg::Memory = online.store;
     let (first, rest) =
         online.agent.split_first().ok_or_else(|| Usage("expected a product token".to_owned()))?;
     let user_agent =
@@ -160,16 +184,14 @@ impl Fixed {
     fn of(entries: &[ResolveArg]) -> Result<Self, Usage> {
         let mut names: HashMap<String, (u16, Vec<SocketAddr>)> = HashMap::new();
         for ResolveArg { host, port, addresses } in entries {
-            // Port 0: that of the URL.
-            let addresses: Vec<_> = addresses.iter().map(|address| SocketAddr::new(*address, 0)).collect();
             match names.get(host) {
-                Some((other, known)) if other != port && *known != addresses => {
+                Some((other, known)) if other != port && known != addresses => {
                     let text =
                         format!("--resolve {host}: expected the same addresses for ports {other} and {port}");
                     return Err(Usage(text));
                 }
                 // As in curl, the last entry for a host and port counts.
-                _ => names.insert(host.clone(), (*port, addresses)),
+                _ => names.insert(host.clone(), (*port, addresses.clone())),
             };
         }
         let any = names.remove("*").map(|(_, addresses)| addresses).unwrap_or_default();

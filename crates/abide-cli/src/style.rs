@@ -10,6 +10,7 @@ use crate::args::Color;
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const WAIT: Style = AnsiColor::Yellow.on_default().bold();
+pub(crate) const NAME: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 
 /// Obeys `--color`.

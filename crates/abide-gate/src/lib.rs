@@ -48,15 +48,19 @@
 //! * `psl`: pacing by registrable domain, with the Public Suffix List compiled in.
 //! * `testing`: a clock that tests move, and the suites that every store must pass.
 
-// The keys and the clocks.
+// The keys, the clocks, and who asks.
 mod clock;
+mod identity;
 mod origin;
 
 // Whether a robots.txt could be had, and when a request may go out: two halves that do not know each other.
 pub mod access;
 pub mod pacing;
 
+// Which addresses may be contacted, and what a failed request says about its host.
 mod address;
+mod resolved;
+mod symptoms;
 
 // The composition: robots.txt first, then the host's turn.
 mod body;
@@ -81,7 +85,10 @@ pub use clock::{Clock, SystemClock, WallMillis};
 pub use error::{Denied, Error, OrderProblem};
 pub use event::{Event, Observer};
 pub use gate::{Gate, Turn};
+pub use identity::{Identity, IdentityError};
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;
 pub use origin::{Host, Origin, UnsupportedUrl, without_userinfo};
+pub use resolved::NoAddress;
+pub use symptoms::{Phase, Symptoms};
 pub use verdict::Verdict;

@@ -413,3 +413,78 @@ async fn a_follower_is_not_content_with_the_record_it_had() {
     assert_eq!(world.fetch.count(), 2, "it was fetched after the other's lease had ended");
     assert!(world.ask().await.asked_at() >= first.retry_at().plus(ttl));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_gives_up_is_not_waited_for() {
+    let world = World::of(Scripted::text(GOOD));
+    let other = LeaseHolder(42);
+    world.store.lease(&origin(), other, START, Duration::from_secs(60)).await.unwrap();
+    let (store, started) = (world.store.clone(), Instant::now());
+    tokio::spawn(async move {
+        sleep(Duration::from_secs(3)).await;
+        store.release(&origin(), other).await.unwrap();
+    });
+    assert!(is_good(&world.ask().await));
+    assert!(started.elapsed() <= Duration::from_millis(3_200), "{:?}", started.elapsed());
+}
+
+/// Has the record of another process from the second look on: it was saved between the look and the lease.
+#[derive(Debug, Default)]
+struct JustSaved {
+    inner: MemoryAccessStore,
+    looks: AtomicUsize,
+}
+
+impl AccessStore for JustSaved {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+        Box::pin(async move {
+            match self.looks.fetch_add(1, Ordering::SeqCst) {
+                0 => Ok(None),
+                _ => self.inner.load(origin).await,
+            }
+        })
+    }
+
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.inner.save(origin, record)
+    }
+
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+        self.inner.lease(origin, holder, now, ttl)
+    }
+
+    fn release<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.inner.release(origin, holder)
+    }
+
+    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.inner.sweep(older_than)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
+    let first = World::of(Scripted::text(GOOD));
+    let record = first.ask().await.record().clone();
+    let store = Arc::new(JustSaved::default());
+    store.inner.save(&origin(), &record).await.unwrap();
+    let world = World::with_store(
+        ScriptedFetch::always(Scripted::text(GOOD)),
+        AccessPolicy::default(),
+        store.clone(),
+    );
+    assert!(is_good(&world.ask().await));
+    assert_eq!(world.fetch.count(), 0);
+    let free = store.lease(&origin(), LeaseHolder(42), world.wall(), Duration::from_secs(9)).await.unwrap();
+    assert_eq!(free, Lease::Leader, "and the lease was given back");
+}

@@ -144,7 +144,13 @@ async fn an_explanation_is_one_sentence() {
     let shown = |path: &str| answer.explain(&path.into()).to_string();
     let of = "of https://a.example/robots.txt, fetched Fri, 15 Jan 2027 08:00:00 GMT";
     assert_eq!(shown("/closed"), format!("disallowed by \"Disallow: /closed\" on line 2 (group *) {of}"));
-    assert_eq!(shown("/open"), format!("allowed, as no rule matches {of}"));
+    assert_eq!(shown("/open"), format!("allowed, as it matches no rule {of}"));
+    assert_eq!(shown("/robots.txt"), format!("allowed, as robots.txt itself is exempt from the rules {of}"));
+    let other = World::of(Scripted::text("User-agent: otherbot\nDisallow: /")).ask().await;
+    assert_eq!(
+        other.explain(&"/open".into()).to_string(),
+        format!("allowed, as the crawler belongs to no group {of}")
+    );
     assert_eq!(
         answer.explain(&"/closed".into()).at_hop(2).to_string(),
         format!("disallowed by \"Disallow: /closed\" on line 2 (group *) {of} (redirect 2 of the page)")

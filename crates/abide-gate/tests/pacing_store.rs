@@ -273,6 +273,53 @@ impl PaceStore for Yes {
     }
 }
 
+/// Forgets the first lease that was waited for, as a shared store that is restarted does.
+#[derive(Debug, Default)]
+struct Forgetful {
+    asked: Mutex<Vec<(Instant, bool)>>,
+}
+
+impl PaceStore for Forgetful {
+    fn reserve<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseAsk) -> StoreFuture<'a, Reply> {
+        self.asked.lock().unwrap().push((Instant::now(), false));
+        Box::pin(async { Ok(Reply::Granted { wait: ms(700) }) })
+    }
+
+    fn renew<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId, _: Duration) -> StoreFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn release<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId, _: Ended) -> StoreFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn confirm<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId) -> StoreFuture<'a, bool> {
+        let mut asked = self.asked.lock().unwrap();
+        asked.push((Instant::now(), true));
+        let is_first = asked.len() == 2;
+        Box::pin(async move { Ok(!is_first) })
+    }
+
+    fn hold<'a>(&'a self, _: &'a ScopeKey, _: WallMillis, _: Cause) -> StoreFuture<'a, WallMillis> {
+        Box::pin(async { Ok(WallMillis(0)) })
+    }
+
+    fn peek<'a>(&'a self, _: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
+        Box::pin(async { Ok(ScopeState::default()) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_the_store_has_forgotten_is_asked_for_again() {
+    let (store, began) = (Arc::new(Forgetful::default()), Instant::now());
+    let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+    let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
+    assert_eq!(permit.waited(), ms(1_400));
+    let asked: Vec<_> = store.asked.lock().unwrap().iter().map(|(at, last)| (*at - began, *last)).collect();
+    // Asked, waited, asked whether it still stands: it does not, so the same again.
+    assert_eq!(asked, [(ms(0), false), (ms(700), true), (ms(700), false), (ms(1_400), true)]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
     let (pacer, log) =

@@ -3,7 +3,7 @@
 //! ```text
 //! header       32 octets: counts, Crawl-delay, flags
 //! text         what the entries point into
-//! keys         8 octets for each literal, if there are many
+//! keys         16 octets for each literal, if there are many
 //! literals     16 octets each, sorted by pattern
 //! wildcards    24 octets each, in order of precedence
 //! items        16 octets each: tokens, sitemaps, licenses, preference records
@@ -20,7 +20,7 @@ use crate::group::Chosen;
 use crate::search::Found;
 
 pub(crate) const HEADER: usize = 32;
-const KEY: usize = 8;
+const KEY: usize = 16;
 /// With fewer literals than this, keys would take more memory than they save time.
 pub(crate) const KEYED_MIN: usize = 16;
 const LITERAL: usize = 16;
@@ -81,47 +81,63 @@ impl Header {
 pub(crate) struct Entry {
     /// Where the normal form of the pattern starts in the block.
     pub(crate) at: u32,
-    pub(crate) line: u32,
+    line_and_flags: u32,
     /// Of a literal: the longest other literal that is a prefix of it. Of a wildcard: the length of its query form,
     /// which follows the pattern; 0 if it is the same.
     pub(crate) link: u32,
     pub(crate) length: u16,
     /// The octets that decide precedence.
     pub(crate) octets: u16,
-    pub(crate) allow: bool,
-    /// The pattern as written differs from its normal form. It stands before it in the text, its length between.
-    pub(crate) rewritten: bool,
 }
 
-const LINE_ALLOW: u32 = 1 << 31;
-const LINE_REWRITTEN: u32 = 1 << 30;
+const ALLOW: u32 = 1 << 31;
+/// The pattern as written differs from its normal form. It stands before it in the text, its length between.
+const REWRITTEN: u32 = 1 << 30;
 
 impl Entry {
+    pub(crate) fn new(at: u32, length: u16, octets: u16, line: u32) -> Self {
+        Self { at, line_and_flags: line, link: 0, length, octets }
+    }
+
+    #[must_use]
+    pub(crate) fn allowing(self, allow: bool) -> Self {
+        Self { line_and_flags: self.line_and_flags | if allow { ALLOW } else { 0 }, ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn rewritten(self, rewritten: bool) -> Self {
+        Self { line_and_flags: self.line_and_flags | if rewritten { REWRITTEN } else { 0 }, ..self }
+    }
+
+    #[inline]
+    pub(crate) fn allows(&self) -> bool {
+        self.line_and_flags & ALLOW != 0
+    }
+
+    pub(crate) fn line(&self) -> u32 {
+        self.line_and_flags & !(ALLOW | REWRITTEN)
+    }
+
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let allow = if self.allow { LINE_ALLOW } else { 0 };
-        let rewritten = if self.rewritten { LINE_REWRITTEN } else { 0 };
         let lengths = u32::from(self.length) | u32::from(self.octets) << 16;
-        write_words([self.at, self.line | allow | rewritten, self.link, lengths], out);
+        write_words([self.at, self.line_and_flags, self.link, lengths], out);
     }
 
     #[inline]
     pub(crate) fn read(octets: &[u8; LITERAL]) -> Self {
-        let line = word(octets, 4);
         let lengths = word(octets, 12);
         Self {
             at: word(octets, 0),
-            line: line & !(LINE_ALLOW | LINE_REWRITTEN),
+            line_and_flags: word(octets, 4),
             link: word(octets, 8),
             length: lengths as u16,
             octets: (lengths >> 16) as u16,
-            allow: line & LINE_ALLOW != 0,
-            rewritten: line & LINE_REWRITTEN != 0,
         }
     }
 
-    /// Sorts by precedence (RFC 9309 §2.2.2): the most octets, then Allow, then the place in the file.
-    pub(crate) fn rank(&self) -> u64 {
-        u64::from(u16::MAX - self.octets) << 40 | u64::from(!self.allow) << 32 | u64::from(self.line)
+    /// Sorts by precedence (RFC 9309 §2.2.2): the most octets, then Allow. Of equal ones the first in the file is named.
+    pub(crate) fn rank(&self) -> u32 {
+        u32::from(u16::MAX - self.octets) << 1 | u32::from(!self.allows())
     }
 
     #[inline]
@@ -140,7 +156,7 @@ impl Entry {
 
     /// The pattern as it was written, made valid UTF-8 when the block was built.
     pub(crate) fn written<'a>(&self, block: &'a [u8]) -> &'a str {
-        let octets = if self.rewritten {
+        let octets = if self.line_and_flags & REWRITTEN != 0 {
             let (before, length) = block[..self.at as usize].split_at(self.at as usize - 4);
             let length = word(length.first_chunk::<4>().expect("four octets were split off"), 0);
             &before[before.len() - length as usize..]
@@ -183,17 +199,40 @@ fn word<const N: usize>(octets: &[u8; N], at: usize) -> u32 {
     u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]])
 }
 
-/// The parts of a block, found once per question.
+/// The parts of a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'a> {
     pub(crate) block: &'a [u8],
-    /// See [`crate::prefix::key`].
-    pub(crate) keys: &'a [[u8; KEY]],
     literals: &'a [[u8; LITERAL]],
     wildcards: &'a [[u8; WILDCARD]],
     items: &'a [[u8; ITEM]],
     /// See [`crate::index`].
     pub(crate) index: &'a [[u8; 2]],
+}
+
+/// The literals of a block, which all questions are about.
+#[derive(Clone, Copy)]
+pub(crate) struct Literals<'a> {
+    block: &'a [u8],
+    /// See [`crate::prefix::key`]; none if the literals are few.
+    pub(crate) keys: &'a [[u8; KEY]],
+    entries: &'a [[u8; LITERAL]],
+}
+
+impl<'a> Literals<'a> {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[inline]
+    pub(crate) fn entry(&self, index: usize) -> Entry {
+        Entry::read(&self.entries[index])
+    }
+
+    #[inline]
+    pub(crate) fn pattern(&self, index: usize) -> &'a [u8] {
+        self.entry(index).pattern(self.block)
+    }
 }
 
 impl Block {
@@ -217,20 +256,36 @@ impl Block {
         (self.flags() & FLAG_DELAY != 0).then(|| Duration::new(seconds, word(header, 20)))
     }
 
-    #[inline(always)]
-    pub(crate) fn parts(&self) -> Parts<'_> {
+    #[inline]
+    pub(crate) fn literals(&self) -> Literals<'_> {
+        let (keys, entries, _) = self.tables();
+        Literals { block: &self.0, keys, entries }
+    }
+
+    #[inline]
+    pub(crate) fn wildcard_count(&self) -> usize {
+        word(self.header(), 8) as usize
+    }
+
+    /// The keys and the literals, and what is behind them.
+    #[inline]
+    fn tables(&self) -> (&[[u8; KEY]], &[[u8; LITERAL]], &[u8]) {
         let header = self.header();
         let tables = &self.0[word(header, 0) as usize..];
         let count = word(header, 4) as usize;
         let keyed = if count < KEYED_MIN { 0 } else { count };
         let (keys, rest) = tables.split_at(keyed * KEY);
         let (literals, rest) = rest.split_at(count * LITERAL);
-        let (wildcards, rest) = rest.split_at(word(header, 8) as usize * WILDCARD);
-        let (items, index) = rest.split_at(word(header, 12) as usize * ITEM);
+        (keys.as_chunks().0, literals.as_chunks().0, rest)
+    }
+
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        let (_, literals, rest) = self.tables();
+        let (wildcards, rest) = rest.split_at(self.wildcard_count() * WILDCARD);
+        let (items, index) = rest.split_at(word(self.header(), 12) as usize * ITEM);
         Parts {
             block: &self.0,
-            keys: keys.as_chunks().0,
-            literals: literals.as_chunks().0,
+            literals,
             wildcards: wildcards.as_chunks().0,
             items: items.as_chunks().0,
             index: index.as_chunks().0,
@@ -245,7 +300,7 @@ impl Block {
 impl<'a> Parts<'a> {
     pub(crate) fn entry(&self, found: Found) -> Entry {
         match found {
-            Found::Literal(index) => self.literal(index),
+            Found::Literal(index) => Entry::read(&self.literals[index]),
             Found::Wildcard(index) => self.wildcard(index),
         }
     }
@@ -261,11 +316,6 @@ impl<'a> Parts<'a> {
 
     pub(crate) fn wildcard_count(&self) -> usize {
         self.wildcards.len()
-    }
-
-    #[inline]
-    pub(crate) fn literal(&self, index: usize) -> Entry {
-        Entry::read(&self.literals[index])
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use crate::block::{self, Block, Entry, Header, Item};
 use crate::group::{Agent, Chosen, Gatherer, Raw, agent};
 use crate::index;
 use crate::line::{self, Key, Lines, RecordKind};
-use crate::normal::{self, DOLLAR, HASH, QUERY, REWRITE, STAR, Side};
+use crate::normal::{self, HASH, QUERY, REWRITE, STAR, Side};
 use crate::pattern::can_match;
 use crate::prefix;
 use crate::profile::Profile;
@@ -21,7 +21,7 @@ pub(crate) const ITEM_AGENT: u32 = 101;
 
 /// Reads `text` and keeps what concerns the crawler: one pass, and only the lines of its groups are read to their end.
 pub(crate) fn compile(text: &[u8], tokens: &[ProductToken], profile: Profile) -> Block {
-    let mut gatherer = Gatherer::new(tokens, profile);
+    let mut gatherer = Gatherer::of(text, tokens, profile);
     for ((_, line), number) in Lines::of(text).zip(1..) {
         if let Some(key) = line::key(line, profile) {
             take(&mut gatherer, line, key, number, profile);
@@ -44,12 +44,13 @@ pub(crate) fn take<'a>(
         return;
     }
     let value = line::fitting(kind, line, key.value_at, profile);
-    // A rule that is dropped for its length still ends the run of user-agent lines before it, and an over-long
-    // user-agent line still begins a group, if nobody's.
-    let shapes_groups = kind.is_rule() || kind == RecordKind::UserAgent;
-    if let Some(value) = value.or(shapes_groups.then_some(&[])) {
-        let value = if kind.is_rule() { value } else { line::trim(line::without_comment(value)) };
-        gatherer.take(Raw { kind, value, line: number });
+    if kind.is_rule() {
+        // One that is dropped for its length still ends the run of user-agent lines before it.
+        return gatherer.rule(Raw { kind, value: value.unwrap_or_default(), line: number });
+    }
+    // An over-long user-agent line still begins a group, if nobody's.
+    if let Some(value) = value.or((kind == RecordKind::UserAgent).then_some(&[])) {
+        gatherer.take(Raw { kind, value: line::trim(line::without_comment(value)), line: number });
     }
 }
 
@@ -74,10 +75,10 @@ struct Draft {
 
 impl Draft {
     fn new(gatherer: &Gatherer<'_, '_>, profile: Profile) -> Self {
-        let records = || gatherer.rules.iter().chain(&gatherer.others);
-        // What the text and the tables will need if nothing is rewritten.
-        let octets: usize = records().map(|record| record.value.len() + 24).sum();
-        let mut out = Vec::with_capacity(block::HEADER + octets + 16);
+        /// What the text and the tables of most records need.
+        const EACH: usize = 64;
+        let records = gatherer.rules.len() + gatherer.others.len();
+        let mut out = Vec::with_capacity(block::HEADER + EACH * records);
         out.resize(block::HEADER, 0);
         let literals = Vec::with_capacity(gatherer.rules.len());
         let items = Vec::with_capacity(gatherer.others.len() + 1);
@@ -86,10 +87,10 @@ impl Draft {
 
     fn push_rule(&mut self, rule: &Raw<'_>) {
         let mut pattern = rule.value;
-        let mut classes = normal::classes(pattern);
+        let mut classes = normal::classes_of_pattern(pattern);
         if classes & HASH != 0 {
             pattern = line::trim(line::without_comment(pattern));
-            classes = normal::classes(pattern);
+            classes = normal::classes_of_pattern(pattern);
         }
         let allow = rule.kind == RecordKind::Allow;
         self.push_pattern(pattern, classes, None, rule.line, allow);
@@ -97,17 +98,17 @@ impl Draft {
             && allow
             && let Some(directory) = directory_of_index(pattern)
         {
-            self.push_pattern(&directory, classes | DOLLAR, Some(pattern), rule.line, allow);
+            self.push_pattern(&directory, classes, Some(pattern), rule.line, allow);
         }
     }
 
     /// RFC 9309 §2.2: an `empty-pattern` is no pattern to match. One that can match nothing is left out too.
+    #[inline(always)]
     fn push_pattern(&mut self, pattern: &[u8], classes: u8, written: Option<&[u8]>, line: u32, allow: bool) {
         if !can_match(pattern) {
             return;
         }
-        let dollar_inside = classes & DOLLAR != 0 && pattern[..pattern.len() - 1].contains(&b'$');
-        let rewritten = classes & REWRITE != 0 || dollar_inside || written.is_some();
+        let rewritten = classes & REWRITE != 0 || written.is_some();
         if rewritten {
             self.push_written(written.unwrap_or(pattern));
         }
@@ -122,11 +123,14 @@ impl Draft {
         let octets = if counts_differ { normal::octets(&self.out[at..]) } else { length };
         // A value has at most 16 KiB, and each octet of it becomes at most three.
         let (length, octets) = (length as u16, octets as u16);
-        let mut entry = Entry { at: at as u32, line, link: 0, length, octets, allow, rewritten };
+        let mut entry = Entry::new(at as u32, length, octets, line).allowing(allow).rewritten(rewritten);
         if classes & STAR == 0 {
             self.literals.push(entry);
         } else {
             entry.link = if rewritten { self.push_query_form(at) } else { 0 };
+            if self.wildcards.is_empty() {
+                self.wildcards.reserve(self.literals.capacity() - self.literals.len());
+            }
             self.wildcards.push(entry);
         }
     }
@@ -152,7 +156,21 @@ impl Draft {
         self.sort_literals();
         let out = &self.out;
         prefix::link(&mut self.literals, |entry| entry.pattern(out), |entry| &mut entry.link);
-        self.wildcards.sort_unstable_by_key(Entry::rank);
+        self.sort_wildcards();
+    }
+
+    /// By precedence, then by the place in the file.
+    fn sort_wildcards(&mut self) {
+        /// More wildcards than this are sorted by numbers.
+        const FEW: usize = 10;
+        let wildcards = &mut self.wildcards;
+        if wildcards.len() <= FEW {
+            return wildcards.sort_by_key(Entry::rank);
+        }
+        let ranked = |(place, entry): (u64, &Entry)| u64::from(entry.rank()) << 32 | place;
+        let mut order: Vec<u64> = (0..).zip(&*wildcards).map(ranked).collect();
+        order.sort_unstable();
+        *wildcards = order.iter().map(|place| wildcards[*place as u32 as usize]).collect();
     }
 
     /// RFC 9309 §2.2.2: of equivalent rules "the 'allow' rule SHOULD be used"; duplicates "MAY be deduplicated".
@@ -162,17 +180,16 @@ impl Draft {
         let out = &self.out;
         let literals = &mut self.literals;
         if literals.len() <= FEW {
-            literals
-                .sort_unstable_by(|a, b| a.pattern(out).cmp(b.pattern(out)).then(a.rank().cmp(&b.rank())));
+            literals.sort_by(|a, b| a.pattern(out).cmp(b.pattern(out)));
         } else {
-            let mut order: Vec<sort::Keyed> = (0..literals.len() as u32).map(|number| (0, number)).collect();
+            let numbers = 0..literals.len() as u32;
             // All literals start with a slash.
-            sort::by_octets(&mut order, 1, |number| literals[number as usize].pattern(out));
-            *literals = order.iter().map(|(_, number)| literals[*number as usize]).collect();
+            let order = sort::by_octets(numbers, 1, |number| literals[number as usize].pattern(out));
+            *literals = order.iter().map(|number| literals[*number as usize]).collect();
         }
         literals.dedup_by(|next, kept| {
-            let same = next.pattern(out) == kept.pattern(out);
-            if same && next.rank() < kept.rank() {
+            let same = next.length == kept.length && next.pattern(out) == kept.pattern(out);
+            if same && (next.rank(), next.line()) < (kept.rank(), kept.line()) {
                 *kept = *next;
             }
             same

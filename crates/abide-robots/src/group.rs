@@ -55,6 +55,15 @@ enum Phase {
 
 impl<'a, 't> Gatherer<'a, 't> {
     pub(crate) fn new(tokens: &'t [ProductToken], profile: Profile) -> Self {
+        Self::with_capacity(16, tokens, profile)
+    }
+
+    /// For the records of a text: room for its rules is taken at once, about as many octets as it has.
+    pub(crate) fn of(text: &[u8], tokens: &'t [ProductToken], profile: Profile) -> Self {
+        Self::with_capacity(text.len() / size_of::<Raw<'_>>(), tokens, profile)
+    }
+
+    fn with_capacity(rules: usize, tokens: &'t [ProductToken], profile: Profile) -> Self {
         Self {
             tokens,
             profile,
@@ -62,7 +71,7 @@ impl<'a, 't> Gatherer<'a, 't> {
             level: NOT_ADDRESSED,
             run_start: 0,
             best: NOT_ADDRESSED,
-            rules: Vec::with_capacity(16),
+            rules: Vec::with_capacity(rules),
             others: Vec::with_capacity(8),
         }
     }
@@ -103,8 +112,9 @@ impl<'a, 't> Gatherer<'a, 't> {
         self.others.push(record);
     }
 
+    /// Takes the next record of the file, which is a rule.
     #[inline]
-    fn rule(&mut self, record: Raw<'a>) {
+    pub(crate) fn rule(&mut self, record: Raw<'a>) {
         if self.phase == Phase::Agents {
             self.settle();
         }

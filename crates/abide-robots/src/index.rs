@@ -43,7 +43,9 @@ pub(crate) fn signature_of_pattern(entry: &Entry, block: &[u8]) -> u64 {
     let pattern = entry.pattern(block);
     let mut set = 0;
     for pair in pattern.strip_suffix(b"$").unwrap_or(pattern).array_windows::<2>() {
-        if !pair.contains(&b'*') {
+        let [first, second] = *pair;
+        let known = first != b'*' && second != b'*';
+        if known {
             set |= bit(*pair);
         }
     }
@@ -52,7 +54,7 @@ pub(crate) fn signature_of_pattern(entry: &Entry, block: &[u8]) -> u64 {
 
 #[inline]
 fn bit([first, second]: [u8; 2]) -> u64 {
-    let pair = u32::from(first) | u32::from(second) << 8;
+    let pair = u32::from(u16::from_le_bytes([first, second]));
     1 << (pair.wrapping_mul(SPREAD) >> 26)
 }
 
@@ -66,7 +68,14 @@ fn slot(group: [u8; 4], bits: u32) -> usize {
 fn slots<'a>(entry: &Entry, block: &'a [u8], bits: u32) -> impl Iterator<Item = usize> + use<'a> {
     let pattern = if entry.link == 0 { entry.pattern(block) } else { &[] };
     let pattern = pattern.strip_suffix(b"$").unwrap_or(pattern);
-    pattern.array_windows::<4>().filter(|group| !group.contains(&b'*')).map(move |group| slot(*group, bits))
+    pattern.array_windows::<4>().filter(|group| !holds_star(**group)).map(move |group| slot(*group, bits))
+}
+
+/// Looks at all four octets at once: one that is a star leaves zero, and only below a zero does a carry begin.
+#[inline]
+fn holds_star(group: [u8; 4]) -> bool {
+    let zeros = u32::from_le_bytes(group) ^ u32::from_le_bytes([b'*'; 4]);
+    zeros.wrapping_sub(0x0101_0101) & !zeros & 0x8080_8080 != 0
 }
 
 /// Appends the index of the wildcards to `out`, if they are enough.

@@ -106,13 +106,14 @@ pub(crate) struct Key {
 
 /// The lines of a file, without their ends: CR, LF or CRLF, and nothing else (RFC 9309 §2.2, `NL`).
 pub(crate) struct Lines<'a> {
-    text: &'a [u8],
-    at: usize,
+    rest: &'a [u8],
+    /// Octets of the whole file.
+    length: usize,
 }
 
 impl<'a> Lines<'a> {
     pub(crate) fn of(text: &'a [u8]) -> Self {
-        Self { text, at: 0 }
+        Self { rest: text, length: text.len() }
     }
 }
 
@@ -122,11 +123,15 @@ impl<'a> Iterator for Lines<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<(usize, &'a [u8])> {
-        let start = self.at;
-        let rest = self.text.get(start..).filter(|rest| !rest.is_empty())?;
-        let length = line_length(rest);
-        let line = &rest[..length];
-        self.at = start + length + 1 + usize::from(rest[length..].starts_with(b"\r\n"));
+        if self.rest.is_empty() {
+            return None;
+        }
+        let start = self.length - self.rest.len();
+        let (line, end) = self.rest.split_at(line_length(self.rest));
+        self.rest = match end {
+            [b'\r', b'\n', rest @ ..] | [_, rest @ ..] => rest,
+            [] => &[],
+        };
         Some((start, line))
     }
 }
@@ -164,7 +169,7 @@ pub(crate) fn key(line: &[u8], profile: Profile) -> Option<Key> {
     }
 }
 
-/// The four keys that nearly all lines have, spelt as usual with the colon right behind.
+/// The keys that nearly all lines have, spelt as usual with the colon right behind.
 #[inline]
 fn common_key(line: &[u8]) -> Option<Key> {
     let head = u64::from_le_bytes(*line.first_chunk::<8>()?);
@@ -176,6 +181,8 @@ fn common_key(line: &[u8]) -> Option<Key> {
         (RecordKind::Allow, 6)
     } else if lower == USER_AGE && line[4] == b'-' && is_agent_tail(line) {
         (RecordKind::UserAgent, 11)
+    } else if lower == SITEMAP && line[7] == b':' {
+        (RecordKind::Sitemap, 8)
     } else {
         return None;
     };
@@ -184,6 +191,7 @@ fn common_key(line: &[u8]) -> Option<Key> {
 
 const DISALLOW: u64 = u64::from_le_bytes(*b"disallow");
 const USER_AGE: u64 = u64::from_le_bytes(*b"user-age");
+const SITEMAP: u64 = u64::from_le_bytes(*b"sitemap:");
 const ALLOW: u64 = u64::from_le_bytes(*b"allow:\0\0");
 
 fn is_agent_tail(line: &[u8]) -> bool {
@@ -263,7 +271,21 @@ pub(crate) fn is_space(octet: u8) -> bool {
     matches!(octet, b' ' | b'\t')
 }
 
-pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
+#[inline]
+pub(crate) fn trim(text: &[u8]) -> &[u8] {
+    match text {
+        // As nearly all values are written.
+        [b' ', rest @ ..] if !starts_or_ends_with_space(rest) => rest,
+        _ => trim_all(text),
+    }
+}
+
+#[inline]
+fn starts_or_ends_with_space(text: &[u8]) -> bool {
+    matches!((text.first(), text.last()), (Some(b' ' | b'\t'), _) | (_, Some(b' ' | b'\t')))
+}
+
+fn trim_all(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = text {
         text = rest;
     }
@@ -389,9 +411,15 @@ mod tests {
 
     #[test]
     fn the_short_way_reads_what_the_long_way_reads() {
-        for line in
-            ["Disallow: /a#b", "allow:/x", "User-agent:  b ", "disallow:::", "allow::::", "user-agent:a:b"]
-        {
+        for line in [
+            "Disallow: /a#b",
+            "allow:/x",
+            "User-agent:  b ",
+            "disallow:::",
+            "allow::::",
+            "user-agent:a:b",
+            "SiteMap:/x",
+        ] {
             assert_eq!(common_key(line.as_bytes()), any_key(line.as_bytes(), Profile::Rfc9309), "{line:?}");
         }
     }

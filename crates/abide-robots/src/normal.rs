@@ -16,9 +16,8 @@ use alloc::vec::Vec;
 /// What an octet asks for: the bits of [`CLASS`].
 pub(crate) const REWRITE: u8 = 1;
 pub(crate) const STAR: u8 = 2;
-pub(crate) const DOLLAR: u8 = 4;
-pub(crate) const QUERY: u8 = 8;
-pub(crate) const HASH: u8 = 16;
+pub(crate) const QUERY: u8 = 4;
+pub(crate) const HASH: u8 = 8;
 
 /// One look per octet says whether a text is its own normal form already, as nearly all are.
 pub(crate) static CLASS: [u8; 256] = {
@@ -30,7 +29,6 @@ pub(crate) static CLASS: [u8; 256] = {
         at += 1;
     }
     class[b'*' as usize] = STAR;
-    class[b'$' as usize] = DOLLAR;
     class[b'?' as usize] = QUERY;
     class[b'#' as usize] = REWRITE | HASH;
     class
@@ -44,6 +42,11 @@ pub(crate) fn classes(text: &[u8]) -> u8 {
         seen | class(a) | class(b) | class(c) | class(d) | class(e) | class(f) | class(g) | class(h)
     });
     tail.iter().fold(of_words, |seen, octet| seen | class(octet))
+}
+
+/// The classes that occur in a pattern, whose final `$` is its own normal form.
+pub(crate) fn classes_of_pattern(text: &[u8]) -> u8 {
+    classes(text.strip_suffix(b"$").unwrap_or(text))
 }
 
 /// Which of the two sides of a comparison is being written.
@@ -91,9 +94,11 @@ pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
 }
 
 /// Appends the form that Google's parser compares: escapes are upper-cased and octets beyond ASCII encoded in patterns;
-/// targets are taken as they are. Literal `*` and `$` get octets of their own, which occur in neither.
+/// targets are taken as they are. What is literally `*`, `$` or NUL gets an octet of its own. So no pattern holds an octet
+/// beyond ASCII, and those of a target are equal to none in it.
 pub(crate) fn push_google(text: &[u8], side: Side, out: &mut Vec<u8>) {
     const LITERAL: u8 = 0x80;
+    const NOT_IN_PATTERNS: u8 = 0xff;
     let mut at = 0;
     while let Some(&octet) = text.get(at) {
         at += 1;
@@ -104,7 +109,9 @@ pub(crate) fn push_google(text: &[u8], side: Side, out: &mut Vec<u8>) {
                 out.extend([b'%', text[at].to_ascii_uppercase(), text[at + 1].to_ascii_uppercase()]);
                 at += 2;
             }
+            0 => out.push(LITERAL),
             0x80.. if side == Side::Pattern => push_percent(octet, out),
+            0x80.. => out.push(NOT_IN_PATTERNS),
             _ => out.push(octet),
         }
     }
@@ -214,6 +221,18 @@ mod tests {
                 assert_eq!(normal(text, side), *expected, "{}", text.escape_ascii());
             }
         }
+    }
+
+    #[test]
+    fn nothing_stands_for_a_literal_special_octet_in_googles_form() {
+        let google = |text: &[u8], side| {
+            let mut out = Vec::new();
+            push_google(text, side, &mut out);
+            out
+        };
+        let target = google("/ä\u{2a}\u{aa}\0$".as_bytes(), Side::Target);
+        assert_eq!(target, b"/\xff\xff\xaa\xff\xff\x80\xa4");
+        assert_eq!(google(b"/$\xa4\0*$", Side::Pattern), b"/\xa4%A4\x80*$");
     }
 
     #[test]

@@ -3,8 +3,6 @@
 
 use core::ops::Range;
 
-use crate::sort::word_at;
-
 /// No text is a prefix.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -57,32 +55,56 @@ pub(crate) fn last_before<'a>(
     last.or_else(|| low.checked_sub(1).map(|index| (index, shared_from(0, text_of(index), target))))
 }
 
-/// The eight octets behind the first, which all literals and targets have in common, as a number that sorts as they do.
-pub(crate) fn key(text: &[u8]) -> u64 {
-    word_at(text, 1)
+/// The sixteen octets behind the first, which all literals and targets have in common, as a number that sorts as they do.
+///
+/// Behind the end of the text it is zero.
+#[inline]
+pub(crate) fn key(text: &[u8]) -> u128 {
+    let rest = text.get(1..).unwrap_or_default();
+    match rest.first_chunk::<16>() {
+        Some(word) => u128::from_be_bytes(*word),
+        None => {
+            let mut word = [0; 16];
+            word[..rest.len()].copy_from_slice(rest);
+            u128::from_be_bytes(word)
+        }
+    }
 }
 
-/// Narrows a search to the texts whose key is that of the target: those before sort before it, those after behind it.
+/// Like [`last_before`], where the keys of all texts are at hand: they nearly always tell all, and no text is looked at.
 #[inline]
-pub(crate) fn with_key_of(target: &[u8], keys: &[[u8; 8]]) -> Range<usize> {
+pub(crate) fn last_before_by_keys<'a>(
+    keys: &[[u8; 16]],
+    text_of: impl Fn(usize) -> &'a [u8],
+    target: &[u8],
+) -> Option<(usize, usize)> {
     let mut head = key(target);
-    if target.len() < 9 {
+    if target.len() < 17 {
         // The `$` that the target ends in.
-        head |= u64::from(b'$') << (64 - 8 * target.len());
+        head |= u128::from(b'$') << (128 - 8 * target.len());
     }
-    let start = keys.partition_point(|key| u64::from_le_bytes(*key) < head);
-    let same = |key: &[u8; 8]| u64::from_le_bytes(*key) == head;
-    if !keys.get(start).is_some_and(same) {
-        return start..start;
+    let number = |key: &[u8; 16]| u128::from_le_bytes(*key);
+    let start = keys.partition_point(|key| number(key) < head);
+    if keys.get(start).is_some_and(|key| number(key) == head) {
+        return last_before(start..end_of_run(keys, start), 17, text_of, target);
     }
-    // Runs of equal keys are short, so their end is looked for from their start.
+    let last = start.checked_sub(1)?;
+    // A text that has ended differs from the target there, as the rest of its key is zero.
+    let shared = 1 + (number(&keys[last]) ^ head).leading_zeros() / 8;
+    Some((last, shared as usize))
+}
+
+/// Runs of equal keys are short, so the end of one is looked for from its start.
+#[inline]
+fn end_of_run(keys: &[[u8; 16]], start: usize) -> usize {
+    let same = |key: &[u8; 16]| *key == keys[start];
     let mut width = 1;
     while keys.get(start + width).is_some_and(same) {
         width *= 2;
     }
     let known = start + width / 2;
     let end = keys.len().min(start + width);
-    start..known + keys[known..end].partition_point(same)
+    known + keys[known..end].partition_point(same)
 }
 
 /// How many octets of the text stand in the target, with its `$`.

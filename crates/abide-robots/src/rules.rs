@@ -113,8 +113,8 @@ impl Rules {
 
     #[inline]
     fn most_specific(&self, target: &[u8], query: usize) -> Decision {
-        match search::most_specific(&self.block.parts(), target, query) {
-            Some((found, entry)) => Decision::Rule { found, allow: entry.allow },
+        match search::most_specific(&self.block, target, query) {
+            Some((found, allow)) => Decision::Rule { found, allow },
             None => Decision::NoMatch,
         }
     }

@@ -1,6 +1,6 @@
 //! The most specific rule that covers a target, RFC 9309 §2.2.2.
 
-use crate::block::{Entry, Parts};
+use crate::block::{Block, Entry, Literals, Parts};
 use crate::index::{Index, signature};
 use crate::pattern;
 use crate::prefix;
@@ -13,40 +13,45 @@ pub(crate) enum Found {
     Wildcard(usize),
 }
 
-/// RFC 9309 §2.2.2: "The most specific match found MUST be used", and of equivalent rules the Allow.
+/// RFC 9309 §2.2.2: "The most specific match found MUST be used", and of equivalent rules the Allow. Gives the rule and
+/// whether it allows.
 #[inline]
-pub(crate) fn most_specific(parts: &Parts<'_>, target: &[u8], query: usize) -> Option<(Found, Entry)> {
-    let literal = longest_literal(parts, target);
-    if parts.wildcard_count() == 0 { literal } else { or_wildcard(literal, parts, target, query) }
+pub(crate) fn most_specific(block: &Block, target: &[u8], query: usize) -> Option<(Found, bool)> {
+    let literals = block.literals();
+    let literal = longest_literal(&literals, target)
+        .map(|index| (Found::Literal(index), literals.entry(index).allows()));
+    if block.wildcard_count() == 0 { literal } else { or_wildcard(literal, &block.parts(), target, query) }
 }
 
 fn or_wildcard(
-    literal: Option<(Found, Entry)>,
+    literal: Option<(Found, bool)>,
     parts: &Parts<'_>,
     target: &[u8],
     query: usize,
-) -> Option<(Found, Entry)> {
-    let beaten = literal.map(|(_, entry)| entry);
-    let mut search =
-        Search { parts, target, query, signature: signature(target), beaten, work_left: WORK_MAX };
+) -> Option<(Found, bool)> {
+    let beaten = literal.map(|(found, _)| parts.entry(found));
+    let mut search = Search { parts, target, query, signature: 0, beaten, work_left: WORK_MAX };
+    if !search.wins(0) {
+        return literal;
+    }
+    search.signature = signature(target);
     match search.run() {
-        Some(index) => Some((Found::Wildcard(index), parts.wildcard(index))),
+        Some(index) => Some((Found::Wildcard(index), parts.wildcard(index).allows())),
         None => literal,
     }
 }
 
 #[inline]
-fn longest_literal(parts: &Parts<'_>, target: &[u8]) -> Option<(Found, Entry)> {
-    let pattern_of = |index| parts.literal(index).pattern(parts.block);
-    let (range, from) = match parts.keys {
-        [] => (0..parts.literal_count(), 0),
-        keys => (prefix::with_key_of(target, keys), 8),
-    };
-    let (mut index, shared) = prefix::last_before(range, from, pattern_of, target)?;
+fn longest_literal(literals: &Literals<'_>, target: &[u8]) -> Option<usize> {
+    let pattern_of = |index| literals.pattern(index);
+    let (mut index, shared) = match literals.keys {
+        [] => prefix::last_before(0..literals.len(), 0, pattern_of, target),
+        keys => prefix::last_before_by_keys(keys, pattern_of, target),
+    }?;
     loop {
-        let entry = parts.literal(index);
+        let entry = literals.entry(index);
         if usize::from(entry.length) <= shared {
-            return Some((Found::Literal(index), entry));
+            return Some(index);
         }
         if entry.link == prefix::NONE {
             return None;
@@ -68,7 +73,7 @@ struct Search<'a> {
 
 /// Octets that may be matched one pattern at a time. Real files and targets need a thousandth of it; what needs more
 /// was made to, and is answered by a single walk over the target for all patterns at once.
-const WORK_MAX: usize = 8 * 1024 * 1024;
+const WORK_MAX: usize = 2 * 1024 * 1024;
 
 /// What looking at a signature costs, in octets.
 const LOOK: usize = 8;
@@ -139,7 +144,8 @@ impl Search<'_> {
     fn wins(&self, index: usize) -> bool {
         let Some(literal) = &self.beaten else { return true };
         let entry = self.parts.wildcard(index);
-        entry.octets > literal.octets || (entry.octets == literal.octets && entry.allow && !literal.allow)
+        entry.octets > literal.octets
+            || (entry.octets == literal.octets && entry.allows() && !literal.allows())
     }
 }
 

@@ -86,13 +86,18 @@ impl<'a> Sweep<'a> {
 
     /// Takes a pattern apart. It waits for its first piece if the target starts as it does.
     fn add(&mut self, entry: &Entry, block: &'a [u8]) {
-        let [path, query] = [entry.pattern(block), entry.query_form(block)];
-        let at_end = path.last() == Some(&b'$');
+        let pattern = entry.pattern(block);
+        let at_end = pattern.last() == Some(&b'$');
         let split = |form: &'a [u8]| form[..form.len() - usize::from(at_end)].split(|&octet| octet == b'*');
-        let mut pieces = split(path).zip(split(query)).map(|(path, query)| [path, query]);
-        let [head, _] = pieces.next().unwrap_or_default();
+        let mut pieces = split(pattern);
+        let head = pieces.next().unwrap_or_default();
         let first = self.forms.len();
-        self.forms.extend(pieces);
+        if entry.link == 0 {
+            self.forms.extend(pieces.map(|piece| [piece, piece]));
+        } else {
+            let in_query = split(entry.query_form(block)).skip(1);
+            self.forms.extend(pieces.zip(in_query).map(|(path, query)| [path, query]));
+        }
         self.patterns.push(Pattern { first, pieces: self.forms.len() - first, at_end });
         if self.target.starts_with(head) {
             self.wait_to_start(self.patterns.len() as u32 - 1, head.len());
@@ -103,12 +108,12 @@ impl<'a> Sweep<'a> {
         // Both forms of nearly all pieces are the same, and numbered once. The lower bit tells the form.
         let forms = &self.forms;
         let text = |number: u32| forms[number as usize / 2][number as usize % 2];
-        let same = |number: u32| text(number) == text(number ^ 1);
+        // A form that differs is shorter: an escape is one octet there.
+        let same = |number: u32| text(number).len() == text(number ^ 1).len();
         let numbers = (0..2 * forms.len() as u32).filter(|&number| number % 2 == 0 || !same(number));
-        let mut order: Vec<sort::Keyed> = numbers.map(|number| (0, number)).collect();
-        sort::by_octets(&mut order, 0, text);
+        let order = sort::by_octets(numbers, 0, text);
         self.numbers = vec![[0; 2]; forms.len()];
-        for (_, number) in order {
+        for number in order {
             if self.pieces.last().is_none_or(|last| last.text != text(number)) {
                 self.pieces.push(Piece { text: text(number), link: 0, anywhere: NOBODY, in_query: NOBODY });
             }

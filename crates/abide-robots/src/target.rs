@@ -21,8 +21,8 @@ use crate::normal::{self, HASH, QUERY, Side};
 #[derive(Clone)]
 pub struct Target<'a> {
     normal: Cow<'a, [u8]>,
-    /// Path and query as given.
-    given: Cow<'a, [u8]>,
+    /// Path and query as given, where `normal` is not that.
+    given: Option<Cow<'a, [u8]>>,
     /// Where the query starts in `normal`, behind its `?`; the length of `normal` if there is none.
     query: usize,
 }
@@ -36,9 +36,7 @@ impl<'a> Target<'a> {
     pub fn new(path_and_query: &'a str) -> Self {
         let text = path_and_query.as_bytes();
         match (text.first(), normal::classes(text)) {
-            (Some(b'/'), 0) => {
-                Self { normal: Cow::Borrowed(text), given: Cow::Borrowed(text), query: text.len() }
-            }
+            (Some(b'/'), 0) => Self { normal: Cow::Borrowed(text), given: None, query: text.len() },
             (Some(b'/'), classes) => Self::rewritten(Cow::Borrowed(text), classes),
             (_, classes) => Self::rewritten(rooted(text), classes),
         }
@@ -46,12 +44,12 @@ impl<'a> Target<'a> {
 
     fn rewritten(given: Cow<'a, [u8]>, classes: u8) -> Self {
         let given = without_fragment(given, classes);
-        let normal = if classes & !QUERY == 0 {
-            given.clone()
+        let (normal, given) = if classes & !QUERY == 0 {
+            (given, None)
         } else {
             let mut out = Vec::with_capacity(given.len() + 16);
             normal::push_normal(&given, Side::Target, &mut out);
-            Cow::Owned(out)
+            (Cow::Owned(out), Some(given))
         };
         let query = memchr::memchr(b'?', &normal).map_or(normal.len(), |mark| mark + 1);
         Self { normal, given, query }
@@ -67,7 +65,7 @@ impl<'a> Target<'a> {
     }
 
     pub(crate) fn given(&self) -> &[u8] {
-        &self.given
+        self.given.as_ref().unwrap_or(&self.normal)
     }
 
     pub(crate) fn query(&self) -> usize {

@@ -150,8 +150,8 @@ pub enum RuleKind {
 
 impl<'a> Rule<'a> {
     fn new(entry: &Entry, pattern: &'a str) -> Self {
-        let kind = if entry.allow { RuleKind::Allow } else { RuleKind::Disallow };
-        Self { kind, pattern, line: entry.line }
+        let kind = if entry.allows() { RuleKind::Allow } else { RuleKind::Disallow };
+        Self { kind, pattern, line: entry.line() }
     }
 
     /// Allow or Disallow.

@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use abide_robots::{ProductToken, Profile, ReadOptions, Robots, Rules, Target};
+use abide_robots::{
+    DocumentRecord, Pattern, ProductToken, Profile, ReadOptions, RecordKind, RemarkKind, Robots, Rules,
+    Target,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -121,6 +124,7 @@ struct Files {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GoogleFile {
+    #[serde(default)]
     name: String,
     robots: String,
     #[serde(default)]
@@ -136,35 +140,146 @@ struct GoogleFile {
 #[test]
 fn google_expectations() {
     let files: Files = toml::from_str(include_str!("vectors/google.toml")).unwrap();
+    let count: usize = files.file.iter().map(|file| check_google(&file.name, file)).sum();
+    assert_eq!(count, 400);
+}
+
+/// Gives the number of expectations.
+fn check_google(name: &str, file: &GoogleFile) -> usize {
     let google = ReadOptions::new().with_profile(Profile::Google);
+    let body = octets(&file.robots);
+    let expectations = [(&file.allowed, true), (&file.denied, false)];
+    let lists =
+        expectations.into_iter().flat_map(|(lists, allowed)| lists.iter().map(move |list| (list, allowed)));
     let mut count = 0;
-    for file in &files.file {
-        let body = octets(&file.robots);
-        let expectations = [(&file.allowed, true), (&file.denied, false)];
-        let lists = expectations
-            .into_iter()
-            .flat_map(|(lists, allowed)| lists.iter().map(move |list| (list, allowed)));
-        for (list, allowed) in lists {
-            let agent = &list[0];
-            // What is no product token addresses no group.
-            let tokens: Vec<ProductToken> = ProductToken::lenient(agent).into_iter().collect();
-            for text in &list[1..] {
-                count += 1;
-                let target = Target::new(text);
-                let verdict = Rules::parse_with(&body, &tokens, google).verdict(&target);
-                assert_eq!(verdict.is_allowed(), allowed, "{}: {agent} {text}: {verdict}", file.name);
-                let differs = file.rfc_differs.contains_key(&format!("{agent} {text}"));
-                let verdict = Rules::parse(&body, &tokens).verdict(&target);
-                assert_eq!(
-                    verdict.is_allowed(),
-                    allowed != differs,
-                    "{}: {agent} {text}: {verdict}",
-                    file.name
-                );
-            }
+    for (list, allowed) in lists {
+        let agent = &list[0];
+        // What is no product token addresses no group.
+        let tokens: Vec<ProductToken> = ProductToken::lenient(agent).into_iter().collect();
+        for text in &list[1..] {
+            count += 1;
+            let path = String::from_utf8(octets(text)).unwrap();
+            let target = Target::new(&path);
+            let verdict = Rules::parse_with(&body, &tokens, google).verdict(&target);
+            assert_eq!(verdict.is_allowed(), allowed, "{name}: {agent} {text}: {verdict}");
+            let differs = file.rfc_differs.contains_key(&format!("{agent} {text}"));
+            let verdict = Rules::parse(&body, &tokens).verdict(&target);
+            assert_eq!(verdict.is_allowed(), allowed != differs, "{name}: {agent} {text}: {verdict}");
         }
     }
-    assert_eq!(count, 386);
+    count
+}
+
+#[derive(Deserialize)]
+struct LibraryTests {
+    test: Vec<LibraryTest>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LibraryTest {
+    name: String,
+    facts: usize,
+    #[serde(default)]
+    left_out: usize,
+    #[serde(default)]
+    why: String,
+    #[serde(default)]
+    tokens: Vec<String>,
+    #[serde(default)]
+    no_tokens: Vec<String>,
+    #[serde(default)]
+    targets: BTreeMap<String, String>,
+    #[serde(default)]
+    patterns: BTreeMap<String, String>,
+    #[serde(default)]
+    file: Vec<GoogleFile>,
+    #[serde(default)]
+    read: Vec<Read>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Read {
+    robots: String,
+    known: Option<usize>,
+    other: Option<usize>,
+    last_line: Option<u32>,
+    sitemap: Option<String>,
+    #[serde(default)]
+    lines: Vec<String>,
+}
+
+/// What the tests of Google's library expect, test by test.
+#[test]
+fn google_library_expectations() {
+    let tests: LibraryTests = toml::from_str(include_str!("vectors/google_library.toml")).unwrap();
+    for test in &tests.test {
+        let name = &test.name;
+        assert_eq!(test.left_out == 0, test.why.is_empty(), "{name}");
+        for (tokens, valid) in [(&test.tokens, true), (&test.no_tokens, false)] {
+            for token in tokens {
+                assert_eq!(ProductToken::new(token).is_ok(), valid, "{name}: {token}");
+            }
+        }
+        for (url, path) in &test.targets {
+            assert_eq!(Target::new(url).as_str(), path, "{name}: {url}");
+        }
+        for (text, normal) in &test.patterns {
+            assert_eq!(Pattern::new(text.as_bytes()).as_str(), normal, "{name}: {text}");
+        }
+        let verdicts: usize = test.file.iter().map(|file| check_google(name, file)).sum();
+        let reads: usize = test.read.iter().map(|read| check_read(name, read)).sum();
+        let others = test.tokens.len() + test.no_tokens.len() + test.targets.len() + test.patterns.len();
+        assert_eq!(verdicts + reads + others + test.left_out, test.facts, "{name}");
+    }
+    let facts = |reporting: bool| -> usize {
+        let tests = tests.test.iter().filter(|test| test.name.starts_with("reporting") == reporting);
+        tests.map(|test| test.facts).sum()
+    };
+    assert_eq!((tests.test.len(), facts(false), facts(true)), (23, 201, 29));
+}
+
+/// Gives the number of expectations.
+fn check_read(name: &str, read: &Read) -> usize {
+    let body = octets(&read.robots);
+    let robots = Robots::parse_with(&body, ReadOptions::new().with_profile(Profile::Google));
+    let known = [RecordKind::UserAgent, RecordKind::Allow, RecordKind::Disallow, RecordKind::Sitemap];
+    let is_known = |record: &DocumentRecord<'_>| known.contains(&record.kind());
+    let mut count = 0;
+    let mut expect = |holds: Option<bool>, what: &str| {
+        assert_ne!(holds, Some(false), "{name}: {what} of {}", read.robots);
+        count += usize::from(holds.is_some());
+    };
+    expect(read.known.map(|known| robots.records().filter(is_known).count() == known), "known");
+    expect(
+        read.other.map(|other| robots.records().filter(|record| !is_known(record)).count() == other),
+        "other",
+    );
+    expect(read.last_line.map(|line| robots.records().last().unwrap().line() == line), "last line");
+    expect(read.sitemap.as_ref().map(|sitemap| robots.sitemaps().eq([sitemap.as_str()])), "sitemap");
+    for (line, expected) in (1..).zip(&read.lines) {
+        expect(Some(described(&robots, line) == *expected), &format!("line {line}, {expected:?}"));
+    }
+    count
+}
+
+/// The kind of a line, and what Google reports too of what is remarked on it.
+fn described(robots: &Robots, line: u32) -> String {
+    let kinds = robots.records().filter(|record| record.line() == line).map(|record| match record.kind() {
+        RecordKind::Other => String::from("Other"),
+        kind => String::from(kind.name()),
+    });
+    let reported = [
+        RemarkKind::MissingColon,
+        RemarkKind::MisspeltKey,
+        RemarkKind::UnreadableLine,
+        RemarkKind::OverlongLine,
+    ];
+    let remarks =
+        robots.remarks().into_iter().filter(|remark| remark.line() == line).map(|remark| remark.kind());
+    let remarks = remarks.filter(|kind| reported.contains(kind)).map(|kind| format!("{kind:?}"));
+    kinds.chain(remarks).collect::<Vec<_>>().join(", ")
 }
 
 /// Asks the compiled rules and the document.

@@ -6,21 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use http::HeaderValue;
 use ipnet::IpNet;
 use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
 
 use abide_gate::access::{AccessObserver, AccessPolicy, AccessStore, Fetch};
 use abide_gate::pacing::{PaceObserver, PacePolicy, PaceStore};
-use abide_gate::{Clock, GateBuilder, Observer};
+use abide_gate::{Clock, GateBuilder, Identity, IdentityError, Observer};
 use abide_permissions::{PermissionStore, ReadOptions};
-use abide_robots::{InvalidToken, ProductToken};
+use abide_robots::InvalidToken;
+use abide_visit::{Reader, Scan};
 
 use crate::client::{Abide, Core};
 use crate::fetch::ReqwestFetch;
 use crate::log;
-use crate::options::Scan;
 use crate::redirect::RedirectPolicy;
 use crate::resolver::{GuardedResolver, SystemResolver};
 use crate::sends::never_again;
@@ -28,7 +27,8 @@ use crate::sends::never_again;
 /// Settings of one crawler. Made by [`Abide::builder`].
 #[must_use]
 pub struct Builder {
-    tokens: Vec<String>,
+    token: String,
+    fallbacks: Vec<String>,
     user_agent: Option<String>,
     /// What every adapter of the gate has in common.
     gate: GateBuilder,
@@ -45,7 +45,8 @@ pub struct Builder {
 impl Builder {
     pub(crate) fn new(token: &str) -> Self {
         Self {
-            tokens: vec![token.to_owned()],
+            token: token.to_owned(),
+            fallbacks: Vec::new(),
             user_agent: None,
             gate: GateBuilder::new(),
             connect_timeout: Duration::from_secs(10),
@@ -62,7 +63,7 @@ impl Builder {
     /// A further product token: the first of the chain that has a group in a robots.txt counts there
     /// (`ExampleBot-News`, then `ExampleBot`). For permissions every token of the chain counts.
     pub fn fallback(mut self, token: &str) -> Self {
-        self.tokens.push(token.to_owned());
+        self.fallbacks.push(token.to_owned());
         self
     }
 
@@ -215,7 +216,7 @@ impl Builder {
             Some(fetch) => fetch,
             None => {
                 let addresses = Arc::new(self.gate.address_guard().clone());
-                Arc::new(ReqwestFetch::new(client.clone(), self.checked_user_agent()?, addresses))
+                Arc::new(ReqwestFetch::new(client.clone(), self.identity()?.user_agent().clone(), addresses))
             }
         };
         Ok((self.finish(fetch)?, client))
@@ -254,37 +255,22 @@ impl Builder {
             .map_err(BuildError::Client)
     }
 
-    fn checked_tokens(&self) -> Result<Vec<ProductToken>, BuildError> {
-        self.tokens.iter().map(|token| ProductToken::new(token).map_err(BuildError::Token)).collect()
-    }
-
-    fn checked_user_agent(&self) -> Result<HeaderValue, BuildError> {
-        let token = self.checked_tokens()?.swap_remove(0);
-        let text = self.user_agent.as_deref().unwrap_or(token.as_str());
-        if !names_token(text.as_bytes(), &token) {
-            return Err(BuildError::UserAgent {
-                user_agent: text.to_owned(),
-                token: token.as_str().to_owned(),
-            });
-        }
-        HeaderValue::from_str(text).map_err(|_| BuildError::UserAgentField { user_agent: text.to_owned() })
+    fn identity(&self) -> Result<Identity, BuildError> {
+        Ok(Identity::new(&self.token, &self.fallbacks, self.user_agent.as_deref())?)
     }
 
     fn finish(self, fetch: Arc<dyn Fetch>) -> Result<Abide, BuildError> {
-        let tokens = self.checked_tokens()?;
-        let user_agent = self.checked_user_agent()?;
+        let identity = self.identity()?;
+        let tokens = identity.tokens().to_vec();
         let read = self.read.clone().map_or_else(
             || ReadOptions::for_tokens(tokens.iter().cloned()),
             |read| read.with_tokens(tokens.iter().cloned()),
         );
         let core = Core {
-            token: tokens[0].clone(),
+            identity,
             gate: self.gate.build(tokens, fetch),
-            user_agent,
             redirects: self.redirects,
-            scan: self.scan,
-            read,
-            permission_store: self.permission_store,
+            reader: Reader::new(read).with_scan(self.scan).with_store(self.permission_store),
             has_pacing_half: AtomicBool::new(false),
         };
         Ok(Abide { core: Arc::new(core) })
@@ -294,7 +280,7 @@ impl Builder {
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder")
-            .field("tokens", &self.tokens)
+            .field("token", &self.token)
             .field("scan", &self.scan)
             .finish_non_exhaustive()
     }
@@ -328,6 +314,16 @@ pub enum BuildError {
     Client(#[source] reqwest::Error),
 }
 
+impl From<IdentityError> for BuildError {
+    fn from(error: IdentityError) -> Self {
+        match error {
+            IdentityError::Token(error) => Self::Token(error),
+            IdentityError::UserAgent { user_agent, token } => Self::UserAgent { user_agent, token },
+            IdentityError::UserAgentField { user_agent } => Self::UserAgentField { user_agent },
+        }
+    }
+}
+
 /// The name as it stands in a parsed URL: ASCII, lower case, without trailing dot.
 fn canonical(name: &str) -> String {
     let parsed = url::Host::parse(name).map_or_else(|_| name.to_ascii_lowercase(), |host| host.to_string());
@@ -340,12 +336,6 @@ fn warn_about_overrides(inner: &reqwest::ClientBuilder) {
     if format!("{inner:?}").contains("dns_overrides") {
         log::names_past_the_guard();
     }
-}
-
-/// Whether a User-Agent contains the token, case-insensitively as robots.txt compares it.
-pub(crate) fn names_token(user_agent: &[u8], token: &ProductToken) -> bool {
-    let token = token.as_str().as_bytes();
-    user_agent.windows(token.len()).any(|window| window.eq_ignore_ascii_case(token))
 }
 
 /// A proxy resolves names itself, so behind one only literal addresses are guarded.

@@ -5,21 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderValue;
-use http::header::USER_AGENT;
 use reqwest::Request;
 use reqwest_middleware::ClientWithMiddleware;
 use url::Url;
 
 use abide_gate::access::Answer;
 use abide_gate::pacing::{NextSlot, Permit};
-use abide_gate::{Denied, Error, Gate, Origin, Verdict};
-use abide_permissions::{PermissionStore, ReadOptions};
-use abide_robots::ProductToken;
+use abide_gate::{Error, Gate, Identity, Origin, Verdict};
+use abide_visit::Reader;
 
-use crate::builder::{Builder, names_token};
+use crate::builder::Builder;
 use crate::log;
 use crate::middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
-use crate::options::Scan;
 use crate::redirect::RedirectPolicy;
 
 /// One crawler identity: everything that is asked, paced and read under it. Cheap to clone; clones share everything.
@@ -47,12 +44,9 @@ pub struct Abide {
 /// What all clones and middlewares of an [`Abide`] share.
 pub(crate) struct Core {
     pub(crate) gate: Gate,
-    pub(crate) token: ProductToken,
-    pub(crate) user_agent: HeaderValue,
+    pub(crate) identity: Identity,
     pub(crate) redirects: RedirectPolicy,
-    pub(crate) scan: Scan,
-    pub(crate) read: ReadOptions,
-    pub(crate) permission_store: Option<Arc<dyn PermissionStore>>,
+    pub(crate) reader: Reader,
     /// Whether anybody has taken the half that paces.
     pub(crate) has_pacing_half: AtomicBool,
 }
@@ -109,17 +103,7 @@ impl Abide {
 
     /// Sees to it that the request names this crawler: the User-Agent is ours, or at least contains the token.
     pub(crate) fn name(&self, request: &mut Request) -> Result<(), Error> {
-        match request.headers().get(USER_AGENT) {
-            Some(own) if !names_token(own.as_bytes(), &self.core.token) => {
-                let user_agent = String::from_utf8_lossy(own.as_bytes()).escape_debug().take(200).collect();
-                Err(Denied::Identity { user_agent, token: self.core.token.as_str().to_owned() }.into())
-            }
-            Some(_) => Ok(()),
-            None => {
-                request.headers_mut().insert(USER_AGENT, self.core.user_agent.clone());
-                Ok(())
-            }
-        }
+        self.core.identity.sign(request.headers_mut())
     }
 
     /// The same in the middleware's own error type.
@@ -156,7 +140,7 @@ impl Abide {
 
     /// The User-Agent that is sent.
     pub fn user_agent(&self) -> &HeaderValue {
-        &self.core.user_agent
+        self.core.identity.user_agent()
     }
 
     /// Puts the whole middleware around a client that does not follow redirects, such as the one that
@@ -179,7 +163,8 @@ impl Abide {
     }
 
     /// The outer half: robots.txt, redirect hops, permissions. Put [`pacing`](Self::pacing) below it, with an HTTP cache between
-    /// them, so that cache hits are not paced. Without it the requests end with [`Denied::WrongOrder`].
+    /// them, so that cache hits are not paced. Without it the requests end with
+    /// [`Denied::WrongOrder`](crate::Denied::WrongOrder).
     pub fn gate(&self) -> GateMiddleware {
         GateMiddleware::new(self.clone())
     }
@@ -193,9 +178,6 @@ impl Abide {
 
 impl fmt::Debug for Abide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Abide")
-            .field("token", &self.core.token)
-            .field("scan", &self.core.scan)
-            .finish_non_exhaustive()
+        f.debug_struct("Abide").field("identity", &self.core.identity).finish_non_exhaustive()
     }
 }

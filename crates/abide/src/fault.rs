@@ -1,44 +1,27 @@
-//! What a failed request tells the pacer.
+//! What the error of a request says about its host.
 
-use std::io;
+use std::error::Error as _;
 
-use abide_gate::pacing::TransportFault;
+use abide_gate::{Phase, Symptoms};
 
-use crate::fetch::{chain_text, io_kind};
-
-/// The fault behind a middleware error, from what the transport's own errors say; `None` if the host has no part in it.
-pub(crate) fn of(error: &reqwest_middleware::Error) -> Option<TransportFault> {
+/// The symptoms of a failed request; `None` if it never came to reqwest.
+pub(crate) fn of(error: &reqwest_middleware::Error) -> Option<Symptoms> {
     match error {
-        reqwest_middleware::Error::Reqwest(error) => of_reqwest(error),
+        reqwest_middleware::Error::Reqwest(error) => Some(of_reqwest(error)),
         reqwest_middleware::Error::Middleware(_) => None,
     }
 }
 
-pub(crate) fn of_reqwest(error: &reqwest::Error) -> Option<TransportFault> {
-    let text = chain_text(error);
-    if text.contains("enhance_your_calm")
-        || text.contains("enhance your calm")
-        || text.contains("excessive load")
-    {
-        return Some(TransportFault::EnhanceYourCalm);
+/// The outermost text has the URL in it and is passed over.
+pub(crate) fn of_reqwest(error: &reqwest::Error) -> Symptoms {
+    let symptoms = Symptoms::of(error.source()).timed_out(error.is_timeout());
+    if error.is_connect() {
+        symptoms.during(Phase::Connect)
+    } else if error.is_decode() || error.is_body() {
+        symptoms.during(Phase::Body)
+    } else if error.is_request() {
+        symptoms.during(Phase::Head)
+    } else {
+        symptoms
     }
-    if error.is_timeout() {
-        return Some(TransportFault::Timeout);
-    }
-    if text.contains("dns error") || text.contains("has no address") {
-        return Some(TransportFault::NameNotFound);
-    }
-    if text.contains("certificate") {
-        return Some(TransportFault::Certificate);
-    }
-    let of_io = io_kind(error).map(|kind| match kind {
-        io::ErrorKind::ConnectionRefused => TransportFault::Refused,
-        io::ErrorKind::TimedOut => TransportFault::Timeout,
-        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => TransportFault::NoRoute,
-        io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => {
-            TransportFault::Reset
-        }
-        _ => TransportFault::Protocol,
-    });
-    of_io.or_else(|| error.is_request().then_some(TransportFault::Protocol))
 }

@@ -2,7 +2,6 @@
 //! chain, which would wait for itself.
 
 use std::error::Error as _;
-use std::io;
 use std::sync::Arc;
 
 use http::header::{self, HeaderMap, HeaderValue};
@@ -13,11 +12,9 @@ use abide_gate::AddressGuard;
 use abide_gate::access::{
     BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, on_the_wire,
 };
-use abide_gate::pacing::TransportFault;
 
 use crate::fault;
 use crate::redirect::same_resource;
-use crate::resolver::ResolveError;
 
 /// One robots.txt request a call, through a reqwest client that does not follow redirects.
 #[derive(Debug)]
@@ -92,7 +89,7 @@ fn silencing_headers(client: &reqwest::Client) -> HeaderMap {
 
 /// What a reqwest error was. Its text loses the URL, which may hold secrets.
 fn classify(error: reqwest::Error) -> FetchError {
-    let kind = kind_of(&error);
+    let kind = fault::of_reqwest(&error).kind();
     let error = error.without_url();
     let mut text = error.to_string();
     let mut source = error.source();
@@ -101,68 +98,6 @@ fn classify(error: reqwest::Error) -> FetchError {
         source = cause.source();
     }
     FetchError::new(kind, text)
-}
-
-fn kind_of(error: &reqwest::Error) -> FetchErrorKind {
-    if let Some(address) = ResolveError::refused_in(error) {
-        return FetchErrorKind::AddressRefused(address);
-    }
-    if error.is_timeout() {
-        return FetchErrorKind::Deadline;
-    }
-    if fault::of_reqwest(error) == Some(TransportFault::EnhanceYourCalm) {
-        return FetchErrorKind::EnhanceYourCalm;
-    }
-    let io = io_kind(error);
-    let text = chain_text(error);
-    if error.is_connect() {
-        return match io {
-            _ if text.contains("dns error") || text.contains("has no address") => FetchErrorKind::Dns,
-            _ if text.contains("certificate") || text.contains("tls") || text.contains("handshake") => {
-                FetchErrorKind::Tls
-            }
-            // rustls reports its own errors as invalid data, and a peer that hangs up in the handshake as the end.
-            Some(io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => FetchErrorKind::Tls,
-            _ => FetchErrorKind::Connect,
-        };
-    }
-    if error.is_decode() || error.is_body() {
-        return FetchErrorKind::Decode;
-    }
-    match io {
-        Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof) => {
-            FetchErrorKind::Reset
-        }
-        _ if text.contains("message head is too large") => FetchErrorKind::HeadTooLarge,
-        _ if text.contains("closed before") || text.contains("incompletemessage") => FetchErrorKind::Reset,
-        _ if text.contains("invalid http") || text.contains("parse") => FetchErrorKind::Protocol,
-        _ => FetchErrorKind::Other,
-    }
-}
-
-/// The kind of the innermost I/O error.
-pub(crate) fn io_kind(error: &(dyn std::error::Error + 'static)) -> Option<io::ErrorKind> {
-    let mut kind = None;
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(io) = error.downcast_ref::<io::Error>() {
-            kind = Some(io.kind());
-        }
-        next = error.source();
-    }
-    kind
-}
-
-/// The sentences of an error and its causes, in lower case.
-pub(crate) fn chain_text(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = String::new();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(&cause.to_string().to_ascii_lowercase());
-        text.push('\n');
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -74,10 +74,8 @@ mod sends;
 mod walk;
 
 // A response's way.
-mod body;
-mod remember;
-mod scan;
-mod visit;
+mod extension;
+mod wire;
 
 // The wire.
 mod fault;
@@ -88,10 +86,10 @@ mod log;
 
 pub use builder::{BuildError, Builder};
 pub use client::Abide;
+pub use extension::ResponseExt;
 pub use middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
-pub use options::{Options, RequestBuilderExt, Scan};
-pub use redirect::{RedirectPolicy, Stopped};
-pub use visit::{Hop, ResponseExt, Trail, Visit};
+pub use options::{Options, RequestBuilderExt};
+pub use redirect::RedirectPolicy;
 
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
@@ -100,7 +98,8 @@ pub use abide_gate::{
     SystemClock, UnsupportedUrl, Verdict, WallMillis, access, pacing,
 };
 pub use abide_permissions::{
-    AppDirectives, HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
+    AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
     Preference, Preferences, ReadOptions, Rules, Usage, link_follow,
 };
-pub use abide_robots::{InvalidToken, ProductToken};
+pub use abide_robots::{InvalidToken, ProductToken, Target};
+pub use abide_visit::{Hop, Scan, Stopped, Trail, Visit};

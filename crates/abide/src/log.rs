@@ -118,16 +118,6 @@ pub(crate) fn failed(hop: usize, url: &Url, error: &reqwest_middleware::Error) {
     let _ = (hop, url, error);
 }
 
-pub(crate) fn permissions_not_kept(url: &Url, error: &abide_permissions::PermissionStoreError) {
-    #[cfg(feature = "tracing")]
-    tracing::warn!(
-        name: "abide.permissions.not_kept", target: "abide::permissions", origin = %origin(url),
-        error = ?error.to_string(), "permissions could not be kept"
-    );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (url, error);
-}
-
 pub(crate) fn seems_to_follow() {
     #[cfg(feature = "tracing")]
     tracing::warn!(

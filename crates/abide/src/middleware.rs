@@ -104,7 +104,7 @@ impl Middleware for PacingMiddleware {
         }
         let sent = sent?;
         let asked = sent.response.url().clone();
-        let (response, body) = take_apart(&asked, sent.response, sent.permit);
-        Ok(Response::from(response.map(|()| reqwest::Body::wrap(body))))
+        let response = take_apart(&asked, sent.response, sent.permit);
+        Ok(Response::from(response.map(reqwest::Body::wrap)))
     }
 }

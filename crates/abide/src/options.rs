@@ -3,22 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the permissions of a response are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Scan {
-    /// Nothing is read: the permissions say "not scanned".
-    Off,
-    /// `Robots-Tag` and `X-Robots-Tag` only.
-    Headers,
-    /// The header fields, and the head of an HTML page before `send()` returns. The default.
-    ///
-    /// Reading stops when the head has ended; the body is replayed untouched.
-    Eager,
-    /// The header fields at once, the head while the caller reads the body:
-    /// [`Visit::settled`](crate::Visit::settled) resolves when the head has ended or the body was dropped.
-    Lazy,
-}
+use abide_visit::Scan;
 
 /// Options of one request, set through [`RequestBuilderExt::abide`](crate::RequestBuilderExt::abide).
 ///

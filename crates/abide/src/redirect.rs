@@ -8,6 +8,7 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use abide_gate::without_userinfo;
+use abide_visit::Stopped;
 
 /// How page redirects are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,37 +45,6 @@ impl Default for RedirectPolicy {
     /// 10 hops, no `Referer`.
     fn default() -> Self {
         Self { follow: true, hops_max: 10, referer: false }
-    }
-}
-
-/// Why a 3xx was not followed and reached the caller as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Stopped {
-    /// No `Location`, or an empty one.
-    NoLocation,
-    /// More than one `Location` field.
-    SeveralLocations,
-    /// `Location` is no URL reference.
-    InvalidLocation,
-    /// `Location` leads to a scheme other than http and https.
-    UnsupportedScheme,
-    /// 307 or 308, and the request's body is a stream that cannot be sent twice.
-    BodyNotRepeatable,
-    /// Following is off for this client or request.
-    NotFollowing,
-}
-
-impl std::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::NoLocation => "the redirect names no Location",
-            Self::SeveralLocations => "the redirect has more than one Location",
-            Self::InvalidLocation => "the redirect's Location is no URL",
-            Self::UnsupportedScheme => "the redirect leads to a scheme other than http and https",
-            Self::BodyNotRepeatable => "the redirect wants the body again, and it can be sent only once",
-            Self::NotFollowing => "following redirects is switched off",
-        })
     }
 }
 

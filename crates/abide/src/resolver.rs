@@ -4,8 +4,7 @@
 //! rebinding) gains nothing. Literal addresses in a URL never reach a resolver: `abide_gate`'s gate judges those.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -40,63 +39,16 @@ impl Resolve for GuardedResolver {
             None => Some(self.inner.resolve(name)),
         };
         Box::pin(async move {
-            let found: Vec<SocketAddr> = match (fixed, asked) {
-                (Some(fixed), _) => fixed,
-                (None, Some(asked)) => asked.await?.take(ADDRESSES_MAX).collect(),
-                (None, None) => Vec::new(),
+            let found: Addrs = match (fixed, asked) {
+                (Some(fixed), _) => Box::new(fixed.into_iter()),
+                (None, Some(asked)) => asked.await?,
+                (None, None) => Box::new(std::iter::empty()),
             };
-            let addresses = permitted(&addresses, &host, found)?;
+            let addresses = addresses.of_name(&host, found)?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }
 }
-
-/// Drops the refused ones; an error if that leaves none.
-fn permitted(
-    guard: &AddressGuard,
-    host: &str,
-    found: Vec<SocketAddr>,
-) -> Result<Vec<SocketAddr>, ResolveError> {
-    let refused = found.iter().map(SocketAddr::ip).find(|address| guard.check(*address).is_err());
-    let left: Vec<_> = found.into_iter().filter(|address| guard.check(address.ip()).is_ok()).collect();
-    match (left.is_empty(), refused) {
-        (false, _) => Ok(left),
-        (true, Some(address)) => Err(ResolveError { host: host.to_owned(), refused: Some(address) }),
-        (true, None) => Err(ResolveError { host: host.to_owned(), refused: None }),
-    }
-}
-
-/// The name has no address that may be contacted.
-#[derive(Debug)]
-pub(crate) struct ResolveError {
-    host: String,
-    refused: Option<IpAddr>,
-}
-
-impl ResolveError {
-    /// The refused address behind a transport error, if that is what went wrong.
-    pub(crate) fn refused_in(error: &(dyn std::error::Error + 'static)) -> Option<IpAddr> {
-        let mut next = Some(error);
-        while let Some(error) = next {
-            if let Some(found) = error.downcast_ref::<Self>() {
-                return found.refused;
-            }
-            next = error.source();
-        }
-        None
-    }
-}
-
-impl fmt::Display for ResolveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.refused {
-            Some(address) => write!(f, "{} resolves to {address}, which is not a public address", self.host),
-            None => write!(f, "{} has no address", self.host),
-        }
-    }
-}
-
-impl std::error::Error for ResolveError {}
 
 /// The operating system's resolver, as reqwest uses it by default.
 #[derive(Debug)]
@@ -110,9 +62,6 @@ impl Resolve for SystemResolver {
         })
     }
 }
-
-/// More addresses than this are of no use to one connection, and a resolver could return any number.
-const ADDRESSES_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {

@@ -9,13 +9,12 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, OrderProblem, Verdict};
+use abide_gate::{Denied, Error, NoAddress, OrderProblem, Symptoms, Verdict};
 
-use crate::body::{WatchedBody, Wire};
 use crate::client::Abide;
 use crate::fault;
-use crate::resolver::ResolveError;
 use crate::sends::counted;
+use crate::wire::Wire;
 
 /// An answer to one hop, with its turn still held where this half paces.
 pub(crate) struct Sent {
@@ -59,14 +58,16 @@ pub(crate) async fn send_paced(
 
 /// A request without an answer: what it means for the host, and for the caller.
 fn failed(error: reqwest_middleware::Error, url: &Url, permit: Permit) -> reqwest_middleware::Error {
-    if let Some(address) = ResolveError::refused_in(&error) {
+    let symptoms = fault::of(&error);
+    let refused = symptoms.as_ref().and_then(Symptoms::refused_name).and_then(NoAddress::refused);
+    if refused.is_some() {
         permit.give_back();
-        return refuse(Denied::AddressRefused { url: url.clone(), address: Some(address), hop: 0 }.into());
+        return refuse(Denied::AddressRefused { url: url.clone(), address: refused, hop: 0 }.into());
     }
     if error.is_builder() {
         // Nothing was sent.
         permit.give_back();
-    } else if let Some(fault) = fault::of(&error) {
+    } else if let Some(fault) = symptoms.and_then(|symptoms| symptoms.fault()) {
         permit.failed(fault);
     }
     error
@@ -151,12 +152,8 @@ pub(crate) fn refuse(error: Error) -> reqwest_middleware::Error {
     reqwest_middleware::Error::middleware(error)
 }
 
-/// The response without its body, which is wrapped; URL, version, header fields and extensions stay.
-pub(crate) fn take_apart(
-    url: &Url,
-    response: Response,
-    permit: Option<Permit>,
-) -> (http::Response<()>, WatchedBody) {
+/// The response with its turn in its body; URL, version, header fields and extensions stay.
+pub(crate) fn take_apart(url: &Url, response: Response, permit: Option<Permit>) -> http::Response<Wire> {
     use reqwest::ResponseBuilderExt;
 
     let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
@@ -164,5 +161,5 @@ pub(crate) fn take_apart(
     let url = http::Response::builder().url(url.clone()).body(()).unwrap_or_default();
     let mut parts = parts;
     parts.extensions.extend(url.into_parts().0.extensions);
-    (http::Response::from_parts(parts, ()), WatchedBody::new(Wire::new(body, permit)))
+    http::Response::from_parts(parts, Wire::new(body, permit))
 }

@@ -3,23 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Extensions, HeaderMap, Method, StatusCode, header};
+use http::{Extensions, HeaderMap, Method, header};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::{Denied, Error, Verdict, without_userinfo};
-use abide_permissions::{Head, HeadEnd, Preferences};
-use abide_robots::Target;
+use abide_visit::{Hop, Stopped, Trail};
 
 use crate::client::Abide;
 use crate::log::{self, Call};
 use crate::options::Options;
-use crate::redirect::{self, Hop as NextHop, Step, Stopped};
-use crate::remember::{Known, remember};
-use crate::scan::{self, Fields};
+use crate::redirect::{self, Hop as NextHop, Step};
 use crate::send::{Sent, refuse, send_paced, send_through, take_apart};
-use crate::visit::{Hop, Trace, Trail, Visit};
 
 /// Where the turn is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +29,7 @@ pub(crate) struct Walk<'a> {
     abide: &'a Abide,
     pace: Pace,
     options: Options,
-    trace: Trace,
+    trail: Trail,
     /// What is left of the time that the call may wait for turns.
     budget: Duration,
     /// What is left of the request's own timeout, which counts the wire only.
@@ -53,7 +49,7 @@ impl<'a> Walk<'a> {
             pace,
             budget: options.max_wait.unwrap_or(abide.core.gate.max_wait()),
             options,
-            trace: Trace::default(),
+            trail: Trail::default(),
             wire_time: request.timeout().copied(),
             method: request.method().clone(),
             carries_body: request.body().is_some(),
@@ -94,9 +90,7 @@ impl<'a> Walk<'a> {
             self.record(url, &sent);
             match self.step(template, &asked, &sent.response) {
                 Ok(Some((following, target))) => {
-                    self.keep_rules_of_hop(&sent.response);
-                    let (status, none) = (sent.response.status(), Head::not_scanned(HeadEnd::NotScanned));
-                    self.remember(&asked, status, sent.response.headers(), none).await;
+                    self.pass(&sent.response, &asked).await;
                     // Dropping the answer unread ends it here, and its turn with it.
                     sent.permit.take();
                     request = following;
@@ -126,7 +120,7 @@ impl<'a> Walk<'a> {
     /// A reason to pass robots.txt over: for the origin that the caller named, and no other.
     fn override_for(&self, url: &Url) -> Option<Arc<str>> {
         let why = self.options.ignore_robots.as_ref()?;
-        let first = self.trace.hops.first().map_or(url, Hop::url);
+        let first = self.trail.hops().first().map_or(url, Hop::url);
         redirect::same_origin(first, url).then(|| Arc::clone(why))
     }
 
@@ -140,7 +134,7 @@ impl<'a> Walk<'a> {
     ) -> Result<Sent> {
         *request.timeout_mut() = self.wire_time;
         let budget = self.budget;
-        let number = self.trace.hops.len();
+        let number = self.trail.hops().len();
         let hop = log::Hop::begin(number, url);
         let sent = match self.pace {
             Pace::Here => {
@@ -156,28 +150,16 @@ impl<'a> Walk<'a> {
     }
 
     fn record(&mut self, url: Url, sent: &Sent) {
-        self.trace.hops.push(Hop {
-            url,
-            status: sent.response.status(),
-            verdict: sent.verdict.clone(),
-            waited: sent.waited,
-            remote: sent.response.remote_addr(),
-            permissions: None,
-        });
+        let hop = Hop::new(url, sent.response.status(), sent.verdict.clone(), sent.waited);
+        self.trail.push(hop.with_remote_addr(sent.response.remote_addr()));
     }
 
-    /// The rules of a hop that redirected: they are for its own URL only.
-    fn keep_rules_of_hop(&mut self, response: &Response) {
+    /// A redirect that is followed: its rules are for its own URL only.
+    async fn pass(&mut self, response: &Response, asked: &Url) {
         let core = &self.abide.core;
-        let fields = Fields::of(self.scan(), response.headers(), core.gate.wall());
-        let permissions = fields.permissions(&core.read, Head::not_scanned(HeadEnd::NotScanned));
-        if let Some(hop) = self.trace.hops.last_mut() {
-            hop.permissions = Some(Arc::new(permissions));
-        }
-    }
-
-    fn scan(&self) -> crate::Scan {
-        self.options.scan.unwrap_or(self.abide.core.scan)
+        let reading = core.reader.response_to(&self.method, asked, core.gate.wall());
+        let reading = reading.with_scan(self.options.scan);
+        reading.pass(&mut self.trail, response.status(), response.headers()).await;
     }
 
     /// The next request and the URL that stands for it, if the answer is a redirect to follow.
@@ -193,17 +175,17 @@ impl<'a> Walk<'a> {
         {
             Step::Answer => return Ok(None),
             Step::Stop(stopped) => {
-                self.trace.stopped = Some(stopped);
+                self.trail.stop(stopped);
                 return Ok(None);
             }
             Step::Follow(hop) => hop,
         };
         if hop.keeps_body && self.carries_body && template.body.is_none() {
-            self.trace.stopped = Some(Stopped::BodyNotRepeatable);
+            self.trail.stop(Stopped::BodyNotRepeatable);
             return Ok(None);
         }
-        if self.trace.hops.len() > policy.hops_max {
-            let hops = self.trace.hops.iter().map(|hop| hop.url.clone()).collect();
+        if self.trail.hops().len() > policy.hops_max {
+            let hops = self.trail.hops().iter().map(|hop| hop.url().clone()).collect();
             return Err(Denied::TooManyRedirects { hops }.into());
         }
         self.carries_body &= hop.keeps_body;
@@ -215,53 +197,24 @@ impl<'a> Walk<'a> {
     /// Attaches what was learnt, and reads the head.
     async fn finish(self, sent: Sent, asked: &Url) -> Response {
         let Sent { response, permit, .. } = sent;
-        let waited = self.trace.hops.iter().map(Hop::waited).sum();
-        self.call.answered(self.trace.hops.len(), response.status().as_u16(), waited);
-        let plan = scan::plan(&self.abide.core.read, self.scan(), &self.method, &response);
-        let fields = Fields::of(self.scan(), response.headers(), self.abide.core.gate.wall());
-        let (mut response, mut body) = take_apart(asked, response, permit);
-        let seen = scan::run(plan, &mut body).await;
-        let known = self.remember(asked, response.status(), response.headers(), seen.head()).await;
-        let answer = seen.answer(&self.abide.core.read, &fields, known);
-        response.extensions_mut().insert(Visit::new(self.trace, fields, answer));
-        Response::from(response.map(|()| reqwest::Body::wrap(body)))
-    }
-
-    /// Keeps what the response says for later visits, if there is a store for it.
-    async fn remember(
-        &self,
-        url: &Url,
-        status: StatusCode,
-        headers: &HeaderMap,
-        head: Head,
-    ) -> Option<Known> {
+        let waited = self.trail.hops().iter().map(Hop::waited).sum();
+        self.call.answered(self.trail.hops().len(), response.status().as_u16(), waited);
         let core = &self.abide.core;
-        // Only these ask for the resource itself.
-        let asks = matches!(self.method, Method::GET | Method::HEAD) && self.scan() != crate::Scan::Off;
-        let store = core.permission_store.as_ref().filter(|_| asks)?;
-        let robots = self.trace.hops.last().and_then(|hop| hop.verdict.rules()).map(|verdict| {
-            // As it was when this was fetched: the very copy that let the request out.
-            Preferences::default().with_robots(verdict.rules(), &Target::of(url))
-        });
-        let now = core.gate.wall().to_system_time();
-        // In a box: few crawlers have a store, and all would carry the room for it through every call.
-        Box::pin(remember(store, &core.read, url, (status, headers), head, &robots.unwrap_or_default(), now))
-            .await
+        let reading = core.reader.response_to(&self.method, asked, core.gate.wall());
+        let response = take_apart(asked, response, permit);
+        let read = reading.with_scan(self.options.scan).finish(self.trail, response).await;
+        Response::from(read.map(reqwest::Body::wrap))
     }
 
     /// A network error must keep its type for what is above, so the hops before it are told beside it.
     fn leave_trail(&self, extensions: &mut Extensions) {
-        if !self.trace.hops.is_empty() {
-            extensions.insert(Trail::of(&self.trace));
+        if !self.trail.hops().is_empty() {
+            extensions.insert(self.trail.clone());
         }
     }
 
-    fn chain(&self) -> Vec<(Url, StatusCode)> {
-        self.trace.hops.iter().map(|hop| (hop.url.clone(), hop.status)).collect()
-    }
-
     fn refusal(&self, error: Error) -> reqwest_middleware::Error {
-        let error = error.after(self.chain());
+        let error = error.after(self.trail.chain());
         self.abide.core.gate.tell_refused(&error);
         refuse(error)
     }
@@ -271,7 +224,7 @@ impl<'a> Walk<'a> {
         match Error::find(&error) {
             Some(denied) => self.refusal(denied.clone().into()),
             None => {
-                log::failed(self.trace.hops.len(), url, &error);
+                log::failed(self.trail.hops().len(), url, &error);
                 error
             }
         }

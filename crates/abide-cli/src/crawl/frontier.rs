@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 /// What a URL is fetched for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
+    #[default]
     Page,
     Sitemap,
 }
@@ -20,6 +23,10 @@ pub(crate) struct Task {
     /// Links from the pages given.
     pub(crate) depth: u32,
     pub(crate) kind: Kind,
+    /// How often it was deferred.
+    pub(crate) deferrals: u16,
+    /// It was deferred behind a redirect, which coming back later alone does not help: it waits inside the call.
+    pub(crate) is_patient: bool,
 }
 
 /// What may be done now.
@@ -35,6 +42,8 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Frontier {
     hosts: BTreeMap<String, Host>,
+    /// Deferred by a host that is not their own: they come back then, and the rest of their host's queue goes on.
+    later: Vec<(Instant, Task)>,
     seen: HashSet<Url>,
     depth_max: Option<u32>,
     /// The host that was asked last: the others come first.
@@ -51,38 +60,56 @@ struct Host {
 }
 
 impl Frontier {
+    /// Nothing to fetch yet; only the hosts of `urls` will be asked.
     pub(crate) fn new(urls: &[Url], depth_max: Option<u32>) -> Self {
         let hosts = urls.iter().map(|url| (host_of(url), Host::default())).collect();
-        let mut frontier =
-            Self { hosts, seen: HashSet::new(), depth_max, last: String::new(), pages_running: 0 };
-        for url in urls {
-            frontier.add(url.clone(), 0, Kind::Page);
+        Self {
+            hosts,
+            later: Vec::new(),
+            seen: HashSet::new(),
+            depth_max,
+            last: String::new(),
+            pages_running: 0,
         }
-        frontier
     }
 
-    /// Queues a URL, unless it is known, too deep, or on another host.
-    pub(crate) fn add(&mut self, mut url: Url, depth: u32, kind: Kind) {
+    /// Queues a URL, unless it is known, too deep, or on another host. Says whether it did.
+    pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: Kind) -> bool {
+        let mut url = url.clone();
         url.set_fragment(None);
         let name = host_of(&url);
-        let Some(host) = self.hosts.get_mut(&name) else { return };
+        let Some(host) = self.hosts.get_mut(&name) else { return false };
         let is_too_deep = self.depth_max.is_some_and(|max| depth > max);
         let wanted = matches!(url.scheme(), "http" | "https") && !is_too_deep && !host.is_given_up;
-        if wanted && self.seen.len() < SEEN_MAX && self.seen.insert(url.clone()) {
-            host.queue.push_back(Task { url, host: name, depth, kind });
+        let is_new = wanted && self.seen.len() < SEEN_MAX && self.seen.insert(url.clone());
+        if is_new {
+            host.queue.push_back(Task { url, host: name, depth, kind, deferrals: 0, is_patient: false });
         }
+        is_new
     }
 
-    /// A start page that redirects elsewhere makes that host one of ours.
-    pub(crate) fn widen(&mut self, task: &Task, to: &Url) {
-        if task.depth == 0 && task.kind == Kind::Page {
-            self.hosts.entry(host_of(to)).or_default();
-            self.seen.insert(to.clone());
-        }
+    /// A URL that an earlier run has dealt with.
+    pub(crate) fn know(&mut self, url: Url) {
+        self.seen.insert(url);
+    }
+
+    /// Whether this is a start page, and so leads its site along when it redirects elsewhere.
+    pub(crate) fn may_widen(task: &Task) -> bool {
+        task.depth == 0 && task.kind == Kind::Page
+    }
+
+    /// Makes the host of `to` one of ours. Says whether it was not.
+    pub(crate) fn widen(&mut self, to: &Url) -> bool {
+        let name = host_of(to);
+        let is_new = !self.hosts.contains_key(&name);
+        self.hosts.entry(name).or_default();
+        self.seen.insert(to.clone());
+        is_new
     }
 
     /// The next URL: of the first host behind the last one that has something to do.
     pub(crate) fn next(&mut self, now: Instant) -> Next {
+        self.call_back(now);
         let ready = |host: &Host| {
             !host.is_busy && !host.queue.is_empty() && host.parked_until.is_none_or(|until| until <= now)
         };
@@ -90,7 +117,9 @@ impl Frontier {
         let mut in_turn = self.hosts.range::<String, _>(after).chain(&self.hosts);
         let Some(name) = in_turn.find(|(_, host)| ready(host)).map(|(name, _)| name.clone()) else {
             let parked = self.hosts.values().filter(|host| !host.queue.is_empty() && !host.is_busy);
-            return parked.filter_map(|host| host.parked_until).min().map_or(Next::Nothing, Next::Parked);
+            let times = parked.filter_map(|host| host.parked_until);
+            let times = times.chain(self.later.iter().map(|(until, _)| *until));
+            return times.min().map_or(Next::Nothing, Next::Parked);
         };
         let task = self.hosts.get_mut(&name).and_then(|host| {
             host.is_busy = true;
@@ -107,6 +136,18 @@ impl Frontier {
         }
     }
 
+    /// Those whose time has come go to the front of their queues.
+    fn call_back(&mut self, now: Instant) {
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.later).into_iter().partition(|(until, _)| *until <= now);
+        self.later = later;
+        for (_, task) in due {
+            if let Some(host) = self.hosts.get_mut(&task.host) {
+                host.queue.push_front(task);
+            }
+        }
+    }
+
     /// The host of `task` may be asked for the next one.
     pub(crate) fn ended(&mut self, task: &Task) {
         self.pages_running -= usize::from(task.kind == Kind::Page);
@@ -119,8 +160,13 @@ impl Frontier {
     pub(crate) fn park(&mut self, task: Task, until: Instant) {
         if let Some(host) = self.hosts.get_mut(&task.host) {
             host.parked_until = Some(until);
-            host.queue.push_front(task);
+            host.queue.push_front(deferred(task));
         }
+    }
+
+    /// Puts `task` back at that time; its host goes on meanwhile.
+    pub(crate) fn postpone(&mut self, task: Task, until: Instant) {
+        self.later.push((until, deferred(task)));
     }
 
     /// Drops what is queued for the host of `task`, and says how much that was.
@@ -134,15 +180,30 @@ impl Frontier {
         self.pages_running
     }
 
-    /// Hosts, and how many URLs are queued for each.
-    pub(crate) fn queued(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.hosts.iter().map(|(name, host)| (name.as_str(), host.queue.len()))
+    /// Everything that is still to be fetched.
+    pub(crate) fn left(&self) -> impl Iterator<Item = &Task> {
+        self.hosts.values().flat_map(|host| &host.queue).chain(self.later.iter().map(|(_, task)| task))
     }
 
-    /// Hosts on hold, and until when.
+    /// How many that are.
+    pub(crate) fn len(&self) -> usize {
+        self.hosts.values().map(|host| host.queue.len()).sum::<usize>() + self.later.len()
+    }
+
+    /// How many are queued for one host.
+    pub(crate) fn queued(&self, host: &str) -> usize {
+        self.hosts.get(host).map_or(0, |host| host.queue.len())
+    }
+
+    /// Hosts that rest, and until when.
     pub(crate) fn parked(&self) -> impl Iterator<Item = (&str, Instant)> {
         self.hosts.iter().filter_map(|(name, host)| Some((name.as_str(), host.parked_until?)))
     }
+}
+
+fn deferred(mut task: Task) -> Task {
+    task.deferrals = task.deferrals.saturating_add(1);
+    task
 }
 
 /// The host, with its port if that is not the scheme's own.
@@ -165,7 +226,10 @@ mod tests {
     }
 
     fn frontier(urls: &[&str], depth_max: Option<u32>) -> Frontier {
-        Frontier::new(&urls.iter().map(|text| url(text)).collect::<Vec<_>>(), depth_max)
+        let urls: Vec<Url> = urls.iter().map(|text| url(text)).collect();
+        let mut frontier = Frontier::new(&urls, depth_max);
+        assert!(urls.iter().all(|url| frontier.add(url, 0, Kind::Page)));
+        frontier
     }
 
     fn next(frontier: &mut Frontier) -> Option<Task> {
@@ -192,11 +256,13 @@ mod tests {
         let mut frontier = frontier(&["http://a/"], Some(1));
         let first = next(&mut frontier).unwrap();
         for (text, depth) in [("http://a/#x", 1), ("http://b/", 1), ("ftp://a/x", 1), ("http://a/deep", 2)] {
-            frontier.add(url(text), depth, Kind::Page);
+            assert!(!frontier.add(&url(text), depth, Kind::Page), "{text}");
         }
+        frontier.know(url("http://a/known"));
+        assert!(!frontier.add(&url("http://a/known"), 1, Kind::Page));
         frontier.ended(&first);
         assert!(next(&mut frontier).is_none());
-        frontier.add(url("http://a/x"), 1, Kind::Page);
+        assert!(frontier.add(&url("http://a/x"), 1, Kind::Page));
         assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://a/x");
     }
 
@@ -209,19 +275,34 @@ mod tests {
         frontier.park(first, until);
         assert!(matches!(frontier.next(Instant::now()), Next::Parked(at) if at == until));
         let Next::Task(task) = frontier.next(until) else { panic!("its time has come") };
-        assert_eq!(task.url.as_str(), "http://a/1");
+        assert_eq!((task.url.as_str(), task.deferrals), ("http://a/1", 1));
+    }
+
+    #[test]
+    fn what_another_host_defers_comes_back_and_holds_up_nobody() {
+        let mut frontier = frontier(&["http://a/1", "http://a/2"], None);
+        let first = next(&mut frontier).unwrap();
+        frontier.ended(&first);
+        let until = Instant::now() + Duration::from_secs(60);
+        frontier.postpone(first, until);
+        assert_eq!(frontier.len(), 2);
+        let second = next(&mut frontier).unwrap();
+        assert_eq!(second.url.as_str(), "http://a/2");
+        frontier.ended(&second);
+        assert!(matches!(frontier.next(Instant::now()), Next::Parked(at) if at == until));
+        let Next::Task(task) = frontier.next(until) else { panic!("its time has come") };
+        assert_eq!((task.url.as_str(), task.deferrals), ("http://a/1", 1));
     }
 
     #[test]
     fn a_start_page_may_move_to_another_host() {
         let mut frontier = frontier(&["http://a/"], None);
         let first = next(&mut frontier).unwrap();
-        frontier.widen(&first, &url("http://www.a/"));
-        frontier.add(url("http://www.a/x"), 1, Kind::Page);
+        assert!(Frontier::may_widen(&first));
+        assert!(frontier.widen(&url("http://www.a/")));
+        assert!(!frontier.widen(&url("http://www.a/")));
+        assert!(frontier.add(&url("http://www.a/x"), 1, Kind::Page));
         assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://www.a/x");
-        let deeper = Task { depth: 1, ..first };
-        frontier.widen(&deeper, &url("http://c/"));
-        frontier.add(url("http://c/x"), 1, Kind::Page);
-        assert!(next(&mut frontier).is_none());
+        assert!(!Frontier::may_widen(&Task { depth: 1, ..first }));
     }
 }

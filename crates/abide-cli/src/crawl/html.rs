@@ -1,97 +1,224 @@
-//! The report as one self-contained page: a table, and a timeline of requests per host in which the spacing can be seen.
+//! The report as one page that stands alone: a timeline of requests per host in which the spacing can be seen, and a card per host.
+//!
+//! No script, no other file, nothing from a network. All that a site wrote is escaped.
 
 use std::fmt::Write;
 use std::time::Duration;
 
+use crate::args::CrawlArgs;
 use crate::crawl::report::{Event, Host, Report};
+use crate::crawl::summary::{self, count};
+use crate::excerpt::printable;
 
-pub(crate) fn page(report: &Report) -> String {
-    let ends = report.hosts().flat_map(|host| host.events.iter().map(end));
-    let length = ends.max().unwrap_or_default().max(Duration::from_secs(1));
-    let mut page = String::from(HEAD);
-    let fetched: usize = report.hosts().map(|host| host.fetched).sum();
-    let requests: usize = report.hosts().map(|host| host.requests).sum();
-    let interrupted = if report.interrupted { "; interrupted" } else { "" };
+pub(crate) fn page(report: &Report, args: &CrawlArgs) -> String {
+    let chart = Chart::of(report, args.online.delay);
+    let mut page = String::from("<!doctype html>\n<html lang=en><head><meta charset=utf-8>\n");
+    let title = escaped(&title(report));
     let _ = write!(
         page,
-        "<h1>A crawl by abide</h1><p>{requests} requests in {:.1} s, {fetched} fetched{interrupted}. Each mark is one request: \
-         where it begins, and how long the answer took.</p>{LEGEND}",
-        length.as_secs_f64()
+        "<meta name=viewport content='width=device-width, initial-scale=1'>\n<meta name=robots content=noindex>\n\
+         <title>{title}: a crawl by abide</title>\n<style>\n{STYLE}</style></head>\n<body><main>\n\
+         <header><h1>{title}</h1><p>A crawl by abide {}, as <b>{}</b>{}. {}</p></header>\n",
+        env!("CARGO_PKG_VERSION"),
+        escaped(args.online.agent.first().map(String::as_str).unwrap_or_default()),
+        started(report).map(|time| format!(", begun {time}")).unwrap_or_default(),
+        if report.interrupted { "<strong>It was interrupted.</strong>" } else { "" }
     );
+    figures(&mut page, report);
+    timeline(&mut page, report, &chart);
+    page.push_str("<section class=cards>\n");
     for host in report.hosts() {
-        section(&mut page, host, length);
+        card(&mut page, host);
     }
-    page.push_str("</body></html>\n");
+    page.push_str("</section>\n</main></body></html>\n");
     page
 }
 
-fn section(page: &mut String, host: &Host, length: Duration) {
-    let gap = host.gap_min_ms.map_or_else(|| "-".to_owned(), |gap| format!("{:.2} s", gap as f64 / 1e3));
-    let delay = host.crawl_delay.map_or_else(|| "-".to_owned(), |delay| format!("{delay} s"));
-    let _ = write!(
-        page,
-        "<h2>{}</h2><table><tr><th>requests<th>fetched<th>denied<th>deferred<th>refused<th>errors<th>left<th>noindex\
-         <th>holds<th>waited<th>least gap<th>Crawl-delay<th>robots.txt</tr>\
-         <tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{:.1} s<td>{gap}<td>{delay}<td>{}</tr></table>",
-        escaped(&host.host),
-        host.requests,
-        host.fetched,
-        host.denied,
-        host.deferred,
-        host.refused,
-        host.errors,
-        host.left,
-        host.noindex,
-        host.holds,
-        host.waited_ms as f64 / 1e3,
-        host.robots.unwrap_or("not asked"),
-    );
-    let width = width(length);
-    let _ = write!(
-        page,
-        "<div class=timeline><svg viewBox='0 0 {width} 44' style='min-width:{width}px' role=img>"
-    );
-    let ticks = (width / TICK_WIDTH).floor();
-    for tick in 0..=ticks as u32 {
-        let x = f64::from(tick) / ticks * width;
-        let seconds = length.as_secs_f64() * f64::from(tick) / ticks;
-        let anchor = if f64::from(tick) < ticks { "start" } else { "end" };
-        let _ = write!(
-            page,
-            "<line x1={x:.1} x2={x:.1} y1=0 y2=30 class=tick /><text x={x:.1} y=42 text-anchor={anchor}>{seconds:.1} s</text>"
+/// The first host, and how many others.
+fn title(report: &Report) -> String {
+    let busiest = report.hosts().max_by_key(|host| host.requests);
+    let name = busiest.map_or("nothing", |host| host.host.as_str());
+    match report.hosts().count() {
+        0 | 1 => name.to_owned(),
+        hosts => format!("{name} and {}", count(hosts - 1, "other host")),
+    }
+}
+
+fn started(report: &Report) -> Option<String> {
+    let began = std::time::SystemTime::now().checked_sub(report.lasted)?;
+    Some(crate::json::rfc3339(began.into()))
+}
+
+fn figures(page: &mut String, report: &Report) {
+    let gap = report.hosts().filter_map(|host| host.gap_min_ms).min();
+    let sums = [
+        (report.sum(|host| host.requests).to_string(), "requests"),
+        (report.sum(|host| host.fetched).to_string(), "fetched"),
+        (report.sum(|host| host.denied).to_string(), "denied"),
+        (report.sum(|host| host.deferred + host.refused + host.errors).to_string(), "other"),
+        (report.sum(|host| host.left).to_string(), "left"),
+        (gap.map_or_else(|| "–".to_owned(), |gap| format!("{:.2} s", gap as f64 / 1e3)), "least gap"),
+        (format!("{:.1} s", report.lasted.as_secs_f64()), "in all"),
+    ];
+    page.push_str("<dl class=figures>");
+    for (value, name) in sums {
+        let _ = write!(page, "<div><dt>{name}</dt><dd>{value}</dd></div>");
+    }
+    page.push_str("</dl>\n");
+}
+
+fn timeline(page: &mut String, report: &Report, chart: &Chart) {
+    page.push_str("<section><h2>Requests over time</h2>\n");
+    page.push_str(LEGEND);
+    if report.is_cut() {
+        page.push_str(
+            "<p class=note>Too many to draw them all: what came later is counted and not shown.</p>\n",
         );
     }
-    for event in &host.events {
-        mark(page, event, length);
-    }
-    page.push_str("</svg></div>\n");
-}
-
-/// One request: a bar from its beginning to the head of its answer, and what it was for those who point at it.
-fn mark(page: &mut String, event: &Event, length: Duration) {
-    let scale = width(length) / length.as_secs_f64();
-    let x = event.at.as_secs_f64() * scale;
-    let width = (event.took.unwrap_or_default().as_secs_f64() * scale).max(2.0);
-    let status = event.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
-    let class = match event.status {
-        _ if event.url.ends_with("/robots.txt") => "robots",
-        Some(200..300) => "good",
-        Some(300..400) => "moved",
-        _ => "bad",
-    };
     let _ = write!(
         page,
-        "<rect x={x:.2} y=4 width={width:.2} height=24 class={class}><title>{:.3} s  {status}  {}</title></rect>",
-        event.at.as_secs_f64(),
-        escaped(&event.url)
+        "<div class=scroll tabindex=0><div class=chart style='min-width:{:.0}px'>\n<div class=axis>",
+        chart.width
     );
+    for (at, label) in chart.ticks() {
+        let _ = write!(page, "<span style='left:{:.3}%'>{label}</span>", chart.percent(at));
+    }
+    page.push_str("</div>\n");
+    for host in report.hosts() {
+        lane(page, host, chart);
+    }
+    page.push_str("</div></div></section>\n");
 }
 
-fn end(event: &Event) -> Duration {
-    event.at + event.took.unwrap_or_default()
+/// One host: its name, then everything that it saw.
+fn lane(page: &mut String, host: &Host, chart: &Chart) {
+    let gap =
+        host.gap_min_ms.map(|gap| format!(", at least {:.2} s apart", gap as f64 / 1e3)).unwrap_or_default();
+    let summary = format!("{}{gap}", count(host.requests, "request"));
+    let _ = write!(
+        page,
+        "<div class=lane><p class=name><b>{}</b> {summary}</p><div class=track role=img aria-label='{summary}'>",
+        escaped(&host.host)
+    );
+    for (at, _) in chart.ticks() {
+        let _ = write!(page, "<u style='left:{:.3}%'></u>", chart.percent(at));
+    }
+    for hold in &host.held {
+        let title = format!("held for {}: {}", summary::span((hold.until - hold.from).as_secs()), hold.why);
+        chart.bar(page, "hold", hold.from, hold.until, &title);
+    }
+    let owed =
+        chart.delay.max(Duration::try_from_secs_f64(host.crawl_delay.unwrap_or(0.0)).unwrap_or_default());
+    for event in &host.events {
+        if let Some(end) = event.end {
+            chart.bar(page, "owed", end, end + owed, "");
+        }
+    }
+    for event in &host.events {
+        chart.bar(page, class(event), event.at, event.end.unwrap_or(event.at), &told(event));
+    }
+    page.push_str("</div></div>\n");
+}
+
+fn class(event: &Event) -> &'static str {
+    match event.status {
+        _ if event.is_robots => "m robots",
+        Some(200..300) => "m good",
+        Some(300..400) => "m moved",
+        _ => "m bad",
+    }
+}
+
+/// What those who point at a mark are told.
+fn told(event: &Event) -> String {
+    let status = event.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
+    let status = if event.is_robots && event.status.is_none() { String::new() } else { status };
+    let took =
+        event.end.map(|end| format!(" in {:.0} ms", (end.saturating_sub(event.at)).as_secs_f64() * 1e3));
+    format!("{:.2} s: {} {status}{}", event.at.as_secs_f64(), event.url, took.unwrap_or_default())
+}
+
+fn card(page: &mut String, host: &Host) {
+    let _ = write!(page, "<article><h3>{}</h3><ul class=chips>", escaped(&host.host));
+    let chips = [
+        (host.fetched, "good", "fetched"),
+        (host.denied, "denied", "denied"),
+        (host.deferred, "wait", "deferred"),
+        (host.refused, "bad", "refused"),
+        (host.errors, "bad", "failed"),
+        (host.left, "wait", "left"),
+    ];
+    for (count, class, name) in chips.into_iter().filter(|(count, ..)| *count > 0) {
+        let _ = write!(page, "<li class={class}>{count} {name}</li>");
+    }
+    page.push_str("</ul><dl>");
+    for line in summary::lines(host) {
+        let (name, value) = line.split_once(": ").unwrap_or(("pace", &line));
+        if !name.ends_with("request") && !name.ends_with("requests") {
+            let _ = write!(page, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value));
+        }
+    }
+    page.push_str("</dl></article>\n");
+}
+
+/// The one scale of all lanes.
+#[derive(Debug)]
+struct Chart {
+    length: Duration,
+    /// At least so wide, in CSS pixels: the narrowest pause can be seen, and what does not fit is scrolled to.
+    width: f64,
+    delay: Duration,
+}
+
+impl Chart {
+    fn of(report: &Report, delay: Duration) -> Self {
+        let ends = report.hosts().flat_map(|host| &host.events).map(|event| event.end.unwrap_or(event.at));
+        let length = ends.max().unwrap_or_default().mul_f64(1.01).max(Duration::from_secs(1));
+        let seen = delay.as_secs_f64().clamp(PAUSE_MIN, 1.0);
+        let width = (length.as_secs_f64() / seen * PAUSE_WIDTH).min(WIDTH_MAX).round();
+        Self { length, width, delay }
+    }
+
+    fn percent(&self, at: Duration) -> f64 {
+        at.as_secs_f64() / self.length.as_secs_f64() * 100.0
+    }
+
+    /// A part of a lane, cut where the chart ends.
+    fn bar(&self, page: &mut String, class: &str, from: Duration, until: Duration, title: &str) {
+        let (left, right) = (self.percent(from), self.percent(until).min(100.0));
+        if left > 100.0 {
+            return;
+        }
+        let title = if title.is_empty() { String::new() } else { format!(" title='{}'", escaped(title)) };
+        let width = (right - left).max(0.0);
+        let _ = write!(page, "<i class='{class}' style='left:{left:.3}%;width:{width:.3}%'{title}></i>");
+    }
+
+    /// Round times, not nearer to each other than they can be read.
+    fn ticks(&self) -> impl Iterator<Item = (Duration, String)> {
+        let most = (self.width / TICK_WIDTH).max(8.0);
+        let seconds = self.length.as_secs_f64();
+        let step = STEPS.into_iter().find(|step| seconds / step <= most).unwrap_or(seconds / most);
+        (0_u32..)
+            .map(move |index| step * f64::from(index))
+            .take_while(move |at| *at < seconds * 0.97)
+            .map(tick)
+    }
+}
+
+fn tick(seconds: f64) -> (Duration, String) {
+    let label = match seconds {
+        0.0 => "0".to_owned(),
+        ..60.0 => format!("{seconds} s"),
+        _ if seconds % 3600.0 == 0.0 => format!("{:.0} h", seconds / 3600.0),
+        _ if seconds % 60.0 == 0.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.0}:{:02.0} min", (seconds / 60.0).floor(), seconds % 60.0),
+    };
+    (Duration::try_from_secs_f64(seconds).unwrap_or_default(), label)
 }
 
 fn escaped(text: &str) -> String {
+    let text = printable(text.as_bytes());
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
@@ -99,38 +226,66 @@ fn escaped(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-/// Wide enough for the spacing to be seen; a long crawl is scrolled through.
-fn width(length: Duration) -> f64 {
-    (length.as_secs_f64() * SECOND_WIDTH_MIN).clamp(WIDTH_MIN, WIDTH_MAX).round()
-}
-
-const WIDTH_MIN: f64 = 1200.0;
-/// Browsers do not draw pictures of any width.
+const STYLE: &str = include_str!("report.css");
+const LEGEND: &str = "<p class=legend><span><i class='m robots'></i>robots.txt</span> <span><i class='m good'></i>page</span> \
+    <span><i class='m moved'></i>redirect</span> <span><i class='m bad'></i>error, or no answer</span> \
+    <span><i class=owed></i>the pause that is owed</span> <span><i class=hold></i>held by the server</span></p>\n";
+/// Steps of the axis, in seconds.
+const STEPS: [f64; 18] = [
+    0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0,
+    21_600.0,
+];
+const TICK_WIDTH: f64 = 90.0;
+/// The pause between two requests, in CSS pixels, and the shortest one that gets so much.
+const PAUSE_WIDTH: f64 = 9.0;
+const PAUSE_MIN: f64 = 0.2;
+/// Browsers do not draw pages of any width.
 const WIDTH_MAX: f64 = 30_000.0;
-const SECOND_WIDTH_MIN: f64 = 6.0;
-const TICK_WIDTH: f64 = 120.0;
-const LEGEND: &str = "<p class=legend><span class=robots>robots.txt</span> <span class=good>2xx</span> \
-    <span class=moved>3xx</span> <span class=bad>other, or no answer</span></p>\n";
-const HEAD: &str = "<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>A crawl by abide</title><style>\n\
-    body{font:14px/1.5 system-ui,sans-serif;max-width:1240px;margin:2em auto;padding:0 1em;color:#222;background:#fff}\n\
-    h2{font-size:1.1em;margin:1.6em 0 .3em}table{border-collapse:collapse}th,td{padding:.1em .8em .1em 0;text-align:left}\n\
-    th{font-weight:normal;color:#666}.timeline{overflow-x:auto}svg{width:100%;margin-top:.4em;background:#f6f6f4}svg text{font-size:11px;fill:#777}\n\
-    .tick{stroke:#ddd}rect.good{fill:#2a7}rect.moved{fill:#29c}rect.bad{fill:#c33}rect.robots{fill:#a70}\n\
-    .legend span{padding:0 .5em;color:#fff}span.good{background:#2a7}span.moved{background:#29c}span.bad{background:#c33}\n\
-    span.robots{background:#a70}\n\
-    </style></head><body>\n";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn chart(seconds: u64) -> Chart {
+        let length = Duration::from_secs(seconds);
+        Chart { length, width: 1000.0, delay: Duration::from_secs(1) }
+    }
+
     #[test]
     fn what_a_site_wrote_stays_text() {
-        let event =
-            Event { at: Duration::ZERO, took: None, status: None, url: "http://a/<script>'\"&".to_owned() };
+        let url = "http://a/<script>'\"&\x1b\u{202e}".to_owned();
+        let event = Event { at: Duration::ZERO, end: None, status: None, url, is_robots: false };
         let mut page = String::new();
-        mark(&mut page, &event, Duration::from_secs(1));
-        assert!(page.contains("http://a/&lt;script&gt;&#39;&quot;&amp;</title>"), "{page}");
-        assert!(!page.contains("<script"));
+        chart(1).bar(&mut page, class(&event), event.at, event.at, &told(&event));
+        assert!(
+            page.contains("http://a/&lt;script&gt;&#39;&quot;&amp;\u{fffd}\u{fffd} no answer'"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn bars_end_with_the_chart() {
+        let mut page = String::new();
+        chart(10).bar(&mut page, "hold", Duration::from_secs(5), Duration::from_secs(3600), "");
+        assert_eq!(page, "<i class='hold' style='left:50.000%;width:50.000%'></i>");
+        page.clear();
+        chart(10).bar(&mut page, "owed", Duration::from_secs(11), Duration::from_secs(12), "");
+        assert_eq!(page, "");
+    }
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        for (seconds, labels) in [
+            (1, &["0", "0.1 s", "0.2 s"][..]),
+            (9, &["0", "1 s", "2 s"]),
+            (100, &["0", "10 s", "20 s"]),
+            (1000, &["0", "2 min", "4 min"]),
+            (864_000, &["0", "21:36 h"][..1]),
+        ] {
+            let ticks: Vec<String> = chart(seconds).ticks().map(|(_, label)| label).collect();
+            assert_eq!(&ticks[..labels.len()], labels, "{seconds}");
+            assert!((4..=12).contains(&ticks.len()), "{seconds}: {ticks:?}");
+        }
+        assert_eq!(tick(90.0).1, "1:30 min");
     }
 }

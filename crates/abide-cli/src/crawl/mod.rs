@@ -4,45 +4,65 @@
 
 mod frontier;
 mod html;
+mod journal;
 mod links;
 mod progress;
 mod report;
 mod save;
+mod summary;
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use abide::Abide;
+use abide::{Abide, Options};
 use reqwest_middleware::ClientWithMiddleware;
 use tokio::task::JoinSet;
 use url::Url;
 
-use crate::args::CrawlArgs;
+use crate::args::{CrawlArgs, StoreArg};
 use crate::check::absolute;
 use crate::fetch::{self, Answer};
+use crate::online::{self, Interruption};
 use crate::trail::{self, Sent, Trail};
-use crate::{Status, online, style};
+use crate::watch::Watch;
+use crate::{Status, Usage, style};
 use frontier::{Frontier, Kind, Next, Task};
+use journal::Journal;
 use progress::Progress;
 use report::Report;
 use save::Save;
 
-pub(crate) async fn run(args: CrawlArgs) -> anyhow::Result<Status> {
+pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let urls: Vec<Url> = args.urls.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
-    let (abide, inner) = online::crawler(&args.online)?;
-    let save = args.save.as_deref().map(Save::to).transpose()?;
-    let mut crawl = Crawl {
-        client: trail::client(&abide, inner),
-        report: Report::new(abide.gate_handle().wall()),
-        frontier: Frontier::new(&urls, args.max_depth),
-        progress: Progress::new(args.max_pages),
-        save,
-        running: JoinSet::new(),
-        fetched: 0,
-        abide,
-        args,
-    };
-    crawl.run().await?;
-    crawl.end()
+    if let Some(path) = &args.report {
+        // Better now than after the crawl.
+        std::fs::File::create(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+    }
+    let watch = Arc::new(Watch::all());
+    let online = args.online.clone();
+    online::run(&online, &watch, Interruption::IsCalls, async |abide, inner| {
+        let mut crawl = Crawl::new(args, &urls, abide, inner, Arc::clone(&watch))?;
+        for url in &urls {
+            crawl.queue(url, 0, Kind::Page)?;
+        }
+        // The report is there also when a file could not be written.
+        let result = crawl.run().await;
+        let status = crawl.end()?;
+        result.map(|()| status)
+    })
+}
+
+/// The journal beside a durable store, with what an earlier run has left put into the frontier.
+fn begin(args: &CrawlArgs, urls: &[Url], frontier: &mut Frontier) -> anyhow::Result<(Option<Journal>, bool)> {
+    let Some(store) = args.online.durable() else { return Ok((None, false)) };
+    let (journal, past) = Journal::open(store, urls, args.restart)?;
+    let is_resumed = past.is_some();
+    let done = past.restore(frontier, urls);
+    if is_resumed {
+        style::complain(format_args!("going on: {done} URLs are done, {} are queued", frontier.len()));
+    }
+    Ok((Some(journal), is_resumed))
 }
 
 struct Crawl {
@@ -50,11 +70,22 @@ struct Crawl {
     client: ClientWithMiddleware,
     args: CrawlArgs,
     frontier: Frontier,
+    journal: Option<Journal>,
     report: Report,
     progress: Progress,
     save: Option<Save>,
     running: JoinSet<Done>,
+    /// What is under way, by host.
+    in_flight: HashMap<String, Flight>,
     fetched: usize,
+    watch: Arc<Watch>,
+}
+
+/// A URL that is waited for.
+struct Flight {
+    task: Task,
+    trail: Trail,
+    since: Instant,
 }
 
 /// What came back for one URL.
@@ -62,27 +93,57 @@ struct Done {
     task: Task,
     answer: Answer,
     sent: Vec<Sent>,
+    ended: Instant,
     body: Body,
 }
 
 impl Crawl {
-    /// Until everything is fetched, the limit is reached, or Ctrl-C.
+    /// Everything that is opened is opened here: the store is locked by now.
+    fn new(
+        args: CrawlArgs,
+        urls: &[Url],
+        abide: Abide,
+        inner: reqwest::Client,
+        watch: Arc<Watch>,
+    ) -> anyhow::Result<Self> {
+        let mut frontier = Frontier::new(urls, args.max_depth);
+        let (journal, is_resumed) = begin(&args, urls, &mut frontier)?;
+        let save = args.save.as_deref().map(|directory| Save::to(directory, is_resumed)).transpose()?;
+        Ok(Self {
+            client: trail::client(&abide, inner),
+            report: Report::new(&watch),
+            progress: Progress::new(args.max_pages),
+            running: JoinSet::new(),
+            in_flight: HashMap::new(),
+            fetched: 0,
+            abide,
+            args,
+            frontier,
+            journal,
+            save,
+            watch,
+        })
+    }
+
+    /// Until everything is fetched, the limit is reached, or somebody ends it.
     async fn run(&mut self) -> anyhow::Result<()> {
-        let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+        let mut interrupted = std::pin::pin!(interruption());
         loop {
             let parked_until = self.dispatch();
-            self.progress.show(self.fetched, &self.frontier, &self.report);
+            self.progress.show(self.fetched, &self.frontier, &self.report, &self.in_flight);
             if self.running.is_empty() && parked_until.is_none() {
                 return Ok(());
             }
-            let wake = parked_until.unwrap_or_else(|| Instant::now() + TICK_MAX);
+            let tick = Instant::now() + self.progress.tick();
+            let wake = parked_until.map_or(tick, |until| until.min(tick));
             tokio::select! {
                 Some(done) = self.running.join_next() => self.note(done?)?,
                 () = tokio::time::sleep_until(wake.into()) => {}
-                _ = &mut interrupted => {
+                () = &mut interrupted => {
                     self.report.interrupted = true;
                     // What is in the air ends here; dropping it gives its turns back.
                     self.running.abort_all();
+                    tokio::spawn(end_at_once());
                     return Ok(());
                 }
             }
@@ -98,31 +159,39 @@ impl Crawl {
                 return None;
             }
             match self.frontier.next(Instant::now()) {
-                Next::Task(task) => {
-                    let (abide, client) = (self.abide.clone(), self.client.clone());
-                    self.running.spawn(visit(abide, client, task));
-                }
+                Next::Task(task) => self.start(task),
                 Next::Parked(until) => return Some(until),
                 Next::Nothing => return None,
             }
         }
     }
 
+    fn start(&mut self, task: Task) {
+        let trail = Trail::default();
+        let flight = Flight { task: task.clone(), trail: trail.clone(), since: Instant::now() };
+        self.in_flight.insert(task.host.clone(), flight);
+        let patience = self.args.max_hold.max(self.args.online.max_wait);
+        let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
+        self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, trail, options));
+    }
+
     fn note(&mut self, done: Done) -> anyhow::Result<()> {
-        let Done { task, answer, sent, body } = done;
+        let Done { task, answer, sent, ended, body } = done;
+        self.in_flight.remove(&task.host);
         self.frontier.ended(&task);
-        if let Some(not_before) = answer.not_before
-            && is_of_its_host(&task, &answer)
-            && self.park(&task, not_before)
-        {
-            return Ok(());
+        self.report.sent(&sent, ended);
+        if let Some(not_before) = answer.not_before {
+            let is_requeued = self.requeue(&task, &answer, not_before);
+            if is_requeued {
+                return Ok(());
+            }
         }
-        self.report.note(&task, &answer.line, &sent, &self.abide);
+        self.report.note(&task, &answer);
         if answer.line.outcome == "fetched" {
             let final_url = answer.line.final_url.as_deref().and_then(|text| text.parse::<Url>().ok());
             let base = final_url.unwrap_or_else(|| task.url.clone());
-            self.frontier.widen(&task, &base);
-            self.queue_from(&task, &answer, &base, &body);
+            self.widen(&task, &base)?;
+            self.queue_from(&task, &answer, &base, &body)?;
         }
         if task.kind == Kind::Page {
             self.fetched += usize::from(answer.line.outcome == "fetched");
@@ -130,66 +199,155 @@ impl Crawl {
                 save.page(&answer, &body)?;
             }
         }
-        Ok(())
+        self.is_done(&task, &answer)
+    }
+
+    /// Marks it in the journal. What was deferred is left for the next run.
+    fn is_done(&mut self, task: &Task, answer: &Answer) -> anyhow::Result<()> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        if answer.not_before.is_none() {
+            journal.done(task)?;
+        }
+        journal.flush()
     }
 
     /// Puts a deferred URL back, unless its host is held for longer than the crawl is to last for it.
-    fn park(&mut self, task: &Task, not_before: SystemTime) -> bool {
+    fn requeue(&mut self, task: &Task, answer: &Answer, not_before: SystemTime) -> bool {
         let wait = not_before.duration_since(SystemTime::now()).unwrap_or_default();
-        if wait > self.args.max_hold || self.report.holds(task) >= HOLDS_MAX {
-            self.report.given_up(task, self.frontier.give_up(task));
+        let is_own = is_of_its_host(task, answer);
+        if wait > self.args.max_hold || task.deferrals >= DEFERRALS_MAX {
+            if is_own {
+                let dropped = self.frontier.give_up(task);
+                self.report.left(task, dropped);
+            }
             return false;
         }
-        self.report.held(task);
-        self.frontier.park(task.clone(), Instant::now() + wait.max(HOLD_MIN));
+        self.report.requeued(task);
+        let until = Instant::now() + wait.max(HOLD_MIN);
+        let task = Task { is_patient: answer.line.hops.len() > 1, ..task.clone() };
+        if is_own {
+            self.frontier.park(task, until);
+        } else {
+            self.frontier.postpone(task, until);
+        }
         true
     }
 
+    fn queue(&mut self, url: &Url, depth: u32, kind: Kind) -> anyhow::Result<()> {
+        let is_new = self.frontier.add(url, depth, kind);
+        match &mut self.journal {
+            Some(journal) if is_new => journal.add(url, depth, kind),
+            _ => Ok(()),
+        }
+    }
+
+    /// A start page that has moved to another host takes its site along.
+    fn widen(&mut self, task: &Task, to: &Url) -> anyhow::Result<()> {
+        if !Frontier::may_widen(task) || !self.frontier.widen(to) {
+            return Ok(());
+        }
+        self.journal.as_mut().map_or(Ok(()), |journal| journal.host(to))
+    }
+
     /// The links of a page, and the sitemaps of its host.
-    fn queue_from(&mut self, task: &Task, answer: &Answer, base: &Url, body: &Body) {
+    fn queue_from(&mut self, task: &Task, answer: &Answer, base: &Url, body: &Body) -> anyhow::Result<()> {
         if self.args.sitemaps
             && let Some(verdict) = &answer.line.verdict
         {
             for sitemap in verdict.sitemaps.iter().filter_map(|text| text.parse().ok()).take(SITEMAPS_MAX) {
-                self.frontier.add(sitemap, task.depth, Kind::Sitemap);
+                self.queue(&trail::public(&sitemap), task.depth, Kind::Sitemap)?;
             }
         }
         // The links of an error page are not the site's.
         if !answer.line.status.is_some_and(|status| (200..300).contains(&status)) {
-            return;
+            return Ok(());
         }
         if task.kind == Kind::Sitemap {
             let (pages, sitemaps) = links::of_sitemap(&body.bytes);
             // What a sitemap names is as near as what the first page names.
-            pages.into_iter().for_each(|url| self.frontier.add(url, 1, Kind::Page));
-            sitemaps.into_iter().for_each(|url| self.frontier.add(url, 1, Kind::Sitemap));
-            return;
+            pages.iter().try_for_each(|url| self.queue(&trail::public(url), 1, Kind::Page))?;
+            return sitemaps.iter().try_for_each(|url| self.queue(&trail::public(url), 1, Kind::Sitemap));
         }
         let obeys = !self.args.ignore_nofollow;
-        if is_html(answer.content_type.as_deref()) && (answer.may_follow || !obeys) {
-            for url in links::of_page(base, &body.bytes, obeys) {
-                self.frontier.add(url, task.depth.saturating_add(1), Kind::Page);
-            }
+        if !is_html(answer.content_type.as_deref()) || (obeys && !answer.may_follow) {
+            return Ok(());
         }
+        let depth = task.depth.saturating_add(1);
+        // A site gives no credentials to send.
+        links::of_page(base, &body.bytes, obeys)
+            .iter()
+            .try_for_each(|url| self.queue(&trail::public(url), depth, Kind::Page))
     }
 
     fn end(mut self) -> anyhow::Result<Status> {
         self.progress.clear();
-        self.report.left(&self.frontier);
+        let now = Instant::now();
+        for flight in self.in_flight.values() {
+            self.report.sent(&flight.trail.sent(), now);
+            self.report.left(&flight.task, 1);
+        }
+        let mut left = self.in_flight.len();
+        for task in self.frontier.left() {
+            self.report.left(task, 1);
+            left += 1;
+        }
+        self.report.end(&self.watch, &self.abide, self.args.online.delay);
         if let Some(path) = &self.args.report {
-            std::fs::write(path, html::page(&self.report))
+            std::fs::write(path, html::page(&self.report, &self.args))
                 .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
         }
-        if self.args.online.output.json {
-            self.report.print_json()?;
+        let printed = if self.args.online.output.json {
+            summary::print_json(&self.report)
         } else {
-            self.report.print()?;
-        }
+            summary::print(&self.report)
+        };
+        let is_finished = left == 0 && self.report.sum(|host| host.left + host.deferred) == 0;
+        let journal = self.journal.take().map(|journal| {
+            let path = journal.path().display().to_string();
+            journal.end(is_finished).map(|()| path)
+        });
+        let path = journal.transpose()?;
         if self.report.interrupted {
-            style::complain(format_args!("interrupted"));
+            style::complain(format_args!(
+                "interrupted{}",
+                what_now(path.as_deref(), &self.args.online.store)
+            ));
+        } else if let (Some(path), false) = (&path, is_finished) {
+            style::complain(format_args!("what is left is in {path}; the same call goes on with it"));
         }
-        Ok(Status::of(self.report.is_clean()))
+        printed.map(|()| Status::of(self.report.is_clean()))
     }
+}
+
+/// What somebody who interrupted a crawl can do next.
+fn what_now(journal: Option<&str>, store: &StoreArg) -> String {
+    match (journal, store) {
+        (Some(path), _) => format!("; the same call goes on with what is left, in {path}"),
+        (None, StoreArg::Redis(_)) => {
+            "; a Redis store keeps robots.txt and holds, and not what is left: the next call begins anew"
+                .to_owned()
+        }
+        (None, _) => String::new(),
+    }
+}
+
+/// Ctrl-C, or the SIGTERM of those who stop services.
+async fn interruption() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        return;
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+/// Whoever presses Ctrl-C again while the report is written does not want it.
+async fn end_at_once() {
+    let _ = tokio::signal::ctrl_c().await;
+    std::process::exit(1);
 }
 
 /// Whether what was refused is on the host of the task. A page may redirect to a host that is held; the others of its own host
@@ -200,11 +358,17 @@ fn is_of_its_host(task: &Task, answer: &Answer) -> bool {
 }
 
 /// One URL, through the whole middleware.
-async fn visit(abide: Abide, client: ClientWithMiddleware, task: Task) -> Done {
-    let trail = Trail::default();
+async fn visit(
+    abide: Abide,
+    client: ClientWithMiddleware,
+    task: Task,
+    trail: Trail,
+    options: Options,
+) -> Done {
     let mut body = Body::default();
-    let answer = fetch::ask(&abide, &client, task.url.as_str(), &trail, |chunk| body.push(chunk)).await;
-    Done { task, answer, sent: trail.sent(), body }
+    let sink = |chunk: &[u8]| body.push(chunk);
+    let answer = fetch::ask(&abide, &client, task.url.as_str(), &trail, options, sink).await;
+    Done { task, answer, sent: trail.sent(), ended: Instant::now(), body }
 }
 
 /// The beginning of a body, all of it for nearly every page.
@@ -229,9 +393,7 @@ fn is_html(content_type: Option<&str>) -> bool {
 const BODY_MAX: usize = 16 * 1024 * 1024;
 /// Sitemaps of one robots.txt.
 const SITEMAPS_MAX: usize = 100;
-/// A host that is held this often is not worth waiting for.
-const HOLDS_MAX: usize = 1000;
+/// A host that defers the same URL again and again, however long it was left alone, does not want to be asked.
+const DEFERRALS_MAX: u16 = 6;
 /// A hold that is over already is no reason to ask in a circle.
 const HOLD_MIN: Duration = Duration::from_millis(100);
-/// How often the progress is shown anew though nothing happens.
-const TICK_MAX: Duration = Duration::from_secs(1);

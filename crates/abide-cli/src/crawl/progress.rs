@@ -1,51 +1,115 @@
-//! A progress bar: on a terminal only, and on standard error.
+//! Progress: on a terminal only, and on standard error. A bar for the whole, and a line for each of a few hosts.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use crate::crawl::Flight;
 use crate::crawl::frontier::Frontier;
 use crate::crawl::report::Report;
+use crate::excerpt::printable;
 
 pub(crate) struct Progress {
-    bar: ProgressBar,
+    bars: MultiProgress,
+    whole: ProgressBar,
+    line: ProgressStyle,
+    hosts: Vec<ProgressBar>,
 }
 
 impl Progress {
     pub(crate) fn new(pages_max: usize) -> Self {
         // Hidden by itself when standard error is no terminal.
-        let bar = ProgressBar::with_draw_target(Some(pages_max as u64), ProgressDrawTarget::stderr());
+        let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        let whole = bars.add(ProgressBar::new(pages_max as u64));
         if let Ok(style) =
-            ProgressStyle::with_template("{bar:24} {pos}/{len} pages  {rate}  {elapsed}  {wide_msg}")
+            ProgressStyle::with_template("{bar:16} {pos}/{len} pages  {rate}  {elapsed}  {wide_msg}")
         {
             let rate = |state: &ProgressState, out: &mut dyn Write| {
                 let _ = write!(out, "{:.1}/s", state.per_sec());
             };
-            bar.set_style(style.with_key("rate", rate));
+            whole.set_style(style.with_key("rate", rate));
         }
-        bar.enable_steady_tick(Duration::from_millis(500));
-        Self { bar }
+        let line =
+            ProgressStyle::with_template("  {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+        Self { bars, whole, line, hosts: Vec::new() }
     }
 
-    pub(crate) fn show(&self, fetched: usize, frontier: &Frontier, report: &Report) {
-        if self.bar.is_hidden() {
+    /// How often there is something new to see though nothing ends.
+    pub(crate) fn tick(&self) -> Duration {
+        if self.whole.is_hidden() { TICK_HIDDEN } else { TICK_SHOWN }
+    }
+
+    pub(crate) fn show(
+        &mut self,
+        fetched: usize,
+        frontier: &Frontier,
+        report: &Report,
+        in_flight: &HashMap<String, Flight>,
+    ) {
+        if self.whole.is_hidden() {
             return;
         }
-        self.bar.set_position(fetched as u64);
-        let queued: usize = frontier.queued().map(|(_, queued)| queued).sum();
-        let mut message = format!("{queued} queued, {} refused", report.refused());
         let now = Instant::now();
-        for (host, until) in frontier.parked().filter(|(_, until)| *until > now).take(HOLDS_SHOWN_MAX) {
-            let left = until.saturating_duration_since(now).as_secs();
-            let _ = write!(message, "; {host} on hold for {left} s");
+        let held = frontier.parked().filter(|(_, until)| *until > now).count();
+        let refused = report.sum(|host| host.denied + host.deferred + host.refused);
+        let mut message = format!("{} queued", frontier.len());
+        for (count, what) in
+            [(refused, "refused"), (report.sum(|host| host.errors), "failed"), (held, "on hold")]
+        {
+            if count > 0 {
+                let _ = write!(message, ", {count} {what}");
+            }
         }
-        self.bar.set_message(message);
+        self.whole.set_position(fetched as u64);
+        self.whole.set_message(message);
+        let lines = host_lines(frontier, in_flight, now);
+        while self.hosts.len() < lines.len() {
+            self.hosts.push(self.bars.add(ProgressBar::new_spinner().with_style(self.line.clone())));
+        }
+        for bar in self.hosts.split_off(lines.len()) {
+            bar.finish_and_clear();
+            self.bars.remove(&bar);
+        }
+        self.hosts.iter().zip(lines).for_each(|(bar, line)| bar.set_message(line));
     }
 
     pub(crate) fn clear(&self) {
-        self.bar.finish_and_clear();
+        self.whole.finish_and_clear();
+        self.hosts.iter().for_each(ProgressBar::finish_and_clear);
+        // An error here is one of the terminal, which is told by nobody else either.
+        let _ = self.bars.clear();
     }
 }
 
-const HOLDS_SHOWN_MAX: usize = 2;
+/// What each host does: on hold, waiting for its turn, or answering. In the order of their names, so that lines stay where they are.
+fn host_lines(frontier: &Frontier, in_flight: &HashMap<String, Flight>, now: Instant) -> Vec<String> {
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    for (host, until) in frontier.parked().filter(|(_, until)| *until > now) {
+        let left = until.saturating_duration_since(now).as_secs_f64().ceil();
+        lines.push((host, format!("on hold for {left:.0} s, {} queued", frontier.queued(host))));
+    }
+    for (host, flight) in in_flight {
+        let path = &flight.task.url[url::Position::BeforePath..];
+        let seconds = |since: Instant| now.saturating_duration_since(since).as_secs_f64();
+        let state = match flight.trail.sent().last() {
+            None => format!("waits {:>5.1} s", seconds(flight.since)),
+            Some(sent) => format!("asks  {:>5.1} s", seconds(sent.at)),
+        };
+        lines.push((
+            host,
+            format!("{state}  {}, {} queued", printable(path.as_bytes()), frontier.queued(host)),
+        ));
+    }
+    lines.sort_unstable();
+    let width =
+        lines.iter().take(HOSTS_MAX).map(|(host, _)| host.len()).max().unwrap_or(0).min(HOST_WIDTH_MAX);
+    lines.into_iter().take(HOSTS_MAX).map(|(host, state)| format!("{host:<width$}  {state}")).collect()
+}
+
+/// Lines below the bar.
+const HOSTS_MAX: usize = 6;
+const HOST_WIDTH_MAX: usize = 30;
+const TICK_SHOWN: Duration = Duration::from_millis(200);
+const TICK_HIDDEN: Duration = Duration::from_secs(60);

@@ -1,71 +1,110 @@
-//! What a crawl did to each host.
+//! What a crawl did to each host, as the host saw it: one host has one turn, whatever its ports and schemes.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
-use abide::{Abide, WallMillis};
+use abide::{Abide, Host as HostName};
 use serde::Serialize;
+use url::Url;
 
-use crate::crawl::frontier::{Frontier, Task, host_of};
-use crate::fetch::Line;
+use crate::crawl::frontier::Task;
+use crate::fetch::Answer;
+use crate::json::source_name;
 use crate::trail::Sent;
-use crate::{online, style};
+use crate::watch::{Answered, Heard, Hold, Watch};
 
 pub(crate) struct Report {
     hosts: BTreeMap<String, Host>,
     started: Instant,
-    started_wall: WallMillis,
+    /// What is kept in detail, over all hosts.
+    events: usize,
     pub(crate) interrupted: bool,
+    pub(crate) lasted: Duration,
 }
 
 /// One host; one line of `--json`.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Host {
     pub(crate) host: String,
+    /// What went out to it: pages, sitemaps, hops, robots.txt.
     pub(crate) requests: usize,
     pub(crate) fetched: usize,
     pub(crate) denied: usize,
     pub(crate) deferred: usize,
     pub(crate) refused: usize,
     pub(crate) errors: usize,
-    /// Queued and not asked for: a limit was reached, or the host is held.
+    /// Queued and not fetched: a limit was reached, the crawl was interrupted, or the host is held.
     pub(crate) left: usize,
     /// Fetched and not to be indexed.
     pub(crate) noindex: usize,
     pub(crate) bytes: u64,
     pub(crate) holds: usize,
+    /// For turns, all requests together.
     pub(crate) waited_ms: u64,
     /// The shortest time between the beginnings of two requests.
     pub(crate) gap_min_ms: Option<u64>,
     pub(crate) crawl_delay: Option<f64>,
     /// Where the rules come from.
     pub(crate) robots: Option<&'static str>,
+    pub(crate) robots_status: Option<u16>,
+    /// How long ago the server sent or confirmed them.
+    pub(crate) robots_age_s: Option<u64>,
+    pub(crate) longest_wait_ms: u64,
+    /// Deferred and put back into the queue.
+    pub(crate) requeued: usize,
+    /// What denied, the most frequent first.
+    pub(crate) denied_by: Vec<DeniedBy>,
+    /// On how many pages each rule and reservation was found.
+    pub(crate) permissions: BTreeMap<String, usize>,
     #[serde(skip)]
     pub(crate) events: Vec<Event>,
-    /// When robots.txt was last asked for, of those times that are among the events.
     #[serde(skip)]
-    robots_at: Option<WallMillis>,
+    pub(crate) held: Vec<Hold>,
+    /// Where each request that was not for robots.txt began, also of those that are not among the events.
+    #[serde(skip)]
+    begun: Vec<Duration>,
+    /// A URL of it, to ask after its robots.txt at the end.
+    #[serde(skip)]
+    sample: Option<Url>,
 }
 
-/// One request, for the timeline.
+/// A rule, or another reason, and how many URLs it denied.
+#[derive(Debug, Serialize)]
+pub(crate) struct DeniedBy {
+    /// As written in robots.txt, or why there are none.
+    pub(crate) rule: String,
+    pub(crate) line: Option<u32>,
+    /// Whose robots.txt it is: another host's, when a page has redirected there.
+    pub(crate) host: String,
+    pub(crate) urls: usize,
+}
+
+/// One request, for the timeline. Times are since the crawl began.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
-    /// Since the crawl began.
     pub(crate) at: Duration,
-    pub(crate) took: Option<Duration>,
+    /// When the body had ended, or was dropped; `None` if nothing came.
+    pub(crate) end: Option<Duration>,
     pub(crate) status: Option<u16>,
     pub(crate) url: String,
+    pub(crate) is_robots: bool,
 }
 
 impl Report {
-    pub(crate) fn new(wall: WallMillis) -> Self {
-        Self { hosts: BTreeMap::new(), started: Instant::now(), started_wall: wall, interrupted: false }
+    pub(crate) fn new(watch: &Watch) -> Self {
+        Self {
+            hosts: BTreeMap::new(),
+            started: watch.started(),
+            events: 0,
+            interrupted: false,
+            lasted: Duration::ZERO,
+        }
     }
 
-    /// Counts an answer for the host that was asked, and its requests for the hosts that saw them.
-    pub(crate) fn note(&mut self, task: &Task, line: &Line, sent: &[Sent], abide: &Abide) {
-        let host = self.host(&task.host);
+    /// Counts an answer for the host that was asked.
+    pub(crate) fn note(&mut self, task: &Task, answer: &Answer) {
+        let host = self.host_of(&task.url);
+        let line = &answer.line;
         match line.outcome {
             "fetched" => host.fetched += 1,
             "denied" => host.denied += 1,
@@ -75,74 +114,69 @@ impl Report {
         }
         host.noindex += usize::from(line.noindex == Some(true));
         host.bytes = host.bytes.saturating_add(line.bytes.unwrap_or(0));
-        host.waited_ms = host.waited_ms.saturating_add(line.waited_ms);
-        if let Some(verdict) = &line.verdict
-            && line.hops.len() <= 1
-        {
-            host.robots = Some(verdict.source);
-            host.crawl_delay = verdict.crawl_delay;
+        let stated = line.permissions.iter().flat_map(|tags| tags.rules.stated()).map(str::to_owned);
+        for name in stated.chain(answer.reserved.iter().map(|usage| format!("no {usage}"))) {
+            if host.permissions.len() < NAMES_MAX || host.permissions.contains_key(&name) {
+                *host.permissions.entry(name).or_default() += 1;
+            }
         }
-        let started = self.started;
-        for sent in sent {
-            let event = Event {
-                at: sent.at.saturating_duration_since(started),
-                took: sent.took,
-                status: sent.status,
-                url: sent.url.to_string(),
-            };
-            let host = self.host(&host_of(&sent.url));
-            host.requests += 1;
-            host.events.push(event);
-        }
-        self.robots_request(task, abide);
-    }
-
-    /// robots.txt is fetched by the gate itself; when it last was is known from its answer.
-    fn robots_request(&mut self, task: &Task, abide: &Abide) {
-        let Some(verdict) = abide.check_cached(&task.url) else { return };
-        let Some(answer) = verdict.answer() else { return };
-        let asked_at = answer.asked_at();
-        if asked_at < self.started_wall {
-            return;
-        }
-        let event = Event {
-            at: asked_at.since(self.started_wall),
-            took: None,
-            status: answer.status(),
-            url: answer.origin().robots_url().into(),
-        };
-        let host = self.host(&task.host);
-        // One event for each answer, which many pages share.
-        if host.robots_at.replace(asked_at) != Some(asked_at) {
-            host.requests += 1;
-            host.events.push(event);
+        if line.outcome == "denied" {
+            host.denied_by(answer);
         }
     }
 
-    pub(crate) fn holds(&self, task: &Task) -> usize {
-        self.hosts.get(&task.host).map_or(0, |host| host.holds)
-    }
-
-    pub(crate) fn held(&mut self, task: &Task) {
-        self.host(&task.host).holds += 1;
-    }
-
-    /// The rest of the host's queue was dropped with `task`.
-    pub(crate) fn given_up(&mut self, task: &Task, dropped: usize) {
-        let host = self.host(&task.host);
-        host.holds += 1;
-        host.left += dropped;
-    }
-
-    /// What is still queued at the end; and what can be said only then.
-    pub(crate) fn left(&mut self, frontier: &Frontier) {
-        for (name, queued) in frontier.queued() {
-            self.host(name).left += queued;
+    /// Counts the requests of one URL for the hosts that saw them. `ended`: when the last body did.
+    pub(crate) fn sent(&mut self, sent: &[Sent], ended: Instant) {
+        let since = |at: Instant| at.saturating_duration_since(self.started);
+        let events: Vec<_> = sent
+            .iter()
+            .enumerate()
+            .map(|(index, hop)| {
+                let end =
+                    if index + 1 == sent.len() { Some(ended) } else { hop.took.map(|took| hop.at + took) };
+                let end = end.filter(|_| hop.status.is_some()).map(since);
+                let (at, status, url) = (since(hop.at), hop.status, hop.url.to_string());
+                Event { at, end, status, url, is_robots: false }
+            })
+            .collect();
+        for (event, hop) in events.into_iter().zip(sent) {
+            let is_kept = self.events < EVENTS_MAX;
+            self.events += usize::from(is_kept);
+            let host = self.host_of(&hop.url);
+            host.begun.push(event.at);
+            if is_kept {
+                host.events.push(event);
+            }
         }
+    }
+
+    pub(crate) fn requeued(&mut self, task: &Task) {
+        self.host_of(&task.url).requeued += 1;
+    }
+
+    /// URLs of the host of `task` that are not fetched in this run.
+    pub(crate) fn left(&mut self, task: &Task, count: usize) {
+        self.host_of(&task.url).left += count;
+    }
+
+    /// What can be said only at the end.
+    ///
+    /// `delay`: what lies between two requests at least.
+    pub(crate) fn end(&mut self, watch: &Watch, abide: &Abide, delay: Duration) {
+        self.lasted = self.started.elapsed();
+        let heard = watch.take().hosts;
+        let robots_only =
+            heard.keys().filter(|name| !self.hosts.contains_key(*name)).cloned().collect::<Vec<_>>();
+        for name in robots_only {
+            self.host(name);
+        }
+        let mut left = EVENTS_MAX.saturating_sub(self.events);
         for host in self.hosts.values_mut() {
+            if let Some(heard) = heard.get(&host.host) {
+                host.hear(heard, delay, &mut left);
+            }
+            host.know_robots(abide);
             host.events.sort_by_key(|event| event.at);
-            let gaps = host.events.windows(2).map(|pair| pair[1].at.saturating_sub(pair[0].at));
-            host.gap_min_ms = gaps.min().map(|gap| u64::try_from(gap.as_millis()).unwrap_or(u64::MAX));
         }
     }
 
@@ -152,40 +186,155 @@ impl Report {
         !self.interrupted && self.hosts.values().map(failed).sum::<usize>() == 0
     }
 
-    pub(crate) fn refused(&self) -> usize {
-        self.hosts.values().map(|host| host.denied + host.deferred + host.refused).sum()
-    }
-
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &Host> {
         self.hosts.values()
     }
 
-    pub(crate) fn print_json(&self) -> anyhow::Result<()> {
-        self.hosts().try_for_each(online::print_json)
+    /// A sum over all hosts.
+    pub(crate) fn sum(&self, count: impl Fn(&Host) -> usize) -> usize {
+        self.hosts().map(count).sum()
     }
 
-    pub(crate) fn print(&self) -> anyhow::Result<()> {
-        let mut out = anstream::stdout().lock();
-        let (dim, reset) = (style::DIM, format!("{:#}", style::DIM));
-        writeln!(
-            out,
-            "{dim}{:<28} {:>8} {:>8} {:>7} {:>9} {:>8} {:>6} {:>6} {:>9}  robots.txt{reset}",
-            "host", "requests", "fetched", "denied", "deferred", "refused", "errors", "left", "least gap"
-        )?;
-        for host in self.hosts() {
-            let gap =
-                host.gap_min_ms.map_or_else(|| "-".to_owned(), |gap| format!("{:.1} s", gap as f64 / 1e3));
-            let Host { host: name, requests, fetched, denied, deferred, refused, errors, left, .. } = host;
-            let robots = host.robots.unwrap_or("not asked");
-            writeln!(
-                out,
-                "{name:<28} {requests:>8} {fetched:>8} {denied:>7} {deferred:>9} {refused:>8} {errors:>6} {left:>6} {gap:>9}  {robots}"
-            )?;
+    /// Whether there are more requests than are kept in detail.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.sum(|host| host.events.len()) < self.sum(|host| host.requests)
+    }
+
+    fn host_of(&mut self, url: &Url) -> &mut Host {
+        let name = HostName::of(url).map(|host| host.as_str().to_owned());
+        let host = self.host(name.unwrap_or_else(|_| url.host_str().unwrap_or_default().to_owned()));
+        host.sample.get_or_insert_with(|| url.clone());
+        host
+    }
+
+    fn host(&mut self, name: String) -> &mut Host {
+        self.hosts.entry(name.clone()).or_insert_with(|| Host { host: name, ..Host::default() })
+    }
+}
+
+impl Host {
+    /// Requests that were denied, by the rule or the reason.
+    fn denied_by(&mut self, answer: &Answer) {
+        let rule = answer.line.verdict.as_ref().and_then(|verdict| verdict.rule.as_ref());
+        let hop = answer.line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
+        let host = hop.and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_else(|| self.host.clone());
+        let (text, line) = match rule {
+            Some(rule) => (rule.to_string(), Some(rule.line)),
+            None => ("robots.txt cannot be reached".to_owned(), None),
+        };
+        if let Some(by) =
+            self.denied_by.iter_mut().find(|by| by.rule == text && by.line == line && by.host == host)
+        {
+            by.urls += 1;
+        } else if self.denied_by.len() < NAMES_MAX {
+            self.denied_by.push(DeniedBy { rule: text, line, host, urls: 1 });
         }
-        Ok(())
     }
 
-    fn host(&mut self, name: &str) -> &mut Host {
-        self.hosts.entry(name.to_owned()).or_insert_with(|| Host { host: name.to_owned(), ..Host::default() })
+    /// The outcome of its robots.txt, and the age of the copy, as they are at the end.
+    fn know_robots(&mut self, abide: &Abide) {
+        self.denied_by.sort_by_key(|by| std::cmp::Reverse(by.urls));
+        let verdict = self.sample.as_ref().and_then(|url| abide.check_cached(url));
+        let Some(answer) = verdict.as_ref().and_then(|verdict| verdict.answer()) else { return };
+        self.robots = Some(source_name(Some(answer.source())));
+        self.robots_status = answer.status();
+        self.robots_age_s = answer.age(abide.gate_handle().wall()).map(|age| age.as_secs());
+        self.crawl_delay = answer.crawl_delay().map(|delay| delay.as_secs_f64());
+    }
+
+    /// Turns, waits and holds. A turn that no page took was taken by robots.txt.
+    fn hear(&mut self, heard: &Heard, delay: Duration, left: &mut usize) {
+        self.begun.sort();
+        let robots = without_pages(&heard.turns, &self.begun);
+        let turns = without_returned(&heard.turns, &robots, delay);
+        self.requests = turns.len();
+        self.sample = self.sample.take().or_else(|| heard.root.clone());
+        self.waited_ms = millis(heard.waited);
+        self.longest_wait_ms = millis(heard.longest_wait);
+        self.holds = heard.holds.len();
+        self.held.clone_from(&heard.holds);
+        let gaps = turns.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        self.gap_min_ms = gaps.min().map(millis);
+        let robots: Vec<Duration> = robots.into_iter().filter(|at| turns.binary_search(at).is_ok()).collect();
+        let kept = robots.len().min(*left);
+        *left -= kept;
+        for at in &robots[..kept] {
+            // One that was redirected has an answer that comes only after further turns.
+            let next = turns.get(turns.partition_point(|turn| turn <= at));
+            let is_its = |answer: &&Answered| answer.at >= *at && next.is_none_or(|next| answer.at <= *next);
+            let answer = heard.answers.iter().find(is_its);
+            let (end, status) = (answer.map(|answer| answer.at), answer.and_then(|answer| answer.status));
+            let url = format!("{}/robots.txt", self.host);
+            self.events.push(Event { at: *at, end, status, url, is_robots: true });
+        }
+    }
+}
+
+/// The turns that are not the last one before the beginning of a page. Both are in order.
+fn without_pages(turns: &[Duration], pages: &[Duration]) -> Vec<Duration> {
+    let mut robots = Vec::new();
+    let mut turns = turns.iter().copied().peekable();
+    for page in pages {
+        while let Some(turn) = turns.next_if(|turn| turn <= page) {
+            robots.push(turn);
+        }
+        robots.pop();
+    }
+    robots.extend(turns);
+    robots
+}
+
+/// The turns that were used. Rules can change while a request waits; then its turn is given back unsent, and robots.txt takes the
+/// next one at once, where a request that was sent would have been owed the whole delay.
+fn without_returned(turns: &[Duration], robots: &[Duration], delay: Duration) -> Vec<Duration> {
+    let is_returned = |index: usize| {
+        let next = turns.get(index + 1);
+        next.is_some_and(|next| next.saturating_sub(turns[index]) < delay / 2)
+            && robots.contains(&turns[index])
+    };
+    (0..turns.len()).filter(|index| !is_returned(*index)).map(|index| turns[index]).collect()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Requests that are kept in detail, for the timeline: about 200 bytes each, and what a browser can draw.
+const EVENTS_MAX: usize = 20_000;
+/// Rules that denied, and permissions, of one host.
+const NAMES_MAX: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(list: &[u64]) -> Vec<Duration> {
+        list.iter().map(|seconds| Duration::from_secs(*seconds)).collect()
+    }
+
+    #[test]
+    fn a_turn_that_was_given_back_is_no_request() {
+        for (turns, robots, delay, used) in [
+            (&[0, 10, 11, 20][..], &[10, 11][..], 8, &[0, 11, 20][..]),
+            (&[0, 10, 20], &[0, 10, 20], 8, &[0, 10, 20]),
+            (&[0, 1, 2], &[0, 1, 2], 0, &[0, 1, 2]),
+            (&[0, 1], &[1], 8, &[0, 1]),
+        ] {
+            let found = without_returned(&seconds(turns), &seconds(robots), Duration::from_secs(delay));
+            assert_eq!(found, seconds(used), "{turns:?}");
+        }
+    }
+
+    #[test]
+    fn a_turn_that_no_page_took_was_taken_by_robots_txt() {
+        for (turns, pages, robots) in [
+            (&[][..], &[][..], &[][..]),
+            (&[0], &[], &[0]),
+            (&[0, 10, 20], &[11, 21], &[0]),
+            (&[0, 1, 10, 11, 20], &[12, 21], &[0, 1, 10]),
+            (&[5, 10, 30], &[6], &[10, 30]),
+        ] {
+            assert_eq!(without_pages(&seconds(turns), &seconds(pages)), seconds(robots), "{turns:?}");
+        }
     }
 }

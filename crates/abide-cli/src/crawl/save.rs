@@ -2,11 +2,11 @@
 //!
 //! Names are ours and not the site's: no URL can leave the directory, be too long, or hide another.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Usage;
 use crate::crawl::Body;
@@ -30,13 +30,18 @@ struct Entry<'a> {
 }
 
 impl Save {
-    /// A directory that is there, or is made. An index that is there is not written over.
-    pub(crate) fn to(directory: &Path) -> anyhow::Result<Self> {
+    /// A directory that is there, or is made. An index that is there is not written over; a crawl that goes on (`resumed`) appends
+    /// to it.
+    pub(crate) fn to(directory: &Path, resumed: bool) -> anyhow::Result<Self> {
         let index = directory.join("index.jsonl");
-        let wrong = |error: std::io::Error| Usage(format!("{}: {error}", index.display()));
+        let wrong = |error: io::Error| Usage(format!("{}: {error}", index.display()));
         fs::create_dir_all(directory).map_err(wrong)?;
-        let file = File::create_new(&index).map_err(wrong)?;
-        Ok(Self { directory: directory.to_owned(), index: BufWriter::new(file), count: 0 })
+        let (file, count) = if resumed && index.exists() {
+            reopen(&index).map_err(wrong)?
+        } else {
+            (File::create_new(&index).map_err(wrong)?, 0)
+        };
+        Ok(Self { directory: directory.to_owned(), index: BufWriter::new(file), count })
     }
 
     pub(crate) fn page(&mut self, answer: &Answer, body: &Body) -> anyhow::Result<()> {
@@ -57,6 +62,33 @@ impl Save {
         self.index.flush()?;
         Ok(())
     }
+}
+
+/// What counts of an entry that is there.
+#[derive(Debug, Deserialize)]
+struct Saved {
+    file: Option<String>,
+}
+
+/// An index to append to, and the largest number of a file in it. A last line that was cut off is dropped.
+fn reopen(index: &Path) -> io::Result<(File, u64)> {
+    let mut file = OpenOptions::new().read(true).write(true).open(index)?;
+    let mut lines = BufReader::new(&mut file);
+    let (mut line, mut whole, mut count) = (Vec::new(), 0, 0);
+    loop {
+        line.clear();
+        lines.read_until(b'\n', &mut line)?;
+        if !line.ends_with(b"\n") {
+            break;
+        }
+        whole += line.len() as u64;
+        let saved = serde_json::from_slice::<Saved>(&line).ok().and_then(|saved| saved.file);
+        let number = saved.and_then(|name| name.split('.').next().and_then(|stem| stem.parse().ok()));
+        count = count.max(number.unwrap_or(0));
+    }
+    file.set_len(whole)?;
+    file.seek(SeekFrom::End(0))?;
+    Ok((file, count))
 }
 
 /// For those who open the file by hand.

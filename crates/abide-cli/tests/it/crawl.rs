@@ -1,5 +1,6 @@
 //! `abide crawl`: what reaches the servers, and what is told about it.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use abide_tests::{Reply, Server};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{keys, online};
 
-const HOST: [&str; 15] = [
+const HOST: [&str; 21] = [
     "host",
     "requests",
     "fetched",
@@ -23,13 +24,23 @@ const HOST: [&str; 15] = [
     "gap_min_ms",
     "crawl_delay",
     "robots",
+    "robots_status",
+    "robots_age_s",
+    "longest_wait_ms",
+    "requeued",
+    "denied_by",
+    "permissions",
 ];
 
 /// Two sites: a tree of pages, a forbidden one, a page without links to follow, a sitemap.
 async fn sites() -> Server {
-    Server::start(|seen| {
+    let is_busy = AtomicBool::new(true);
+    Server::start(move |seen| {
         let port = seen.header("host").and_then(|host| host.rsplit_once(':')).map_or("80", |(_, port)| port);
         match seen.path.as_str() {
+            "/robots.txt" if seen.host() == "busy.example" && is_busy.swap(false, Relaxed) => {
+                Reply::with_headers(429, &[("retry-after", "2")], "")
+            }
             "/robots.txt" if seen.host() == "held.example" => {
                 Reply::with_headers(429, &[("retry-after", "3600")], "")
             }
@@ -49,6 +60,7 @@ async fn sites() -> Server {
             "/1" => Reply::html("<meta name=robots content='noindex,nofollow'><a href=/beyond>b</a>"),
             "/2" => Reply::html("<a href=/deep>d</a><a href=/>home</a>"),
             "/moved" => Reply::redirect(301, &format!("http://www.example:{port}/2")),
+            "/to-busy" => Reply::redirect(302, &format!("http://busy.example:{port}/2")),
             "/to-held" => Reply::redirect(302, &format!("http://held.example:{port}/deep")),
             "/held-long" => Reply::with_headers(429, &[("retry-after", "3600")], ""),
             "/held" => Reply::with_headers(429, &[("retry-after", "2")], "<a href=/1>1</a>"),
@@ -201,10 +213,12 @@ async fn the_report_is_one_page_with_every_request() {
     let path = directory.path().join("report.html");
     let args = ["crawl", "--report", path.to_str().unwrap(), "http://a.example:PORT/"];
     let ran = online(server.address(), &args).await;
-    assert!(ran.out.contains("a.example:"), "{}", ran.out);
+    assert!(ran.out.starts_with("a.example\n"), "{}", ran.out);
     assert_eq!((ran.err.lines().count(), ran.out.contains('\x1b')), (1, false), "no bar: {}", ran.err);
     let page = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(page.matches("<rect ").count(), server.log().len());
+    /// Marks that explain the others.
+    const LEGEND: usize = 4;
+    assert_eq!(page.matches("<i class='m ").count() - LEGEND, server.log().len());
     assert!(!page.contains("src=") && !page.contains("<script"), "it stands alone");
 }
 
@@ -253,4 +267,96 @@ async fn a_page_that_leads_to_a_held_host_holds_up_nobody_else() {
     let a = host(&lines, "a.example");
     assert_eq!((&a["fetched"], &a["deferred"], &a["left"]), (&json!(2), &json!(1), &json!(0)), "{a}");
     assert_eq!(server.count("held.example/deep"), 0);
+}
+
+#[tokio::test]
+async fn what_another_host_defers_is_fetched_later_and_holds_up_nobody() {
+    let server = sites().await;
+    let urls = ["a.example:PORT/to-busy", "a.example:PORT/2"].map(|url| format!("http://{url}"));
+    let mut args = vec!["crawl", "--json", "--max-wait", "0", "--max-depth", "0"];
+    args.extend(urls.iter().map(String::as_str));
+    let ran = online(server.address(), &args).await;
+    let lines = ran.lines();
+    let a = host(&lines, "a.example");
+    assert_eq!((ran.status, &a["fetched"], &a["deferred"]), (0, &json!(2), &json!(0)), "{a}");
+    assert!(a["requeued"].as_u64().unwrap() >= 1, "{a}");
+    let at = |what: &str| server.log().iter().find(|seen| seen.what() == what).unwrap().at;
+    assert!(at("a.example/2") < at("busy.example/2"), "its own host goes on meanwhile");
+    assert!(at("busy.example/2") - at("busy.example/robots.txt") >= Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn the_report_says_who_denied_what_was_found_and_how_old_the_rules_are() {
+    let server = sites().await;
+    let args = ["crawl", "--json", "--delay", "200ms", "http://a.example:PORT/", "http://held.example:PORT/"];
+    let lines = online(server.address(), &args).await.lines();
+    let a = host(&lines, "a.example");
+    assert_eq!(
+        a["denied_by"],
+        json!([{"rule": "Disallow: /secret", "line": 2, "host": "a.example", "urls": 1}])
+    );
+    assert_eq!(a["permissions"], json!({"nofollow": 1, "noindex": 1}));
+    assert_eq!((&a["robots_status"], &a["requests"]), (&json!(200), &json!(5)));
+    assert!(a["robots_age_s"].as_u64().unwrap() < 60, "{a}");
+    assert!(
+        a["waited_ms"].as_u64() >= a["longest_wait_ms"].as_u64() && a["longest_wait_ms"] != json!(0),
+        "{a}"
+    );
+    let held = host(&lines, "held.example");
+    assert_eq!(
+        (&held["holds"], &held["requests"], &held["deferred"]),
+        (&json!(1), &json!(1), &json!(1)),
+        "{held}"
+    );
+    let text = online(server.address(), &[&args[..1], &args[2..]].concat()).await.out;
+    for line in
+        ["a.example", "  5 requests: 4 fetched, 1 denied", "  denied: 1 by \"Disallow: /secret\" on line 2"]
+    {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    assert!(text.contains("\n  permissions: nofollow on 1 page, noindex on 1 page\n"), "{text}");
+    assert!(text.contains("held for 6") && text.contains(" min (429, Retry-After 3600 s)"), "{text}");
+    assert!(text.lines().last().unwrap().starts_with("6 requests to 2 hosts in "), "{text}");
+}
+
+#[tokio::test]
+async fn a_report_that_cannot_be_written_is_wrong_usage() {
+    let server = sites().await;
+    let args = ["crawl", "--report", "/nonexistent/r.html", "http://a.example:PORT/"];
+    let ran = online(server.address(), &args).await;
+    assert_eq!((ran.status, server.log().len()), (2, 0), "{}", ran.err);
+    assert!(
+        ran.err.starts_with("abide: /nonexistent/r.html: ") && ran.err.lines().count() == 1,
+        "{}",
+        ran.err
+    );
+}
+
+#[tokio::test]
+async fn credentials_in_links_are_not_sent() {
+    let server = Server::start(|seen| match (seen.path.as_str(), seen.header("host")) {
+        ("/", Some(host)) => Reply::html(format!("<a href='http://u:secret@{host}/x'>x</a>")),
+        _ => Reply::new(404, ""),
+    })
+    .await;
+    online(server.address(), &["crawl", "http://u:own@a.example:PORT/"]).await;
+    let sent = |path: &str| {
+        let log = server.log();
+        let seen = log.iter().find(|seen| seen.path == path).unwrap();
+        seen.header("authorization").map(str::to_owned)
+    };
+    assert!(sent("/").is_some(), "what the caller gives is his own");
+    assert_eq!((sent("/x"), sent("/robots.txt")), (None, None));
+}
+
+#[tokio::test]
+async fn a_host_that_never_stops_deferring_is_given_up() {
+    let server = Server::start(|_| Reply::with_headers(429, &[("retry-after", "1")], "")).await;
+    let args = ["crawl", "--json", "--max-wait", "0", "http://a.example:PORT/1", "http://a.example:PORT/2"];
+    let ran = online(server.address(), &args).await;
+    let line = ran.line();
+    // Whether a page gets through between two holds, to a 429 of its own, is a matter of milliseconds.
+    let sum: u64 = ["fetched", "deferred", "left"].iter().map(|key| line[*key].as_u64().unwrap()).sum();
+    assert_eq!(sum, 2, "every URL is accounted for: {line}");
+    assert!((2..40).contains(&server.log().len()), "{}", server.log().len());
 }

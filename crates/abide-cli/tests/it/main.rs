@@ -6,11 +6,13 @@ mod batch;
 mod check;
 mod crawl;
 mod directives;
+mod documented;
 mod explain;
 mod fetch;
 mod lint;
 mod offline;
 mod pacing;
+mod store;
 mod usage;
 
 use std::io::Write;

@@ -256,3 +256,40 @@ fn output_that_cannot_be_written_is_a_failure() {
         assert_eq!((output.status.code(), err.lines().count()), (Some(1), 1), "{err}");
     }
 }
+
+#[tokio::test]
+#[cfg(unix)]
+async fn a_reader_that_goes_away_is_no_failure() {
+    let server = abide_tests::Server::start(|_| abide_tests::Reply::html("x")).await;
+    let robots = file("User-agent: *\nDissallow: /\n".repeat(2000));
+    let (path, port) = (robots.path().to_str().unwrap().to_owned(), server.address().port());
+    let (resolve, url) = (format!("*:{port}:127.0.0.1"), format!("http://a.example:{port}/"));
+    let online = ["--delay", "0", "--allow-net", "127.0.0.1", "--resolve", &resolve, &url];
+    for args in [
+        &["lint", "--json", &path][..],
+        &["lint", &path],
+        &["match", "--agent", "a", "--robots", &path, "/"],
+        &["tags", "--agent", "a", "--header", "Robots-Tag: *;noindex"],
+        &["man"],
+        &["completions", "bash"],
+        &["--help"],
+        &[&["check"], &online[..]].concat(),
+        &[&["explain"], &online[..]].concat(),
+        &[&["fetch", "--json"], &online[..]].concat(),
+        &[&["crawl"], &online[..]].concat(),
+        &[&["crawl", "--json"], &online[..]].concat(),
+    ] {
+        let mut command = crate::command(args);
+        let mut child = command
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = crate::blocking(move || child.wait_with_output().unwrap()).await;
+        let said = String::from_utf8(output.stderr).unwrap();
+        // What was written before the reader went may have been all.
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{args:?}: {said}");
+        assert!(!said.contains("panicked") && !said.contains("roken pipe"), "{args:?}: {said}");
+    }
+}

@@ -50,11 +50,16 @@ fn values_that_cannot_be_read_are_named() {
         ("--resolve", "a.example:80"),
         ("--concurrency", "0"),
         ("--store", "floppy:A"),
+        ("--store", "redb:"),
         ("--color", "sometimes"),
     ] {
         let message = wrong(&["fetch", flag, value, url]);
         assert!(message.contains(flag) && message.contains(value), "{message}");
         assert_eq!(message.lines().count(), 1, "{message}");
+    }
+    for (flag, value) in [("--max-pages", "-1"), ("--max-depth", "deep"), ("--max-hold", "long")] {
+        let message = wrong(&["crawl", &format!("{flag}={value}"), url]);
+        assert!(message.contains(flag) && message.contains(value), "{message}");
     }
     let message = wrong(&["tags", "--agent", "a", "--header", "no colon"]);
     assert!(message.contains("no colon"), "{message}");

@@ -75,7 +75,7 @@ impl Explanation {
         self.crawl_delay_used
     }
 
-    /// By the rules: which rule, of which group, on which line.
+    /// By the rules: which rule, of which group, on which line. "of" and the file follow.
     fn write_verdict(&self, f: &mut fmt::Formatter<'_>, verdict: &Verdict) -> fmt::Result {
         match verdict.rule() {
             Some(rule) => {
@@ -87,9 +87,11 @@ impl Explanation {
                 }
             }
             None => match verdict.reason() {
-                abide_robots::Reason::NoGroup => f.write_str(", as no group applies"),
-                abide_robots::Reason::RobotsTxt => f.write_str(", as robots.txt itself always is"),
-                _ => f.write_str(", as no rule matches"),
+                abide_robots::Reason::NoGroup => f.write_str(", as the crawler belongs to no group"),
+                abide_robots::Reason::RobotsTxt => {
+                    f.write_str(", as robots.txt itself is exempt from the rules")
+                }
+                _ => f.write_str(", as it matches no rule"),
             },
         }
     }

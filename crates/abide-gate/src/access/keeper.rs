@@ -17,8 +17,10 @@ use crate::{Clock, Origin};
 
 /// How often a follower looks whether the other process has the record.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
-/// How many leaders are waited for, one after the other, before we ask ourselves.
-const LEADERS_MAX: usize = 2;
+/// For how many leases leaders are waited for, one after the other, before we ask ourselves.
+const LEADERS_MAX: u32 = 2;
+/// A lease that is over by our clock and not by the store's is asked for again after this.
+const FOLLOW_AGAIN: Duration = Duration::from_millis(10);
 
 pub(crate) struct Keeper {
     store: Arc<dyn AccessStore>,
@@ -71,14 +73,17 @@ impl Keeper {
         origin: &Origin,
         previous: Option<&Record>,
     ) -> Option<Record> {
-        for _ in 0..LEADERS_MAX {
-            let ttl = self.lease_time();
+        let ttl = self.lease_time();
+        let end = self.clock.now() + ttl * LEADERS_MAX;
+        while self.clock.now() < end {
+            // Asked each time: a leader that gives up, since the pacing has put it off, releases its lease and brings nothing.
             let lease = self.within(self.store.lease(origin, self.holder, self.clock.wall(), ttl)).await;
             match lease {
-                Ok(Lease::Leader) => return None,
+                Ok(Lease::Leader) => return self.came_meanwhile(origin, previous).await,
                 Ok(Lease::Follow { until }) => {
-                    let wait = until.since(self.clock.wall()).min(ttl);
-                    if let Some(record) = self.follow(origin, previous, wait).await {
+                    let left = until.since(self.clock.wall()).max(FOLLOW_AGAIN);
+                    sleep(FOLLOW_EVERY.min(left)).await;
+                    if let Some(record) = self.load_new(origin, previous).await {
                         return Some(record);
                     }
                 }
@@ -91,17 +96,18 @@ impl Keeper {
         None
     }
 
-    async fn follow(&self, origin: &Origin, previous: Option<&Record>, wait: Duration) -> Option<Record> {
-        let end = self.clock.now() + wait;
-        while self.clock.now() < end {
-            sleep(FOLLOW_EVERY.min(end.saturating_duration_since(self.clock.now()))).await;
-            let Some(record) = self.load(origin).await else { continue };
-            let is_new = previous.is_none_or(|previous| previous.asked_at() != record.asked_at());
-            if is_new && Times::of(&record).next(self.clock.wall()) != Next::Fetch {
-                return Some(record);
-            }
-        }
-        None
+    /// The record that came between our look at the store and our lease, which nobody needs then.
+    async fn came_meanwhile(&self, origin: &Origin, previous: Option<&Record>) -> Option<Record> {
+        let record = self.load_new(origin, previous).await?;
+        self.release(origin).await;
+        Some(record)
+    }
+
+    /// A stored record that is newer than the one we know, and can be used. An older one is there if ours could not be saved.
+    async fn load_new(&self, origin: &Origin, previous: Option<&Record>) -> Option<Record> {
+        let record = self.load(origin).await?;
+        let is_new = previous.is_none_or(|previous| previous.asked_at() < record.asked_at());
+        (is_new && Times::of(&record).next(self.clock.wall()) != Next::Fetch).then_some(record)
     }
 
     /// As long as a fetch may take. A shorter one would end while its holder is still asking.

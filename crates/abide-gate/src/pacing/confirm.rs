@@ -137,7 +137,11 @@ impl<'a> Confirmation<'a> {
             self.sleep(start, now).await;
             now = self.core.now_or_system();
         }
-        if self.is_held_elsewhere(now).await { Step::Again } else { Step::Go(Some(lease)) }
+        // Last, since a store that has forgotten the lease may have given the turn to somebody else.
+        match self.is_held_elsewhere(now).await || !self.store.confirm(&self.scopes, &lease).await {
+            true => Step::Again,
+            false => Step::Go(Some(lease)),
+        }
     }
 
     async fn is_held_elsewhere(&self, now: Moment) -> bool {

@@ -39,6 +39,7 @@ struct Health {
 /// A lease in the store. A task keeps it alive until this is ended or dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
+    id: LeaseId,
     end: oneshot::Sender<Ended>,
 }
 
@@ -75,7 +76,7 @@ impl SharedStore {
         let (end, ended) = oneshot::channel();
         tokio::spawn(keep(Arc::clone(&self.store), scopes, ask, self.options.timeout, tell, ended));
         match told.await {
-            Ok(reply) => reply.map(|reply| (reply, Lease { end })),
+            Ok(reply) => reply.map(|reply| (reply, Lease { id: ask.lease, end })),
             Err(_) => Err(StoreError::new("the store panicked, or the runtime is going down")),
         }
     }
@@ -86,6 +87,14 @@ impl SharedStore {
         let state = tokio::spawn(async move { timeout(limit, store.peek(&scope)).await }).await;
         let state = state.ok().and_then(Result::ok).and_then(Result::ok);
         state.map_or(Duration::ZERO, |state| state.held)
+    }
+
+    /// Whether the store still has a lease that was waited for. If it does not say, what it has granted stands.
+    pub(crate) async fn confirm(&self, scopes: &Arc<[ScopeAsk]>, lease: &Lease) -> bool {
+        let (store, scopes, limit) = (Arc::clone(&self.store), Arc::clone(scopes), self.options.timeout);
+        let id = lease.id;
+        let confirmed = tokio::spawn(async move { timeout(limit, store.confirm(&scopes, id)).await }).await;
+        confirmed.ok().and_then(Result::ok).and_then(Result::ok).unwrap_or(true)
     }
 
     /// Others shall know of a hold too.

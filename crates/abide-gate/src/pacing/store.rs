@@ -37,6 +37,13 @@ pub trait PaceStore: fmt::Debug + Send + Sync + 'static {
     /// [`Ended::Unsent`] nothing else changes. Other leases are never touched.
     fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()>;
 
+    /// Whether a lease that was granted for later is still there: asked when its start has come, before anything is sent. A store that
+    /// can lose what it knew while it runs says no then, and is asked for another one. The default says yes.
+    fn confirm<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId) -> StoreFuture<'a, bool> {
+        let _ = (scopes, lease);
+        Box::pin(std::future::ready(Ok(true)))
+    }
+
     /// Holds a scope until then, unless it is held for longer. Returns the end of the hold that is in force.
     fn hold<'a>(
         &'a self,

@@ -149,8 +149,9 @@ impl Subject {
         let (scopes, first) = (scope("end", 1), asking(GAP, TTL));
         self.granted(&scopes, first).await;
         sleep(GAP * 2).await;
-        self.release(&scopes, first.lease, Ended::Response).await;
+        // Before the store hears of it: that may take it some milliseconds, in which the gap runs already.
         let ended = self.clock.now();
+        self.release(&scopes, first.lease, Ended::Response).await;
         let wait = self.granted(&scopes, asking(GAP * 2, TTL)).await;
         assert!(wait <= GAP && wait + ended.elapsed() + BLUR >= GAP, "{wait:?} after the end");
     }
@@ -191,14 +192,15 @@ impl Subject {
     }
 
     async fn a_renewed_lease_lives_and_an_expired_one_stays_dead(&self) {
-        let (scopes, ask) = (scope("renewed", 1), asking(GAP, GAP * 2));
+        let (scopes, ttl) = (scope("renewed", 1), GAP * 4);
+        let ask = asking(GAP, ttl);
         self.granted(&scopes, ask).await;
-        for _ in 0..4 {
+        for _ in 0..6 {
             sleep(GAP).await;
-            self.store.renew(&scopes, ask.lease, GAP * 2).await.expect("the store answers");
+            self.store.renew(&scopes, ask.lease, ttl).await.expect("the store answers");
         }
         assert_eq!(self.in_flight(&scopes[0]).await, 1);
-        sleep(GAP * 2 + BLUR).await;
+        sleep(ttl + BLUR).await;
         self.store.renew(&scopes, ask.lease, TTL).await.expect("the store answers");
         assert_eq!(self.in_flight(&scopes[0]).await, 0);
     }
@@ -226,7 +228,9 @@ impl Subject {
         let hold =
             async |until| self.store.hold(&scopes[0].key, until, COMPLAINT).await.expect("the store answers");
         let first = hold(far).await;
-        assert!(first.since(far) <= BLUR && far.since(first) <= BLUR, "{first:?}, expected {far:?}");
+        // By as much as the command takes it can end later, since only its length counts; never earlier.
+        let late = Duration::from_secs(1);
+        assert!(first.since(far) <= late && far.since(first) <= BLUR, "{first:?}, expected {far:?}");
         let second = hold(near).await;
         assert!(far.since(second) <= BLUR, "shortened from {far:?} to {second:?}");
         let (_, wait, reason) = self.refused(&scopes, asking(Duration::from_secs(30), TTL)).await;

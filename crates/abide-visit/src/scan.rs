@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use reqwest::Response;
+use http_body::Body;
 use tokio::sync::watch;
 
 use abide_gate::WallMillis;
@@ -12,9 +13,25 @@ use abide_permissions::{
 };
 
 use crate::body::WatchedBody;
-use crate::options::Scan;
 use crate::remember::Known;
 use crate::visit::Answer;
+
+/// How the permissions of a response are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scan {
+    /// Nothing is read: the permissions say "not scanned".
+    Off,
+    /// `Robots-Tag` and `X-Robots-Tag` only.
+    Headers,
+    /// The header fields, and the head of an HTML page before the caller gets the response. The default.
+    ///
+    /// Reading stops when the head has ended; the body is replayed untouched.
+    Eager,
+    /// The header fields at once, the head while the caller reads the body:
+    /// [`Visit::settled`](crate::Visit::settled) resolves when the head has ended or the body was dropped.
+    Lazy,
+}
 
 /// What is done with a body.
 #[derive(Debug)]
@@ -61,12 +78,17 @@ const RULE_FIELDS: [&str; 6] =
     ["robots-tag", "x-robots-tag", "content-usage", "content-signal", "tdm-reservation", "tdm-policy"];
 
 /// Decides from the head of a response whether its body is looked at.
-pub(crate) fn plan(read: &ReadOptions, scan: Scan, method: &Method, response: &Response) -> Plan {
-    if let Some(reason) = reason_to_leave(scan, method, response.status(), response.headers()) {
+pub(crate) fn plan(
+    read: &ReadOptions,
+    scan: Scan,
+    method: &Method,
+    (status, headers): (StatusCode, &HeaderMap),
+) -> Plan {
+    if let Some(reason) = reason_to_leave(scan, method, status, headers) {
         return Plan::Leave(reason);
     }
     let content_type =
-        response.headers().get(header::CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        headers.get(header::CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let mut scanner = HeadScanner::new(read, content_type.as_deref());
     if scanner.feed(&[]) == Progress::Done {
         return Plan::Leave(HeadEnd::NotHtml);
@@ -103,7 +125,10 @@ fn is_coded(headers: &HeaderMap) -> bool {
 }
 
 /// Carries the plan out: a head, or one that comes with the body.
-pub(crate) async fn run(plan: Plan, body: &mut WatchedBody) -> Seen {
+pub(crate) async fn run<B>(plan: Plan, body: &mut WatchedBody<B>) -> Seen
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     let seen = match plan {
         Plan::Leave(reason) => Seen::Now(Head::not_scanned(reason)),
         Plan::Ahead(scanner) => Seen::Now(Box::pin(body.read_head(scanner)).await),

@@ -1,6 +1,7 @@
 //! The body on its way to the caller: what was read ahead is replayed, then the rest, byte for byte.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -11,62 +12,24 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::watch;
 
-use abide_gate::PermitBody;
-use abide_gate::pacing::Permit;
 use abide_permissions::{Head, HeadEnd, HeadScanner, Progress};
 
-type FrameResult = Result<Frame<Bytes>, reqwest::Error>;
+type FrameResult<E> = Result<Frame<Bytes>, E>;
 
-/// The wire body, with what has been taken from it in front.
-#[derive(Debug)]
-pub(crate) struct WatchedBody {
-    replay: VecDeque<FrameResult>,
-    wire: Wire,
+/// The body of the wire, with what has been taken from it in front: frame for frame, with its length, its trailers and its
+/// errors where they were.
+pub struct WatchedBody<B: Body> {
+    replay: VecDeque<FrameResult<B::Error>>,
+    wire: B,
     /// The wire has said so; it is not asked again.
     has_ended: bool,
-    /// A scanner is `Send` only; reqwest wants bodies `Sync`. Used through `get_mut`, so nothing locks.
+    /// A scanner is `Send` only; some clients (reqwest) want bodies that are `Sync`. Used through `get_mut`, so nothing locks.
     lazy: Mutex<Option<Box<LazyScan>>>,
 }
 
-/// With a permit where this middleware paces, without one where another below it does.
-#[derive(Debug)]
-pub(crate) enum Wire {
-    Paced(PermitBody<reqwest::Body>),
-    Plain(reqwest::Body),
-}
-
-impl Wire {
-    pub(crate) fn new(body: reqwest::Body, permit: Option<Permit>) -> Self {
-        match permit {
-            Some(permit) => Self::Paced(PermitBody::new(body, permit)),
-            None => Self::Plain(body),
-        }
-    }
-
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<FrameResult>> {
-        match self {
-            Self::Paced(body) => Pin::new(body).poll_frame(context),
-            Self::Plain(body) => Pin::new(body).poll_frame(context),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Paced(body) => body.is_end_stream(),
-            Self::Plain(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Paced(body) => body.size_hint(),
-            Self::Plain(body) => body.size_hint(),
-        }
-    }
-}
-
-impl WatchedBody {
-    pub(crate) fn new(wire: Wire) -> Self {
+impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
+    /// A body that nothing has been taken from.
+    pub fn new(wire: B) -> Self {
         Self { replay: VecDeque::new(), wire, has_ended: false, lazy: Mutex::new(None) }
     }
 
@@ -124,8 +87,8 @@ impl WatchedBody {
     }
 
     /// A frame from the wire, seen by the lazy scan if there is one.
-    fn poll_wire(&mut self, context: &mut Context<'_>) -> Poll<Option<FrameResult>> {
-        let polled = self.wire.poll_frame(context);
+    fn poll_wire(&mut self, context: &mut Context<'_>) -> Poll<Option<FrameResult<B::Error>>> {
+        let polled = Pin::new(&mut self.wire).poll_frame(context);
         if let Poll::Ready(frame) = &polled {
             self.has_ended |= !matches!(frame, Some(Ok(_)));
             self.observe(frame.as_ref());
@@ -143,7 +106,7 @@ impl WatchedBody {
         })));
     }
 
-    fn observe(&mut self, frame: Option<&FrameResult>) {
+    fn observe(&mut self, frame: Option<&FrameResult<B::Error>>) {
         let Ok(lazy) = self.lazy.get_mut() else { return };
         let done = match (lazy.as_mut(), frame) {
             (None, _) => false,
@@ -161,11 +124,14 @@ impl WatchedBody {
     }
 }
 
-impl Body for WatchedBody {
+impl<B: Body<Data = Bytes> + Unpin> Body for WatchedBody<B> {
     type Data = Bytes;
-    type Error = reqwest::Error;
+    type Error = B::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<FrameResult>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<FrameResult<B::Error>>> {
         if let Some(frame) = self.replay.pop_front() {
             return Poll::Ready(Some(frame));
         }
@@ -193,6 +159,18 @@ impl Body for WatchedBody {
             hint.set_upper(upper);
         }
         hint
+    }
+}
+
+/// Nothing of it is pinned but the wire body, which does not mind.
+impl<B: Body + Unpin> Unpin for WatchedBody<B> {}
+
+impl<B: Body + fmt::Debug> fmt::Debug for WatchedBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchedBody")
+            .field("ahead", &self.replay.len())
+            .field("wire", &self.wire)
+            .finish_non_exhaustive()
     }
 }
 

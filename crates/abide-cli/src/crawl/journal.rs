@@ -1,0 +1,324 @@
+//! The frontier beside a durable store, so that a crawl that was interrupted or killed goes on.
+//!
+//! One file per set of start URLs, `STORE.HASH.frontier`: JSON Lines, only ever appended to. What is queued stands there before the
+//! page that named it is marked as done, and a page is marked once it is saved; so a kill at any moment loses no URL, and at worst
+//! a page is fetched twice. A last line that was cut off is dropped. It is removed when nothing is left.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::Usage;
+use crate::crawl::frontier::{Frontier, Kind, Task};
+use crate::trail::public;
+
+/// One line.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum Entry {
+    /// The first: whose frontier it is.
+    Crawl { version: u8, urls: Vec<String> },
+    /// A further host is ours, since a start page has moved there.
+    Host { url: String },
+    /// A URL is queued.
+    Add {
+        url: String,
+        depth: u32,
+        #[serde(default, skip_serializing_if = "is_page")]
+        kind: Kind,
+    },
+    /// Nothing more is to be done for a URL.
+    Done { url: String },
+}
+
+fn is_page(kind: &Kind) -> bool {
+    *kind == Kind::Page
+}
+
+/// The open journal of one crawl.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    out: BufWriter<File>,
+}
+
+/// What an earlier run has left.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
+    entries: Vec<Entry>,
+    done: HashSet<String>,
+}
+
+impl Journal {
+    /// The journal of these start URLs beside `store`, and what stands in it. With `restart` that is forgotten.
+    pub(crate) fn open(store: &Path, urls: &[Url], restart: bool) -> anyhow::Result<(Self, Past)> {
+        let mut names: Vec<String> = urls.iter().map(|url| public(url).into()).collect();
+        names.sort();
+        names.dedup();
+        let path = path(store, &names);
+        let wrong = |error: io::Error| Usage(format!("{}: {error}", path.display()));
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(restart)
+            .open(&path)
+            .map_err(wrong)?;
+        let past = read(&mut file, &names).map_err(|error| error.named(&path))?;
+        let mut journal = Self { out: BufWriter::new(file), path };
+        if past.is_none() {
+            journal.write(&Entry::Crawl { version: VERSION, urls: names })?;
+            journal.flush()?;
+        }
+        Ok((journal, past.unwrap_or_default()))
+    }
+
+    /// Where it lies.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn host(&mut self, url: &Url) -> anyhow::Result<()> {
+        self.write(&Entry::Host { url: public(url).into() })
+    }
+
+    pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: Kind) -> anyhow::Result<()> {
+        let mut url = public(url);
+        url.set_fragment(None);
+        self.write(&Entry::Add { url: url.into(), depth, kind })
+    }
+
+    pub(crate) fn done(&mut self, task: &Task) -> anyhow::Result<()> {
+        self.write(&Entry::Done { url: public(&task.url).into() })
+    }
+
+    /// Hands what was written to the operating system: a kill loses nothing from then on.
+    pub(crate) fn flush(&mut self) -> anyhow::Result<()> {
+        self.out.flush().map_err(|error| anyhow::anyhow!("{}: {error}", self.path.display()))
+    }
+
+    /// At the end of a run: removed if nothing is left, else brought to the disk.
+    pub(crate) fn end(mut self, is_finished: bool) -> anyhow::Result<()> {
+        self.flush()?;
+        let wrong = |error: io::Error| anyhow::anyhow!("{}: {error}", self.path.display());
+        if is_finished {
+            return fs::remove_file(&self.path).map_err(wrong);
+        }
+        self.out.get_ref().sync_all().map_err(wrong)
+    }
+
+    fn write(&mut self, entry: &Entry) -> anyhow::Result<()> {
+        serde_json::to_writer(&mut self.out, entry)?;
+        self.out.write_all(b"\n").map_err(|error| anyhow::anyhow!("{}: {error}", self.path.display()))
+    }
+}
+
+impl Past {
+    /// Queues what is left, in the order in which it was found. `urls` are the start URLs as they were given now: user information
+    /// is in no journal. Says how many URLs are done.
+    pub(crate) fn restore(self, frontier: &mut Frontier, urls: &[Url]) -> usize {
+        for entry in &self.entries {
+            match entry {
+                Entry::Host { url } => {
+                    if let Ok(url) = url.parse() {
+                        frontier.widen(&url);
+                    }
+                }
+                Entry::Add { url, .. } if self.done.contains(url) => {
+                    url.parse().into_iter().for_each(|url| frontier.know(url));
+                }
+                Entry::Add { url, depth, kind } => {
+                    let given = urls.iter().find(|given| *depth == 0 && public(given).as_str() == url);
+                    if let Some(url) = given.cloned().or_else(|| url.parse().ok()) {
+                        frontier.add(&url, *depth, *kind);
+                    }
+                }
+                Entry::Crawl { .. } | Entry::Done { .. } => {}
+            }
+        }
+        self.done.len()
+    }
+
+    /// Whether there was an earlier run.
+    pub(crate) fn is_some(&self) -> bool {
+        !self.entries.is_empty()
+    }
+}
+
+/// Beside the store, and another one for other start URLs: crawls of several sites may share one store.
+fn path(store: &Path, names: &[String]) -> PathBuf {
+    // FNV-1a, since the name must be the same tomorrow and under another compiler.
+    let octets = names.iter().flat_map(|name| name.bytes().chain([b'\n']));
+    let hash = octets.fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
+        (hash ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mut path = store.as_os_str().to_owned();
+    path.push(format!(".{hash:016x}.frontier"));
+    path.into()
+}
+
+/// Reads what is there and leaves the file ready to be appended to. `None`: nothing is there.
+fn read(file: &mut File, names: &[String]) -> Result<Option<Past>, Unreadable> {
+    let mut past = Past::default();
+    let mut lines = BufReader::new(&mut *file);
+    let (mut line, mut whole, mut number) = (Vec::new(), 0_u64, 0_usize);
+    loop {
+        line.clear();
+        lines.by_ref().take(LINE_LEN_MAX).read_until(b'\n', &mut line)?;
+        if !line.ends_with(b"\n") && (line.len() as u64) < LINE_LEN_MAX {
+            break;
+        }
+        (whole, number) = (whole + line.len() as u64, number + 1);
+        match (number, serde_json::from_slice(&line)) {
+            (1, Ok(Entry::Crawl { version: VERSION, urls })) if urls == names => {}
+            (2.., Ok(Entry::Done { url })) => drop(past.done.insert(url)),
+            (2.., Ok(entry @ (Entry::Host { .. } | Entry::Add { .. }))) => past.entries.push(entry),
+            _ => return Err(Unreadable::Line(number)),
+        }
+    }
+    // What a kill has cut off.
+    file.set_len(whole)?;
+    file.seek(SeekFrom::End(0))?;
+    Ok((number > 0).then_some(past))
+}
+
+#[derive(Debug)]
+enum Unreadable {
+    Io(io::Error),
+    Line(usize),
+}
+
+impl From<io::Error> for Unreadable {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Unreadable {
+    fn named(self, path: &Path) -> Usage {
+        let path = path.display();
+        Usage(match self {
+            Self::Io(error) => format!("{path}: {error}"),
+            Self::Line(number) => format!(
+                "{path}:{number}: expected the frontier of this crawl, found something else; --restart begins anew"
+            ),
+        })
+    }
+}
+
+/// Of the format.
+const VERSION: u8 = 1;
+/// Servers take no URLs of this length.
+const LINE_LEN_MAX: u64 = 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::crawl::frontier::Next;
+
+    fn urls(texts: &[&str]) -> Vec<Url> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn left(past: Past, urls: &[Url]) -> Vec<(String, u32, Kind)> {
+        let mut frontier = Frontier::new(urls, None);
+        past.restore(&mut frontier, urls);
+        frontier.left().map(|task| (task.url.to_string(), task.depth, task.kind)).collect()
+    }
+
+    /// A journal in which the start page and one link are done, and two URLs are left.
+    fn begun(store: &Path, urls: &[Url]) -> PathBuf {
+        let (mut journal, past) = Journal::open(store, urls, false).unwrap();
+        assert!(!past.is_some());
+        let mut frontier = Frontier::new(urls, None);
+        for (text, depth, kind) in [
+            ("http://u:pw@a/", 0, Kind::Page),
+            ("http://a/1#x", 1, Kind::Page),
+            ("http://a/map", 0, Kind::Sitemap),
+            ("http://a/2", 1, Kind::Page),
+        ] {
+            let url = text.parse().unwrap();
+            assert!(frontier.add(&url, depth, kind));
+            journal.add(&url, depth, kind).unwrap();
+        }
+        for _ in 0..2 {
+            let Next::Task(task) = frontier.next(Instant::now()) else { panic!("there is more") };
+            journal.done(&task).unwrap();
+            frontier.ended(&task);
+        }
+        let path = journal.path().to_owned();
+        journal.end(false).unwrap();
+        path
+    }
+
+    #[test]
+    fn what_is_left_is_queued_again_in_its_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let (store, urls) = (directory.path().join("s.redb"), urls(&["http://u:pw@a/"]));
+        let path = begun(&store, &urls);
+        assert!(!fs::read_to_string(&path).unwrap().contains("pw"), "no credentials are kept");
+        let (journal, past) = Journal::open(&store, &urls, false).unwrap();
+        assert_eq!(
+            left(past, &urls),
+            [("http://a/map".to_owned(), 0, Kind::Sitemap), ("http://a/2".to_owned(), 1, Kind::Page)]
+        );
+        journal.end(true).unwrap();
+        assert!(!path.exists(), "nothing is left");
+    }
+
+    #[test]
+    fn a_cut_at_any_octet_loses_no_url_of_the_whole_lines() {
+        let directory = tempfile::tempdir().unwrap();
+        let (store, urls) = (directory.path().join("s.redb"), urls(&["http://a/"]));
+        let path = begun(&store, &urls);
+        let whole = fs::read(&path).unwrap();
+        for len in 0..=whole.len() {
+            fs::write(&path, &whole[..len]).unwrap();
+            let added = String::from_utf8_lossy(&whole[..len]).matches("depth\":").count();
+            let lines = whole[..len].iter().filter(|&&octet| octet == b'\n').count();
+            let (mut journal, past) = Journal::open(&store, &urls, false).unwrap();
+            assert_eq!(past.is_some(), lines > 1, "at {len}");
+            journal.add(&"http://a/new".parse().unwrap(), 1, Kind::Page).unwrap();
+            drop(journal);
+            let (_, past) = Journal::open(&store, &urls, false).unwrap();
+            let found = past.entries.len();
+            assert!(found >= 1 && found <= added + 1 && past.entries.last().is_some(), "at {len}: {found}");
+            assert_eq!(found + past.done.len(), lines.saturating_sub(1) + 1, "at {len}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_named_and_a_restart_forgets_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (store, urls) = (directory.path().join("s.redb"), urls(&["http://a/"]));
+        let path = begun(&store, &urls);
+        let text = fs::read_to_string(&path).unwrap();
+        for (line, bad) in [
+            (1, text.replacen("\"version\":1", "\"version\":9", 1)),
+            (1, format!("nonsense\n{text}")),
+            (2, text.replacen("{\"add\"", "{\"sub\"", 1)),
+            (1, "x".repeat(2 * LINE_LEN_MAX as usize)),
+        ] {
+            fs::write(&path, bad).unwrap();
+            let error = Journal::open(&store, &urls, false).unwrap_err().to_string();
+            assert!(error.contains(&format!(".frontier:{line}: expected")), "{error}");
+        }
+        let (_, past) = Journal::open(&store, &urls, true).unwrap();
+        assert!(!past.is_some());
+    }
+
+    #[test]
+    fn other_start_urls_have_another_file() {
+        let store = Path::new("/s");
+        let name =
+            |texts: &[&str]| path(store, &texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+        assert_ne!(name(&["http://a/"]), name(&["http://b/"]));
+        assert_eq!(name(&[]), Path::new("/s.cbf29ce484222325.frontier"));
+    }
+}

@@ -1,0 +1,54 @@
+//! `--store`: where robots.txt, turns, holds and permissions are kept.
+
+use std::sync::Arc;
+
+use abide::Builder;
+
+use crate::Usage;
+use crate::args::StoreArg;
+
+/// One store in its three roles.
+#[derive(Debug, Clone)]
+pub(crate) enum Stores {
+    Memory,
+    Redb(abide_redb::Store),
+    Redis(abide_redis::Store),
+}
+
+impl Stores {
+    /// Opens what `--store` names. One that cannot be had is wrong usage: nothing has been asked then.
+    pub(crate) async fn open(arg: &StoreArg) -> Result<Self, Usage> {
+        let wrong = |error: &dyn std::fmt::Display| Usage(format!("--store: {error}"));
+        match arg {
+            StoreArg::Memory => Ok(Self::Memory),
+            StoreArg::Redb(path) => {
+                abide_redb::Store::open(path).map(Self::Redb).map_err(|error| wrong(&error))
+            }
+            StoreArg::Redis(url) => {
+                abide_redis::Store::connect(url).await.map(Self::Redis).map_err(|error| wrong(&error))
+            }
+        }
+    }
+
+    pub(crate) fn on(&self, builder: Builder) -> Builder {
+        match self.clone() {
+            Self::Memory => builder,
+            Self::Redb(store) => {
+                let (access, pace) = (Arc::new(store.clone()), Arc::new(store.clone()));
+                builder.access_store(access).pace_store(pace).permission_store(Arc::new(store))
+            }
+            Self::Redis(store) => {
+                let (access, pace) = (Arc::new(store.clone()), Arc::new(store.clone()));
+                builder.access_store(access).pace_store(pace).permission_store(Arc::new(store))
+            }
+        }
+    }
+
+    /// Writes what is still to be written.
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        match self {
+            Self::Redb(store) => Ok(store.close().await?),
+            Self::Memory | Self::Redis(_) => Ok(()),
+        }
+    }
+}

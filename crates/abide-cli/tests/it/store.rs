@@ -1,0 +1,208 @@
+//! `--store`, and crawls that go on where they stopped.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use abide_tests::{Reply, Server};
+use serde_json::{Value, json};
+
+use crate::{Ran, abide, file, online};
+
+/// Twelve pages in a chain of two links each; robots.txt with a rule.
+async fn site() -> Server {
+    Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret\n"),
+        "/held" => Reply::with_headers(429, &[("retry-after", "3600")], ""),
+        path => {
+            let number: u32 = path[1..].parse().unwrap_or(0);
+            let links = (2 * number + 1..=2 * number + 2).filter(|number| *number < 12);
+            let links: Vec<String> = links.map(|number| format!("<a href=/{number}>n</a>")).collect();
+            Reply::html(format!("<a href=/secret>s</a>{}", links.concat()))
+        }
+    })
+    .await
+}
+
+fn pages(server: &Server) -> Vec<String> {
+    let mut pages = server.asked();
+    pages.retain(|what| !what.ends_with("/robots.txt"));
+    pages.sort();
+    pages
+}
+
+fn all() -> Vec<String> {
+    let mut all: Vec<String> = (1..12).map(|number| format!("a.example/{number}")).collect();
+    all.push("a.example/".to_owned());
+    all.sort();
+    all
+}
+
+fn journals(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|name| name == "frontier")).collect()
+}
+
+#[tokio::test]
+async fn robots_txt_and_holds_outlive_the_call() {
+    let server = site().await;
+    let directory = tempfile::tempdir().unwrap();
+    let store = format!("redb:{}", directory.path().join("s.redb").display());
+    for _ in 0..2 {
+        let ran = online(server.address(), &["check", "--store", &store, "http://a.example:PORT/"]).await;
+        assert_eq!((ran.status, ran.err.lines().count()), (0, 1), "{}", ran.err);
+    }
+    assert_eq!(server.asked(), ["a.example/robots.txt"], "the second call had it at hand");
+    let fetch = |path: &'static str| {
+        let (server, store) = (server.address(), store.clone());
+        async move {
+            let url = format!("http://a.example:PORT{path}");
+            online(server, &["fetch", "--json", "--store", &store, &url]).await.line()
+        }
+    };
+    assert_eq!(fetch("/held").await["status"], json!(429));
+    let line = fetch("/1").await;
+    assert_eq!(line["outcome"], json!("deferred"), "the hold is known to the next call: {line}");
+    let explain = ["explain", "--json", "--store", &store, "http://a.example:PORT/secret"];
+    assert_eq!(online(server.address(), &explain).await.line()["marks"][1]["line"], json!(2));
+    assert_eq!(server.count("a.example/robots.txt"), 1);
+}
+
+#[tokio::test]
+async fn a_crawl_goes_on_where_it_stopped() {
+    let server = site().await;
+    let directory = tempfile::tempdir().unwrap();
+    let store = format!("redb:{}", directory.path().join("s.redb").display());
+    let save = directory.path().join("pages").display().to_string();
+    let call =
+        ["crawl", "--json", "--max-pages", "5", "--store", &store, "--save", &save, "http://a.example:PORT/"];
+    let first = online(server.address(), &call).await;
+    assert_eq!(pages(&server).len(), 5, "{}", first.err);
+    assert!(first.err.contains("the same call goes on with it"), "{}", first.err);
+    assert_eq!(journals(directory.path()).len(), 1);
+    let second = online(server.address(), &call).await;
+    assert!(second.err.contains("going on: 6 URLs are done, "), "five pages and a refusal: {}", second.err);
+    online(server.address(), &call).await;
+    assert_eq!(pages(&server), all(), "each page once, over three calls");
+    assert_eq!(server.count("a.example/robots.txt"), 1);
+    assert_eq!(journals(directory.path()).len(), 0, "nothing is left, and nothing is kept");
+    let index = std::fs::read_to_string(Path::new(&save).join("index.jsonl")).unwrap();
+    let mut files: Vec<String> = index
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).unwrap()["file"].as_str().map(str::to_owned))
+        .collect();
+    files.sort();
+    files.dedup();
+    assert_eq!(files.len(), 12, "one index over all calls");
+}
+
+#[tokio::test]
+async fn restart_begins_anew_and_other_sites_have_their_own_queue() {
+    let server = site().await;
+    let directory = tempfile::tempdir().unwrap();
+    let store = format!("redb:{}", directory.path().join("s.redb").display());
+    let call = ["crawl", "--max-pages", "2", "--store", &store, "http://a.example:PORT/"];
+    online(server.address(), &call).await;
+    let other = ["crawl", "--max-pages", "2", "--store", &store, "http://b.example:PORT/"];
+    let ran = online(server.address(), &other).await;
+    assert!(!ran.err.contains("going on"), "{}", ran.err);
+    assert_eq!(journals(directory.path()).len(), 2);
+    let ran = online(server.address(), &[&call[..], &["--restart"]].concat()).await;
+    assert!(!ran.err.contains("going on"), "{}", ran.err);
+    assert_eq!(server.count("a.example/"), 2);
+}
+
+/// A crawl of `/` at one page after the other, which has fetched some pages and is still at it.
+async fn begun(server: &Server, store: &str) -> std::process::Child {
+    let port = server.address().port();
+    let (resolve, url) = (format!("*:{port}:127.0.0.1"), format!("http://a.example:{port}/"));
+    let net = ["--allow-net", "127.0.0.1", "--resolve", &resolve];
+    let args = [
+        &["crawl", "--json", "--agent", "ExampleBot", "--delay", "100ms", "--store", store],
+        &net[..],
+        &[&url],
+    ];
+    let mut command = crate::command(&args.concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while pages(server).len() < 4 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    child
+}
+
+#[tokio::test]
+#[cfg(unix)]
+async fn killed_or_interrupted_it_loses_no_page() {
+    for signal in ["-INT", "-TERM", "-KILL"] {
+        let server = site().await;
+        let directory = tempfile::tempdir().unwrap();
+        let store = format!("redb:{}", directory.path().join("s.redb").display());
+        let child = begun(&server, &store).await;
+        let kill =
+            std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        let output = crate::blocking(move || child.wait_with_output().unwrap()).await;
+        if signal != "-KILL" {
+            let ran = Ran::from(output);
+            assert_eq!((ran.status, ran.lines().len()), (1, 1), "{}", ran.err);
+            assert!(ran.err.contains("interrupted; the same call goes on"), "{}", ran.err);
+        }
+        let before = pages(&server).len();
+        assert!(before < 12, "it was still at it");
+        let ran = online(server.address(), &["crawl", "--store", &store, "http://a.example:PORT/"]).await;
+        assert!(ran.err.contains("going on"), "{signal}: {}", ran.err);
+        let mut asked = pages(&server);
+        assert!(asked.len() <= 13, "at most the page in the air is fetched twice: {asked:?}");
+        asked.dedup();
+        assert_eq!(asked, all(), "{signal}");
+    }
+}
+
+#[tokio::test]
+async fn stores_that_cannot_be_had_are_wrong_usage() {
+    let server = site().await;
+    let broken = file("this is no database of abide, though it is long enough to be looked at".repeat(100));
+    let directory = tempfile::tempdir().unwrap();
+    let locked = directory.path().join("locked.redb");
+    let store = format!("redb:{}", locked.display());
+    let holder = begun(&server, &store).await;
+    let asked = server.asked().len();
+    for (store, named) in [
+        (format!("redb:{}", broken.path().display()), "expected a database of abide"),
+        ("redb:/nonexistent/s.redb".to_owned(), "/nonexistent/s.redb"),
+        (store, "is open already"),
+        ("redis://user:secret@127.0.0.1:9/".to_owned(), "127.0.0.1:9"),
+        ("redis://".to_owned(), "--store"),
+        ("rediss://127.0.0.1:9/".to_owned(), "--store"),
+    ] {
+        for call in ["check", "fetch", "crawl", "explain"] {
+            let (store, named) = (store.clone(), named.to_owned());
+            let ran = crate::blocking(move || abide(&[call, "--store", &store, "http://c.example/"])).await;
+            assert_eq!((ran.status, ran.out.as_str(), ran.err.lines().count()), (2, "", 1), "{}", ran.err);
+            assert!(ran.err.contains(&named) && !ran.err.contains("secret"), "{named}: {}", ran.err);
+        }
+    }
+    assert!(server.asked().len() <= asked + 120, "only the one that holds the file goes on");
+    let mut holder = holder;
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_torn_or_foreign_journal_is_dealt_with() {
+    let server = site().await;
+    let directory = tempfile::tempdir().unwrap();
+    let store = format!("redb:{}", directory.path().join("s.redb").display());
+    let call = ["crawl", "--max-pages", "4", "--store", &store, "http://a.example:PORT/"];
+    online(server.address(), &call).await;
+    let journal = journals(directory.path()).remove(0);
+    let mut text = std::fs::read_to_string(&journal).unwrap();
+    text.push_str("{\"done\":{\"url\":\"http://a.exa");
+    std::fs::write(&journal, &text).unwrap();
+    let ran = online(server.address(), &call).await;
+    assert!(ran.err.contains("going on: "), "the torn line is dropped: {}", ran.err);
+    std::fs::write(&journal, "nonsense\n").unwrap();
+    let ran = online(server.address(), &call).await;
+    assert_eq!(ran.status, 2);
+    assert!(ran.err.contains(".frontier:1: expected") && ran.err.contains("--restart"), "{}", ran.err);
+}

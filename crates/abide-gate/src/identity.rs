@@ -1,0 +1,161 @@
+//! Who asks: a chain of product tokens, and the User-Agent that must name the first of them.
+
+use std::fmt;
+
+use abide_robots::{InvalidToken, ProductToken};
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderValue};
+
+use crate::error::{Denied, Error};
+
+/// The identity of a crawler, checked: sites can tell from its requests whose rules to write (RFC 9309 §2.2.1: the product token
+/// "SHOULD be a substring of the identification string that the crawler sends").
+///
+/// ```
+/// use abide_gate::Identity;
+///
+/// let identity = Identity::new("ExampleBot", &[], Some("ExampleBot/1.0 (+https://example.com/bot)"))?;
+/// let mut headers = http::HeaderMap::new();
+/// identity.sign(&mut headers)?;
+/// assert_eq!(headers["user-agent"], "ExampleBot/1.0 (+https://example.com/bot)");
+/// assert!(Identity::new("ExampleBot", &[], Some("Mozilla/5.0")).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Identity {
+    tokens: Vec<ProductToken>,
+    user_agent: HeaderValue,
+}
+
+impl Identity {
+    /// The product token with the tokens to fall back to, and the User-Agent; without one it is the token.
+    ///
+    /// # Errors
+    /// [`IdentityError`].
+    pub fn new(token: &str, fallbacks: &[String], user_agent: Option<&str>) -> Result<Self, IdentityError> {
+        let first = ProductToken::new(token).map_err(IdentityError::Token)?;
+        let text = user_agent.unwrap_or(token);
+        if !names(text.as_bytes(), &first) {
+            return Err(IdentityError::UserAgent { user_agent: text.to_owned(), token: token.to_owned() });
+        }
+        let Ok(user_agent) = HeaderValue::from_str(text) else {
+            return Err(IdentityError::UserAgentField { user_agent: text.to_owned() });
+        };
+        let mut tokens = vec![first];
+        for token in fallbacks {
+            tokens.push(ProductToken::new(token).map_err(IdentityError::Token)?);
+        }
+        Ok(Self { tokens, user_agent })
+    }
+
+    /// The product tokens, first choice first. Never empty.
+    pub fn tokens(&self) -> &[ProductToken] {
+        &self.tokens
+    }
+
+    /// The User-Agent that is sent.
+    pub fn user_agent(&self) -> &HeaderValue {
+        &self.user_agent
+    }
+
+    /// Sees to it that a request names this crawler: its User-Agent is ours, or at least contains the token.
+    ///
+    /// # Errors
+    /// [`Denied::Identity`] if it has one that does not.
+    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Error> {
+        let Some(own) = headers.get(USER_AGENT) else {
+            headers.insert(USER_AGENT, self.user_agent.clone());
+            return Ok(());
+        };
+        match self.tokens.first() {
+            Some(token) if !names(own.as_bytes(), token) => {
+                let user_agent = String::from_utf8_lossy(own.as_bytes()).escape_debug().take(200).collect();
+                Err(Denied::Identity { user_agent, token: token.as_str().to_owned() }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a User-Agent contains the token, case-insensitively as robots.txt compares it.
+fn names(user_agent: &[u8], token: &ProductToken) -> bool {
+    let token = token.as_str().as_bytes();
+    user_agent.windows(token.len()).any(|window| window.eq_ignore_ascii_case(token))
+}
+
+/// This is no identity to crawl under. Nothing has been sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IdentityError {
+    /// A product token is none.
+    Token(InvalidToken),
+    /// The User-Agent does not contain the first product token, so a site could not tell whose rules to write.
+    UserAgent {
+        /// The User-Agent given.
+        user_agent: String,
+        /// The first product token.
+        token: String,
+    },
+    /// The User-Agent cannot stand in a header field.
+    UserAgentField {
+        /// The User-Agent given.
+        user_agent: String,
+    },
+}
+
+impl fmt::Display for IdentityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token(_) => f.write_str("the product token cannot be used"),
+            Self::UserAgent { user_agent, token } => write!(
+                f,
+                "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; write it as \
+                 \"{token}/1.0 (+https://example.com/bot)\""
+            ),
+            Self::UserAgentField { user_agent } => {
+                write!(f, "expected a User-Agent of visible ASCII, found {user_agent:?}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for IdentityError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Token(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_agent_names_the_first_token_in_any_case() {
+        let fallback = ["ExampleBot".to_owned()];
+        let identity = Identity::new("ExampleBot-News", &fallback, Some("examplebot-news/1.0")).unwrap();
+        assert_eq!(identity.tokens().len(), 2);
+        assert_eq!(Identity::new("ExampleBot", &[], None).unwrap().user_agent(), "ExampleBot");
+        for (token, fallbacks, user_agent) in [
+            ("Example Bot", &[][..], None),
+            ("", &[], None),
+            ("ExampleBot", &["B 2".to_owned()], None),
+            ("ExampleBot-News", &fallback, Some("ExampleBot/1.0")),
+            ("ExampleBot", &[], Some("ExampleBot/1.0\n")),
+        ] {
+            assert!(Identity::new(token, fallbacks, user_agent).is_err(), "{token:?} {user_agent:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_keeps_its_own_user_agent_if_that_names_the_token() {
+        let identity = Identity::new("ExampleBot", &[], None).unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(USER_AGENT, HeaderValue::from_static("Mine (EXAMPLEBOT)"));
+        identity.sign(&mut headers).unwrap();
+        assert_eq!(headers[USER_AGENT], "Mine (EXAMPLEBOT)");
+        headers.insert(USER_AGENT, HeaderValue::from_static("curl/8"));
+        assert!(matches!(identity.sign(&mut headers).unwrap_err().denied(), Denied::Identity { .. }));
+    }
+}

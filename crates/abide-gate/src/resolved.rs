@@ -1,0 +1,86 @@
+//! What a resolver returned, and what of it may be contacted.
+//!
+//! A connection must use what was judged here: then a name that answers with a public address first and a private one later (DNS
+//! rebinding) gains nothing.
+
+use std::error::Error;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::AddressGuard;
+
+impl AddressGuard {
+    /// Of the addresses that a resolver returned for `name`, those that may be contacted: 64 at most.
+    ///
+    /// For the resolvers and connectors of HTTP clients. A literal address in a URL meets no resolver;
+    /// [`check_url`](Self::check_url) is for those.
+    ///
+    /// ```
+    /// # use abide_gate::AddressGuard;
+    /// let guard = AddressGuard::default();
+    /// let (private, public) = ("10.0.0.1:443".parse()?, "93.184.216.34:443".parse()?);
+    /// assert_eq!(guard.of_name("a.example", [private, public])?, [public]);
+    /// assert!(guard.of_name("b.example", [private]).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NoAddress`] if that leaves none.
+    pub fn of_name(
+        &self,
+        name: &str,
+        found: impl IntoIterator<Item = SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, NoAddress> {
+        let (mut permitted, mut refused) = (Vec::new(), None);
+        for address in found.into_iter().take(ADDRESSES_MAX) {
+            match self.check(address.ip()) {
+                Ok(()) => permitted.push(address),
+                Err(error) => refused = refused.or(Some(error.address())),
+            }
+        }
+        if permitted.is_empty() {
+            return Err(NoAddress { name: name.to_owned(), refused });
+        }
+        Ok(permitted)
+    }
+}
+
+/// The name has no address that may be contacted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoAddress {
+    name: String,
+    refused: Option<IpAddr>,
+}
+
+impl NoAddress {
+    /// The first address that was refused; `None`: the name has no address at all.
+    pub fn refused(&self) -> Option<IpAddr> {
+        self.refused
+    }
+
+    /// This error in the chain of a client's error, if it is what went wrong.
+    pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref::<Self>() {
+                return Some(found);
+            }
+            next = error.source();
+        }
+        None
+    }
+}
+
+impl fmt::Display for NoAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.refused {
+            Some(address) => write!(f, "{} resolves to {address}, which is not a public address", self.name),
+            None => write!(f, "{} has no address", self.name),
+        }
+    }
+}
+
+impl Error for NoAddress {}
+
+/// More addresses than this are of no use to one connection, and a resolver could return any number.
+const ADDRESSES_MAX: usize = 64;

@@ -1,0 +1,221 @@
+//! What the store costs: nanoseconds a turn, microseconds a record, bytes on the disk and in memory.
+//!
+//! ```text
+//! cargo run --release -p abide-redb --example cost -- DIRECTORY
+//! ```
+//! The directory should be on the disk that is meant; a file system in memory makes every commit look free.
+
+#![allow(clippy::print_stdout, reason = "the figures are what it is for")]
+
+use std::error::Error;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
+use abide_gate::pacing::{
+    Ask, Cause, Ended, LeaseAsk, LeaseId, PacePolicy, PaceStore, Pacer, ScopeAsk, ScopeKey,
+};
+use abide_gate::testing::access::sample_record;
+use abide_gate::{Clock, Origin, SystemClock, WallMillis};
+use abide_permissions::{Head, PermissionRecord, PermissionStore, Visit};
+use abide_redb::Store;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
+
+const RECORDS: u64 = 100_000;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+#[tokio::main]
+async fn main() -> Outcome<()> {
+    let directory = std::env::args().nth(1).ok_or("expected a directory, found none")?;
+    let path = Path::new(&directory).join("cost.redb");
+    let _ = std::fs::remove_file(&path);
+    let store = Store::builder().write_behind(Duration::from_secs(3_600)).open(&path)?;
+    turns(&store).await?;
+    holds(&store).await?;
+    println!("resident before any record: {}", resident());
+    let region = Region::new(ALLOCATOR);
+    records(&store).await?;
+    permissions(&store).await?;
+    let heap = region.change();
+    println!("heap kept after these records: {} KiB", (heap.bytes_allocated - heap.bytes_deallocated) >> 10);
+    println!("resident after them: {}", resident());
+    println!("file: {} KiB", std::fs::metadata(&path)?.len() >> 10);
+    memory().await?;
+    reopening(store, &path).await?;
+    std::fs::remove_file(&path)?;
+    Ok(())
+}
+
+fn origin(n: u64) -> Outcome<Origin> {
+    Ok(format!("https://host-{n}.example").parse()?)
+}
+
+/// A record of about 600 bytes.
+fn record(n: u64) -> Outcome<Record> {
+    let text = "User-agent: *\nDisallow: /private/\nDisallow: /search?\n".repeat(7);
+    Ok(sample_record(&origin(n)?, WallMillis(SystemClock.wall().0 + n), text))
+}
+
+/// A number that jumps about.
+fn scattered(n: u64) -> u64 {
+    n.wrapping_mul(2_654_435_761) % RECORDS
+}
+
+async fn turns(store: &Store) -> Outcome<()> {
+    const TURNS: u64 = 100_000;
+    let hosts: Vec<_> = (0..1_000).map(|n| [ScopeAsk::new(key(n), Duration::ZERO, 1)]).collect();
+    let ask = |n| LeaseAsk { lease: LeaseId(n), max_wait: Duration::ZERO, ttl: Duration::from_secs(60) };
+    let began = Instant::now();
+    for n in 0..TURNS {
+        let (scopes, ask) = (&hosts[(n % 1_000) as usize], ask(n.into()));
+        black_box(store.reserve(scopes, ask).await?);
+        PaceStore::release(store, scopes, ask.lease, Ended::Response).await?;
+    }
+    println!("a turn in the store, taken and ended: {} ns", each(began, TURNS));
+    for (name, store) in [("without a store", None), ("with this store", Some(store.clone()))] {
+        let mut pacer = Pacer::builder(PacePolicy::default());
+        if let Some(store) = store {
+            pacer = pacer.store(Arc::new(store));
+        }
+        let pacer = pacer.build();
+        let urls: Result<Vec<_>, _> =
+            (0..20_000).map(|n| format!("https://turn-{n}.example/").parse()).collect();
+        let urls = urls?;
+        let began = Instant::now();
+        for url in &urls {
+            drop(pacer.acquire(url, Ask::new()).await?);
+        }
+        println!("a permit of the pacer, {name}: {} ns", each(began, 20_000));
+    }
+    Ok(())
+}
+
+fn key(n: u64) -> ScopeKey {
+    ScopeKey::from(format!("host-{n}.example").as_str())
+}
+
+async fn holds(store: &Store) -> Outcome<()> {
+    const HOLDS: u64 = 200;
+    let until = SystemClock.wall().plus(Duration::from_secs(3_600));
+    let mut each = Vec::new();
+    for n in 0..HOLDS {
+        let began = Instant::now();
+        store.hold(&key(n), until, Cause::Operator).await?;
+        each.push(began.elapsed());
+    }
+    each.sort();
+    println!("a hold, on the disk: median {:?}, 99 % {:?}", each[100], each[197]);
+    let began = Instant::now();
+    let mut all = tokio::task::JoinSet::new();
+    for n in 0..HOLDS {
+        let store = store.clone();
+        all.spawn(async move { store.hold(&key(1_000 + n), until, Cause::Operator).await });
+    }
+    while let Some(done) = all.join_next().await {
+        done??;
+    }
+    println!("{HOLDS} holds at once, all on the disk: {:?}", began.elapsed());
+    Ok(())
+}
+
+async fn records(store: &Store) -> Outcome<()> {
+    let (mut saving, mut writing) = (Duration::ZERO, Duration::ZERO);
+    for first in (0..RECORDS).step_by(1_000) {
+        let batch: Outcome<Vec<_>> = (first..first + 1_000).map(record).collect();
+        let batch = batch?;
+        let began = Instant::now();
+        for record in &batch {
+            AccessStore::save(store, record.origin(), record).await?;
+        }
+        saving += began.elapsed();
+        let began = Instant::now();
+        store.flush().await?;
+        writing += began.elapsed();
+    }
+    println!("a record, handed over: {} ns", saving.as_nanos() / u128::from(RECORDS));
+    println!("a record, written in batches of 1,000: {} ns", writing.as_nanos() / u128::from(RECORDS));
+    for name in ["first", "again"] {
+        let began = Instant::now();
+        for n in 0..20_000 {
+            black_box(AccessStore::load(store, &origin(scattered(n))?).await?.ok_or("expected a record")?);
+        }
+        println!("a record, read at random ({name}): {} ns", each(began, 20_000));
+    }
+    Ok(())
+}
+
+async fn permissions(store: &Store) -> Outcome<()> {
+    let fields: [(&str, &[u8]); 2] = [("robots-tag", b"*;noindex"), ("cache-control", b"max-age=600")];
+    let visit = Visit::new(200, &fields, Head::default(), SystemClock.wall().to_system_time());
+    let url = |n: u64| format!("https://host-{n}.example/page");
+    let began = Instant::now();
+    for batch in 0..20 {
+        for n in 0..1_000 {
+            PermissionStore::save(store, &PermissionRecord::new(url(batch * 1_000 + n), &visit)).await?;
+        }
+        store.flush().await?;
+    }
+    println!("a record of permissions, written in batches of 1,000: {} ns", each(began, 20_000));
+    let began = Instant::now();
+    for n in 0..20_000 {
+        let url = url(scattered(n) % 20_000);
+        black_box(PermissionStore::load(store, &url).await?.ok_or("expected a record")?);
+    }
+    println!("a record of permissions, read: {} ns", each(began, 20_000));
+    Ok(())
+}
+
+/// The same in memory, to compare.
+async fn memory() -> Outcome<()> {
+    let (store, region) = (MemoryAccessStore::new(), Region::new(ALLOCATOR));
+    for n in 0..RECORDS {
+        store.save(&origin(n)?, &record(n)?).await?;
+    }
+    let heap = region.change();
+    println!(
+        "the store in memory: heap for {RECORDS} records {} KiB",
+        (heap.bytes_allocated - heap.bytes_deallocated) >> 10
+    );
+    let began = Instant::now();
+    for n in 0..20_000 {
+        black_box(store.load(&origin(scattered(n))?).await?);
+    }
+    println!("the store in memory: a record, read: {} ns", each(began, 20_000));
+    Ok(())
+}
+
+async fn reopening(store: Store, path: &Path) -> Outcome<()> {
+    let began = Instant::now();
+    store.close().await?;
+    println!("closing, with 21,400 turns: {:?}", began.elapsed());
+    drop(store);
+    for verify in [true, false] {
+        let began = Instant::now();
+        let store = Store::builder().verify(verify).open(path)?;
+        println!("opening, verify({verify}): {:?}", began.elapsed());
+        store.close().await?;
+    }
+    let store = Store::open(path)?;
+    let began = Instant::now();
+    let swept = store.sweep(WallMillis(u64::MAX)).await?;
+    println!("sweeping {swept} records: {:?}", began.elapsed());
+    store.close().await?;
+    Ok(())
+}
+
+fn each(began: Instant, count: u64) -> u128 {
+    began.elapsed().as_nanos() / u128::from(count)
+}
+
+/// As the system tells it.
+fn resident() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.map_or("not told".to_owned(), |line| line.trim().to_owned())
+}

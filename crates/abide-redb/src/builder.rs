@@ -1,0 +1,132 @@
+//! How a store is opened.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_gate::{Clock, SystemClock};
+use redb::StorageBackend;
+
+use crate::disk::{Disk, Limits, Options};
+use crate::error::Error;
+use crate::place::Place;
+use crate::shared::Shared;
+use crate::store::Store;
+use crate::turns::{Now, Turns};
+
+/// Sizes and times of a [`Store`].
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("abide.redb");
+/// use std::time::Duration;
+///
+/// let store = abide_redb::Store::builder()
+///     .cache_size(16 << 20)
+///     .max_records(100_000)
+///     .write_behind(Duration::from_millis(250))
+///     .open(&path)?;
+/// assert_eq!(store.path(), path);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder {
+    options: Options,
+    write_behind: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+/// 4 MiB: a store of 100,000 records is as fast, and a twentieth as large, as with redb's own gigabyte.
+const CACHE_SIZE: usize = 4 << 20;
+const MAX_RECORDS: u64 = 1_000_000;
+const MAX_BYTES: u64 = 1 << 30;
+const WRITE_BEHIND: Duration = Duration::from_secs(1);
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        let limits = Limits { records: MAX_RECORDS, bytes: MAX_BYTES };
+        let options = Options { cache_size: CACHE_SIZE, verify: true, rebuild: false, limits };
+        Self { options, write_behind: WRITE_BEHIND, clock: Arc::new(SystemClock) }
+    }
+
+    /// Bytes of the file that are kept in memory. Default 4 MiB.
+    #[must_use]
+    pub fn cache_size(mut self, bytes: usize) -> Self {
+        self.options.cache_size = bytes;
+        self
+    }
+
+    /// Most records of each kind, robots.txt and permissions. Default 1,000,000. The oldest make room: those of robots.txt that were
+    /// asked for, and those of permissions that were received, longest ago. Holds are not counted; they go when they are over.
+    #[must_use]
+    pub fn max_records(mut self, records: u64) -> Self {
+        self.options.limits.records = records.max(1);
+        self
+    }
+
+    /// Most bytes of the records of each kind, with their keys. Default 1 GiB, at least 1 MiB. The file is somewhat larger.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.options.limits.bytes = bytes.max(1 << 20);
+        self
+    }
+
+    /// How long a record may wait until it is written. Default 1 s. Zero: every save is on the disk when it returns.
+    ///
+    /// Holds, and records of sites that cannot be reached, never wait.
+    #[must_use]
+    pub fn write_behind(mut self, wait: Duration) -> Self {
+        self.write_behind = wait;
+        self
+    }
+
+    /// Whether the whole file is read when it is opened, to find what was damaged while nobody was looking. Default true: a second
+    /// for some hundred megabytes. After a crash it is read in any case.
+    #[must_use]
+    pub fn verify(mut self, verify: bool) -> Self {
+        self.options.verify = verify;
+        self
+    }
+
+    /// A file that is damaged, or not a database of abide, is moved aside (`abide.redb.corrupt-1800000000000`, the number being the
+    /// time in milliseconds), and a new one is begun. Default false: it is an error, and the file is left as it is.
+    #[must_use]
+    pub fn rebuild_if_corrupt(mut self, rebuild: bool) -> Self {
+        self.options.rebuild = rebuild;
+        self
+    }
+
+    /// Another clock, for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Opens the file, or makes it. Blocks.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Store, Error> {
+        self.open_at(Place::File(path.as_ref().to_owned()))
+    }
+
+    /// Opens a store on something else than a file, for tests. Blocks.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_backend(self, backend: impl StorageBackend) -> Result<Store, Error> {
+        self.open_at(Place::backend(backend))
+    }
+
+    fn open_at(self, place: Place) -> Result<Store, Error> {
+        let (disk, found) = Disk::open(place, self.options, &*self.clock)?;
+        let now = Now::read(&*self.clock);
+        let mut turns = Turns::load(found.turns, found.floor, now);
+        let gone = turns.take_gone();
+        let shared = Shared::new(disk, self.clock, self.write_behind, turns);
+        shared.forget(gone);
+        shared.forget(found.unreadable);
+        Store::start(shared)
+    }
+}

@@ -1,0 +1,64 @@
+//! Which of the gates that share a store asks for a robots.txt. One process has the file, so memory is enough.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use abide_gate::access::{Lease, LeaseHolder};
+use abide_gate::{Origin, WallMillis};
+
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    by_origin: HashMap<Origin, (LeaseHolder, WallMillis)>,
+}
+
+/// More leases than a process has fetches; beyond it, those that are over are forgotten, then all.
+const LEASES_MAX: usize = 65_536;
+
+impl Leases {
+    pub(crate) fn lease(
+        &mut self,
+        origin: &Origin,
+        holder: LeaseHolder,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> Lease {
+        match self.by_origin.get(origin) {
+            // A lease that ends later than one begun now could was given by a clock that has been set back since.
+            Some(&(other, until)) if other != holder && now < until && until <= now.plus(ttl) => {
+                return Lease::Follow { until };
+            }
+            _ => {}
+        }
+        if self.by_origin.len() >= LEASES_MAX {
+            self.by_origin.retain(|_, (_, until)| now < *until);
+        }
+        if self.by_origin.len() >= LEASES_MAX {
+            self.by_origin.clear();
+        }
+        self.by_origin.insert(origin.clone(), (holder, now.plus(ttl)));
+        Lease::Leader
+    }
+
+    /// Ends the lease of an origin; with a holder, only his.
+    pub(crate) fn release(&mut self, origin: &Origin, holder: Option<LeaseHolder>) {
+        let is_meant = |other| holder.is_none_or(|holder| holder == other);
+        if self.by_origin.get(origin).is_some_and(|(other, _)| is_meant(*other)) {
+            self.by_origin.remove(origin);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_are_bounded() {
+        let mut leases = Leases::default();
+        for n in 0..70_000_u64 {
+            let origin = format!("https://h{n}.example").parse().unwrap();
+            leases.lease(&origin, LeaseHolder(1), WallMillis(n), Duration::from_secs(60));
+        }
+        assert!(leases.by_origin.len() <= LEASES_MAX);
+    }
+}

@@ -1,0 +1,132 @@
+//! Where the database lies: a file, or a backend that somebody brings.
+
+use std::fs;
+use std::io;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use abide_gate::WallMillis;
+use redb::{BackendError, Builder, Database, DatabaseError, StorageBackend};
+
+#[derive(Debug)]
+pub(crate) enum Place {
+    File(PathBuf),
+    Backend(Arc<dyn StorageBackend>, PathBuf),
+}
+
+impl Place {
+    pub(crate) fn backend(backend: impl StorageBackend) -> Self {
+        Self::Backend(Arc::new(backend), PathBuf::from("(a storage backend)"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::File(path) | Self::Backend(_, path) => path,
+        }
+    }
+
+    /// Opens the database there, or makes one.
+    pub(crate) fn database(&self, builder: &Builder) -> Result<Database, DatabaseError> {
+        match self {
+            Self::File(path) => {
+                create_whole(path, builder)?;
+                builder.create(path)
+            }
+            Self::Backend(backend, _) => builder.create_with_backend(Borrowed(Arc::clone(backend))),
+        }
+    }
+
+    /// Moves the file aside, and says where to. A backend is emptied.
+    pub(crate) fn move_aside(&self, now: WallMillis) -> io::Result<PathBuf> {
+        match self {
+            Self::File(path) => {
+                let aside = with_suffix(path, &format!("corrupt-{}", now.0));
+                fs::rename(path, &aside)?;
+                Ok(aside)
+            }
+            Self::Backend(backend, path) => backend.set_len(0).map(|()| path.clone()),
+        }
+    }
+}
+
+/// Makes a new database beside the path, whole, and then links it there, so that a process that is killed meanwhile does not leave
+/// half a database behind. Where that cannot be done, redb makes it in place.
+fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
+    if fs::metadata(path).is_ok() {
+        return Ok(());
+    }
+    let new = with_suffix(path, &format!("new-{}", std::process::id()));
+    let made = builder.create(&new).map(drop);
+    if matches!(made, Err(DatabaseError::DatabaseAlreadyOpen)) {
+        // Another thread is at it.
+        return made;
+    }
+    if made.is_ok() {
+        // Unlike renaming, linking never replaces what another process has put there by now.
+        let _ = fs::hard_link(&new, path);
+    }
+    let _ = fs::remove_file(&new);
+    made
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(suffix);
+    path.with_file_name(name)
+}
+
+/// The backend as redb wants to own it. It can be opened again after a fault.
+#[derive(Debug)]
+struct Borrowed(Arc<dyn StorageBackend>);
+
+impl StorageBackend for Borrowed {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.0.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.query_lock_range(start, end)
+    }
+}

@@ -1,0 +1,280 @@
+//! The stored forms: a version, a checksum, and the fields in order. Whatever is wrong with a row, it is *absent*.
+//!
+//! ```text
+//! robots        origin ─▶ age:u64  "abideR" version:u16 crc32:u32 | …           (abide_gate::access::Record::encode)
+//! permissions   URL    ─▶ age:u64  version:u8 crc32:u32 | JSON
+//! turns         scope  ─▶ version:u8 crc32:u32 | forget_at anchor hold cause    (checksum over the scope, too)
+//! state         "abide"─▶ version:u8 crc32:u32 | closed floor robots_bytes permissions_bytes
+//! ```
+//! Numbers are little-endian. The age is the time by which old records are found, in milliseconds.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use abide_gate::access::Record;
+use abide_gate::pacing::Cause;
+use abide_gate::{Origin, WallMillis};
+use abide_permissions::PermissionRecord;
+
+/// The format of everything here. Another one is absent; another one of [`State`] is an error at opening.
+pub(crate) const VERSION: u8 = 1;
+
+/// A record of robots.txt, with its age before it.
+pub(crate) fn robots(record: &Record) -> (u64, Vec<u8>) {
+    let age = record.asked_at().0;
+    (age, [&age.to_le_bytes()[..], &record.encode()].concat())
+}
+
+/// The record of this origin, and of no other.
+pub(crate) fn read_robots(origin: &Origin, row: &[u8]) -> Option<Record> {
+    let (_, record) = row.split_at_checked(8)?;
+    Record::decode(record).filter(|record| record.origin() == origin)
+}
+
+/// A record of permissions, with its age before it. `None`: it cannot be written, which no record of ours is.
+pub(crate) fn permission(record: &PermissionRecord) -> Option<(u64, Vec<u8>)> {
+    let since = record.received_at().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let age = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+    let json = serde_json::to_vec(record).ok()?;
+    Some((age, [&age.to_le_bytes()[..], &sealed(b"", &json)].concat()))
+}
+
+/// The record of this URL, and of no other.
+pub(crate) fn read_permission(url: &str, row: &[u8]) -> Option<PermissionRecord> {
+    let (_, sealed) = row.split_at_checked(8)?;
+    let record: PermissionRecord = serde_json::from_slice(unsealed(b"", sealed)?).ok()?;
+    (record.url() == url).then_some(record)
+}
+
+/// The age that a record was filed under.
+pub(crate) fn age(row: &[u8]) -> u64 {
+    row.first_chunk().copied().map(u64::from_le_bytes).unwrap_or_default()
+}
+
+/// What is kept of a scope's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// Nothing is owed after this.
+    pub(crate) forget_at: WallMillis,
+    /// The latest of all starts and ends.
+    pub(crate) anchor: Option<WallMillis>,
+    pub(crate) hold: Option<(WallMillis, Cause)>,
+}
+
+impl Turn {
+    pub(crate) fn encode(&self, scope: &str) -> Vec<u8> {
+        let (until, cause) =
+            self.hold.map_or((WallMillis(0), Cause::Shared), |(until, cause)| (until, cause));
+        let (kind, status, retry_after) = match cause {
+            Cause::Operator => (1_u8, 0, None),
+            Cause::EnhanceYourCalm => (2, 0, None),
+            Cause::Answer { status, retry_after } => (3, status, retry_after),
+            // And whatever causes there will be.
+            _ => (0, 0, None),
+        };
+        let mut fields = Vec::with_capacity(40);
+        fields.extend_from_slice(&self.forget_at.0.to_le_bytes());
+        fields.push(u8::from(self.anchor.is_some()));
+        fields.extend_from_slice(&self.anchor.unwrap_or_default().0.to_le_bytes());
+        fields.push(u8::from(self.hold.is_some()));
+        fields.extend_from_slice(&until.0.to_le_bytes());
+        fields.push(kind);
+        fields.extend_from_slice(&status.to_le_bytes());
+        // No Retry-After: 0, which is none either (RFC 9110 §10.2.3 has no use for it).
+        let millis = retry_after.map_or(0, |asked| u64::try_from(asked.as_millis()).unwrap_or(u64::MAX));
+        fields.extend_from_slice(&millis.to_le_bytes());
+        sealed(scope.as_bytes(), &fields)
+    }
+
+    pub(crate) fn decode(scope: &str, row: &[u8]) -> Option<Self> {
+        let mut fields = Fields(unsealed(scope.as_bytes(), row)?);
+        let forget_at = WallMillis(fields.u64()?);
+        let anchor = fields.flag()?.then_some(());
+        let anchor_at = WallMillis(fields.u64()?);
+        let hold = fields.flag()?.then_some(());
+        let until = WallMillis(fields.u64()?);
+        let [kind] = fields.array()?;
+        let status = u16::from_le_bytes(fields.array()?);
+        let millis = fields.u64()?;
+        let retry_after = (millis > 0).then(|| Duration::from_millis(millis));
+        let cause = match kind {
+            0 => Cause::Shared,
+            1 => Cause::Operator,
+            2 => Cause::EnhanceYourCalm,
+            3 => Cause::Answer { status, retry_after },
+            _ => return None,
+        };
+        fields.0.is_empty().then_some(Self {
+            forget_at,
+            anchor: anchor.map(|()| anchor_at),
+            hold: hold.map(|()| (until, cause)),
+        })
+    }
+}
+
+/// What is known of the file as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// Whoever had it open last has written everything and said so.
+    pub(crate) is_closed: bool,
+    /// When it was last opened without having been closed; 0: never.
+    pub(crate) floor: WallMillis,
+    /// Keys and values of each kind.
+    pub(crate) robots_bytes: u64,
+    pub(crate) permissions_bytes: u64,
+}
+
+impl State {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut fields = vec![u8::from(self.is_closed)];
+        for number in [self.floor.0, self.robots_bytes, self.permissions_bytes] {
+            fields.extend_from_slice(&number.to_le_bytes());
+        }
+        sealed(b"state", &fields)
+    }
+
+    pub(crate) fn decode(row: &[u8]) -> Option<Self> {
+        let mut fields = Fields(unsealed(b"state", row)?);
+        let (is_closed, floor) = (fields.flag()?, WallMillis(fields.u64()?));
+        let (robots_bytes, permissions_bytes) = (fields.u64()?, fields.u64()?);
+        fields.0.is_empty().then_some(Self { is_closed, floor, robots_bytes, permissions_bytes })
+    }
+
+    /// The format that the row claims, if its checksum holds.
+    pub(crate) fn version(row: &[u8]) -> Option<u8> {
+        let (&version, rest) = row.split_first()?;
+        let (checksum, fields) = rest.split_first_chunk()?;
+        (checksum_of(version, b"state", fields) == u32::from_le_bytes(*checksum)).then_some(version)
+    }
+}
+
+/// The version, the checksum over everything and the key it is filed under, and the fields.
+fn sealed(key: &[u8], fields: &[u8]) -> Vec<u8> {
+    let checksum = checksum_of(VERSION, key, fields).to_le_bytes();
+    [&[VERSION][..], &checksum, fields].concat()
+}
+
+/// The fields, if they are exactly what was sealed under this key.
+fn unsealed<'a>(key: &[u8], row: &'a [u8]) -> Option<&'a [u8]> {
+    let (&version, rest) = row.split_first()?;
+    let (checksum, fields) = rest.split_first_chunk()?;
+    let is_whole = checksum_of(version, key, fields) == u32::from_le_bytes(*checksum);
+    (version == VERSION && is_whole).then_some(fields)
+}
+
+fn checksum_of(version: u8, key: &[u8], fields: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&[version]);
+    hasher.update(&(key.len() as u64).to_le_bytes());
+    hasher.update(key);
+    hasher.update(fields);
+    hasher.finalize()
+}
+
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.array()? {
+            [0] => Some(false),
+            [1] => Some(true),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use abide_permissions::{Head, Visit};
+
+    use super::*;
+
+    fn turns() -> Vec<Turn> {
+        let causes = [
+            Cause::Shared,
+            Cause::Operator,
+            Cause::EnhanceYourCalm,
+            Cause::Answer { status: 429, retry_after: None },
+            Cause::Answer { status: 503, retry_after: Some(Duration::from_secs(86_400)) },
+        ];
+        let edges = [WallMillis(0), WallMillis(1_800_000_000_000), WallMillis(u64::MAX)];
+        let held = causes.into_iter().map(|cause| Turn {
+            forget_at: WallMillis(7),
+            anchor: None,
+            hold: Some((edges[1], cause)),
+        });
+        let anchored = edges.map(|at| Turn { forget_at: at, anchor: Some(at), hold: None });
+        held.chain(anchored).collect()
+    }
+
+    #[test]
+    fn a_turn_survives_and_only_under_its_own_scope() {
+        for turn in turns() {
+            let row = turn.encode("a.example");
+            assert_eq!(Turn::decode("a.example", &row), Some(turn));
+            assert_eq!(Turn::decode("b.example", &row), None);
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_cut_and_added_byte_of_a_row_makes_it_absent() {
+        let turn = turns()[4].encode("a.example");
+        let state =
+            State { is_closed: true, floor: WallMillis(9), robots_bytes: 5, permissions_bytes: u64::MAX };
+        assert_eq!(State::decode(&state.encode()), Some(state));
+        let visit = Visit::new(200, &[("robots-tag", b"*;noindex")], Head::default(), SystemTime::now());
+        let (_, permission) = permission(&PermissionRecord::new("https://a.example/", &visit)).unwrap();
+        assert!(read_permission("https://a.example/", &permission).is_some());
+        assert!(read_permission("https://a.example/b", &permission).is_none());
+        type IsRead = fn(&[u8]) -> bool;
+        let cases: [(Vec<u8>, usize, IsRead); 3] = [
+            (turn, 0, |row| Turn::decode("a.example", row).is_some()),
+            (state.encode(), 0, |row| State::decode(row).is_some()),
+            // The age before it is no part of the record.
+            (permission, 8, |row| read_permission("https://a.example/", row).is_some()),
+        ];
+        for (row, from, is_read) in cases {
+            assert!(is_read(&row));
+            for at in from * 8..row.len() * 8 {
+                let mut bad = row.clone();
+                bad[at / 8] ^= 1 << (at % 8);
+                assert!(!is_read(&bad), "bit {at}");
+            }
+            for len in 0..row.len() {
+                assert!(!is_read(&row[..len]), "cut at {len}");
+            }
+            assert!(!is_read(&[&row[..], &[0]].concat()));
+        }
+    }
+
+    #[test]
+    fn the_format_is_told_only_by_a_whole_row() {
+        let mut row = State::default().encode();
+        assert_eq!(State::version(&row), Some(VERSION));
+        row[0] = 9;
+        assert_eq!(State::version(&row), None, "a flipped byte is no newer version");
+    }
+}

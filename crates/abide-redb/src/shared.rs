@@ -1,0 +1,306 @@
+//! What all handles of a store share: what waits to be written, the turns, and the thread that writes.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use abide_gate::access::Record;
+use abide_gate::pacing::{Cause, ScopeKey};
+use abide_gate::{Clock, Origin, WallMillis};
+use abide_permissions::PermissionRecord;
+
+use crate::batch::Batch;
+use crate::disk::Disk;
+use crate::error::Error;
+use crate::leases::Leases;
+use crate::turns::{Now, Turns};
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) disk: Disk,
+    clock: Arc<dyn Clock>,
+    write_behind: Duration,
+    turns: Mutex<Turns>,
+    leases: Mutex<Leases>,
+    queue: Mutex<Queue>,
+    /// The writer is needed earlier than it thinks.
+    wake: Condvar,
+}
+
+/// What waits for the writer.
+#[derive(Debug, Default)]
+struct Queue {
+    batch: Batch,
+    /// On its way to the disk. Still read from here.
+    committing: Option<Arc<Batch>>,
+    /// Since when something has been waiting.
+    since: Option<Instant>,
+    /// Those who wait until everything that was asked for before is on the disk.
+    waiters: Vec<Waiter>,
+    /// The last commit failed, and why; and how many have in a row.
+    fault: Option<Error>,
+    faults: u32,
+    phase: Phase,
+}
+
+type Waiter = Sender<Result<(), Error>>;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Open,
+    Closing,
+    Closed,
+}
+
+/// Above this a save waits for the disk, so that a fast crawler does not fill the memory.
+const WEIGHT_SOFT: usize = 8 << 20;
+
+/// Above this, while the disk fails, records are not kept for it.
+const WEIGHT_MAX: usize = 32 << 20;
+
+/// While the disk fails it is tried again after this, then after twice as long, and so on. Holds do not wait for it.
+const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN_MAX: Duration = Duration::from_secs(60);
+
+/// Who waits for a commit.
+#[derive(Debug)]
+pub(crate) struct Pending(Receiver<Result<(), Error>>);
+
+impl Pending {
+    /// Blocks until the commit is on the disk. `None`: nobody is left who could say so.
+    pub(crate) fn wait(self) -> Option<Result<(), Error>> {
+        self.0.recv().ok()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(disk: Disk, clock: Arc<dyn Clock>, write_behind: Duration, turns: Turns) -> Self {
+        let (turns, leases, queue, wake) =
+            (Mutex::new(turns), Mutex::default(), Mutex::default(), Condvar::new());
+        Self { disk, clock, write_behind, turns, leases, queue, wake }
+    }
+
+    /// Asks the turns something. Whoever needs both locks them in this order: turns, queue.
+    pub(crate) fn turns<T>(&self, ask: impl FnOnce(&mut Turns, Now) -> T) -> Result<T, Error> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Now::read(&*self.clock);
+        // Under the lock: what is granted now is in what is written at the end.
+        self.check_open()?;
+        let answer = ask(&mut turns, now);
+        self.forget(turns.take_gone());
+        Ok(answer)
+    }
+
+    /// Holds a scope. It counts at once, and is written when the commit is done.
+    pub(crate) fn hold(
+        &self,
+        scope: &ScopeKey,
+        until: WallMillis,
+        cause: Cause,
+    ) -> Result<(WallMillis, Option<Pending>), Error> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Now::read(&*self.clock);
+        let (end, turn) = turns.hold(scope, until, cause, now);
+        let pending = self.put(true, |batch| batch.turn(scope.clone(), Some(turn)))?;
+        Ok((end, pending))
+    }
+
+    /// Rows that nobody needs any more go with the next commit.
+    pub(crate) fn forget(&self, scopes: Vec<ScopeKey>) {
+        if !scopes.is_empty() {
+            let mut queue = self.queue();
+            scopes.into_iter().for_each(|scope| queue.batch.turn(scope, None));
+        }
+    }
+
+    pub(crate) fn leases(&self) -> MutexGuard<'_, Leases> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        self.queue().check_open(&self.disk)
+    }
+
+    /// The record, if it still waits to be written.
+    pub(crate) fn waiting_record(&self, origin: &Origin) -> Result<Option<Record>, Error> {
+        let queue = self.queue();
+        queue.check_open(&self.disk)?;
+        Ok(queue.batches().find_map(|batch| batch.records.get(origin)).cloned())
+    }
+
+    /// The same for permissions. `Some(None)`: it is to be removed.
+    pub(crate) fn waiting_permission(&self, url: &str) -> Result<Option<Option<PermissionRecord>>, Error> {
+        let queue = self.queue();
+        queue.check_open(&self.disk)?;
+        Ok(queue.batches().find_map(|batch| batch.permissions.get(url)).cloned())
+    }
+
+    /// Puts something into the next batch. `Some`: the caller has to wait until it is written.
+    ///
+    /// # Errors
+    /// The fault of the last commit: what was put there is tried again, but nobody knows whether it will ever be written.
+    pub(crate) fn put(
+        &self,
+        is_urgent: bool,
+        put: impl FnOnce(&mut Batch),
+    ) -> Result<Option<Pending>, Error> {
+        let mut queue = self.queue();
+        queue.check_open(&self.disk)?;
+        let is_heavy = |queue: &Queue, bytes| queue.batch.weight() > bytes;
+        match &queue.fault {
+            Some(fault) if !is_urgent && is_heavy(&queue, WEIGHT_MAX) => return Err(fault.clone()),
+            _ => put(&mut queue.batch),
+        }
+        let is_behind = queue.fault.is_none() && is_heavy(&queue, WEIGHT_SOFT);
+        if is_urgent || is_behind || self.write_behind.is_zero() {
+            return Ok(Some(self.commit_soon(queue)));
+        }
+        if queue.since.is_none() {
+            queue.since = Some(Instant::now());
+            self.wake.notify_one();
+        }
+        queue.fault.clone().map_or(Ok(None), Err)
+    }
+
+    /// Asks for a commit of everything that waits, now.
+    pub(crate) fn flush(&self) -> Result<Pending, Error> {
+        let queue = self.queue();
+        queue.check_open(&self.disk)?;
+        Ok(self.commit_soon(queue))
+    }
+
+    fn commit_soon(&self, mut queue: MutexGuard<'_, Queue>) -> Pending {
+        let (tell, told) = channel();
+        queue.waiters.push(tell);
+        self.wake.notify_one();
+        Pending(told)
+    }
+
+    /// Tells the writer to write everything and to end.
+    pub(crate) fn close(&self) {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Now::read_for_writing(&*self.clock);
+        let mut queue = self.queue();
+        if queue.phase == Phase::Open {
+            turns.all(now).for_each(|(scope, turn)| queue.batch.turn(scope, Some(turn)));
+            turns.take_gone().into_iter().for_each(|scope| queue.batch.turn(scope, None));
+            queue.phase = Phase::Closing;
+            self.wake.notify_one();
+        }
+    }
+
+    /// The writer's thread.
+    pub(crate) fn write_behind(&self) -> Result<(), Error> {
+        loop {
+            let (batch, waiters) = self.next_batch();
+            let result = self.commit(&batch);
+            for waiter in waiters {
+                // Whoever does not wait any more need not know.
+                let _ = waiter.send(result.clone());
+            }
+            if batch.closes {
+                self.disk.close();
+                self.queue().phase = Phase::Closed;
+                return result;
+            }
+        }
+    }
+
+    /// Waits until something has to be written.
+    fn next_batch(&self) -> (Arc<Batch>, Vec<Waiter>) {
+        let mut queue = self.queue();
+        loop {
+            let is_last = queue.phase != Phase::Open;
+            let wait = queue.since.map(|since| self.pause(&queue).saturating_sub(since.elapsed()));
+            if is_last || !queue.waiters.is_empty() || wait.is_some_and(|wait| wait.is_zero()) {
+                return queue.take(is_last);
+            }
+            queue = match wait {
+                Some(wait) => self.wake.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    fn pause(&self, queue: &Queue) -> Duration {
+        match queue.faults {
+            0 => self.write_behind,
+            n => AGAIN.saturating_mul(1 << (n - 1).min(6)).min(AGAIN_MAX),
+        }
+    }
+
+    fn commit(&self, batch: &Batch) -> Result<(), Error> {
+        // Also with nothing to write while it fails: somebody asks whether it still does.
+        let is_idle = batch.is_empty() && !batch.closes && self.queue().fault.is_none();
+        let result = if is_idle { Ok(false) } else { self.disk.commit(batch) };
+        self.committed(batch, result)
+    }
+
+    fn committed(&self, batch: &Batch, result: Result<bool, Error>) -> Result<(), Error> {
+        let mut queue = self.queue();
+        queue.committing = None;
+        match result {
+            Ok(is_too_full) => {
+                if is_too_full {
+                    queue.since.get_or_insert_with(Instant::now);
+                }
+                queue.faults = 0;
+                if queue.fault.take().is_some() {
+                    tracing::info!(path = %self.disk.path().display(), "the store can be written again");
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let dropped = queue.batch.take_back(batch, WEIGHT_MAX);
+                queue.since = Some(Instant::now());
+                queue.faults = queue.faults.saturating_add(1);
+                if queue.fault.replace(error.clone()).is_none() {
+                    tracing::warn!(%error, "the store cannot be written: it is tried again");
+                }
+                if dropped > 0 {
+                    tracing::warn!(dropped, "records that could not be written were dropped");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the robots records that are older, also those that wait.
+    pub(crate) fn sweep(&self, older_than: WallMillis) -> Result<u64, Error> {
+        let pending = self.flush()?;
+        pending.wait().unwrap_or_else(|| Err(self.closed()))?;
+        self.disk.sweep(older_than)
+    }
+
+    pub(crate) fn closed(&self) -> Error {
+        Error::Closed { path: self.disk.path().to_owned() }
+    }
+}
+
+impl Queue {
+    fn check_open(&self, disk: &Disk) -> Result<(), Error> {
+        match self.phase {
+            Phase::Open => Ok(()),
+            _ => Err(Error::Closed { path: disk.path().to_owned() }),
+        }
+    }
+
+    /// What is to be written now. It is still read from here until it is on the disk.
+    fn take(&mut self, is_last: bool) -> (Arc<Batch>, Vec<Waiter>) {
+        self.since = None;
+        self.batch.closes = is_last;
+        let batch = Arc::new(std::mem::take(&mut self.batch));
+        self.committing = Some(Arc::clone(&batch));
+        (batch, std::mem::take(&mut self.waiters))
+    }
+
+    /// The newest first.
+    fn batches(&self) -> impl Iterator<Item = &Batch> {
+        [Some(&self.batch), self.committing.as_deref()].into_iter().flatten()
+    }
+}

@@ -1,0 +1,158 @@
+//! The store as the gate and the permissions know it.
+
+use std::future::ready;
+use std::time::Duration;
+
+use abide_gate::access::{self, AccessStore, BoxFuture, Lease, LeaseHolder, Record};
+use abide_gate::pacing::{
+    self, Cause, Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, ScopeKey, ScopeState,
+};
+use abide_gate::{Origin, WallMillis};
+use abide_permissions::{PermissionRecord, PermissionStore, PermissionStoreError};
+
+use crate::error::Error;
+use crate::store::Store;
+
+impl AccessStore for Store {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, access::StoreError>> {
+        Box::pin(async move {
+            if let Some(record) = self.shared().waiting_record(origin)? {
+                return Ok(Some(record));
+            }
+            let origin = origin.clone();
+            Ok(self.on_disk(move |shared| shared.disk.robots(&origin)).await?)
+        })
+    }
+
+    /// A record of a site that cannot be reached is on the disk when this returns: since when it has been so must not be lost.
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a Record,
+    ) -> BoxFuture<'a, Result<(), access::StoreError>> {
+        Box::pin(async move {
+            let is_urgent = record.failing_since().is_some();
+            let pending = self.shared().put(is_urgent, |batch| batch.save(record));
+            self.shared().leases().release(origin, None);
+            Ok(self.written(pending?).await?)
+        })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Lease, access::StoreError>> {
+        Box::pin(ready(Ok(self.shared().leases().lease(origin, holder, now, ttl))))
+    }
+
+    fn release<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+    ) -> BoxFuture<'a, Result<(), access::StoreError>> {
+        self.shared().leases().release(origin, Some(holder));
+        Box::pin(ready(Ok(())))
+    }
+
+    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, access::StoreError>> {
+        Box::pin(async move { Ok(self.on_disk(move |shared| shared.sweep(older_than)).await?) })
+    }
+}
+
+impl PaceStore for Store {
+    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> pacing::StoreFuture<'a, Reply> {
+        Box::pin(async move { Ok(self.shared().turns(|turns, now| turns.reserve(scopes, ask, now))?) })
+    }
+
+    fn renew<'a>(
+        &'a self,
+        scopes: &'a [ScopeAsk],
+        lease: LeaseId,
+        ttl: Duration,
+    ) -> pacing::StoreFuture<'a, ()> {
+        Box::pin(async move { Ok(self.shared().turns(|turns, now| turns.renew(scopes, lease, ttl, now))?) })
+    }
+
+    fn release<'a>(
+        &'a self,
+        scopes: &'a [ScopeAsk],
+        lease: LeaseId,
+        ended: Ended,
+    ) -> pacing::StoreFuture<'a, ()> {
+        Box::pin(
+            async move { Ok(self.shared().turns(|turns, now| turns.release(scopes, lease, ended, now))?) },
+        )
+    }
+
+    /// The hold counts at once, and is on the disk when this returns.
+    fn hold<'a>(
+        &'a self,
+        scope: &'a ScopeKey,
+        until: WallMillis,
+        cause: Cause,
+    ) -> pacing::StoreFuture<'a, WallMillis> {
+        Box::pin(async move {
+            let (end, pending) = self.shared().hold(scope, until, cause)?;
+            self.written(pending).await?;
+            Ok(end)
+        })
+    }
+
+    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> pacing::StoreFuture<'a, ScopeState> {
+        Box::pin(async move { Ok(self.shared().turns(|turns, now| turns.peek(scope, now))?) })
+    }
+}
+
+impl PermissionStore for Store {
+    fn load<'a>(&'a self, url: &'a str) -> abide_permissions::StoreFuture<'a, Option<PermissionRecord>> {
+        Box::pin(async move {
+            if let Some(record) = self.shared().waiting_permission(url)? {
+                return Ok(record);
+            }
+            let url = url.to_owned();
+            Ok(self.on_disk(move |shared| shared.disk.permission(&url)).await?)
+        })
+    }
+
+    fn save<'a>(&'a self, record: &'a PermissionRecord) -> abide_permissions::StoreFuture<'a, ()> {
+        self.put_permission(record.url(), Some(record))
+    }
+
+    fn remove<'a>(&'a self, url: &'a str) -> abide_permissions::StoreFuture<'a, ()> {
+        self.put_permission(url, None)
+    }
+}
+
+impl Store {
+    fn put_permission<'a>(
+        &'a self,
+        url: &'a str,
+        record: Option<&'a PermissionRecord>,
+    ) -> abide_permissions::StoreFuture<'a, ()> {
+        Box::pin(async move {
+            let pending = self.shared().put(false, |batch| batch.permission(url, record.cloned()))?;
+            Ok(self.written(pending).await?)
+        })
+    }
+}
+
+impl From<Error> for access::StoreError {
+    fn from(error: Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<Error> for pacing::StoreError {
+    fn from(error: Error) -> Self {
+        Self::new(error)
+    }
+}
+
+impl From<Error> for PermissionStoreError {
+    fn from(error: Error) -> Self {
+        Self::new(error)
+    }
+}

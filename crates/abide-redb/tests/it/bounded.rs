@@ -1,0 +1,136 @@
+//! It does not grow without end.
+
+use std::time::Duration;
+
+use abide_gate::WallMillis;
+use abide_gate::access::AccessStore;
+use abide_gate::testing::access::sample_record;
+use abide_permissions::PermissionStore;
+use abide_redb::Store;
+
+use crate::support::{Dice, Disk, origin, permission, record, url};
+
+fn bounded(disk: &Disk, records: u64) -> Store {
+    let builder = Store::builder().max_records(records).write_behind(Duration::from_secs(3_600));
+    builder.open_backend(disk.clone()).unwrap()
+}
+
+async fn load(store: &Store, n: u64) -> bool {
+    AccessStore::load(store, &origin(n)).await.unwrap().is_some()
+}
+
+#[tokio::test]
+async fn the_oldest_records_make_room_under_load() {
+    let (disk, mut sizes) = (Disk::default(), Vec::new());
+    let store = bounded(&disk, 300);
+    for round in 0..20 {
+        for n in 0..150 {
+            let n = round * 150 + n;
+            AccessStore::save(&store, &origin(n), &record(n, n)).await.unwrap();
+            PermissionStore::save(&store, &permission(n, n)).await.unwrap();
+        }
+        store.flush().await.unwrap();
+        let usage = store.usage().await.unwrap();
+        assert!(usage.robots <= 300 && usage.permissions <= 300, "round {round}: {usage:?}");
+        sizes.push(disk.bytes().len());
+    }
+    assert!(sizes[19] <= sizes[5] * 3 / 2, "the file keeps its size: {sizes:?}");
+    for (n, is_there) in [(0, false), (2_699, false), (2_700, true), (2_999, true)] {
+        assert_eq!(load(&store, n).await, is_there, "{n}");
+        assert_eq!(PermissionStore::load(&store, &url(n)).await.unwrap().is_some(), is_there, "{n}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_was_asked_for_again_is_young_again() {
+    let disk = Disk::default();
+    let store = bounded(&disk, 10);
+    let save = async |n, version| AccessStore::save(&store, &origin(n), &record(n, version)).await.unwrap();
+    for n in 0..10 {
+        save(n, n).await;
+    }
+    store.flush().await.unwrap();
+    save(0, 100).await;
+    save(50, 101).await;
+    store.flush().await.unwrap();
+    assert!(load(&store, 0).await && load(&store, 50).await && !load(&store, 1).await);
+    assert_eq!(store.usage().await.unwrap().robots, 10);
+}
+
+#[tokio::test]
+async fn large_records_are_bounded_by_their_bytes() {
+    let disk = Disk::default();
+    let builder = Store::builder().max_bytes(1 << 20).write_behind(Duration::from_secs(3_600));
+    let store = builder.open_backend(disk.clone()).unwrap();
+    for n in 0..200 {
+        let record = sample_record(&origin(n), WallMillis(1_800_000_000_000 + n), vec![b'#'; 50_000]);
+        AccessStore::save(&store, &origin(n), &record).await.unwrap();
+        store.flush().await.unwrap();
+        assert!(store.usage().await.unwrap().bytes <= 1 << 20);
+    }
+    assert!(load(&store, 199).await && load(&store, 180).await && !load(&store, 178).await);
+    assert!(disk.bytes().len() < 6 << 20, "{}", disk.bytes().len());
+}
+
+#[tokio::test]
+async fn a_smaller_bound_counts_from_the_next_opening() {
+    let disk = Disk::default();
+    let store = bounded(&disk, 6_000);
+    for n in 0..6_000 {
+        AccessStore::save(&store, &origin(n), &record(n, n)).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let store = bounded(&disk, 100);
+    // Some thousand go in each commit, so that nobody waits for all of them.
+    for _ in 0..3 {
+        AccessStore::save(&store, &origin(9_000), &record(9_000, 9_000)).await.unwrap();
+        store.flush().await.unwrap();
+    }
+    assert_eq!(store.usage().await.unwrap().robots, 100);
+}
+
+#[tokio::test]
+async fn what_is_counted_is_what_is_there() {
+    let disk = Disk::default();
+    let store = bounded(&disk, 40);
+    let mut dice = Dice(5);
+    for version in 0..2_000 {
+        let n = dice.below(60);
+        match dice.below(3) {
+            0 => PermissionStore::remove(&store, &url(n)).await.unwrap(),
+            1 => PermissionStore::save(&store, &permission(n, version)).await.unwrap(),
+            _ => AccessStore::save(&store, &origin(n), &record(n, version)).await.unwrap(),
+        }
+        if dice.below(20) == 0 {
+            store.flush().await.unwrap();
+        }
+    }
+    AccessStore::sweep(&store, WallMillis(1_800_000_000_000 + 1_900)).await.unwrap();
+    let usage = store.usage().await.unwrap();
+    store.close().await.unwrap();
+    assert!((1..40).contains(&usage.robots) && (1..=40).contains(&usage.permissions), "{usage:?}");
+    assert_eq!(counted(&disk), (usage.robots, usage.permissions, usage.bytes));
+}
+
+/// The same, counted row by row, and each row is found by its age.
+fn counted(disk: &Disk) -> (u64, u64, u64) {
+    use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata};
+    type Rows = redb::TableDefinition<'static, &'static str, &'static [u8]>;
+    type Ages = redb::TableDefinition<'static, (u64, &'static str), ()>;
+    let database = redb::Database::builder().create_with_backend(disk.clone()).unwrap();
+    let read = database.begin_read().unwrap();
+    let (mut counts, mut bytes) = (Vec::new(), 0);
+    for name in [["robots", "robots-by-age"], ["permissions", "permissions-by-age"]] {
+        let rows = read.open_table(Rows::new(name[0])).unwrap();
+        let ages = read.open_table(Ages::new(name[1])).unwrap();
+        for row in rows.iter().unwrap() {
+            let (key, value) = row.unwrap();
+            bytes += (key.value().len() + value.value().len()) as u64;
+            let age = u64::from_le_bytes(value.value()[..8].try_into().unwrap());
+            assert!(ages.get((age, key.value())).unwrap().is_some());
+        }
+        assert_eq!(rows.len().unwrap(), ages.len().unwrap());
+        counts.push(rows.len().unwrap());
+    }
+    (counts[0], counts[1], bytes)
+}

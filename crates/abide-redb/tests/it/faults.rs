@@ -1,0 +1,183 @@
+//! The disk fails: once, from then on, or because it is full.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use abide_gate::access::AccessStore;
+use abide_gate::pacing::{Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk};
+use abide_redb::{Error, Store};
+
+use crate::support::{COMPLAINT, Disk, Fault, Ledger, hold_end, open, origin, record, scope, start, steps};
+
+/// One operation of the disk fails, each in turn. What was acknowledged is there after the next opening; and what was not is written
+/// as soon as the disk works again.
+#[tokio::test]
+async fn a_disk_that_fails_once_loses_nothing() {
+    let steps = steps(2, 1, 24, 4);
+    let mut total = u64::MAX;
+    let mut k = 0;
+    while k < total {
+        let (disk, mut ledger) = (Disk::default(), Ledger::new());
+        disk.fail(Fault::Once(k));
+        let Ok(store) = open(&disk) else {
+            k += 1;
+            continue;
+        };
+        for step in &steps {
+            ledger.step(&store, *step).await;
+        }
+        disk.fail(Fault::None);
+        store.flush().await.unwrap_or_else(|error| panic!("{k}: it works again: {error}"));
+        ledger.acknowledged();
+        ledger.check(&store, &format!("fault {k}, the same process")).await;
+        store.close().await.unwrap();
+        ledger.check(&open(&disk).unwrap(), &format!("fault {k}, the next process")).await;
+        total = disk.operations().min(total);
+        k += 1;
+    }
+    assert!(k > 100, "{k}");
+}
+
+/// What a store must still do when nothing can be written any more.
+async fn goes_on_in_memory(store: &Store) {
+    let (n, until) = (7_000, hold_end(start(), 1));
+    AccessStore::save(store, &origin(n), &record(n, 1)).await.unwrap_err();
+    let found = AccessStore::load(store, &origin(n)).await.unwrap();
+    assert_eq!(found, Some(record(n, 1)), "what could not be written is in memory");
+
+    let error = store.hold(&scope(n), until, COMPLAINT).await.unwrap_err();
+    assert!(error.to_string().contains("cannot be read or written"), "{error}");
+    let held = [ScopeAsk::new(scope(n), Duration::ZERO, 1)];
+    let ask = LeaseAsk { lease: LeaseId(3), max_wait: Duration::ZERO, ttl: Duration::from_secs(60) };
+    assert!(matches!(store.reserve(&held, ask).await.unwrap(), Reply::Refused { .. }), "and the hold counts");
+
+    let free = [ScopeAsk::new(scope(n + 1), Duration::ZERO, 1)];
+    assert!(matches!(store.reserve(&free, ask).await.unwrap(), Reply::Granted { .. }));
+    PaceStore::release(store, &free, ask.lease, Ended::Response).await.unwrap();
+}
+
+/// Writes large records until one cannot be written, and returns how many could.
+async fn fill(store: &Store) -> u64 {
+    for n in 0..1_000 {
+        let large = abide_gate::testing::access::sample_record(
+            &origin(n),
+            abide_gate::WallMillis(1_800_000_000_000 + n),
+            vec![b'#'; 20_000],
+        );
+        let _ = AccessStore::save(store, &origin(n), &large).await;
+        match store.flush().await {
+            Ok(()) => {}
+            Err(Error::Io { .. }) => return n,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("the disk was not full after 20 MB");
+}
+
+#[tokio::test]
+async fn a_full_disk_stops_the_writing_and_nothing_else() {
+    let disk = Disk::of_size(2 << 20);
+    let store = open(&disk).unwrap();
+    let written = fill(&store).await;
+    assert!(written > 5, "{written}");
+    goes_on_in_memory(&store).await;
+    for n in 0..=written {
+        assert!(
+            AccessStore::load(&store, &origin(n)).await.unwrap().is_some(),
+            "a full disk still reads: {n}"
+        );
+    }
+    disk.set_room(None);
+    store.flush().await.unwrap();
+    store.close().await.unwrap();
+    let store = open(&disk).unwrap();
+    for n in (0..=written).chain([7_000]) {
+        assert!(
+            AccessStore::load(&store, &origin(n)).await.unwrap().is_some(),
+            "written when there was room: {n}"
+        );
+    }
+    assert!(!store.peek(&scope(7_000)).await.unwrap().held.is_zero(), "and so was the hold");
+}
+
+#[tokio::test]
+async fn a_full_disk_at_the_end_is_told_and_what_was_written_is_there() {
+    let disk = Disk::of_size(2 << 20);
+    let store = open(&disk).unwrap();
+    let written = fill(&store).await;
+    assert!(matches!(store.close().await, Err(Error::Io { .. })));
+    assert!(matches!(store.flush().await, Err(Error::Closed { .. })));
+    disk.set_room(None);
+    let store = open(&disk).unwrap();
+    for n in 0..written {
+        assert!(AccessStore::load(&store, &origin(n)).await.unwrap().is_some());
+    }
+}
+
+/// While the disk fails what waits is bounded.
+#[tokio::test]
+async fn a_disk_that_is_gone_does_not_fill_the_memory() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    disk.fail(Fault::From(0));
+    for n in 0..200 {
+        let large = abide_gate::testing::access::sample_record(
+            &origin(n),
+            abide_gate::WallMillis(1_800_000_000_000 + n),
+            vec![b'#'; 500_000],
+        );
+        let _ = AccessStore::save(&store, &origin(n), &large).await;
+    }
+    let mut waiting = 0;
+    for n in 0..200 {
+        waiting += u64::from(matches!(AccessStore::load(&store, &origin(n)).await, Ok(Some(_))));
+    }
+    assert!((50..90).contains(&waiting), "32 MiB, and 8 more that have just come: {waiting}");
+}
+
+/// A file system of 1 MiB, for as long as this lives.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(at: &Path) -> Result<Self, String> {
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(at).output();
+        match mount {
+            Ok(output) if output.status.success() => Ok(Self(at.to_owned())),
+            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_file_system_stops_the_writing_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let file_system = match Small::mount(directory.path()) {
+        Ok(file_system) => file_system,
+        Err(why) => {
+            eprintln!("SKIPPED: no file system of 1 MiB could be mounted: {why}");
+            return;
+        }
+    };
+    let path = directory.path().join("abide.redb");
+    let store = Store::builder().write_behind(Duration::from_secs(3_600)).open(&path).unwrap();
+    let written = fill(&store).await;
+    goes_on_in_memory(&store).await;
+    for n in 0..written {
+        assert!(AccessStore::load(&store, &origin(n)).await.unwrap().is_some(), "{n}");
+    }
+    drop(store);
+    let store = Store::open(&path).unwrap();
+    for n in 0..written {
+        assert!(AccessStore::load(&store, &origin(n)).await.unwrap().is_some(), "{n}");
+    }
+    drop(store);
+    drop(file_system);
+}

@@ -1,0 +1,165 @@
+//! A whole gate on a disk that fails at every operation in turn: nothing that must not go out goes out (G9).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Denied, Gate, ManualClock, WallMillis};
+use abide_redb::Store;
+use http::{HeaderMap, StatusCode};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{Disk, Fault};
+
+const START: WallMillis = WallMillis(1_800_000_000_000);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What the servers saw: when each request began and ended.
+type Log = BTreeMap<String, Vec<(String, Instant, Instant)>>;
+
+/// A machine: a disk, a clock, and the web.
+struct World {
+    disk: Disk,
+    clock: Arc<ManualClock>,
+    fetch: ScriptedFetch,
+    log: Log,
+    /// Until when `busy.example` has asked to be left alone.
+    left_alone_until: Option<Instant>,
+}
+
+impl World {
+    fn new() -> Self {
+        let fetch = ScriptedFetch::by_url([
+            (
+                "http://good.example/robots.txt",
+                vec![Scripted::text("User-agent: *\nDisallow: /private\nCrawl-delay: 2")],
+            ),
+            ("http://busy.example/robots.txt", vec![Scripted::text("User-agent: *\nAllow: /")]),
+            ("http://down.example/robots.txt", vec![Scripted::status(500)]),
+        ]);
+        let clock = Arc::new(ManualClock::starting_at(START));
+        Self { disk: Disk::default(), clock, fetch, log: Log::new(), left_alone_until: None }
+    }
+
+    /// A crawler as it starts: with the store, if it can be opened.
+    fn start(&self) -> (Gate, Option<Store>) {
+        let gate = Gate::builder().clock(self.clock.clone());
+        let (tokens, fetch) = (vec!["TestBot".parse().unwrap()], Arc::new(self.fetch.clone()));
+        let store = Store::builder().write_behind(Duration::ZERO).clock(self.clock.clone());
+        match store.open_backend(self.disk.clone()) {
+            Ok(store) => {
+                let gate = gate.access_store(Arc::new(store.clone())).pace_store(Arc::new(store.clone()));
+                (gate.build(tokens, fetch), Some(store))
+            }
+            Err(_) => (gate.build(tokens, fetch), None),
+        }
+    }
+
+    /// One page, if it may be had within half a minute.
+    async fn visit(&mut self, gate: &Gate, host: &str, path: &str) -> Result<(), Denied> {
+        let url = format!("http://{host}{path}").parse().unwrap();
+        let (_, permit) = gate.admit(&url, 30 * SECOND).await.map_err(|error| error.denied().clone())?;
+        let began = Instant::now();
+        assert!(
+            self.left_alone_until.is_none_or(|until| host != "busy.example" || began >= until),
+            "it is held"
+        );
+        sleep(SECOND / 5).await;
+        let (status, headers) = match path {
+            "/much" => (
+                StatusCode::TOO_MANY_REQUESTS,
+                HeaderMap::from_iter([(http::header::RETRY_AFTER, "600".parse().unwrap())]),
+            ),
+            _ => (StatusCode::OK, HeaderMap::new()),
+        };
+        if path == "/much" {
+            self.left_alone_until = Some(Instant::now() + 600 * SECOND);
+        }
+        permit.finish_with(status, &headers);
+        self.log.entry(host.to_owned()).or_default().push((path.to_owned(), began, Instant::now()));
+        Ok(())
+    }
+
+    /// What every life does.
+    async fn live(&mut self, gate: &Gate) {
+        for path in ["/a", "/private/b", "/c"] {
+            let outcome = self.visit(gate, "good.example", path).await;
+            match path {
+                "/private/b" => assert!(matches!(outcome, Err(Denied::Disallowed { .. })), "{outcome:?}"),
+                _ => outcome.unwrap_or_else(|denied| panic!("an allowed page is fetched: {denied}")),
+            }
+        }
+        let outcome = self.visit(gate, "down.example", "/").await;
+        assert!(matches!(outcome, Err(Denied::Unreachable { .. })), "{outcome:?}");
+        let _ = self.visit(gate, "busy.example", "/much").await;
+        let outcome = self.visit(gate, "busy.example", "/again").await;
+        assert!(matches!(outcome, Err(Denied::Deferred { .. })), "{outcome:?}");
+        // The hold is told to the store in a task, which tries again after a second.
+        sleep(5 * SECOND).await;
+    }
+
+    /// From the servers' side: every gap is kept, robots.txt counts, and nothing else went out.
+    fn judge(mut self, what: &str) {
+        for asked in self.fetch.asked() {
+            let host = asked.url.split('/').nth(2).unwrap().to_owned();
+            self.log.entry(host).or_default().push(("/robots.txt".to_owned(), asked.at, asked.at));
+        }
+        for (host, requests) in &mut self.log {
+            requests.sort_by_key(|(_, began, _)| *began);
+            let gap = if host == "good.example" { 2 } else { 1 };
+            for pair in requests.windows(2) {
+                // Before the first robots.txt has been read nobody knows of a Crawl-delay.
+                let gap = if pair[1].0 == "/robots.txt" { SECOND } else { gap * SECOND };
+                assert!(pair[1].1 >= pair[0].2 + gap, "{what}: {host}: {pair:?}");
+            }
+            let paths: Vec<_> = requests.iter().map(|(path, ..)| &**path).collect();
+            assert!(paths.iter().all(|path| !path.starts_with("/private")), "{what}: {host}: {paths:?}");
+            assert!(
+                host != "down.example" || paths.iter().all(|path| *path == "/robots.txt"),
+                "{what}: {paths:?}"
+            );
+        }
+    }
+}
+
+/// Two lives on one disk, which fails in the first, and how many operations that took.
+async fn two_lives(fault: Fault) -> u64 {
+    let mut world = World::new();
+    world.disk.fail(fault);
+    let (gate, store) = world.start();
+    world.live(&gate).await;
+    let operations = world.disk.operations();
+    world.disk.fail(Fault::None);
+    let asked = world.fetch.count();
+    // The hold was tried again while the disk worked again; where it was gone for good, only those that were told before it went.
+    let was_open = store.is_some();
+    let is_kept = was_open && !matches!(fault, Fault::From(_));
+    drop((gate, store));
+    if !is_kept {
+        world.left_alone_until = None;
+    }
+    let (gate, store) = world.start();
+    // A database whose making was interrupted has to be made anew: a file is made beside its place for that reason.
+    assert!(store.is_some() || !was_open, "{fault:?}: a disk that works again can be opened");
+    if is_kept {
+        let outcome = world.visit(&gate, "busy.example", "/").await;
+        assert!(matches!(outcome, Err(Denied::Deferred { .. })), "{fault:?}: {outcome:?}");
+        let outcome = world.visit(&gate, "good.example", "/d").await;
+        assert!(outcome.is_ok(), "{fault:?}: {outcome:?}");
+        assert_eq!(world.fetch.count(), asked, "{fault:?}: robots.txt is known");
+    }
+    world.live(&gate).await;
+    world.judge(&format!("{fault:?}"));
+    operations
+}
+
+#[tokio::test(start_paused = true)]
+async fn g09_a_fault_at_every_operation_lets_no_request_escape() {
+    let total = two_lives(Fault::None).await;
+    assert!(total > 50, "{total}");
+    for k in 0..total {
+        two_lives(Fault::Once(k)).await;
+        two_lives(Fault::From(k)).await;
+    }
+}

@@ -1,0 +1,142 @@
+//! Handles, tasks and runtimes: what blocks, what does not, and who is told what.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use abide_gate::access::{AccessStore, Lease, LeaseHolder};
+use abide_gate::pacing::{Ask, Cause, PacePolicy, PaceStore, Pacer, ScopeKey};
+use abide_gate::{Clock, SystemClock, WallMillis};
+use abide_permissions::PermissionStore;
+use abide_redb::{Error, Store};
+use http::{HeaderMap, StatusCode};
+use tokio::task::{JoinSet, yield_now};
+
+use crate::support::{Disk, open, origin, permission, record, scope, url};
+
+fn hour() -> WallMillis {
+    SystemClock.wall().plus(Duration::from_secs(3_600))
+}
+
+/// On a runtime of one thread, so that whoever blocks it stops the test.
+#[tokio::test(flavor = "current_thread")]
+async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    AccessStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    store.flush().await.unwrap();
+    disk.stall(true);
+    let mut holds = JoinSet::new();
+    for n in 0..100 {
+        let store = store.clone();
+        holds.spawn(async move { store.hold(&scope(n), hour(), Cause::Operator).await });
+    }
+    while store.peek(&scope(99)).await.unwrap().held.is_zero() {
+        yield_now().await;
+    }
+    AccessStore::save(&store, &origin(2), &record(2, 1)).await.unwrap();
+    PermissionStore::save(&store, &permission(2, 1)).await.unwrap();
+    assert_eq!(AccessStore::load(&store, &origin(2)).await.unwrap(), Some(record(2, 1)));
+    assert_eq!(PermissionStore::load(&store, &url(2)).await.unwrap(), Some(permission(2, 1)));
+    assert_eq!(
+        AccessStore::load(&store, &origin(1)).await.unwrap(),
+        Some(record(1, 1)),
+        "also from the disk"
+    );
+    assert!(holds.try_join_next().is_none(), "no hold is acknowledged before it is on the disk");
+
+    let before = disk.syncs();
+    disk.stall(false);
+    while let Some(held) = holds.join_next().await {
+        held.unwrap().unwrap();
+    }
+    assert!(
+        disk.syncs() - before < 20,
+        "a hundred holds are not a hundred commits: {}",
+        disk.syncs() - before
+    );
+}
+
+#[tokio::test]
+async fn who_does_not_wait_for_his_hold_has_it_all_the_same() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    for n in 0..20 {
+        let (key, until) = (scope(n), hour());
+        let hold = pin!(store.hold(&key, until, Cause::Operator));
+        // Polled once, and dropped.
+        assert!(matches!(hold.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
+    }
+    store.flush().await.unwrap();
+    let after = open(&Disk::holding(disk.bytes())).unwrap();
+    for n in 0..20 {
+        assert!(!after.peek(&scope(n)).await.unwrap().held.is_zero(), "{n}");
+    }
+}
+
+#[tokio::test]
+async fn a_closed_store_says_so_and_closing_again_is_no_error() {
+    let store = open(&Disk::default()).unwrap();
+    let other = store.clone();
+    store.close().await.unwrap();
+    store.close().await.unwrap();
+    assert!(matches!(other.flush().await, Err(Error::Closed { .. })));
+    assert!(matches!(other.usage().await, Err(Error::Closed { .. })));
+    let said = "has been closed";
+    let errors = [
+        AccessStore::load(&other, &origin(1)).await.unwrap_err().to_string(),
+        AccessStore::save(&other, &origin(1), &record(1, 1)).await.unwrap_err().to_string(),
+        AccessStore::sweep(&other, WallMillis(1)).await.unwrap_err().to_string(),
+        PermissionStore::load(&other, &url(1)).await.unwrap_err().to_string(),
+        PermissionStore::remove(&other, &url(1)).await.unwrap_err().to_string(),
+        other.hold(&scope(1), hour(), Cause::Operator).await.unwrap_err().to_string(),
+        other.peek(&scope(1)).await.unwrap_err().to_string(),
+    ];
+    assert!(errors.iter().all(|error| error.contains(said)), "{errors:?}");
+}
+
+/// The pacer hands a hold over in a task of its own.
+#[tokio::test(flavor = "current_thread")]
+async fn a_hold_of_the_last_answer_is_in_the_file_when_it_is_closed_at_once() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
+    let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()).await.unwrap();
+    let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "3600".parse().unwrap())]);
+    permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &headers);
+    store.close().await.unwrap();
+    let store = open(&disk).unwrap();
+    assert!(store.peek(&ScopeKey::from("a.example")).await.unwrap().held > Duration::from_secs(3_000));
+}
+
+#[tokio::test]
+async fn leases_belong_to_the_process_and_end_with_it() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    let (minute, now) = (Duration::from_secs(60), SystemClock.wall());
+    let lease = async |store: &Store, holder| {
+        AccessStore::lease(store, &origin(1), LeaseHolder(holder), now, minute).await.unwrap()
+    };
+    assert_eq!(lease(&store, 1).await, Lease::Leader);
+    assert!(matches!(lease(&store.clone(), 2).await, Lease::Follow { .. }), "a clone is the same store");
+    store.close().await.unwrap();
+    assert_eq!(lease(&open(&disk).unwrap(), 2).await, Lease::Leader, "who fetched it is gone");
+}
+
+#[test]
+fn without_a_runtime_the_caller_is_the_one_who_waits() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path().join("abide.redb")).unwrap();
+    let now = |future: &mut dyn FnMut(&mut Context<'_>) -> bool| {
+        assert!(future(&mut Context::from_waker(Waker::noop())), "it is done when it returns");
+    };
+    let record = permission(1, 1);
+    let mut save = PermissionStore::save(&store, &record);
+    now(&mut |context| matches!(save.as_mut().poll(context), Poll::Ready(Ok(()))));
+    let mut flush = pin!(store.flush());
+    now(&mut |context| matches!(flush.as_mut().poll(context), Poll::Ready(Ok(()))));
+    let key = url(1);
+    let mut load = PermissionStore::load(&store, &key);
+    now(&mut |context| matches!(load.as_mut().poll(context), Poll::Ready(Ok(Some(_)))));
+}

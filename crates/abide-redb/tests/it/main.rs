@@ -1,0 +1,16 @@
+//! The store against everything that can happen to a file.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+mod bounded;
+mod conformance;
+mod damage;
+mod faults;
+mod gate;
+mod handles;
+mod permissions;
+mod power;
+mod processes;
+mod restart;

@@ -1,0 +1,150 @@
+//! Other processes: one that has the file open, and one that is killed while it writes.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use abide_gate::WallMillis;
+use abide_redb::{Error, Store};
+
+use crate::support::{Dice, Ledger, Step, perform, start, steps};
+
+/// Where the child finds its store, and what it is to do there.
+const PATH: &str = "ABIDE_REDB_TEST_PATH";
+const LIFE: &str = "ABIDE_REDB_TEST_LIFE";
+const START: &str = "ABIDE_REDB_TEST_START";
+
+/// So many things are done in one life, if nobody ends it before.
+const STEPS: u64 = 500;
+
+fn steps_of(life: u64) -> Vec<Step> {
+    steps(life, life * STEPS, STEPS, 20)
+}
+
+/// This test program, once more, as another process.
+fn child_process(path: &Path, life: u64, start: WallMillis) -> (Child, BufReader<ChildStdout>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "processes::child", "--ignored", "--nocapture"])
+        .env(PATH, path)
+        .env(LIFE, life.to_string())
+        .env(START, start.0.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    (child, output)
+}
+
+/// The child: writes, and says what was acknowledged, until it is killed.
+#[tokio::test]
+#[ignore = "it is the child of the other tests here"]
+async fn child() {
+    let path = std::env::var_os(PATH).expect("the parent says where");
+    let number = |name| std::env::var(name).unwrap().parse().unwrap();
+    let store = Store::builder().write_behind(Duration::from_millis(5)).open(path).unwrap();
+    for (n, step) in steps_of(number(LIFE)).into_iter().enumerate() {
+        say(&format!("given {n}"));
+        if perform(&store, WallMillis(number(START)), step).await {
+            say(&format!("acknowledged {n}"));
+        }
+    }
+    // Whoever is not killed by now holds the file until he is.
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+/// One line, in one piece, now.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(format!("\n{line}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+#[test]
+fn opened_twice_is_an_error_at_once_in_another_process_and_in_this() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("abide.redb");
+    let (mut other, output) = child_process(&path, 1, start());
+    // Kept, so that the other process can go on saying things.
+    let mut lines = output.lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("acknowledged")), "it has it open");
+    let began = Instant::now();
+    let error = Store::open(&path).unwrap_err();
+    assert!(matches!(&error, Error::Locked { path: named } if *named == path), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(5), "nothing is waited for");
+    let error = Store::builder().rebuild_if_corrupt(true).open(&path).unwrap_err();
+    assert!(error.is_locked(), "a file that is in use is not damaged: {error}");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    drop(lines);
+
+    let store = Store::open(&path).unwrap();
+    assert!(Store::open(&path).unwrap_err().is_locked(), "within one process too");
+    drop(store);
+    Store::open(&path).unwrap();
+}
+
+/// `ABIDE_REDB_KILLS=1000` for the long form. Every life goes on where the last one was ended.
+#[tokio::test]
+async fn g08_no_acknowledged_record_is_lost_by_a_kill() {
+    let kills: u64 = std::env::var("ABIDE_REDB_KILLS").map_or(40, |kills| kills.parse().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("abide.redb");
+    let (mut dice, mut ledger) = (Dice(kills), Ledger::new());
+    let (mut slowest, mut acknowledged, mut size) = (Duration::ZERO, 0, 0);
+    for life in 0..kills {
+        let (mut other, output) = child_process(&path, life, ledger.start);
+        // Some are killed before they have opened it, most at some time after so many lines.
+        let lines = if life % 10 == 0 { 0 } else { 1 + dice.below(60) };
+        let wait = Duration::from_micros(dice.below(if lines == 0 { 20_000 } else { 3_000 }));
+        acknowledged += follow(&mut ledger, output, &steps_of(life), lines, || {
+            std::thread::sleep(wait);
+            other.kill().unwrap();
+            other.wait().unwrap();
+        });
+        let began = Instant::now();
+        let store = Store::open(&path).unwrap();
+        slowest = slowest.max(began.elapsed());
+        ledger.check(&store, &format!("life {life}")).await;
+        if life % 3 == 0 {
+            store.close().await.unwrap();
+        }
+        drop(store);
+        size = std::fs::metadata(&path).unwrap().len();
+    }
+    println!(
+        "{kills} kills, {acknowledged} acknowledged commits, 0 lost, slowest open {slowest:?}, {size} bytes"
+    );
+    assert!(acknowledged > kills, "they wrote something: {acknowledged}");
+}
+
+/// Writes down what the child says, and ends it after some lines. What it had said by then counts, too.
+fn follow(
+    ledger: &mut Ledger,
+    output: BufReader<ChildStdout>,
+    steps: &[Step],
+    lines: u64,
+    end: impl FnOnce(),
+) -> u64 {
+    let (mut acknowledged, mut end, mut left) = (0, Some(end), lines);
+    if left == 0 {
+        end.take().unwrap()();
+    }
+    for line in output.lines().map_while(Result::ok) {
+        match line.split_once(' ') {
+            Some(("given", n)) => ledger.given(steps[n.parse::<usize>().unwrap()]),
+            Some(("acknowledged", _)) => {
+                ledger.acknowledged();
+                acknowledged += 1;
+            }
+            _ => continue,
+        }
+        left = left.saturating_sub(1);
+        if left == 0
+            && let Some(end) = end.take()
+        {
+            end();
+        }
+    }
+    acknowledged
+}

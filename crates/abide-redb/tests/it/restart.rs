@@ -1,0 +1,253 @@
+//! Turns and holds over restarts: orderly ones, and others. On a manual clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_gate::pacing::{Busy, Cause, Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, ScopeKey};
+use abide_gate::{Clock, ManualClock, WallMillis};
+use abide_redb::Store;
+use tokio::time::{advance, sleep};
+
+use crate::support::Disk;
+
+const START: WallMillis = WallMillis(1_800_000_000_000);
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3_600);
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+const ASKED: Cause = Cause::Answer { status: 429, retry_after: Some(HOUR) };
+
+/// A disk, and the clock of the machine that it is in.
+struct Machine {
+    disk: Disk,
+    clock: Arc<ManualClock>,
+}
+
+impl Machine {
+    fn new() -> Self {
+        Self { disk: Disk::default(), clock: Arc::new(ManualClock::starting_at(START)) }
+    }
+
+    fn open(&self) -> Store {
+        let builder = Store::builder().write_behind(HOUR).clock(self.clock.clone());
+        builder.open_backend(self.disk.clone()).unwrap()
+    }
+
+    /// The machine as it is after its process was killed now.
+    fn after_a_kill(&self) -> Self {
+        Self { disk: Disk::holding(self.disk.bytes()), clock: self.clock.clone() }
+    }
+}
+
+fn of(host: &str, gap: Duration) -> [ScopeAsk; 1] {
+    [ScopeAsk::new(host.into(), gap, 1)]
+}
+
+/// One request that is answered at once.
+async fn request(store: &Store, host: &str) {
+    let (scopes, lease) = (of(host, SECOND), LeaseId::random());
+    let ask = LeaseAsk { lease, max_wait: Duration::ZERO, ttl: 60 * SECOND };
+    assert!(matches!(store.reserve(&scopes, ask).await.unwrap(), Reply::Granted { .. }));
+    store.release(&scopes, lease, Ended::Response).await.unwrap();
+}
+
+/// How long a request would have to wait, and for what. Changes nothing.
+async fn wait(store: &Store, host: &str, gap: Duration) -> (Duration, Option<Busy>) {
+    let ask = LeaseAsk { lease: LeaseId(1), max_wait: Duration::ZERO, ttl: SECOND };
+    match store.reserve(&of(host, gap), ask).await.unwrap() {
+        Reply::Refused { wait, reason, .. } => (wait, Some(reason)),
+        Reply::Granted { wait } => {
+            store.release(&of(host, gap), LeaseId(1), Ended::Unsent).await.unwrap();
+            (wait, None)
+        }
+    }
+}
+
+/// Within the milliseconds that rounding takes, and never early.
+fn is_about(found: Duration, expected: Duration) -> bool {
+    found >= expected && found <= expected + Duration::from_millis(5)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_file_owes_nobody_anything() {
+    let machine = Machine::new();
+    assert_eq!(wait(&machine.open(), "a.example", HOUR).await, (Duration::ZERO, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_orderly_end_the_gap_counts_from_the_last_response() {
+    let machine = Machine::new();
+    let store = machine.open();
+    request(&store, "a.example").await;
+    sleep(10 * SECOND).await;
+    store.close().await.unwrap();
+    drop(store);
+    sleep(10 * SECOND).await;
+    let store = machine.open();
+    let (wait_a, reason) = wait(&store, "a.example", 60 * SECOND).await;
+    assert!(is_about(wait_a, 40 * SECOND) && reason == Some(Busy::Gap), "{wait_a:?}");
+    assert_eq!(wait(&store, "b.example", 60 * SECOND).await, (Duration::ZERO, None), "others are free");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_last_handle_is_an_orderly_end() {
+    let machine = Machine::new();
+    let store = machine.open();
+    let other = store.clone();
+    drop(store);
+    request(&other, "a.example").await;
+    drop(other);
+    let store = machine.open();
+    assert!(is_about(wait(&store, "a.example", 60 * SECOND).await.0, 60 * SECOND));
+    assert_eq!(wait(&store, "b.example", 60 * SECOND).await.1, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_kill_every_host_waits_a_whole_gap_from_the_opening() {
+    let machine = Machine::new();
+    let store = machine.open();
+    request(&store, "a.example").await;
+    let killed = machine.after_a_kill();
+    sleep(HOUR).await;
+    let store = killed.open();
+    for host in ["a.example", "never-asked.example"] {
+        for gap in [SECOND, 60 * SECOND, HOUR] {
+            let (wait, reason) = wait(&store, host, gap).await;
+            assert!(is_about(wait, gap) && reason == Some(Busy::Gap), "{host}: {wait:?}");
+        }
+    }
+    sleep(SECOND).await;
+    request(&store, "a.example").await;
+    // Whoever closes it now has not been here for long enough to free the others.
+    store.close().await.unwrap();
+    let store = killed.open();
+    assert!(is_about(wait(&store, "never-asked.example", 60 * SECOND).await.0, 59 * SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_on_the_wire_at_the_end_counts_as_ended_then() {
+    let machine = Machine::new();
+    let store = machine.open();
+    let ask = LeaseAsk { lease: LeaseId(7), max_wait: SECOND, ttl: 60 * SECOND };
+    store.reserve(&of("a.example", SECOND), ask).await.unwrap();
+    sleep(20 * SECOND).await;
+    store.close().await.unwrap();
+    let store = machine.open();
+    let (left, reason) = wait(&store, "a.example", 30 * SECOND).await;
+    assert!(is_about(left, 30 * SECOND), "{left:?} {reason:?}");
+    assert_eq!(store.peek(&ScopeKey::from("a.example")).await.unwrap().in_flight, 0, "its lease has gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_outlives_restarts_and_kills() {
+    let mut machine = Machine::new();
+    let until = START.plus(10 * HOUR);
+    let store = machine.open();
+    store.hold(&"a.example".into(), until, ASKED).await.unwrap();
+    store.hold(&"b.example".into(), START.plus(SECOND), Cause::Operator).await.unwrap();
+    // As often as a machine may restart in nine hours: the end stays what it was.
+    for n in 1..=9 * 60 {
+        sleep(60 * SECOND).await;
+        match n % 2 {
+            0 => machine.open().close().await.unwrap(),
+            _ => {
+                let store = machine.open();
+                machine = machine.after_a_kill();
+                drop(store);
+            }
+        }
+    }
+    let store = machine.open();
+    let (left, reason) = wait(&store, "a.example", SECOND).await;
+    assert!(is_about(left, HOUR), "{left:?}");
+    assert_eq!(reason, Some(Busy::Hold(ASKED)), "and why it is held");
+    assert!(store.peek(&"b.example".into()).await.unwrap().held.is_zero(), "it was over");
+    sleep(HOUR).await;
+    sleep(SECOND).await;
+    assert_eq!(wait(&store, "a.example", SECOND).await.1, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_only_extended_also_over_a_restart() {
+    let machine = Machine::new();
+    let (store, key) = (machine.open(), ScopeKey::from("a.example"));
+    store.hold(&key, START.plus(2 * HOUR), ASKED).await.unwrap();
+    store.close().await.unwrap();
+    let store = machine.open();
+    let end = store.hold(&key, START.plus(HOUR), Cause::Operator).await.unwrap();
+    assert_eq!(end, START.plus(2 * HOUR), "a shorter one changes nothing");
+    assert_eq!(store.hold(&key, START.plus(3 * HOUR), ASKED).await.unwrap(), START.plus(3 * HOUR));
+    let store = machine.after_a_kill().open();
+    assert!(is_about(store.peek(&key).await.unwrap().held, 3 * HOUR));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_clock_that_jumps_between_two_lives_lets_nothing_out_early_and_locks_nothing_for_ever() {
+    for (jump, is_back) in [(YEAR, true), (HOUR, true), (YEAR, false), (HOUR, false)] {
+        let machine = Machine::new();
+        let store = machine.open();
+        request(&store, "a.example").await;
+        store.hold(&"b.example".into(), START.plus(2 * HOUR), ASKED).await.unwrap();
+        store.close().await.unwrap();
+        let wall = machine.clock.wall();
+        machine.clock.jump_to(if is_back { wall.minus(jump) } else { wall.plus(jump) });
+        let store = machine.open();
+        let gap = wait(&store, "a.example", 60 * SECOND).await.0;
+        assert!(gap <= 61 * SECOND, "no wait beyond the gap: {gap:?}");
+        assert!(!is_back || gap >= 60 * SECOND, "a response from the future has ended now: {gap:?}");
+        let held = store.peek(&"b.example".into()).await.unwrap().held;
+        match (is_back, jump) {
+            // A server's next answer sets it again.
+            (false, YEAR) => assert_eq!(held, Duration::ZERO),
+            (false, _) => assert!(is_about(held, HOUR), "{held:?}"),
+            (true, HOUR) => assert!(is_about(held, 3 * HOUR), "{held:?}"),
+            (true, _) => assert_eq!(held, 24 * HOUR, "a hold too far ahead is cut"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_opening_at_a_time_that_never_was_makes_hosts_wait_once() {
+    let machine = Machine::new();
+    machine.clock.jump_to(START.plus(YEAR));
+    let store = machine.open();
+    let killed = machine.after_a_kill();
+    drop(store);
+    killed.open().close().await.unwrap();
+    killed.clock.jump_to(START);
+    let store = killed.open();
+    assert!(is_about(wait(&store, "a.example", 60 * SECOND).await.0, 60 * SECOND));
+    store.close().await.unwrap();
+    sleep(61 * SECOND).await;
+    assert_eq!(wait(&killed.open(), "a.example", 60 * SECOND).await.1, None, "and not for a year");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_longer_owed_leaves_the_file_at_its_end_and_at_its_opening() {
+    let machine = Machine::new();
+    let store = machine.open();
+    for n in 0..50 {
+        store
+            .hold(&ScopeKey::from(format!("h{n}.example").as_str()), START.plus(SECOND), ASKED)
+            .await
+            .unwrap();
+    }
+    store.close().await.unwrap();
+    assert_eq!(rows(&machine), 50);
+    let store = machine.open();
+    advance(3 * HOUR).await;
+    store.hold(&ScopeKey::from("late.example"), START.plus(4 * HOUR), ASKED).await.unwrap();
+    store.close().await.unwrap();
+    assert_eq!(rows(&machine), 1);
+    advance(3 * HOUR).await;
+    machine.open().close().await.unwrap();
+    assert_eq!(rows(&machine), 0);
+}
+
+/// How many rows of turns are in the file.
+fn rows(machine: &Machine) -> u64 {
+    use redb::{ReadableDatabase, ReadableTableMetadata};
+    const TURNS: redb::TableDefinition<'_, &str, &[u8]> = redb::TableDefinition::new("turns");
+    let disk = Disk::holding(machine.disk.bytes());
+    let database = redb::Database::builder().create_with_backend(disk).unwrap();
+    database.begin_read().unwrap().open_table(TURNS).unwrap().len().unwrap()
+}

@@ -1,0 +1,19 @@
+#![doc = include_str!("../README.md")]
+
+// The face.
+mod error;
+mod store;
+
+// The connection, and the names of keys.
+mod greeting;
+mod key;
+mod link;
+
+// The traits.
+mod access;
+mod pacing;
+#[cfg(feature = "permissions")]
+mod permissions;
+
+pub use error::Error;
+pub use store::{Builder, Store};

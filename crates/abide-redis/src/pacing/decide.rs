@@ -1,0 +1,243 @@
+//! What is done to the turns of one scope: plain functions of what is stored and the server's `now`. The same as `turn.lua`, for
+//! servers without EVAL; the suites run on both.
+
+use std::time::Duration;
+
+use abide_gate::pacing::{LeaseId, ScopeState};
+
+/// What is stored of a scope, in microseconds of the server's clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) now: u64,
+    pub(crate) is_known: bool,
+    pub(crate) slot: Slot,
+    /// Leases and the ends of their lives.
+    pub(crate) flight: Vec<(String, u64)>,
+}
+
+/// The hash.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) hold: u64,
+    pub(crate) cause: String,
+    /// The largest gap that was asked for.
+    pub(crate) gap: u64,
+}
+
+/// What is to be written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Writes {
+    /// The slot, and for how long it is kept.
+    pub(crate) slot: Option<(Slot, u64)>,
+    /// A lease, the end of its life, and for how long the set is kept.
+    pub(crate) lease: Option<(String, u64, u64)>,
+    /// Leases that have expired by then are removed.
+    pub(crate) clean_until: Option<u64>,
+    pub(crate) remove: Option<String>,
+}
+
+/// An operation, its numbers in microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Reserve(Reserve),
+    Response {
+        lease: LeaseId,
+        gap: u64,
+    },
+    Unsent {
+        lease: LeaseId,
+    },
+    /// Takes a grant back that moved the start from one time to another.
+    Undo {
+        lease: LeaseId,
+        moved: (u64, u64),
+    },
+    Renew {
+        lease: LeaseId,
+        ttl: u64,
+    },
+    Hold {
+        ahead: u64,
+        cause: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reserve {
+    pub(crate) lease: LeaseId,
+    pub(crate) gap: u64,
+    pub(crate) limit: u16,
+    pub(crate) max_wait: u64,
+    pub(crate) ttl: u64,
+    /// The grant is for then at the earliest, from now: another scope of the request is not free before.
+    pub(crate) delay: u64,
+    /// Since when the server's data is whole.
+    pub(crate) born: u64,
+    /// Whether what is not known may have been evicted.
+    pub(crate) is_evicting: bool,
+    /// Would it be granted? Nothing is written.
+    pub(crate) is_question: bool,
+}
+
+/// The answer to an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// After this wait; the start was moved from one time to another.
+    Granted {
+        wait: u64,
+        moved: (u64, u64),
+    },
+    InFlight {
+        wait: u64,
+    },
+    Gap {
+        wait: u64,
+    },
+    Hold {
+        wait: u64,
+        cause: String,
+    },
+    /// What is left of the hold in force.
+    Held {
+        left: u64,
+    },
+    Done,
+}
+
+const DAY: u64 = 86_400_000_000;
+
+/// What lies further ahead (27 h: a day, the jitter, and some) is the work of a clock that was set back.
+pub(crate) const CREDIBLE: u64 = 97_200_000_000;
+
+/// For so long a key is kept after its last promise.
+const KEPT: u64 = 3_600_000_000;
+
+impl Stored {
+    /// Answers an operation, and says what is to be written for it.
+    pub(crate) fn apply(mut self, operation: &Operation) -> (Outcome, Writes) {
+        let mut writes = Writes::default();
+        if self.repair() {
+            writes.slot = Some(self.kept_slot());
+        }
+        let outcome = match operation {
+            Operation::Reserve(ask) => self.reserve(ask, &mut writes),
+            Operation::Response { lease, gap } => {
+                self.slot.end = self.slot.end.max(self.now);
+                self.slot.gap = self.slot.gap.max(*gap);
+                writes.slot = Some(self.kept_slot());
+                writes.remove = Some(lease.to_string());
+                Outcome::Done
+            }
+            Operation::Unsent { lease } => {
+                writes.remove = Some(lease.to_string());
+                Outcome::Done
+            }
+            Operation::Undo { lease, moved: (before, after) } => {
+                if self.slot.start == *after {
+                    self.slot.start = *before;
+                    writes.slot = Some(self.kept_slot());
+                }
+                writes.remove = Some(lease.to_string());
+                Outcome::Done
+            }
+            Operation::Renew { lease, ttl } => {
+                let lease = lease.to_string();
+                if self.alive().any(|(name, _)| *name == lease) {
+                    writes.lease = Some(self.kept_lease(lease, self.now + ttl));
+                }
+                Outcome::Done
+            }
+            Operation::Hold { ahead, cause } => {
+                let until = self.now + ahead;
+                if until > self.slot.hold {
+                    (self.slot.hold, self.slot.cause) = (until, cause.clone());
+                    writes.slot = Some(self.kept_slot());
+                }
+                Outcome::Held { left: self.slot.hold.saturating_sub(self.now) }
+            }
+        };
+        (outcome, writes)
+    }
+
+    fn reserve(&mut self, ask: &Reserve, writes: &mut Writes) -> Outcome {
+        // Who asks again for a lease that it has, since its answer was lost, does not wait for itself.
+        let own = ask.lease.to_string();
+        if self.alive().filter(|(lease, _)| *lease != own).count() >= ask.limit.into() {
+            let first = self.alive().map(|(_, expiry)| *expiry).min().unwrap_or(self.now);
+            return Outcome::InFlight { wait: first - self.now };
+        }
+        let mut ready = self.slot.start.max(self.slot.end).max(ask.born) + ask.gap;
+        if ask.is_evicting && !self.is_known {
+            ready = ready.max(self.now + ask.gap.min(ask.max_wait));
+        }
+        let is_held = self.slot.hold > ready;
+        let wait = ready.max(self.slot.hold).saturating_sub(self.now);
+        if wait > ask.max_wait {
+            return match is_held {
+                true => Outcome::Hold { wait, cause: self.slot.cause.clone() },
+                false => Outcome::Gap { wait },
+            };
+        }
+        let (wait, before) = (wait.max(ask.delay), self.slot.start);
+        if !ask.is_question {
+            self.slot.start = before.max(self.now + wait);
+            self.slot.gap = self.slot.gap.max(ask.gap);
+            writes.slot = Some(self.kept_slot());
+            writes.clean_until = Some(self.now);
+            writes.lease = Some(self.kept_lease(own, self.now + wait + ask.ttl));
+        }
+        Outcome::Granted { wait, moved: (before, self.slot.start) }
+    }
+
+    /// What lies in the future because the clock was set back: nobody waits for years.
+    fn repair(&mut self) -> bool {
+        let before = (self.slot.start, self.slot.end, self.slot.hold);
+        if self.slot.start > self.now + CREDIBLE {
+            self.slot.start = self.now;
+        }
+        self.slot.end = self.slot.end.min(self.now);
+        if self.slot.hold > self.now + CREDIBLE {
+            self.slot.hold = self.now + DAY;
+        }
+        before != (self.slot.start, self.slot.end, self.slot.hold)
+    }
+
+    /// No promise outlives what is kept.
+    fn kept_slot(&self) -> (Slot, u64) {
+        let last = self.slot.start.max(self.slot.end).max(self.slot.hold).max(self.now);
+        (self.slot.clone(), last - self.now + self.slot.gap + KEPT)
+    }
+
+    fn kept_lease(&self, lease: String, expiry: u64) -> (String, u64, u64) {
+        let last = self.flight.iter().map(|(_, expiry)| *expiry).max().unwrap_or(0).max(expiry);
+        (lease, expiry, last.saturating_sub(self.now).saturating_add(KEPT))
+    }
+
+    fn alive(&self) -> impl Iterator<Item = &(String, u64)> {
+        self.flight.iter().filter(|(_, expiry)| *expiry > self.now)
+    }
+
+    /// For reports.
+    pub(crate) fn state(mut self) -> ScopeState {
+        self.repair();
+        let anchor = self.slot.start.max(self.slot.end);
+        let quiet = (anchor > 0).then(|| Duration::from_micros(self.now.saturating_sub(anchor)));
+        let held = Duration::from_micros(self.slot.hold.saturating_sub(self.now));
+        ScopeState::new(u32::try_from(self.alive().count()).unwrap_or(u32::MAX), quiet, held)
+    }
+
+    /// Whether a grant whose start has come still stands. With one request in flight nothing can have ended since, unless the server
+    /// has lost somebody's lease.
+    pub(crate) fn stands(&self, lease: LeaseId, gap: u64, limit: u16) -> bool {
+        let lease = lease.to_string();
+        let is_undisturbed = limit > 1 || self.slot.end + gap <= self.now;
+        is_undisturbed && self.alive().any(|(name, _)| *name == lease)
+    }
+}
+
+/// Whole microseconds, rounded up, and no more than is believed anyway.
+pub(crate) fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX).min(CREDIBLE)
+}

@@ -1,0 +1,252 @@
+//! Turns: in one script where the server runs scripts, by `WATCH` where it does not. Both keep the same data by the same rules, so
+//! that processes of both kinds can share a server.
+
+mod cause;
+mod decide;
+mod script;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_gate::pacing::{
+    Busy, Cause, Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, ScopeKey, ScopeState, StoreFuture,
+};
+use abide_gate::{Clock, SystemClock, WallMillis};
+
+use self::decide::{Operation, Outcome, Reserve, micros};
+use crate::key::TurnKeys;
+use crate::link::{Link, Session};
+use crate::{Error, Store};
+
+impl PaceStore for Store {
+    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply> {
+        let scopes = self.scopes(scopes);
+        let turns = Turns { link: Arc::clone(&self.link) };
+        Box::pin(async move { Ok(self.link.run(async move { turns.reserve(&scopes, ask).await }).await?) })
+    }
+
+    fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()> {
+        self.each(scopes, move |_| Operation::Renew { lease, ttl: micros(ttl) })
+    }
+
+    fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()> {
+        self.each(scopes, move |gap| match ended {
+            Ended::Unsent => Operation::Unsent { lease },
+            // What else there may be one day: a response is the safe guess.
+            _ => Operation::Response { lease, gap },
+        })
+    }
+
+    fn confirm<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId) -> StoreFuture<'a, bool> {
+        let scopes = self.scopes(scopes);
+        let turns = Turns { link: Arc::clone(&self.link) };
+        Box::pin(async move { Ok(self.link.run(async move { turns.confirm(&scopes, lease).await }).await?) })
+    }
+
+    fn hold<'a>(
+        &'a self,
+        scope: &'a ScopeKey,
+        until: WallMillis,
+        cause: Cause,
+    ) -> StoreFuture<'a, WallMillis> {
+        let (keys, turns) = (self.link.keys.turn(scope.as_str()), Turns { link: Arc::clone(&self.link) });
+        // Only the server's clock counts, so what is told is the length of the hold, by the clock that `until` was made with.
+        let ahead = credible(until.since(SystemClock.wall()));
+        let hold = Operation::Hold { ahead: micros(ahead), cause: cause::write(cause) };
+        Box::pin(async move {
+            match self.link.run(async move { turns.one(&keys, &hold).await }).await? {
+                Outcome::Held { left } => Ok(SystemClock.wall().plus(Duration::from_micros(left))),
+                _ => Err(Error::unexpected(&self.link.server).into()),
+            }
+        })
+    }
+
+    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
+        let (keys, turns) = (self.link.keys.turn(scope.as_str()), Turns { link: Arc::clone(&self.link) });
+        Box::pin(async move {
+            let stored = self.link.run(async move {
+                let session = turns.link.session().await?;
+                watch::read(&turns.link, &session, &keys).await
+            });
+            Ok(stored.await?.0.state())
+        })
+    }
+}
+
+impl Store {
+    fn scopes(&self, scopes: &[ScopeAsk]) -> Vec<Scope> {
+        let scope = |ask: &ScopeAsk| Scope {
+            keys: self.link.keys.turn(ask.key.as_str()),
+            gap: micros(ask.gap),
+            limit: ask.max_in_flight.max(1),
+        };
+        scopes.iter().map(scope).collect()
+    }
+
+    /// The same to every scope, whatever becomes of the others.
+    fn each<'a>(
+        &'a self,
+        scopes: &'a [ScopeAsk],
+        operation: impl Fn(u64) -> Operation + Send + 'static,
+    ) -> StoreFuture<'a, ()> {
+        let scopes = self.scopes(scopes);
+        let turns = Turns { link: Arc::clone(&self.link) };
+        Box::pin(async move {
+            let all = self.link.run(async move {
+                let mut last = Ok(());
+                for scope in &scopes {
+                    last = turns.one(&scope.keys, &operation(scope.gap)).await.map(drop).and(last);
+                }
+                last
+            });
+            Ok(all.await?)
+        })
+    }
+}
+
+/// A scope of a request, its numbers in microseconds.
+struct Scope {
+    keys: TurnKeys,
+    gap: u64,
+    limit: u16,
+}
+
+/// The turns on a server.
+struct Turns {
+    link: Arc<Link>,
+}
+
+/// How often a request is made again because the server has lost its data meanwhile, or because another was faster.
+const TRIES: usize = 3;
+
+impl Turns {
+    /// All scopes, or none.
+    async fn reserve(&self, scopes: &[Scope], ask: LeaseAsk) -> Result<Reply, Error> {
+        for _ in 0..TRIES {
+            if self.link.is_forgetful() {
+                break;
+            }
+            let session = self.link.session().await?;
+            let mut attempt =
+                Attempt { turns: self, session: &session, ask, is_whole: true, taken: Vec::new() };
+            let refused = attempt.all(scopes).await?;
+            let (is_whole, taken) = (attempt.is_whole, attempt.taken);
+            if is_whole && refused.is_none() {
+                let wait = taken.last().map_or(0, |(_, wait, _)| *wait);
+                return Ok(Reply::Granted { wait: Duration::from_micros(wait) });
+            }
+            if !is_whole {
+                // It was decided from data that had been lost: the server is greeted again, and asked again.
+                self.link.lost(&session);
+            }
+            for (scope, _, moved) in &taken {
+                self.one(&scope.keys, &Operation::Undo { lease: ask.lease, moved: *moved }).await?;
+            }
+            if let Some(refused) = refused
+                && is_whole
+            {
+                return Ok(refused);
+            }
+        }
+        Err(Error::forgetful(&self.link.server))
+    }
+
+    /// Whether a lease is still there in all scopes, and so is the data that granted it.
+    async fn confirm(&self, scopes: &[Scope], lease: LeaseId) -> Result<bool, Error> {
+        let session = self.link.session().await?;
+        for scope in scopes {
+            let (stored, is_whole) = watch::read(&self.link, &session, &scope.keys).await?;
+            if !is_whole {
+                self.link.lost(&session);
+            }
+            if !is_whole || !stored.stands(lease, scope.gap, scope.limit) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn one(&self, keys: &TurnKeys, operation: &Operation) -> Result<Outcome, Error> {
+        let session = self.link.session().await?;
+        Ok(self.ask(&session, keys, operation).await?.0)
+    }
+
+    /// The outcome of an operation, and whether the server's data was whole when it was done.
+    async fn ask(
+        &self,
+        session: &Arc<Session>,
+        keys: &TurnKeys,
+        operation: &Operation,
+    ) -> Result<(Outcome, bool), Error> {
+        match session.greeting.can_eval {
+            true => script::run(&self.link, session, keys, operation).await,
+            false => watch::run(&self.link, session, keys, operation).await,
+        }
+    }
+}
+
+/// One request, with one connection.
+struct Attempt<'a> {
+    turns: &'a Turns,
+    session: &'a Arc<Session>,
+    ask: LeaseAsk,
+    /// Whether the server had lost nothing until the last answer.
+    is_whole: bool,
+    /// What was granted: the wait, and from where to where the start was moved.
+    taken: Vec<(&'a Scope, u64, (u64, u64))>,
+}
+
+impl<'a> Attempt<'a> {
+    /// In a cluster the scopes lie on several servers, so they are asked one by one: first whether they would, then to do it. If one
+    /// has changed its mind by then, what was taken has to be given back. Returns the refusal, if there is one.
+    async fn all(&mut self, scopes: &'a [Scope]) -> Result<Option<Reply>, Error> {
+        let mut delay = 0;
+        let asks = (scopes.len() > 1).then_some(true).into_iter().chain([false]);
+        for is_question in asks {
+            for (place, scope) in scopes.iter().enumerate() {
+                let ask = reserve(scope, self.ask, self.session, delay, is_question);
+                let (outcome, is_whole) = self.turns.ask(self.session, &scope.keys, &ask).await?;
+                self.is_whole &= is_whole;
+                let Outcome::Granted { wait, moved } = outcome else {
+                    return Ok(Some(self.refused(place, outcome)?));
+                };
+                delay = delay.max(wait);
+                if !is_question {
+                    self.taken.push((scope, delay, moved));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn refused(&self, scope: usize, outcome: Outcome) -> Result<Reply, Error> {
+        let (wait, reason) = match outcome {
+            Outcome::InFlight { wait } => (wait, Busy::InFlight),
+            Outcome::Gap { wait } => (wait, Busy::Gap),
+            Outcome::Hold { wait, cause } => (wait, Busy::Hold(cause::read(&cause))),
+            _ => return Err(Error::unexpected(&self.turns.link.server)),
+        };
+        Ok(Reply::Refused { scope, wait: Duration::from_micros(wait), reason })
+    }
+}
+
+fn reserve(scope: &Scope, ask: LeaseAsk, session: &Session, delay: u64, is_question: bool) -> Operation {
+    Operation::Reserve(Reserve {
+        lease: ask.lease,
+        gap: scope.gap,
+        limit: scope.limit,
+        max_wait: micros(ask.max_wait),
+        ttl: micros(ask.ttl),
+        delay,
+        born: session.greeting.epoch.born,
+        is_evicting: session.greeting.is_evicting,
+        is_question,
+    })
+}
+
+/// More than 27 h ahead (24 h and the jitter) is the mistake of a clock: 24 h.
+fn credible(ahead: Duration) -> Duration {
+    const DAY: Duration = Duration::from_secs(86_400);
+    if ahead > Duration::from_micros(decide::CREDIBLE) { DAY } else { ahead }
+}

@@ -1,0 +1,110 @@
+-- Turns of one scope, on the server's clock. The same in Rust, for servers without EVAL: decide.rs.
+-- KEYS: slot (hash: start, end, hold, cause, gap), flight (sorted set: lease -> end of its life). Times are microseconds,
+-- which a double holds exactly until the year 2255.
+local slot, flight, op = KEYS[1], KEYS[2], ARGV[1]
+local DAY, CREDIBLE, KEPT = 86400e6, 97200e6, 3600e6
+
+local time = redis.call('TIME')
+local now = time[1] * 1e6 + time[2]
+
+local was = redis.call('HMGET', slot, 'start', 'end', 'hold', 'cause', 'gap')
+local known = was[1] or was[2] or was[3]
+local start, ended = tonumber(was[1]) or 0, tonumber(was[2]) or 0
+local hold, cause, gap = tonumber(was[3]) or 0, was[4] or '', tonumber(was[5]) or 0
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- Every write names an expiry, in milliseconds, that no promise outlives.
+local function keep(key, span)
+  redis.call('PEXPIRE', key, text(math.ceil((span + KEPT) / 1000)))
+end
+
+local function put()
+  redis.call('HSET', slot, 'start', text(start), 'end', text(ended), 'hold', text(hold), 'cause', cause, 'gap', text(gap))
+  keep(slot, math.max(start, ended, hold, now) - now + gap)
+end
+
+local function put_lease(lease, expiry)
+  redis.call('ZADD', flight, text(expiry), lease)
+  local last = redis.call('ZRANGE', flight, -1, -1, 'WITHSCORES')
+  keep(flight, last[2] - now)
+end
+
+-- What lies in the future because the clock was set back: nobody waits for years.
+if start > now + CREDIBLE or ended > now or hold > now + CREDIBLE then
+  if start > now + CREDIBLE then start = now end
+  if ended > now then ended = now end
+  if hold > now + CREDIBLE then hold = now + DAY end
+  put()
+end
+
+if op == 'reserve' then
+  local lease, asked, limit, max_wait = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+  local ttl, delay, born = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+  local is_evicting, is_question = ARGV[9] == '1', ARGV[10] == '1'
+  -- Who asks again for a lease that it has, since its answer was lost, does not wait for itself.
+  local others = redis.call('ZCOUNT', flight, '(' .. text(now), '+inf')
+  if others >= limit and (tonumber(redis.call('ZSCORE', flight, lease)) or 0) > now then
+    others = others - 1
+  end
+  if others >= limit then
+    local first = redis.call('ZRANGEBYSCORE', flight, '(' .. text(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    return {'busy', first[2] - now, ''}
+  end
+  local ready, why = math.max(start, ended, born) + asked, 'gap'
+  if is_evicting and not known then
+    ready = math.max(ready, now + math.min(asked, max_wait))
+  end
+  if hold > ready then
+    ready, why = hold, 'hold'
+  end
+  local wait = math.max(ready - now, 0)
+  if wait > max_wait then
+    return {why, wait, cause}
+  end
+  wait = math.max(wait, delay)
+  if not is_question then
+    local before = start
+    start, gap = math.max(start, now + wait), math.max(gap, asked)
+    put()
+    redis.call('ZREMRANGEBYSCORE', flight, '-inf', text(now))
+    put_lease(lease, now + wait + ttl)
+    return {'granted', wait, text(before) .. ' ' .. text(start)}
+  end
+  return {'granted', wait, ''}
+end
+
+if op == 'release' then
+  local lease, how, asked = ARGV[2], ARGV[3], tonumber(ARGV[4])
+  -- First the end, then the lease: if there is no memory for the one, the other stays until it expires.
+  if how == 'response' then
+    ended, gap = math.max(ended, now), math.max(gap, asked)
+    put()
+  elseif how == 'undo' and start == tonumber(ARGV[6]) then
+    start = tonumber(ARGV[5])
+    put()
+  end
+  redis.call('ZREM', flight, lease)
+  return {'done', 0, ''}
+end
+
+if op == 'renew' then
+  local expiry = redis.call('ZSCORE', flight, ARGV[2])
+  if expiry and tonumber(expiry) > now then
+    put_lease(ARGV[2], now + tonumber(ARGV[3]))
+  end
+  return {'done', 0, ''}
+end
+
+if op == 'hold' then
+  local till = now + tonumber(ARGV[2])
+  if till > hold then
+    hold, cause = till, ARGV[3]
+    put()
+  end
+  return {'held', math.max(hold - now, 0), ''}
+end
+
+return redis.error_reply('ERR unknown operation')

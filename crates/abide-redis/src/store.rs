@@ -1,0 +1,211 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Client, ConnectionAddr, parse_redis_url};
+
+use crate::Error;
+use crate::key::Keys;
+use crate::link::Link;
+
+/// Turns, holds and robots.txt records in Redis or Valkey. Cheap to clone; all clones are one connection.
+///
+/// It implements [`PaceStore`](abide_gate::pacing::PaceStore) and [`AccessStore`](abide_gate::access::AccessStore) (and, with the
+/// feature `permissions`, `PermissionStore`), so it is given to a crawler once for each.
+///
+/// A connection that is lost is made anew by the next command, at most four times a second. A store that does not answer stops
+/// nobody: the pacer goes on with the limits of its own process, and robots.txt is kept in memory.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) link: Arc<Link>,
+    pub(crate) record_life: Duration,
+}
+
+impl Store {
+    /// A store with the defaults of [`Builder`], connected.
+    ///
+    /// # Errors
+    /// As [`Builder::connect`].
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), abide_redis::Error> {
+    /// let store = abide_redis::Store::connect("redis://:password@redis.internal:6379/0").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        Self::builder(url).connect().await
+    }
+
+    /// A store at this URL: `redis://[user:password@]host[:port][/database]`, also `valkey://` and `unix:///path`.
+    pub fn builder(url: &str) -> Builder {
+        Builder {
+            url: url.to_owned(),
+            prefix: "abide".to_owned(),
+            command_timeout: COMMAND_TIMEOUT,
+            record_life: RECORD_LIFE,
+            may_eval: true,
+        }
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("server", &self.link.server).finish_non_exhaustive()
+    }
+}
+
+/// Settings of a [`Store`].
+///
+/// What is done while the store does not answer belongs to the pacer:
+/// [`PacePolicy::expected_workers`](abide_gate::pacing::PacePolicy::expected_workers) says by how much each process slows down
+/// then, and [`PacePolicy::fail_closed`](abide_gate::pacing::PacePolicy::fail_closed) that nothing shall be sent.
+///
+/// ```
+/// use std::time::Duration;
+/// use abide_redis::Store;
+///
+/// // Nothing is sent before the first command.
+/// let store = Store::builder("redis://localhost:6379/1")
+///     .key_prefix("news-crawl")
+///     .command_timeout(Duration::from_millis(500))
+///     .open()?;
+/// assert_eq!(format!("{store:?}"), r#"Store { server: "localhost:6379", .. }"#);
+/// # Ok::<(), abide_redis::Error>(())
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct Builder {
+    url: String,
+    prefix: String,
+    command_timeout: Duration,
+    record_life: Duration,
+    may_eval: bool,
+}
+
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Three times the 30 days for which a copy of a robots.txt stands in for a server that is down (RFC 9309 §2.3.1.4).
+const RECORD_LIFE: Duration = Duration::from_secs(90 * 86_400);
+
+impl Builder {
+    /// What all keys begin with. Crawlers that shall not share turns have different ones; the default is `abide`. Letters, digits and
+    /// `._-:`, at most 64.
+    pub fn key_prefix(mut self, prefix: &str) -> Self {
+        self.prefix = prefix.to_owned();
+        self
+    }
+
+    /// How long a command may take, connecting included. Default 1 s, at least 1 ms. The pacer has a
+    /// [limit of its own](abide_gate::pacing::PacePolicy::store_timeout).
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.command_timeout = timeout.max(Duration::from_millis(1));
+        self
+    }
+
+    /// How long a record of robots.txt is kept after it was last written. Default 90 days. Shorter than 30 days, and last good copies
+    /// can go while they are still needed.
+    pub fn record_life(mut self, life: Duration) -> Self {
+        self.record_life = life;
+        self
+    }
+
+    /// Does without scripts, also where the server has them. Without this it is found out at each connection. Processes with and
+    /// without scripts can share a server.
+    pub fn without_scripts(mut self) -> Self {
+        self.may_eval = false;
+        self
+    }
+
+    /// The store, with a server that answers.
+    ///
+    /// # Errors
+    /// The URL or the prefix cannot be used, the server cannot be reached, or it refuses.
+    pub async fn connect(self) -> Result<Store, Error> {
+        let store = self.open()?;
+        store.link.session().await?;
+        Ok(store)
+    }
+
+    /// The store, without a look at the server: for crawlers that shall also start while it is down.
+    ///
+    /// # Errors
+    /// The URL or the prefix cannot be used.
+    pub fn open(self) -> Result<Store, Error> {
+        let keys = Keys::new(&self.prefix)?;
+        let client = client(&self.url)?;
+        let server = shown(client.get_connection_info().addr()).into();
+        let link = Link::new(client, server, keys, self.command_timeout, self.may_eval);
+        Ok(Store { link: Arc::new(link), record_life: self.record_life })
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The URL has the password in it.
+        f.debug_struct("Builder").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+fn client(url: &str) -> Result<Client, Error> {
+    if parse_redis_url(url).is_none() {
+        return Err(Error::url(match url.split_once("://") {
+            Some(("redis" | "rediss" | "valkey" | "valkeys" | "unix" | "redis+unix" | "valkey+unix", _)) => {
+                "one that cannot be read"
+            }
+            Some(_) => "another scheme",
+            None => "none",
+        }));
+    }
+    // The library's own text may repeat parts of the URL.
+    let client = Client::open(url).map_err(|_| Error::url("one that cannot be read"))?;
+    match client.get_connection_info().addr().is_supported() {
+        true => Ok(client),
+        false => Err(Error::url("TLS, which needs the feature tls")),
+    }
+}
+
+/// Host and port, never who we are there.
+fn shown(address: &ConnectionAddr) -> String {
+    match address {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            format!("{host}:{port}")
+        }
+        ConnectionAddr::Unix(path) => path.display().to_string(),
+        _ => "the given address".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str) -> String {
+        Store::builder(url).open().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_used_is_not_repeated() {
+        for url in [
+            "s3cret",
+            "http://user:s3cret@localhost/",
+            "redis://user:s3cret@localhost:99999/",
+            "redis://user:s3cret@localhost/notanumber",
+            "redis://user:s3cret@/",
+            "redis://:s3cret@local host/",
+        ] {
+            let told = refused(url);
+            assert!(told.starts_with("expected a URL such as redis://localhost:6379/0, found "), "{told}");
+            assert!(!told.contains("s3cret") && !told.contains("notanumber"), "{told}");
+        }
+    }
+
+    #[test]
+    fn no_password_in_debug() {
+        let builder = Store::builder("redis://user:s3cret@localhost/");
+        let store = builder.clone().open().unwrap();
+        for text in [format!("{builder:?}"), format!("{store:?}"), format!("{:?}", store.link)] {
+            assert!(!text.contains("s3cret") && !text.contains("user"), "{text}");
+        }
+    }
+}

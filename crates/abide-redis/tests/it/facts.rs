@@ -1,0 +1,297 @@
+//! What the suites cannot see: what lies in the server, and what becomes of a connection.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use abide_gate::access::{AccessStore, LeaseHolder};
+use abide_gate::pacing::{Busy, Cause, Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk};
+use abide_gate::testing::access::sample_record;
+use abide_gate::{Origin, SystemClock, WallMillis};
+use abide_redis::Store;
+use tokio::time::{sleep, timeout};
+
+use crate::support::{Redis, WITHOUT_EVAL, ms};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn host(gap: Duration) -> [ScopeAsk; 1] {
+    [ScopeAsk::new("a.example".into(), gap, 1)]
+}
+
+fn ask(max_wait: Duration) -> LeaseAsk {
+    LeaseAsk { lease: LeaseId::random(), max_wait, ttl: ms(60_000) }
+}
+
+async fn granted(store: &Store, scopes: &[ScopeAsk], ask: LeaseAsk) -> Duration {
+    match store.reserve(scopes, ask).await.unwrap() {
+        Reply::Granted { wait } => wait,
+        refused @ Reply::Refused { .. } => panic!("{refused:?}"),
+    }
+}
+
+async fn refused(store: &Store, scopes: &[ScopeAsk], ask: LeaseAsk) -> (Duration, Busy) {
+    match store.reserve(scopes, ask).await.unwrap() {
+        Reply::Refused { wait, reason, .. } => (wait, reason),
+        granted @ Reply::Granted { .. } => panic!("{granted:?}"),
+    }
+}
+
+/// All that lies in the server, without the lives of keys.
+fn everything(redis: &Redis) -> Vec<(String, String)> {
+    let mut keys: Vec<String> = redis.ask(&["KEYS", "*"]);
+    keys.sort();
+    let held = |key: &String| match redis.ask::<String>(&["TYPE", key]).as_str() {
+        "hash" => redis.ask::<Vec<String>>(&["HGETALL", key]).join(" "),
+        "zset" => redis.ask::<Vec<String>>(&["ZRANGE", key, "0", "-1", "WITHSCORES"]).join(" "),
+        _ => redis.ask::<String>(&["GET", key]),
+    };
+    keys.iter().map(|key| (key.clone(), held(key))).collect()
+}
+
+#[tokio::test]
+async fn a_refusal_writes_nothing() {
+    for args in [&[][..], WITHOUT_EVAL] {
+        let Some(redis) = Redis::start_with(args) else { return };
+        let store = redis.aged().connect().await.unwrap();
+        let first = ask(HOUR);
+        granted(&store, &host(HOUR), first).await;
+        let mut before = everything(&redis);
+        let busy = refused(&store, &host(HOUR), ask(HOUR)).await.1;
+        assert_eq!((busy, everything(&redis)), (Busy::InFlight, before));
+        PaceStore::release(&store, &host(HOUR), first.lease, Ended::Response).await.unwrap();
+        before = everything(&redis);
+        let gap = refused(&store, &host(HOUR), ask(ms(1_000))).await.1;
+        assert_eq!((gap, everything(&redis)), (Busy::Gap, before));
+        let until = WallMillis::plus(abide_gate::Clock::wall(&SystemClock), HOUR * 3);
+        store.hold(&host(HOUR)[0].key, until, Cause::Operator).await.unwrap();
+        before = everything(&redis);
+        let hold = refused(&store, &host(HOUR), ask(HOUR)).await.1;
+        assert_eq!((hold, everything(&redis)), (Busy::Hold(Cause::Operator), before));
+    }
+}
+
+#[tokio::test]
+async fn every_key_expires_and_none_before_its_promise() {
+    for args in [&[][..], WITHOUT_EVAL] {
+        let Some(redis) = Redis::start_with(args) else { return };
+        let store = Store::connect(&redis.url()).await.unwrap();
+        sleep(ms(200)).await;
+        let (day, short) = (host(HOUR * 24), host(ms(10)));
+        let first = ask(HOUR * 25);
+        granted(&store, &day, first).await;
+        PaceStore::release(&store, &day, first.lease, Ended::Response).await.unwrap();
+        // A shorter gap does not take back what a longer one needs.
+        PaceStore::release(&store, &short, LeaseId(7), Ended::Response).await.unwrap();
+        let until = abide_gate::Clock::wall(&SystemClock).plus(HOUR);
+        store.hold(&short[0].key, until, Cause::Shared).await.unwrap();
+        granted(&store, &[ScopeAsk::new("b.example".into(), ms(10), 1)], ask(HOUR)).await;
+        let origin: Origin = "https://a.example".parse().unwrap();
+        store.save(&origin, &sample_record(&origin, WallMillis(0), "")).await.unwrap();
+        store.lease(&origin, LeaseHolder(1), WallMillis(0), HOUR).await.unwrap();
+        let keys: Vec<String> = redis.ask(&["KEYS", "*"]);
+        assert_eq!(keys.len(), 6, "{keys:?}");
+        for key in keys {
+            let life: i64 = redis.ask(&["PTTL", &key]);
+            assert!(life > 0, "{key} never expires");
+            if key.contains("{a.example}") {
+                assert!(life > 24 * 3_600_000, "{key} is forgotten after {life} ms");
+            }
+        }
+    }
+}
+
+/// What is stored lies a year ahead, since the clock was set back. Nobody waits longer than for a gap, or a day for a hold.
+#[tokio::test]
+async fn a_clock_that_was_set_back_keeps_nobody_for_years() {
+    const YEAR: u64 = 366 * 86_400 * 1_000_000;
+    for args in [&[][..], WITHOUT_EVAL] {
+        let Some(redis) = Redis::start_with(args) else { return };
+        let store = redis.aged().connect().await.unwrap();
+        let (seconds, _): (u64, u64) = redis.ask(&["TIME"]);
+        let ahead = (seconds * 1_000_000 + YEAR).to_string();
+        let key = "abide:{a.example}:slot";
+        redis.ask::<()>(&["HSET", key, "start", &ahead, "end", &ahead]);
+        let (wait, reason) = refused(&store, &host(HOUR), ask(ms(0))).await;
+        assert!(reason == Busy::Gap && wait <= HOUR && wait > HOUR - ms(1_000), "{wait:?}");
+        sleep(ms(20)).await;
+        assert!(refused(&store, &host(HOUR), ask(ms(0))).await.0 < wait, "the time runs");
+        redis.ask::<()>(&["HSET", key, "hold", &ahead, "cause", "429 60000"]);
+        let (wait, reason) = refused(&store, &host(HOUR), ask(ms(0))).await;
+        assert!(matches!(reason, Busy::Hold(Cause::Answer { status: 429, .. })) && wait <= HOUR * 24);
+        let held = store.peek(&host(HOUR)[0].key).await.unwrap().held;
+        assert!(held <= HOUR * 24 && held > HOUR * 23, "{held:?}");
+    }
+}
+
+#[tokio::test]
+async fn on_a_new_server_every_host_waits_one_gap() {
+    let Some(mut redis) = Redis::start() else { return };
+    let store = Store::connect(&redis.url()).await.unwrap();
+    for lost in ["nothing yet", "restart", "flush"] {
+        match lost {
+            "restart" => {
+                redis.kill();
+                redis.start_again();
+            }
+            "flush" => redis.ask::<()>(&["FLUSHALL"]),
+            _ => {}
+        }
+        let mut wait = None;
+        for _ in 0..20 {
+            // The first command may find the old connection dead.
+            if let Ok(Reply::Granted { wait: granted }) =
+                store.reserve(&host(ms(5_000)), ask(ms(60_000))).await
+            {
+                wait = Some(granted);
+                break;
+            }
+            sleep(ms(100)).await;
+        }
+        let wait = wait.unwrap_or_else(|| panic!("after {lost} there are turns again"));
+        assert!(wait > ms(1_500) && wait <= ms(5_100), "after {lost}: {wait:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_lease_is_not_confirmed() {
+    let Some(redis) = Redis::start() else { return };
+    let store = redis.aged().connect().await.unwrap();
+    let (scopes, first) = (host(ms(100)), ask(HOUR));
+    granted(&store, &scopes, first).await;
+    assert!(store.confirm(&scopes, first.lease).await.unwrap());
+    assert!(!store.confirm(&scopes, LeaseId::random()).await.unwrap(), "of nobody");
+    redis.ask::<()>(&["FLUSHALL"]);
+    assert!(!store.confirm(&scopes, first.lease).await.unwrap(), "after a flush");
+    sleep(ms(300)).await;
+    let second = ask(HOUR);
+    granted(&store, &scopes, second).await;
+    assert!(store.confirm(&scopes, second.lease).await.unwrap());
+    // Somebody whose lease was lost has had a response just now.
+    PaceStore::release(&store, &scopes, first.lease, Ended::Response).await.unwrap();
+    assert!(!store.confirm(&scopes, second.lease).await.unwrap(), "inside a gap");
+}
+
+/// The answer was lost, and the same is asked again.
+#[tokio::test]
+async fn who_asks_again_does_not_wait_for_itself() {
+    for args in [&[][..], WITHOUT_EVAL] {
+        let Some(redis) = Redis::start_with(args) else { return };
+        let store = redis.aged().connect().await.unwrap();
+        let first = ask(HOUR);
+        granted(&store, &host(ms(1)), first).await;
+        granted(&store, &host(ms(1)), first).await;
+        assert_eq!(refused(&store, &host(ms(1)), ask(HOUR)).await.1, Busy::InFlight);
+        assert_eq!(store.peek(&host(ms(1))[0].key).await.unwrap().in_flight, 1);
+    }
+}
+
+#[tokio::test]
+async fn scripts_that_are_forbidden_later_are_done_without() {
+    let Some(redis) = Redis::start() else { return };
+    let store = redis.aged().connect().await.unwrap();
+    granted(&store, &host(ms(0)), ask(HOUR)).await;
+    redis.ask::<()>(&["ACL", "SETUSER", "default", "-eval", "-evalsha"]);
+    let other = [ScopeAsk::new("b.example".into(), ms(0), 1)];
+    let told = store.reserve(&other, ask(HOUR)).await.unwrap_err().to_string();
+    assert!(told.contains("NOPERM"), "{told}");
+    granted(&store, &other, ask(HOUR)).await;
+}
+
+/// The leak of a well-known chat service in March 2023: a cancelled command left its answer for the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancelled_commands_never_give_their_answers_to_others() {
+    for args in [&[][..], WITHOUT_EVAL] {
+        let Some(redis) = Redis::start_with(args) else { return };
+        let store = redis.aged().connect().await.unwrap();
+        let origin = |n: usize| -> Origin { format!("https://h{n}.example").parse().unwrap() };
+        for n in 0..50 {
+            let body = format!("# {n} {}", "x".repeat(n * 997 % 9_000));
+            store.save(&origin(n), &sample_record(&origin(n), WallMillis(n as u64), body)).await.unwrap();
+        }
+        let mut tasks = tokio::task::JoinSet::new();
+        for task in 0..4_usize {
+            let store = store.clone();
+            tasks.spawn(async move {
+                for step in 0..400_usize {
+                    let n = (task * 13 + step * 7) % 50;
+                    let patience = Duration::from_micros((step as u64 * 7_919 + task as u64 * 31) % 900);
+                    let scopes = [ScopeAsk::new(format!("s{n}.example").as_str().into(), ms(1), 1)];
+                    let (origin, lease) = (origin(n), ask(ms(10)));
+                    match step % 4 {
+                        0 => drop(timeout(patience, store.reserve(&scopes, lease)).await),
+                        1 => drop(
+                            timeout(patience, store.lease(&origin, LeaseHolder(1), WallMillis(9), HOUR))
+                                .await,
+                        ),
+                        2 => drop(timeout(patience, store.load(&origin)).await),
+                        // The echo: whatever was cancelled before, this is the answer to this question.
+                        _ => {
+                            let record = store.load(&origin).await.unwrap().expect("it was saved");
+                            let body = record.copy().unwrap().body().to_vec();
+                            assert!(body.starts_with(format!("# {n} ").as_bytes()), "not {n}");
+                        }
+                    }
+                }
+            });
+        }
+        while let Some(task) = tasks.join_next().await {
+            task.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_fails_commands_at_once_and_is_found_again() {
+    let Some(mut redis) = Redis::start() else { return };
+    let store = redis.aged().connect().await.unwrap();
+    redis.kill();
+    let began = Instant::now();
+    for _ in 0..200 {
+        let error = store.peek(&"a.example".into()).await.unwrap_err().to_string();
+        assert!(error.contains("cannot be reached"), "{error}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    redis.start_again();
+    sleep(ms(300)).await;
+    store.peek(&"a.example".into()).await.unwrap();
+}
+
+#[tokio::test]
+async fn no_error_tells_a_password() {
+    let Some(redis) = Redis::start_with(&["--requirepass", "s3cret-of-the-server"]) else { return };
+    let port = redis.port();
+    for url in [
+        format!("redis://:s3cret-of-ours@127.0.0.1:{port}/"),
+        format!("redis://somebody:s3cret-of-ours@127.0.0.1:{port}/"),
+        format!("redis://127.0.0.1:{port}/"),
+        "redis://somebody:s3cret-of-ours@127.0.0.1:1/".to_owned(),
+    ] {
+        let error = Store::connect(&url).await.unwrap_err();
+        let told = format!("{error} {error:?} {:?}", Arc::new(Store::builder(&url).open().unwrap()));
+        assert!(!told.contains("s3cret") && !told.contains("somebody"), "{told}");
+    }
+    // This server says what it was asked: "unknown command 'AUTH', with args beginning with: 's3cret'".
+    let Some(redis) = Redis::start_with(&["--rename-command", "AUTH", ""]) else { return };
+    let url = format!("redis://:s3cret-of-ours@127.0.0.1:{}/", redis.port());
+    let error = Store::connect(&url).await.unwrap_err().to_string();
+    assert!(!error.contains("s3cret") && error.starts_with("the store at 127.0.0.1:"), "{error}");
+}
+
+#[cfg(feature = "permissions")]
+#[tokio::test]
+async fn records_of_permissions_are_kept_by_their_url() {
+    use abide_permissions::{Head, PermissionRecord, PermissionStore, Visit};
+
+    let Some(redis) = Redis::start() else { return };
+    let store = Store::connect(&redis.url()).await.unwrap();
+    let fields = [("robots-tag", b"*;noindex \xff".as_slice())];
+    let visit = Visit::new(200, &fields, Head::default(), std::time::SystemTime::UNIX_EPOCH);
+    for url in ["https://a.example/", "https://a.example/?q={}%7D", "https://\u{fc}.example/"] {
+        assert_eq!(PermissionStore::load(&store, url).await.unwrap(), None);
+        let record = PermissionRecord::new(url, &visit);
+        PermissionStore::save(&store, &record).await.unwrap();
+        assert_eq!(PermissionStore::load(&store, url).await.unwrap(), Some(record));
+        store.remove(url).await.unwrap();
+        assert_eq!(PermissionStore::load(&store, url).await.unwrap(), None);
+    }
+}

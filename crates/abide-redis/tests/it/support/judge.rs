@@ -1,0 +1,60 @@
+//! What a server saw, and whether that was polite.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use abide_tests::{Reply, Seen, Server};
+
+use super::ms;
+
+/// Answers every page after a moment, and robots.txt after a longer one, so that several processes could ask for it at once.
+pub(crate) async fn website(page_takes: Duration) -> Server {
+    Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /private\n").after(ms(50)),
+        _ => Reply::html("a page").after(page_takes),
+    })
+    .await
+}
+
+/// The log, host by host, in the order of arrival.
+pub(crate) fn by_host(log: &[Seen]) -> BTreeMap<String, Vec<Seen>> {
+    group(log, |seen| seen.host().to_owned())
+}
+
+/// What one worker sent to one host.
+pub(crate) fn by_worker(log: &[Seen]) -> BTreeMap<String, Vec<Seen>> {
+    let pages = log.iter().filter(|seen| seen.path != "/robots.txt").cloned().collect::<Vec<_>>();
+    group(&pages, |seen| format!("{} {}", seen.host(), seen.path.split('/').nth(1).unwrap_or_default()))
+}
+
+fn group(log: &[Seen], key: impl Fn(&Seen) -> String) -> BTreeMap<String, Vec<Seen>> {
+    let mut groups: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
+    for seen in log {
+        groups.entry(key(seen)).or_default().push(seen.clone());
+    }
+    for seen in groups.values_mut() {
+        seen.sort_by_key(|seen| seen.at);
+    }
+    groups
+}
+
+/// Whoever it was: never two in flight, never inside the gap. What the server measures begins when it hands its answer over, which is
+/// before the client has it.
+pub(crate) fn assert_spaced(groups: &BTreeMap<String, Vec<Seen>>, gap: Duration) {
+    for (whose, seen) in groups {
+        for pair in seen.windows(2) {
+            let apart = pair[1].at.saturating_duration_since(pair[0].answered);
+            assert!(apart >= gap, "{whose}: {} {apart:?} after {}", pair[1].path, pair[0].path);
+        }
+    }
+}
+
+pub(crate) fn assert_one_robots_txt_each(log: &[Seen], hosts: u32) {
+    let asked = log.iter().filter(|seen| seen.path == "/robots.txt").count();
+    assert_eq!(asked, hosts as usize, "one robots.txt for each origin, by whichever process");
+}
+
+/// Only what arrived in this time.
+pub(crate) fn within(log: &[Seen], from: Instant, until: Instant) -> Vec<Seen> {
+    log.iter().filter(|seen| from <= seen.at && seen.at < until).cloned().collect()
+}

@@ -1,0 +1,71 @@
+//! A way to the server that takes its time.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+/// Hands everything on, in both directions, after a delay that can be changed. It ends when it is dropped.
+pub(crate) struct Proxy {
+    address: SocketAddr,
+    delay: Arc<AtomicU64>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Proxy {
+    pub(crate) async fn start(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, delay) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
+        let shared = Arc::clone(&delay);
+        let task = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { continue };
+                let ((from, to), (back_from, back_to)) = (client.into_split(), server.into_split());
+                tokio::spawn(hand_on(from, back_to, Arc::clone(&shared)));
+                tokio::spawn(hand_on(back_from, to, Arc::clone(&shared)));
+            }
+        });
+        Self { address, delay, task }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}/", self.address)
+    }
+
+    /// One way.
+    pub(crate) fn delay(&self, delay: Duration) {
+        self.delay.store(delay.as_micros() as u64, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Reading goes on while what was read waits.
+async fn hand_on(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, delay: Arc<AtomicU64>) {
+    let (tell, mut told) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    tokio::spawn(async move {
+        while let Some((due, bytes)) = told.recv().await {
+            sleep_until(due).await;
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        let due = Instant::now() + Duration::from_micros(delay.load(Ordering::SeqCst));
+        if tell.send((due, buffer[..read].to_vec())).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What was learnt, on a response.
+
+use abide_permissions::Permissions;
+use abide_visit::Visit;
+
+/// What the layer learnt, on a response.
+pub trait ResponseExt: sealed::Sealed {
+    /// This request: its verdict, its wait, its answer. `None` if it did not pass the layer.
+    ///
+    /// It has one hop. What a redirect layer above asked before is in the responses that it dropped.
+    fn visit(&self) -> Option<&Visit>;
+
+    /// What the site permits you to do with it. Without the layer, permissions that state nothing and say so.
+    fn permissions(&self) -> Permissions {
+        self.visit().map(Visit::permissions).unwrap_or_default()
+    }
+}
+
+impl<B> ResponseExt for http::Response<B> {
+    fn visit(&self) -> Option<&Visit> {
+        Visit::of(self.extensions())
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<B> Sealed for http::Response<B> {}
+}

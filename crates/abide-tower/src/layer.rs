@@ -1,0 +1,59 @@
+//! One crawler identity, and the layer that puts it around services.
+
+use std::fmt;
+use std::sync::Arc;
+
+use abide_gate::{Gate, Identity};
+use abide_visit::Reader;
+use tower_layer::Layer;
+
+use crate::builder::Builder;
+use crate::service::AbideService;
+
+/// Puts the gate around a service. Cheap to clone; clones, and all services that it is put around, share rules and turns.
+#[derive(Clone)]
+pub struct AbideLayer {
+    core: Arc<Core>,
+}
+
+/// What all services of a layer share.
+pub(crate) struct Core {
+    pub(crate) identity: Identity,
+    pub(crate) gate: Gate,
+    pub(crate) reader: Reader,
+}
+
+impl AbideLayer {
+    /// A crawler with this product token: `[A-Za-z_-]+` (RFC 9309 §2.2.1). A token that is none is reported by `build`.
+    pub fn builder(token: &str) -> Builder {
+        Builder::new(token)
+    }
+
+    pub(crate) fn new(core: Core) -> Self {
+        Self { core: Arc::new(core) }
+    }
+
+    /// The gate: asks without fetching, rules of an origin for many URLs, the next turn of a host, reports.
+    pub fn gate(&self) -> &Gate {
+        &self.core.gate
+    }
+
+    /// Who asks.
+    pub fn identity(&self) -> &Identity {
+        &self.core.identity
+    }
+}
+
+impl<S> Layer<S> for AbideLayer {
+    type Service = AbideService<S>;
+
+    fn layer(&self, inner: S) -> AbideService<S> {
+        AbideService::new(Arc::clone(&self.core), inner)
+    }
+}
+
+impl fmt::Debug for AbideLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbideLayer").field("identity", &self.core.identity).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,46 @@
+#![cfg_attr(feature = "hyper-util", doc = include_str!("../README.md"))]
+#![cfg_attr(
+    not(feature = "hyper-util"),
+    doc = "abide as a `tower::Layer`. The front page needs the feature `hyper-util`."
+)]
+
+// Building.
+mod builder;
+mod layer;
+mod options;
+
+// A request's way.
+mod admit;
+mod asked;
+mod ready;
+mod service;
+
+// A response's way.
+mod error;
+mod extension;
+
+// The wire.
+mod fault;
+mod fetch;
+#[cfg(feature = "hyper-util")]
+mod resolver;
+
+pub use builder::Builder;
+pub use error::ServiceError;
+pub use extension::ResponseExt;
+pub use fetch::ServiceFetch;
+pub use layer::AbideLayer;
+pub use options::Options;
+#[cfg(feature = "hyper-util")]
+pub use resolver::GuardedResolver;
+pub use service::{AbideBody, AbideService, ResponseFuture};
+
+pub use abide_gate::{
+    AddressGuard, Denied, Error, Gate, GateBuilder, Host, Identity, IdentityError, NoAddress, Origin,
+    Verdict, access, pacing,
+};
+pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
+pub use abide_visit::{Hop, Scan, Visit};
+
+/// Any error that can cross threads, as tower has it.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,0 +1,216 @@
+//! One request, one hop: asked, paced, sent, read.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::mem;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use abide_gate::pacing::Permit;
+use abide_gate::{Denied, Gate, NoAddress, PermitBody, Symptoms, Turn, Verdict};
+use abide_visit::{Hop, Trail, WatchedBody};
+use bytes::Bytes;
+use http::{Extensions, Request, Response};
+use http_body::Body;
+use tower_service::Service;
+use url::Url;
+
+use crate::admit::{Unsent, admit, options_of};
+use crate::asked::url_of;
+use crate::error::ServiceError;
+use crate::layer::Core;
+use crate::options::Options;
+use crate::ready::Ready;
+use crate::{BoxError, fault};
+
+/// A service behind the gate. Made by [`AbideLayer`](crate::AbideLayer).
+///
+/// Each request is one hop: robots.txt of its own origin, its own turn, its own answer. A 3xx is an answer.
+#[derive(Clone)]
+pub struct AbideService<S> {
+    core: Arc<Core>,
+    inner: S,
+}
+
+/// The body of a response: what the inner service gave, byte for byte, with the turn of its host. The turn is given back when the
+/// body has ended or is dropped.
+pub type AbideBody<R> = WatchedBody<PermitBody<Pin<Box<R>>>>;
+
+/// A call under way. Dropped before its request has gone out, it gives its turn back.
+pub type ResponseFuture<R> =
+    Pin<Box<dyn Future<Output = Result<Response<AbideBody<R>>, ServiceError>> + Send>>;
+
+impl<S> AbideService<S> {
+    pub(crate) fn new(core: Arc<Core>, inner: S) -> Self {
+        Self { core, inner }
+    }
+
+    /// The gate: asks without fetching, rules of an origin for many URLs, the next turn of a host, reports.
+    pub fn gate(&self) -> &Gate {
+        &self.core.gate
+    }
+
+    /// The service below.
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The service below, without the gate.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for AbideService<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Send + 'static,
+{
+    type Response = Response<AbideBody<R>>;
+    type Error = ServiceError;
+    type Future = ResponseFuture<R>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ServiceError>> {
+        self.inner.poll_ready(context).map_err(|error| ServiceError::Inner(error.into()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> ResponseFuture<R> {
+        // The one that was polled ready is called; its clone, which was not, stays.
+        let clone = self.inner.clone();
+        let ready = Ready::new(mem::replace(&mut self.inner, clone));
+        let core = Arc::clone(&self.core);
+        Box::pin(async move { visit(&core, request, ready).await })
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for AbideService<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { core, inner } = self;
+        f.debug_struct("AbideService").field("identity", &core.identity).field("inner", inner).finish()
+    }
+}
+
+/// The whole way of one request.
+async fn visit<S, B, R>(
+    core: &Core,
+    mut request: Request<B>,
+    mut ready: Ready<S>,
+) -> Result<Response<AbideBody<R>>, ServiceError>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    S::Error: Into<BoxError>,
+    R: Body<Data = Bytes>,
+{
+    let url = url_of(&mut request)?;
+    core.identity.sign(request.headers_mut())?;
+    let options = options_of(request.extensions());
+    let (verdict, unsent, waited) = turn_and_reservation(core, &url, &options, &mut ready).await?;
+    let method = request.method().clone();
+    let call = ready.call(request);
+    let permit = unsent.send();
+    let response = match call.await {
+        Ok(response) => response,
+        Err(error) => return Err(failed(error.into(), url, permit)),
+    };
+    permit.observe(response.status(), response.headers());
+    if let Some(got) = redirected(response.extensions(), &url) {
+        return Err(abide_gate::Error::from(Denied::RedirectBypass { asked: url, got }).into());
+    }
+    let remote = remote_addr(response.extensions());
+    let mut trail = Trail::default();
+    trail.push(Hop::new(url.clone(), response.status(), verdict, waited).with_remote_addr(remote));
+    let reading = core.reader.response_to(&method, &url, core.gate.wall()).with_scan(options.scan);
+    Ok(reading.finish(trail, response.map(|body| PermitBody::new(Box::pin(body), permit))).await)
+}
+
+/// The host's turn, and the inner service ready for it.
+///
+/// What waited is judged again before it leaves: rules that have expired or changed while the inner service was not ready are asked
+/// for again, with the turn given back, which the robots.txt of the host needs.
+async fn turn_and_reservation<S, B>(
+    core: &Core,
+    url: &Url,
+    options: &Options,
+    ready: &mut Ready<S>,
+) -> Result<(Verdict, Unsent, Duration), ServiceError>
+where
+    S: Service<Request<B>> + Clone,
+    S::Error: Into<BoxError>,
+{
+    let mut waited = Duration::ZERO;
+    loop {
+        let turn = wait(core, url, options, ready).await;
+        let turn = turn.inspect_err(|error| core.gate.tell_refused(error))?;
+        let (verdict, permit, now_waited) = turn.into_parts();
+        let unsent = Unsent::new(permit);
+        waited += now_waited;
+        let is_late = ready.reserve().await.map_err(|error| ServiceError::Inner(error.into()))?;
+        let is_allowed = || core.gate.judge_cached(url).is_some_and(|now| now.is_allowed());
+        if !is_late || verdict.override_reason().is_some() || is_allowed() {
+            return Ok((verdict, unsent, waited));
+        }
+    }
+}
+
+/// Waits for the turn; without the reservation of the inner service, unless the turn is there at once.
+async fn wait<S: Clone>(
+    core: &Core,
+    url: &Url,
+    options: &Options,
+    ready: &mut Ready<S>,
+) -> Result<Turn, abide_gate::Error> {
+    let mut admission = pin!(admit(&core.gate, url, options));
+    match poll_fn(|context| Poll::Ready(admission.as_mut().poll(context))).await {
+        Poll::Ready(turn) => turn,
+        Poll::Pending => {
+            ready.let_go();
+            admission.await
+        }
+    }
+}
+
+/// A request without an answer: what it means for the host, and for the caller.
+fn failed(error: BoxError, url: Url, permit: Permit) -> ServiceError {
+    let symptoms = fault::of(&*error);
+    let address = symptoms.refused_name().and_then(NoAddress::refused);
+    if address.is_some() {
+        permit.give_back();
+        return abide_gate::Error::from(Denied::AddressRefused { url, address, hop: 0 }).into();
+    }
+    if let Some(fault) = Symptoms::fault(&symptoms) {
+        permit.failed(fault);
+    }
+    ServiceError::Inner(error)
+}
+
+/// The URL that answered in place of `asked`, where a redirect layer below says so.
+#[cfg(feature = "tower-http")]
+pub(crate) fn redirected(extensions: &Extensions, asked: &Url) -> Option<Url> {
+    let uri = extensions.get::<tower_http::follow_redirect::RequestUri>()?;
+    let got = Url::parse(&uri.0.to_string()).ok()?;
+    (got != *asked).then(|| abide_gate::without_userinfo(&got))
+}
+
+/// Without the feature `tower-http` nobody says so.
+#[cfg(not(feature = "tower-http"))]
+pub(crate) fn redirected(_: &Extensions, _: &Url) -> Option<Url> {
+    None
+}
+
+/// The address that answered, where hyper-util's connector says so.
+#[cfg(feature = "hyper-util")]
+fn remote_addr(extensions: &Extensions) -> Option<SocketAddr> {
+    Some(extensions.get::<hyper_util::client::legacy::connect::HttpInfo>()?.remote_addr())
+}
+
+#[cfg(not(feature = "hyper-util"))]
+fn remote_addr(_: &Extensions) -> Option<SocketAddr> {
+    None
+}

@@ -1,0 +1,172 @@
+//! robots.txt first.
+
+use std::time::Duration;
+
+use abide_tests::{Reply, Server};
+use abide_tower::access::Cause;
+use abide_tower::{Denied, Options, Origin, ResponseExt, ServiceError};
+use http::header::{HOST, USER_AGENT};
+use tower::ServiceExt;
+
+use crate::{client, client_with, get, refused, send, settings, status};
+
+fn robots(text: &'static str) -> impl std::future::Future<Output = Server> {
+    Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, text),
+        _ => Reply::new(200, "page"),
+    })
+}
+
+#[tokio::test]
+async fn what_is_disallowed_never_leaves() {
+    let server = robots("User-agent: *\nDisallow: /private/").await;
+    let client = client(&server);
+    assert_eq!(status(&client, "http://a.example/x").await, 200);
+    let error = send(&client, "http://a.example/private/x").await.unwrap_err();
+    let denied = error.refused().unwrap().denied();
+    assert!(matches!(denied, Denied::Disallowed { hop: 0, .. }), "{denied:?}");
+    assert!(denied.to_string().contains("\"Disallow: /private/\" on line 2"), "{denied}");
+    assert_eq!(error.to_string(), "disallowed by robots.txt");
+    assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/x"]);
+}
+
+#[tokio::test]
+async fn one_robots_request_serves_all_who_wait() {
+    let server = robots("User-agent: *\nDisallow: /x").await;
+    let client = client(&server);
+    let calls = (0..10).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move { refused(&client, "http://a.example/x").await.is_disallowed() })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert!(call.await.unwrap());
+    }
+    assert_eq!(server.asked(), ["a.example/robots.txt"]);
+}
+
+#[tokio::test]
+async fn robots_txt_that_cannot_be_had_disallows() {
+    let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
+        ("broken.example", "/robots.txt") => Reply::new(500, ""),
+        ("cut.example", "/robots.txt") => Reply::raw(vec![abide_tests::Step::Send(b"HTTP/1.1 2".to_vec())]),
+        ("coded.example", "/robots.txt") => {
+            Reply::with_headers(200, &[("content-encoding", "br")], "not to be read")
+        }
+        ("none.example", "/robots.txt") => Reply::new(404, ""),
+        _ => Reply::new(200, "page"),
+    })
+    .await;
+    let client = client(&server);
+    for (host, expected) in [
+        ("broken.example", Cause::Status(500)),
+        ("cut.example", Cause::Reset),
+        ("coded.example", Cause::StillCoded),
+    ] {
+        let denied = refused(&client, &format!("http://{host}/x")).await;
+        let Denied::Unreachable { cause, .. } = &denied else { panic!("{host}: {denied:?}") };
+        assert_eq!(*cause, expected, "{host}");
+        assert_eq!(server.count(&format!("{host}/x")), 0);
+    }
+    assert_eq!(status(&client, "http://none.example/x").await, 200);
+}
+
+#[tokio::test]
+async fn nobody_listens_and_no_name_are_told_apart() {
+    let server = robots("").await;
+    let (gone, kept) = (server.address(), settings(&server));
+    let client = client_with(&server, kept.clone());
+    drop(server);
+    // The listener closes when its task has ended.
+    while tokio::net::TcpStream::connect(gone).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let denied = refused(&client, "http://a.example/x").await;
+    assert!(matches!(denied, Denied::Unreachable { cause: Cause::Connect, .. }), "{denied:?}");
+}
+
+#[tokio::test]
+async fn robots_txt_is_asked_as_the_crawler_and_plainly() {
+    let server = robots("").await;
+    assert_eq!(status(&client(&server), "http://a.example/x").await, 200);
+    let log = server.log();
+    let fields =
+        |name| log.iter().map(|seen| seen.header(name).unwrap_or("-").to_owned()).collect::<Vec<_>>();
+    assert_eq!(fields("user-agent"), ["ExampleBot/1.0 (+https://example.com/bot)"; 2]);
+    assert_eq!(fields("accept-encoding"), ["identity", "-"]);
+    assert_eq!(fields("cookie"), ["-", "-"]);
+}
+
+#[tokio::test]
+async fn a_user_agent_that_hides_the_crawler_is_refused() {
+    let server = robots("").await;
+    let client = client(&server);
+    let mut request = get("http://a.example/x");
+    request.headers_mut().insert(USER_AGENT, "Mozilla/5.0".parse().unwrap());
+    let error = client.clone().oneshot(request).await.unwrap_err();
+    assert!(matches!(error.refused().unwrap().denied(), Denied::Identity { .. }));
+    assert!(server.log().is_empty());
+    let mut request = get("http://a.example/x");
+    request.headers_mut().insert(USER_AGENT, "Archive (examplebot)".parse().unwrap());
+    assert_eq!(client.oneshot(request).await.unwrap().status(), 200);
+    assert_eq!(server.log()[1].header("user-agent"), Some("Archive (examplebot)"));
+}
+
+#[tokio::test]
+async fn dot_segments_do_not_slip_past() {
+    let server = robots("User-agent: *\nDisallow: /private/").await;
+    let client = client(&server);
+    assert!(refused(&client, "http://a.example/open/../private/x").await.is_disallowed());
+    assert!(refused(&client, "http://a.example/open/%2e%2e/private/x").await.is_disallowed());
+    assert_eq!(status(&client, "http://a.example/private/../open").await, 200);
+    assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/open"]);
+}
+
+#[tokio::test]
+async fn nobody_to_ask_means_no_request() {
+    let server = robots("").await;
+    let client = client(&server);
+    for uri in ["/x", "a.example:80"] {
+        let error = send(&client, uri).await.unwrap_err();
+        assert!(matches!(error, ServiceError::NoOrigin { .. }), "{uri}: {error:?}");
+    }
+    let denied = refused(&client, "ftp://a.example/x").await;
+    assert!(matches!(denied, Denied::UnsupportedUrl { .. }), "{denied:?}");
+    assert!(server.log().is_empty());
+}
+
+#[tokio::test]
+async fn a_host_field_cannot_lead_elsewhere() {
+    let server = robots("User-agent: *\nDisallow: /x").await;
+    let mut request = get("http://a.example/open");
+    request.headers_mut().insert(HOST, "b.example".parse().unwrap());
+    client(&server).oneshot(request).await.unwrap();
+    assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/open"]);
+}
+
+#[tokio::test]
+async fn an_override_holds_for_the_origin_that_it_names() {
+    let server = robots("User-agent: *\nDisallow: /").await;
+    let client = client(&server);
+    let own = Origin::of(&"http://own.example/".parse().unwrap()).unwrap();
+    let ask = |url: &str| {
+        let mut request = get(url);
+        request.extensions_mut().insert(Options::new().danger_ignore_robots(own.clone(), "our own site"));
+        client.clone().oneshot(request)
+    };
+    let page = ask("http://own.example/x").await.unwrap();
+    assert_eq!(page.visit().unwrap().verdict().unwrap().override_reason(), Some("our own site"));
+    let error = ask("http://other.example/x").await.unwrap_err();
+    assert!(error.refused().unwrap().is_disallowed());
+    assert_eq!(client.gate().overrides(), 1);
+}
+
+#[tokio::test]
+async fn the_gate_answers_without_fetching_the_page() {
+    let server = robots("User-agent: *\nDisallow: /private/").await;
+    let client = client(&server);
+    let url = "http://a.example/private/x".parse().unwrap();
+    assert!(client.gate().judge_cached(&url).is_none());
+    assert!(!client.gate().judge(&url, Duration::from_secs(5)).await.unwrap().is_allowed());
+    assert!(!client.gate().judge_cached(&url).unwrap().is_allowed());
+    assert_eq!(server.asked(), ["a.example/robots.txt"]);
+}

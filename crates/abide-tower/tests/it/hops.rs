@@ -1,0 +1,122 @@
+//! Hops apart: a redirect layer above sends each of them through the gate.
+
+use std::time::Duration;
+
+use abide_tests::{Reply, Server};
+use abide_tower::access::Cause;
+use abide_tower::pacing::PacePolicy;
+use abide_tower::{Denied, Error, ResponseExt};
+use http::header::HOST;
+use tower::{ServiceBuilder, ServiceExt};
+use tower_http::follow_redirect::{FollowRedirectLayer, RequestUri};
+
+use crate::{builder, client, client_with, get, inner, settings};
+
+async fn web() -> Server {
+    Server::start(|seen| match (seen.host(), seen.path.as_str()) {
+        (_, "/robots.txt") => Reply::new(200, "User-agent: *\nDisallow: /private/"),
+        (_, "/into-private") => Reply::redirect(302, "/private/x"),
+        (_, "/away") => Reply::redirect(301, "http://b.example/page"),
+        (_, "/chain") => Reply::redirect(307, "/chain/2"),
+        (_, "/chain/2") => Reply::redirect(308, "/page"),
+        (_, "/inside") => Reply::redirect(302, "http://127.0.0.2/admin"),
+        _ => Reply::html("<meta name=robots content=nosnippet>page"),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn without_a_redirect_layer_a_3xx_is_an_answer() {
+    let server = web().await;
+    let page = client(&server).oneshot(get("http://a.example/into-private")).await.unwrap();
+    assert_eq!(page.status(), 302);
+    assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/into-private"]);
+}
+
+#[tokio::test]
+async fn a_hop_into_a_disallowed_path_is_refused() {
+    let server = web().await;
+    let service = ServiceBuilder::new().layer(FollowRedirectLayer::new()).service(client(&server));
+    let error = service.oneshot(get("http://a.example/into-private")).await.unwrap_err();
+    let denied = Error::find(&error).unwrap();
+    assert!(denied.is_disallowed(), "{denied}");
+    assert_eq!(denied.url().unwrap().as_str(), "http://a.example/private/x");
+    assert_eq!(server.count("a.example/private/x"), 0);
+}
+
+#[tokio::test]
+async fn a_hop_to_another_host_is_asked_there() {
+    let server = web().await;
+    let service = ServiceBuilder::new().layer(FollowRedirectLayer::new()).service(client(&server));
+    let mut request = get("http://a.example/away");
+    request.headers_mut().insert(HOST, "a.example".parse().unwrap());
+    let page = service.oneshot(request).await.unwrap();
+    assert_eq!(
+        server.asked(),
+        ["a.example/robots.txt", "a.example/away", "b.example/robots.txt", "b.example/page"]
+    );
+    // The last hop's own: its verdict, its permissions, one hop.
+    let visit = page.visit().unwrap();
+    assert_eq!(visit.hops().len(), 1);
+    assert_eq!(visit.hops()[0].url().as_str(), "http://b.example/page");
+    assert!(visit.verdict().unwrap().is_allowed());
+    assert_eq!(page.permissions().rules().to_string(), "nosnippet");
+    assert_eq!(page.extensions().get::<RequestUri>().unwrap().0, "http://b.example/page");
+}
+
+#[tokio::test]
+async fn each_hop_waits_its_turn() {
+    let server = web().await;
+    let gap = Duration::from_millis(60);
+    let settings = settings(&server).pace(PacePolicy::default().danger_min_gap(gap));
+    let service = FollowRedirectLayer::new();
+    let service = ServiceBuilder::new().layer(service).service(client_with(&server, settings));
+    assert_eq!(service.oneshot(get("http://a.example/chain")).await.unwrap().status(), 200);
+    let log = server.log();
+    assert_eq!(log.len(), 4);
+    for pair in log.windows(2) {
+        assert!(pair[1].at.saturating_duration_since(pair[0].answered) >= gap, "{}", pair[1].what());
+    }
+}
+
+#[tokio::test]
+async fn a_hop_to_a_private_address_is_refused() {
+    let server = web().await;
+    let service = ServiceBuilder::new().layer(FollowRedirectLayer::new()).service(client(&server));
+    let error = service.oneshot(get("http://a.example/inside")).await.unwrap_err();
+    let denied = Error::find(&error).unwrap();
+    assert!(matches!(denied, Denied::AddressRefused { .. }), "{denied}");
+}
+
+#[tokio::test]
+async fn a_redirect_layer_below_is_noticed() {
+    let server = web().await;
+    let settings = settings(&server);
+    let bare = inner(server.address(), &settings);
+    let layer = builder(settings).build(bare.clone()).unwrap();
+    let service = ServiceBuilder::new().layer(layer).layer(FollowRedirectLayer::new()).service(bare);
+    // Where nothing redirects, nothing is wrong.
+    assert_eq!(service.clone().oneshot(get("http://a.example/page")).await.unwrap().status(), 200);
+    let error = service.oneshot(get("http://a.example/into-private")).await.unwrap_err();
+    let Some(Denied::RedirectBypass { asked, got }) = Error::find(&error) else { panic!("{error:?}") };
+    assert_eq!(asked.as_str(), "http://a.example/into-private");
+    assert_eq!(got.as_str(), "http://a.example/private/x");
+}
+
+#[tokio::test]
+async fn a_transport_of_robots_txt_that_follows_is_not_trusted() {
+    let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
+        ("a.example", "/robots.txt") => Reply::redirect(302, "http://b.example/robots.txt"),
+        _ => Reply::new(200, "User-agent: *\nAllow: /"),
+    })
+    .await;
+    let settings = settings(&server);
+    let bare = inner(server.address(), &settings);
+    let following = ServiceBuilder::new().layer(FollowRedirectLayer::new()).service(bare.clone());
+    let layer = builder(settings).build(following).unwrap();
+    let service = ServiceBuilder::new().layer(layer).service(bare);
+    let error = service.oneshot(get("http://a.example/x")).await.unwrap_err();
+    let denied = Error::find(&error).unwrap();
+    assert!(matches!(denied, Denied::Unreachable { cause: Cause::Other, .. }), "{denied:?}");
+    assert_eq!(server.count("a.example/x"), 0);
+}

@@ -1,0 +1,140 @@
+//! HTTP/2: many requests on one connection, and still one at a time.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_tower::pacing::{DeferReason, PacePolicy};
+use abide_tower::{Denied, Error, Gate, GuardedResolver, Options, ResponseExt};
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, Version};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tower::ServiceExt;
+
+use crate::{Names, builder, get};
+
+type Answer = Result<Response<BoxBody<Bytes, Infallible>>, h2::Error>;
+
+/// Serves HTTP/2 without TLS; the log has the paths.
+async fn serve(log: Arc<Mutex<Vec<String>>>) -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let log = Arc::clone(&log);
+            let service = service_fn(move |request: Request<Incoming>| {
+                log.lock().unwrap().push(request.uri().path().to_owned());
+                std::future::ready(answer(&request))
+            });
+            let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            tokio::spawn(connection.serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    address
+}
+
+fn answer(request: &Request<Incoming>) -> Answer {
+    let body = match request.uri().path() {
+        "/robots.txt" => Full::from("User-agent: *\nDisallow: /private/").boxed(),
+        "/calm" => return Err(h2::Error::from(h2::Reason::ENHANCE_YOUR_CALM)),
+        "/trailers" => {
+            let mut trailers = HeaderMap::new();
+            trailers.insert("checksum", "abc".parse().unwrap());
+            let frames = [Ok(Frame::data(Bytes::from("body"))), Ok(Frame::trailers(trailers))];
+            StreamBody::new(Frames(frames.into_iter().collect())).boxed()
+        }
+        "/open" => StreamBody::new(Endless).boxed(),
+        _ => Full::from("<meta name=robots content=noindex>page").boxed(),
+    };
+    Ok(Response::builder().header("content-type", "text/html").body(body).unwrap())
+}
+
+struct Frames(std::collections::VecDeque<Result<Frame<Bytes>, Infallible>>);
+
+impl futures_core::Stream for Frames {
+    type Item = Result<Frame<Bytes>, Infallible>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        std::task::Poll::Ready(self.0.pop_front())
+    }
+}
+
+struct Endless;
+
+impl futures_core::Stream for Endless {
+    type Item = Result<Frame<Bytes>, Infallible>;
+
+    fn poll_next(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        std::task::Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b'x'; 16 * 1024])))))
+    }
+}
+
+type Http2 = abide_tower::AbideService<Client<HttpConnector<GuardedResolver<Names>>, Full<Bytes>>>;
+
+fn client(address: SocketAddr) -> Http2 {
+    let settings = Gate::builder()
+        .allow_net(address.ip().into())
+        .pace(PacePolicy::default().danger_min_gap(Duration::ZERO));
+    let resolver = GuardedResolver::over(Names(address), settings.address_guard().clone());
+    let inner = Client::builder(TokioExecutor::new())
+        .http2_only(true)
+        .build(HttpConnector::new_with_resolver(resolver));
+    builder(settings).wrap(inner).unwrap()
+}
+
+#[tokio::test]
+async fn pages_are_gated_and_read() {
+    let log = Arc::<Mutex<Vec<String>>>::default();
+    let client = client(serve(Arc::clone(&log)).await);
+    let page = client.clone().oneshot(get("http://a.example/x")).await.unwrap();
+    assert_eq!(page.version(), Version::HTTP_2);
+    assert!(!page.permissions().may_index());
+    let error = client.oneshot(get("http://a.example/private/x")).await.unwrap_err();
+    assert!(Error::find(&error).unwrap().is_disallowed());
+    assert_eq!(*log.lock().unwrap(), ["/robots.txt", "/x"]);
+}
+
+#[tokio::test]
+async fn trailers_pass_and_end_the_turn() {
+    let client = client(serve(Arc::default()).await);
+    let page = client.clone().oneshot(get("http://a.example/trailers")).await.unwrap();
+    let body = page.into_body().collect().await.unwrap();
+    assert_eq!(body.trailers().unwrap()["checksum"], "abc");
+    assert_eq!(body.to_bytes(), "body");
+    assert_eq!(client.oneshot(get("http://a.example/x")).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_stream_that_is_open_keeps_the_turn() {
+    let client = client(serve(Arc::default()).await);
+    let page = client.clone().oneshot(get("http://a.example/open")).await.unwrap();
+    let mut request = get("http://a.example/x");
+    request.extensions_mut().insert(Options::new().with_max_wait(Duration::ZERO));
+    let error = client.clone().oneshot(request).await.unwrap_err();
+    let Some(Denied::Deferred { reason, .. }) = Error::find(&error) else { panic!("{error:?}") };
+    assert!(matches!(reason, DeferReason::InFlight { .. }), "{reason:?}");
+    drop(page);
+    assert_eq!(client.oneshot(get("http://a.example/x")).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn enhance_your_calm_holds_the_host() {
+    let client = client(serve(Arc::default()).await);
+    let error = client.clone().oneshot(get("http://a.example/calm")).await.unwrap_err();
+    assert!(error.refused().is_none(), "{error:?}");
+    let error = client.oneshot(get("http://a.example/x")).await.unwrap_err();
+    let Some(Denied::Deferred { reason, .. }) = Error::find(&error) else { panic!("{error:?}") };
+    assert!(matches!(reason, DeferReason::Hold { .. }), "{reason:?}");
+}

@@ -1,0 +1,138 @@
+//! Among other layers: refusals stay typed, retries are gated, nothing is blocked by those who wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use abide_tests::{Reply, Server};
+use abide_tower::{BoxError, Denied, Error, ServiceError};
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::Full;
+use tower::retry::{Policy, RetryLayer};
+use tower::util::BoxCloneService;
+use tower::{ServiceBuilder, ServiceExt};
+
+use crate::{Page, builder, client, get, inner, settings};
+
+async fn web() -> Server {
+    Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /private/"),
+        "/busy" => Reply::with_headers(503, &[("retry-after", "1")], ""),
+        _ => Reply::new(200, "page"),
+    })
+    .await
+}
+
+/// Tries everything again that did not answer 200, twice.
+#[derive(Clone)]
+struct Stubborn {
+    left: usize,
+    tries: Arc<AtomicUsize>,
+}
+
+impl Policy<Request<Full<Bytes>>, Page, ServiceError> for Stubborn {
+    type Future = std::future::Ready<()>;
+
+    fn retry(
+        &mut self,
+        _: &mut Request<Full<Bytes>>,
+        result: &mut Result<Page, ServiceError>,
+    ) -> Option<Self::Future> {
+        self.tries.fetch_add(1, Ordering::Relaxed);
+        let is_good = result.as_ref().is_ok_and(|page| page.status() == StatusCode::OK);
+        self.left = self.left.checked_sub(1)?;
+        (!is_good).then(|| std::future::ready(()))
+    }
+
+    fn clone_request(&mut self, request: &Request<Full<Bytes>>) -> Option<Request<Full<Bytes>>> {
+        Some(request.clone())
+    }
+}
+
+fn is_disallowed(error: &(dyn std::error::Error + 'static)) -> bool {
+    Error::find(error).is_some_and(Denied::is_disallowed)
+}
+
+#[tokio::test]
+async fn a_refusal_is_found_through_every_layer() {
+    let server = web().await;
+    let url = "http://a.example/private/x";
+    let tries = Arc::new(AtomicUsize::new(0));
+    let stubborn = RetryLayer::new(Stubborn { left: 1, tries: Arc::clone(&tries) });
+
+    let retried = ServiceBuilder::new().layer(stubborn.clone()).service(client(&server));
+    assert!(is_disallowed(&retried.oneshot(get(url)).await.unwrap_err()));
+    assert_eq!(tries.load(Ordering::Relaxed), 2);
+
+    let timed = ServiceBuilder::new().timeout(Duration::from_secs(5)).service(client(&server));
+    let boxed: BoxError = timed.oneshot(get(url)).await.unwrap_err();
+    assert!(is_disallowed(&*boxed));
+
+    let all = ServiceBuilder::new()
+        .buffer(8)
+        .concurrency_limit(4)
+        .timeout(Duration::from_secs(5))
+        .layer(tower_http::follow_redirect::FollowRedirectLayer::new())
+        .layer(stubborn)
+        .service(client(&server));
+    let all: BoxCloneService<_, _, BoxError> = BoxCloneService::new(all);
+    let boxed = all.oneshot(get(url)).await.unwrap_err();
+    assert!(is_disallowed(&*boxed), "{boxed:?}");
+    assert!(is_disallowed(anyhow::Error::from_boxed(boxed).context("while crawling").as_ref()));
+    assert_eq!(server.count(&format!("a.example{}", "/private/x")), 0);
+}
+
+#[tokio::test]
+async fn a_printed_chain_says_it_once() {
+    let server = web().await;
+    let error = client(&server).oneshot(get("http://a.example/private/x")).await.unwrap_err();
+    let printed = format!("{:#}", anyhow::Error::new(error));
+    assert!(printed.starts_with("disallowed by robots.txt: http://a.example/private/x: "), "{printed}");
+    assert_eq!(printed.matches("http://a.example/private/x").count(), 1, "{printed}");
+}
+
+#[tokio::test]
+async fn each_retry_waits_for_the_hold() {
+    let server = web().await;
+    let tries = Arc::new(AtomicUsize::new(0));
+    let stubborn = RetryLayer::new(Stubborn { left: 2, tries });
+    let retried = ServiceBuilder::new().layer(stubborn).service(client(&server));
+    let page = retried.oneshot(get("http://a.example/busy")).await.unwrap();
+    assert_eq!(page.status(), 503);
+    let busy: Vec<_> = server.log().into_iter().filter(|seen| seen.path == "/busy").collect();
+    assert!(busy.len() > 1);
+    for pair in busy.windows(2) {
+        assert!(pair[1].at.saturating_duration_since(pair[0].answered) >= Duration::from_secs(1));
+    }
+}
+
+#[tokio::test]
+async fn a_buffer_and_a_limit_of_one_below_are_no_deadlock() {
+    let server = web().await;
+    let settings = settings(&server);
+    let bare = inner(server.address(), &settings);
+    // robots.txt goes through the same narrow place as the request that waits for it.
+    let narrow = ServiceBuilder::new().concurrency_limit(1).service(bare);
+    let client = builder(settings).wrap(narrow).unwrap();
+    let answered = tokio::time::timeout(Duration::from_secs(20), client.oneshot(get("http://a.example/x")));
+    assert_eq!(answered.await.expect("no deadlock").unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn who_waits_for_one_host_keeps_nobody_from_another() {
+    let server = web().await;
+    let settings = settings(&server);
+    let narrow = ServiceBuilder::new().concurrency_limit(1).service(inner(server.address(), &settings));
+    let client = builder(settings).wrap(narrow).unwrap();
+    assert_eq!(client.clone().oneshot(get("http://a.example/busy")).await.unwrap().status(), 503);
+    // Held for a second, inside the call.
+    let waiting = tokio::spawn(client.clone().oneshot(get("http://a.example/x")));
+    let host = abide_tower::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
+    while client.gate().pacer().report(&host).is_none_or(|report| report.waiting() == 0) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(client.clone().oneshot(get("http://b.example/x")).await.unwrap().status(), 200);
+    assert!(!waiting.is_finished());
+    assert_eq!(waiting.await.unwrap().unwrap().status(), 200);
+}

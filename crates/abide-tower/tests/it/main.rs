@@ -1,0 +1,104 @@
+//! Stories through the layer, over sockets, judged by the server's log. One file each.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod addresses;
+mod gate;
+mod hops;
+mod http2;
+mod layers;
+mod readiness;
+mod reading;
+mod turns;
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use abide_tests::Server;
+use abide_tower::pacing::PacePolicy;
+use abide_tower::{
+    AbideBody, AbideLayer, AbideService, Builder, Denied, Error, Gate, GateBuilder, GuardedResolver,
+    ServiceError,
+};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::rt::TokioExecutor;
+use tower::{Service, ServiceExt};
+
+/// A resolver that answers every name with one address. The port counts for URLs that name none.
+#[derive(Debug, Clone, Copy)]
+struct Names(SocketAddr);
+
+impl Service<Name> for Names {
+    type Response = std::iter::Once<SocketAddr>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Name) -> Self::Future {
+        ready(Ok(std::iter::once(self.0)))
+    }
+}
+
+type Inner = Client<HttpConnector<GuardedResolver<Names>>, Full<Bytes>>;
+type Layered = AbideService<Inner>;
+type Page = Response<AbideBody<Incoming>>;
+
+/// No delay between requests, and this server may be contacted.
+fn settings(server: &Server) -> GateBuilder {
+    Gate::builder()
+        .allow_net(server.address().ip().into())
+        .pace(PacePolicy::default().danger_min_gap(Duration::ZERO))
+}
+
+/// hyper-util's client; every name leads to `address`.
+fn inner(address: SocketAddr, settings: &GateBuilder) -> Inner {
+    let resolver = GuardedResolver::over(Names(address), settings.address_guard().clone());
+    Client::builder(TokioExecutor::new()).build(HttpConnector::new_with_resolver(resolver))
+}
+
+fn builder(settings: GateBuilder) -> Builder {
+    AbideLayer::builder("ExampleBot").user_agent("ExampleBot/1.0 (+https://example.com/bot)").gate(settings)
+}
+
+/// A client whose every name leads to `server`.
+fn client_with(server: &Server, settings: GateBuilder) -> Layered {
+    let inner = inner(server.address(), &settings);
+    builder(settings).wrap(inner).unwrap()
+}
+
+fn client(server: &Server) -> Layered {
+    client_with(server, settings(server))
+}
+
+fn get(url: &str) -> Request<Full<Bytes>> {
+    Request::get(url).body(Full::default()).unwrap()
+}
+
+async fn send(client: &Layered, url: &str) -> Result<Page, ServiceError> {
+    client.clone().oneshot(get(url)).await
+}
+
+/// The status of a request that must succeed; its body is read.
+async fn status(client: &Layered, url: &str) -> u16 {
+    let page = send(client, url).await.unwrap_or_else(|error| panic!("{url}: {error:?}"));
+    let status = page.status().as_u16();
+    page.into_body().collect().await.unwrap();
+    status
+}
+
+/// The refusal of a request that must not succeed.
+async fn refused(client: &Layered, url: &str) -> Denied {
+    let error = send(client, url).await.expect_err("the request is refused");
+    Error::find(&error).unwrap_or_else(|| panic!("{url} is refused, and not by {error:?}")).clone()
+}

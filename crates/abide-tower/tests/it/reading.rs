@@ -1,0 +1,119 @@
+//! What the site permits, and the body untouched.
+
+use std::sync::Arc;
+
+use abide_permissions::MemoryPermissionStore;
+use abide_tests::{Reply, Server, Step};
+use abide_tower::{Options, ResponseExt, Scan};
+use http::Method;
+use http_body_util::BodyExt;
+use tower::ServiceExt;
+
+use crate::{builder, client, get, inner, send, settings};
+
+const PAGE: &str =
+    "<!doctype html><title>A</title><meta name=robots content='noindex, max-snippet:20'></head><body>Text";
+
+async fn web() -> Server {
+    Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nContent-Usage: train-ai=n\nAllow: /"),
+        "/page" => Reply::with_headers(
+            200,
+            &[
+                ("content-type", "text/html"),
+                ("robots-tag", "*;nosnippet, OtherBot;noarchive"),
+                ("etag", "\"1\""),
+            ],
+            PAGE,
+        ),
+        "/unchanged" if seen.header("if-none-match").is_some() => Reply::with_headers(304, &[], ""),
+        "/coded" => {
+            Reply::with_headers(200, &[("content-type", "text/html"), ("content-encoding", "gzip")], PAGE)
+        }
+        "/endless" => Reply::raw(vec![
+            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n".to_vec()),
+            Step::Send(PAGE.as_bytes().to_vec()),
+            Step::Repeat(vec![b'x'; 64 * 1024], 1 << 12),
+        ]),
+        _ => Reply::html(PAGE),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn fields_and_head_are_united_and_the_body_is_whole() {
+    let server = web().await;
+    let page = send(&client(&server), "http://a.example/page").await.unwrap();
+    assert_eq!(page.permissions().rules().to_string(), "noindex, nosnippet, max-snippet:20");
+    let preferences = page.visit().unwrap().preferences();
+    let training = preferences.resolve(&abide_permissions::Usage::TrainAi).preference();
+    assert_eq!(training, abide_permissions::Preference::Disallow);
+    assert_eq!(page.headers()["content-length"], PAGE.len().to_string().as_str());
+    assert_eq!(http_body::Body::size_hint(page.body()).exact(), Some(PAGE.len() as u64));
+    assert_eq!(page.into_body().collect().await.unwrap().to_bytes(), PAGE);
+}
+
+#[tokio::test]
+async fn a_coded_body_is_never_called_free() {
+    let server = web().await;
+    let page = send(&client(&server), "http://a.example/coded").await.unwrap();
+    assert_eq!(page.permissions().noindex_known(), None);
+}
+
+#[tokio::test]
+async fn a_head_that_says_no_saves_the_rest() {
+    let server = web().await;
+    let page = send(&client(&server), "http://a.example/endless").await.unwrap();
+    assert!(!page.permissions().may_index());
+    drop(page);
+    let (mut sent, whole) = (usize::MAX, 256 * 1024 * 1024);
+    // The server notices when its next write fails.
+    while sent != server.log()[1].sent {
+        sent = server.log()[1].sent;
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(sent < whole / 4, "{sent} of {whole} bytes were sent");
+}
+
+#[tokio::test]
+async fn scanning_is_a_choice_of_each_request() {
+    let server = web().await;
+    let client = client(&server);
+    let ask = |scan| {
+        let mut request = get("http://a.example/page");
+        request.extensions_mut().insert(Options::new().with_scan(scan));
+        client.clone().oneshot(request)
+    };
+    assert_eq!(ask(Scan::Off).await.unwrap().permissions().rules().to_string(), "");
+    assert_eq!(ask(Scan::Headers).await.unwrap().permissions().rules().to_string(), "nosnippet");
+    let lazily = ask(Scan::Lazy).await.unwrap();
+    let settled = lazily.visit().unwrap().settled();
+    lazily.into_body().collect().await.unwrap();
+    assert!(!settled.await.may_index());
+}
+
+#[tokio::test]
+async fn a_head_request_is_not_scanned() {
+    let server = web().await;
+    let mut request = get("http://a.example/page");
+    *request.method_mut() = Method::HEAD;
+    let page = client(&server).oneshot(request).await.unwrap();
+    assert_eq!(page.permissions().rules().to_string(), "nosnippet");
+    assert_eq!(page.permissions().noindex_known(), None);
+}
+
+#[tokio::test]
+async fn a_304_comes_with_what_the_last_visit_has_left() {
+    let server = web().await;
+    let settings = settings(&server);
+    let inner = inner(server.address(), &settings);
+    let store = Arc::new(MemoryPermissionStore::new(std::num::NonZeroUsize::MIN.saturating_add(9)));
+    let client = builder(settings).permission_store(store).wrap(inner).unwrap();
+    let url = "http://a.example/unchanged";
+    client.clone().oneshot(get(url)).await.unwrap();
+    let mut request = get(url);
+    request.headers_mut().insert("if-none-match", "\"1\"".parse().unwrap());
+    let page = client.oneshot(request).await.unwrap();
+    assert_eq!(page.status(), 304);
+    assert!(!page.permissions().may_index());
+}

@@ -1,0 +1,50 @@
+//! What a visit to a URL brought.
+//!
+//! The part that every HTTP client needs alike, whatever its types: which responses are read for permissions, how their head is
+//! read without taking it from the caller, and what is told of the way to them. `abide` (reqwest) and `abide-tower` (hyper) are
+//! written on it; use it to write such an adapter for another client.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use abide_gate::WallMillis;
+//! use abide_permissions::ReadOptions;
+//! use abide_visit::{Reader, Trail, Visit};
+//! use http_body_util::{BodyExt, Full};
+//!
+//! let page = "<!doctype html><title>A</title><meta name=robots content=noindex><p>Text";
+//! let response = http::Response::builder().header("content-type", "text/html").body(Full::from(page))?;
+//!
+//! let reader = Reader::new(ReadOptions::new("ExampleBot".parse()?));
+//! let url = "https://example.org/a".parse()?;
+//! let reading = reader.response_to(&http::Method::GET, &url, WallMillis(1_800_000_000_000));
+//! let response = reading.finish(Trail::default(), response).await;
+//!
+//! let visit = Visit::of(response.extensions()).ok_or("it was read")?;
+//! assert!(!visit.permissions().may_index());
+//! assert_eq!(response.into_body().collect().await?.to_bytes(), page, "the body is untouched");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # In scope
+//! [`Reader`], which reads a response; [`WatchedBody`], which replays what was read ahead; [`Visit`], which tells.
+//!
+//! # Out of scope
+//! Sending anything. What fields and metas mean is `abide-permissions`; whether and when to ask is `abide-gate`.
+
+// How a response is read.
+mod body;
+mod reader;
+mod remember;
+mod scan;
+
+// What is told of it.
+mod trail;
+mod visit;
+
+pub use body::WatchedBody;
+pub use reader::{Reader, Reading};
+pub use scan::Scan;
+pub use trail::{Hop, Stopped, Trail};
+pub use visit::Visit;

@@ -1,0 +1,77 @@
+//! A crawler that gathers texts to train models, and takes what it is given.
+//!
+//! Sites speak of AI in seven places. All of them are read where the page is fetched; what to do when nothing is said is your
+//! decision: here, nothing said means yes. See docs/ai-training.md.
+
+use abide::{Abide, Denied, Preference, ResponseExt, Usage};
+use abide_examples::{Web, plain_client};
+use reqwest_middleware::ClientWithMiddleware;
+
+/// Why a page is left out.
+enum No {
+    /// robots.txt: it was never asked for.
+    Disallowed(String),
+    /// It was asked for, and its site does not want it used so.
+    Stated(String),
+    /// Its head could not be read, so what it says is not known.
+    Unknown,
+}
+
+/// The text of a page that may be used for training, as far as its site has said.
+async fn for_training(client: &ClientWithMiddleware, url: &str) -> anyhow::Result<Result<String, No>> {
+    let page = match client.get(url).send().await {
+        Ok(page) => page,
+        Err(error) => match abide::Error::find(&error) {
+            Some(Denied::Disallowed { verdict, .. }) => {
+                return Ok(Err(No::Disallowed(
+                    verdict.rule().map_or_else(String::new, |rule| rule.to_string()),
+                )));
+            }
+            _ => return Err(error.into()),
+        },
+    };
+    let Some(visit) = page.visit() else { anyhow::bail!("the client is not wrapped") };
+    let permissions = visit.permissions();
+    if permissions.noindex_known().is_none() {
+        return Ok(Err(No::Unknown));
+    }
+    // Content-Usage, Content-Signal, TDMRep; and `noai`, which not everybody counts.
+    let preferences = visit.preferences().with_noai(&permissions);
+    for usage in [Usage::TrainAi, Usage::Tdm] {
+        let answer = preferences.resolve(&usage);
+        if answer.preference() == Preference::Disallow {
+            let said = answer.decided_by().first().map_or("", |statement| statement.text());
+            return Ok(Err(No::Stated(said.to_owned())));
+        }
+    }
+    // Directives to one application, by its name: only you know what yours mean.
+    let directives = visit.app_directives().and_then(|all| all.for_app("exampletrainer"));
+    let no_excerpts = directives.and_then(|own| own.get("excerpts")?.as_bool()) == Some(false);
+    let text = page.text().await?;
+    Ok(Ok(if no_excerpts { format!("(never quote) {text}") } else { text }))
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let web = Web::start().await?; // in place of the real web
+    let builder =
+        Abide::builder("ExampleTrainer").user_agent("ExampleTrainer/1.0 (+https://example.com/bot)");
+    // Nobody else reads this web, so it is asked faster than a second apart.
+    let pace = abide::pacing::PacePolicy::default().danger_min_gap(std::time::Duration::from_millis(50));
+    let client = web.stand_in(builder.pace(pace)).build_client(plain_client())?;
+
+    let columns = ["field", "signal", "tags", "meta", "mining", "open"].map(|name| format!("columns/{name}"));
+    let pages = ["archive/1", "news/1", "poems/1"].map(str::to_owned).into_iter().chain(columns);
+    for page in pages {
+        match for_training(&client, &format!("http://press.example/{page}.html")).await? {
+            Ok(text) if text.starts_with("(never quote)") => {
+                println!("{page}: taken, and never to be quoted")
+            }
+            Ok(text) => println!("{page}: taken, {} bytes", text.len()),
+            Err(No::Disallowed(rule)) => println!("{page}: not asked for: {rule}"),
+            Err(No::Stated(said)) => println!("{page}: left out: {said}"),
+            Err(No::Unknown) => println!("{page}: left out: its head could not be read"),
+        }
+    }
+    Ok(())
+}

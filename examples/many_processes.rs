@@ -1,0 +1,200 @@
+//! Several crawler processes, one Redis, and what the websites see: one polite crawler.
+//!
+//! Starts itself again as workers. All of them crawl the same hosts of a small web on loopback as fast as they may, and take turns
+//! through Redis: at a URL that is given, or else through a `redis-server` that is started for it, if there is one here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use abide::Abide;
+use abide::pacing::PacePolicy;
+use abide_redis::Store;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+use clap::Parser;
+
+/// Lets many processes crawl the same hosts, politely.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Where Redis or Valkey is, such as redis://localhost:6379/0; without it, one is started
+    redis: Option<String>,
+    /// How many processes
+    #[arg(long, default_value_t = 4)]
+    workers: u32,
+    /// Shortest time between two requests to a host, in seconds
+    #[arg(long, default_value_t = 0.2)]
+    delay: f64,
+    /// How long they crawl, in seconds
+    #[arg(long, default_value_t = 8)]
+    seconds: u64,
+    /// This is a worker: where the web is
+    #[arg(long, hide = true)]
+    web: Option<SocketAddr>,
+}
+
+const HOSTS: [&str; 3] = ["bakery.example", "journal.example", "open.example"];
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    if let (Some(web), Some(redis)) = (args.web, &args.redis) {
+        return work(&args, redis, web).await;
+    }
+    // Killed when this function ends.
+    let (_server, redis) = match &args.redis {
+        Some(url) => (None, url.clone()),
+        None => match Server::start()? {
+            Some(server) => (Some(server.0), server.1),
+            None => {
+                println!(
+                    "redis-server is not installed here: install it, or give the URL of a Redis or Valkey."
+                );
+                return Ok(());
+            }
+        },
+    };
+    // The store is tried first, so that a wrong URL is told once and not by every worker.
+    Store::connect(&redis).await?;
+    let (web, log) = website().await?;
+    println!("{} processes, {} hosts, a promise of {} s\n", args.workers, HOSTS.len(), args.delay);
+    let mut workers: Vec<Child> =
+        (0..args.workers).map(|_| start_worker(&args, &redis, web)).collect::<Result<_, _>>()?;
+    for worker in &mut workers {
+        let status = tokio::task::block_in_place(|| worker.wait())?;
+        anyhow::ensure!(status.success(), "a worker has failed");
+    }
+    report(&log.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(())
+}
+
+/// One process: a client with a shared store, and one task a host.
+async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
+    let store = Arc::new(Store::builder(redis).key_prefix("many-processes").connect().await?);
+    let policy = PacePolicy::default()
+        .danger_min_gap(Duration::try_from_secs_f64(args.delay)?)
+        // If Redis goes away, each of us slows down so much that together we stay polite.
+        .expected_workers(args.workers);
+    let mut builder = Abide::builder("AbideExample")
+        .user_agent("AbideExample/0.1 (+https://example.com/bot)")
+        .pace(policy)
+        .access_store(store.clone())
+        .pace_store(store)
+        .allow_net("127.0.0.1/32".parse()?);
+    for host in HOSTS {
+        builder = builder.resolve(host, web);
+    }
+    let client = builder.build_client(reqwest::Client::builder().tls_certs_only([]))?;
+    let end = tokio::time::Instant::now() + Duration::from_secs(args.seconds);
+    let mut hosts = tokio::task::JoinSet::new();
+    for host in HOSTS {
+        let client = client.clone();
+        let url = format!("http://{host}/{}", std::process::id());
+        hosts.spawn(tokio::time::timeout_at(end, async move {
+            loop {
+                match client.get(&url).send().await {
+                    Ok(page) => drop(page.bytes().await),
+                    // Deferred, or failed: somewhat later it may be our turn.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                }
+            }
+        }));
+    }
+    hosts.join_all().await;
+    Ok(())
+}
+
+fn start_worker(args: &Args, redis: &str, web: SocketAddr) -> std::io::Result<Child> {
+    Command::new(std::env::current_exe()?)
+        .arg(redis)
+        .args(["--web", &web.to_string(), "--workers", &args.workers.to_string()])
+        .args(["--delay", &args.delay.to_string(), "--seconds", &args.seconds.to_string()])
+        .spawn()
+}
+
+/// A request as a website sees it: host, path, when it came, when it was answered.
+type Seen = (String, String, Instant, Instant);
+type Log = Arc<Mutex<Vec<Seen>>>;
+
+/// Several hosts on one listener, that write down who came when.
+async fn website() -> std::io::Result<(SocketAddr, Log)> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let (address, log) = (listener.local_addr()?, Log::default());
+    let app = Router::new().fallback(answer).with_state(Arc::clone(&log));
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    Ok((address, log))
+}
+
+async fn answer(State(log): State<Log>, headers: HeaderMap, uri: Uri) -> &'static str {
+    let came = Instant::now();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let host = headers.get("host").and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let host = host.split(':').next().unwrap_or_default().to_owned();
+    let seen = (host, uri.path().to_owned(), came, Instant::now());
+    log.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
+    if uri.path() == "/robots.txt" { "User-agent: *\nDisallow: /private/\n" } else { "a page" }
+}
+
+fn report(log: &[Seen]) {
+    let mut hosts: BTreeMap<&str, Vec<&Seen>> = BTreeMap::new();
+    for seen in log {
+        hosts.entry(&seen.0).or_default().push(seen);
+    }
+    println!("host              requests  robots.txt  processes  shortest gap  median gap");
+    for (host, mut seen) in hosts {
+        seen.sort_by_key(|seen| seen.2);
+        let robots = seen.iter().filter(|seen| seen.1 == "/robots.txt").count();
+        let processes: BTreeSet<_> =
+            seen.iter().map(|seen| &seen.1).filter(|&path| path != "/robots.txt").collect();
+        // From the end of an answer to the next request, whoever sent it.
+        let mut gaps: Vec<Duration> =
+            seen.windows(2).map(|pair| pair[1].2.saturating_duration_since(pair[0].3)).collect();
+        gaps.sort();
+        let (shortest, median) = (gaps.first(), gaps.get(gaps.len() / 2));
+        println!(
+            "{host:16} {:9} {robots:11} {:10} {:>13.1?} {:>11.1?}",
+            seen.len(),
+            processes.len(),
+            shortest.copied().unwrap_or_default(),
+            median.copied().unwrap_or_default(),
+        );
+    }
+}
+
+/// A `redis-server` of our own, for as long as this lives.
+struct Server(Child);
+
+impl Server {
+    /// `None`: there is no `redis-server` here.
+    fn start() -> std::io::Result<Option<(Self, String)>> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let started = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .stdout(Stdio::null())
+            .spawn();
+        match started {
+            Ok(child) => {
+                let server = Self(child);
+                for _ in 0..250 {
+                    if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Ok(Some((server, format!("redis://127.0.0.1:{port}/"))))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

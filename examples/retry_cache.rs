@@ -1,0 +1,59 @@
+//! With reqwest-retry and http-cache in one chain: retry > gate > cache > pacing > wire.
+//!
+//! Each attempt is asked of robots.txt, and so is each redirect hop. What the cache answers waits for no turn, and refusals stay
+//! typed, since they arise outside of the cache.
+
+use abide::{Abide, ResponseExt};
+use abide_examples::{Web, plain_client};
+use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
+use reqwest_middleware::ClientBuilder;
+use reqwest_retry::RetryTransientMiddleware;
+use reqwest_retry::policies::ExponentialBackoff;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let web = Web::start().await?; // in place of the real web
+    let builder = Abide::builder("ExampleBot").user_agent("ExampleBot/1.0 (+https://example.com/bot)");
+    let (abide, inner) = web.stand_in(builder).build_with(plain_client())?;
+
+    let back_off = ExponentialBackoff::builder().build_with_max_retries(3);
+    let cache = HttpCache {
+        mode: CacheMode::Default,
+        manager: MokaManager::new(MokaCache::new(1000)),
+        options: HttpCacheOptions::default(),
+    };
+    let client = ClientBuilder::new(inner)
+        .with(RetryTransientMiddleware::new_with_policy(back_off))
+        .with(abide.gate())
+        .with(Cache(cache))
+        .with(abide.pacing())
+        .build();
+
+    for path in [
+        "catalogue.html",
+        // From the cache: no turn is waited for, and nothing reaches the server.
+        "catalogue.html",
+        "catalogue.html",
+        // Answers 503 once with `Retry-After: 2`: the retry waits in the gate until then, whatever its own back-off.
+        "opening-hours.html",
+        // Redirects into a disallowed path; a refusal is not retried.
+        "my-account",
+    ] {
+        match client.get(format!("http://library.example/{path}")).send().await {
+            Ok(page) => {
+                let waited = page.visit().map(|visit| visit.waited()).unwrap_or_default();
+                println!("{path}: {} after waiting {:.1} s", page.status(), waited.as_secs_f64());
+                page.bytes().await?;
+            }
+            Err(error) => match abide::Error::find(&error) {
+                Some(denied) => println!("{path}: refused: {denied}"),
+                None => return Err(error.into()),
+            },
+        }
+    }
+    println!("requests that reached the server:");
+    for path in web.asked() {
+        println!("    {path}");
+    }
+    Ok(())
+}
