@@ -121,6 +121,13 @@ impl AddressGuard {
     pub fn check(&self, address: IpAddr) -> Result<(), AddressRefused> {}
     pub fn check_url(&self, url: &Url) -> Result<(), AddressRefused> {}
 }
+impl AddressGuard {
+    pub fn of_name(
+        &self,
+        name: &str,
+        found: impl IntoIterator<Item = SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, NoAddress> {}
+}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AddressRefused {}
 impl AddressRefused {
@@ -278,6 +285,7 @@ pub enum Ended {
 }
 #[derive(Debug, Clone)]
 pub struct Error {}
+impl std::error::Error for IdentityError {}
 impl std::error::Error for UnsupportedUrl {}
 impl Error for Refused {}
 impl Error for FetchError {}
@@ -286,6 +294,7 @@ impl Error for Refusal {}
 impl Error for Deferral {}
 impl Error for StoreError {}
 impl std::error::Error for AddressRefused {}
+impl Error for NoAddress {}
 impl Error {
     pub fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Denied> {}
     pub fn denied(&self) -> &Denied {}
@@ -465,6 +474,26 @@ pub enum Html {
     Parse,
     Unreachable,
 }
+#[derive(Debug, Clone)]
+pub struct Identity {}
+impl Identity {
+    pub fn new(
+        token: &str,
+        fallbacks: &[String],
+        user_agent: Option<&str>,
+    ) -> Result<Self, IdentityError> {}
+    pub fn tokens(&self) -> &[ProductToken] {}
+    pub fn user_agent(&self) -> &HeaderValue {}
+    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Error> {}
+}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IdentityError {
+    Token(InvalidToken),
+    UserAgent { user_agent: String, token: String },
+    UserAgentField { user_agent: String },
+}
+impl fmt::Display for IdentityError {}
+impl std::error::Error for IdentityError {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
     Leader,
@@ -531,6 +560,14 @@ impl NextSlot {
     pub fn waiting(&self) -> usize {}
     pub fn in_flight(&self) -> usize {}
 }
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoAddress {}
+impl NoAddress {
+    pub fn refused(&self) -> Option<IpAddr> {}
+    pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {}
+}
+impl fmt::Display for NoAddress {}
+impl Error for NoAddress {}
 pub trait Observer: Send + Sync + 'static {
     fn observe(&self, event: &Event<'_>);
 }
@@ -636,6 +673,11 @@ pub trait PaceStore: fmt::Debug + Send + Sync + 'static {
         lease: LeaseId,
         ended: Ended,
     ) -> StoreFuture<'a, ()>;
+    fn confirm<'a>(
+        &'a self,
+        scopes: &'a [ScopeAsk],
+        lease: LeaseId,
+    ) -> StoreFuture<'a, bool> {}
     fn hold<'a>(
         &'a self,
         scope: &'a ScopeKey,
@@ -707,6 +749,12 @@ where
 {
     type Data = Bytes;
     type Error = B::Error;
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Connect,
+    Head,
+    Body,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -922,6 +970,18 @@ pub type StoreFuture<'a, T> = Pin<
 >;
 #[derive(Clone, Debug)]
 pub struct Subject {}
+#[derive(Debug, Clone)]
+pub struct Symptoms {}
+impl Symptoms {
+    pub fn of(error: Option<&(dyn Error + 'static)>) -> Self {}
+    #[must_use]
+    pub fn during(mut self, phase: Phase) -> Self {}
+    #[must_use]
+    pub fn timed_out(mut self, timed_out: bool) -> Self {}
+    pub fn refused_name(&self) -> Option<&NoAddress> {}
+    pub fn fault(&self) -> Option<TransportFault> {}
+    pub fn kind(&self) -> FetchErrorKind {}
+}
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 impl Clock for SystemClock {}

@@ -6,10 +6,12 @@ pub use abide_gate::{
     pacing,
 };
 pub use abide_permissions::{
-    AppDirectives, HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore,
-    Permissions, Preference, Preferences, ReadOptions, Rules, Usage, link_follow,
+    AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord,
+    PermissionStore, Permissions, Preference, Preferences, ReadOptions, Rules, Usage,
+    link_follow,
 };
-pub use abide_robots::{InvalidToken, ProductToken};
+pub use abide_robots::{InvalidToken, ProductToken, Target};
+pub use abide_visit::{Hop, Scan, Stopped, Trail, Visit};
 #[derive(Clone)]
 pub struct Abide {}
 impl Abide {
@@ -40,6 +42,7 @@ pub enum BuildError {
     UserAgentField { user_agent: String },
     Client(reqwest::Error),
 }
+impl From<IdentityError> for BuildError {}
 #[must_use]
 pub struct Builder {}
 impl Builder {
@@ -79,16 +82,6 @@ impl std::fmt::Debug for Builder {}
 #[derive(Debug, Clone)]
 pub struct GateMiddleware {}
 impl Middleware for GateMiddleware {}
-#[derive(Debug, Clone)]
-pub struct Hop {}
-impl Hop {
-    pub fn url(&self) -> &Url {}
-    pub fn status(&self) -> StatusCode {}
-    pub fn verdict(&self) -> &Verdict {}
-    pub fn waited(&self) -> Duration {}
-    pub fn remote_addr(&self) -> Option<SocketAddr> {}
-    pub fn permissions(&self) -> Option<&Permissions> {}
-}
 #[derive(Debug, Clone, Default)]
 pub struct Options {}
 impl Options {
@@ -129,39 +122,3 @@ pub trait ResponseExt: sealed::Sealed {
 }
 impl ResponseExt for reqwest::Response {}
 impl<B> ResponseExt for http::Response<B> {}
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Scan {
-    Off,
-    Headers,
-    Eager,
-    Lazy,
-}
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Stopped {
-    NoLocation,
-    SeveralLocations,
-    InvalidLocation,
-    UnsupportedScheme,
-    BodyNotRepeatable,
-    NotFollowing,
-}
-impl std::fmt::Display for Stopped {}
-#[derive(Debug, Clone)]
-pub struct Trail {}
-impl Trail {
-    pub fn hops(&self) -> &[Hop] {}
-}
-#[derive(Debug, Clone)]
-pub struct Visit {}
-impl Visit {
-    pub fn hops(&self) -> &[Hop] {}
-    pub fn verdict(&self) -> Option<&Verdict> {}
-    pub fn waited(&self) -> Duration {}
-    pub fn stopped(&self) -> Option<Stopped> {}
-    pub fn permissions(&self) -> Permissions {}
-    pub fn preferences(&self) -> Preferences {}
-    pub fn app_directives(&self) -> Option<AppDirectives> {}
-    pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {}
-}
