@@ -209,15 +209,6 @@ fn many_processes() {
 
 /// An example without a test here would not be noticed.
 #[test]
-fn many_processes() {
-    let text = run("many_processes", &["--seconds", "3", "--workers", "2"]);
-    // Where there is no Redis it says so.
-    let is_shown =
-        ["bakery.example", "journal.example", "open.example"].iter().all(|host| text.contains(host));
-    assert!(is_shown || text.contains("redis-server is not installed"), "{text}");
-}
-
-#[test]
 fn every_example_is_run() {
     let manifest = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
     let tests = include_str!("run.rs");
