@@ -82,7 +82,7 @@ async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
         .user_agent("AbideExample/0.1 (+https://example.com/bot)")
         .pace(policy)
         .access_store(store.clone())
-        .pace_store(store)
+        .pace_store(store.clone())
         .allow_net("127.0.0.1/32".parse()?);
     for host in HOSTS {
         builder = builder.resolve(host, web);
@@ -104,6 +104,8 @@ async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
         }));
     }
     hosts.join_all().await;
+    // What was cut off in flight is given back, so that whoever comes next need not wait for its lease to end.
+    store.settle(Duration::from_secs(2)).await;
     Ok(())
 }
 

@@ -180,6 +180,33 @@ fn crawl() {
     );
 }
 
+#[test]
+fn durable() {
+    prints(
+        "durable",
+        &[],
+        &[
+            "The first life, with a new file:",
+            "200 OK, after ",
+            "The second life, with the same file:",
+            "busy.example answered 503",
+            " in the first life, 0 in the second",
+        ],
+    );
+}
+
+#[test]
+fn many_processes() {
+    let text = run("many_processes", &["--seconds", "2"]);
+    if text.contains("redis-server is not installed here") {
+        return;
+    }
+    assert!(text.contains("4 processes, 3 hosts, a promise of 0.2 s"), "{text}");
+    for host in ["bakery.example", "journal.example", "open.example"] {
+        assert!(text.contains(host), "{text}");
+    }
+}
+
 /// An example without a test here would not be noticed.
 #[test]
 fn every_example_is_run() {

@@ -5,6 +5,7 @@ mod access;
 mod bad_input;
 mod bodies;
 mod capture;
+mod faults;
 mod halves;
 mod hops;
 mod http2;
@@ -16,6 +17,7 @@ mod preferences;
 mod redirects;
 mod refusals;
 mod stacks;
+mod supply;
 mod verdicts;
 mod wire;
 

@@ -31,6 +31,7 @@ pub struct GateBuilder {
     access_observers: Vec<Arc<dyn AccessObserver>>,
     pace_observers: Vec<Arc<dyn PaceObserver>>,
     clock: Arc<dyn Clock>,
+    seed: Option<u64>,
 }
 
 impl GateBuilder {
@@ -47,6 +48,7 @@ impl GateBuilder {
             access_observers: Vec::new(),
             pace_observers: Vec::new(),
             clock: Arc::new(SystemClock),
+            seed: None,
         }
     }
 
@@ -128,6 +130,12 @@ impl GateBuilder {
         self
     }
 
+    /// Makes all chance (the jitter of holds and back-offs, the spread of refreshes) follow from `seed`, so that a run can be repeated.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
     /// A gate for a chain of product tokens: the first that has a group in a robots.txt counts there. `fetch` is the transport of
     /// robots.txt.
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
@@ -141,6 +149,9 @@ impl GateBuilder {
         if !observers.is_empty() || !self.pace_observers.is_empty() {
             let listeners = Listeners { all: observers.clone(), pacing: self.pace_observers };
             pacer = pacer.observer(Arc::new(listeners));
+        }
+        if let Some(seed) = self.seed {
+            pacer = pacer.seed(seed);
         }
         let pacer = pacer.build();
         let addresses = Arc::new(self.addresses);
@@ -167,6 +178,9 @@ impl GateBuilder {
         }
         if let Some(store) = self.access_store {
             access = access.store(store);
+        }
+        if let Some(seed) = self.seed {
+            access = access.seed(seed);
         }
         Gate {
             access: access.build(),

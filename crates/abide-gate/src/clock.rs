@@ -4,6 +4,8 @@
 //! a paused tokio runtime moves it): a jump of the wall clock changes nothing. What is stored uses *wall-clock*
 //! milliseconds, since it must survive a restart.
 
+#![allow(clippy::disallowed_methods, reason = "this file is what the others ask")]
+
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

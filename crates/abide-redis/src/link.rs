@@ -3,16 +3,17 @@
 //! Every command runs in a task of its own. A caller who goes leaves no answer unread on the connection: another's command would
 //! be given it.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use abide_gate::pacing::LeaseId;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisError};
-use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Error;
 use crate::greeting::{Greeting, greet};
@@ -34,6 +35,9 @@ pub(crate) struct Link {
     /// When data was lost, the last few times.
     losses: Mutex<VecDeque<Instant>>,
     is_warned: AtomicBool,
+    /// Leases that were granted here and not yet given back: one for each request in flight.
+    out: Mutex<HashSet<LeaseId>>,
+    given_back: Notify,
 }
 
 /// A connection that has been greeted.
@@ -73,7 +77,8 @@ const SPARE_MAX: usize = 4;
 impl Link {
     pub(crate) fn new(client: Client, server: Arc<str>, keys: Keys, limit: Duration, may_eval: bool) -> Self {
         let (attempt, spare, losses, is_warned) = Default::default();
-        Self { client, server, keys, limit, may_eval, attempt, spare, losses, is_warned }
+        let (out, given_back) = Default::default();
+        Self { client, server, keys, limit, may_eval, attempt, spare, losses, is_warned, out, given_back }
     }
 
     /// Runs a command in a task of its own, for as long as a command may take.
@@ -86,6 +91,30 @@ impl Link {
             timeout(limit, command).await.unwrap_or_else(|_| Err(Error::slow(&server, limit)))
         });
         task.await.unwrap_or_else(|_| Err(Error::interrupted()))
+    }
+
+    pub(crate) fn granted(&self, lease: LeaseId) {
+        lock(&self.out).insert(lease);
+    }
+
+    /// Whether it could be told or not: if not, it ends by itself.
+    pub(crate) fn given_back(&self, lease: LeaseId) {
+        lock(&self.out).remove(&lease);
+        self.given_back.notify_waiters();
+    }
+
+    /// Waits until nothing is out, and says whether it came to that.
+    pub(crate) async fn settled(&self, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        loop {
+            let given_back = self.given_back.notified();
+            if lock(&self.out).is_empty() {
+                return true;
+            }
+            if timeout_at(end, given_back).await.is_err() {
+                return false;
+            }
+        }
     }
 
     /// The connection, made now if there is none.

@@ -37,6 +37,23 @@ impl Store {
         Self::builder(url).connect().await
     }
 
+    /// Waits until every turn that was taken through this store has been given back, for `limit` at most, and says whether it came to
+    /// that. Turns are given back in the background, after the end of each response: a process that ends at once leaves them behind,
+    /// and their hosts wait until the leases end (a minute, by default).
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// let store = abide_redis::Store::connect("redis://localhost/").await?;
+    /// // ... crawl; drop what is left of responses ...
+    /// store.settle(Duration::from_secs(2)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn settle(&self, limit: Duration) -> bool {
+        self.link.settled(limit).await
+    }
+
     /// A store at this URL: `redis://[user:password@]host[:port][/database]`, also `valkey://` and `unix:///path`.
     pub fn builder(url: &str) -> Builder {
         Builder {

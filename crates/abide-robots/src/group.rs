@@ -60,7 +60,10 @@ impl<'a, 't> Gatherer<'a, 't> {
 
     /// For the records of a text: room for its rules is taken at once, about as many octets as it has.
     pub(crate) fn of(text: &[u8], tokens: &'t [ProductToken], profile: Profile) -> Self {
-        Self::with_capacity(text.len() / size_of::<Raw<'_>>(), tokens, profile)
+        /// More than fit into the 512,000 octets that are read unless another limit is chosen.
+        const RULES_AT_ONCE: usize = 32 * 1024;
+        let rules = text.len() / size_of::<Raw<'_>>();
+        Self::with_capacity(rules.min(RULES_AT_ONCE), tokens, profile)
     }
 
     fn with_capacity(rules: usize, tokens: &'t [ProductToken], profile: Profile) -> Self {

@@ -24,6 +24,9 @@
 //! * `std` (default): lets memchr find out at run time what the processor can do. The crate needs `alloc` only.
 //! * `url`: a [`Target`] from a `&url::Url`.
 //! * `serde`: `Serialize` and `Deserialize` for [`ProductToken`].
+
+// Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

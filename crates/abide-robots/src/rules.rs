@@ -21,6 +21,9 @@ use crate::verdict::{Decision, Verdict};
 /// All of it lies in one block of memory; a clone shares it. Equal rule sets are equal values (`Eq`, `Hash`), so a
 /// cache of many hosts can keep one of each.
 ///
+/// It holds no remarks on the file: reading for one crawler passes over the groups of others, and who crawls has no use
+/// for them. [`Robots::remarks`](crate::Robots::remarks) has them all.
+///
 /// ```
 /// use abide_robots::{ProductToken, Rules, Target};
 ///

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http_body_util::BodyExt;
-use tokio::time::Instant;
 
-use abide_gate::AddressGuard;
 use abide_gate::access::{
     BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, on_the_wire,
 };
+use abide_gate::{AddressGuard, Clock, SystemClock};
 
 use crate::fault;
 use crate::redirect::same_resource;
@@ -36,7 +35,7 @@ impl ReqwestFetch {
     }
 
     async fn send(&self, request: &RobotsRequest) -> Result<RobotsReply, FetchError> {
-        let started = Instant::now();
+        let started = SystemClock.now();
         let mut headers = self.own_headers.clone();
         headers.extend(request.headers());
         let sent = self.client.get(request.url().clone()).headers(headers).timeout(request.budget());

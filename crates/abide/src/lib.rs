@@ -61,6 +61,9 @@
 //!
 //! TLS and content codings are the features of *your* reqwest.
 
+// Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 // Building.
 mod builder;
 mod client;

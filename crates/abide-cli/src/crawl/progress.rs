@@ -113,3 +113,36 @@ const HOSTS_MAX: usize = 6;
 const HOST_WIDTH_MAX: usize = 30;
 const TICK_SHOWN: Duration = Duration::from_millis(200);
 const TICK_HIDDEN: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crawl::frontier::{Kind, Next};
+    use crate::trail::Trail;
+
+    #[test]
+    fn each_host_has_a_line_that_says_what_it_does() {
+        let urls = ["http://a.example/1", "http://a.example/2", "http://longer.example/x"];
+        let urls = urls.map(|url| url.parse().unwrap());
+        let mut frontier = Frontier::new(&urls, None);
+        assert!(urls.iter().all(|url| frontier.add(url, 0, Kind::Page)));
+        let now = Instant::now();
+        let mut next = || match frontier.next(now) {
+            Next::Task(task) => task,
+            other => panic!("{other:?}"),
+        };
+        let (held, waiting) = (next(), next());
+        frontier.ended(&held);
+        frontier.park(held, now + Duration::from_millis(2500));
+        let since = now.checked_sub(Duration::from_secs(1)).unwrap_or(now);
+        let flight = Flight { trail: Trail::default(), since, task: waiting.clone() };
+        let in_flight = HashMap::from([(waiting.host, flight)]);
+        assert_eq!(
+            host_lines(&frontier, &in_flight, now),
+            [
+                "a.example       on hold for 3 s, 2 queued".to_owned(),
+                "longer.example  waits   1.0 s  /x, 0 queued".to_owned(),
+            ]
+        );
+    }
+}

@@ -6,6 +6,7 @@ mod batch;
 mod check;
 mod crawl;
 mod directives;
+#[cfg(unix)]
 mod documented;
 mod explain;
 mod fetch;

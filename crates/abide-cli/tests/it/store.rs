@@ -206,3 +206,59 @@ async fn a_torn_or_foreign_journal_is_dealt_with() {
     assert_eq!(ran.status, 2);
     assert!(ran.err.contains(".frontier:1: expected") && ran.err.contains("--restart"), "{}", ran.err);
 }
+
+/// A Redis of its own, which ends with the test.
+struct Redis {
+    child: std::process::Child,
+    port: u16,
+}
+
+impl Redis {
+    /// `None` where there is no `redis-server`, which is said.
+    fn start() -> Option<Self> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = std::process::Command::new("redis-server");
+        command
+            .args(["--bind", "127.0.0.1", "--save", "", "--port", &port.to_string()])
+            .stdout(Stdio::null());
+        let Ok(child) = command.spawn() else {
+            eprintln!("skipped: there is no redis-server here");
+            return None;
+        };
+        let redis = Self { child, port };
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(redis)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+#[cfg(unix)]
+async fn calls_share_a_redis_and_a_crawl_begins_anew() {
+    let Some(redis) = Redis::start() else { return };
+    let server = site().await;
+    let store = format!("redis://127.0.0.1:{}/", redis.port);
+    let child = begun(&server, &store).await;
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let ran = Ran::from(crate::blocking(move || child.wait_with_output().unwrap()).await);
+    assert!(ran.err.contains("the next call begins anew"), "{}", ran.err);
+    let before = pages(&server).len();
+    let again = online(server.address(), &["crawl", "--store", &store, "http://a.example:PORT/"]).await;
+    assert!(!again.err.contains("going on"), "{}", again.err);
+    assert_eq!(pages(&server).len(), before + 12, "all of it again");
+    assert_eq!(server.count("a.example/robots.txt"), 1, "and robots.txt was at hand");
+    let url = ["http://a.example:PORT/held", "http://a.example:PORT/1"];
+    for (url, outcome) in url.iter().zip(["fetched", "deferred"]) {
+        let line = online(server.address(), &["fetch", "--json", "--store", &store, url]).await.line();
+        assert_eq!(line["outcome"], json!(outcome), "the hold counts for the next call, too: {line}");
+    }
+}

@@ -17,8 +17,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::CONTENT_ENCODING;
-use http::{HeaderMap, StatusCode};
+use http::header::{CONTENT_ENCODING, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, StatusCode};
 
 use crate::WallMillis;
 use crate::access::{AccessPolicy, FetchErrorKind, GoodCopy, RedirectRefusal, Validators};
@@ -173,13 +173,18 @@ pub(crate) fn classify(
     }
 }
 
-/// Whether any coding but `identity` is named.
+/// Whether any coding is named that is still on the body. HTTP clients take `chunked` off; other transfer codings they may leave, and
+/// read the body as if there were none.
 fn is_coded(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(CONTENT_ENCODING).iter();
-    let mut codings = values.flat_map(|value| value.as_bytes().split(|&b| b == b','));
-    codings.any(|coding| {
-        !matches!(coding.trim_ascii(), b"") && !coding.trim_ascii().eq_ignore_ascii_case(b"identity")
-    })
+    names_another(headers, CONTENT_ENCODING, b"identity")
+        || names_another(headers, TRANSFER_ENCODING, b"chunked")
+}
+
+/// Whether the field has a member other than `harmless`.
+fn names_another(headers: &HeaderMap, field: HeaderName, harmless: &[u8]) -> bool {
+    let values = headers.get_all(field).iter();
+    let mut members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
+    members.any(|member| !member.is_empty() && !member.eq_ignore_ascii_case(harmless))
 }
 
 /// Whether a body begins like a gzip or zstd stream. For nested codings a client may remove the field with the first layer.
@@ -287,6 +292,13 @@ mod tests {
         {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(is_coded(&headers), coded, "{value}");
+        }
+        for (value, coded) in
+            [("chunked", false), ("Chunked", false), ("gzip, chunked", true), ("gzip", true)]
+        {
+            let mut headers = HeaderMap::new();
+            headers.insert(TRANSFER_ENCODING, HeaderValue::from_static(value));
             assert_eq!(is_coded(&headers), coded, "{value}");
         }
         assert!(looks_coded(b"\x1f\x8b\x08") && looks_coded(&[0x28, 0xb5, 0x2f, 0xfd]));

@@ -67,8 +67,8 @@ impl Hold {
     /// The hold after a complaint about a request that was granted at `granted`. `chance` is from 0 to 1.
     pub(crate) fn after(&self, cause: Cause, granted: Moment, now: Moment, chance: f64) -> Self {
         // A request that was on its way before the hold began belongs to the same event: eight in flight that all answer
-        // 429 are one strike.
-        let same_event = granted < self.began;
+        // 429 are one strike. What the operator holds says nothing about the server.
+        let same_event = granted < self.began && self.cause.status != OPERATOR;
         let strikes = match (same_event, self.is_forgiven(now)) {
             (true, _) => self.strikes,
             (false, true) => 1,
@@ -221,6 +221,13 @@ mod tests {
         // One of the same eight names a time: that is honoured, and still no strike.
         let longer = hold.after(asking(300), second(1), second(20), 0.0);
         assert_eq!((longer.strikes, longer.until), (1, second(320)));
+    }
+
+    #[test]
+    fn an_operators_hold_hides_no_complaint() {
+        let held = Hold::NONE.extended(Cause::Operator, second(20), second(10));
+        let complained = held.after(PLAIN, second(5), second(15), 0.0);
+        assert_eq!((complained.strikes, complained.until), (1, second(75)));
     }
 
     #[test]

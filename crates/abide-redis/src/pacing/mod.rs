@@ -23,7 +23,14 @@ impl PaceStore for Store {
     fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply> {
         let scopes = self.scopes(scopes);
         let turns = Turns { link: Arc::clone(&self.link) };
-        Box::pin(async move { Ok(self.link.run(async move { turns.reserve(&scopes, ask).await }).await?) })
+        let reserved = async move {
+            let reply = turns.reserve(&scopes, ask).await?;
+            if matches!(reply, Reply::Granted { .. }) {
+                turns.link.granted(ask.lease);
+            }
+            Ok(reply)
+        };
+        Box::pin(async move { Ok(self.link.run(reserved).await?) })
     }
 
     fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()> {
@@ -31,10 +38,15 @@ impl PaceStore for Store {
     }
 
     fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()> {
-        self.each(scopes, move |gap| match ended {
+        let released = self.each(scopes, move |gap| match ended {
             Ended::Unsent => Operation::Unsent { lease },
             // What else there may be one day: a response is the safe guess.
             _ => Operation::Response { lease, gap },
+        });
+        Box::pin(async move {
+            let released = released.await;
+            self.link.given_back(lease);
+            released
         })
     }
 

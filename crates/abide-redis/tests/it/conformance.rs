@@ -4,43 +4,43 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use abide_gate::pacing::PaceStore;
 use abide_gate::testing;
 use abide_redis::Store;
 
 use crate::support::{Redis, WITHOUT_EVAL};
 
+/// At the same time, since the suite mostly waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_with_scripts_without_and_by_processes_of_both_kinds_on_a_cluster() {
+    let Some(with) = Redis::start() else { return };
+    let (Some(without), Some(cluster)) = (Redis::start_with(WITHOUT_EVAL), cluster()) else { return };
+    let both = Alternating::new(
+        cluster.aged().connect().await.unwrap(),
+        cluster.aged().without_scripts().connect().await.unwrap(),
+    );
+    let stores: [Arc<dyn PaceStore>; 3] = [
+        Arc::new(with.aged().connect().await.unwrap()),
+        Arc::new(without.aged().connect().await.unwrap()),
+        Arc::new(both),
+    ];
+    let mut suites = tokio::task::JoinSet::new();
+    for store in stores {
+        suites.spawn(testing::pacing::pace_store(store));
+    }
+    suites.join_all().await;
+    assert!(used(&with, "evalsha") > 1_000 && used(&with, "watch") == 0);
+    assert!(used(&without, "watch") > 1_000);
+    assert!(used(&cluster, "watch") > 500 && used(&cluster, "evalsha") > 500);
+}
+
 #[tokio::test]
-async fn turns_with_scripts() {
+async fn records_with_scripts_without_and_on_a_cluster() {
     let Some(redis) = Redis::start() else { return };
-    let store = redis.aged().connect().await.unwrap();
-    testing::pacing::pace_store(Arc::new(store)).await;
-    assert!(used(&redis, "evalsha") > 1_000);
-    assert_eq!(used(&redis, "watch"), 0);
-}
-
-#[tokio::test]
-async fn turns_without_scripts() {
+    records(&redis).await;
     let Some(redis) = Redis::start_with(WITHOUT_EVAL) else { return };
-    let store = redis.aged().connect().await.unwrap();
-    testing::pacing::pace_store(Arc::new(store)).await;
-    assert!(used(&redis, "watch") > 1_000);
-}
-
-#[tokio::test]
-async fn turns_by_processes_of_both_kinds_and_records_on_a_cluster() {
+    records(&redis).await;
     let Some(redis) = cluster() else { return };
-    let with = redis.aged().connect().await.unwrap();
-    let without = redis.aged().without_scripts().connect().await.unwrap();
-    testing::pacing::pace_store(Arc::new(Alternating::new(with, without))).await;
-    assert!(used(&redis, "watch") > 500 && used(&redis, "evalsha") > 500);
-    records(&redis).await;
-}
-
-#[tokio::test]
-async fn records_with_and_without_scripts() {
-    let Some(redis) = Redis::start() else { return };
-    records(&redis).await;
-    let Some(redis) = Redis::start_with(WITHOUT_EVAL) else { return };
     records(&redis).await;
 }
 

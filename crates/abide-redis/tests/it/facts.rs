@@ -171,6 +171,25 @@ async fn a_lost_lease_is_not_confirmed() {
     assert!(!store.confirm(&scopes, second.lease).await.unwrap(), "inside a gap");
 }
 
+#[tokio::test]
+async fn a_store_is_settled_when_every_turn_was_given_back() {
+    let Some(redis) = Redis::start() else { return };
+    let store = redis.aged().connect().await.unwrap();
+    assert!(store.settle(ms(0)).await, "nothing is out");
+    let first = ask(HOUR);
+    granted(&store, &host(ms(1)), first).await;
+    refused(&store, &host(ms(1)), ask(HOUR)).await;
+    assert!(!store.settle(ms(100)).await, "one is out");
+    let later = store.clone();
+    let giving_back = tokio::spawn(async move {
+        sleep(ms(200)).await;
+        PaceStore::release(&later, &host(ms(1)), first.lease, Ended::Response).await.unwrap();
+    });
+    assert!(store.settle(ms(10_000)).await);
+    assert_eq!(store.peek(&host(ms(1))[0].key).await.unwrap().in_flight, 0);
+    giving_back.await.unwrap();
+}
+
 /// The answer was lost, and the same is asked again.
 #[tokio::test]
 async fn who_asks_again_does_not_wait_for_itself() {

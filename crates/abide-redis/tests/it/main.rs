@@ -7,3 +7,5 @@ mod conformance;
 mod facts;
 mod processes;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;

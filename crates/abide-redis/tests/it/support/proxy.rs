@@ -1,8 +1,8 @@
-//! A way to the server that takes its time.
+//! A way to the server that takes its time, and can lead to another one.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until};
 pub(crate) struct Proxy {
     address: SocketAddr,
     delay: Arc<AtomicU64>,
+    port: Arc<AtomicU16>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -22,20 +23,29 @@ impl Proxy {
     pub(crate) async fn start(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, delay) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
-        let shared = Arc::clone(&delay);
+        let port = Arc::new(AtomicU16::new(port));
+        let (shared, leads_to) = (Arc::clone(&delay), Arc::clone(&port));
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { continue };
+                let Ok(server) = TcpStream::connect(("127.0.0.1", leads_to.load(Ordering::SeqCst))).await
+                else {
+                    continue;
+                };
                 let ((from, to), (back_from, back_to)) = (client.into_split(), server.into_split());
                 tokio::spawn(hand_on(from, back_to, Arc::clone(&shared)));
                 tokio::spawn(hand_on(back_from, to, Arc::clone(&shared)));
             }
         });
-        Self { address, delay, task }
+        Self { address, delay, port, task }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("redis://{}/", self.address)
+    }
+
+    /// New connections go there.
+    pub(crate) fn lead_to(&self, port: u16) {
+        self.port.store(port, Ordering::SeqCst);
     }
 
     /// One way.

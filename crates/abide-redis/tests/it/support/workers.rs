@@ -29,7 +29,7 @@ const ROLE: &str = "ABIDE_TEST_WORKER";
 
 impl Crew {
     pub(crate) fn new(store: String, server: SocketAddr) -> Self {
-        let (gap, lasts) = (ms(100), ms(5_000));
+        let (gap, lasts) = (ms(100), run_time().unwrap_or(ms(5_000)));
         Self { store, server, hosts: 4, gap, lasts, workers: 2, is_fail_closed: false }
     }
 
@@ -68,8 +68,7 @@ impl Crew {
         (number, Self { store, server, hosts, gap, lasts, workers, is_fail_closed })
     }
 
-    fn client(&self) -> ClientWithMiddleware {
-        let store = Arc::new(Store::builder(&self.store).open().unwrap());
+    fn client(&self, store: Arc<Store>) -> ClientWithMiddleware {
         let mut policy = PacePolicy::default().danger_min_gap(self.gap).expected_workers(self.workers);
         policy = policy.lease(ms(1_500)).max_wait(ms(10_000));
         if self.is_fail_closed {
@@ -86,6 +85,11 @@ impl Crew {
         }
         builder.build_client(reqwest::Client::builder().tls_certs_only([])).unwrap()
     }
+}
+
+/// For longer runs by hand.
+pub(crate) fn run_time() -> Option<Duration> {
+    std::env::var("REDIS_RUN_SECONDS").ok()?.parse().ok().map(Duration::from_secs)
 }
 
 pub(crate) fn host_name(host: u32) -> String {
@@ -128,7 +132,8 @@ fn worker() {
 
 /// One task a host, page after page, until the time is over.
 async fn work(number: u32, crew: Crew) {
-    let (client, end) = (crew.client(), Instant::now() + crew.lasts);
+    let store = Arc::new(Store::builder(&crew.store).open().unwrap());
+    let (client, end) = (crew.client(store.clone()), Instant::now() + crew.lasts);
     let mut tasks = tokio::task::JoinSet::new();
     for host in 0..crew.hosts {
         let client = client.clone();
@@ -142,6 +147,7 @@ async fn work(number: u32, crew: Crew) {
         });
     }
     tasks.join_all().await;
+    store.settle(ms(2_000)).await;
 }
 
 /// Whether the page came. A refusal is waited out for a moment; anything else is a mistake.

@@ -1,0 +1,173 @@
+//! G7: no credential, no cookie and no raw control byte in anything that the gate shows or stores. Marked strings go in everywhere, and
+//! everything that comes out is searched.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::fmt::{self, Debug, Display};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_gate::access::{AccessEvent, AccessPolicy, AccessStore, FetchErrorKind, MemoryAccessStore};
+use abide_gate::pacing::{PaceEvent, PaceObserver};
+use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Gate, GateBuilder, ManualClock, Origin, WallMillis};
+use url::Url;
+
+const SECRET: &str = "s3cret-marker";
+/// As a server writes it into a text: a terminal would obey it.
+const ESCAPE: &str = "\u{1b}[31m";
+
+/// Everything that was shown, with where.
+#[derive(Clone, Default)]
+struct Shown(Arc<Mutex<Vec<(String, String)>>>);
+
+impl Shown {
+    fn debug(&self, what: &str, value: &impl Debug) {
+        self.0.lock().unwrap().push((what.to_owned(), format!("{value:?} {value:#?}")));
+    }
+
+    fn both(&self, what: &str, value: &(impl Debug + Display)) {
+        self.debug(what, value);
+        self.0.lock().unwrap().push((what.to_owned(), value.to_string()));
+    }
+
+    fn error(&self, what: &str, error: &abide_gate::Error) {
+        self.both(what, error);
+        self.both(what, error.denied());
+        let mut next = std::error::Error::source(error);
+        while let Some(source) = next {
+            self.0.lock().unwrap().push((what.to_owned(), format!("{source} {source:?}")));
+            next = source.source();
+        }
+    }
+
+    fn judge(&self) {
+        let shown = self.0.lock().unwrap();
+        assert!(shown.len() > 60, "{} texts were looked at", shown.len());
+        for (what, text) in shown.iter() {
+            assert!(!text.contains(SECRET), "{what}: {text}");
+            let control = |c: char| c.is_control() && !(c == '\n' && what != "sentence");
+            assert!(!text.contains(control), "{what}: {text:?}");
+        }
+    }
+}
+
+impl Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shown")
+    }
+}
+
+impl PaceObserver for Shown {
+    fn observe(&self, event: &PaceEvent<'_>) {
+        self.debug("pace event", event);
+    }
+}
+
+/// What a server can put a secret or an escape into.
+fn answers() -> Vec<Scripted> {
+    let rules =
+        format!("User-agent: *\nDisallow: /closed{ESCAPE}\nCrawl-delay: 1{ESCAPE}\nSitemap: {ESCAPE}\n");
+    let cookie = format!("session={SECRET}");
+    let with = |answer: Scripted| {
+        answer.header("set-cookie", cookie.as_bytes()).header("www-authenticate", cookie.as_bytes())
+    };
+    let location = format!("https://user:{SECRET}@b.example/rules#{SECRET}");
+    vec![
+        with(
+            Scripted::text(rules.clone())
+                .header("etag", b"\"\xff\xfe\"")
+                .header("content-type", b"text/\xe9"),
+        ),
+        with(Scripted::redirect(&location)),
+        with(Scripted::redirect(&format!("ftp://user:{SECRET}@b.example/"))),
+        with(Scripted::redirect(&format!("https://user:{SECRET}@10.0.0.1/"))),
+        with(Scripted::status(503).header("retry-after", b"20")),
+        with(Scripted::status(429)),
+        with(Scripted::status(404)),
+        with(Scripted::text(rules).breaks()),
+        Scripted::error(FetchErrorKind::Reset),
+        Scripted::error(FetchErrorKind::Dns),
+    ]
+}
+
+async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
+    let patience = Duration::from_secs(30);
+    for path in ["open", "closed\u{1b}[31m", "robots.txt"] {
+        let url: Url = format!("https://user:{SECRET}@a{n}.example/{path}").parse().unwrap();
+        match gate.judge(&url, patience).await {
+            Ok(verdict) => {
+                shown.both("verdict", &verdict);
+                if let Some(answer) = verdict.answer() {
+                    shown.debug("answer", &**answer);
+                    shown.debug("access", &answer.access());
+                }
+                if let Some(denied) = verdict.refusal(&url) {
+                    shown.both("refusal", &denied);
+                }
+            }
+            Err(error) => shown.error("judge", &error),
+        }
+        match gate.admit(&url, patience).await {
+            Ok((verdict, permit)) => {
+                shown.both("admitted", &verdict);
+                shown.debug("permit", &permit);
+                permit.failed(abide_gate::pacing::TransportFault::Refused);
+            }
+            Err(error) => shown.error("admit", &error),
+        }
+        match gate.next_slot(&url) {
+            Ok(slot) => shown.debug("slot", &slot),
+            Err(error) => shown.error("slot", &error),
+        }
+    }
+    for odd in
+        ["ftp://user:s3cret-marker@a.example/", "https://user:s3cret-marker@10.0.0.1/", "data:,s3cret-marker"]
+    {
+        // A URL without a host has no place for a user; what is opaque is shown as it is.
+        if let (Err(error), false) =
+            (gate.judge(&odd.parse().unwrap(), patience).await, odd.starts_with("data"))
+        {
+            shown.error("odd", &error);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn g07_nothing_secret_is_shown_or_stored() {
+    let shown = Shown::default();
+    for (n, answer) in answers().into_iter().enumerate() {
+        let fetch = ScriptedFetch::new(move |request, _| match request.url().host_str() {
+            Some("b.example") => Scripted::text("User-agent: *\nDisallow: /closed\n"),
+            _ => answer.clone(),
+        });
+        let (told, store) = (shown.clone(), Arc::new(MemoryAccessStore::new()));
+        let builder = GateBuilder::new()
+            .access(AccessPolicy::default())
+            .access_store(store.clone())
+            .clock(Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000))))
+            .access_observer(Arc::new(move |event: &AccessEvent<'_>| told.debug("access event", event)))
+            .pace_observer(Arc::new(shown.clone()));
+        shown.debug("builder", &builder);
+        let gate = builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
+        use_it(&gate, &shown, n).await;
+        shown.debug("gate", &gate);
+        shown.debug("pacer", gate.pacer());
+        shown.debug("cache", gate.access());
+        shown.debug("reports", &gate.pacer().reports());
+        let origin: Origin = format!("https://a{n}.example").parse().unwrap();
+        if let Some(record) = store.load(&origin).await.unwrap() {
+            shown.debug("record", &record);
+            let bytes = record.encode();
+            let stored = String::from_utf8_lossy(&bytes);
+            assert!(!stored.contains(SECRET), "answer {n}: {stored:?}");
+        }
+        for asked in fetch.asked() {
+            assert!(
+                !asked.url.contains(SECRET) && !format!("{:?}", asked.headers).contains(SECRET),
+                "{asked:?}"
+            );
+        }
+    }
+    shown.judge();
+}

@@ -1,0 +1,138 @@
+//! The whole gate through a month of faults, in milliseconds a day: robots.txt, turns, stores, callers and clocks at once, on virtual
+//! time, every event judged from where the servers stand.
+//!
+//! A run follows from one number. When one fails, the events that matter are sought, and a line is printed that runs them again:
+//!
+//! ```sh
+//! ABIDE_SEEDS=200 cargo test -p abide-gate --test gate_simulation      # 200 runs of 32 days
+//! ABIDE_REPLAY=17:5,9,12 cargo test -p abide-gate --test gate_simulation
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod judge;
+mod plan;
+mod shelf;
+mod shrink;
+mod web;
+mod world;
+
+use judge::{Counts, Violation};
+use plan::{DAY, DAYS, Plan};
+use world::{Rude, run};
+
+/// The script's own panics are part of the story.
+fn quiet() {
+    let loud = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !panic.to_string().contains("the script says: panic") {
+            loud(panic);
+        }
+    }));
+}
+
+/// Runs it, or says how to run the least that still fails.
+fn judged(plan: &Plan) -> Counts {
+    let violation = match run(plan, None) {
+        Ok(counts) => return counts,
+        Err(violation) => violation,
+    };
+    let same = |plan: &Plan| run(plan, None).err().filter(|found| found.promise == violation.promise);
+    let least = shrink::shrink(plan, 150, same);
+    let found = run(&least, None).expect_err("what was shrunk still fails");
+    panic!("{violation}\nleast: {found}\nABIDE_REPLAY={} of {} events", least.replay(), plan.events.len());
+}
+
+#[test]
+fn a_month_of_faults_breaks_no_promise() {
+    quiet();
+    if let Ok(replay) = std::env::var("ABIDE_REPLAY") {
+        judged(&Plan::of_replay(&replay));
+        return;
+    }
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (first, seeds) = (number("ABIDE_SEED").unwrap_or(0), number("ABIDE_SEEDS").unwrap_or(12));
+    let began = std::time::Instant::now();
+    let next = std::sync::atomic::AtomicU64::new(first);
+    let all = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from).min(4) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                    if seed >= first + seeds {
+                        return;
+                    }
+                    let counts = judged(&Plan::of_seed(seed));
+                    all.lock().unwrap().push((seed, counts));
+                }
+            });
+        }
+    });
+    let all = all.into_inner().unwrap();
+    assert_eq!(all.len() as u64, seeds);
+    for (seed, counts) in &all {
+        assert!(counts.pages > 300 && counts.disallowed > 30, "seed {seed}: little happened: {counts:?}");
+    }
+    let sum = |of: fn(&Counts) -> u64| all.iter().map(|(_, counts)| of(counts)).sum::<u64>();
+    println!(
+        "{seeds} runs of {DAYS} days in {:?}: {} pages, {} robots requests, {} disallowed, {} unreachable, {} deferred, {} interrupted, \
+         {} pages by a last good copy, {} after a long outage; {} us a day",
+        began.elapsed(),
+        sum(|counts| counts.pages),
+        sum(|counts| counts.robots),
+        sum(|counts| counts.disallowed),
+        sum(|counts| counts.unreachable),
+        sum(|counts| counts.deferred),
+        sum(|counts| counts.interrupted),
+        sum(|counts| counts.last_good),
+        sum(|counts| counts.long_outages),
+        began.elapsed().as_micros() / u128::from(seeds * u64::from(DAYS)),
+    );
+    assert!(sum(|counts| counts.last_good) > 0 && sum(|counts| counts.unreachable) > 0);
+}
+
+/// The promise that the judge finds broken first, in the first runs in which it finds one.
+fn caught(rude: Rude) -> (Plan, Violation) {
+    let runs = (0..12).map(Plan::of_seed).find_map(|mut plan| {
+        plan.events.retain(|event| event.at < 10 * DAY);
+        run(&plan, Some(rude)).err().map(|violation| (plan, violation))
+    });
+    runs.unwrap_or_else(|| panic!("{rude:?} was not caught"))
+}
+
+#[test]
+fn each_broken_promise_is_caught() {
+    quiet();
+    for (rude, promises) in [
+        (Rude::PastRobots, &["G1"][..]),
+        (Rude::PastTurn, &["G4"]),
+        (Rude::EarlyRelease, &["G4"]),
+        (Rude::DeafToComplaints, &["G4"]),
+        (Rude::OpenWhenUnreachable, &["G1"]),
+        (Rude::ShortGap, &["G4"]),
+        (Rude::Leak, &["end", "G10"]),
+        (Rude::TwoGates, &["G3", "G4", "G12", "G1"]),
+        (Rude::OverBlocks, &["G10"]),
+        (Rude::Patient, &["G5"]),
+        (Rude::LeavesTask, &["end"]),
+    ] {
+        let (_, violation) = caught(rude);
+        assert!(promises.contains(&violation.promise), "{rude:?}: {violation}");
+    }
+}
+
+#[test]
+fn a_failing_run_shrinks_to_what_matters_and_replays_alike() {
+    quiet();
+    for rude in [Rude::PastRobots, Rude::EarlyRelease] {
+        let (plan, violation) = caught(rude);
+        let same =
+            |plan: &Plan| run(plan, Some(rude)).err().filter(|found| found.promise == violation.promise);
+        let least = shrink::shrink(&plan, 150, same);
+        assert!(least.events.len() <= 3, "{rude:?}: {} of {} events", least.events.len(), plan.events.len());
+        let again = Plan::of_replay(&least.replay().to_string());
+        let [first, second] = [&least, &again].map(|plan| run(plan, Some(rude)).unwrap_err().to_string());
+        assert_eq!(first, second, "{rude:?}: the same run, to the letter");
+    }
+}

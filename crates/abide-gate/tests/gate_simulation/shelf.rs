@@ -1,0 +1,207 @@
+//! Stores that keep what they are given as durable ones do, and that fail, hang, lie and rot where the plan says so.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_gate::access::{
+    AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore, Record, StoreError as AccessFault,
+};
+use abide_gate::pacing::{
+    Cause, Ended, LeaseAsk, LeaseId, MemoryPaceStore, PaceStore, Reply, ScopeAsk, ScopeKey, ScopeState,
+    StoreError as PaceFault, StoreFuture,
+};
+use abide_gate::{Origin, WallMillis};
+use tokio::time::{Instant, sleep};
+
+use super::judge::{Judge, Who};
+use super::plan::{Chance, ORIGINS};
+
+/// Whether something fails now.
+#[derive(Debug)]
+pub(crate) struct Weather {
+    /// A seed, if anything fails at all.
+    seed: Option<u64>,
+    began: Instant,
+    is_calm: AtomicBool,
+}
+
+/// How a store fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Error,
+    /// It does it, and says that it did not.
+    Lie,
+    Hang,
+    Slow,
+    Rot,
+}
+
+impl Weather {
+    pub(crate) fn new(seed: Option<u64>) -> Self {
+        Self { seed, began: Instant::now(), is_calm: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn calms_down(&self) {
+        self.is_calm.store(true, Ordering::SeqCst);
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        if self.is_calm.load(Ordering::SeqCst) {
+            return None;
+        }
+        // By the time and not by what happened before, so that a run that is shrunk meets the same faults.
+        let mut chance = Chance::of(&[self.seed?, self.began.elapsed().as_millis() as u64]);
+        const FAULTS: [Fault; 5] = [Fault::Error, Fault::Lie, Fault::Hang, Fault::Slow, Fault::Rot];
+        chance.one_in(8).then(|| chance.of_these(&FAULTS))
+    }
+}
+
+/// The records of all processes, as bytes.
+#[derive(Default)]
+pub(crate) struct Shelf {
+    records: Mutex<HashMap<Origin, Vec<u8>>>,
+    leases: MemoryAccessStore,
+}
+
+impl fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shelf")
+    }
+}
+
+/// The shelf as one process uses it.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub(crate) who: Who,
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) judge: Arc<Judge>,
+    pub(crate) weather: Arc<Weather>,
+}
+
+impl Reader {
+    /// `done` is what happens unless it fails before.
+    async fn through<T>(&self, done: impl Future<Output = Result<T, AccessFault>>) -> Result<T, AccessFault> {
+        let said = || AccessFault::new("the simulation says so");
+        match self.weather.fault() {
+            Some(Fault::Error) => Err(said()),
+            Some(Fault::Lie) => done.await.and(Err(said())),
+            Some(Fault::Hang) => std::future::pending().await,
+            Some(Fault::Slow) => {
+                sleep(Duration::from_millis(1_500)).await;
+                done.await
+            }
+            Some(Fault::Rot) | None => done.await,
+        }
+    }
+
+    async fn read(&self, origin: &Origin) -> Result<Option<Record>, AccessFault> {
+        let mut bytes = self.shelf.records.lock().unwrap().get(origin).cloned();
+        if let (Some(bytes), Some(Fault::Rot)) = (&mut bytes, self.weather.fault()) {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 4;
+        }
+        let record = bytes.and_then(|bytes| Record::decode(&bytes));
+        if let Some(record) = &record {
+            self.judge.loads(self.who, number(origin), record.asked_at());
+        }
+        Ok(record)
+    }
+
+    async fn write(&self, record: &Record) -> Result<(), AccessFault> {
+        self.shelf.records.lock().unwrap().insert(record.origin().clone(), record.encode());
+        self.shelf.leases.save(record.origin(), record).await
+    }
+}
+
+pub(crate) fn number(origin: &Origin) -> usize {
+    let name = origin.robots_url().to_string();
+    let is_this = |text: &str| name == format!("{text}/robots.txt");
+    ORIGINS.iter().position(|(text, _)| is_this(text)).expect("only known sites are stored")
+}
+
+impl AccessStore for Reader {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, AccessFault>> {
+        Box::pin(self.through(self.read(origin)))
+    }
+
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), AccessFault>> {
+        Box::pin(async move {
+            self.judge.saves(self.who, number(origin), record.asked_at());
+            self.through(self.write(record)).await
+        })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Lease, AccessFault>> {
+        Box::pin(self.through(self.shelf.leases.lease(origin, holder, now, ttl)))
+    }
+
+    fn release<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+    ) -> BoxFuture<'a, Result<(), AccessFault>> {
+        Box::pin(self.through(self.shelf.leases.release(origin, holder)))
+    }
+
+    fn sweep(&self, _: WallMillis) -> BoxFuture<'_, Result<u64, AccessFault>> {
+        Box::pin(async { Ok(0) })
+    }
+}
+
+/// The turns of all processes.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    pub(crate) inner: MemoryPaceStore,
+    pub(crate) weather: Arc<Weather>,
+}
+
+impl Turns {
+    fn through<'a, T: Send + 'a>(&'a self, done: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        match self.weather.fault() {
+            None | Some(Fault::Rot) => done,
+            Some(Fault::Error) => Box::pin(async { Err(PaceFault::new("connection refused")) }),
+            Some(Fault::Lie) => Box::pin(async { done.await.and(Err(PaceFault::new("connection reset"))) }),
+            Some(Fault::Hang) => Box::pin(std::future::pending()),
+            Some(Fault::Slow) => Box::pin(async {
+                sleep(Duration::from_millis(700)).await;
+                done.await
+            }),
+        }
+    }
+}
+
+impl PaceStore for Turns {
+    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply> {
+        self.through(self.inner.reserve(scopes, ask))
+    }
+
+    fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()> {
+        self.through(self.inner.renew(scopes, lease, ttl))
+    }
+
+    fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()> {
+        self.through(self.inner.release(scopes, lease, ended))
+    }
+
+    fn hold<'a>(
+        &'a self,
+        scope: &'a ScopeKey,
+        until: WallMillis,
+        cause: Cause,
+    ) -> StoreFuture<'a, WallMillis> {
+        self.through(self.inner.hold(scope, until, cause))
+    }
+
+    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
+        self.through(self.inner.peek(scope))
+    }
+}

@@ -1,0 +1,345 @@
+//! The servers: what they answer follows from the plan, and all of it is told to the judge.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use abide_gate::Origin;
+use abide_gate::access::{
+    BoxFuture, Fetch, FetchBody, FetchError, FetchErrorKind, RobotsReply, RobotsRequest,
+};
+use abide_gate::pacing::TransportFault;
+use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use tokio::time::{Instant, Sleep, sleep};
+use url::Url;
+
+use super::judge::{Judge, Said, Who};
+use super::plan::{CDN, Chance, HOUR, ORIGINS, Pages, Path, Phase, Plan, Robots, SECOND};
+
+/// What a server without a usable Retry-After is left alone for, at least.
+const HOLD: Duration = Duration::from_secs(60);
+/// More than this is not honoured.
+const HOLD_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[derive(Debug)]
+pub(crate) struct Web {
+    pub(crate) plan: Plan,
+    pub(crate) judge: Arc<Judge>,
+    /// Everything is well from now on.
+    pub(crate) is_calm: AtomicBool,
+}
+
+impl Web {
+    pub(crate) fn phase(&self, origin: usize) -> (u64, Phase) {
+        if self.is_calm.load(Ordering::SeqCst) {
+            let (end, crawl_delay) = (Duration::MAX, Duration::ZERO);
+            return (1_000_000, Phase { end, robots: Robots::Good, pages: Pages::Fine, crawl_delay });
+        }
+        self.plan.phase(origin, self.judge.now())
+    }
+
+    /// The transport of the robots requests of a process.
+    pub(crate) fn fetch(self: &Arc<Self>, who: Who) -> RobotsFetch {
+        let web = Arc::clone(self);
+        let script = ScriptedFetch::new(move |request, times| web.robots(who, request, times));
+        RobotsFetch { script, web: Arc::clone(self), who }
+    }
+
+    fn robots(&self, who: Who, request: &RobotsRequest, times: usize) -> Scripted {
+        let (origin, _) = place(request.url());
+        let (phase, now) = self.phase(origin);
+        let mut chance = Chance::of(&[self.plan.seed, origin as u64, phase, times as u64, 5]);
+        let (said, answer) = self.robots_answer(origin, phase, &now, request, &mut chance);
+        self.judge.says(who, origin, said);
+        let latency = chance.between(Duration::ZERO, 2 * SECOND);
+        if now.robots == Robots::Panics {
+            self.judge.loses(who, origin);
+        }
+        answer.head_after(latency)
+    }
+
+    fn robots_answer(
+        &self,
+        origin: usize,
+        phase: u64,
+        now: &Phase,
+        request: &RobotsRequest,
+        chance: &mut Chance,
+    ) -> (Said, Scripted) {
+        let trap = "User-agent: *\nAllow: /\n";
+        let rules = self.rules(origin, phase, now.crawl_delay);
+        let etag = format!("\"{phase}\"");
+        let hop = request.hop() as u64;
+        let onward = || Scripted::redirect(&redirect(origin, hop));
+        let unreachable = |answer| (Said::Unreachable, answer);
+        match now.robots {
+            Robots::Good | Robots::GoodAfterRedirects => {
+                let hops = if now.robots == Robots::Good { 0 } else { 1 + phase % 5 };
+                let known = request.validators().and_then(|validators| validators.etag());
+                if hop < hops {
+                    unreachable(onward())
+                } else if known == Some(etag.as_bytes()) {
+                    (Said::NotModified, Scripted::status(304))
+                } else {
+                    let text = Scripted::text(rules).header("etag", etag.as_bytes());
+                    (
+                        Said::Rules(Some(phase)),
+                        if now.end == Duration::MAX { text } else { age(text, chance) },
+                    )
+                }
+            }
+            Robots::Html => (Said::Rules(None), Scripted::text("<html><p>Challenge</p></html>")),
+            Robots::Gone => {
+                let status = chance.of_these(&[400, 401, 403, 404, 410, 451]);
+                (Said::Gone, Scripted::status(status).body(trap))
+            }
+            Robots::NotNow => (Said::Momentary, Scripted::status(408)),
+            Robots::TooManyRequests => complaint(Said::Momentary, 429, chance),
+            Robots::Busy => complaint(Said::Unreachable, 503, chance),
+            Robots::TooManyRedirects => (Said::Momentary, onward()),
+            Robots::BadRedirect => unreachable(Scripted::redirect("ftp://elsewhere.example/")),
+            Robots::ServerError => {
+                unreachable(Scripted::status(chance.of_these(&[500, 502, 504, 600, 206])).body(trap))
+            }
+            Robots::Refused => unreachable(Scripted::error(FetchErrorKind::Connect)),
+            Robots::Reset => unreachable(Scripted::error(FetchErrorKind::Reset)),
+            Robots::Stalls => unreachable(Scripted::text(trap).stalls()),
+            Robots::Slow => unreachable(Scripted::text(trap).endless().chunk_after(SECOND)),
+            Robots::ShortBody => unreachable(Scripted::text(trap).breaks()),
+            Robots::Coded => unreachable(Scripted::text(trap).header("content-encoding", b"gzip")),
+            Robots::Endless => {
+                (Said::Rules(Some(phase)), Scripted::text(rules).body(vec![b'#'; 70_000]).endless())
+            }
+            Robots::Unasked304 if request.validators().is_some() => {
+                (Said::NotModified, Scripted::status(304))
+            }
+            Robots::Unasked304 => unreachable(Scripted::status(304)),
+            Robots::Panics => unreachable(Scripted::panic()),
+        }
+    }
+
+    /// Every other phase speaks to us by name, with a trap for everybody.
+    fn rules(&self, origin: usize, phase: u64, delay: Duration) -> String {
+        self.judge.delays(origin, phase, delay);
+        let everybody = ["*", "*\nAllow: /\nCrawl-delay: 0\n\nUser-agent: examplebot/2"][phase as usize % 2];
+        let delay = match delay.is_zero() {
+            true => String::new(),
+            false => format!("Crawl-delay: {}\n", delay.as_secs_f64()),
+        };
+        format!("User-agent: {everybody}\nDisallow: /closed\nDisallow: /v{phase}/\n{delay}")
+    }
+
+    /// Puts a request for a page on the wire, whose turn it is by `permit`.
+    pub(crate) async fn page(
+        self: &Arc<Self>,
+        who: Who,
+        url: &Url,
+        chance: &mut Chance,
+        arrived: impl FnOnce(),
+    ) -> PageReply {
+        let (origin, host) = place(url);
+        let path = Path::of(url.path());
+        self.judge.page_arrives(who, origin, path, host);
+        arrived();
+        let guard = OnTheWire { web: Arc::clone(self), who, host, robots_of: None };
+        let (_, now) = self.phase(origin);
+        let is_calm = self.is_calm.load(Ordering::SeqCst);
+        let latency = if is_calm { SECOND / 10 } else { chance.between(Duration::ZERO, 3 * SECOND) };
+        sleep(latency).await;
+        let mut reply =
+            PageReply { status: StatusCode::OK, headers: HeaderMap::new(), fault: None, body: None };
+        let slow = now.pages == Pages::Slow;
+        let (chunks, every) = match chance.below(4) {
+            _ if is_calm => (1, Duration::ZERO),
+            0 => (0, Duration::ZERO),
+            _ => (3, if slow { 7 * SECOND } else { SECOND / 5 }),
+        };
+        match now.pages {
+            Pages::Busy if chance.one_in(3) => {
+                reply.status = StatusCode::from_u16(chance.of_these(&[429, 503])).unwrap();
+                let hold = retry_after(chance);
+                if let Some(seconds) = hold {
+                    reply.headers.insert("retry-after", seconds.into());
+                }
+                self.judge.complains(who, host, held_for(hold));
+            }
+            Pages::Broken if chance.one_in(2) => {
+                use TransportFault::{EnhanceYourCalm, Refused, Reset, Timeout};
+                let fault = chance.of_these(&[Refused, Reset, Timeout, EnhanceYourCalm]);
+                if fault == EnhanceYourCalm {
+                    self.judge.complains(who, host, HOLD);
+                }
+                reply.fault = Some(fault);
+                return reply;
+            }
+            Pages::Redirects if chance.one_in(2) => {
+                let to = chance.below(ORIGINS.len() as u64) as usize;
+                let (phase, _) = self.phase(to);
+                let path = chance.of_these(&[Path::Open, Path::Closed, Path::Version(phase)]);
+                let location = format!("{}{}", ORIGINS[to].0, path.text());
+                reply.status = StatusCode::FOUND;
+                reply.headers.insert("location", location.parse().unwrap());
+            }
+            _ => {
+                reply.status =
+                    StatusCode::from_u16(chance.of_these(&[200, 200, 200, 404, 500, 403])).unwrap();
+            }
+        }
+        reply.body = Some(PageBody { guard: Some(guard), chunks, every, pause: Box::pin(sleep(every)) });
+        reply
+    }
+}
+
+/// The origin that a URL belongs to, and the host that it leads to. A robots.txt that was redirected says whose it is.
+fn place(url: &Url) -> (usize, usize) {
+    if let Some(rest) = url.path().strip_prefix("/of/") {
+        let origin = rest.split('/').next().unwrap().parse().unwrap();
+        return (origin, if url.host_str() == Some("cdn.example") { CDN } else { ORIGINS[origin].1 });
+    }
+    let name = Origin::of(url).unwrap();
+    let of = |text: &str| text.parse::<Origin>().unwrap();
+    let origin = ORIGINS.iter().position(|(text, _)| of(text) == name).expect("only known sites are asked");
+    (origin, ORIGINS[origin].1)
+}
+
+fn redirect(origin: usize, hop: u64) -> String {
+    let host = if hop.is_multiple_of(2) { "https://cdn.example" } else { ORIGINS[origin].0 };
+    // http may go up to https, and not down again.
+    let host = if hop > 0 && host.starts_with("http:") { "https://cdn.example" } else { host };
+    format!("{host}/of/{origin}/{hop}")
+}
+
+fn age(answer: Scripted, chance: &mut Chance) -> Scripted {
+    match chance.below(6) {
+        0 => answer.header("cache-control", b"max-age=600"),
+        1 => answer.header("cache-control", b"max-age=99999999999999999999"),
+        2 => answer.header("cache-control", b"no-store"),
+        _ => answer,
+    }
+}
+
+/// Seconds of a Retry-After that can be used; `None`: there is none.
+fn retry_after(chance: &mut Chance) -> Option<u64> {
+    chance.of_these(&[None, Some(1), Some(20), Some(300), Some(7_200), Some(1_000_000)])
+}
+
+fn held_for(seconds: Option<u64>) -> Duration {
+    seconds.map_or(HOLD, |seconds| Duration::from_secs(seconds).min(HOLD_MAX))
+}
+
+fn complaint(said: Said, status: u16, chance: &mut Chance) -> (Said, Scripted) {
+    // Shorter than for pages, so that more is seen of what follows.
+    let answer = match retry_after(chance).map(|seconds| seconds.min(3 * HOUR.as_secs())) {
+        Some(seconds) => Scripted::status(status).header("retry-after", seconds.to_string().as_bytes()),
+        None => Scripted::status(status),
+    };
+    (said, answer)
+}
+
+/// Tells the judge when a request has ended, however it does.
+#[derive(Debug)]
+struct OnTheWire {
+    web: Arc<Web>,
+    who: Who,
+    host: usize,
+    robots_of: Option<usize>,
+}
+
+impl Drop for OnTheWire {
+    fn drop(&mut self) {
+        self.web.judge.leaves(self.who, self.host, self.robots_of);
+    }
+}
+
+/// The robots requests of one process.
+#[derive(Debug)]
+pub(crate) struct RobotsFetch {
+    script: ScriptedFetch,
+    web: Arc<Web>,
+    who: Who,
+}
+
+impl Fetch for RobotsFetch {
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+        Box::pin(async move {
+            let (origin, host) = place(request.url());
+            let is_first = request.hop() == 0 && request.budget() == Duration::from_secs(30);
+            self.web.judge.robots_arrives(self.who, origin, host, is_first);
+            let guard =
+                OnTheWire { web: Arc::clone(&self.web), who: self.who, host, robots_of: Some(origin) };
+            let started = Instant::now();
+            let reply = self.script.fetch(request).await?;
+            let (status, headers) = (reply.status(), reply.headers().clone());
+            if matches!(status.as_u16(), 429 | 503) {
+                let asked = headers.get("retry-after").map(|value| value.to_str().unwrap().parse().unwrap());
+                self.web.judge.complains(self.who, host, held_for(asked));
+            }
+            let body = Guarded { body: reply.into_body(), guard: Some(guard) }.boxed_unsync();
+            Ok(RobotsReply::new(status, headers, body, started))
+        })
+    }
+}
+
+struct Guarded {
+    body: FetchBody,
+    guard: Option<OnTheWire>,
+}
+
+impl Body for Guarded {
+    type Data = Bytes;
+    type Error = FetchError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, FetchError>>> {
+        let polled = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if !matches!(polled, Some(Ok(_))) {
+            self.guard = None;
+        }
+        Poll::Ready(polled)
+    }
+}
+
+/// What came back for a page.
+pub(crate) struct PageReply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) fault: Option<TransportFault>,
+    pub(crate) body: Option<PageBody>,
+}
+
+/// A body in pieces.
+pub(crate) struct PageBody {
+    guard: Option<OnTheWire>,
+    chunks: u8,
+    every: Duration,
+    pause: Pin<Box<Sleep>>,
+}
+
+impl Body for PageBody {
+    type Data = Bytes;
+    type Error = FetchError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, FetchError>>> {
+        ready!(self.pause.as_mut().poll(context));
+        if self.chunks == 0 {
+            self.guard = None;
+            return Poll::Ready(None);
+        }
+        self.chunks -= 1;
+        let again = Instant::now() + self.every;
+        self.pause.as_mut().reset(again);
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"page")))))
+    }
+}

@@ -1,0 +1,530 @@
+//! The crawlers: real gates, and callers that come, wait, read, drop, give up and are killed.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_gate::access::{AccessEvent, AccessPolicy};
+use abide_gate::pacing::{
+    Ask, Cause, MemoryPaceStore, PaceEvent, PaceObserver, PacePolicy, PaceStore, Permit, ScopeKey,
+};
+use abide_gate::{Clock, Denied, Gate, GateBuilder, Host, ManualClock, Origin, PermitBody, WallMillis};
+use http_body_util::BodyExt;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use url::Url;
+
+use super::judge::{Counts, Judge, Violation, Who};
+use super::plan::{Chance, DAY, HOUR, MINUTE, ORIGINS, Path, Plan, Reading, SECOND, Visit, What, Wish};
+use super::shelf::{Reader, Shelf, Turns, Weather, number};
+use super::web::Web;
+
+const START: WallMillis = WallMillis(1_800_000_000_000);
+
+/// A promise that is broken on purpose, to see the judge catch it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rude {
+    /// robots.txt is not asked, now and then.
+    PastRobots,
+    /// Nobody's turn is waited for, now and then.
+    PastTurn,
+    /// The turn is given back before the body has ended.
+    EarlyRelease,
+    /// The server's 429 and 503 are not reported.
+    DeafToComplaints,
+    /// What cannot be reached is allowed.
+    OpenWhenUnreachable,
+    /// Half a second between requests.
+    ShortGap,
+    /// Holds the turn of a dropped response for ever, now and then.
+    Leak,
+    /// Copies of the gate that know nothing of each other.
+    TwoGates,
+    /// Refuses what is allowed, now and then.
+    OverBlocks,
+    /// Waits longer than it may.
+    Patient,
+    /// A task that never ends.
+    LeavesTask,
+}
+
+#[derive(Clone, Debug)]
+struct Process {
+    who: Who,
+    gate: Gate,
+    kill: watch::Sender<bool>,
+}
+
+/// Everything of one run.
+struct World {
+    web: Arc<Web>,
+    judge: Arc<Judge>,
+    clock: Arc<ManualClock>,
+    shelf: Arc<Shelf>,
+    turns: Option<Arc<Turns>>,
+    weather: Arc<Weather>,
+    pace_weather: Arc<Weather>,
+    processes: Mutex<Vec<Process>>,
+    gates: Mutex<Vec<Gate>>,
+    rude: Option<Rude>,
+}
+
+/// Runs a plan to its end. The violation that was seen first, if any was.
+pub(crate) fn run(plan: &Plan, rude: Option<Rude>) -> Result<Counts, Violation> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let world = runtime.block_on(async {
+        let world = Arc::new(World::new(plan, rude));
+        world.live().await;
+        world.after_the_storm().await;
+        world.nothing_is_left().await;
+        world
+    });
+    match world.judge.first_violation() {
+        None => Ok(world.judge.counts()),
+        Some(violation) => Err(violation),
+    }
+}
+
+impl World {
+    fn new(plan: &Plan, rude: Option<Rude>) -> Self {
+        let setting = plan.setting;
+        let judge = Arc::new(Judge::new(setting));
+        let is_calm = false.into();
+        let web = Arc::new(Web { plan: plan.clone(), judge: Arc::clone(&judge), is_calm });
+        let clock = Arc::new(ManualClock::starting_at(START));
+        let weather = |is_bad: bool, n| Arc::new(Weather::new(is_bad.then_some(plan.seed * 10 + n)));
+        let pace_weather = weather(setting.pace_faults, 7);
+        let turns = setting.pace_store.then(|| {
+            let inner = MemoryPaceStore::with_clock(clock.clone());
+            Arc::new(Turns { inner, weather: Arc::clone(&pace_weather) })
+        });
+        let world = Self {
+            web,
+            judge,
+            clock,
+            shelf: Arc::default(),
+            turns,
+            weather: weather(setting.access_faults, 6),
+            pace_weather,
+            processes: Mutex::default(),
+            gates: Mutex::default(),
+            rude,
+        };
+        let processes = (0..setting.processes).map(|n| world.start(n as Who + 1)).collect();
+        *world.processes.lock().unwrap() = processes;
+        world
+    }
+
+    fn start(&self, who: Who) -> Process {
+        let panics = self.web.plan.setting.panics;
+        let judge = Arc::clone(&self.judge);
+        let listens = move |event: &AccessEvent<'_>| {
+            if let AccessEvent::Asked { answer } = event {
+                judge.learns(who, number(answer.origin()));
+            }
+            assert!(!panics, "the script says: panic");
+        };
+        let reader = Reader {
+            who,
+            shelf: Arc::clone(&self.shelf),
+            judge: Arc::clone(&self.judge),
+            weather: Arc::clone(&self.weather),
+        };
+        let mut builder = GateBuilder::new()
+            .access(match self.rude {
+                Some(Rude::OpenWhenUnreachable) => AccessPolicy::default().danger_allow_when_unreachable(),
+                _ => AccessPolicy::default(),
+            })
+            .pace(match self.rude {
+                Some(Rude::ShortGap) => PacePolicy::default().danger_min_gap(SECOND / 2),
+                _ => PacePolicy::default(),
+            })
+            .clock(self.clock.clone())
+            .access_store(Arc::new(reader))
+            .access_observer(Arc::new(listens))
+            .pace_observer(Arc::new(Observer { panics }))
+            .seed(self.web.plan.seed ^ u64::from(who));
+        if let Some(turns) = &self.turns {
+            builder = builder.pace_store(turns.clone());
+        }
+        let gate = builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(self.web.fetch(who)));
+        self.gates.lock().unwrap().push(gate.clone());
+        Process { who, gate, kill: watch::Sender::new(false) }
+    }
+
+    /// After the storm everybody behaves.
+    fn rude_now(&self) -> Option<Rude> {
+        self.rude.filter(|_| !self.web.is_calm.load(Ordering::SeqCst))
+    }
+
+    fn process(&self, n: usize) -> Process {
+        self.processes.lock().unwrap()[n].clone()
+    }
+
+    /// What the plan says, and then until the last one has gone home.
+    async fn live(self: &Arc<Self>) {
+        let began = Instant::now();
+        let mut tasks = JoinSet::new();
+        for event in self.web.plan.events.clone() {
+            sleep_until(began + event.at).await;
+            while tasks.try_join_next().is_some() {}
+            let world = Arc::clone(self);
+            match event.what {
+                What::Visit(visit) => {
+                    for n in 0..visit.callers {
+                        let world = Arc::clone(self);
+                        let chance = Chance::of(&[self.web.plan.seed, event.id, n.into(), 8]);
+                        tasks.spawn(async move { world.visit(visit, chance).await });
+                    }
+                }
+                What::Jump { by, lasts } => drop(tasks.spawn(async move { world.jump(by, lasts).await })),
+                What::Restart { process } => self.restart(process),
+                What::Forget { process, origin } => {
+                    drop(tasks.spawn(async move { world.forget(process, origin).await }))
+                }
+                What::Hold { process, host, lasts } => self.hold(process, host, lasts),
+            }
+        }
+        while let Some(task) = tasks.join_next().await {
+            if let Err(failed) = task {
+                self.judge.violated("G5", format!("a caller panicked: {failed}"));
+            }
+        }
+    }
+
+    /// One caller, who may be called off, and whose process may be killed.
+    async fn visit(&self, visit: Visit, chance: Chance) {
+        let process = self.process(visit.process);
+        let mut killed = process.kill.subscribe();
+        let life = async {
+            let call = self.call(&process, &visit, chance);
+            match visit.cancels {
+                Some(after) => drop(timeout(after, call).await),
+                None => call.await,
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = killed.wait_for(|is_killed| *is_killed) => {}
+            () = life => {}
+        }
+    }
+
+    /// One page, through its redirects.
+    async fn call(&self, process: &Process, visit: &Visit, mut chance: Chance) {
+        let came = Instant::now();
+        let mut url = self.url(visit);
+        let (mut left, mut turns) = (visit.budget, Duration::ZERO);
+        let mut on_the_wire = Duration::ZERO;
+        for _ in 0..10 {
+            let Some((permit, waited)) = self.admitted(process, &url, left, &mut chance).await else { break };
+            turns += waited;
+            left = left.saturating_sub(waited);
+            let sent = Instant::now();
+            let next = self.send(process, &url, permit, visit, &mut chance).await;
+            on_the_wire += sent.elapsed();
+            let Some(next) = next else { break };
+            url = next;
+        }
+        // Each hop may have had to learn the rules of another site.
+        let took = (came.elapsed() - on_the_wire) / 10;
+        self.judge.took(took, turns, visit.budget);
+    }
+
+    fn url(&self, visit: &Visit) -> Url {
+        let path = match visit.wish {
+            Wish::Is(path) => path,
+            Wish::OfPhase { ago } => Path::Version(self.web.phase(visit.origin).0.saturating_sub(ago)),
+        };
+        format!("{}{}", ORIGINS[visit.origin].0, path.text()).parse().unwrap()
+    }
+
+    /// The turn for a URL that is allowed, and how long it was waited for.
+    async fn admitted(
+        &self,
+        process: &Process,
+        url: &Url,
+        budget: Duration,
+        chance: &mut Chance,
+    ) -> Option<(Option<Permit>, Duration)> {
+        let gate = match self.rude_now() {
+            Some(Rude::TwoGates) if chance.one_in(2) => self.start(process.who).gate,
+            _ => process.gate.clone(),
+        };
+        let rude = self.rude_now().filter(|_| chance.one_in(3));
+        let budget = if rude == Some(Rude::Patient) { budget + MINUTE } else { budget };
+        if rude == Some(Rude::PastRobots) {
+            let permit = gate.pacer().acquire(url, Ask::new().budget(budget)).await.ok()?;
+            return Some((Some(permit), Duration::ZERO));
+        }
+        let admitted = async {
+            let verdict = gate.judge(url, budget).await?;
+            if let Some(denied) = verdict.refusal(url) {
+                return Err(denied.into());
+            }
+            if rude == Some(Rude::PastTurn) {
+                return Ok((None, Duration::ZERO));
+            }
+            let (_, permit, waited) = gate.turn(url, verdict, budget).await?.into_parts();
+            Ok::<_, abide_gate::Error>((Some(permit), waited))
+        };
+        match admitted.await {
+            Ok(_) if rude == Some(Rude::OverBlocks) => {
+                self.refused(process, url, &Denied::Interrupted);
+                None
+            }
+            Ok(admitted) => Some(admitted),
+            Err(error) => {
+                self.refused(process, url, error.denied());
+                None
+            }
+        }
+    }
+
+    fn refused(&self, process: &Process, url: &Url, denied: &Denied) {
+        let origin = number(&Origin::of(url).unwrap());
+        self.judge.refused(process.who, origin, Path::of(url.path()), denied, self.clock.wall());
+    }
+
+    /// One request and its body. Where it redirects to, if it does.
+    async fn send(
+        &self,
+        process: &Process,
+        url: &Url,
+        mut permit: Option<Permit>,
+        visit: &Visit,
+        chance: &mut Chance,
+    ) -> Option<Url> {
+        let rude = self.rude_now().filter(|_| chance.one_in(2));
+        let early = (rude == Some(Rude::EarlyRelease)).then(|| permit.take());
+        let reply = self.web.page(process.who, url, chance, || drop(early)).await;
+        let Some(permit) = permit else {
+            let mut body = reply.body?;
+            while body.frame().await.is_some() {}
+            return None;
+        };
+        if let Some(fault) = reply.fault {
+            permit.failed(fault);
+            return None;
+        }
+        if rude != Some(Rude::DeafToComplaints) {
+            permit.observe(reply.status, &reply.headers);
+        }
+        if rude == Some(Rude::Leak) {
+            std::mem::forget(permit);
+            return None;
+        }
+        let body = PermitBody::new(reply.body?, permit);
+        if rude == Some(Rude::LeavesTask) {
+            tokio::spawn(std::future::pending::<()>());
+        }
+        let next = reply.headers.get("location").map(|to| to.to_str().unwrap().parse().unwrap());
+        match next {
+            // What a redirect carries is not read.
+            Some(next) => Some(next),
+            None => {
+                read(body, visit.reading).await;
+                None
+            }
+        }
+    }
+
+    /// The wall clock lies for a while.
+    async fn jump(&self, by: i64, lasts: Duration) {
+        let (before, began) = (self.clock.wall(), Instant::now());
+        self.clock.jump_to(WallMillis(before.0.saturating_add_signed(by)));
+        sleep(lasts).await;
+        self.clock.jump_to(before.plus(began.elapsed()));
+    }
+
+    fn restart(&self, n: usize) {
+        let mut processes = self.processes.lock().unwrap();
+        let who = self.gates.lock().unwrap().len() as Who + 1;
+        let old = std::mem::replace(&mut processes[n], self.start(who));
+        old.kill.send_replace(true);
+    }
+
+    async fn forget(&self, n: usize, origin: usize) {
+        let process = self.process(n);
+        self.judge.forgets(process.who, origin);
+        process.gate.access().invalidate(&ORIGINS[origin].0.parse().unwrap()).await;
+    }
+
+    fn hold(&self, n: usize, host: usize, lasts: Duration) {
+        let process = self.process(n);
+        process.gate.pacer().hold(&host_of(host), self.clock.wall().plus(lasts), Cause::Operator);
+        // The clock has milliseconds.
+        self.judge.complains(process.who, host, lasts - Duration::from_millis(1));
+    }
+
+    /// G10: all is well again, and so everything that is allowed is fetched, by every process, and nothing else.
+    async fn after_the_storm(self: &Arc<Self>) {
+        self.web.is_calm.store(true, Ordering::SeqCst);
+        self.weather.calms_down();
+        self.pace_weather.calms_down();
+        // The longest hold is 24 hours and a tenth.
+        sleep(DAY + 4 * HOUR).await;
+        let processes = self.processes.lock().unwrap().clone();
+        for process in &processes {
+            for (origin, (site, _)) in ORIGINS.iter().enumerate() {
+                // What was known may be used at once, and is refreshed meanwhile.
+                let _ = process.gate.judge(&page(site, Path::Open), MINUTE).await;
+                sleep(MINUTE).await;
+                self.expect(process, origin, Path::Open, true).await;
+                self.expect(process, origin, Path::Closed, false).await;
+            }
+        }
+        if processes.len() == 1 {
+            self.is_not_lazy(&processes[0]).await;
+        }
+        self.reloads_alike(&processes[0]).await;
+    }
+
+    async fn expect(&self, process: &Process, origin: usize, path: Path, is_allowed: bool) {
+        let url = page(ORIGINS[origin].0, path);
+        let before = self.judge.counts().pages;
+        let visit = Visit {
+            process: 0,
+            origin,
+            wish: Wish::Is(path),
+            callers: 1,
+            budget: MINUTE,
+            reading: Reading::ToItsEnd,
+            cancels: None,
+        };
+        let mut chance = Chance::of(&[self.web.plan.seed, origin as u64, 9]);
+        if let Some((permit, _)) = self.admitted(process, &url, MINUTE, &mut chance).await {
+            self.send(process, &url, permit, &visit, &mut chance).await;
+        }
+        if (self.judge.counts().pages > before) != is_allowed {
+            let what = if is_allowed { "was not fetched" } else { "was fetched" };
+            self.judge.violated("G10", format!("after the storm {url} {what}"));
+        }
+    }
+
+    /// G4: those who wait go as soon as they may.
+    async fn is_not_lazy(self: &Arc<Self>, process: &Process) {
+        if self.rude.is_some() {
+            return;
+        }
+        let came = Instant::now();
+        let mut callers = JoinSet::new();
+        for n in 0..6 {
+            let (world, process) = (Arc::clone(self), process.clone());
+            callers.spawn(async move {
+                let visit = Visit { process: 0, origin: 4, ..EASY };
+                world.call(&process, &visit, Chance::of(&[n, 10])).await;
+            });
+        }
+        while callers.join_next().await.is_some() {}
+        // Six of a tenth of a second, five gaps of one second, and one before for what went out last; a timer takes 1 ms.
+        let least = 6 * SECOND / 10 + 6 * SECOND + Duration::from_millis(20);
+        if came.elapsed() > least {
+            self.judge
+                .violated("G4", format!("six requests took {:?}, and {least:?} is enough", came.elapsed()));
+        }
+    }
+
+    /// Another process with the same store judges alike, and need not ask anybody.
+    async fn reloads_alike(&self, process: &Process) {
+        let next = self.start(1_000_000);
+        let asked = self.judge.counts().robots;
+        for (site, _) in ORIGINS {
+            for path in [Path::Open, Path::Closed, Path::Version(1_000_000), Path::Version(3)] {
+                let url = page(site, path);
+                let is_allowed = |verdict: abide_gate::Verdict| verdict.is_allowed();
+                let old = process.gate.judge_cached(&url).map(is_allowed);
+                let new = next.gate.judge(&url, MINUTE).await.ok().map(is_allowed);
+                if old.is_none() || old != new {
+                    self.judge.violated("reload", format!("{url}: {old:?} before and {new:?} after"));
+                }
+            }
+        }
+        if self.judge.counts().robots != asked {
+            self.judge.violated("reload", "robots.txt was asked for again".to_owned());
+        }
+    }
+
+    /// Nothing in flight, nobody waiting, no lease, no task.
+    async fn nothing_is_left(&self) {
+        self.processes.lock().unwrap().clear();
+        sleep(10 * MINUTE).await;
+        for gate in std::mem::take(&mut *self.gates.lock().unwrap()) {
+            let (stats, fetching) = (gate.pacer().stats(), gate.access().in_flight());
+            if (stats.in_flight(), stats.waiting(), fetching) != (0, 0, 0) {
+                self.judge.violated("end", format!("{stats:?} and {fetching} fetches are left"));
+            }
+        }
+        for (host, turns) in (0..super::plan::HOSTS).zip(self.turns.iter().cycle()) {
+            let leases = turns.inner.peek(&ScopeKey::from(&host_of(host))).await.unwrap().in_flight;
+            if leases > 0 {
+                self.judge.violated("end", format!("{leases} leases of host {host} are left"));
+            }
+        }
+        let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        if tasks > 0 {
+            self.judge.violated("end", format!("{tasks} tasks are left"));
+        }
+    }
+}
+
+/// A caller with time.
+const EASY: Visit = Visit {
+    process: 0,
+    origin: 0,
+    wish: Wish::Is(Path::Open),
+    callers: 1,
+    budget: Duration::from_secs(60),
+    reading: Reading::ToItsEnd,
+    cancels: None,
+};
+
+fn page(site: &str, path: Path) -> Url {
+    format!("{site}{}", path.text()).parse().unwrap()
+}
+
+fn host_of(n: usize) -> Host {
+    let name = if n == super::plan::CDN { "cdn".to_owned() } else { format!("h{n}") };
+    Host::of(&format!("http://{name}.example").parse().unwrap()).unwrap()
+}
+
+async fn read(mut body: PermitBody<super::web::PageBody>, reading: Reading) {
+    match reading {
+        Reading::ToItsEnd => while body.frame().await.is_some() {},
+        Reading::DropsAfter(n) => {
+            for _ in 0..n {
+                body.frame().await;
+            }
+        }
+        Reading::HoldsFor(time) => {
+            body.frame().await;
+            sleep(time).await;
+        }
+    }
+}
+
+/// Counts nothing, and panics if it is told to.
+struct Observer {
+    panics: bool,
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
+}
+
+impl PaceObserver for Observer {
+    fn observe(&self, _: &PaceEvent<'_>) {
+        assert!(!self.panics, "the script says: panic");
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "World({})", self.web.plan.seed)
+    }
+}

@@ -1,0 +1,169 @@
+//! A million hosts over 24 virtual hours: what stays in memory, and how evenly robots.txt is asked for again (G12).
+//!
+//! Takes minutes, and so runs by hand:
+//!
+//! ```sh
+//! cargo test --release -p abide-gate --test soak -- --ignored --nocapture
+//! ```
+//!
+//! `ABIDE_HOSTS` is how many; without `--ignored` a small one runs.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::ready;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_gate::access::{
+    AccessStore, BoxFuture, Fetch, FetchError, Lease, LeaseHolder, Record, RobotsReply, RobotsRequest,
+    StoreError,
+};
+use abide_gate::{Clock, Gate, GateBuilder, ManualClock, Origin, WallMillis};
+use http::{HeaderMap, StatusCode};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+/// Each host is used once in each of them, at a time of its own.
+const ROUND: u64 = 4 * 60 * 60;
+const ROUNDS: u64 = 6;
+
+/// Records as a durable store keeps them: bytes.
+#[derive(Default)]
+struct Bytes(Mutex<HashMap<Origin, Box<[u8]>>>);
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bytes")
+    }
+}
+
+impl AccessStore for Bytes {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+        let bytes = self.0.lock().unwrap().get(origin).cloned();
+        Box::pin(ready(Ok(bytes.and_then(|bytes| Record::decode(&bytes)))))
+    }
+
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.0.lock().unwrap().insert(origin.clone(), record.encode().into());
+        Box::pin(ready(Ok(())))
+    }
+
+    fn lease<'a>(
+        &'a self,
+        _: &'a Origin,
+        _: LeaseHolder,
+        _: WallMillis,
+        _: Duration,
+    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+        Box::pin(ready(Ok(Lease::Leader)))
+    }
+
+    fn release<'a>(&'a self, _: &'a Origin, _: LeaseHolder) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(ready(Ok(())))
+    }
+
+    fn sweep(&self, _: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(ready(Ok(0)))
+    }
+}
+
+/// Counts by the second what it is asked for. A robots.txt has 300 bytes; a quarter of them are distinct.
+#[derive(Debug)]
+struct Web {
+    began: Instant,
+    by_second: Mutex<Vec<u32>>,
+}
+
+impl Fetch for Web {
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+        self.by_second.lock().unwrap()[self.began.elapsed().as_secs() as usize] += 1;
+        let digits = request.url().host_str().unwrap().bytes().filter(u8::is_ascii_digit);
+        let n: u64 = digits.fold(0, |n, digit| n * 10 + u64::from(digit - b'0'));
+        let rules: String = (0..12).map(|rule| format!("Disallow: /private/{}/{rule}\n", n / 4)).collect();
+        let text = format!("User-agent: *\n{rules}");
+        Box::pin(ready(Ok(RobotsReply::whole(StatusCode::OK, HeaderMap::new(), text, Instant::now()))))
+    }
+}
+
+/// Resident memory of this process, in bytes; nothing where the system does not say.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+async fn visit(gate: Gate, n: u64) -> u64 {
+    let url = format!("https://h{n}.example/page").parse().unwrap();
+    match gate.admit(&url, Duration::from_secs(30)).await {
+        Ok((verdict, permit)) if verdict.is_allowed() => {
+            permit.finish_with(StatusCode::OK, &HeaderMap::new());
+            1
+        }
+        _ => 0,
+    }
+}
+
+async fn soak(hosts: u64) {
+    let began = Instant::now();
+    let web = Arc::new(Web { began, by_second: Mutex::new(vec![0; (ROUND * ROUNDS + 3_600) as usize]) });
+    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+    assert!(clock.wall() > WallMillis(0));
+    let before = resident();
+    let gate = GateBuilder::new()
+        .clock(clock)
+        .access_store(Arc::new(Bytes::default()))
+        .seed(7)
+        .build(vec!["ExampleBot".parse().unwrap()], web.clone());
+    let (mut visits, mut pages) = (JoinSet::new(), 0);
+    // The second of its round in which a host is used: the hosts in order, many a second.
+    let first_of = |second: u64| (second * hosts).div_ceil(ROUND);
+    for second in 0..ROUND * ROUNDS {
+        sleep_until(began + Duration::from_secs(second)).await;
+        let of_round = second % ROUND;
+        for n in first_of(of_round)..first_of(of_round + 1) {
+            visits.spawn(visit(gate.clone(), n));
+        }
+        while let Some(done) = visits.try_join_next() {
+            pages += done.unwrap();
+        }
+    }
+    while let Some(done) = visits.join_next().await {
+        pages += done.unwrap();
+    }
+    let grown = resident().saturating_sub(before);
+    let by_second = web.by_second.lock().unwrap().clone();
+    let (first, again) = by_second.split_at(ROUND as usize + 60);
+    let sum = |seconds: &[u32]| seconds.iter().map(|count| u64::from(*count)).sum::<u64>();
+    let refreshes: Vec<u32> = again.iter().copied().skip_while(|count| *count == 0).collect();
+    let lasted = refreshes.iter().rposition(|count| *count > 0).map_or(1, |last| last + 1);
+    let mean = sum(again) as f64 / lasted as f64;
+    let most = again.iter().max().copied().unwrap_or(0);
+    println!(
+        "{hosts} hosts, {pages} pages, {} MB more resident ({} bytes a host), {} robots.txt and {} refreshes over {lasted} s, \
+         {mean:.1} a second, {most} at most",
+        grown / 1_000_000,
+        grown / hosts,
+        sum(first),
+        sum(again),
+    );
+    assert_eq!(pages, hosts * ROUNDS, "every page was fetched");
+    assert_eq!(sum(first), hosts, "every robots.txt was asked for once");
+    assert!(sum(again) <= hosts, "and at most once again");
+    assert!(grown <= 1 << 30, "{grown} bytes");
+    assert!(f64::from(most) <= (3.0 * mean).max(12.0), "{most} in a second, where {mean} is the mean");
+    assert_eq!((gate.pacer().stats().in_flight(), gate.access().in_flight()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g12_two_thousand_hosts_for_a_day() {
+    soak(2_000).await;
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "takes minutes: by hand"]
+async fn g12_a_million_hosts_for_a_day() {
+    let hosts = std::env::var("ABIDE_HOSTS").ok().and_then(|hosts| hosts.parse().ok());
+    soak(hosts.unwrap_or(1_000_000)).await;
+}

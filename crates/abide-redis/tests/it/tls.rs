@@ -1,0 +1,60 @@
+//! `rediss://`: a server with a certificate, and clients that trust its authority or do not.
+
+use std::process::Command;
+
+use abide_gate::pacing::PaceStore;
+use abide_redis::Store;
+use abide_tests::Authority;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::Redis;
+
+/// How the other process learns where the server is.
+const URL: &str = "ABIDE_TEST_TLS_URL";
+
+/// Hands on to Redis what comes over TLS, with a certificate for `localhost`.
+async fn terminate(authority: &Authority, redis: u16) -> u16 {
+    let acceptor = authority.acceptor("localhost");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let Ok(mut client) = acceptor.accept(client).await else { return };
+                let mut server = TcpStream::connect(("127.0.0.1", redis)).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_is_spoken_with_servers_that_are_trusted_and_no_others() {
+    let Some(redis) = Redis::start() else { return };
+    let authority = Authority::new();
+    let url = format!("rediss://localhost:{}/", terminate(&authority, redis.port()).await);
+    let error = Store::connect(&url).await.unwrap_err();
+    assert!(error.is_unreachable(), "nobody trusts it yet: {error}");
+    let directory = tempfile::TempDir::new().unwrap();
+    let certificate = directory.path().join("authority.pem");
+    std::fs::write(&certificate, authority.pem()).unwrap();
+    // Whom a process trusts is settled when it starts.
+    let trusting = tokio::task::spawn_blocking(move || {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "tls::a_trusting_process"]).env("SSL_CERT_FILE", certificate).env(URL, url);
+        child.output().unwrap()
+    });
+    let output = trusting.await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// Not a test: what the other process runs.
+#[tokio::test]
+async fn a_trusting_process() {
+    let Ok(url) = std::env::var(URL) else { return };
+    let store = Store::connect(&url).await.unwrap();
+    assert_eq!(store.peek(&"a.example".into()).await.unwrap().in_flight, 0);
+}

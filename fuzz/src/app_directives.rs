@@ -1,0 +1,54 @@
+//! Any preference records are read: they change no verdict, a line that cannot be read touches no other, and further signals never
+//! lift a restriction.
+
+use abide_permissions::{AppDirectives, Directives, Preference, Preferences, Usage};
+use abide_robots::{ProductToken, Rules, Target};
+
+const RULES: &str = "User-agent: *\nDisallow: /x\nAllow: /x/y\n";
+const NAMES: [&str; 3] = ["App-Directives", "Content-Usage", "Content-Signal"];
+
+fn parse(records: &[u8]) -> Rules {
+    let token = ProductToken::new("ExampleBot").expect("a token");
+    Rules::parse(&[RULES.as_bytes(), records].concat(), &[token])
+}
+
+fn of(rules: &Rules, target: &Target<'_>) -> (Vec<Option<Directives>>, Preferences) {
+    let directives = AppDirectives::of(rules, target);
+    let apps: Vec<String> = directives.apps().take(8).map(str::to_owned).collect();
+    (
+        apps.iter().map(|app| directives.for_app(app)).collect(),
+        Preferences::default().with_robots(rules, target),
+    )
+}
+
+/// What the first line of this file says.
+pub fn run(bytes: &[u8]) {
+    let mut records = Vec::new();
+    for (line, name) in
+        bytes.split(|byte| matches!(byte, b'\n' | b'\r')).take(64).zip(NAMES.into_iter().cycle())
+    {
+        records.extend(name.as_bytes());
+        records.extend(b": ");
+        records.extend(line);
+        records.push(b'\n');
+    }
+    let (plain, with) = (parse(b""), parse(&records));
+    for path in ["/", "/x", "/x/y", "/foo/1"] {
+        let target = Target::new(path);
+        assert_eq!(plain.is_allowed(&target), with.is_allowed(&target), "no verdict changes");
+        let spoiled =
+            parse(&[&records[..], b"App-Directives: a;;\nContent-Usage: =\nContent-Usage: A=n\n"].concat());
+        let ((directives, preferences), (again, others)) = (of(&with, &target), of(&spoiled, &target));
+        assert_eq!(directives, again, "a line that cannot be read touches no other");
+        assert_eq!(preferences.statements(), others.statements());
+
+        let signalled =
+            parse(&[&records[..], b"Content-Signal: search=yes, ai-train=yes, ai-input=yes\n"].concat());
+        let (_, more) = of(&signalled, &target);
+        for usage in [Usage::Search, Usage::TrainAi, Usage::AiInput] {
+            let (before, after) =
+                (preferences.resolve(&usage).preference(), more.resolve(&usage).preference());
+            assert!(before != Preference::Disallow || after == Preference::Disallow, "nothing is lifted");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Any schedule of callers, cancels, clock jumps, restarts and store faults: no promise of the gate is broken (G1, G3, G4, G5, G10), and
+//! nothing is left at the end. The events and the judge are those of the simulation.
+
+#![allow(dead_code, reason = "the simulation's own tests use the rest")]
+#![allow(unreachable_pub, reason = "the modules belong to a test program")]
+
+#[path = "../../crates/abide-gate/tests/gate_simulation/judge.rs"]
+mod judge;
+#[path = "../../crates/abide-gate/tests/gate_simulation/plan.rs"]
+mod plan;
+#[path = "../../crates/abide-gate/tests/gate_simulation/shelf.rs"]
+mod shelf;
+#[path = "../../crates/abide-gate/tests/gate_simulation/web.rs"]
+mod web;
+#[path = "../../crates/abide-gate/tests/gate_simulation/world.rs"]
+mod world;
+
+/// What the first lines of this file say.
+pub fn run(bytes: &[u8]) {
+    quiet();
+    let plan = plan::Plan::of_bytes(bytes);
+    if let Err(violation) = world::run(&plan, None) {
+        panic!("{violation}: {:?}", plan.events);
+    }
+}
+
+/// The script's own panics are part of the story; a fuzzer's hook would take them for findings.
+pub(crate) fn quiet() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !panic.to_string().contains("the script says: panic") {
+                loud(panic);
+            }
+        }));
+    });
+}

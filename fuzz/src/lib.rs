@@ -1,0 +1,48 @@
+//! The bodies of the fuzz targets: what must hold for any bytes. Each file says it in its first line.
+//!
+//! They run under cargo-fuzz, and as a test over the corpus and generated inputs (`tests` below), for which a stable compiler is enough.
+
+#[cfg(test)]
+mod smoke;
+
+pub mod app_directives;
+pub mod cache_control;
+pub mod fetch_script;
+pub mod gate_ops;
+pub mod meta_stream;
+pub mod record_decode;
+pub mod retry_after;
+pub mod robots_differential;
+pub mod robots_match;
+pub mod robots_parse;
+pub mod robots_roundtrip;
+pub mod tag_header;
+pub mod target_normalise;
+
+/// A target: its name, what runs it, and how many of the smoke test's inputs it gets in a hundred.
+pub type Target = (&'static str, fn(&[u8]), usize);
+
+/// All of them.
+pub const TARGETS: [Target; 13] = [
+    ("app_directives", app_directives::run, 30),
+    ("cache_control", cache_control::run, 100),
+    ("fetch_script", fetch_script::run, 10),
+    ("gate_ops", gate_ops::run, 2),
+    ("meta_stream", meta_stream::run, 50),
+    ("record_decode", record_decode::run, 100),
+    ("retry_after", retry_after::run, 100),
+    ("robots_differential", robots_differential::run, 50),
+    ("robots_match", robots_match::run, 50),
+    ("robots_parse", robots_parse::run, 50),
+    ("robots_roundtrip", robots_roundtrip::run, 100),
+    ("tag_header", tag_header::run, 20),
+    ("target_normalise", target_normalise::run, 100),
+];
+
+/// The text that the bytes begin with.
+fn text(bytes: &[u8]) -> &str {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).expect("it is valid up to there"),
+    }
+}

@@ -1,0 +1,308 @@
+//! What goes wrong between a crawler and the web, one row each, played by one server over real sockets and judged by its log: no
+//! forbidden request, one fetch of a robots.txt for many callers, no credential where it does not belong, bytes bounded, every decision
+//! in time, and nothing blocked that is allowed.
+//!
+//! TLS and HTTP/2 need servers of their own: `wire.rs` has their rows.
+
+mod pages;
+mod robots;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use abide::access::AccessPolicy;
+use abide::pacing::PacePolicy;
+use abide::{Abide, Denied, ResponseExt};
+use abide_tests::{Reply, Seen, Server, Step};
+use reqwest_middleware::ClientWithMiddleware;
+
+/// What the server does, by the request.
+type Script = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
+
+/// What must follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expect {
+    /// The rules count: `/open` is fetched, `/closed` is not.
+    Rules,
+    /// Everything is allowed.
+    AllowAll,
+    /// Nothing is fetched; and where there is a last good copy, it counts.
+    Unreachable,
+    /// The host is held: come back later.
+    Deferred,
+}
+
+/// A fault of `/robots.txt`, by the number of its requirement.
+struct Fault {
+    id: &'static str,
+    name: String,
+    expect: Expect,
+    script: Script,
+    /// Ends by the deadline and by nothing else.
+    is_slow: bool,
+    /// How often `/robots.txt` itself is asked for.
+    asked: usize,
+}
+
+/// The default, so that nothing else ends by it on a machine that does other things as well.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// For what can only end by its deadline.
+const SHORT_DEADLINE: Duration = Duration::from_secs(3);
+/// So many sites at once.
+const AT_ONCE: usize = 48;
+/// A gibibyte is on offer; what is taken are 512,000 bytes, and what the sockets of both sides hold.
+const SENT_MAX: usize = 16 * 1024 * 1024;
+/// Planted where only the pages' own origin may see it.
+const MARKER: &str = "s3cret-marker";
+const GOOD: &str = "User-agent: *\nDisallow: /closed\n";
+
+fn site(seen: &Seen, script: &Script) -> Reply {
+    match seen.path.as_str() {
+        "/open" | "/closed" => Reply::html("<title>page</title>"),
+        _ => script(seen),
+    }
+}
+
+fn crawler(server: &Server, deadline: Duration) -> (Abide, ClientWithMiddleware) {
+    let jar = reqwest::Client::builder().cookie_store(true).gzip(true);
+    let (abide, inner) = Abide::builder("ExampleBot")
+        .resolver(server.names())
+        .allow_net(server.address().ip().into())
+        .access(AccessPolicy::default().with_deadline(deadline).with_fetches_max(1_000))
+        .pace(PacePolicy::default().danger_min_gap(Duration::ZERO))
+        .build_with(jar)
+        .unwrap();
+    let client = abide.clone().wrap(inner);
+    (abide, client)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_fault_of_robots_txt_is_met_as_required() {
+    let silent = silent_listener().await;
+    let faults: Vec<Arc<Fault>> = robots::faults(silent.port).into_iter().map(Arc::new).collect();
+    let scripts: HashMap<String, Arc<Fault>> =
+        faults.iter().enumerate().map(|(n, fault)| (format!("f{n}.example"), Arc::clone(fault))).collect();
+    let server = Arc::new(
+        Server::start(move |seen| match scripts.get(seen.host().trim_start_matches("copy-")) {
+            // The site was well once.
+            Some(_) if seen.host().starts_with("copy-") && seen.path == "/robots.txt" && is_first(seen) => {
+                Reply::new(200, GOOD)
+            }
+            Some(fault) => site(seen, &fault.script),
+            None => Reply::new(200, "User-agent: *\nAllow: /\n"),
+        })
+        .await,
+    );
+    let (patient, hasty) = (crawler(&server, DEADLINE), crawler(&server, SHORT_DEADLINE));
+    let places = Arc::new(tokio::sync::Semaphore::new(AT_ONCE));
+    let mut judged = tokio::task::JoinSet::new();
+    for (n, fault) in faults.iter().enumerate() {
+        let ((abide, client), fault) =
+            (if fault.is_slow { hasty.clone() } else { patient.clone() }, Arc::clone(fault));
+        let (server, places) = (Arc::clone(&server), Arc::clone(&places));
+        judged.spawn(async move {
+            let _place = places.acquire_owned().await;
+            let host = format!("f{n}.example");
+            let result = cold(&fault, &host, &abide, &client, &server).await;
+            let result = match (result, fault.expect) {
+                (Ok(()), Expect::Unreachable) => with_copy(&fault, &host, &abide, &client).await,
+                (result, _) => result,
+            };
+            result.map_err(|why| format!("{} {} ({host}): {why}", fault.id, fault.name))
+        });
+    }
+    let mut failed = Vec::new();
+    while let Some(result) = judged.join_next().await {
+        failed.extend(result.unwrap().err());
+    }
+    assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), faults.len(), failed.join("\n"));
+    assert_eq!(silent.connections(), 0, "no packet to a refused address");
+    judge_the_log(&server, &faults);
+    assert!(faults.len() + pages::faults().len() >= 150, "{} and {}", faults.len(), pages::faults().len());
+    println!("{} faults of robots.txt, {} of pages", faults.len(), pages::faults().len());
+}
+
+/// A request without validators, before anything was learnt: the crawler has no copy.
+fn is_first(seen: &Seen) -> bool {
+    seen.header("if-none-match").is_none() && FIRST.lock().unwrap().insert(seen.host().to_owned())
+}
+
+static FIRST: std::sync::Mutex<std::collections::BTreeSet<String>> =
+    std::sync::Mutex::new(std::collections::BTreeSet::new());
+
+/// Eight callers at once on a host that nothing is known of.
+async fn cold(
+    fault: &Fault,
+    host: &str,
+    abide: &Abide,
+    client: &ClientWithMiddleware,
+    server: &Server,
+) -> Result<(), String> {
+    let began = Instant::now();
+    let url: url::Url = format!("http://user:{MARKER}@{host}/open").parse().unwrap();
+    let mut callers = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let (abide, url) = (abide.clone(), url.clone());
+        callers.spawn(async move { abide.check(&url).await.map(|verdict| verdict.is_allowed()) });
+    }
+    while let Some(answer) = callers.join_next().await {
+        let shown = format!("{answer:?}");
+        (!shown.contains(MARKER)).then_some(()).ok_or("a secret in an error")?;
+    }
+    // The deadline, and a machine that does other things as well.
+    let deadline = if fault.is_slow { SHORT_DEADLINE } else { DEADLINE };
+    (began.elapsed() < deadline + Duration::from_secs(15)).then_some(()).ok_or("it took too long")?;
+    let asked = server.count(&format!("{host}/robots.txt"));
+    (asked == fault.asked).then_some(()).ok_or(format!("{asked} requests for robots.txt"))?;
+    let open = visit(client, host, "/open").await?;
+    let closed = visit(client, host, "/closed").await?;
+    let pages = ["/open", "/closed"].map(|path| server.count(&format!("{host}{path}")));
+    let is_right = match fault.expect {
+        Expect::Rules => open == "200" && closed == "disallowed" && pages == [1, 0],
+        Expect::AllowAll => open == "200" && closed == "200" && pages == [1, 1],
+        Expect::Unreachable => open == "unreachable" && closed == "unreachable" && pages == [0, 0],
+        Expect::Deferred => open == "deferred" && closed == "deferred" && pages == [0, 0],
+    };
+    is_right.then_some(()).ok_or(format!("open {open}, closed {closed}, pages {pages:?}"))
+}
+
+/// Where the site was well before, its last good copy stands in: nothing is blocked that it allows.
+async fn with_copy(
+    fault: &Fault,
+    host: &str,
+    abide: &Abide,
+    client: &ClientWithMiddleware,
+) -> Result<(), String> {
+    let host = format!("copy-{host}");
+    let before = visit(client, &host, "/open").await?;
+    (before == "200").then_some(()).ok_or(format!("while all was well: {before}"))?;
+    let origin = format!("http://{host}").parse().unwrap();
+    abide.gate_handle().access().invalidate(&origin).await;
+    let open = visit(client, &host, "/open").await?;
+    let closed = visit(client, &host, "/closed").await?;
+    // A 503 besides holds the host, and the page waits.
+    let waits = fault.name.starts_with("503") && open == "deferred";
+    let is_right = (open == "200" || waits) && closed == "disallowed";
+    is_right.then_some(()).ok_or(format!("with a copy: open {open}, closed {closed}"))
+}
+
+/// The status of a page, or why there is none.
+async fn visit(client: &ClientWithMiddleware, host: &str, path: &str) -> Result<String, String> {
+    let url = format!("http://user:{MARKER}@{host}{path}");
+    let error = match client.get(&url).header("x-own", MARKER).send().await {
+        Ok(page) => return Ok(page.status().as_u16().to_string()),
+        Err(error) => error,
+    };
+    let shown = format!("{error} {error:?} {:?}", abide::Error::find(&error).map(ToString::to_string));
+    if shown.contains(MARKER) {
+        return Err(format!("a secret in an error: {shown}"));
+    }
+    Ok(match abide::Error::find(&error) {
+        Some(Denied::Disallowed { .. }) => "disallowed".into(),
+        Some(Denied::Unreachable { .. }) => "unreachable".into(),
+        Some(Denied::Deferred { .. }) => "deferred".into(),
+        _ => shown,
+    })
+}
+
+fn judge_the_log(server: &Server, faults: &[Arc<Fault>]) {
+    for seen in server.log() {
+        let name =
+            seen.host().trim_start_matches("copy-").trim_start_matches('f').trim_end_matches(".example");
+        let fault = name.parse::<usize>().ok().map(|n| format!("{} {}", faults[n].id, faults[n].name));
+        let what = format!("{} of {:?}", seen.what(), fault);
+        if matches!(seen.path.as_str(), "/open" | "/closed") {
+            continue;
+        }
+        assert!(seen.sent <= SENT_MAX, "{what}: {} bytes sent", seen.sent);
+        for (name, value) in &seen.headers {
+            assert!(!value.contains(MARKER), "{what}: a secret in {name}");
+        }
+        for name in ["cookie", "authorization", "referer", "range"] {
+            assert_eq!(seen.header(name).unwrap_or_default(), "", "{what}: {name}");
+        }
+        assert_eq!(seen.method, "GET", "{what}");
+    }
+}
+
+/// Addresses that must not be contacted, with somebody listening.
+struct Silent {
+    port: u16,
+    count: Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Silent {
+    fn connections(&self) -> usize {
+        self.count.load(std::sync::atomic::Ordering::SeqCst)
+    }
+}
+
+async fn silent_listener() -> Silent {
+    let listener = tokio::net::TcpListener::bind("127.0.0.2:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    tokio::spawn(async move {
+        while listener.accept().await.is_ok() {
+            counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    });
+    Silent { port, count }
+}
+
+/// Bytes as they are, and then the end of the connection.
+fn raw(bytes: impl Into<Vec<u8>>) -> Reply {
+    Reply::raw(vec![Step::Send(bytes.into())])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_fault_of_a_page_is_met_as_required() {
+    let faults: Arc<Vec<pages::Fault>> = Arc::new(pages::faults());
+    let played = Arc::clone(&faults);
+    let server = Server::start(move |seen| match (seen.path.as_str(), seen.host()) {
+        ("/robots.txt", _) => Reply::new(404, ""),
+        (_, host) => {
+            let n: usize = host.trim_start_matches('p').trim_end_matches(".example").parse().unwrap();
+            (played[n].script)()
+        }
+    })
+    .await;
+    let (_, client) = crawler(&server, DEADLINE);
+    let mut judged = tokio::task::JoinSet::new();
+    for n in 0..faults.len() {
+        let (faults, client) = (Arc::clone(&faults), client.clone());
+        judged.spawn(async move {
+            let fault = &faults[n];
+            let judged = page(fault, &client, &format!("http://p{n}.example/x")).await;
+            judged.map_err(|why| format!("{} {} (p{n}.example): {why}", fault.id, fault.name))
+        });
+    }
+    let mut failed = Vec::new();
+    while let Some(result) = judged.join_next().await {
+        failed.extend(result.unwrap().err());
+    }
+    assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), faults.len(), failed.join("\n"));
+    for n in 0..faults.len() {
+        assert_eq!(server.count(&format!("p{n}.example/x")), 1, "{} was asked for once", faults[n].name);
+    }
+}
+
+/// The permissions of a page are as expected, soon, and its body is what was sent.
+async fn page(fault: &pages::Fault, client: &ClientWithMiddleware, url: &str) -> Result<(), String> {
+    let began = Instant::now();
+    let page = client.get(url).send().await.map_err(|error| format!("{error:?}"))?;
+    let permissions = page.permissions();
+    (began.elapsed() < Duration::from_secs(20)).then_some(()).ok_or("it took too long")?;
+    let found = [permissions.rules().noindex(), permissions.rules().nosnippet()];
+    (found == fault.rules).then_some(()).ok_or(format!("noindex and nosnippet are {found:?}"))?;
+    for remark in permissions.remarks() {
+        let text = remark.to_string();
+        (!text.contains(|c: char| c.is_control()))
+            .then_some(())
+            .ok_or(format!("control bytes in {text:?}"))?;
+    }
+    let Some(body) = &fault.body else { return Ok(()) };
+    let read = page.bytes().await.map_err(|error| format!("{error:?}"))?;
+    (read == body[..]).then_some(()).ok_or(format!("the body: {} bytes of {}", read.len(), body.len()))
+}

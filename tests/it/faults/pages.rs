@@ -1,0 +1,175 @@
+//! The rows of pages: header fields and heads that are wrong, endless or made to mislead.
+
+use std::sync::Arc;
+
+use abide_tests::{Reply, Step};
+
+use super::raw;
+
+/// What a page does, and the rules noindex and nosnippet that must come of it.
+pub(super) struct Fault {
+    pub(super) id: &'static str,
+    pub(super) name: String,
+    pub(super) rules: [bool; 2],
+    pub(super) script: Arc<dyn Fn() -> Reply + Send + Sync>,
+    /// What the caller must read, where it is known.
+    pub(super) body: Option<Vec<u8>>,
+}
+
+const NONE: [bool; 2] = [false, false];
+const NOINDEX: [bool; 2] = [true, false];
+const NOSNIPPET: [bool; 2] = [false, true];
+const BOTH: [bool; 2] = [true, true];
+
+pub(super) fn faults() -> Vec<Fault> {
+    let mut table = Vec::new();
+    fields(&mut table);
+    heads(&mut table);
+    bombs(&mut table);
+    table
+}
+
+fn fields(table: &mut Vec<Fault>) {
+    let many = "OtherBot;nosnippet, ".repeat(1_000);
+    let members = format!("*;noindex, {many}ExampleBot;nosnippet");
+    let long = format!("*;noindex, {}", "x".repeat(100_000));
+    for (id, lines, rules) in [
+        ("A2", &["robots-tag: *;nosnippet, ExampleBot;noindex"][..], BOTH),
+        ("A3", &["x-robots-tag: noindex"], NOINDEX),
+        ("A5", &["robots-tag:"], NONE),
+        ("A6", &["robots-tag: ExampleBot;noindex", "robots-tag: ExampleBot;nosnippet"], BOTH),
+        ("A8", &["robots-tag: *;noindex, ExampleBot"], NOINDEX),
+        ("A12", &[&format!("robots-tag: {members}")], NOINDEX),
+        ("A14", &[&format!("robots-tag: {long}")], NOINDEX),
+        ("A23", &["robots-tag: *;NoIndex"], NOINDEX),
+        ("B2", &["robots-tag: *=noindex, nosnippet; ExampleBot=;"], BOTH),
+        ("X1", &["robots-tag: *;noindex, ???, ExampleBot;nosnippet"], BOTH),
+        ("X6", &["robots-tag: noindex, nofollow"], NOINDEX),
+        ("X7", &["robots-tag: *;nosnippet", "x-robots-tag: noindex"], BOTH),
+        ("12", &["x-robots-tag: noindexfoo, nonexistent"], NONE),
+        ("12", &["x-robots-tag: otherbot: noindex"], NONE),
+        ("12", &["x-robots-tag: max-image-preview:none"], NONE),
+        ("12", &["x-robots-tag: unavailable_after: 25 Jun 2099 15:00:00 PST, noindex"], NOINDEX),
+        ("2", &["robots-tag: 42;noindex, (a b);noindex, ExampleBot;nosnippet"], NOSNIPPET),
+        ("2", &["robots-tag: *;noindex=?0, ExampleBot;nosnippet"], NOSNIPPET),
+        ("2", &["robots-tag: \"ExampleBot\";noindex"], NOINDEX),
+        ("2", &["robots-tag: ExampleBotX;noindex, ExampleBot-News;noindex"], NONE),
+        ("7", &["robots-tag: ,,,;;;===\"\"\"((("], NONE),
+        ("7", &["robots-tag: *;noindex;a=\"unclosed", "robots-tag: *;nosnippet"], BOTH),
+        ("7", &["robots-tag: *;a=:AA==:;noindex, *;b=99999999999999999999;nosnippet"], NOINDEX),
+        ("A9", &["robots-tag: *;noindex;noindex;noindex;nosnippet"], BOTH),
+    ] {
+        let name = lines.join(" | ");
+        let name = name.chars().take(80).collect();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n{}\r\n",
+            lines.iter().map(|line| format!("{line}\r\n")).collect::<String>()
+        );
+        let script = move || raw(format!("{head}page"));
+        table.push(Fault { id, name, rules, script: Arc::new(script), body: Some(b"page".to_vec()) });
+    }
+    let obs =
+        [b"HTTP/1.1 200 OK\r\nrobots-tag: *;noindex, \xff\xfe\xe9;nosnippet\r\n\r\n".as_slice(), b"page"]
+            .concat();
+    table.push(Fault {
+        id: "7",
+        name: "obs-text in a member".into(),
+        rules: NOINDEX,
+        script: Arc::new(move || raw(obs.clone())),
+        body: Some(b"page".to_vec()),
+    });
+    let mut lines = "robots-tag: OtherBot;noindex\r\n".repeat(80);
+    lines.push_str("robots-tag: ExampleBot;nosnippet\r\n");
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n{lines}\r\npage");
+    table.push(Fault {
+        id: "X8",
+        name: "81 lines".into(),
+        rules: NOSNIPPET,
+        script: Arc::new(move || raw(head.clone())),
+        body: Some(b"page".to_vec()),
+    });
+}
+
+const META: &str = "<meta name=robots content=noindex>";
+
+fn heads(table: &mut Vec<Fault>) {
+    let utf16: Vec<u8> =
+        [0xff, 0xfe].into_iter().chain(META.encode_utf16().flat_map(u16::to_le_bytes)).collect();
+    for (id, name, rules, html) in [
+        ("A15", "by our name", NOINDEX, b"<meta name=ExampleBot content=noindex>".to_vec()),
+        ("A17", "by another name", NONE, b"<meta name=otherbot content=noindex>".to_vec()),
+        ("A18", "twice", BOTH, format!("{META}<meta name=robots content=nosnippet>").into()),
+        ("A20", "no opt-out", NOINDEX, format!("{META}<meta name=examplebot content=all>").into()),
+        ("A32", "in the body", NONE, format!("<body>{META}").into()),
+        ("A32", "behind text", NONE, format!("text{META}").into()),
+        ("8", "behind a character reference", NONE, format!("&nbsp;{META}").into()),
+        ("8", "in a title", NONE, format!("<title>{META}</title>").into()),
+        ("8", "in a script", NONE, format!("<script>'{META}'</script>").into()),
+        ("8", "in a comment", NONE, format!("<!-- {META} -->").into()),
+        ("8", "in a style", NONE, format!("<style>{META}</style>").into()),
+        ("8", "in a template", NONE, format!("<template>{META}</template>").into()),
+        ("8", "behind an image", NONE, format!("<img src=x>{META}").into()),
+        ("8", "behind a comment", NOINDEX, format!("<!-- x -->{META}").into()),
+        ("8", "behind white space", NOINDEX, format!(" \t\r\n{META}").into()),
+        ("8", "in noscript", NOINDEX, format!("<head><noscript>{META}</noscript>").into()),
+        (
+            "8",
+            "upper case, quotes, references",
+            NOINDEX,
+            b"<META NAME='rob&#111;ts' CONTENT=\"no&#x69;ndex\">".to_vec(),
+        ),
+        ("8", "no space between attributes", NOINDEX, b"<meta name=\"robots\"content=\"noindex\">".to_vec()),
+        ("8", "the first of two names", NONE, b"<meta name=x name=robots content=noindex>".to_vec()),
+        ("8", "NUL in the name", NONE, b"<meta name=ro\0bots content=noindex>".to_vec()),
+        ("8", "UTF-16", NOINDEX, utf16),
+        (
+            "8",
+            "invalid UTF-8 before",
+            NOINDEX,
+            [b"<title>\xff\xfe\xe9</title>".as_slice(), META.as_bytes()].concat(),
+        ),
+        ("8", "an open tag at the end", NONE, b"<meta name=robots content=noindex".to_vec()),
+        ("8", "nothing but an open bracket", NONE, b"<".to_vec()),
+        ("8", "behind a frameset", NONE, format!("<frameset>{META}").into()),
+        ("8", "between head and body", NOINDEX, format!("<head></head>{META}<body>").into()),
+    ] {
+        let sent = html.clone();
+        let script = move || Reply::html(sent.clone());
+        table.push(Fault { id, name: name.into(), rules, script: Arc::new(script), body: Some(html) });
+    }
+}
+
+fn bombs(table: &mut Vec<Fault>) {
+    let mut bomb = |name: &str, rules, first: String, piece: &str, times: usize| {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n{first}");
+        let piece = piece.repeat(65_536 / piece.len());
+        let steps = vec![Step::Send(head.into()), Step::Repeat(piece.into(), times)];
+        let script = Arc::new(move || Reply::raw(steps.clone()));
+        table.push(Fault { id: "A35", name: name.into(), rules, script, body: None });
+    };
+    bomb("a head without end", NOINDEX, META.into(), "<link rel=x href=y>\n", 200);
+    bomb("a comment without end", NOINDEX, format!("{META}<!--"), "x", 200);
+    bomb("an attribute without end", NOINDEX, format!("{META}<link x=\""), "y", 200);
+    bomb("attributes without end", NOINDEX, format!("{META}<link "), "a b=c ", 200);
+    bomb("a tag name without end", NOINDEX, format!("{META}<"), "a", 200);
+    bomb("a style without end", NOINDEX, format!("{META}<style>"), "a{}", 200);
+    bomb("templates without end", NOINDEX, META.into(), "<template>", 200);
+    bomb("open brackets", NOINDEX, META.into(), "<", 200);
+    bomb("references without end", NOINDEX, format!("{META}<title>"), "&NotEqualTilde;", 200);
+    bomb("metas without end", NOINDEX, META.into(), "<meta name=a content=b>", 200);
+    bomb("meta and a content without end", NONE, "<meta name=robots content=\"".into(), "noindex,", 200);
+    bomb("end tags", NONE, "</x>".into(), "</br>", 200);
+    bomb("nested elements of the body", NOINDEX, META.into(), "<div>", 200);
+    bomb("white space", NONE, " ".into(), " ", 200);
+    let declared = vec![Step::Send(
+        format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4000\r\n\r\n{META}").into(),
+    )];
+    let script = Arc::new(move || Reply::raw(declared.clone()));
+    table.push(Fault { id: "9", name: "a page that is cut".into(), rules: NOINDEX, script, body: None });
+    for (name, kind) in [("a PDF", "application/pdf"), ("no type", "nonsense"), ("an image", "image/png")] {
+        let body = META.as_bytes().to_vec();
+        let sent = body.clone();
+        let script = Arc::new(move || Reply::with_headers(200, &[("content-type", kind)], sent.clone()));
+        table.push(Fault { id: "9", name: name.into(), rules: NONE, script, body: Some(body) });
+    }
+}

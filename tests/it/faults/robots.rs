@@ -1,0 +1,521 @@
+//! The rows of `/robots.txt`: connections, heads, lengths, codings, statuses, redirects, addresses, contents.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_tests::{Reply, Seen, Step};
+
+use super::Expect::{AllowAll, Deferred, Rules, Unreachable};
+use super::{Expect, Fault, GOOD, raw};
+
+/// What a fault must not make us believe.
+const TRAP: &str = "User-agent: *\nAllow: /\n";
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n";
+
+struct Table(Vec<Fault>);
+
+impl Table {
+    fn add(&mut self, id: &'static str, name: impl Into<String>, expect: Expect, reply: Reply) {
+        self.play(id, name, expect, move |_| reply.clone());
+    }
+
+    fn play(
+        &mut self,
+        id: &'static str,
+        name: impl Into<String>,
+        expect: Expect,
+        script: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+    ) {
+        self.0.push(Fault {
+            id,
+            name: name.into(),
+            expect,
+            script: Arc::new(script),
+            is_slow: matches!(id, "C10" | "C11"),
+            asked: 1,
+        });
+    }
+}
+
+/// All of them. Somebody who must hear nothing listens at `silent`.
+pub(super) fn faults(silent: u16) -> Vec<Fault> {
+    let mut table = Table(Vec::new());
+    connections(&mut table);
+    slowness(&mut table);
+    lengths(&mut table);
+    heads(&mut table);
+    codings(&mut table);
+    statuses(&mut table);
+    redirects(&mut table);
+    refused_redirects(&mut table);
+    addresses(&mut table, silent);
+    fields(&mut table);
+    contents(&mut table);
+    table.0
+}
+
+fn connections(table: &mut Table) {
+    for (name, bytes) in [
+        ("closed at once", ""),
+        ("cut in the status line", "HTTP/1.1 2"),
+        ("cut behind the status line", "HTTP/1.1 200 OK\r\n"),
+        ("cut in a field name", "HTTP/1.1 200 OK\r\nconte"),
+        ("cut in the head", OK),
+    ] {
+        table.add("C5", name, Unreachable, raw(bytes));
+    }
+    table.add("C5", "reset at once", Unreachable, Reply::raw(vec![Step::Reset]));
+    table.add("C5", "reset in the head", Unreachable, Reply::raw(vec![Step::Send(OK.into()), Step::Reset]));
+    for (name, bytes) in [
+        ("an SSH banner", "SSH-2.0-OpenSSH_9.2\r\n"),
+        ("a mail server", "220 mail.example ESMTP\r\n"),
+        ("HTTP/0.9", TRAP),
+        ("a two-digit status", "HTTP/1.1 20 OK\r\ncontent-length: 0\r\n\r\n"),
+        ("a four-digit status", "HTTP/1.1 2000 OK\r\ncontent-length: 0\r\n\r\n"),
+        ("a negative status", "HTTP/1.1 -200 OK\r\ncontent-length: 0\r\n\r\n"),
+        ("another version", "HTTP/9.9 200 OK\r\ncontent-length: 0\r\n\r\n"),
+        ("TLS where none was asked for", "\x16\x03\x01\x02"),
+        ("HTTP/2 where none was asked for", "\0\0\0\x04\0\0\0\0\0"),
+    ] {
+        table.add("C14", name, Unreachable, raw(bytes));
+    }
+}
+
+fn slowness(table: &mut Table) {
+    let long = Duration::from_secs(60);
+    table.add("C10", "never answers", Unreachable, Reply::raw(vec![Step::Sleep(long)]));
+    let stall = vec![Step::Send(OK.into()), Step::Sleep(long)];
+    table.add("C10", "stalls in the head", Unreachable, Reply::raw(stall));
+    let head = format!("{OK}content-length: 500\r\n\r\n{TRAP}");
+    table.add(
+        "C10",
+        "stalls in the body",
+        Unreachable,
+        Reply::raw(vec![Step::Send(head.into()), Step::Sleep(long)]),
+    );
+    let mut drip = vec![Step::Send(format!("{OK}\r\n{TRAP}").into())];
+    drip.extend((0..60).flat_map(|_| [Step::Sleep(Duration::from_millis(500)), Step::Send(b"#".to_vec())]));
+    table.add("C10", "drips", Unreachable, Reply::raw(drip));
+    table.play("C10", "slow redirects", Unreachable, |seen| match seen.path.strip_prefix("/r") {
+        Some("5") => Reply::new(200, TRAP),
+        rest => {
+            let hop = rest.and_then(|rest| rest.parse::<u32>().ok()).unwrap_or(0);
+            Reply::redirect(302, &format!("/r{}", hop + 1)).after(Duration::from_millis(1_500))
+        }
+    });
+    let hints = b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".to_vec();
+    let mut steps = Vec::new();
+    for _ in 0..200 {
+        steps.extend([Step::Send(hints.clone()), Step::Sleep(Duration::from_millis(100))]);
+    }
+    table.add("C11", "103 for ever", Unreachable, Reply::raw(steps));
+}
+
+fn lengths(table: &mut Table) {
+    let text = |fields: &str, body: &str| raw(format!("{OK}{fields}\r\n{body}"));
+    let chunked = "transfer-encoding: chunked\r\n";
+    for (id, name, reply) in [
+        ("C6", "shorter than stated", text("content-length: 500\r\n", TRAP)),
+        ("C6", "chunks cut", text(chunked, &format!("17\r\n{TRAP}\r\n"))),
+        ("C6", "cut within a chunk", text(chunked, &format!("ff\r\n{TRAP}"))),
+        ("C6", "a bad chunk size", text(chunked, &format!("17\r\n{TRAP}\r\nzz\r\n"))),
+        ("C6", "a negative chunk size", text(chunked, &format!("-17\r\n{TRAP}\r\n0\r\n\r\n"))),
+        ("C6", "a huge chunk size", text(chunked, &format!("ffffffffffffffff\r\n{TRAP}"))),
+        (
+            "C6",
+            "a chunk size with too many digits",
+            text(chunked, &format!("{}17\r\n{TRAP}", "0".repeat(9_000))),
+        ),
+        ("C6", "no line end behind a chunk", text(chunked, &format!("17\r\n{TRAP}0\r\n\r\n"))),
+        ("C8", "two lengths", text("content-length: 23\r\ncontent-length: 25\r\n", TRAP)),
+        ("C8", "a negative length", text("content-length: -1\r\n", TRAP)),
+        ("C8", "a length of 2^63", text("content-length: 9223372036854775808\r\n", TRAP)),
+        ("C8", "a length of 2^64", text("content-length: 18446744073709551616\r\n", TRAP)),
+        ("C8", "a length in words", text("content-length: many\r\n", TRAP)),
+        ("C8", "a length beside chunks", text(&format!("content-length: 23\r\n{chunked}"), TRAP)),
+        ("C17", "an unknown transfer coding", text("transfer-encoding: x-own\r\n", TRAP)),
+        (
+            "C17",
+            "a transfer coding below the chunks",
+            text("transfer-encoding: gzip, chunked\r\n", &format!("17\r\n{TRAP}\r\n0\r\n\r\n")),
+        ),
+    ] {
+        table.add(id, name, Unreachable, reply);
+    }
+    let reset = vec![
+        Step::Send(format!("{OK}content-length: 500\r\n\r\n{TRAP}").into()),
+        Step::Sleep(Duration::from_millis(20)),
+        Step::Reset,
+    ];
+    table.add("C6", "reset in the body", Unreachable, Reply::raw(reset));
+    let length = format!("content-length: {}\r\n", GOOD.len());
+    table.add("C7", "longer than stated", Rules, text(&length, &format!("{GOOD}Allow: /closed\n")));
+    let second = format!("{GOOD}HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{TRAP}", TRAP.len());
+    table.add("C7", "an answer after the answer", Rules, text(&length, &second));
+    let whole = format!("{:x}\r\n{GOOD}\r\n0\r\nx-trailer: y\r\n\r\n", GOOD.len());
+    table.add(
+        "C6",
+        "chunks with an extension and trailers",
+        Rules,
+        text(chunked, &whole.replacen("\r\n", ";a=b\r\n", 1)),
+    );
+    table.add("C6", "no length and closed", Rules, text("", GOOD));
+
+    let rest = vec![b'#'; 64 * 1024];
+    let endless = |head: &str, piece: Vec<u8>| {
+        Reply::raw(vec![Step::Send(format!("{OK}{head}").into()), Step::Repeat(piece, 16_384)])
+    };
+    table.add("C9", "an endless line", Rules, endless(&format!("\r\n{GOOD}"), rest.clone()));
+    table.add("C9", "endless lines", Rules, endless(&format!("\r\n{GOOD}"), b"Allow: /x\n".repeat(6_000)));
+    let chunk = [b"10000\r\n".as_slice(), &rest, b"\r\n"].concat();
+    let first = format!("{chunked}\r\n{:x}\r\n{GOOD}\r\n", GOOD.len());
+    table.add("C9", "endless chunks", Rules, endless(&first, chunk));
+    let stated = format!("content-length: 100000000\r\n\r\n{GOOD}");
+    table.add("C9", "100 MB", Rules, endless(&stated, rest));
+}
+
+fn heads(table: &mut Table) {
+    let start = b"HTTP/1.1 200 OK\r\n".to_vec();
+    let end = format!("\r\n{TRAP}").into_bytes();
+    for (name, first, field, times) in [
+        ("a field of 1 MB", &b""[..], [b"x: ".as_slice(), &[b'y'; 1_000_000], b"\r\n"].concat(), 1),
+        ("1,000 fields", b"", b"x: y\r\n".to_vec(), 1_000),
+        ("an endless field", b"x: ", b"yyyyyyyyyyyyyyyy".repeat(4_096), 1_000),
+        ("endless fields", b"", b"x: y\r\n".repeat(10_000), 1_000),
+        ("an endless status line", b"", b"OK ".repeat(20_000), 1_000),
+    ] {
+        let steps = vec![
+            Step::Send([start.as_slice(), first].concat()),
+            Step::Repeat(field, times),
+            Step::Send(end.clone()),
+        ];
+        table.add("C12", name, Unreachable, Reply::raw(steps));
+    }
+    let bad = |field: &[u8]| {
+        raw([b"HTTP/1.1 200 OK\r\n".as_slice(), field, format!("\r\n{TRAP}").as_bytes()].concat())
+    };
+    for (name, field) in [
+        ("NUL in a field", &b"x: a\0b\r\n"[..]),
+        ("a control byte in a field", b"x: a\x01b\r\n"),
+        ("DEL in a field", b"x: a\x7fb\r\n"),
+        ("no colon", b"nonsense\r\n"),
+        ("a bad field name", b"a b: c\r\n"),
+        ("an empty field name", b": c\r\n"),
+        ("a lone CR in the head", b"x: a\rb: c\r\n"),
+    ] {
+        table.add("C13", name, Unreachable, bad(field));
+    }
+    let good = format!("HTTP/1.1 200 OK\r\nx: \u{e9}\u{ff}\r\ncontent-length: {}\r\n\r\n{GOOD}", GOOD.len());
+    table.add("C13", "obs-text in a field", Rules, raw(good));
+    table.add(
+        "C13",
+        "line feeds alone",
+        Rules,
+        raw(format!("HTTP/1.1 200 OK\ncontent-length: {}\n\n{GOOD}", GOOD.len())),
+    );
+    table.add(
+        "C13",
+        "no reason phrase",
+        Rules,
+        raw(format!("HTTP/1.1 200\r\ncontent-length: {}\r\n\r\n{GOOD}", GOOD.len())),
+    );
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn codings(table: &mut Table) {
+    let coded = |codings: &[&str], body: Vec<u8>| {
+        let fields: Vec<_> = codings.iter().map(|coding| ("content-encoding", *coding)).collect();
+        Reply::with_headers(200, &fields, body)
+    };
+    let trap = TRAP.as_bytes();
+    let corrupt = |place: usize| {
+        let mut bytes = gzip(trap);
+        let at = bytes.len() - place;
+        bytes[at] ^= 0x10;
+        bytes
+    };
+    for (id, name, reply) in [
+        ("C16", "gzip cut", coded(&["gzip"], gzip(trap)[..20].to_vec())),
+        ("C16", "gzip without its end", coded(&["gzip"], gzip(trap)[..gzip(trap).len() - 8].to_vec())),
+        ("C16", "gzip with a wrong checksum", coded(&["gzip"], corrupt(6))),
+        ("C16", "gzip with a wrong length", coded(&["gzip"], corrupt(2))),
+        ("C16", "gzip corrupt", coded(&["gzip"], corrupt(14))),
+        ("C16", "named gzip, but plain", coded(&["gzip"], trap.to_vec())),
+        ("C17", "an unknown coding", coded(&["x-unknown"], trap.to_vec())),
+        ("C17", "an empty coding's neighbour", coded(&["gzip, x-unknown"], gzip(trap))),
+        ("C17", "gzip twice", coded(&["gzip", "gzip"], gzip(&gzip(trap)))),
+        ("C17", "gzip twice in one field", coded(&["gzip, gzip"], gzip(&gzip(trap)))),
+        ("C17", "gzip twice, named once", coded(&["gzip"], gzip(&gzip(trap)))),
+        ("C17", "gzip fifty times", coded(&["gzip"; 50], (0..50).fold(trap.to_vec(), |body, _| gzip(&body)))),
+        ("C17", "deflate, which is not asked for", coded(&["deflate"], trap.to_vec())),
+        ("C17", "brotli, which is not asked for", coded(&["br"], trap.to_vec())),
+        ("C17", "zstd bytes without a name", Reply::new(200, [0x28, 0xb5, 0x2f, 0xfd, 0, 0])),
+        ("C17", "gzip bytes without a name", Reply::new(200, gzip(trap))),
+    ] {
+        table.add(id, name, Unreachable, reply);
+    }
+    table.add("C17", "identity", Rules, coded(&["identity"], GOOD.into()));
+    table.add("C16", "gzip", Rules, coded(&["gzip"], gzip(GOOD.as_bytes())));
+    let mut bomb = GOOD.as_bytes().to_vec();
+    bomb.resize(256 * 1024 * 1024, b'#');
+    table.add("C15", "a bomb of 256 MB", Rules, coded(&["gzip"], gzip(&bomb)));
+}
+
+fn statuses(table: &mut Table) {
+    let closed = "User-agent: *\nDisallow: /\n";
+    for status in [
+        400, 401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 412, 415, 418, 421, 422, 425, 426, 431,
+        451, 499,
+    ] {
+        table.add("S1", status.to_string(), AllowAll, Reply::new(status, closed));
+    }
+    let endless = vec![
+        Step::Send(b"HTTP/1.1 404 Not Found\r\n\r\n".to_vec()),
+        Step::Repeat(vec![b'x'; 64 * 1024], 16_384),
+    ];
+    table.add("S1", "404 with an endless body", AllowAll, Reply::raw(endless));
+    table.add("S3", "429", Deferred, Reply::new(429, TRAP));
+    table.add("S3", "429 with an hour", Deferred, Reply::with_headers(429, &[("retry-after", "3600")], TRAP));
+    for status in
+        [500, 501, 502, 503, 504, 505, 507, 508, 511, 520, 521, 522, 523, 524, 525, 530, 599, 600, 700, 999]
+    {
+        table.add("S4", status.to_string(), Unreachable, Reply::new(status, TRAP));
+    }
+    for wait in [
+        "0",
+        "-1",
+        "1.5",
+        "18446744073709551616",
+        "Fri, 31 Dec 1999 23:59:59 GMT",
+        "Fri, 31 Dec 9999 23:59:59 GMT",
+        "soon",
+        "",
+    ] {
+        let reply = Reply::with_headers(503, &[("retry-after", wait), ("retry-after", "1")], TRAP);
+        table.add("S6", format!("503 with a Retry-After of {wait:?}"), Unreachable, reply);
+    }
+    table.add("S7", "304 unasked", Unreachable, Reply::new(304, ""));
+    table.0.last_mut().unwrap().asked = 2;
+    for status in [300, 305, 306, 310, 399] {
+        table.add("S8", status.to_string(), Unreachable, Reply::redirect(status, "/elsewhere"));
+    }
+    for status in [201, 202, 203, 226, 299] {
+        table.add("S8", status.to_string(), Rules, Reply::new(status, GOOD));
+    }
+    table.add("S8", "204", AllowAll, Reply::new(204, ""));
+    table.add("S8", "205", AllowAll, Reply::new(205, ""));
+    table.add("S8", "an empty 200", AllowAll, Reply::new(200, ""));
+    table.add("S8", "206 unasked", Unreachable, Reply::new(206, TRAP));
+    table.add(
+        "S8",
+        "101",
+        Unreachable,
+        raw("HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"),
+    );
+    table.add(
+        "S8",
+        "202 with HTML",
+        AllowAll,
+        Reply::with_headers(202, &[("content-type", "text/html")], "<p>Just a moment"),
+    );
+}
+
+fn redirects(table: &mut Table) {
+    for status in [301, 302, 303, 307, 308] {
+        let to = move |seen: &Seen| match seen.path.as_str() {
+            "/robots.txt" => Reply::redirect(status, "/rules"),
+            _ => Reply::new(200, GOOD),
+        };
+        table.play("S9", status.to_string(), Rules, to);
+    }
+    for (name, location) in [
+        ("a relative path", "a/../rules"),
+        ("another host", "http://elsewhere.example/rules"),
+        ("the same scheme", "//elsewhere.example/rules"),
+        ("a query", "?rules"),
+        ("a fragment", "/rules#x"),
+        ("another port", "http://elsewhere.example:80/rules"),
+        ("user information", "http://user:s3cret-of-theirs@elsewhere.example/rules"),
+        ("an absolute path with dots", "/../../rules"),
+    ] {
+        let elsewhere = location.contains("elsewhere");
+        let to = move |seen: &Seen| match seen.path.as_str() {
+            "/robots.txt" => Reply::redirect(301, location),
+            _ => Reply::new(200, GOOD),
+        };
+        // What answers for the unknown host allows everything.
+        table.play("S9", name, if elsewhere { AllowAll } else { Rules }, to);
+    }
+    for hops in [2, 5] {
+        table.play("S9", format!("{hops} hops"), Rules, move |seen| {
+            let hop = seen.path.strip_prefix("/r").and_then(|hop| hop.parse().ok()).unwrap_or(0);
+            if hop == hops { Reply::new(200, GOOD) } else { Reply::redirect(302, &format!("/r{}", hop + 1)) }
+        });
+    }
+    table.play("S10", "for ever", AllowAll, |seen| {
+        let hop: u32 = seen.path.strip_prefix("/r").and_then(|hop| hop.parse().ok()).unwrap_or(0);
+        Reply::redirect(302, &format!("/r{}", hop + 1))
+    });
+    table.add("S10", "to itself", AllowAll, Reply::redirect(302, "/robots.txt"));
+    table.play("S10", "to and fro", AllowAll, |seen| {
+        Reply::redirect(302, if seen.path == "/a" { "/b" } else { "/a" })
+    });
+    let bomb = vec![
+        Step::Send(b"HTTP/1.1 302 Found\r\nlocation: /rules\r\n\r\n".to_vec()),
+        Step::Repeat(vec![b'x'; 64 * 1024], 16_384),
+    ];
+    table.play("S15", "a bomb in a redirect", Rules, move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::raw(bomb.clone()),
+        _ => Reply::new(200, GOOD),
+    });
+    table.play("S16", "cookies on the way", Rules, |seen| match seen.path.as_str() {
+        "/robots.txt" => {
+            Reply::with_headers(302, &[("location", "/rules"), ("set-cookie", "a=1; Path=/")], "")
+        }
+        _ => Reply::with_headers(200, &[("set-cookie", "b=2; Path=/")], GOOD),
+    });
+    let refresh = Reply::with_headers(200, &[("refresh", "0; url=/elsewhere")], GOOD);
+    table.add("S9", "a Refresh field is no redirect", Rules, refresh);
+}
+
+fn refused_redirects(table: &mut Table) {
+    for location in [
+        "file:///etc/passwd",
+        "ftp://elsewhere.example/",
+        "data:text/plain,User-agent:%20*",
+        "javascript:alert(1)",
+        "gopher://elsewhere.example/",
+        "ws://elsewhere.example/",
+        "about:blank",
+        "mailto:a@b.example",
+        "",
+        "//",
+        "http://",
+        "http://a b.example/",
+        "http://[::1",
+        "http://a.example:99999/",
+        "http://%00.example/",
+        "http://a<b.example/",
+    ] {
+        table.add("S11", format!("to {location:?}"), Unreachable, Reply::redirect(302, location));
+    }
+    let fields = |fields: &[u8]| {
+        raw([b"HTTP/1.1 302 Found\r\ncontent-length: 0\r\n".as_slice(), fields, b"\r\n"].concat())
+    };
+    let long = format!("location: /{}\r\n", "x".repeat(64 * 1024));
+    for (name, bytes) in [
+        ("no Location", &b""[..]),
+        ("two Locations", b"location: /a\r\nlocation: /b\r\n"),
+        ("a Location that is no UTF-8", b"location: /\xff\xfe\r\n"),
+        ("a Location of 64 KiB", long.as_bytes()),
+        ("a Location with a tab", b"location: /a\tb\r\n"),
+    ] {
+        table.add("S11", name, Unreachable, fields(bytes));
+    }
+}
+
+fn addresses(table: &mut Table, silent: u16) {
+    for host in [
+        "127.0.0.2",
+        "2130706434",
+        "0x7f000002",
+        "0177.0.0.2",
+        "127.2",
+        "127.0.2",
+        "0x7f.2",
+        "127.0.0.2.",
+        "%31%32%37.0.0.2",
+        "\u{ff11}\u{ff12}\u{ff17}.0.0.2",
+        "[::ffff:127.0.0.2]",
+        "[::ffff:7f00:2]",
+        "[64:ff9b::7f00:2]",
+    ] {
+        let location = format!("http://{host}:{silent}/robots.txt");
+        table.add("S12", format!("to {host}"), Unreachable, Reply::redirect(302, &location));
+    }
+    for host in [
+        "0.0.0.0",
+        "10.0.0.1",
+        "100.64.0.1",
+        "169.254.169.254",
+        "172.16.0.1",
+        "192.168.1.1",
+        "192.0.2.1",
+        "198.18.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "[::]",
+        "[::1]",
+        "[fc00::1]",
+        "[fe80::1]",
+        "[ff02::1]",
+        "[2001:db8::1]",
+        "[2002:7f00:1::]",
+    ] {
+        let location = format!("http://{host}/robots.txt");
+        table.add("S12", format!("to {host}"), Unreachable, Reply::redirect(302, &location));
+    }
+}
+
+fn fields(table: &mut Table) {
+    for value in [
+        "max-age=0",
+        "max-age=-1",
+        "max-age=18446744073709551616",
+        "max-age=soon",
+        "no-store",
+        "max-age=\"5\"",
+        ",,,",
+    ] {
+        let reply =
+            Reply::with_headers(200, &[("cache-control", value), ("age", "999999999"), ("date", "x")], GOOD);
+        table.add("S17", format!("Cache-Control: {value}"), Rules, reply);
+    }
+    for value in ["application/octet-stream", "text/plain; charset=utf-16", "image/png", "nonsense", ""] {
+        table.add(
+            "S8",
+            format!("Content-Type: {value}"),
+            Rules,
+            Reply::with_headers(200, &[("content-type", value)], GOOD),
+        );
+    }
+    let etag = format!("\"{}\"", "x".repeat(8_000));
+    table.add("S21", "an ETag of 8 KB", Rules, Reply::with_headers(200, &[("etag", &etag)], GOOD));
+}
+
+fn contents(table: &mut Table) {
+    let wide = |mark: [u8; 2], unit: fn(u16) -> [u8; 2]| {
+        mark.into_iter().chain(GOOD.encode_utf16().flat_map(unit)).collect::<Vec<u8>>()
+    };
+    let with = |before: &[u8]| [before, GOOD.as_bytes()].concat();
+    let agents: String = (0..20_000).map(|n| format!("User-agent: bot{n}\n")).collect();
+    let stars = format!("{GOOD}{}", format!("Disallow: /{}x\n", "*a".repeat(500)).repeat(400));
+    for (id, name, expect, body) in [
+        ("T1", "HTML with rules in it", Rules, with(b"<html>\n")),
+        ("T1", "HTML without rules", AllowAll, b"<!doctype html><html><p>Hello</p></html>".to_vec()),
+        ("T1", "JSON", AllowAll, b"{\"error\": \"not found\"}".to_vec()),
+        ("T2", "a byte order mark", Rules, with(b"\xef\xbb\xbf")),
+        ("T2", "half a byte order mark", Rules, with(b"\xef\xbb")),
+        ("T3", "UTF-16 LE", Rules, wide([0xff, 0xfe], u16::to_le_bytes)),
+        ("T3", "UTF-16 BE", Rules, wide([0xfe, 0xff], u16::to_be_bytes)),
+        ("T4", "Latin-1 before", Rules, with(b"# \xe9t\xe9\nSitemap: \xff\n")),
+        ("T4", "NUL before", Rules, with(b"\0\0\0\n")),
+        ("T4", "carriage returns alone", Rules, GOOD.replace('\n', "\r").into()),
+        ("T4", "CR CR LF", Rules, GOOD.replace('\n', "\r\r\n").into()),
+        ("T4", "vertical tabs", Rules, with(b"User-agent: a\x0b\x0c\n")),
+        ("T5", "a line of 400 KB before", Rules, with(&[vec![b'x'; 400_000], b"\n".to_vec()].concat())),
+        ("T6", "one line of 10 MB", AllowAll, vec![b'x'; 10_000_000]),
+        ("G11", "20,000 agents before", Rules, with(agents.as_bytes())),
+        ("G11", "stars", Rules, stars.into()),
+        ("G11", "colons", Rules, with(&b":\n".repeat(100_000))),
+        ("G11", "escapes", Rules, with(&b"User-agent: x\nAllow: /%%%%%%41%4\n".repeat(5_000))),
+    ] {
+        table.add(id, name, expect, Reply::new(200, body));
+    }
+}
