@@ -54,7 +54,7 @@ fn sources() -> String {
         }
     }
     let mut text = String::new();
-    for name in ["abide", "abide-gate"] {
+    for name in ["abide", "abide-gate", "abide-tower", "abide-visit"] {
         read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates").join(name).join("src"), &mut text);
     }
     text

@@ -1,6 +1,7 @@
 //! `--store`: where robots.txt, turns, holds and permissions are kept.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use abide::Builder;
 
@@ -14,6 +15,8 @@ pub(crate) enum Stores {
     Redb(abide_redb::Store),
     Redis(abide_redis::Store),
 }
+
+const SETTLED_WITHIN: Duration = Duration::from_secs(2);
 
 impl Stores {
     /// Opens what `--store` names. One that cannot be had is wrong usage: nothing has been asked then.
@@ -48,7 +51,12 @@ impl Stores {
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         match self {
             Self::Redb(store) => Ok(store.close().await?),
-            Self::Memory | Self::Redis(_) => Ok(()),
+            Self::Redis(store) => {
+                // A turn that is not given back keeps its host waiting until its lease ends, the next call of this command too.
+                store.settle(SETTLED_WITHIN).await;
+                Ok(())
+            }
+            Self::Memory => Ok(()),
         }
     }
 }

@@ -32,8 +32,18 @@ impl Origin {
             ("http" | "https", Some(port)) => port,
             _ => return Err(UnsupportedUrl { scheme: url.scheme().to_owned() }),
         };
-        let host = url.host_str().unwrap_or_default();
-        Ok(Self { text: format!("{}://{host}:{port}", url.scheme()).into() })
+        let (scheme, host) = (url.scheme(), url.host_str().unwrap_or_default());
+        // Asked on every request, so put together by hand: `format!` is several times the work.
+        let mut text = String::with_capacity(scheme.len() + "://".len() + host.len() + ":65535".len());
+        for part in [scheme, "://", host] {
+            text.push_str(part);
+        }
+        match port {
+            80 => text.push_str(":80"),
+            443 => text.push_str(":443"),
+            port => text.push_str(&format!(":{port}")),
+        }
+        Ok(Self { text: text.into() })
     }
 
     /// `scheme://host:port`, lower case, the port always present.

@@ -151,12 +151,11 @@ impl Shared {
     ) -> Result<Option<Pending>, Error> {
         let mut queue = self.queue();
         queue.check_open(&self.disk)?;
-        let is_heavy = |queue: &Queue, bytes| queue.batch.weight() > bytes;
         match &queue.fault {
-            Some(fault) if !is_urgent && is_heavy(&queue, WEIGHT_MAX) => return Err(fault.clone()),
+            Some(fault) if !is_urgent && queue.weight() > WEIGHT_MAX => return Err(fault.clone()),
             _ => put(&mut queue.batch),
         }
-        let is_behind = queue.fault.is_none() && is_heavy(&queue, WEIGHT_SOFT);
+        let is_behind = queue.fault.is_none() && queue.weight() > WEIGHT_SOFT;
         if is_urgent || is_behind || self.write_behind.is_zero() {
             return Ok(Some(self.commit_soon(queue)));
         }
@@ -297,6 +296,11 @@ impl Queue {
         let batch = Arc::new(std::mem::take(&mut self.batch));
         self.committing = Some(Arc::clone(&batch));
         (batch, std::mem::take(&mut self.waiters))
+    }
+
+    /// About how many bytes are in memory for the disk.
+    fn weight(&self) -> usize {
+        self.batches().map(Batch::weight).sum()
     }
 
     /// The newest first.

@@ -86,7 +86,13 @@ where
         let clone = self.inner.clone();
         let ready = Ready::new(mem::replace(&mut self.inner, clone));
         let core = Arc::clone(&self.core);
-        Box::pin(async move { visit(&core, request, ready).await })
+        Box::pin(async move {
+            let answered = visit(&core, request, ready).await;
+            if let Err(ServiceError::Refused(error)) = &answered {
+                core.gate.tell_refused(error);
+            }
+            answered
+        })
     }
 }
 
@@ -146,9 +152,7 @@ where
 {
     let mut waited = Duration::ZERO;
     loop {
-        let turn = wait(core, url, options, ready).await;
-        let turn = turn.inspect_err(|error| core.gate.tell_refused(error))?;
-        let (verdict, permit, now_waited) = turn.into_parts();
+        let (verdict, permit, now_waited) = wait(core, url, options, ready).await?.into_parts();
         let unsent = Unsent::new(permit);
         waited += now_waited;
         let is_late = ready.reserve().await.map_err(|error| ServiceError::Inner(error.into()))?;

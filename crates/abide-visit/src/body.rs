@@ -24,7 +24,7 @@ pub struct WatchedBody<B: Body> {
     /// The wire has said so; it is not asked again.
     has_ended: bool,
     /// A scanner is `Send` only; some clients (reqwest) want bodies that are `Sync`. Used through `get_mut`, so nothing locks.
-    lazy: Mutex<Option<LazyScan>>,
+    lazy: Mutex<Option<Box<LazyScan>>>,
 }
 
 impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
@@ -37,7 +37,7 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
     ///
     /// An error met here belongs to the reader: it is replayed at its place. A server that drips its head is waited for no
     /// longer than [`SCAN_TIME_MAX`].
-    pub(crate) async fn read_head(&mut self, mut scanner: HeadScanner) -> Head {
+    pub(crate) async fn read_head(&mut self, mut scanner: Box<HeadScanner>) -> Head {
         let mut begun = false;
         let reading = async {
             while let Some(frame) = poll_fn(|context| self.poll_wire(context)).await {
@@ -97,9 +97,13 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
     }
 
     /// Scans while the caller reads; the result is sent when the head has ended or the body is dropped.
-    pub(crate) fn scan_lazily(&mut self, scanner: HeadScanner, result: watch::Sender<Option<Head>>) {
-        self.lazy =
-            Mutex::new(Some(LazyScan { scanner: Some(scanner), has_begun: false, is_whole: false, result }));
+    pub(crate) fn scan_lazily(&mut self, scanner: Box<HeadScanner>, result: watch::Sender<Option<Head>>) {
+        self.lazy = Mutex::new(Some(Box::new(LazyScan {
+            scanner: Some(scanner),
+            has_begun: false,
+            is_whole: false,
+            result,
+        })));
     }
 
     fn observe(&mut self, frame: Option<&FrameResult<B::Error>>) {
@@ -191,7 +195,7 @@ const AHEAD_MAX: usize = 16 * 1024;
 /// A scan that happens while the body passes. Its end, by whatever cause, sends what was found.
 #[derive(Debug)]
 struct LazyScan {
-    scanner: Option<HeadScanner>,
+    scanner: Option<Box<HeadScanner>>,
     /// Something of the body was seen.
     has_begun: bool,
     /// The body, or the head, was seen to its end.

@@ -119,7 +119,8 @@ impl Reading<'_> {
         });
         let (options, robots) = (&self.reader.options, robots.unwrap_or_default());
         let now = self.received.to_system_time();
-        remember(store, options, self.url, (status, headers), head, &robots, now).await
+        // In a box: few crawlers have a store, and all would carry the room for it through every call.
+        Box::pin(remember(store, options, self.url, (status, headers), head, &robots, now)).await
     }
 }
 

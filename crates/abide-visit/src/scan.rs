@@ -39,9 +39,9 @@ pub(crate) enum Plan {
     /// Nothing, for this reason.
     Leave(HeadEnd),
     /// Its head is read before the caller gets it.
-    Ahead(HeadScanner),
+    Ahead(Box<HeadScanner>),
     /// Its head is read as it passes.
-    Along(HeadScanner),
+    Along(Box<HeadScanner>),
 }
 
 /// The field lines of one response that hold rules, and when they came.
@@ -94,8 +94,8 @@ pub(crate) fn plan(
         return Plan::Leave(HeadEnd::NotHtml);
     }
     match scan {
-        Scan::Lazy => Plan::Along(scanner),
-        _ => Plan::Ahead(scanner),
+        Scan::Lazy => Plan::Along(Box::new(scanner)),
+        _ => Plan::Ahead(Box::new(scanner)),
     }
 }
 
@@ -131,7 +131,7 @@ where
 {
     let seen = match plan {
         Plan::Leave(reason) => Seen::Now(Head::not_scanned(reason)),
-        Plan::Ahead(scanner) => Seen::Now(body.read_head(scanner).await),
+        Plan::Ahead(scanner) => Seen::Now(Box::pin(body.read_head(scanner)).await),
         Plan::Along(scanner) => {
             let (sender, head) = watch::channel(None);
             body.scan_lazily(scanner, sender);

@@ -25,6 +25,28 @@
 //! # }
 //! ```
 //!
+//! # In a chain
+//! With other middlewares, outermost first: retry, [`Abide::gate`], HTTP cache, [`Abide::pacing`]. Without a cache
+//! [`Abide::middleware`] takes the place of the two halves.
+//!
+//! ```ignore
+//! let (abide, inner) = Abide::builder("ExampleBot").build_with(reqwest::Client::builder())?;
+//! let client = reqwest_middleware::ClientBuilder::new(inner)
+//!     .with(RetryTransientMiddleware::new_with_policy(back_off))   // refusals are never retried, retries wait their turn
+//!     .with(abide.gate())
+//!     .with(Cache(http_cache))                                     // hits are asked of robots.txt, and not paced
+//!     .with(abide.pacing())
+//!     .build();
+//! ```
+//!
+//! * abide above a cache: everything holds, and hits are paced needlessly.
+//! * abide inside a cache: hits pass it by; refusals become text, and there is no [`Visit`], since the cache builds its responses anew.
+//!   This cannot be noticed.
+//! * a retry below the pacing sends again in one turn: noticed with a client of [`Builder::build_with`], and refused with
+//!   [`Denied::WrongOrder`]. With an inner client of your own it cannot be noticed.
+//! * [`Abide::gate`] without [`Abide::pacing`] below it: refused with [`Denied::WrongOrder`].
+//! * a network error below an HTTP cache is text above it, so a retry does not see that it was transient; that is the cache's doing.
+//!
 //! # In scope
 //! The redirect loop, the robots.txt transport, the body scan, the extensions on requests and responses, the one-call client.
 //!

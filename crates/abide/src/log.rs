@@ -42,11 +42,15 @@ impl Call {
         }
     }
 
-    pub(crate) async fn cover<T>(&self, walking: impl Future<Output = T>) -> T {
-        #[cfg(feature = "tracing")]
-        return walking.instrument(self.span.clone()).await;
-        #[cfg(not(feature = "tracing"))]
-        walking.await
+    /// Not `async`: a future that holds another one by value is twice its size while it begins.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn cover<F: Future>(&self, walking: F) -> tracing::instrument::Instrumented<F> {
+        walking.instrument(self.span.clone())
+    }
+
+    #[cfg(not(feature = "tracing"))]
+    pub(crate) fn cover<F: Future>(&self, walking: F) -> F {
+        walking
     }
 
     pub(crate) fn answered(&self, hops: usize, status: u16, waited: Duration) {
@@ -58,33 +62,48 @@ impl Call {
 }
 
 /// The span of one hop, from its turn to the head of its answer.
-pub(crate) async fn in_hop(
-    number: usize,
-    url: &Url,
-    sending: impl Future<Output = Result<Sent>>,
-) -> Result<Sent> {
+#[derive(Debug)]
+pub(crate) struct Hop {
     #[cfg(feature = "tracing")]
-    {
-        let span = tracing::debug_span!(
-            target: "abide::request",
-            "abide.hop",
-            hop = number,
-            origin = %origin(url),
-            status = tracing::field::Empty,
-            waited_ms = tracing::field::Empty,
-            wire_ms = tracing::field::Empty,
-        );
-        let sent = sending.instrument(span.clone()).await;
-        if let Ok(sent) = &sent {
-            span.record("status", sent.response.status().as_u16());
-            span.record("waited_ms", millis(sent.waited)).record("wire_ms", millis(sent.wire));
-        }
-        sent
-    }
-    #[cfg(not(feature = "tracing"))]
-    {
+    span: tracing::Span,
+}
+
+impl Hop {
+    pub(crate) fn begin(number: usize, url: &Url) -> Self {
+        #[cfg(not(feature = "tracing"))]
         let _ = (number, url);
-        sending.await
+        Self {
+            #[cfg(feature = "tracing")]
+            span: tracing::debug_span!(
+                target: "abide::request",
+                "abide.hop",
+                hop = number,
+                origin = %origin(url),
+                status = tracing::field::Empty,
+                waited_ms = tracing::field::Empty,
+                wire_ms = tracing::field::Empty,
+            ),
+        }
+    }
+
+    #[cfg(feature = "tracing")]
+    pub(crate) fn cover<F: Future>(&self, sending: F) -> tracing::instrument::Instrumented<F> {
+        sending.instrument(self.span.clone())
+    }
+
+    #[cfg(not(feature = "tracing"))]
+    pub(crate) fn cover<F: Future>(&self, sending: F) -> F {
+        sending
+    }
+
+    pub(crate) fn answered(&self, sent: &Result<Sent>) {
+        #[cfg(feature = "tracing")]
+        if let Ok(sent) = sent {
+            self.span.record("status", sent.response.status().as_u16());
+            self.span.record("waited_ms", millis(sent.waited)).record("wire_ms", millis(sent.wire));
+        }
+        #[cfg(not(feature = "tracing"))]
+        let _ = sent;
     }
 }
 

@@ -158,10 +158,8 @@ pub(crate) fn take_apart(url: &Url, response: Response, permit: Option<Permit>) 
 
     let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
     // The URL does not survive the conversion; the builder cannot fail, as only a URL is given to it.
-    let mut response = http::Response::builder().url(url.clone()).body(()).unwrap_or_default();
-    *response.status_mut() = parts.status;
-    *response.version_mut() = parts.version;
-    *response.headers_mut() = parts.headers;
-    response.extensions_mut().extend(parts.extensions);
-    response.map(|()| Wire::new(body, permit))
+    let url = http::Response::builder().url(url.clone()).body(()).unwrap_or_default();
+    let mut parts = parts;
+    parts.extensions.extend(url.into_parts().0.extensions);
+    http::Response::from_parts(parts, Wire::new(body, permit))
 }

@@ -57,15 +57,15 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The whole call, in its span.
-    pub(crate) async fn run(
+    /// The whole call, in its span. Not `async`, so that the walk is not moved about in memory.
+    pub(crate) fn run<'e>(
         self,
         request: Request,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> Result<Response> {
+        extensions: &'e mut Extensions,
+        next: Next<'e>,
+    ) -> impl Future<Output = Result<Response>> + use<'a, 'e> {
         let call = self.call.clone();
-        call.cover(self.hops(request, extensions, next)).await
+        call.cover(self.hops(request, extensions, next))
     }
 
     async fn hops(
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
                 let got = without_userinfo(sent.response.url());
                 return Err(self.refusal(Denied::RedirectBypass { asked: url, got }.into()));
             }
-            self.record(&url, &sent);
+            self.record(url, &sent);
             match self.step(template, &asked, &sent.response) {
                 Ok(Some((following, target))) => {
                     self.pass(&sent.response, &asked).await;
@@ -135,24 +135,22 @@ impl<'a> Walk<'a> {
         *request.timeout_mut() = self.wire_time;
         let budget = self.budget;
         let number = self.trail.hops().len();
+        let hop = log::Hop::begin(number, url);
         let sent = match self.pace {
             Pace::Here => {
-                let sending = send_paced(self.abide, url, verdict, budget, request, extensions, next);
-                log::in_hop(number, url, sending).await
+                hop.cover(send_paced(self.abide, url, verdict, budget, request, extensions, next)).await
             }
-            Pace::Below => {
-                let sending = send_through(url, verdict, budget, request, extensions, next);
-                log::in_hop(number, url, sending).await
-            }
+            Pace::Below => hop.cover(send_through(url, verdict, budget, request, extensions, next)).await,
         };
+        hop.answered(&sent);
         let sent = sent.map_err(|error| self.with_chain(url, error))?;
         self.budget = self.budget.saturating_sub(sent.waited);
         self.wire_time = self.wire_time.map(|left| left.saturating_sub(sent.wire));
         Ok(sent)
     }
 
-    fn record(&mut self, url: &Url, sent: &Sent) {
-        let hop = Hop::new(url.clone(), sent.response.status(), sent.verdict.clone(), sent.waited);
+    fn record(&mut self, url: Url, sent: &Sent) {
+        let hop = Hop::new(url, sent.response.status(), sent.verdict.clone(), sent.waited);
         self.trail.push(hop.with_remote_addr(sent.response.remote_addr()));
     }
 

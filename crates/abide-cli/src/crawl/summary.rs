@@ -76,7 +76,8 @@ fn pace(host: &Host) -> String {
     if let Some(gap) = host.gap_min_ms {
         parts.push(format!("at least {:.2} s apart", gap as f64 / 1e3));
     }
-    if host.waited_ms > 0 {
+    // Less is shown as 0.0 s.
+    if host.waited_ms >= 50 {
         parts.push(format!("waited {:.1} s for turns", host.waited_ms as f64 / 1e3));
     }
     if host.requeued > 0 {
@@ -96,8 +97,12 @@ fn pace(host: &Host) -> String {
 fn robots(host: &Host) -> String {
     let Some(source) = host.robots else {
         let is_asked = host.requests > 0;
-        return (if is_asked { "robots.txt: another host's lies here" } else { "robots.txt: not asked" })
-            .to_owned();
+        return (if is_asked {
+            "robots.txt: that of another host redirects here"
+        } else {
+            "robots.txt: not asked"
+        })
+        .to_owned();
     };
     let mut parts = vec![source.replace('_', " ")];
     parts.extend(host.robots_status.map(|status| status.to_string()));

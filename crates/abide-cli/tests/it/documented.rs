@@ -161,6 +161,12 @@ fn is_like(text: &[u8], stamp: &[u8]) -> bool {
     text.iter().zip(stamp).all(|(one, other)| one == other || one.is_ascii_digit() && other.is_ascii_digit())
 }
 
+/// Without the line of a host that had to wait once: on a slow machine its time has come meanwhile.
+fn with_sure_lines(mut lines: Vec<String>) -> Vec<String> {
+    lines.retain(|line| normal(line) != "  waited N s for turns");
+    lines
+}
+
 /// Whether `printed` is what is shown, where `...` is any lines.
 fn is_shown(shown: &[String], printed: &[String]) -> bool {
     match shown.split_first() {
@@ -215,6 +221,7 @@ async fn every_command_of_the_documentation_does_what_it_says() {
                     blessed.replace_range(at..at + old.len(), &new);
                     cursor = at + new.len();
                 } else {
+                    let (shown, printed) = (with_sure_lines(shown), with_sure_lines(printed));
                     assert!(is_shown(&shown, &printed), "{place} prints:\n{}", printed.join("\n"));
                 }
             }

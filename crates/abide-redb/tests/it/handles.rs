@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use abide_gate::access::{AccessStore, Lease, LeaseHolder};
 use abide_gate::pacing::{Ask, Cause, PacePolicy, PaceStore, Pacer, ScopeKey};
+use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, SystemClock, WallMillis};
 use abide_permissions::PermissionStore;
 use abide_redb::{Error, Store};
@@ -56,6 +57,50 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
         "a hundred holds are not a hundred commits: {}",
         disk.syncs() - before
     );
+}
+
+#[tokio::test]
+async fn what_waits_is_written_without_being_asked_for() {
+    let disk = Disk::default();
+    let store = Store::builder().write_behind(Duration::from_millis(10)).open_backend(disk).unwrap();
+    AccessStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    let written = async {
+        while store.usage().await.unwrap().robots == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), written).await.expect("it is written some time");
+}
+
+/// Whoever saves faster than the disk writes waits for it, so that what waits stays small.
+#[tokio::test]
+async fn a_fast_crawler_waits_for_a_slow_disk() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    disk.stall(true);
+    let mut saves = JoinSet::new();
+    for n in 0..40 {
+        let store = store.clone();
+        saves.spawn(async move {
+            let large = sample_record(&origin(n), WallMillis(1_800_000_000_000), vec![b'#'; 500_000]);
+            AccessStore::save(&store, &origin(n), &large).await
+        });
+    }
+    for _ in 0..200 {
+        yield_now().await;
+    }
+    let mut done = 0;
+    while saves.try_join_next().is_some() {
+        done += 1;
+    }
+    // Before anything else: whoever waits for this disk keeps a failing test from ending.
+    disk.stall(false);
+    assert!((10..=17).contains(&done), "eight MiB of them: {done}");
+    while let Some(saved) = saves.join_next().await {
+        saved.unwrap().unwrap();
+    }
+    store.flush().await.unwrap();
+    assert_eq!(store.usage().await.unwrap().robots, 40);
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ async fn two_processes_keep_every_gap_and_fetch_one_robots_txt() {
     let crew = Crew::new(redis.url(), website.address());
     run(&crew).await;
     let log = website.log();
-    show_gaps(&by_host(&log));
+    show_gaps("two", &by_host(&log));
     assert_spaced(&by_host(&log), crew.gap);
     assert_one_robots_txt_each(&log, crew.hosts);
     assert_busy(&log, &crew);
@@ -53,7 +53,7 @@ async fn eight_processes_keep_every_gap_and_fetch_one_robots_txt() {
     let crew = Crew { workers: 8, lasts, ..Crew::new(redis.url(), website.address()) };
     run(&crew).await;
     let log = website.log();
-    show_gaps(&by_host(&log));
+    show_gaps("eight", &by_host(&log));
     assert_spaced(&by_host(&log), crew.gap);
     assert_one_robots_txt_each(&log, crew.hosts);
     assert_busy(&log, &crew);

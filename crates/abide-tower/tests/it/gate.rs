@@ -1,10 +1,11 @@
 //! robots.txt first.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_tests::{Reply, Server};
 use abide_tower::access::Cause;
-use abide_tower::{Denied, Options, Origin, ResponseExt, ServiceError};
+use abide_tower::{Denied, Event, Options, Origin, ResponseExt, ServiceError};
 use http::header::{HOST, USER_AGENT};
 use tower::ServiceExt;
 
@@ -169,4 +170,21 @@ async fn the_gate_answers_without_fetching_the_page() {
     assert!(!client.gate().judge(&url, Duration::from_secs(5)).await.unwrap().is_allowed());
     assert!(!client.gate().judge_cached(&url).unwrap().is_allowed());
     assert_eq!(server.asked(), ["a.example/robots.txt"]);
+}
+
+#[tokio::test]
+async fn observers_hear_of_each_refusal_once() {
+    let server = robots("User-agent: *\nDisallow: /private/").await;
+    let heard = Arc::<Mutex<Vec<&'static str>>>::default();
+    let told = Arc::clone(&heard);
+    let settings = settings(&server).observer(Arc::new(move |event: &Event<'_>| {
+        if let Event::Refused { denied, hop: 0, .. } = event {
+            told.lock().unwrap().push(denied.name());
+        }
+    }));
+    let client = client_with(&server, settings);
+    assert_eq!(status(&client, "http://a.example/x").await, 200);
+    refused(&client, "http://a.example/private/x").await;
+    refused(&client, "http://127.0.0.2/").await;
+    assert_eq!(*heard.lock().unwrap(), ["disallowed", "address_refused"]);
 }

@@ -60,11 +60,14 @@ pub(crate) fn within(log: &[Seen], from: Instant, until: Instant) -> Vec<Seen> {
 }
 
 /// For the figures: `cargo test ... -- --nocapture`.
-pub(crate) fn show_gaps(groups: &BTreeMap<String, Vec<Seen>>) {
+pub(crate) fn show_gaps(whose: &str, groups: &BTreeMap<String, Vec<Seen>>) {
     let apart = |pair: &[Seen]| pair[1].at.saturating_duration_since(pair[0].answered);
     let mut gaps: Vec<Duration> = groups.values().flat_map(|seen| seen.windows(2).map(apart)).collect();
     gaps.sort();
     let at = |share: f64| gaps[((gaps.len() - 1) as f64 * share) as usize];
     let (least, thousandth, hundredth, median) = (at(0.0), at(0.001), at(0.01), at(0.5));
-    println!("{} gaps: {least:?}, 0.1 % {thousandth:?}, 1 % {hundredth:?}, median {median:?}", gaps.len());
+    println!(
+        "{whose}: {} gaps: {least:?}, 0.1 % {thousandth:?}, 1 % {hundredth:?}, median {median:?}",
+        gaps.len()
+    );
 }

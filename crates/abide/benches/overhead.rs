@@ -1,0 +1,219 @@
+//! What the middleware costs: requests on loopback with plain reqwest, with a middleware that does nothing, and with abide.
+//!
+//! ```sh
+//! cargo bench -p abide --bench overhead
+//! ```
+//!
+//! The rounds take turns, so that a busy machine slows all down alike; what counts are the ratios. Two measures: the time on the
+//! clock, and the time on the processors of this process, server included, which other processes hardly touch.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use abide::pacing::PacePolicy;
+use abide::{Abide, ResponseExt};
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::Extensions;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
+use tokio::net::TcpListener;
+
+/// Requests in a round.
+const ROUND: usize = 4_000;
+/// Rounds of each client.
+const ROUNDS: usize = 15;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("it starts");
+    runtime.block_on(async {
+        let address = serve().await;
+        let words: Vec<String> = std::env::args().skip_while(|word| word != "--count").collect();
+        if let [_, client, path, requests, ..] = words.as_slice() {
+            return count(address, client, path, requests.parse().expect("a number of requests")).await;
+        }
+        println!("| client | in flight | page | µs a request | ratio | processor µs | ratio |");
+        println!("| --- | --- | --- | --- | --- | --- | --- |");
+        for (in_flight, path) in [(32, "small"), (1, "small"), (32, "html")] {
+            compare(address, in_flight, path).await;
+        }
+    });
+}
+
+/// For callgrind, which counts instructions whatever else the machine does: these requests, one at a time, and nothing else.
+async fn count(address: SocketAddr, client: &str, path: &str, requests: usize) {
+    let url = format!("http://{address}/{path}").parse().expect("a URL");
+    let mut clients = clients(address).into_iter();
+    let (name, client) = clients.find(|(name, _)| name.contains(client)).expect("one of the clients");
+    requests_of(&client, &url, &AtomicUsize::new(requests), name == "abide").await;
+}
+
+/// One table: every client in turn, round by round.
+async fn compare(address: SocketAddr, in_flight: usize, path: &str) {
+    let url = format!("http://{address}/{path}");
+    let clients = clients(address);
+    let mut measured: Vec<Vec<(Duration, Duration)>> = vec![Vec::new(); clients.len()];
+    for round in 0..=ROUNDS {
+        for ((name, client), measured) in clients.iter().zip(&mut measured) {
+            let taken = one_round(client, &url, in_flight, *name == "abide").await;
+            // The first one warms up: connections, robots.txt.
+            if round > 0 {
+                measured.push(taken);
+            }
+        }
+    }
+    let medians: Vec<_> =
+        measured.iter().map(|rounds| (median(rounds, |it| it.0), median(rounds, |it| it.1))).collect();
+    for ((name, _), (wall, cpu)) in clients.iter().zip(&medians) {
+        println!(
+            "| {name} | {in_flight} | {path} | {:.2} | {:.3} | {:.2} | {:.3} |",
+            wall,
+            wall / medians[0].0,
+            cpu,
+            cpu / medians[0].1
+        );
+    }
+}
+
+fn clients(address: SocketAddr) -> [(&'static str, ClientWithMiddleware); 3] {
+    let empty = ClientBuilder::new(inner()).with(Empty).build();
+    [("reqwest", plain()), ("an empty middleware", empty), ("abide", crawler(address))]
+}
+
+/// The middle of all rounds, in microseconds a request.
+fn median(rounds: &[(Duration, Duration)], of: impl Fn(&(Duration, Duration)) -> Duration) -> f64 {
+    let mut all: Vec<Duration> = rounds.iter().map(of).collect();
+    all.sort();
+    all[all.len() / 2].as_secs_f64() * 1e6 / ROUND as f64
+}
+
+async fn one_round(
+    client: &ClientWithMiddleware,
+    url: &str,
+    in_flight: usize,
+    visited: bool,
+) -> (Duration, Duration) {
+    let url: url::Url = url.parse().expect("a URL");
+    let left = Arc::new(AtomicUsize::new(ROUND));
+    let (began, used) = (Instant::now(), processor_time());
+    let mut workers = Vec::new();
+    for _ in 0..in_flight {
+        let (client, url, left) = (client.clone(), url.clone(), Arc::clone(&left));
+        workers.push(tokio::spawn(async move { requests_of(&client, &url, &left, visited).await }));
+    }
+    for worker in workers {
+        worker.await.expect("no worker panics");
+    }
+    (began.elapsed(), processor_time() - used)
+}
+
+/// Takes requests from `left` until there are none.
+async fn requests_of(client: &ClientWithMiddleware, url: &url::Url, left: &AtomicUsize, visited: bool) {
+    while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+        let response = client.get(url.clone()).send().await.expect("an answer");
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.visit().is_some(), visited);
+        assert!(response.bytes().await.expect("a body").len() >= 2);
+    }
+}
+
+/// The time that all threads of this process have spent on a processor: Linux tells it in nanoseconds. Elsewhere zero.
+fn processor_time() -> Duration {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let nanos = tasks.filter_map(|task| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanos.sum())
+}
+
+fn inner() -> reqwest::Client {
+    reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .expect("a client")
+}
+
+/// reqwest alone, through the same type: without middlewares it calls the client at once.
+fn plain() -> ClientWithMiddleware {
+    inner().into()
+}
+
+/// Everything on: robots.txt, a turn with delay 0, the address guard, the header rules, the scan of HTML heads.
+fn crawler(address: SocketAddr) -> ClientWithMiddleware {
+    let pace = PacePolicy::default().danger_min_gap(Duration::ZERO).danger_max_in_flight(64);
+    Abide::builder("ExampleBot")
+        .user_agent("ExampleBot/1.0 (+https://example.com/bot)")
+        .allow_net(address.ip().into())
+        .pace(pace)
+        .build_client(reqwest::Client::builder().no_proxy())
+        .expect("the settings are good")
+}
+
+struct Empty;
+
+#[async_trait]
+impl Middleware for Empty {
+    async fn handle(
+        &self,
+        request: reqwest::Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> reqwest_middleware::Result<reqwest::Response> {
+        next.run(request, extensions).await
+    }
+}
+
+/// `/small` is two bytes of text, `/html` a page of 10 KB whose head is 1 KB; robots.txt has 40 rules.
+async fn serve() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be listened on");
+    let address = listener.local_addr().expect("a bound socket has an address");
+    let robots = Bytes::from(robots());
+    let page = Bytes::from(page());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (robots, page) = (robots.clone(), page.clone());
+            let answer = service_fn(move |request: Request<Incoming>| {
+                let (content_type, body) = match request.uri().path() {
+                    "/robots.txt" => ("text/plain", robots.clone()),
+                    "/html" => ("text/html; charset=utf-8", page.clone()),
+                    _ => ("text/plain", Bytes::from_static(b"ok")),
+                };
+                let response = Response::builder().header("content-type", content_type).body(Full::new(body));
+                async move { Ok::<_, Infallible>(response.expect("a good response")) }
+            });
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
+        }
+    });
+    address
+}
+
+fn robots() -> String {
+    let rules: String = (0..40).map(|number| format!("Disallow: /private/{number}/\n")).collect();
+    format!("User-agent: *\n{rules}")
+}
+
+fn page() -> String {
+    let links: String = (0..10)
+        .map(|number| format!("<link rel=stylesheet href=/style/{number}.css media=screen>\n"))
+        .collect();
+    let head = format!(
+        "<!doctype html><html lang=en><head><meta charset=utf-8><title>A page</title>\n<meta name=robots content=noarchive>\n<meta name=description content='{}'>\n{links}</head><body>\n",
+        "words ".repeat(60)
+    );
+    let body = "<p>Text of a page, with <a href=/x>a link</a> in it.</p>\n".repeat(170);
+    format!("{head}{body}</body></html>")
+}

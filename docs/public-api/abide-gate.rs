@@ -1,0 +1,1100 @@
+pub mod access;
+pub mod pacing;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod access;
+pub mod pacing;
+#[derive(Debug, Clone)]
+pub enum Access {
+    Rules(Rules),
+    Unavailable(Unavailable),
+    Unreachable(Cause),
+}
+#[derive(Debug, Clone)]
+pub struct AccessCache {}
+impl AccessCache {
+    pub fn builder(
+        tokens: Vec<ProductToken>,
+        fetch: Arc<dyn Fetch>,
+    ) -> AccessCacheBuilder {}
+    pub async fn of(&self, origin: &Origin) -> Result<Arc<Answer>, Refused> {}
+    pub fn cached(&self, origin: &Origin) -> Option<Arc<Answer>> {}
+    pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {}
+    pub async fn invalidate(&self, origin: &Origin) {}
+    pub fn totals(&self) -> Totals {}
+    pub fn in_flight(&self) -> usize {}
+    pub fn policy(&self) -> &AccessPolicy {}
+}
+#[must_use]
+pub struct AccessCacheBuilder {}
+impl AccessCacheBuilder {
+    pub fn policy(mut self, policy: AccessPolicy) -> Self {}
+    pub fn store(mut self, store: Arc<dyn AccessStore>) -> Self {}
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
+    pub fn observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {}
+    pub fn seed(mut self, seed: u64) -> Self {}
+    pub fn build(self) -> AccessCache {}
+}
+impl fmt::Debug for AccessCacheBuilder {}
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum AccessEvent<'a> {
+    Took { origin: &'a Origin, took: Duration },
+    Asked { answer: &'a Arc<Answer> },
+    Changed { old: Option<&'a GoodCopy>, answer: &'a Arc<Answer> },
+    LastGood { answer: &'a Arc<Answer> },
+    StoreFault { origin: &'a Origin, error: &'a StoreError },
+}
+pub trait AccessObserver: Send + Sync + 'static {
+    fn observe(&self, event: &AccessEvent<'_>);
+}
+impl<F: Fn(&AccessEvent<'_>) + Send + Sync + 'static> AccessObserver for F {}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessPolicy {}
+impl Default for AccessPolicy {}
+impl AccessPolicy {
+    #[must_use]
+    pub fn cautious() -> Self {}
+    pub fn is_cautious(&self) -> bool {}
+    #[must_use]
+    pub fn with_redirects_max(mut self, hops: usize) -> Self {}
+    #[must_use]
+    pub fn with_downgrade(mut self, follow: bool) -> Self {}
+    #[must_use]
+    pub fn with_html(mut self, html: Html) -> Self {}
+    #[must_use]
+    pub fn with_lasting_disallow(mut self) -> Self {}
+    #[must_use]
+    pub fn danger_allow_when_unreachable(mut self) -> Self {}
+    pub fn long_outage(&self) -> LongOutage {}
+    #[must_use]
+    pub fn with_lifetimes(mut self, shortest: Duration, longest: Duration) -> Self {}
+    #[must_use]
+    pub fn with_retry(mut self, first: Duration, longest: Duration) -> Self {}
+    #[must_use]
+    pub fn with_body_limit(mut self, bytes: usize) -> Self {}
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {}
+    pub fn deadline(&self) -> Duration {}
+    #[must_use]
+    pub fn with_slot_wait_max(mut self, wait: Duration) -> Self {}
+    #[must_use]
+    pub fn with_fetches_max(mut self, fetches: usize) -> Self {}
+    #[must_use]
+    pub fn with_store_timeout(mut self, timeout: Duration) -> Self {}
+    #[must_use]
+    pub fn with_answers_weight(mut self, bytes: u64) -> Self {}
+}
+pub trait AccessStore: fmt::Debug + Send + Sync + 'static {
+    fn load<'a>(
+        &'a self,
+        origin: &'a Origin,
+    ) -> BoxFuture<'a, Result<Option<Record>, StoreError>>;
+    fn save<'a>(
+        &'a self,
+        origin: &'a Origin,
+        record: &'a Record,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Lease, StoreError>>;
+    fn release<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>>;
+}
+impl AccessStore for MemoryAccessStore {}
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AddressGuard {}
+impl AddressGuard {
+    pub fn new() -> Self {}
+    #[must_use]
+    pub fn allow_net(mut self, net: IpNet) -> Self {}
+    #[must_use]
+    pub fn danger_allow_all(mut self) -> Self {}
+    pub fn check(&self, address: IpAddr) -> Result<(), AddressRefused> {}
+    pub fn check_url(&self, url: &Url) -> Result<(), AddressRefused> {}
+}
+impl AddressGuard {
+    pub fn of_name(
+        &self,
+        name: &str,
+        found: impl IntoIterator<Item = SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, NoAddress> {}
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AddressRefused {}
+impl AddressRefused {
+    pub fn address(&self) -> IpAddr {}
+}
+impl fmt::Display for AddressRefused {}
+impl std::error::Error for AddressRefused {}
+pub struct Answer {}
+impl Answer {
+    pub fn access(&self) -> &Access {}
+    pub fn is_allowed(&self, target: &Target<'_>) -> bool {}
+    pub fn explain(self: &Arc<Self>, target: &Target<'_>) -> Explanation {}
+    pub fn crawl_delay(&self) -> Option<Duration> {}
+    pub fn origin(&self) -> &Origin {}
+    pub fn source(&self) -> Source {}
+    pub fn copy(&self) -> Option<&GoodCopy> {}
+    pub fn final_url(&self) -> Option<&Url> {}
+    pub fn status(&self) -> Option<u16> {}
+    pub fn failure(&self) -> Option<Cause> {}
+    pub fn fetched_at(&self) -> Option<WallMillis> {}
+    pub fn age(&self, now: WallMillis) -> Option<Duration> {}
+    pub fn asked_at(&self) -> WallMillis {}
+    pub fn fresh_until(&self) -> WallMillis {}
+    pub fn failing_since(&self) -> Option<WallMillis> {}
+    pub fn attempts(&self) -> u32 {}
+    pub fn retry_at(&self) -> WallMillis {}
+    pub fn is_truncated(&self) -> bool {}
+    pub fn is_not_text(&self) -> bool {}
+    pub fn remarks(&self) -> Vec<Remark> {}
+    pub fn record(&self) -> &Record {}
+}
+impl fmt::Debug for Answer {}
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ask {}
+impl Ask {
+    pub fn new() -> Self {}
+    #[must_use]
+    pub fn crawl_delay(mut self, delay: Duration) -> Self {}
+    #[must_use]
+    pub fn budget(mut self, left: Duration) -> Self {}
+    #[must_use]
+    pub fn address(mut self, address: IpAddr) -> Self {}
+}
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Asked {
+    pub url: String,
+    pub headers: HeaderMap,
+    pub at: Instant,
+}
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Busy {
+    InFlight,
+    Gap,
+    Hold(Cause),
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    Status(u16),
+    Dns,
+    Connect,
+    Tls,
+    Reset,
+    Protocol,
+    HeadTooLarge,
+    Body,
+    StillCoded,
+    Html,
+    AddressRefused(IpAddr),
+    RedirectRefused(RedirectRefusal),
+    Deadline,
+    Other,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    Answer { status: u16, retry_after: Option<Duration> },
+    EnhanceYourCalm,
+    Operator,
+    Shared,
+}
+impl fmt::Display for Cause {}
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
+    fn now(&self) -> Instant;
+    fn wall(&self) -> WallMillis;
+}
+impl Clock for SystemClock {}
+#[cfg(feature = "testing")]
+impl Clock for ManualClock {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeferReason {
+    Hold { status: Option<u16>, retry_after: Option<Duration> },
+    Gap { delay: Duration },
+    InFlight { since: WallMillis, open: Duration },
+    Breaker { cause: TransportFault },
+    Robots,
+}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deferral {}
+impl Deferral {
+    pub fn new(
+        scope: &str,
+        not_before: WallMillis,
+        wait: Duration,
+        reason: DeferReason,
+    ) -> Self {}
+    pub fn scope(&self) -> &str {}
+    pub fn not_before(&self) -> WallMillis {}
+    pub fn wait(&self) -> Duration {}
+    pub fn reason(&self) -> &DeferReason {}
+}
+impl fmt::Display for Deferral {}
+impl Error for Deferral {}
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Denied {
+    Disallowed { url: Url, verdict: Verdict, hop: usize },
+    Unreachable {
+        url: Url,
+        since: SystemTime,
+        cause: Cause,
+        retry_at: SystemTime,
+        hop: usize,
+    },
+    Deferred { url: Url, not_before: SystemTime, reason: DeferReason, hop: usize },
+    CrawlDelayTooLong { url: Url, asked: Duration },
+    AddressRefused { url: Url, address: Option<IpAddr>, hop: usize },
+    UnsupportedUrl { url: Url },
+    TooManyRedirects { hops: Vec<Url> },
+    RedirectBypass { asked: Url, got: Url },
+    WrongOrder { url: Url, problem: OrderProblem },
+    Identity { user_agent: String, token: String },
+    Store { reason: String },
+    Panicked { callback: &'static str },
+    Interrupted,
+}
+impl Denied {
+    pub fn url(&self) -> Option<&Url> {}
+    pub fn name(&self) -> &'static str {}
+    pub fn is_disallowed(&self) -> bool {}
+    pub fn is_temporary(&self) -> bool {}
+    pub fn retry_at(&self) -> Option<SystemTime> {}
+}
+impl fmt::Display for Denied {}
+impl StdError for Denied {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    Response,
+    Unsent,
+}
+#[derive(Debug, Clone)]
+pub struct Error {}
+impl std::error::Error for IdentityError {}
+impl std::error::Error for UnsupportedUrl {}
+impl Error for Refused {}
+impl Error for FetchError {}
+impl std::error::Error for StoreError {}
+impl Error for Refusal {}
+impl Error for Deferral {}
+impl Error for StoreError {}
+impl std::error::Error for AddressRefused {}
+impl Error for NoAddress {}
+impl Error {
+    pub fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Denied> {}
+    pub fn denied(&self) -> &Denied {}
+    pub fn chain(&self) -> &[(Url, StatusCode)] {}
+    pub fn is_disallowed(&self) -> bool {}
+    pub fn is_temporary(&self) -> bool {}
+    pub fn retry_at(&self) -> Option<SystemTime> {}
+    #[doc(hidden)]
+    #[must_use]
+    pub fn after(mut self, chain: Vec<(Url, StatusCode)>) -> Self {}
+}
+impl From<Denied> for Error {}
+impl fmt::Display for Error {}
+impl StdError for Error {}
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    Robots(&'a AccessEvent<'a>),
+    Pacing(&'a PaceEvent<'a>),
+    Judged { origin: &'a Origin, verdict: &'a Verdict },
+    Overridden { origin: &'a Origin, reason: &'a str },
+    Refused { denied: &'a Denied, hop: usize },
+}
+#[derive(Clone)]
+pub struct Explanation {}
+impl Explanation {
+    #[must_use]
+    pub fn at_hop(mut self, hop: usize) -> Self {}
+    #[must_use]
+    pub fn with_crawl_delay_used(mut self, delay: Duration) -> Self {}
+    pub fn is_allowed(&self) -> bool {}
+    pub fn verdict(&self) -> Option<&Verdict> {}
+    pub fn answer(&self) -> &Arc<Answer> {}
+    pub fn hop(&self) -> Option<usize> {}
+    pub fn crawl_delay(&self) -> Option<Duration> {}
+    pub fn crawl_delay_used(&self) -> Option<Duration> {}
+}
+impl fmt::Display for Explanation {}
+impl fmt::Debug for Explanation {}
+pub trait Fetch: fmt::Debug + Send + Sync + 'static {
+    fn fetch(
+        &self,
+        request: RobotsRequest,
+    ) -> BoxFuture<'_, Result<RobotsReply, FetchError>>;
+}
+impl Fetch for PacedFetch {}
+impl Fetch for ScriptedFetch {}
+pub type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
+#[derive(Clone)]
+pub struct FetchError {}
+impl FetchError {
+    pub fn new(kind: FetchErrorKind, text: impl Into<String>) -> Self {}
+    pub fn deferred(not_before: WallMillis, why: Arc<dyn Error + Send + Sync>) -> Self {}
+    pub fn kind(&self) -> &FetchErrorKind {}
+}
+impl fmt::Display for FetchError {}
+impl fmt::Debug for FetchError {}
+impl Error for FetchError {}
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum FetchErrorKind {
+    Dns,
+    Connect,
+    Tls,
+    Reset,
+    Protocol,
+    EnhanceYourCalm,
+    HeadTooLarge,
+    Decode,
+    AddressRefused(IpAddr),
+    Deadline,
+    Deferred { not_before: WallMillis, why: Arc<dyn Error + Send + Sync> },
+    Other,
+}
+pub const GAP_MAX: Duration = Duration::from_secs(86_400);
+#[derive(Debug, Clone)]
+pub struct Gate {}
+impl Gate {
+    pub fn builder() -> GateBuilder {}
+    pub async fn admit(
+        &self,
+        url: &Url,
+        budget: Duration,
+    ) -> Result<(Verdict, Permit), Error> {}
+    pub async fn judge(&self, url: &Url, budget: Duration) -> Result<Verdict, Error> {}
+    pub fn judge_cached(&self, url: &Url) -> Option<Verdict> {}
+    pub async fn overridden(&self, url: &Url, why: Arc<str>) -> Result<Verdict, Error> {}
+    pub fn tell_refused(&self, error: &Error) {}
+    pub fn overrides(&self) -> u64 {}
+    pub async fn answer(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {}
+    pub async fn turn(
+        &self,
+        url: &Url,
+        verdict: Verdict,
+        budget: Duration,
+    ) -> Result<Turn, Error> {}
+    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {}
+    pub fn access(&self) -> &AccessCache {}
+    pub fn pacer(&self) -> &Pacer {}
+    pub fn max_wait(&self) -> Duration {}
+    pub fn now(&self) -> Instant {}
+    pub fn wall(&self) -> WallMillis {}
+}
+#[derive(Clone)]
+#[must_use]
+pub struct GateBuilder {}
+impl GateBuilder {
+    pub fn new() -> Self {}
+    pub fn access(mut self, policy: AccessPolicy) -> Self {}
+    pub fn pace(mut self, policy: PacePolicy) -> Self {}
+    pub fn max_wait(mut self, wait: Duration) -> Self {}
+    pub fn allow_net(mut self, net: IpNet) -> Self {}
+    pub fn danger_allow_all_addresses(mut self) -> Self {}
+    pub fn addresses(mut self, guard: AddressGuard) -> Self {}
+    pub fn address_guard(&self) -> &AddressGuard {}
+    pub fn access_store(mut self, store: Arc<dyn AccessStore>) -> Self {}
+    pub fn pace_store(mut self, store: Arc<dyn PaceStore>) -> Self {}
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {}
+    pub fn access_observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {}
+    pub fn pace_observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {}
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
+    pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {}
+}
+impl Default for GateBuilder {}
+impl fmt::Debug for GateBuilder {}
+#[derive(Clone, PartialEq)]
+pub struct GoodCopy {}
+impl GoodCopy {
+    pub fn body(&self) -> &[u8] {}
+    pub fn is_truncated(&self) -> bool {}
+    pub fn status(&self) -> u16 {}
+    pub fn final_url(&self) -> &Url {}
+    pub fn validators(&self) -> &Validators {}
+    pub fn content_type(&self) -> Option<&[u8]> {}
+    pub fn fetched_at(&self) -> WallMillis {}
+    pub fn validated_at(&self) -> WallMillis {}
+}
+impl fmt::Debug for GoodCopy {}
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Host {}
+impl Host {
+    pub fn of(url: &Url) -> Result<Self, UnsupportedUrl> {}
+    pub fn as_str(&self) -> &str {}
+}
+impl std::borrow::Borrow<str> for Host {}
+impl fmt::Debug for Host {}
+impl fmt::Display for Host {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPace {}
+impl Default for HostPace {}
+impl HostPace {
+    pub fn own_site() -> Self {}
+    #[must_use]
+    pub fn gap(mut self, gap: Duration) -> Self {}
+    #[must_use]
+    pub fn danger_min_gap(mut self, gap: Duration) -> Self {}
+    #[must_use]
+    pub fn danger_max_in_flight(mut self, max: u16) -> Self {}
+}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostReport {}
+impl HostReport {
+    pub fn scope(&self) -> &str {}
+    pub fn requests(&self) -> u32 {}
+    pub fn deferrals(&self) -> u32 {}
+    pub fn holds(&self) -> u32 {}
+    pub fn waited(&self) -> Duration {}
+    pub fn longest_wait(&self) -> Duration {}
+    pub fn in_flight(&self) -> usize {}
+    pub fn waiting(&self) -> usize {}
+    pub fn open(&self) -> Option<Duration> {}
+    pub fn held_until(&self) -> Option<WallMillis> {}
+    pub fn gap(&self) -> Duration {}
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Html {
+    Parse,
+    Unreachable,
+}
+#[derive(Debug, Clone)]
+pub struct Identity {}
+impl Identity {
+    pub fn new(
+        token: &str,
+        fallbacks: &[String],
+        user_agent: Option<&str>,
+    ) -> Result<Self, IdentityError> {}
+    pub fn tokens(&self) -> &[ProductToken] {}
+    pub fn user_agent(&self) -> &HeaderValue {}
+    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Error> {}
+}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IdentityError {
+    Token(InvalidToken),
+    UserAgent { user_agent: String, token: String },
+    UserAgentField { user_agent: String },
+}
+impl fmt::Display for IdentityError {}
+impl std::error::Error for IdentityError {}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lease {
+    Leader,
+    Follow { until: WallMillis },
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseAsk {
+    pub lease: LeaseId,
+    pub max_wait: Duration,
+    pub ttl: Duration,
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LeaseHolder(pub u64);
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LeaseId(pub u128);
+impl LeaseId {
+    pub fn random() -> Self {}
+}
+impl fmt::Display for LeaseId {}
+impl fmt::Debug for LeaseId {}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LongOutage {
+    Unavailable,
+    Disallow,
+    AllowAtOnce,
+}
+#[cfg(feature = "testing")]
+#[derive(Debug)]
+pub struct ManualClock {}
+#[cfg(feature = "testing")]
+impl ManualClock {
+    pub fn starting_at(wall: WallMillis) -> Self {}
+    pub fn jump_to(&self, wall: WallMillis) {}
+}
+#[cfg(feature = "testing")]
+impl Clock for ManualClock {}
+pub struct MemoryAccessStore {}
+impl MemoryAccessStore {
+    pub fn new() -> Self {}
+    pub fn with_capacity(bytes: u64) -> Self {}
+}
+impl Default for MemoryAccessStore {}
+impl fmt::Debug for MemoryAccessStore {}
+impl AccessStore for MemoryAccessStore {}
+#[derive(Debug)]
+pub struct MemoryPaceStore {}
+impl Default for MemoryPaceStore {}
+impl MemoryPaceStore {
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {}
+}
+impl PaceStore for MemoryPaceStore {}
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MetricsObserver;
+impl MetricsObserver {
+    pub fn sample(&self, gate: &Gate) {}
+}
+impl Observer for MetricsObserver {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextSlot {}
+impl NextSlot {
+    pub fn not_before(&self) -> WallMillis {}
+    pub fn wait(&self) -> Duration {}
+    pub fn overdue(&self) -> Option<Duration> {}
+    pub fn waiting(&self) -> usize {}
+    pub fn in_flight(&self) -> usize {}
+}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoAddress {}
+impl NoAddress {
+    pub fn refused(&self) -> Option<IpAddr> {}
+    pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {}
+}
+impl fmt::Display for NoAddress {}
+impl Error for NoAddress {}
+pub trait Observer: Send + Sync + 'static {
+    fn observe(&self, event: &Event<'_>);
+}
+impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {}
+impl Observer for MetricsObserver {}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OrderProblem {
+    NoPacing,
+    SentAgain { times: u32 },
+}
+impl fmt::Display for OrderProblem {}
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Origin {}
+impl Origin {
+    pub fn of(url: &Url) -> Result<Self, UnsupportedUrl> {}
+    pub fn as_str(&self) -> &str {}
+    pub fn scheme(&self) -> &str {}
+    pub fn robots_url(&self) -> Url {}
+    pub fn host(&self) -> Host {}
+}
+impl fmt::Debug for Origin {}
+impl fmt::Display for Origin {}
+impl std::str::FromStr for Origin {
+    type Err = UnsupportedUrl;
+}
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PaceEvent<'a> {
+    Granted { scope: &'a str, waited: Duration },
+    Deferred { scope: &'a str, wait: Duration, reason: &'a DeferReason },
+    Held { scope: &'a str, lasts: Duration, cause: Cause },
+    BreakerOpened { scope: &'a str, lasts: Duration, fault: TransportFault },
+    BodyOpen { scope: &'a str, open: Duration },
+    StoreDown { reason: &'a str },
+    StoreBack,
+    Overgrown { hosts: usize },
+    Exception { scope: &'a str, gap: Duration, max_in_flight: u16 },
+}
+pub trait PaceObserver: fmt::Debug + Send + Sync + 'static {
+    fn observe(&self, event: &PaceEvent<'_>);
+}
+impl PaceObserver for Listeners {}
+#[derive(Clone, Debug)]
+pub struct PacePolicy {}
+impl Default for PacePolicy {}
+impl PacePolicy {
+    pub fn preset(preset: Preset) -> Self {}
+    #[must_use]
+    pub fn gap(mut self, gap: Duration) -> Self {}
+    #[must_use]
+    pub fn danger_min_gap(mut self, gap: Duration) -> Self {}
+    #[must_use]
+    pub fn danger_max_in_flight(mut self, max: u16) -> Self {}
+    #[must_use]
+    pub fn max_wait(mut self, wait: Duration) -> Self {}
+    #[must_use]
+    pub fn host(mut self, host: Host, pace: HostPace) -> Self {}
+    #[must_use]
+    pub fn own_sites(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {}
+    #[must_use]
+    pub fn scope(mut self, scope: Scope) -> Self {}
+    #[must_use]
+    pub fn adaptive_delay(mut self) -> Self {}
+    #[must_use]
+    pub fn hold_on_forbidden(mut self) -> Self {}
+    #[must_use]
+    pub fn max_hosts(mut self, max: usize) -> Self {}
+    #[must_use]
+    pub fn expected_workers(mut self, workers: u32) -> Self {}
+    #[must_use]
+    pub fn fail_closed(mut self) -> Self {}
+    #[must_use]
+    pub fn store_timeout(mut self, timeout: Duration) -> Self {}
+    #[must_use]
+    pub fn lease(mut self, ttl: Duration) -> Self {}
+    pub fn min_gap(&self) -> Duration {}
+    pub fn scopes(&self) -> &[Scope] {}
+}
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PaceStats {}
+impl PaceStats {
+    pub fn scopes(&self) -> usize {}
+    pub fn in_flight(&self) -> usize {}
+    pub fn waiting(&self) -> usize {}
+    pub fn held(&self) -> usize {}
+}
+pub trait PaceStore: fmt::Debug + Send + Sync + 'static {
+    fn reserve<'a>(
+        &'a self,
+        scopes: &'a [ScopeAsk],
+        ask: LeaseAsk,
+    ) -> StoreFuture<'a, Reply>;
+    fn renew<'a>(
+        &'a self,
+        scopes: &'a [ScopeAsk],
+        lease: LeaseId,
+        ttl: Duration,
+    ) -> StoreFuture<'a, ()>;
+    fn release<'a>(
+        &'a self,
+        scopes: &'a [ScopeAsk],
+        lease: LeaseId,
+        ended: Ended,
+    ) -> StoreFuture<'a, ()>;
+    fn confirm<'a>(
+        &'a self,
+        scopes: &'a [ScopeAsk],
+        lease: LeaseId,
+    ) -> StoreFuture<'a, bool> {}
+    fn hold<'a>(
+        &'a self,
+        scope: &'a ScopeKey,
+        until: WallMillis,
+        cause: Cause,
+    ) -> StoreFuture<'a, WallMillis>;
+    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState>;
+}
+impl PaceStore for MemoryPaceStore {}
+#[derive(Clone)]
+pub struct Pacer {}
+impl Pacer {
+    pub fn new(policy: PacePolicy) -> Self {}
+    pub fn builder(policy: PacePolicy) -> PacerBuilder {}
+    pub async fn acquire(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {}
+    pub fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {}
+    pub fn next_ready<'h>(
+        &self,
+        hosts: impl IntoIterator<Item = &'h Host>,
+    ) -> Option<(&'h Host, NextSlot)> {}
+    pub fn hold(
+        &self,
+        scope: impl Into<ScopeKey>,
+        until: WallMillis,
+        cause: Cause,
+    ) -> WallMillis {}
+    pub fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {}
+    pub fn report(&self, host: &Host) -> Option<HostReport> {}
+    pub fn reports(&self) -> Vec<HostReport> {}
+    pub fn stats(&self) -> PaceStats {}
+    pub fn policy(&self) -> &PacePolicy {}
+}
+impl fmt::Debug for Pacer {}
+#[derive(Debug)]
+#[must_use]
+pub struct PacerBuilder {}
+impl PacerBuilder {
+    pub fn store(mut self, store: Arc<dyn PaceStore>) -> Self {}
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
+    pub fn observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {}
+    pub fn seed(mut self, seed: u64) -> Self {}
+    pub fn build(self) -> Pacer {}
+}
+#[must_use = "the turn ends when the permit is dropped: keep it until the response has ended"]
+pub struct Permit {}
+impl Permit {
+    pub fn waited(&self) -> Duration {}
+    pub fn observe(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Option<WallMillis> {}
+    pub fn failed(&self, fault: TransportFault) -> Option<WallMillis> {}
+    pub fn finish(self) {}
+    pub fn finish_with(self, status: StatusCode, headers: &HeaderMap) {}
+    pub fn give_back(mut self) {}
+}
+impl Drop for Permit {}
+impl fmt::Debug for Permit {}
+#[derive(Debug)]
+pub struct PermitBody<B> {}
+impl<B: Body> PermitBody<B> {
+    pub fn new(body: B, permit: Permit) -> Self {}
+    pub fn has_ended(&self) -> bool {}
+}
+impl<B> Body for PermitBody<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    type Data = Bytes;
+    type Error = B::Error;
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Connect,
+    Head,
+    Body,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Preset {
+    Polite,
+    Archive,
+}
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {}
+impl Record {
+    pub fn origin(&self) -> &Origin {}
+    pub fn asked_at(&self) -> WallMillis {}
+    pub fn fresh_until(&self) -> WallMillis {}
+    pub fn next_try(&self) -> WallMillis {}
+    pub fn copy(&self) -> Option<&GoodCopy> {}
+    pub fn failing_since(&self) -> Option<WallMillis> {}
+    pub fn weight(&self) -> usize {}
+}
+impl Record {
+    pub fn encode(&self) -> Vec<u8> {}
+    pub fn decode(bytes: &[u8]) -> Option<Self> {}
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RedirectRefusal {
+    Status,
+    Missing,
+    Empty,
+    Several,
+    TooLong,
+    NotText,
+    NotUrl,
+    Scheme,
+    Downgrade,
+}
+impl fmt::Display for RedirectRefusal {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    Deferred(Deferral),
+    CrawlDelayTooLong { asked: Duration },
+    UnsupportedUrl(UnsupportedUrl),
+    Store { reason: String },
+    Panicked { callback: &'static str },
+}
+impl Refusal {
+    pub fn not_before(&self) -> Option<WallMillis> {}
+}
+impl fmt::Display for Refusal {}
+impl Error for Refusal {}
+impl From<Deferral> for Refusal {}
+impl From<UnsupportedUrl> for Refusal {}
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Refused {
+    Deferred { not_before: WallMillis, why: Arc<dyn Error + Send + Sync> },
+    Interrupted,
+}
+impl fmt::Display for Refused {}
+impl Error for Refused {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    Granted { wait: Duration },
+    Refused { scope: usize, wait: Duration, reason: Busy },
+}
+pub struct RobotsReply {}
+impl RobotsReply {
+    pub fn new(
+        status: StatusCode,
+        headers: HeaderMap,
+        body: FetchBody,
+        started: Instant,
+    ) -> Self {}
+    pub fn whole(
+        status: StatusCode,
+        headers: HeaderMap,
+        body: impl Into<Bytes>,
+        started: Instant,
+    ) -> Self {}
+    #[must_use]
+    pub fn held_until(mut self, until: WallMillis) -> Self {}
+    pub fn status(&self) -> StatusCode {}
+    pub fn headers(&self) -> &HeaderMap {}
+    pub fn started(&self) -> Instant {}
+    pub fn hold(&self) -> Option<WallMillis> {}
+    pub fn into_body(self) -> FetchBody {}
+}
+impl fmt::Debug for RobotsReply {}
+#[derive(Debug, Clone)]
+pub struct RobotsRequest {}
+impl RobotsRequest {
+    pub fn new(url: Url, budget: Duration) -> Self {}
+    pub fn url(&self) -> &Url {}
+    pub fn validators(&self) -> Option<&Validators> {}
+    pub fn budget(&self) -> Duration {}
+    pub fn hop(&self) -> usize {}
+    pub fn headers(&self) -> HeaderMap {}
+}
+#[derive(Clone)]
+pub struct Scope {}
+impl Scope {
+    #[cfg(feature = "psl")]
+    pub fn registrable_domain() -> Self {}
+    pub fn address() -> Self {}
+    pub fn custom(key: impl Fn(&Url) -> Option<String> + Send + Sync + 'static) -> Self {}
+    #[must_use]
+    pub fn gap(mut self, gap: Duration) -> Self {}
+    #[must_use]
+    pub fn max_in_flight(mut self, max: u16) -> Self {}
+    #[must_use]
+    pub fn with_feedback(mut self) -> Self {}
+}
+impl fmt::Debug for Scope {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScopeAsk {
+    pub key: ScopeKey,
+    pub gap: Duration,
+    pub max_in_flight: u16,
+}
+impl ScopeAsk {
+    pub fn new(key: ScopeKey, gap: Duration, max_in_flight: u16) -> Self {}
+}
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScopeKey {}
+impl ScopeKey {
+    pub fn as_str(&self) -> &str {}
+}
+impl From<&Host> for ScopeKey {}
+impl From<&str> for ScopeKey {}
+impl fmt::Debug for ScopeKey {}
+impl fmt::Display for ScopeKey {}
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScopeState {
+    pub in_flight: u32,
+    pub quiet: Option<Duration>,
+    pub held: Duration,
+}
+impl ScopeState {
+    pub fn new(in_flight: u32, quiet: Option<Duration>, held: Duration) -> Self {}
+}
+#[derive(Debug, Clone)]
+pub struct Scripted {}
+impl Scripted {
+    pub fn status(status: u16) -> Self {}
+    pub fn text(body: impl Into<Bytes>) -> Self {}
+    pub fn redirect(to: &str) -> Self {}
+    pub fn error(kind: FetchErrorKind) -> Self {}
+    pub fn panic() -> Self {}
+    #[must_use]
+    pub fn body(mut self, chunk: impl Into<Bytes>) -> Self {}
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: &[u8]) -> Self {}
+    #[must_use]
+    pub fn breaks(mut self) -> Self {}
+    #[must_use]
+    pub fn stalls(mut self) -> Self {}
+    #[must_use]
+    pub fn endless(mut self) -> Self {}
+    #[must_use]
+    pub fn slot_after(mut self, wait: Duration) -> Self {}
+    #[must_use]
+    pub fn head_after(mut self, wait: Duration) -> Self {}
+    #[must_use]
+    pub fn chunk_after(mut self, wait: Duration) -> Self {}
+    #[must_use]
+    pub fn held_until(mut self, until: WallMillis) -> Self {}
+}
+#[derive(Clone)]
+pub struct ScriptedFetch {}
+impl ScriptedFetch {
+    pub fn new(
+        play: impl Fn(&RobotsRequest, usize) -> Scripted + Send + Sync + 'static,
+    ) -> Self {}
+    pub fn always(answer: Scripted) -> Self {}
+    pub fn by_url<const N: usize>(script: [(&str, Vec<Scripted>); N]) -> Self {}
+    pub fn asked(&self) -> Vec<Asked> {}
+    pub fn urls(&self) -> Vec<String> {}
+    pub fn count(&self) -> usize {}
+    pub fn in_flight_max(&self) -> usize {}
+    pub fn pulled(&self) -> u64 {}
+}
+impl fmt::Debug for ScriptedFetch {}
+impl Fetch for ScriptedFetch {}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    Fresh,
+    Revalidated,
+    LastGood,
+    Unavailable(Unavailable),
+    Unreachable(Cause),
+    LongOutage,
+}
+#[derive(Clone)]
+pub struct StoreError {}
+#[derive(Clone, Debug)]
+pub struct StoreError {}
+impl StoreError {
+    pub fn new(text: impl Into<String>) -> Self {}
+}
+impl fmt::Display for StoreError {}
+impl fmt::Debug for StoreError {}
+impl std::error::Error for StoreError {}
+impl StoreError {
+    pub fn new(reason: impl fmt::Display) -> Self {}
+}
+impl fmt::Display for StoreError {}
+impl Error for StoreError {}
+pub type StoreFuture<'a, T> = Pin<
+    Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>,
+>;
+#[derive(Clone, Debug)]
+pub struct Subject {}
+#[derive(Debug, Clone)]
+pub struct Symptoms {}
+impl Symptoms {
+    pub fn of(error: Option<&(dyn Error + 'static)>) -> Self {}
+    #[must_use]
+    pub fn during(mut self, phase: Phase) -> Self {}
+    #[must_use]
+    pub fn timed_out(mut self, timed_out: bool) -> Self {}
+    pub fn refused_name(&self) -> Option<&NoAddress> {}
+    pub fn fault(&self) -> Option<TransportFault> {}
+    pub fn kind(&self) -> FetchErrorKind {}
+}
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+impl Clock for SystemClock {}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Totals {
+    pub flights: u64,
+    pub requests: u64,
+    pub rules: u64,
+    pub revalidated: u64,
+    pub unavailable: u64,
+    pub unreachable: u64,
+    pub last_good: u64,
+    pub deferred: u64,
+    pub lost: u64,
+    pub store_faults: u64,
+    pub body_bytes: u64,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TransportFault {
+    Refused,
+    Timeout,
+    Reset,
+    Protocol,
+    EnhanceYourCalm,
+    NameNotFound,
+    NoRoute,
+    Certificate,
+    Other,
+}
+impl fmt::Display for TransportFault {}
+#[derive(Debug)]
+pub struct Turn {}
+impl Turn {
+    pub fn into_parts(self) -> (Verdict, Permit, Duration) {}
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unavailable {
+    Status(u16),
+    TooManyRedirects,
+    LongOutage,
+}
+impl fmt::Display for Unavailable {}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsupportedUrl {}
+impl fmt::Display for UnsupportedUrl {}
+impl std::error::Error for UnsupportedUrl {}
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Validators {}
+impl Validators {
+    pub fn new(etag: Option<&[u8]>, last_modified: Option<&[u8]>) -> Self {}
+    pub fn etag(&self) -> Option<&[u8]> {}
+    pub fn last_modified(&self) -> Option<&[u8]> {}
+    pub fn is_empty(&self) -> bool {}
+}
+impl fmt::Debug for Validators {}
+#[derive(Debug, Clone)]
+pub struct Verdict {}
+impl Verdict {
+    pub fn is_allowed(&self) -> bool {}
+    pub fn rule(&self) -> Option<Rule<'_>> {}
+    pub fn rules(&self) -> Option<&abide_robots::Verdict> {}
+    pub fn answer(&self) -> Option<&Arc<Answer>> {}
+    pub fn source(&self) -> Option<Source> {}
+    pub fn crawl_delay(&self) -> Option<Duration> {}
+    pub fn override_reason(&self) -> Option<&str> {}
+    pub fn refusal(&self, url: &Url) -> Option<Denied> {}
+}
+impl fmt::Display for Verdict {}
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct WallMillis(pub u64);
+impl WallMillis {
+    #[must_use]
+    pub fn plus(self, by: Duration) -> Self {}
+    #[must_use]
+    pub fn minus(self, by: Duration) -> Self {}
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {}
+    #[must_use]
+    pub fn to_system_time(self) -> SystemTime {}
+}
+impl From<SystemTime> for WallMillis {}
+impl fmt::Debug for WallMillis {}
+pub async fn conformance<S, F>(make: impl Fn() -> F)
+where
+    S: AccessStore,
+    F: Future<Output = S>,
+{}
+pub async fn holds_survive_reload<F, Fut>(store: Arc<dyn PaceStore>, reopen: F)
+where
+    F: FnOnce(Arc<dyn PaceStore>) -> Fut,
+    Fut: Future<Output = Arc<dyn PaceStore>>,
+{}
+pub async fn on_the_wire<F>(
+    budget: Duration,
+    request: F,
+) -> Result<RobotsReply, FetchError>
+where
+    F: Future<Output = Result<RobotsReply, FetchError>>,
+{}
+pub async fn pace_store(store: Arc<dyn PaceStore>) {}
+pub fn retry_after(headers: &HeaderMap, wall: WallMillis) -> Option<Duration> {}
+pub fn sample_record(
+    origin: &Origin,
+    asked_at: WallMillis,
+    body: impl Into<Bytes>,
+) -> Record {}
+pub fn stated_lifetime(fields: &[&[u8]], policy: &AccessPolicy) -> Option<Duration> {}
+pub async fn survives_reopening<S, F>(open: impl Fn() -> F)
+where
+    S: AccessStore,
+    F: Future<Output = S>,
+{}
+pub fn without_userinfo(url: &Url) -> Url {}

@@ -1,0 +1,677 @@
+pub use abide_robots::ProductToken;
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AppDirectives {}
+impl AppDirectives {
+    #[must_use]
+    pub fn of(rules: &Rules, target: &Target<'_>) -> Self {}
+    #[must_use]
+    pub fn for_app(&self, app: &str) -> Option<Directives> {}
+    pub fn apps(&self) -> impl Iterator<Item = &str> {}
+    #[must_use]
+    pub fn dropped(&self) -> &[u32] {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Carrier {
+    ContentUsage,
+    ContentSignal,
+}
+#[derive(Clone, Debug, PartialEq)]
+pub struct Directive {}
+impl Directive {
+    #[must_use]
+    pub fn name(&self) -> &str {}
+    #[must_use]
+    pub const fn value(&self) -> &SfValue {}
+    #[must_use]
+    pub const fn line(&self) -> u32 {}
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {}
+}
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Directives {}
+impl Directives {
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&SfValue> {}
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &SfValue> {}
+    pub fn iter(&self) -> impl Iterator<Item = &Directive> {}
+    #[must_use]
+    pub fn is_empty(&self) -> bool {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FieldName {
+    RobotsTag,
+    XRobotsTag,
+}
+impl FieldName {
+    #[must_use]
+    pub const fn from_name(name: &str) -> Option<Self> {}
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {}
+}
+impl fmt::Display for FieldName {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Flag {
+    NoIndex,
+    NoFollow,
+    NoSnippet,
+    NoArchive,
+    NoCache,
+    NoImageIndex,
+    NoTranslate,
+    IndexIfEmbedded,
+    NoAi,
+    NoImageAi,
+}
+impl Flag {
+    pub const ALL: [Self; 10] = [
+        Self::NoIndex,
+        Self::NoFollow,
+        Self::NoSnippet,
+        Self::NoArchive,
+        Self::NoCache,
+        Self::NoImageIndex,
+        Self::NoTranslate,
+        Self::IndexIfEmbedded,
+        Self::NoAi,
+        Self::NoImageAi,
+    ];
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {}
+}
+impl fmt::Display for Flag {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    Fresh { left: Duration },
+    Stale { since: SystemTime },
+}
+impl Freshness {
+    #[must_use]
+    pub const fn is_fresh(&self) -> bool {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreshnessPolicy {}
+impl FreshnessPolicy {
+    #[must_use]
+    pub const fn with_heuristic_percent(mut self, percent: u32) -> Self {}
+    #[must_use]
+    pub const fn with_default_ttl(mut self, ttl: Duration) -> Self {}
+    #[must_use]
+    pub const fn heuristic_percent(&self) -> u32 {}
+    #[must_use]
+    pub const fn default_ttl(&self) -> Duration {}
+}
+impl Default for FreshnessPolicy {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {}
+impl Head {
+    #[must_use]
+    pub const fn not_scanned(reason: HeadEnd) -> Self {}
+    #[must_use]
+    pub fn from_metas(metas: impl IntoIterator<Item = Meta>, end: HeadEnd) -> Self {}
+    #[must_use]
+    pub fn metas(&self) -> &[Meta] {}
+    #[must_use]
+    pub fn noscript_metas(&self) -> &[Meta] {}
+    #[must_use]
+    pub const fn end(&self) -> HeadEnd {}
+    #[must_use]
+    pub const fn bytes(&self) -> usize {}
+    #[must_use]
+    pub fn noscript_cut(&self) -> bool {}
+}
+impl Default for Head {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HeadEnd {
+    Ended,
+    Eof,
+    ByteLimit,
+    MemoryLimit,
+    Interrupted,
+    NotHtml,
+    Undecoded,
+    NotScanned,
+}
+impl HeadEnd {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {}
+    #[must_use]
+    pub const fn is_complete(self) -> bool {}
+    #[must_use]
+    pub const fn is_incomplete_scan(self) -> bool {}
+}
+impl fmt::Display for HeadEnd {}
+pub struct HeadScanner {}
+impl HeadScanner {
+    #[must_use]
+    pub fn new(options: &ReadOptions, content_type: Option<&str>) -> Self {}
+    pub fn feed(&mut self, bytes: &[u8]) -> Progress {}
+    #[must_use]
+    pub fn finish(mut self) -> Head {}
+    #[must_use]
+    pub fn interrupt(self) -> Head {}
+}
+impl fmt::Debug for HeadScanner {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ImagePreview {
+    None,
+    Standard,
+    Large,
+}
+impl ImagePreview {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {}
+}
+impl FromStr for ImagePreview {
+    type Err = InvalidImagePreview;
+}
+impl fmt::Display for ImagePreview {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct InvalidImagePreview;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Limit {
+    AtMost(u64),
+    Unlimited,
+}
+impl Limit {
+    #[must_use]
+    pub fn as_i64(self) -> i64 {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct LimitTooSmall {}
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {}
+impl Member {
+    #[must_use]
+    pub fn token(&self) -> &str {}
+    #[must_use]
+    pub fn parameters(&self) -> &[(String, SfValue)] {}
+}
+impl fmt::Display for Member {}
+impl<'a> ParameterVisitor<'a> for &mut Member<'a> {
+    type Out = ();
+    type Error = Infallible;
+}
+#[derive(Debug)]
+pub struct MemoryPermissionStore {}
+impl MemoryPermissionStore {
+    #[must_use]
+    pub fn new(records_max: std::num::NonZeroUsize) -> Self {}
+    #[must_use]
+    pub fn len(&self) -> usize {}
+    #[must_use]
+    pub fn is_empty(&self) -> bool {}
+}
+impl PermissionStore for MemoryPermissionStore {}
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Meta {}
+impl Meta {
+    #[must_use]
+    pub fn new(name: impl Into<Box<str>>, content: impl Into<Box<str>>) -> Self {}
+    #[must_use]
+    pub fn name(&self) -> &str {}
+    #[must_use]
+    pub fn content(&self) -> &str {}
+}
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MetaScope {
+    Head,
+    Document,
+}
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnIncomplete {
+    UseFound,
+    AssumeNoindex,
+}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PermissionRecord {}
+impl PermissionRecord {
+    #[must_use]
+    pub fn new(url: impl Into<Box<str>>, visit: &Visit<'_>) -> Self {}
+    pub fn update(&mut self, visit: &Visit<'_>) -> Update {}
+    pub fn union_rendered(&mut self, metas: impl IntoIterator<Item = Meta>) {}
+    pub fn forget(&mut self) {}
+    #[must_use]
+    pub fn rules(&self, options: &ReadOptions) -> Rules {}
+    #[must_use]
+    pub fn permissions(&self, options: &ReadOptions) -> Permissions {}
+    #[must_use]
+    pub fn preferences(&self) -> Preferences {}
+    #[must_use]
+    pub fn freshness(&self, now: SystemTime, policy: &FreshnessPolicy) -> Freshness {}
+    #[must_use]
+    pub fn url(&self) -> &str {}
+    #[must_use]
+    pub fn received_at(&self) -> SystemTime {}
+    pub fn lines<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> + use<'a> {}
+    #[must_use]
+    pub const fn head_end(&self) -> HeadEnd {}
+    #[must_use]
+    pub const fn metas_are_stale(&self) -> bool {}
+}
+pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
+    fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>>;
+    fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()>;
+    fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()>;
+}
+impl PermissionStore for MemoryPermissionStore {}
+#[derive(Debug, thiserror::Error)]
+pub struct PermissionStoreError(_);
+impl PermissionStoreError {
+    #[must_use]
+    pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {}
+}
+#[derive(Clone, Debug, PartialEq)]
+pub struct Permissions {}
+impl Permissions {
+    #[must_use]
+    pub fn read<'a>(
+        options: &ReadOptions,
+        fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+        head: Head,
+        received_at: SystemTime,
+    ) -> Self {}
+    #[must_use]
+    pub fn from_headers<'a>(
+        options: &ReadOptions,
+        fields: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {}
+    #[must_use]
+    pub const fn with_received_at(mut self, received_at: SystemTime) -> Self {}
+    #[must_use]
+    pub fn union_rendered(mut self, options: &ReadOptions, metas: &[Meta]) -> Self {}
+    #[must_use]
+    pub const fn rules(&self) -> &Rules {}
+    #[must_use]
+    pub fn statements(&self) -> &[Statement] {}
+    #[must_use]
+    pub fn remarks(&self) -> &[Remark] {}
+    #[must_use]
+    pub const fn head(&self) -> &Head {}
+    #[must_use]
+    pub const fn head_end(&self) -> HeadEnd {}
+    #[must_use]
+    pub fn metas(&self) -> &[Meta] {}
+    #[must_use]
+    pub const fn is_truncated(&self) -> bool {}
+    #[must_use]
+    pub const fn received_at(&self) -> SystemTime {}
+    #[must_use]
+    pub fn may_index(&self) -> bool {}
+    #[must_use]
+    pub fn may_index_at(&self, now: SystemTime) -> bool {}
+    #[must_use]
+    pub const fn may_follow(&self) -> bool {}
+    #[must_use]
+    pub const fn snippet_limit(&self) -> Option<Limit> {}
+    #[must_use]
+    pub const fn noindex_known(&self) -> Option<bool> {}
+}
+impl Default for Permissions {}
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Preference {
+    Unknown,
+    Allow,
+    Disallow,
+}
+impl Preference {
+    #[must_use]
+    pub const fn as_str(self) -> Option<&'static str> {}
+}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreferenceRemark {}
+impl PreferenceRemark {
+    #[must_use]
+    pub const fn source(&self) -> &PreferenceSource {}
+    #[must_use]
+    pub const fn problem(&self) -> &'static str {}
+}
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PreferenceSource {
+    #[non_exhaustive]
+    RobotsTxt { record: Carrier, line: u32, path: Option<Box<str>> },
+    #[non_exhaustive]
+    Field { name: Box<str>, line: usize },
+    Meta(usize),
+    WellKnown(usize),
+    Rule,
+}
+impl PreferenceSource {
+    #[must_use]
+    pub const fn is_robots_txt(&self) -> bool {}
+}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreferenceStatement {}
+impl PreferenceStatement {
+    #[must_use]
+    pub const fn usage(&self) -> &Usage {}
+    #[must_use]
+    pub const fn preference(&self) -> Preference {}
+    #[must_use]
+    pub const fn source(&self) -> &PreferenceSource {}
+    #[must_use]
+    pub fn text(&self) -> &str {}
+}
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preferences {}
+impl Preferences {
+    #[must_use]
+    pub fn with_robots(mut self, rules: &Rules, target: &Target<'_>) -> Self {}
+    #[must_use]
+    pub fn with_fields<'a>(
+        mut self,
+        fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Self {}
+    #[must_use]
+    pub fn with_tdm(mut self, tdm: &Tdm) -> Self {}
+    #[must_use]
+    pub fn with_noai(mut self, permissions: &Permissions) -> Self {}
+    #[must_use]
+    pub fn with_statements(
+        mut self,
+        statements: impl IntoIterator<Item = PreferenceStatement>,
+    ) -> Self {}
+    #[must_use]
+    pub fn statements(&self) -> &[PreferenceStatement] {}
+    #[must_use]
+    pub fn remarks(&self) -> &[PreferenceRemark] {}
+    #[must_use]
+    pub fn resolve(&self, usage: &Usage) -> Resolution<'_> {}
+    #[must_use]
+    pub fn resolve_without(
+        &self,
+        usage: &Usage,
+        leave_out: impl Fn(&PreferenceSource) -> bool,
+    ) -> Resolution<'_> {}
+    pub fn content_usage(&self) -> impl Iterator<Item = (&'static str, Preference)> {}
+    pub fn content_signal(&self) -> impl Iterator<Item = (&'static str, Preference)> {}
+    #[must_use]
+    pub fn content_signal_use(&self) -> Option<&str> {}
+}
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    NotAMember,
+    NotAList,
+    #[non_exhaustive]
+    InvalidValue { rule: ValuedRule, value: Box<str> },
+    OverLimit,
+}
+impl fmt::Display for Problem {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Progress {
+    More,
+    Done,
+}
+#[derive(Clone, Debug)]
+pub struct ReadOptions {}
+impl ReadOptions {
+    #[must_use]
+    pub fn new(token: ProductToken) -> Self {}
+    #[must_use]
+    pub fn for_tokens(tokens: impl IntoIterator<Item = ProductToken>) -> Self {}
+    #[must_use]
+    pub fn with_tokens(
+        mut self,
+        tokens: impl IntoIterator<Item = ProductToken>,
+    ) -> Self {}
+    pub fn with_field_limit(mut self, bytes: usize) -> Result<Self, LimitTooSmall> {}
+    pub fn with_content_limit(mut self, bytes: usize) -> Result<Self, LimitTooSmall> {}
+    pub fn with_head_limit(mut self, bytes: usize) -> Result<Self, LimitTooSmall> {}
+    pub fn with_memory_limit(mut self, bytes: usize) -> Result<Self, LimitTooSmall> {}
+    #[must_use]
+    pub const fn with_strict_sf(mut self, strict: bool) -> Self {}
+    #[must_use]
+    pub const fn with_meta_scope(mut self, scope: MetaScope) -> Self {}
+    #[must_use]
+    pub const fn with_on_incomplete(mut self, on_incomplete: OnIncomplete) -> Self {}
+    #[must_use]
+    pub fn tokens(&self) -> &[ProductToken] {}
+    #[must_use]
+    pub const fn field_limit(&self) -> usize {}
+    #[must_use]
+    pub const fn content_limit(&self) -> usize {}
+    #[must_use]
+    pub const fn head_limit(&self) -> usize {}
+    #[must_use]
+    pub const fn memory_limit(&self) -> usize {}
+    #[must_use]
+    pub const fn is_strict_sf(&self) -> bool {}
+    #[must_use]
+    pub const fn meta_scope(&self) -> MetaScope {}
+    #[must_use]
+    pub const fn on_incomplete(&self) -> OnIncomplete {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reading {
+    Sf,
+    SfSalvage,
+    Draft00,
+    Legacy,
+}
+impl Reading {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {}
+}
+impl fmt::Display for Reading {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {}
+impl Remark {
+    #[must_use]
+    pub const fn source(&self) -> &Source {}
+    #[must_use]
+    pub const fn problem(&self) -> &Problem {}
+}
+impl fmt::Display for Remark {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolution<'a> {}
+impl<'a> Resolution<'a> {
+    #[must_use]
+    pub const fn preference(&self) -> Preference {}
+    #[must_use]
+    pub fn decided_by(&self) -> &[&'a PreferenceStatement] {}
+}
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Rules {}
+impl Rules {
+    #[must_use]
+    pub const fn states(&self, flag: Flag) -> bool {}
+    pub fn flags(&self) -> impl Iterator<Item = Flag> + '_ {}
+    #[must_use]
+    pub const fn noindex(&self) -> bool {}
+    #[must_use]
+    pub const fn nofollow(&self) -> bool {}
+    #[must_use]
+    pub const fn nosnippet(&self) -> bool {}
+    #[must_use]
+    pub const fn noarchive(&self) -> bool {}
+    #[must_use]
+    pub const fn nocache(&self) -> bool {}
+    #[must_use]
+    pub const fn noimageindex(&self) -> bool {}
+    #[must_use]
+    pub const fn notranslate(&self) -> bool {}
+    #[must_use]
+    pub const fn indexifembedded(&self) -> bool {}
+    #[must_use]
+    pub const fn noai(&self) -> bool {}
+    #[must_use]
+    pub const fn noimageai(&self) -> bool {}
+    #[must_use]
+    pub const fn max_snippet(&self) -> Option<Limit> {}
+    #[must_use]
+    pub const fn max_image_preview(&self) -> Option<ImagePreview> {}
+    #[must_use]
+    pub const fn max_video_preview(&self) -> Option<Limit> {}
+    #[must_use]
+    pub const fn unavailable_after(&self) -> Option<UnavailableAfter> {}
+    pub fn unknown(&self) -> impl Iterator<Item = &str> {}
+    #[must_use]
+    pub fn is_empty(&self) -> bool {}
+    #[must_use]
+    pub fn may_index_at(&self, now: SystemTime) -> bool {}
+    #[must_use]
+    pub const fn may_follow(&self) -> bool {}
+    #[must_use]
+    pub const fn snippet_limit(&self) -> Option<Limit> {}
+    #[must_use]
+    pub fn union(mut self, other: &Self) -> Self {}
+}
+impl fmt::Display for Rules {}
+impl fmt::Debug for Rules {}
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SfValue {
+    Boolean(bool),
+    Integer(i64),
+    Decimal(f64),
+    String(String),
+    Token(String),
+    Date(i64),
+    Bytes(Vec<u8>),
+    Display(String),
+}
+impl SfValue {
+    #[must_use]
+    pub const fn as_bool(&self) -> Option<bool> {}
+    #[must_use]
+    pub const fn as_integer(&self) -> Option<i64> {}
+    #[must_use]
+    pub const fn as_decimal(&self) -> Option<f64> {}
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {}
+    #[must_use]
+    pub const fn as_date(&self) -> Option<i64> {}
+    #[must_use]
+    pub fn as_bytes(&self) -> Option<&[u8]> {}
+}
+impl From<BareItemFromInput<'_>> for SfValue {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Source {
+    #[non_exhaustive]
+    Field { name: FieldName, line: usize, reading: Reading, text: Box<str> },
+    #[non_exhaustive]
+    Meta { index: usize, name: Box<str> },
+    #[non_exhaustive]
+    Noscript { index: usize, name: Box<str> },
+    #[non_exhaustive]
+    Rendered { index: usize, name: Box<str> },
+    Incomplete(HeadEnd),
+}
+impl fmt::Display for Source {}
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statement {}
+impl Statement {
+    #[must_use]
+    pub const fn rules(&self) -> &Rules {}
+    #[must_use]
+    pub const fn source(&self) -> &Source {}
+}
+pub type StoreFuture<'a, T> = Pin<
+    Box<dyn Future<Output = Result<T, PermissionStoreError>> + Send + 'a>,
+>;
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tdm {}
+impl Tdm {
+    #[must_use]
+    pub fn with_file(self, file: &TdmFile, target: &Target<'_>) -> Self {}
+    #[must_use]
+    pub fn with_fields<'a>(
+        self,
+        fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Self {}
+    #[must_use]
+    pub fn with_metas(self, metas: &[Meta]) -> Self {}
+    #[must_use]
+    pub fn is_reserved(&self) -> Option<bool> {}
+    #[must_use]
+    pub fn policy(&self) -> Option<&str> {}
+    #[must_use]
+    pub const fn statement(&self) -> Option<&PreferenceStatement> {}
+}
+#[derive(Clone, Debug, Default)]
+pub struct TdmFile {}
+impl TdmFile {
+    #[must_use]
+    pub fn with_entry(
+        mut self,
+        location: &str,
+        reservation: i64,
+        policy: Option<&str>,
+    ) -> Self {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UnavailableAfter {}
+impl UnavailableAfter {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {}
+    #[must_use]
+    pub fn from_unix_seconds(seconds: i64) -> Self {}
+    #[must_use]
+    pub const fn unix_seconds(self) -> i64 {}
+    #[must_use]
+    pub const fn is_approximate(self) -> bool {}
+    #[must_use]
+    pub fn time(self) -> Option<SystemTime> {}
+    #[must_use]
+    pub fn has_passed(self, now: SystemTime) -> bool {}
+}
+impl fmt::Display for UnavailableAfter {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Update {
+    Replaced,
+    FieldsReplaced,
+    Revalidated,
+    Kept,
+}
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Usage {
+    TrainAi,
+    Search,
+    AiInput,
+    Tdm,
+    Other(Box<str>),
+}
+impl fmt::Display for Usage {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ValuedRule {
+    MaxSnippet,
+    MaxImagePreview,
+    MaxVideoPreview,
+    UnavailableAfter,
+}
+impl ValuedRule {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {}
+}
+#[derive(Clone, Debug)]
+pub struct Visit<'a> {}
+impl<'a> Visit<'a> {
+    #[must_use]
+    pub const fn new(
+        status: u16,
+        fields: &'a [(&'a str, &'a [u8])],
+        head: Head,
+        received_at: SystemTime,
+    ) -> Self {}
+    #[must_use]
+    pub fn with_preferences(mut self, preferences: &Preferences) -> Self {}
+}
+#[must_use]
+pub fn link_follow(rel: &str) -> bool {}
+#[must_use]
+pub fn members(line: &[u8]) -> Vec<Member> {}
+#[must_use]
+pub fn reading_of(line: &[u8], options: &ReadOptions) -> Reading {}
+#[must_use]
+pub fn write_field<'a>(
+    members: impl IntoIterator<Item = (Option<&'a ProductToken>, &'a Rules)>,
+) -> Option<(&'static str, String)> {}

@@ -1,0 +1,31 @@
+#[derive(Clone)]
+#[must_use]
+pub struct Builder {}
+impl Builder {
+    pub fn key_prefix(mut self, prefix: &str) -> Self {}
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {}
+    pub fn record_life(mut self, life: Duration) -> Self {}
+    pub fn without_scripts(mut self) -> Self {}
+    pub async fn connect(self) -> Result<Store, Error> {}
+    pub fn open(self) -> Result<Store, Error> {}
+}
+impl fmt::Debug for Builder {}
+#[derive(Clone)]
+pub struct Error {}
+impl Error {
+    pub fn is_usage(&self) -> bool {}
+    pub fn is_unreachable(&self) -> bool {}
+}
+impl fmt::Display for Error {}
+impl fmt::Debug for Error {}
+impl std::error::Error for Error {}
+#[derive(Clone)]
+pub struct Store {}
+impl Store {
+    pub async fn connect(url: &str) -> Result<Self, Error> {}
+    pub fn builder(url: &str) -> Builder {}
+}
+impl fmt::Debug for Store {}
+impl AccessStore for Store {}
+impl PaceStore for Store {}
+impl PermissionStore for Store {}

@@ -1,0 +1,129 @@
+pub use abide_gate::{
+    AddressGuard, Denied, Error, Gate, GateBuilder, Host, Identity, IdentityError,
+    NoAddress, Origin, Verdict, access, pacing,
+};
+pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
+pub use abide_visit::{Hop, Scan, Visit};
+pub type AbideBody<R> = WatchedBody<PermitBody<Pin<Box<R>>>>;
+#[derive(Clone)]
+pub struct AbideLayer {}
+impl AbideLayer {
+    pub fn builder(token: &str) -> Builder {}
+    pub fn gate(&self) -> &Gate {}
+    pub fn identity(&self) -> &Identity {}
+}
+impl<S> Layer<S> for AbideLayer {
+    type Service = AbideService<S>;
+}
+impl fmt::Debug for AbideLayer {}
+#[derive(Clone)]
+pub struct AbideService<S> {}
+impl<S> AbideService<S> {
+    pub fn gate(&self) -> &Gate {}
+    pub fn get_ref(&self) -> &S {}
+    pub fn into_inner(self) -> S {}
+}
+impl<S, B, R> Service<Request<B>> for AbideService<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Send + 'static,
+{
+    type Response = Response<AbideBody<R>>;
+    type Error = ServiceError;
+    type Future = ResponseFuture<R>;
+}
+impl<S: fmt::Debug> fmt::Debug for AbideService<S> {}
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+#[derive(Clone)]
+#[must_use]
+pub struct Builder {}
+impl Builder {
+    pub fn fallback(mut self, token: &str) -> Self {}
+    pub fn user_agent(mut self, header: &str) -> Self {}
+    pub fn gate(mut self, settings: GateBuilder) -> Self {}
+    pub fn scan(mut self, scan: Scan) -> Self {}
+    pub fn read_options(mut self, options: ReadOptions) -> Self {}
+    pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {}
+    pub fn wrap<S, B>(self, client: S) -> Result<AbideService<S>, IdentityError>
+    where
+        S: Clone,
+        ServiceFetch<S, B>: Fetch,
+    {}
+    pub fn build<S, B>(self, transport: S) -> Result<AbideLayer, IdentityError>
+    where
+        ServiceFetch<S, B>: Fetch,
+    {}
+    pub fn build_with(self, fetch: Arc<dyn Fetch>) -> Result<AbideLayer, IdentityError> {}
+}
+impl std::fmt::Debug for Builder {}
+#[derive(Clone)]
+pub struct GuardedResolver<R = GaiResolver> {}
+impl GuardedResolver {
+    pub fn new(addresses: AddressGuard) -> Self {}
+}
+impl<R> GuardedResolver<R> {
+    pub fn over(inner: R, addresses: AddressGuard) -> Self {}
+}
+impl<R> Service<Name> for GuardedResolver<R>
+where
+    R: Service<Name>,
+    R::Response: Iterator<Item = SocketAddr>,
+    R::Error: Into<BoxError>,
+    R::Future: Send + 'static,
+{
+    type Response = vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+}
+impl<R> fmt::Debug for GuardedResolver<R> {}
+#[derive(Debug, Clone, Default)]
+pub struct Options {}
+impl Options {
+    #[must_use]
+    pub fn new() -> Self {}
+    #[must_use]
+    pub fn with_max_wait(mut self, wait: Duration) -> Self {}
+    #[must_use]
+    pub fn with_scan(mut self, scan: Scan) -> Self {}
+    #[must_use]
+    pub fn danger_ignore_robots(mut self, origin: Origin, why: &str) -> Self {}
+}
+pub trait ResponseExt: sealed::Sealed {
+    fn visit(&self) -> Option<&Visit>;
+    fn permissions(&self) -> Permissions {}
+}
+impl<B> ResponseExt for http::Response<B> {}
+pub type ResponseFuture<R> = Pin<
+    Box<dyn Future<Output = Result<Response<AbideBody<R>>, ServiceError>> + Send>,
+>;
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServiceError {
+    Refused(Error),
+    NoOrigin { uri: Uri },
+    Inner(BoxError),
+}
+impl ServiceError {
+    pub fn refused(&self) -> Option<&Error> {}
+}
+impl From<Error> for ServiceError {}
+impl fmt::Display for ServiceError {}
+impl StdError for ServiceError {}
+pub struct ServiceFetch<S, B> {}
+impl<S, B> ServiceFetch<S, B> {
+    pub fn new(service: S, user_agent: HeaderValue) -> Self {}
+}
+impl<S, B, R> Fetch for ServiceFetch<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Default + Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{}
+impl<S, B> fmt::Debug for ServiceFetch<S, B> {}

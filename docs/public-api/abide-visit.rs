@@ -1,0 +1,101 @@
+#[derive(Debug, Clone)]
+pub struct Hop {}
+impl Hop {
+    pub fn new(
+        url: Url,
+        status: StatusCode,
+        verdict: Verdict,
+        waited: Duration,
+    ) -> Self {}
+    #[must_use]
+    pub fn with_remote_addr(mut self, remote: Option<SocketAddr>) -> Self {}
+    pub fn url(&self) -> &Url {}
+    pub fn status(&self) -> StatusCode {}
+    pub fn verdict(&self) -> &Verdict {}
+    pub fn waited(&self) -> Duration {}
+    pub fn remote_addr(&self) -> Option<SocketAddr> {}
+    pub fn permissions(&self) -> Option<&Permissions> {}
+}
+#[derive(Clone)]
+pub struct Reader {}
+impl Reader {
+    pub fn new(options: ReadOptions) -> Self {}
+    #[must_use]
+    pub fn with_scan(mut self, scan: Scan) -> Self {}
+    #[must_use]
+    pub fn with_store(mut self, store: Option<Arc<dyn PermissionStore>>) -> Self {}
+    pub fn response_to<'a>(
+        &'a self,
+        method: &'a Method,
+        url: &'a Url,
+        received: WallMillis,
+    ) -> Reading<'a> {}
+}
+impl fmt::Debug for Reader {}
+#[derive(Debug, Clone, Copy)]
+#[must_use = "nothing is read until it is told what the answer was"]
+pub struct Reading<'a> {}
+impl Reading<'_> {
+    pub fn with_scan(mut self, scan: Option<Scan>) -> Self {}
+    pub async fn pass(self, trail: &mut Trail, status: StatusCode, headers: &HeaderMap) {}
+    pub async fn finish<B>(
+        self,
+        trail: Trail,
+        response: Response<B>,
+    ) -> Response<WatchedBody<B>>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {}
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scan {
+    Off,
+    Headers,
+    Eager,
+    Lazy,
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stopped {
+    NoLocation,
+    SeveralLocations,
+    InvalidLocation,
+    UnsupportedScheme,
+    BodyNotRepeatable,
+    NotFollowing,
+}
+impl std::fmt::Display for Stopped {}
+#[derive(Debug, Clone, Default)]
+pub struct Trail {}
+impl Trail {
+    pub fn push(&mut self, hop: Hop) {}
+    pub fn stop(&mut self, stopped: Stopped) {}
+    pub fn hops(&self) -> &[Hop] {}
+    pub fn last(&self) -> Option<&Hop> {}
+    pub fn stopped(&self) -> Option<Stopped> {}
+    pub fn chain(&self) -> Vec<(Url, StatusCode)> {}
+}
+#[derive(Debug, Clone)]
+pub struct Visit {}
+impl Visit {
+    pub fn of(extensions: &Extensions) -> Option<&Self> {}
+    pub fn hops(&self) -> &[Hop] {}
+    pub fn verdict(&self) -> Option<&Verdict> {}
+    pub fn waited(&self) -> Duration {}
+    pub fn stopped(&self) -> Option<Stopped> {}
+    pub fn permissions(&self) -> Permissions {}
+    pub fn preferences(&self) -> Preferences {}
+    pub fn app_directives(&self) -> Option<AppDirectives> {}
+    pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {}
+}
+pub struct WatchedBody<B: Body> {}
+impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
+    pub fn new(wire: B) -> Self {}
+}
+impl<B: Body<Data = Bytes> + Unpin> Body for WatchedBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+}
+impl<B: Body + Unpin> Unpin for WatchedBody<B> {}
+impl<B: Body + fmt::Debug> fmt::Debug for WatchedBody<B> {}
