@@ -82,11 +82,13 @@ pub(crate) struct Counts {
 impl Disk {
     /// Opens the file, makes sure that it is whole, and notes that it is in use.
     pub(crate) fn open(place: Place, options: Options, clock: &dyn Clock) -> Result<(Self, Found), Error> {
-        match Self::try_open(&place, options, clock) {
+        // Asked first: a file that is moved aside was not new, and what was sent before it was damaged was sent.
+        let is_new = place.is_empty();
+        match Self::try_open(&place, options, is_new, clock) {
             Err(error) if error.is_corrupt() && options.rebuild => {
                 let kept = place.move_aside(clock.wall()).map_err(|error| Error::io(place.path(), error))?;
                 tracing::warn!(%error, kept = %kept.display(), "the store was damaged: it begins anew");
-                Self::try_open(&place, options, clock)
+                Self::try_open(&place, options, is_new, clock)
             }
             result => result,
         }
@@ -95,11 +97,16 @@ impl Disk {
         })
     }
 
-    fn try_open(place: &Place, options: Options, clock: &dyn Clock) -> Result<(Database, Found), Error> {
+    fn try_open(
+        place: &Place,
+        options: Options,
+        is_new: bool,
+        clock: &dyn Clock,
+    ) -> Result<(Database, Found), Error> {
         let database = open_whole(place, options)?;
         // Not before it is ours: until then another process may have sent something. And not rounded down.
         let now = clock.wall().plus(Duration::from_millis(1));
-        let found = guarded(|| take_over(&database, place.path(), now))
+        let found = guarded(|| take_over(&database, place.path(), is_new, now))
             .map_err(|fault| Error::of(place.path(), fault))?;
         Ok((database, found))
     }
@@ -256,13 +263,15 @@ fn open_whole(place: &Place, options: Options) -> Result<Database, Error> {
 }
 
 /// Reads what the last user of the file left, and notes that it is in use now.
-fn take_over(database: &Database, path: &Path, now: WallMillis) -> Result<Found, Fault> {
+///
+/// It is only new if nothing was there, and nobody has put anything there meanwhile.
+fn take_over(database: &Database, path: &Path, is_new: bool, now: WallMillis) -> Result<Found, Fault> {
     let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(true);
     let mut tables: Vec<String> = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
     tables.sort();
-    let is_new = tables.is_empty();
-    if !is_new && !tables.iter().any(|table| table == STATE.name()) {
+    let is_new = is_new && tables.is_empty();
+    if !tables.is_empty() && !tables.iter().any(|table| table == STATE.name()) {
         return Err(Fault::Foreign("a redb database that is not abide's"));
     }
     check_version(&transaction, path)?;

@@ -124,6 +124,33 @@ async fn after_a_kill_every_host_waits_a_whole_gap_from_the_opening() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_that_begins_anew_owes_every_host_a_whole_gap() {
+    let machine = Machine::new();
+    let store = machine.open();
+    request(&store, "a.example").await;
+    drop(store);
+    let mut bytes = machine.disk.bytes();
+    bytes[..64].fill(0xff);
+    let damaged = Disk::holding(bytes);
+    let builder = || Store::builder().clock(machine.clock.clone());
+    assert!(builder().open_backend(damaged.clone()).unwrap_err().is_corrupt());
+    let store = builder().rebuild_if_corrupt(true).open_backend(damaged).unwrap();
+    let (wait, reason) = wait(&store, "a.example", 60 * SECOND).await;
+    assert!(is_about(wait, 60 * SECOND) && reason == Some(Busy::Gap), "{wait:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_lost_all_its_bytes_is_no_new_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("abide.redb");
+    drop(Store::open(&path).unwrap());
+    std::fs::File::create(&path).unwrap();
+    let clock = Arc::new(ManualClock::starting_at(START));
+    let store = Store::builder().clock(clock).open(&path).unwrap();
+    assert!(is_about(wait(&store, "a.example", 60 * SECOND).await.0, 60 * SECOND));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_on_the_wire_at_the_end_counts_as_ended_then() {
     let machine = Machine::new();
     let store = machine.open();
