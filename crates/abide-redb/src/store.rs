@@ -116,8 +116,7 @@ impl Store {
     /// [`Error::Closed`]. Do it when no request is under way any more: a hold that is set later is not in the file.
     ///
     /// # Errors
-    /// [`Error::Io`] if it could not be written. The file is given back all the same, and every host waits a whole gap after the next
-    /// opening, as after a crash. Closing again is no error.
+    /// [`Error::Io`] if it could not be written. The file is given back all the same. Closing again is no error.
     pub async fn close(&self) -> Result<(), Error> {
         // The pacer hands over a hold in a task of its own, which may have been spawned just now, by the last answer.
         for _ in 0..YIELDS {
