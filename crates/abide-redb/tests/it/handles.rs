@@ -107,12 +107,14 @@ async fn a_fast_crawler_waits_for_a_slow_disk() {
 async fn who_does_not_wait_for_his_hold_has_it_all_the_same() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
+    disk.stall(true);
     for n in 0..20 {
         let (key, until) = (scope(n), hour());
         let hold = pin!(store.hold(&key, until, Cause::Operator));
         // Polled once, and dropped.
         assert!(matches!(hold.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
     }
+    disk.stall(false);
     store.flush().await.unwrap();
     let after = open(&Disk::holding(disk.bytes())).unwrap();
     for n in 0..20 {
