@@ -113,7 +113,8 @@ impl Store {
     }
 
     /// Writes everything, and gives the file back. All clones are closed with it: what they are asked for afterwards is an
-    /// [`Error::Closed`]. Do it when no request is under way any more: a hold that is set later is not in the file.
+    /// [`Error::Closed`]. Do it when no request is under way any more, and after
+    /// [`Pacer::settled`](abide_gate::pacing::Pacer::settled): a hold that is set later is not in the file.
     ///
     /// # Errors
     /// [`Error::Io`] if it could not be written. The file is given back all the same. Closing again is no error.
