@@ -6,6 +6,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use abide::{Abide, Error, ResponseExt};
 use abide_examples::{Web, sites};
@@ -64,6 +65,8 @@ async fn live(web: &Web, path: &Path) -> anyhow::Result<u64> {
         }
     }
     let requests = abide.gate_handle().access().totals().requests;
+    // A hold is handed to the store by a task of its own.
+    abide.gate_handle().pacer().settled(Duration::from_secs(2)).await;
     // Dropping the store would write everything, too; this says whether it could.
     store.close().await?;
     Ok(requests)

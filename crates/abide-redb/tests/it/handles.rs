@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use abide_gate::access::{AccessStore, Lease, LeaseHolder};
-use abide_gate::pacing::{Ask, Cause, PacePolicy, PaceStore, Pacer, ScopeKey};
+use abide_gate::pacing::{Ask, Cause, PacePolicy, PaceStore, Pacer};
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, SystemClock, WallMillis};
 use abide_permissions::PermissionStore;
@@ -143,18 +143,27 @@ async fn a_closed_store_says_so_and_closing_again_is_no_error() {
     assert!(errors.iter().all(|error| error.contains(said)), "{errors:?}");
 }
 
-/// The pacer hands a hold over in a task of its own.
-#[tokio::test(flavor = "current_thread")]
-async fn a_hold_of_the_last_answer_is_in_the_file_when_it_is_closed_at_once() {
+/// The pacer hands a hold over in a task of its own, which another worker may be at.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holds_of_the_last_answers_are_in_the_file_when_the_pacer_has_settled() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
     let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
-    let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()).await.unwrap();
     let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "3600".parse().unwrap())]);
-    permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &headers);
+    let mut permits = Vec::new();
+    for n in 0..50 {
+        let url = format!("http://h{n}.example/").parse().unwrap();
+        permits.push(pacer.acquire(&url, Ask::new()).await.unwrap());
+    }
+    for permit in permits {
+        permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &headers);
+    }
+    assert!(pacer.settled(Duration::from_secs(60)).await);
     store.close().await.unwrap();
     let store = open(&disk).unwrap();
-    assert!(store.peek(&ScopeKey::from("a.example")).await.unwrap().held > Duration::from_secs(3_000));
+    for n in 0..50 {
+        assert!(store.peek(&scope(n)).await.unwrap().held > Duration::from_secs(3_000), "{n}");
+    }
 }
 
 #[tokio::test]
