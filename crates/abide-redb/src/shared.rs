@@ -1,6 +1,5 @@
 //! What all handles of a store share: what waits to be written, the turns, and the thread that writes.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use abide_gate::access::Record;
 use abide_gate::pacing::{Cause, ScopeKey};
 use abide_gate::{Clock, Origin, WallMillis};
 use abide_permissions::PermissionRecord;
+use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use crate::batch::Batch;
 use crate::disk::Disk;
@@ -68,9 +68,9 @@ const AGAIN_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Pending(Receiver<Result<(), Error>>);
 
 impl Pending {
-    /// Blocks until the commit is on the disk. `None`: nobody is left who could say so.
-    pub(crate) fn wait(self) -> Option<Result<(), Error>> {
-        self.0.recv().ok()
+    /// Waits until the commit is on the disk, which blocks no thread. `None`: nobody is left who could say so.
+    pub(crate) async fn wait(self) -> Option<Result<(), Error>> {
+        self.0.await.ok()
     }
 }
 
@@ -266,13 +266,6 @@ impl Shared {
                 Err(error)
             }
         }
-    }
-
-    /// Removes the robots records that are older, also those that wait.
-    pub(crate) fn sweep(&self, older_than: WallMillis) -> Result<u64, Error> {
-        let pending = self.flush()?;
-        pending.wait().unwrap_or_else(|| Err(self.closed()))?;
-        self.disk.sweep(older_than)
     }
 
     pub(crate) fn closed(&self) -> Error {

@@ -144,7 +144,7 @@ impl Store {
     /// Waits for the commit, if there is one to be waited for.
     pub(crate) async fn written(&self, pending: Option<Pending>) -> Result<(), Error> {
         let Some(pending) = pending else { return Ok(()) };
-        blocking(move || pending.wait()).await.flatten().unwrap_or_else(|| Err(self.shared().closed()))
+        pending.wait().await.unwrap_or_else(|| Err(self.shared().closed()))
     }
 }
 
