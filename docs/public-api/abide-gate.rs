@@ -416,6 +416,7 @@ impl GateBuilder {
     pub fn access_observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {}
     pub fn pace_observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {}
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
+    pub fn seed(mut self, seed: u64) -> Self {}
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {}
 }
 impl Default for GateBuilder {}

@@ -23,6 +23,7 @@ impl std::error::Error for Error {}
 pub struct Store {}
 impl Store {
     pub async fn connect(url: &str) -> Result<Self, Error> {}
+    pub async fn settle(&self, limit: Duration) -> bool {}
     pub fn builder(url: &str) -> Builder {}
 }
 impl fmt::Debug for Store {}
