@@ -14,8 +14,16 @@ pub(crate) fn link<'a, T>(
     link_of: impl Fn(&mut T) -> &mut u32,
 ) {
     for index in 0..items.len() {
+        let text = text_of(&items[index]);
         let mut candidate = (index as u32).wrapping_sub(1);
-        while candidate != NONE && !text_of(&items[index]).starts_with(text_of(&items[candidate as usize])) {
+        while candidate != NONE {
+            let before = text_of(&items[candidate as usize]);
+            // Most neighbours are told apart by their length or by one octet, which is cheaper than to compare them.
+            let ends_alike =
+                before.len().checked_sub(1).is_none_or(|last| text.get(last) == before.get(last));
+            if ends_alike && text.starts_with(before) {
+                break;
+            }
             candidate = *link_of(&mut items[candidate as usize]);
         }
         *link_of(&mut items[index]) = candidate;
