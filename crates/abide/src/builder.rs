@@ -241,6 +241,9 @@ impl Builder {
     fn inner_client(&self, inner: reqwest::ClientBuilder) -> Result<reqwest::Client, BuildError> {
         warn_about_proxies();
         warn_about_overrides(&inner);
+        if sets_host(&inner) {
+            return Err(BuildError::HostForAll);
+        }
         let resolver = GuardedResolver::new(
             self.fixed_names.clone(),
             Arc::clone(&self.resolver),
@@ -309,6 +312,11 @@ pub enum BuildError {
         /// The User-Agent given.
         user_agent: String,
     },
+    /// The inner client's `default_headers` have a `Host`: it would go to every site, whose rules are those of its URL.
+    #[error(
+        "expected no Host in the client's default_headers, found one; ask for its URL and give its address to Builder::resolve"
+    )]
+    HostForAll,
     /// reqwest could not build the inner client.
     #[error("the inner client could not be built")]
     Client(#[source] reqwest::Error),
@@ -328,6 +336,12 @@ impl From<IdentityError> for BuildError {
 fn canonical(name: &str) -> String {
     let parsed = url::Host::parse(name).map_or_else(|_| name.to_ascii_lowercase(), |host| host.to_string());
     parsed.trim_end_matches('.').to_owned()
+}
+
+/// Whether a client, or what builds one, adds a `Host` of its own. As in `fetch`, its `Debug` text is all that tells; a test pins it.
+/// In the value of a field the quotes would be escaped.
+pub(crate) fn sets_host(inner: &impl std::fmt::Debug) -> bool {
+    format!("{inner:?}").contains("\"host\": ")
 }
 
 /// Names that were fixed on reqwest's own builder are not asked of our resolver, so their addresses are not guarded. The text of

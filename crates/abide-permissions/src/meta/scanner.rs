@@ -71,7 +71,8 @@ impl HeadScanner {
             }
             self.bytes = self.bytes.saturating_add(slice.len());
             let decoded = self.decode.feed(slice);
-            let scan = self.scan.get_or_insert_with(|| Box::new(Scan::new(&self.options, self.decode.output())));
+            let scan =
+                self.scan.get_or_insert_with(|| Box::new(Scan::new(&self.options, self.decode.output())));
             self.end = scan.write(&decoded).err();
         }
         if self.end.is_none() && bytes.len() > room {
@@ -85,7 +86,8 @@ impl HeadScanner {
     pub fn finish(mut self) -> Head {
         if self.end.is_none() {
             let rest = self.decode.finish();
-            let scan = self.scan.get_or_insert_with(|| Box::new(Scan::new(&self.options, self.decode.output())));
+            let scan =
+                self.scan.get_or_insert_with(|| Box::new(Scan::new(&self.options, self.decode.output())));
             self.end = scan.write(&rest).and_then(|()| scan.end()).err();
         }
         self.into_head(HeadEnd::Eof)
