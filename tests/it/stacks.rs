@@ -308,6 +308,22 @@ async fn a_gate_without_a_pacing_half_below_it_is_refused() {
 }
 
 #[tokio::test]
+async fn a_gate_without_pacing_is_noticed_through_a_cache_whatever_other_chains_have() {
+    let server = site().await;
+    let (abide, inner) = crawler(&server);
+    let right =
+        ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).with(abide.pacing()).build();
+    assert_eq!(right.get("http://a.example/fresh").send().await.unwrap().status(), 200);
+    let unpaced = ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).build();
+    let upside_down = ClientBuilder::new(inner).with(abide.pacing()).with(abide.gate()).with(cache()).build();
+    for client in [unpaced, upside_down] {
+        let refused = denied(&client, "http://a.example/fresh").await;
+        assert!(matches!(refused, Denied::WrongOrder { problem: OrderProblem::NoPacing, .. }), "{refused:?}");
+    }
+    assert_eq!(right.get("http://a.example/fresh").send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
 async fn abide_twice_in_a_chain_waits_for_itself_and_says_so() {
     let server = site().await;
     let (abide, inner) =

@@ -44,7 +44,8 @@
 //!   This cannot be noticed.
 //! * a retry below the pacing sends again in one turn: noticed with a client of [`Builder::build_with`], and refused with
 //!   [`Denied::WrongOrder`]. With an inner client of your own it cannot be noticed.
-//! * [`Abide::gate`] without [`Abide::pacing`] below it: refused with [`Denied::WrongOrder`].
+//! * [`Abide::gate`] without [`Abide::pacing`] below it, or with the two upside down: refused with [`Denied::WrongOrder`]; with an
+//!   inner client of your own and a cache that builds its responses anew, only if no chain of this [`Abide`] has the pacing half.
 //! * a network error below an HTTP cache is text above it, so a retry does not see that it was transient; that is the cache's doing.
 //!
 //! # In scope

@@ -127,10 +127,12 @@ pub(crate) async fn send_through(
 ) -> Result<Sent> {
     let admission = Admission { url: url.clone(), verdict: verdict.clone(), budget, told: Arc::default() };
     extensions.insert(admission.clone());
-    let response = next.run(*request, extensions).await;
+    // The pacing half counts for itself, so what is counted here went past it.
+    let (response, times_unpaced) = counted(next.run(*request, extensions)).await;
     let told = admission.hear();
     match (response, told.refused) {
-        // An answer from the wire, and no pacing half has seen the request.
+        _ if times_unpaced > 0 => Err(wrong_order(url, OrderProblem::NoPacing)),
+        // The same with a client that counts nothing, if nothing on the way has built the answer anew.
         (Ok(response), _) if told.verdict.is_none() && response.remote_addr().is_some() => {
             Err(wrong_order(url, OrderProblem::NoPacing))
         }
