@@ -83,10 +83,6 @@ impl<'a> Walk<'a> {
             let sent = self.send(request, &url, verdict, extensions, next.clone()).await;
             let Sent { response, permit, verdict, waited, .. } =
                 sent.inspect_err(|_| self.leave_trail(extensions))?;
-            if !redirect::same_resource(response.url(), &url) {
-                let got = without_userinfo(response.url());
-                return Err(self.refusal(Denied::RedirectBypass { asked: url, got }.into()));
-            }
             let hop = Hop::new(url, response.status(), verdict, waited);
             self.trail.push(hop.with_remote_addr(response.remote_addr()));
             match self.step(template, &asked, &response) {
