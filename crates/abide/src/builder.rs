@@ -33,6 +33,7 @@ pub struct Builder {
     /// What every adapter of the gate has in common.
     gate: GateBuilder,
     connect_timeout: Duration,
+    timeout: Option<Duration>,
     redirects: RedirectPolicy,
     scan: Scan,
     read: Option<ReadOptions>,
@@ -50,6 +51,7 @@ impl Builder {
             user_agent: None,
             gate: GateBuilder::new(),
             connect_timeout: Duration::from_secs(10),
+            timeout: None,
             redirects: RedirectPolicy::default(),
             scan: Scan::Eager,
             read: None,
@@ -98,6 +100,15 @@ impl Builder {
     /// How long the client that we build waits for a connection. Default: 10 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a call may be on the wire, all hops together, with the body of the last. Waiting for turns and for robots.txt is not
+    /// counted. A request's own `timeout` goes before. Default: no limit.
+    ///
+    /// `reqwest::ClientBuilder::timeout` counts for each hop anew, as abide follows the redirects.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
@@ -203,7 +214,8 @@ impl Builder {
     ///
     /// On `inner` redirects and hidden retries are switched off, and its resolver and connect timeout are replaced: by those of
     /// [`resolver`](Self::resolver), guarded, and [`connect_timeout`](Self::connect_timeout). Its cookie jar keeps what robots.txt
-    /// sets, though it sends nothing there; its `default_headers` go to every host, so do not put credentials into them.
+    /// sets, though it sends nothing there; its `timeout` counts for each hop anew ([`timeout`](Self::timeout) is that of a whole
+    /// call); its `default_headers` go to every host, so do not put credentials into them.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -273,6 +285,7 @@ impl Builder {
             identity,
             gate: self.gate.build(tokens, fetch),
             redirects: self.redirects,
+            timeout: self.timeout,
             reader: Reader::new(read).with_scan(self.scan).with_store(self.permission_store),
             has_pacing_half: AtomicBool::new(false),
         };

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use http::HeaderValue;
 use reqwest::Request;
@@ -46,6 +47,8 @@ pub(crate) struct Core {
     pub(crate) gate: Gate,
     pub(crate) identity: Identity,
     pub(crate) redirects: RedirectPolicy,
+    /// For requests without one of their own.
+    pub(crate) timeout: Option<Duration>,
     pub(crate) reader: Reader,
     /// Whether anybody has taken the half that paces.
     pub(crate) has_pacing_half: AtomicBool,

@@ -66,7 +66,11 @@ impl PacingMiddleware {
         self.abide.identify(&mut request)?;
         let (verdict, budget) = match admitted {
             Some(admitted) => admitted,
-            None => (self.abide.allowed(url).await?, self.abide.core.gate.max_wait()),
+            None => {
+                let timeout = request.timeout().copied().or(self.abide.core.timeout);
+                *request.timeout_mut() = timeout;
+                (self.abide.allowed(url).await?, self.abide.core.gate.max_wait())
+            }
         };
         send_paced(&self.abide, url, verdict, budget, request, extensions, next).await
     }

@@ -34,7 +34,7 @@ pub(crate) struct Walk<'a> {
     trail: Trail,
     /// What is left of the time that the call may wait for turns.
     budget: Duration,
-    /// What is left of the request's own timeout, which counts the wire only.
+    /// What is left of the timeout, the request's own or the crawler's, which counts the wire only.
     wire_time: Option<Duration>,
     /// The method of the hop that is under way.
     method: Method,
@@ -50,7 +50,7 @@ impl<'a> Walk<'a> {
             budget: options.max_wait.unwrap_or(abide.core.gate.max_wait()),
             options,
             trail: Trail::default(),
-            wire_time: request.timeout().copied(),
+            wire_time: request.timeout().copied().or(abide.core.timeout),
             method: request.method().clone(),
             call: Call::begin(request),
         }
