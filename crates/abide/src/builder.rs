@@ -215,7 +215,13 @@ impl Builder {
     /// On `inner` redirects and hidden retries are switched off, and its resolver and connect timeout are replaced: by those of
     /// [`resolver`](Self::resolver), guarded, and [`connect_timeout`](Self::connect_timeout). Its cookie jar keeps what robots.txt
     /// sets, though it sends nothing there; its `timeout` counts for each hop anew ([`timeout`](Self::timeout) is that of a whole
-    /// call); its `default_headers` go to every host, so do not put credentials into them.
+    /// call); its `default_headers` go to every host, so do not put credentials into them,
+    /// nor a `Host`, which is refused.
+    ///
+    /// A proxy or a `unix_socket` on `inner`, or a proxy in the environment, resolves the names of sites itself, past the address
+    /// guard: only literal addresses are refused then, and a warning says so. The name of the proxy is resolved and guarded here: one
+    /// with a private address needs [`allow_net`](Self::allow_net), one that is written as an address does not. `no_proxy` on `inner`
+    /// keeps the environment out.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -251,7 +257,7 @@ impl Builder {
     }
 
     fn inner_client(&self, inner: reqwest::ClientBuilder) -> Result<reqwest::Client, BuildError> {
-        warn_about_proxies();
+        let is_told = warn_about_proxies(&inner);
         warn_about_overrides(&inner);
         if sets_host(&inner) {
             return Err(BuildError::HostForAll);
@@ -261,13 +267,17 @@ impl Builder {
             Arc::clone(&self.resolver),
             Arc::new(self.gate.address_guard().clone()),
         );
-        inner
+        let client = inner
             .redirect(reqwest::redirect::Policy::none())
             .retry(never_again())
             .dns_resolver(Arc::new(resolver))
             .connect_timeout(self.connect_timeout)
             .build()
-            .map_err(BuildError::Client)
+            .map_err(BuildError::Client)?;
+        if !is_told {
+            warn_about_the_environment(&client);
+        }
+        Ok(client)
     }
 
     fn identity(&self) -> Result<Identity, BuildError> {
@@ -365,11 +375,23 @@ fn warn_about_overrides(inner: &reqwest::ClientBuilder) {
     }
 }
 
-/// A proxy resolves names itself, so behind one only literal addresses are guarded.
-fn warn_about_proxies() {
+/// A proxy given to reqwest's builder, or a socket that everything goes through: neither asks a resolver for the names of sites. As
+/// above, a warning by the text of `Debug`. Says whether there was one.
+fn warn_about_proxies(inner: &reqwest::ClientBuilder) -> bool {
+    let text = format!("{inner:?}");
+    let is_set = text.contains(" proxies: [") || text.contains(" unix_socket: ");
+    if is_set {
+        log::proxy_resolves();
+    }
+    is_set
+}
+
+/// The same of the environment, once. After `no_proxy` a client has none, and asks no environment.
+fn warn_about_the_environment(client: &reqwest::Client) {
     static ONCE: std::sync::Once = std::sync::Once::new();
+    let asks = format!("{client:?}").contains(" proxies: [");
     let set = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
-    if set.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())) {
+    if asks && set.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())) {
         ONCE.call_once(log::proxy_resolves);
     }
 }

@@ -146,7 +146,7 @@ pub(crate) fn proxy_resolves() {
     #[cfg(feature = "tracing")]
     tracing::warn!(
         name: "abide.build.proxy", target: "abide::build",
-        "a proxy is set in the environment: it resolves names itself, so resolved addresses are not guarded"
+        "a proxy or a unix socket is set: it resolves names itself, so resolved addresses are not guarded"
     );
 }
 
