@@ -87,26 +87,19 @@ impl Reading<'_> {
     }
 
     /// The answer that the caller gets: its head is read, and a [`Visit`] put into its extensions.
-    pub fn finish<B>(
-        self,
-        trail: Trail,
-        response: Response<B>,
-    ) -> impl Future<Output = Response<WatchedBody<B>>>
+    pub async fn finish<B>(self, trail: Trail, response: Response<B>) -> Response<WatchedBody<B>>
     where
         B: Body<Data = Bytes> + Unpin,
     {
-        // Not an `async fn`: the future of one holds its arguments twice.
         let mut response = response.map(WatchedBody::new);
-        async move {
-            let (status, options) = (response.status(), &self.reader.options);
-            let plan = scan::plan(options, self.scan, self.method, (status, response.headers()));
-            let fields = Fields::of(self.scan, response.headers(), self.received);
-            let seen = scan::run(plan, response.body_mut()).await;
-            let known = self.remember(&trail, status, response.headers(), seen.head()).await;
-            let answer = seen.answer(options, &fields, known);
-            response.extensions_mut().insert(Visit::new(trail, fields, answer));
-            response
-        }
+        let (status, options) = (response.status(), &self.reader.options);
+        let plan = scan::plan(options, self.scan, self.method, (status, response.headers()));
+        let fields = Fields::of(self.scan, response.headers(), self.received);
+        let seen = scan::run(plan, response.body_mut()).await;
+        let known = self.remember(&trail, status, response.headers(), seen.head()).await;
+        let answer = seen.answer(options, &fields, known);
+        response.extensions_mut().insert(Visit::new(trail, fields, answer));
+        response
     }
 
     /// Keeps what the response says for later visits, if there is a store for it.
