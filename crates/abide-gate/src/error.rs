@@ -234,6 +234,8 @@ pub enum OrderProblem {
     /// The half that asks robots.txt has no half that paces below it.
     NoPacing,
     /// Something below sent the request so many times in one turn, such as a retry.
+    ///
+    /// What timed out is not among them: reqwest tells nobody of it, so a retry of timeouts alone is not noticed.
     SentAgain {
         /// How often it went out.
         times: u32,
