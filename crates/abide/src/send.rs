@@ -9,10 +9,11 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, NoAddress, OrderProblem, Symptoms, Verdict};
+use abide_gate::{Denied, Error, NoAddress, OrderProblem, Symptoms, Verdict, without_userinfo};
 
 use crate::client::Abide;
 use crate::fault;
+use crate::redirect::same_resource;
 use crate::sends::counted;
 use crate::wire::Wire;
 
@@ -49,11 +50,21 @@ pub(crate) async fn send_paced(
     match sent {
         _ if times > 1 => Err(wrong_order(url, OrderProblem::SentAgain { times })),
         Ok(response) => {
+            not_followed(url, &response)?;
             let wire = gate.now().saturating_duration_since(began);
             Ok(Sent { response, permit: Some(permit), verdict, waited, wire })
         }
         Err(error) => Err(failed(error, url, permit)),
     }
+}
+
+/// An inner client that follows redirects has fetched past the gate: what it got is not handed out.
+fn not_followed(asked: &Url, response: &Response) -> Result<()> {
+    if same_resource(response.url(), asked) {
+        return Ok(());
+    }
+    let got = without_userinfo(response.url());
+    Err(refuse(Denied::RedirectBypass { asked: asked.clone(), got }.into()))
 }
 
 /// A request without an answer: what it means for the host, and for the caller.
@@ -127,14 +138,17 @@ pub(crate) async fn send_through(
 ) -> Result<Sent> {
     let admission = Admission { url: url.clone(), verdict: verdict.clone(), budget, told: Arc::default() };
     extensions.insert(admission.clone());
-    let response = next.run(*request, extensions).await;
+    // The pacing half counts for itself, so what is counted here went past it.
+    let (response, times_unpaced) = counted(next.run(*request, extensions)).await;
     let told = admission.hear();
     match (response, told.refused) {
-        // An answer from the wire, and no pacing half has seen the request.
+        _ if times_unpaced > 0 => Err(wrong_order(url, OrderProblem::NoPacing)),
+        // The same with a client that counts nothing, if nothing on the way has built the answer anew.
         (Ok(response), _) if told.verdict.is_none() && response.remote_addr().is_some() => {
             Err(wrong_order(url, OrderProblem::NoPacing))
         }
         (Ok(response), _) => {
+            not_followed(url, &response)?;
             let verdict = told.verdict.unwrap_or(verdict);
             Ok(Sent { response, permit: None, verdict, waited: told.waited, wire: told.wire })
         }

