@@ -362,3 +362,60 @@ fn a_permit_with_a_lease_may_outlive_its_runtime() {
     drop(permit);
     assert_eq!(pacer.stats().in_flight(), 0);
 }
+
+/// Takes its time with holds and releases.
+#[derive(Debug, Default)]
+struct Leisurely(MemoryPaceStore);
+
+impl PaceStore for Leisurely {
+    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply> {
+        self.0.reserve(scopes, ask)
+    }
+
+    fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()> {
+        self.0.renew(scopes, lease, ttl)
+    }
+
+    fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            sleep(ms(300)).await;
+            self.0.release(scopes, lease, ended).await
+        })
+    }
+
+    fn hold<'a>(
+        &'a self,
+        scope: &'a ScopeKey,
+        until: WallMillis,
+        cause: Cause,
+    ) -> StoreFuture<'a, WallMillis> {
+        Box::pin(async move {
+            sleep(ms(900)).await;
+            self.0.hold(scope, until, cause).await
+        })
+    }
+
+    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
+        self.0.peek(scope)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pacer_is_settled_when_the_store_knows_of_the_last_turn_and_the_last_hold() {
+    let store = Arc::new(Leisurely::default());
+    let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+    assert!(pacer.settled(ms(0)).await, "nothing was asked yet");
+    let a = url("http://a.example/");
+    let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+    assert!(!pacer.settled(s(5)).await, "a turn is out");
+    permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
+    let began = Instant::now();
+    assert!(!pacer.settled(ms(100)).await, "neither has arrived");
+    assert!(pacer.settled(s(5)).await);
+    assert_eq!(began.elapsed(), ms(900), "no longer than it takes");
+    let state = store.peek(&ScopeKey::from("a.example")).await.unwrap();
+    assert!(state.in_flight == 0 && state.held > s(58), "{state:?}");
+    let alone = Pacer::new(PacePolicy::default());
+    let _open = alone.acquire(&a, Ask::new()).await.unwrap();
+    assert!(alone.settled(ms(0)).await, "there is no store");
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 
 use super::core::Core;
@@ -26,6 +26,31 @@ pub(crate) struct SharedStore {
     health: Mutex<Health>,
     /// Where holds are shared from, if an answer is observed outside a runtime.
     runtime: OnceLock<Handle>,
+    tasks: Tasks,
+}
+
+/// How many tasks still have something to tell the store: one for each lease, and one for each hold.
+#[derive(Clone, Debug)]
+struct Tasks {
+    running: watch::Sender<usize>,
+}
+
+/// A task is running, until this is dropped.
+struct Running {
+    tasks: Tasks,
+}
+
+impl Tasks {
+    fn enter(&self) -> Running {
+        self.running.send_modify(|running| *running += 1);
+        Running { tasks: self.clone() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.tasks.running.send_modify(|running| *running -= 1);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +83,8 @@ const TRIES: u32 = 3;
 
 impl SharedStore {
     pub(crate) fn new(store: Arc<dyn PaceStore>, options: Shared) -> Self {
-        Self { store, options, health: Mutex::default(), runtime: OnceLock::new() }
+        let tasks = Tasks { running: watch::Sender::new(0) };
+        Self { store, options, health: Mutex::default(), runtime: OnceLock::new(), tasks }
     }
 
     pub(crate) fn options(&self) -> &Shared {
@@ -74,7 +100,14 @@ impl SharedStore {
         self.runtime.get_or_init(Handle::current);
         let (tell, told) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        tokio::spawn(keep(Arc::clone(&self.store), scopes, ask, self.options.timeout, tell, ended));
+        let (running, kept) = (
+            self.tasks.enter(),
+            keep(Arc::clone(&self.store), scopes, ask, self.options.timeout, tell, ended),
+        );
+        tokio::spawn(async move {
+            let _running = running;
+            kept.await;
+        });
         match told.await {
             Ok(reply) => reply.map(|reply| (reply, Lease { id: ask.lease, end })),
             Err(_) => Err(StoreError::new("the store panicked, or the runtime is going down")),
@@ -103,7 +136,9 @@ impl SharedStore {
             return;
         };
         let (store, limit, key) = (Arc::clone(&self.store), self.options.timeout, ScopeKey::from(scope));
+        let running = self.tasks.enter();
         runtime.spawn(async move {
+            let _running = running;
             for _ in 0..TRIES {
                 match timeout(limit, store.hold(&key, until, cause)).await {
                     Ok(Ok(_)) => return,
@@ -111,6 +146,12 @@ impl SharedStore {
                 }
             }
         });
+    }
+
+    /// Waits until no task has anything to tell the store any more, and says whether it came to that.
+    pub(crate) async fn settled(&self, limit: Duration) -> bool {
+        let mut running = self.tasks.running.subscribe();
+        timeout(limit, running.wait_for(|running| *running == 0)).await.is_ok_and(|settled| settled.is_ok())
     }
 
     /// What the store said, while it is down and not yet to be asked again.
