@@ -77,7 +77,7 @@ pub(crate) struct Reserve {
     pub(crate) born: u64,
     /// Whether what is not known may have been evicted.
     pub(crate) is_evicting: bool,
-    /// Would it be granted? Nothing is written.
+    /// Would it be granted? Nothing is written, but for a host that may have been evicted.
     pub(crate) is_question: bool,
 }
 
@@ -169,12 +169,18 @@ impl Stored {
             return Outcome::InFlight { wait: first - self.now };
         }
         let mut ready = self.slot.start.max(self.slot.end).max(ask.born) + ask.gap;
-        if ask.is_evicting && !self.is_known {
-            ready = ready.max(self.now + ask.gap.min(ask.max_wait));
+        let may_be_evicted = ask.is_evicting && !self.is_known;
+        if may_be_evicted {
+            ready = ready.max(self.now + ask.gap);
         }
         let is_held = self.slot.hold > ready;
         let wait = ready.max(self.slot.hold).saturating_sub(self.now);
         if wait > ask.max_wait {
+            if may_be_evicted {
+                // The one write of a refusal: the next ask counts from here, or it would be refused for ever.
+                (self.slot.start, self.slot.gap) = (self.now, ask.gap);
+                writes.slot = Some(self.kept_slot());
+            }
             return match is_held {
                 true => Outcome::Hold { wait, cause: self.slot.cause.clone() },
                 false => Outcome::Gap { wait },

@@ -55,13 +55,18 @@ if op == 'reserve' then
   end
   local ready, why = math.max(start, ended, born) + asked, 'gap'
   if is_evicting and not known then
-    ready = math.max(ready, now + math.min(asked, max_wait))
+    ready = math.max(ready, now + asked)
   end
   if hold > ready then
     ready, why = hold, 'hold'
   end
   local wait = math.max(ready - now, 0)
   if wait > max_wait then
+    if is_evicting and not known then
+      -- The one write of a refusal: the next ask counts from here, or it would be refused for ever.
+      start, gap = now, asked
+      put()
+    end
     return {why, wait, cause}
   end
   wait = math.max(wait, delay)

@@ -100,6 +100,28 @@ async fn every_key_expires_and_none_before_its_promise() {
     }
 }
 
+#[tokio::test]
+async fn a_host_that_may_have_been_evicted_waits_a_whole_gap_however_little_patience_there_is() {
+    const EVICTING: &[&str] = &["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
+    for args in [EVICTING.to_vec(), [EVICTING, WITHOUT_EVAL].concat()] {
+        let Some(redis) = Redis::start_with(&args) else { return };
+        let store = redis.aged().connect().await.unwrap();
+        let gap = ms(1_000);
+        let hosts = ["a.example", "b.example", "c.example"].map(|name| ScopeAsk::new(name.into(), gap, 1));
+        for scopes in [&hosts[..1], &hosts[1..]] {
+            let began = Instant::now();
+            let (wait, reason) = refused(&store, scopes, ask(ms(200))).await;
+            assert!(reason == Busy::Gap && wait <= gap, "{wait:?}, {reason:?}");
+            sleep(ms(300)).await;
+            let later = refused(&store, scopes, ask(ms(200))).await.0;
+            assert!(later + ms(250) <= wait, "the time runs: {wait:?}, {later:?}");
+            let wait = granted(&store, scopes, ask(ms(5_000))).await;
+            assert!(began.elapsed() + wait >= gap, "{wait:?}");
+            assert!(scopes.len() == 2 || wait <= ms(700), "from the first question on: {wait:?}");
+        }
+    }
+}
+
 /// What is stored lies a year ahead, since the clock was set back. Nobody waits longer than for a gap, or a day for a hold.
 #[tokio::test]
 async fn a_clock_that_was_set_back_keeps_nobody_for_years() {
