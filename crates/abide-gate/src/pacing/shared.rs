@@ -15,7 +15,7 @@ use super::feedback::Cause;
 use super::moment::Moment;
 use super::policy::Shared;
 use super::scope::ScopeKey;
-use super::store::{Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, StoreError};
+use super::store::{Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, StoreError, StoreFuture};
 use crate::WallMillis;
 
 /// The shared store, and how it is.
@@ -110,24 +110,23 @@ impl SharedStore {
         });
         match told.await {
             Ok(reply) => reply.map(|reply| (reply, Lease { id: ask.lease, end })),
-            Err(_) => Err(StoreError::new("the store panicked, or the runtime is going down")),
+            Err(_) => Err(interrupted()),
         }
     }
 
-    /// What is left of the hold of a scope; nothing, if the store does not say.
-    pub(crate) async fn held(&self, scope: &ScopeKey) -> Duration {
+    /// What is left of the hold of a scope.
+    pub(crate) async fn held(&self, scope: &ScopeKey) -> Result<Duration, StoreError> {
         let (store, scope, limit) = (Arc::clone(&self.store), scope.clone(), self.options.timeout);
-        let state = tokio::spawn(async move { timeout(limit, store.peek(&scope)).await }).await;
-        let state = state.ok().and_then(Result::ok).and_then(Result::ok);
-        state.map_or(Duration::ZERO, |state| state.held)
+        let state = tokio::spawn(async move { answer(limit, store.peek(&scope)).await }).await;
+        Ok(state.unwrap_or_else(|_| Err(interrupted()))?.held)
     }
 
-    /// Whether the store still has a lease that was waited for. If it does not say, what it has granted stands.
-    pub(crate) async fn confirm(&self, scopes: &Arc<[ScopeAsk]>, lease: &Lease) -> bool {
+    /// Whether the store still has a lease that was waited for.
+    pub(crate) async fn confirm(&self, scopes: &Arc<[ScopeAsk]>, lease: &Lease) -> Result<bool, StoreError> {
         let (store, scopes, limit) = (Arc::clone(&self.store), Arc::clone(scopes), self.options.timeout);
         let id = lease.id;
-        let confirmed = tokio::spawn(async move { timeout(limit, store.confirm(&scopes, id)).await }).await;
-        confirmed.ok().and_then(Result::ok).and_then(Result::ok).unwrap_or(true)
+        let confirmed = tokio::spawn(async move { answer(limit, store.confirm(&scopes, id)).await }).await;
+        confirmed.unwrap_or_else(|_| Err(interrupted()))
     }
 
     /// Others shall know of a hold too.
@@ -193,6 +192,16 @@ impl SharedStore {
     }
 }
 
+/// No answer in time is an error.
+async fn answer<T>(limit: Duration, asked: StoreFuture<'_, T>) -> Result<T, StoreError> {
+    let answer = timeout(limit, asked).await;
+    answer.unwrap_or_else(|_| Err(StoreError::new(format_args!("no answer within {limit:?}"))))
+}
+
+fn interrupted() -> StoreError {
+    StoreError::new("the store panicked, or the runtime is going down")
+}
+
 /// Asks for a lease and, once it is there, keeps it alive until its owner ends it or is gone.
 async fn keep(
     store: Arc<dyn PaceStore>,
@@ -202,8 +211,7 @@ async fn keep(
     tell: oneshot::Sender<Result<Reply, StoreError>>,
     ended: oneshot::Receiver<Ended>,
 ) {
-    let reply = timeout(limit, store.reserve(&scopes, ask)).await;
-    let reply = reply.unwrap_or_else(|_| Err(StoreError::new(format_args!("no answer within {limit:?}"))));
+    let reply = answer(limit, store.reserve(&scopes, ask)).await;
     let (is_refused, is_granted) =
         (matches!(reply, Ok(Reply::Refused { .. })), matches!(reply, Ok(Reply::Granted { .. })));
     let is_heard = tell.send(reply).is_ok();
