@@ -477,3 +477,39 @@ async fn a_store_that_does_not_say_whether_its_grant_stands_is_down() {
         assert_eq!(pacer.stats().in_flight(), 0);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_set_while_the_store_is_away_is_shared_when_it_is_back() {
+    let store = Faulty::from_the_start();
+    let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+    let until = SystemClock.wall().plus(s(7_200));
+    pacer.hold(&host("a.example"), until, Cause::Operator);
+    pacer.hold(&host("b.example"), until, Cause::Operator);
+    assert!(!pacer.settled(s(60)).await, "the store has not been told");
+    sleep(s(600)).await;
+    store.heal();
+    assert!(store.peek(&ScopeKey::from("a.example")).await.unwrap().held.is_zero());
+    pacer.acquire(&url("http://c.example/"), Ask::new()).await.unwrap().finish();
+    assert!(pacer.settled(s(5)).await);
+    for name in ["a.example", "b.example"] {
+        let held = store.peek(&ScopeKey::from(name)).await.unwrap().held;
+        assert!(held > s(6_000) && held <= s(7_200), "{name}: {held:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_comes_back_is_told_again_of_the_holds_in_force() {
+    // The first call tells it of the hold, which it forgets; the second finds it down.
+    let store = Faulty::new(|call, _| call == 1, 0, Fault::Error);
+    let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+    pacer.hold(&host("a.example"), SystemClock.wall().plus(s(7_200)), Cause::Operator);
+    assert!(pacer.settled(s(5)).await);
+    pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap().finish();
+    assert!(pacer.settled(s(10)).await);
+    let calls = store.calls();
+    sleep(s(10)).await;
+    pacer.acquire(&url("http://c.example/"), Ask::new()).await.unwrap().finish();
+    assert!(pacer.settled(s(5)).await);
+    // Asked, told of the hold again, given back; and asked twice whether the turn still stands.
+    assert_eq!(store.holds(), 2, "{calls}");
+}
