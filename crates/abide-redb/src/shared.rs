@@ -1,6 +1,5 @@
 //! What all handles of a store share: what waits to be written, the turns, and the thread that writes.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use abide_gate::access::Record;
 use abide_gate::pacing::{Cause, ScopeKey};
 use abide_gate::{Clock, Origin, WallMillis};
 use abide_permissions::PermissionRecord;
+use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use crate::batch::Batch;
 use crate::disk::Disk;
@@ -68,9 +68,9 @@ const AGAIN_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Pending(Receiver<Result<(), Error>>);
 
 impl Pending {
-    /// Blocks until the commit is on the disk. `None`: nobody is left who could say so.
-    pub(crate) fn wait(self) -> Option<Result<(), Error>> {
-        self.0.recv().ok()
+    /// Waits until the commit is on the disk, which blocks no thread. `None`: nobody is left who could say so.
+    pub(crate) async fn wait(self) -> Option<Result<(), Error>> {
+        self.0.await.ok()
     }
 }
 
@@ -101,16 +101,16 @@ impl Shared {
     ) -> Result<(WallMillis, Option<Pending>), Error> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Now::read(&*self.clock);
-        let (end, turn) = turns.hold(scope, until, cause, now);
-        let pending = self.put(true, |batch| batch.turn(scope.clone(), Some(turn)))?;
-        Ok((end, pending))
+        let held = turns.hold(scope, until, cause, now);
+        let pending = self.put(true, |batch| batch.hold(scope.clone(), Some(held)))?;
+        Ok((held.until, pending))
     }
 
     /// Rows that nobody needs any more go with the next commit.
     pub(crate) fn forget(&self, scopes: Vec<ScopeKey>) {
         if !scopes.is_empty() {
             let mut queue = self.queue();
-            scopes.into_iter().for_each(|scope| queue.batch.turn(scope, None));
+            scopes.into_iter().for_each(|scope| queue.batch.hold(scope, None));
         }
     }
 
@@ -182,12 +182,11 @@ impl Shared {
 
     /// Tells the writer to write everything and to end.
     pub(crate) fn close(&self) {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Now::read_for_writing(&*self.clock);
         let mut queue = self.queue();
         if queue.phase == Phase::Open {
-            turns.all(now).for_each(|(scope, turn)| queue.batch.turn(scope, Some(turn)));
-            turns.take_gone().into_iter().for_each(|scope| queue.batch.turn(scope, None));
+            turns.holds(now).for_each(|(scope, held)| queue.batch.hold(scope, held));
             queue.phase = Phase::Closing;
             self.wake.notify_one();
         }
@@ -235,7 +234,7 @@ impl Shared {
 
     fn commit(&self, batch: &Batch) -> Result<(), Error> {
         // Also with nothing to write while it fails: somebody asks whether it still does.
-        let is_idle = batch.is_empty() && !batch.closes && self.queue().fault.is_none();
+        let is_idle = batch.is_empty() && self.queue().fault.is_none();
         let result = if is_idle { Ok(false) } else { self.disk.commit(batch) };
         self.committed(batch, result)
     }
@@ -267,13 +266,6 @@ impl Shared {
                 Err(error)
             }
         }
-    }
-
-    /// Removes the robots records that are older, also those that wait.
-    pub(crate) fn sweep(&self, older_than: WallMillis) -> Result<u64, Error> {
-        let pending = self.flush()?;
-        pending.wait().unwrap_or_else(|| Err(self.closed()))?;
-        self.disk.sweep(older_than)
     }
 
     pub(crate) fn closed(&self) -> Error {

@@ -5,8 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use redb::StorageBackend;
-use tokio::runtime::Handle;
-use tokio::task::yield_now;
 
 use crate::blocking::blocking;
 use crate::builder::Builder;
@@ -41,9 +39,6 @@ use crate::shared::{Pending, Shared};
 pub struct Store {
     inner: Arc<Inner>,
 }
-
-/// So often others get a turn before a store is closed.
-const YIELDS: usize = 8;
 
 /// The last one to drop it ends the writer.
 #[derive(Debug)]
@@ -117,15 +112,8 @@ impl Store {
     /// [`Pacer::settled`](abide_gate::pacing::Pacer::settled): a hold that is set later is not in the file.
     ///
     /// # Errors
-    /// [`Error::Io`] if it could not be written. The file is given back all the same, and every host waits a whole gap after the next
-    /// opening, as after a crash. Closing again is no error.
+    /// [`Error::Io`] if it could not be written. The file is given back all the same. Closing again is no error.
     pub async fn close(&self) -> Result<(), Error> {
-        // The pacer hands over a hold in a task of its own, which may have been spawned just now, by the last answer.
-        for _ in 0..YIELDS {
-            if Handle::try_current().is_ok() {
-                yield_now().await;
-            }
-        }
         let inner = Arc::clone(&self.inner);
         blocking(move || inner.close()).await.unwrap_or_else(|| Err(self.shared().closed()))
     }
@@ -156,7 +144,7 @@ impl Store {
     /// Waits for the commit, if there is one to be waited for.
     pub(crate) async fn written(&self, pending: Option<Pending>) -> Result<(), Error> {
         let Some(pending) = pending else { return Ok(()) };
-        blocking(move || pending.wait()).await.flatten().unwrap_or_else(|| Err(self.shared().closed()))
+        pending.wait().await.unwrap_or_else(|| Err(self.shared().closed()))
     }
 }
 

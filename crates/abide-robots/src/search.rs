@@ -15,7 +15,7 @@ pub(crate) enum Found {
 
 /// RFC 9309 §2.2.2: "The most specific match found MUST be used", and of equivalent rules the Allow. Gives the rule and
 /// whether it allows.
-#[inline]
+#[inline(always)]
 pub(crate) fn most_specific(block: &Block, target: &[u8], query: usize) -> Option<(Found, bool)> {
     let literals = block.literals();
     let literal = longest_literal(&literals, target)
@@ -23,6 +23,7 @@ pub(crate) fn most_specific(block: &Block, target: &[u8], query: usize) -> Optio
     if block.wildcard_count() == 0 { literal } else { or_wildcard(literal, &block.parts(), target, query) }
 }
 
+#[inline(never)]
 fn or_wildcard(
     literal: Option<(Found, bool)>,
     parts: &Parts<'_>,
@@ -41,13 +42,14 @@ fn or_wildcard(
     }
 }
 
-#[inline]
+#[inline(always)]
 fn longest_literal(literals: &Literals<'_>, target: &[u8]) -> Option<usize> {
     let pattern_of = |index| literals.pattern(index);
-    let (mut index, shared) = match literals.keys {
+    let (count, shared) = match literals.keys {
         [] => prefix::last_before(0..literals.len(), 0, pattern_of, target),
         keys => prefix::last_before_by_keys(keys, pattern_of, target),
-    }?;
+    };
+    let mut index = count.checked_sub(1)?;
     loop {
         let entry = literals.entry(index);
         if usize::from(entry.length) <= shared {

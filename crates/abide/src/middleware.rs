@@ -57,7 +57,8 @@ impl Middleware for AbideMiddleware {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        Walk::new(&self.abide, Pace::Here, extensions, &request).run(request, extensions, next).await
+        let mut walk = Walk::new(&self.abide, Pace::Here, extensions, &request);
+        walk.run(request, extensions, next).await
     }
 }
 
@@ -72,7 +73,8 @@ impl Middleware for GateMiddleware {
         if !self.abide.core.has_pacing_half.load(Ordering::Relaxed) {
             return Err(wrong_order(&without_userinfo(request.url()), OrderProblem::NoPacing));
         }
-        Walk::new(&self.abide, Pace::Below, extensions, &request).run(request, extensions, next).await
+        let mut walk = Walk::new(&self.abide, Pace::Below, extensions, &request);
+        walk.run(request, extensions, next).await
     }
 }
 
@@ -84,7 +86,7 @@ impl Middleware for PacingMiddleware {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        let mut request = request;
+        let mut request = Box::new(request);
         let url = without_userinfo(request.url());
         let admission = extensions.get::<Admission>().cloned();
         let sent = match admission.as_ref().and_then(|admission| admission.for_url(&url)) {

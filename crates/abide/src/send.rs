@@ -34,7 +34,7 @@ pub(crate) async fn send_paced(
     url: &Url,
     verdict: Verdict,
     budget: Duration,
-    request: Request,
+    request: Box<Request>,
     extensions: &mut Extensions,
     next: Next<'_>,
 ) -> Result<Sent> {
@@ -42,7 +42,7 @@ pub(crate) async fn send_paced(
     let turn = gate.turn(url, verdict, budget).await.map_err(refuse)?;
     let (verdict, permit, waited) = turn.into_parts();
     let began = gate.now();
-    let (sent, times) = counted(next.run(request, extensions)).await;
+    let (sent, times) = counted(next.run(*request, extensions)).await;
     if let Ok(response) = &sent {
         permit.observe(response.status(), response.headers());
     }
@@ -121,13 +121,13 @@ pub(crate) async fn send_through(
     url: &Url,
     verdict: Verdict,
     budget: Duration,
-    request: Request,
+    request: Box<Request>,
     extensions: &mut Extensions,
     next: Next<'_>,
 ) -> Result<Sent> {
     let admission = Admission { url: url.clone(), verdict: verdict.clone(), budget, told: Arc::default() };
     extensions.insert(admission.clone());
-    let response = next.run(request, extensions).await;
+    let response = next.run(*request, extensions).await;
     let told = admission.hear();
     match (response, told.refused) {
         // An answer from the wire, and no pacing half has seen the request.
@@ -157,9 +157,15 @@ pub(crate) fn take_apart(url: &Url, response: Response, permit: Option<Permit>) 
     use reqwest::ResponseBuilderExt;
 
     let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
-    // The URL does not survive the conversion; the builder cannot fail, as only a URL is given to it.
-    let url = http::Response::builder().url(url.clone()).body(()).unwrap_or_default();
-    let mut parts = parts;
-    parts.extensions.extend(url.into_parts().0.extensions);
-    http::Response::from_parts(parts, Wire::new(body, permit))
+    // The URL does not survive the conversion, and only a builder takes it back.
+    let mut builder = http::Response::builder();
+    if let Some(extensions) = builder.extensions_mut() {
+        *extensions = parts.extensions;
+    }
+    let taken = builder.url(url.clone()).body(Wire::new(body, permit));
+    let mut taken = taken.expect("a builder cannot fail that was given neither a status nor fields");
+    *taken.status_mut() = parts.status;
+    *taken.version_mut() = parts.version;
+    *taken.headers_mut() = parts.headers;
+    taken
 }
