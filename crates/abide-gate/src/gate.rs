@@ -135,7 +135,7 @@ impl Gate {
             if wait.is_zero() || wait > left {
                 return Err(denied_access(url, refused));
             }
-            tokio::time::sleep(wait).await;
+            Box::pin(tokio::time::sleep(wait)).await;
             left -= wait;
         }
     }
@@ -179,7 +179,7 @@ impl Gate {
                 Some(now) if now.is_allowed() => return Ok(Turn { verdict: now, permit, waited }),
                 _ => permit.give_back(),
             }
-            verdict = self.judge(url, budget.saturating_sub(waited)).await?;
+            verdict = Box::pin(self.judge(url, budget.saturating_sub(waited))).await?;
             if let Some(denied) = verdict.refusal(url) {
                 return Err(denied.into());
             }
