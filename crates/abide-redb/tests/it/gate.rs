@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Denied, Gate, ManualClock, WallMillis};
-use abide_redb::Store;
+use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use crate::support::{Disk, Fault};
@@ -49,6 +51,7 @@ impl World {
         let store = Store::builder().write_behind(Duration::ZERO).clock(self.clock.clone());
         match store.open_backend(self.disk.clone()) {
             Ok(store) => {
+                tokio::spawn(keep_in_step(store.clone()));
                 let gate = gate.access_store(Arc::new(store.clone())).pace_store(Arc::new(store.clone()));
                 (gate.build(tokens, fetch), Some(store))
             }
@@ -123,6 +126,26 @@ impl World {
     }
 }
 
+/// The clock of the test would run on while the disk writes: by no more than this, since it stands while a thread is blocked.
+async fn keep_in_step(store: Store) {
+    let runtime = Handle::current();
+    loop {
+        let (runtime, written) = (runtime.clone(), store.clone());
+        let flushed = spawn_blocking(move || runtime.block_on(written.flush())).await;
+        if matches!(flushed, Ok(Err(Error::Closed { .. }))) {
+            return;
+        }
+        sleep(SECOND / 10).await;
+    }
+}
+
+async fn end(gate: Gate, store: Option<Store>) {
+    drop(gate);
+    if let Some(store) = store {
+        let _ = store.close().await;
+    }
+}
+
 /// Two lives on one disk, which fails in the first, and how many operations that took.
 async fn two_lives(fault: Fault) -> u64 {
     let mut world = World::new();
@@ -135,11 +158,7 @@ async fn two_lives(fault: Fault) -> u64 {
     // The hold was tried again while the disk worked again; where it was gone for good, only those that were told before it went.
     let was_open = store.is_some();
     let is_kept = was_open && !matches!(fault, Fault::From(_));
-    // The clock of the test runs on while the disk writes, so a task may still be waiting for it.
-    if let Some(store) = &store {
-        let _ = store.close().await;
-    }
-    drop((gate, store));
+    end(gate, store).await;
     if !is_kept {
         world.left_alone_until = None;
     }
@@ -154,6 +173,7 @@ async fn two_lives(fault: Fault) -> u64 {
         assert_eq!(world.fetch.count(), asked, "{fault:?}: robots.txt is known");
     }
     world.live(&gate).await;
+    end(gate, store).await;
     world.judge(&format!("{fault:?}"));
     operations
 }
