@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Gate, NoAddress, PermitBody, Symptoms, Turn, Verdict};
+use abide_gate::{Denied, Gate, NoAddress, PermitBody, Symptoms, Verdict};
 use abide_visit::{Hop, Trail, WatchedBody};
 use bytes::Bytes;
 use http::{Extensions, Request, Response};
@@ -150,15 +150,15 @@ where
     S: Service<Request<B>> + Clone,
     S::Error: Into<BoxError>,
 {
-    let mut waited = Duration::ZERO;
+    let budget = options.max_wait.unwrap_or_else(|| core.gate.max_wait());
+    let mut left = budget;
     loop {
-        let (verdict, permit, now_waited) = wait(core, url, options, ready).await?.into_parts();
+        let (verdict, permit) = wait(core, url, options, &mut left, ready).await?;
         let unsent = Unsent::new(permit);
-        waited += now_waited;
         let is_late = ready.reserve().await.map_err(|error| ServiceError::Inner(error.into()))?;
         let is_allowed = || core.gate.judge_cached(url).is_some_and(|now| now.is_allowed());
         if !is_late || verdict.override_reason().is_some() || is_allowed() {
-            return Ok((verdict, unsent, waited));
+            return Ok((verdict, unsent, budget.saturating_sub(left)));
         }
     }
 }
@@ -168,9 +168,10 @@ async fn wait<S: Clone>(
     core: &Core,
     url: &Url,
     options: &Options,
+    left: &mut Duration,
     ready: &mut Ready<S>,
-) -> Result<Turn, abide_gate::Error> {
-    let mut admission = pin!(admit(&core.gate, url, options));
+) -> Result<(Verdict, Permit), abide_gate::Error> {
+    let mut admission = pin!(admit(&core.gate, url, options, left));
     match poll_fn(|context| Poll::Ready(admission.as_mut().poll(context))).await {
         Poll::Ready(turn) => turn,
         Poll::Pending => {
