@@ -22,6 +22,7 @@ use crate::admit::{Unsent, admit, options_of};
 use crate::asked::url_of;
 use crate::error::ServiceError;
 use crate::layer::Core;
+use crate::log::{self, Call};
 use crate::options::Options;
 use crate::ready::Ready;
 use crate::{BoxError, fault};
@@ -81,17 +82,20 @@ where
         self.inner.poll_ready(context).map_err(|error| ServiceError::Inner(error.into()))
     }
 
-    fn call(&mut self, request: Request<B>) -> ResponseFuture<R> {
+    fn call(&mut self, mut request: Request<B>) -> ResponseFuture<R> {
         // The one that was polled ready is called; its clone, which was not, stays.
         let clone = self.inner.clone();
         let ready = Ready::new(mem::replace(&mut self.inner, clone));
         let core = Arc::clone(&self.core);
         Box::pin(async move {
-            let answered = visit(&core, request, ready).await;
-            if let Err(ServiceError::Refused(error)) = &answered {
-                core.gate.tell_refused(error);
-            }
-            answered
+            let url = url_of(&mut request).inspect_err(|error| tell(&core, None, error))?;
+            let call = Call::begin(request.method(), &url);
+            let visiting = async {
+                let answered = visit(&core, request, url.clone(), ready).await;
+                answered.inspect_err(|error| tell(&core, Some(&url), error))
+            };
+            let answered = call.cover(visiting).await;
+            answered.inspect(|response| call.answered(response))
         })
     }
 }
@@ -103,10 +107,20 @@ impl<S: fmt::Debug> fmt::Debug for AbideService<S> {
     }
 }
 
+/// Tells of a call that ended without an answer.
+fn tell(core: &Core, url: Option<&Url>, error: &ServiceError) {
+    match (error, url) {
+        (ServiceError::Refused(error), _) => core.gate.tell_refused(error),
+        (ServiceError::Inner(error), Some(url)) => log::failed(url, &**error),
+        (ServiceError::Inner(_) | ServiceError::NoOrigin { .. }, _) => {}
+    }
+}
+
 /// The whole way of one request.
 async fn visit<S, B, R>(
     core: &Core,
     mut request: Request<B>,
+    url: Url,
     mut ready: Ready<S>,
 ) -> Result<Response<AbideBody<R>>, ServiceError>
 where
@@ -114,7 +128,6 @@ where
     S::Error: Into<BoxError>,
     R: Body<Data = Bytes>,
 {
-    let url = url_of(&mut request)?;
     core.identity.sign(request.headers_mut())?;
     let options = options_of(request.extensions());
     let (verdict, unsent, waited) = turn_and_reservation(core, &url, &options, &mut ready).await?;
