@@ -1,5 +1,6 @@
 //! What all handles of a store share: what waits to be written, the turns, and the thread that writes.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,16 +42,19 @@ struct Queue {
     fault: Option<Error>,
     faults: u32,
     phase: Phase,
+    /// Those who wait until the file is given back.
+    closers: Vec<Waiter>,
 }
 
 type Waiter = Sender<Result<(), Error>>;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 enum Phase {
     #[default]
     Open,
     Closing,
-    Closed,
+    /// The file is given back; and whether everything was written.
+    Closed(Result<(), Error>),
 }
 
 /// Above this a save waits for the disk, so that a fast crawler does not fill the memory.
@@ -71,6 +75,11 @@ impl Pending {
     /// Waits until the commit is on the disk, which blocks no thread. `None`: nobody is left who could say so.
     pub(crate) async fn wait(self) -> Option<Result<(), Error>> {
         self.0.await.ok()
+    }
+
+    /// What has been said, if it has.
+    pub(crate) fn now(mut self) -> Option<Result<(), Error>> {
+        self.0.try_recv().ok()
     }
 }
 
@@ -180,20 +189,43 @@ impl Shared {
         Pending(told)
     }
 
-    /// Tells the writer to write everything and to end.
-    pub(crate) fn close(&self) {
+    /// Tells the writer to write everything and to end. Whoever asks is told how it ended.
+    pub(crate) fn close(&self) -> Pending {
         let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Now::read_for_writing(&*self.clock);
         let mut queue = self.queue();
-        if queue.phase == Phase::Open {
+        if matches!(queue.phase, Phase::Open) {
             turns.holds(now).for_each(|(scope, held)| queue.batch.hold(scope, held));
             queue.phase = Phase::Closing;
             self.wake.notify_one();
         }
+        let (tell, told) = channel();
+        match &queue.phase {
+            // It is received, since nobody has had the other end yet.
+            Phase::Closed(result) => drop(tell.send(result.clone())),
+            _ => queue.closers.push(tell),
+        }
+        Pending(told)
+    }
+
+    /// The writer has ended.
+    fn closed_with(&self, result: Result<(), Error>) {
+        let mut queue = self.queue();
+        for closer in queue.closers.drain(..) {
+            let _ = closer.send(result.clone());
+        }
+        // Nobody waits in vain, should it have ended by a panic.
+        queue.waiters.clear();
+        queue.phase = Phase::Closed(result);
     }
 
     /// The writer's thread.
-    pub(crate) fn write_behind(&self) -> Result<(), Error> {
+    pub(crate) fn write(&self) {
+        let result = catch_unwind(AssertUnwindSafe(|| self.write_behind()));
+        self.closed_with(result.unwrap_or_else(|_| Err(self.closed())));
+    }
+
+    fn write_behind(&self) -> Result<(), Error> {
         loop {
             let (batch, waiters) = self.next_batch();
             let result = self.commit(&batch);
@@ -203,7 +235,6 @@ impl Shared {
             }
             if batch.closes {
                 self.disk.close();
-                self.queue().phase = Phase::Closed;
                 return result;
             }
         }
@@ -213,7 +244,7 @@ impl Shared {
     fn next_batch(&self) -> (Arc<Batch>, Vec<Waiter>) {
         let mut queue = self.queue();
         loop {
-            let is_last = queue.phase != Phase::Open;
+            let is_last = !matches!(queue.phase, Phase::Open);
             let wait = queue.since.map(|since| self.pause(&queue).saturating_sub(since.elapsed()));
             if is_last || !queue.waiters.is_empty() || wait.is_some_and(|wait| wait.is_zero()) {
                 return queue.take(is_last);

@@ -1,7 +1,7 @@
 //! The store that users hold.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use redb::StorageBackend;
@@ -44,7 +44,8 @@ pub struct Store {
 #[derive(Debug)]
 struct Inner {
     shared: Arc<Shared>,
-    writer: Mutex<Option<JoinHandle<Result<(), Error>>>>,
+    /// Taken when it is dropped.
+    writer: Option<JoinHandle<()>>,
 }
 
 /// How much a store holds. What waits to be written is not counted yet.
@@ -88,9 +89,9 @@ impl Store {
         let shared = Arc::new(shared);
         let writing = Arc::clone(&shared);
         let writer = std::thread::Builder::new().name("abide-redb".to_owned());
-        let writer = writer.spawn(move || writing.write_behind());
+        let writer = writer.spawn(move || writing.write());
         let writer = writer.map_err(|error| Error::io(shared.disk.path(), error))?;
-        Ok(Self { inner: Arc::new(Inner { shared, writer: Mutex::new(Some(writer)) }) })
+        Ok(Self { inner: Arc::new(Inner { shared, writer: Some(writer) }) })
     }
 
     /// Where it lies.
@@ -114,8 +115,7 @@ impl Store {
     /// # Errors
     /// [`Error::Io`] if it could not be written. The file is given back all the same. Closing again is no error.
     pub async fn close(&self) -> Result<(), Error> {
-        let inner = Arc::clone(&self.inner);
-        blocking(move || inner.close()).await.unwrap_or_else(|| Err(self.shared().closed()))
+        self.written(Some(self.shared().close())).await
     }
 
     /// How much it holds.
@@ -148,17 +148,16 @@ impl Store {
     }
 }
 
-impl Inner {
-    fn close(&self) -> Result<(), Error> {
-        self.shared.close();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        writer.map_or(Ok(()), |writer| writer.join().unwrap_or_else(|_| Err(self.shared.closed())))
-    }
-}
-
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Err(error) = self.close() {
+        let was_open = self.shared.check_open().is_ok();
+        let pending = self.shared.close();
+        if let Some(writer) = self.writer.take() {
+            // Not the receiver's own way to block, which panics on a thread of a runtime.
+            let _ = writer.join();
+        }
+        // Whoever closed it has been told.
+        if was_open && let Some(Err(error)) = pending.now() {
             tracing::warn!(%error, "the store could not be closed in order");
         }
     }

@@ -14,7 +14,7 @@ use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
 use tokio::task::{JoinSet, yield_now};
 
-use crate::support::{Disk, open, origin, permission, record, scope, url};
+use crate::support::{Disk, Fault, open, origin, permission, record, scope, url};
 
 fn hour() -> WallMillis {
     SystemClock.wall().plus(Duration::from_secs(3_600))
@@ -120,6 +120,38 @@ async fn who_does_not_wait_for_his_hold_has_it_all_the_same() {
     let after = open(&Disk::holding(disk.bytes())).unwrap();
     for n in 0..20 {
         assert!(!after.peek(&scope(n)).await.unwrap().held.is_zero(), "{n}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_closes_it_waits_until_the_file_is_given_back() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    AccessStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    disk.stall(true);
+    let mut closing = JoinSet::new();
+    for _ in 0..3 {
+        let store = store.clone();
+        closing.spawn(async move { store.close().await });
+    }
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert!(closing.try_join_next().is_none(), "it is not written yet");
+    }
+    disk.stall(false);
+    while let Some(closed) = closing.join_next().await {
+        closed.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn whoever_closes_it_is_told_that_it_could_not_be_written() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    AccessStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    disk.fail(Fault::From(0));
+    for _ in 0..3 {
+        assert!(matches!(store.close().await, Err(Error::Io { .. })));
     }
 }
 
