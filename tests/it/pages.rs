@@ -70,6 +70,37 @@ async fn p6_hostile_heads_stay_within_the_limits_and_what_was_found_counts() {
     }
 }
 
+#[tokio::test]
+async fn p6_a_head_in_chunks_of_one_byte_costs_no_more_frames_than_another() {
+    const TIMES: usize = 600_000;
+    let mut head =
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+    let beginning = [NOSNIPPET, b"<style>"].concat();
+    for byte in &beginning {
+        head.extend_from_slice(&[b'1', b'\r', b'\n', *byte, b'\r', b'\n']);
+    }
+    let steps = vec![
+        Step::Send(head),
+        Step::Repeat(b"1\r\nx\r\n".to_vec(), TIMES),
+        Step::Send(b"0\r\n\r\n".to_vec()),
+    ];
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::raw(steps.clone()),
+    })
+    .await;
+    let mut answer = client(&server).get("http://a.example/x").send().await.unwrap();
+    assert!(answer.permissions().rules().nosnippet(), "what was found counts");
+    assert_eq!(answer.permissions().noindex_known(), None, "and the rest is not known");
+    let first = answer.chunk().await.unwrap().unwrap();
+    assert!(first.len() > 1024 && first.starts_with(&beginning), "{} bytes in the first frame", first.len());
+    let mut seen = first.len();
+    while let Some(chunk) = answer.chunk().await.unwrap() {
+        seen += chunk.len();
+    }
+    assert_eq!(seen, beginning.len() + TIMES, "the body goes on untouched");
+}
+
 fn tagged(lines: &[String]) -> Reply {
     let mut head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4\r\n".to_owned();
     for line in lines {
