@@ -264,6 +264,7 @@ pub enum Denied {
     RedirectBypass { asked: Url, got: Url },
     WrongOrder { url: Url, problem: OrderProblem },
     Identity { user_agent: String, token: String },
+    ForeignHost { url: Url, host: String },
     Store { reason: String },
     Panicked { callback: &'static str },
     Interrupted,
@@ -1073,6 +1074,7 @@ where
     S: AccessStore,
     F: Future<Output = S>,
 {}
+pub fn foreign_host<'h>(headers: &'h HeaderMap, url: &Url) -> Option<&'h HeaderValue> {}
 pub async fn holds_survive_reload<F, Fut>(store: Arc<dyn PaceStore>, reopen: F)
 where
     F: FnOnce(Arc<dyn PaceStore>) -> Fut,
@@ -1086,6 +1088,7 @@ where
     F: Future<Output = Result<RobotsReply, FetchError>>,
 {}
 pub async fn pace_store(store: Arc<dyn PaceStore>) {}
+pub fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), Error> {}
 pub fn retry_after(headers: &HeaderMap, wall: WallMillis) -> Option<Duration> {}
 pub fn sample_record(
     origin: &Origin,

@@ -1,6 +1,6 @@
 pub use abide_gate::{
-    AddressGuard, Denied, Error, Gate, GateBuilder, Host, Identity, IdentityError,
-    NoAddress, Origin, Verdict, access, pacing,
+    AddressGuard, Denied, Error, Event, Gate, GateBuilder, Host, Identity, IdentityError,
+    NoAddress, Observer, Origin, Verdict, access, pacing,
 };
 pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
 pub use abide_visit::{Hop, Scan, Visit};

@@ -40,6 +40,7 @@ pub enum BuildError {
     Token(InvalidToken),
     UserAgent { user_agent: String, token: String },
     UserAgentField { user_agent: String },
+    HostForAll,
     Client(reqwest::Error),
 }
 impl From<IdentityError> for BuildError {}
@@ -53,6 +54,7 @@ impl Builder {
     pub fn pace(self, policy: PacePolicy) -> Self {}
     pub fn max_wait(self, wait: Duration) -> Self {}
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {}
+    pub fn timeout(mut self, timeout: Duration) -> Self {}
     pub fn redirects(mut self, policy: RedirectPolicy) -> Self {}
     pub fn scan(mut self, scan: Scan) -> Self {}
     pub fn read_options(mut self, options: ReadOptions) -> Self {}

@@ -23,6 +23,8 @@ struct Heard {
     /// A text that allowed the path has been heard and no 4xx since: it may stand in.
     copy_allows: bool,
     failing_since: Option<Duration>,
+    /// Until when a lasting 4xx counts, if nothing else has been heard since (RFC 9309 §2.4). A transport that panics is nothing heard.
+    gone_until: Option<Duration>,
 }
 
 /// What the first lines of this file say.
@@ -61,7 +63,11 @@ async fn play(bytes: &[u8], policy: AccessPolicy) {
         let answer = cache.cached(&origin).unwrap_or(answer);
         let heard = script.lock().expect("no panic holds it").heard;
         let is_long = heard.failing_since.is_some_and(|since| began.elapsed() >= since + 30 * DAY);
-        let may = heard.allows || heard.copy_allows || (is_long && answer.source() == Source::LongOutage);
+        let is_gone = heard.gone_until.is_some_and(|until| began.elapsed() <= until);
+        let may = heard.allows
+            || heard.copy_allows
+            || is_gone
+            || (is_long && answer.source() == Source::LongOutage);
         assert!(may || !answer.is_allowed(&Target::new(PATH)), "{answer:?} after {heard:?}");
     }
     assert_eq!(fetch.in_flight_max().max(1), 1, "one at a time");
@@ -111,8 +117,11 @@ impl Script {
                 let status = 400 + u16::from(piece.first().copied().unwrap_or_default()) % 100;
                 let lasting = !matches!(status, 408 | 421 | 425 | 429);
                 self.heard.allows = true;
+                self.heard.gone_until = None;
                 if lasting {
-                    self.heard = Heard { allows: true, ..Heard::default() };
+                    // A day, and the time that the answer itself may take.
+                    let gone_until = Some(now + DAY + Duration::from_secs(100));
+                    self.heard = Heard { allows: true, gone_until, ..Heard::default() };
                 }
                 Scripted::status(status).body(piece)
             }
@@ -151,7 +160,8 @@ impl Script {
                 Scripted::text(piece).stalls()
             }
             13 => {
-                self.fails(now);
+                // The attempt is lost. What counted, counts for the rest of its time.
+                self.heard.allows = false;
                 Scripted::panic()
             }
             14 => {
@@ -167,6 +177,7 @@ impl Script {
 
     fn fails(&mut self, now: Duration) {
         self.heard.allows = false;
+        self.heard.gone_until = None;
         self.heard.failing_since.get_or_insert(now);
     }
 
@@ -174,11 +185,12 @@ impl Script {
         let is_coded = body.starts_with(b"\x1f\x8b") || body.starts_with(b"\x28\xb5\x2f\xfd");
         if !is_whole || is_coded {
             self.heard.allows = false;
+            self.heard.gone_until = None;
             return answer;
         }
         let token = ProductToken::new("ExampleBot").expect("a token");
         let allows = Rules::parse(body, &[token]).is_allowed(&Target::new(PATH));
-        self.heard = Heard { allows, copy_allows: allows, failing_since: None };
+        self.heard = Heard { allows, copy_allows: allows, ..Heard::default() };
         answer
     }
 }

@@ -1,7 +1,7 @@
 //! The middleware in two halves, with something between them that keeps neither errors nor extensions.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide::{Denied, Error, ResponseExt};
@@ -102,6 +102,33 @@ async fn the_pacing_half_alone_goes_out_neither_ungated_nor_unpaced() {
     for seen in server.log() {
         assert_eq!(seen.header("user-agent"), Some("ExampleBot/1.0 (+https://example.com/bot)"));
     }
+}
+
+/// What was refused, by name.
+#[derive(Debug, Default)]
+struct Refusals(Mutex<Vec<&'static str>>);
+
+impl abide::Observer for Refusals {
+    fn observe(&self, event: &abide::Event<'_>) {
+        if let abide::Event::Refused { denied, .. } = event {
+            self.0.lock().unwrap().push(denied.name());
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_pacing_half_alone_notices_a_client_that_follows_and_tells_its_refusals() {
+    let server = site().await;
+    let refusals = Arc::new(Refusals::default());
+    let (abide, _) =
+        builder(&server).observer(refusals.clone()).build_with(reqwest::Client::builder()).unwrap();
+    let follows = reqwest::Client::builder().dns_resolver(server.names()).build().unwrap();
+    let client = ClientBuilder::new(follows).with(abide.pacing()).build();
+    let error = client.get("http://a.example/go").send().await.unwrap_err();
+    let Some(Denied::RedirectBypass { asked, got }) = Error::find(&error) else { panic!("{error:?}") };
+    assert_eq!((asked.path(), got.path()), ("/go", "/secret"));
+    client.get("http://a.example/secret").send().await.unwrap_err();
+    assert_eq!(*refusals.0.lock().unwrap(), ["redirect_bypass", "disallowed"]);
 }
 
 /// As a retry middleware does it: 429 again after a few milliseconds, errors of middlewares never.

@@ -162,9 +162,52 @@ async fn p3_an_own_host_field_does_not_cross_origins() {
     let server = site().await;
     let client = client(&server);
     let page =
-        client.get("http://a.example/to/302?http://b.example/x").header(HOST, "front.example").send().await;
+        client.get("http://a.example/to/302?http://b.example/x").header(HOST, "A.example:80").send().await;
     assert_eq!(page.unwrap().status(), 200);
     assert_eq!(server.count("b.example/x"), 1);
+}
+
+#[tokio::test]
+async fn a_host_field_of_another_site_is_refused_before_anything_is_asked() {
+    let server = site().await;
+    let (abide, inner) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let pacing = reqwest_middleware::ClientBuilder::new(inner.clone()).with(abide.pacing()).build();
+    for client in [abide.wrap(inner), pacing] {
+        for host in ["b.example", "a.example:81", "a.example@b.example", ""] {
+            let error = client.get("http://a.example/x").header(HOST, host).send().await.unwrap_err();
+            let denied = Error::find(&error).unwrap_or_else(|| panic!("{host}: {error:?}"));
+            assert_eq!(denied.name(), "foreign_host", "{host}");
+        }
+        let second = client.get("http://a.example/x").header(HOST, "a.example").header(HOST, "b.example");
+        let error = second.send().await.unwrap_err();
+        let sentence = Error::find(&error).unwrap().to_string();
+        assert!(sentence.contains("its Host says b.example"), "{sentence}");
+        assert!(sentence.contains("ask for http://b.example/"), "{sentence}");
+    }
+    assert!(server.asked().is_empty(), "{:?}", server.asked());
+}
+
+#[tokio::test]
+async fn every_user_agent_of_a_request_names_the_crawler() {
+    let server = site().await;
+    let request = client(&server).get("http://a.example/x");
+    let request = request.header("user-agent", "ExampleBot/2").header("user-agent", "Mozilla/5.0");
+    let error = request.send().await.unwrap_err();
+    assert!(matches!(Error::find(&error), Some(Denied::Identity { .. })), "{error:?}");
+    assert!(server.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_host_field_for_every_request_is_refused_when_the_client_is_built() {
+    let server = site().await;
+    let mut defaults = http::HeaderMap::new();
+    defaults.insert(HOST, "b.example".parse().unwrap());
+    let built = builder(&server).build_client(reqwest::Client::builder().default_headers(defaults));
+    let sentence = built.unwrap_err().to_string();
+    assert!(sentence.contains("Host"), "{sentence}");
+    let mut harmless = http::HeaderMap::new();
+    harmless.insert("x-note", "\"host\": b.example".parse().unwrap());
+    builder(&server).build_client(reqwest::Client::builder().default_headers(harmless)).unwrap();
 }
 
 #[tokio::test]

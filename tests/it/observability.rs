@@ -375,3 +375,36 @@ async fn metrics_have_the_names_and_labels_of_the_page_and_no_host() {
         assert!(!key.contains("example"), "{key}");
     }
 }
+
+#[tokio::test]
+async fn what_resolves_names_past_the_guard_is_told() {
+    let server = Server::start(|seen| match seen.path.ends_with("/robots.txt") {
+        true => Reply::new(404, ""),
+        false => Reply::html("page"),
+    })
+    .await;
+    let warnings = |inner: reqwest::ClientBuilder| {
+        let (heard, _listening) = listen();
+        builder(&server).build_with(inner).unwrap();
+        heard.named("abide.build.proxy").len()
+    };
+    let proxy = |address: &str| reqwest::Proxy::http(address).unwrap();
+    let new = reqwest::Client::builder;
+    assert_eq!(warnings(new().proxy(proxy("http://127.0.0.1:9"))), 1);
+    #[cfg(unix)]
+    assert_eq!(warnings(new().unix_socket("/run/proxy.sock")), 1);
+    assert_eq!(warnings(new().proxy(proxy("http://127.0.0.1:9")).no_proxy()), 0);
+    assert_eq!(warnings(new().user_agent("ExampleBot proxies: unix_socket")), 0);
+
+    // Its name is guarded, its literal address is not.
+    let port = server.address().port();
+    for (address, goes_out) in
+        [(format!("http://proxy.example:{port}"), false), (format!("http://127.0.0.1:{port}"), true)]
+    {
+        let closed = abide::Abide::builder("ExampleBot").resolver(server.names());
+        let client = closed.build_client(new().proxy(proxy(&address))).unwrap();
+        let sent = client.get("http://a.example/x").send().await;
+        assert_eq!(sent.is_ok(), goes_out, "{address}: {sent:?}");
+        assert_eq!(!server.asked().is_empty(), goes_out, "{address}: {:?}", server.asked());
+    }
+}

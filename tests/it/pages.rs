@@ -198,12 +198,13 @@ async fn compression_is_as_the_client_was_configured() {
     })
     .await;
     for (inner, offered) in
-        [(reqwest::Client::builder(), Some("gzip")), (reqwest::Client::builder().no_gzip(), None)]
+        [(reqwest::Client::builder(), true), (reqwest::Client::builder().no_gzip(), false)]
     {
         let client = crate::builder(&server).build_client(inner).unwrap();
         assert_eq!(status(&client, "http://a.example/x").await, 200);
         let seen = server.log().pop().unwrap();
-        assert_eq!(seen.header("accept-encoding").map(|text| text.contains("gzip")), offered.map(|_| true));
+        // Other codings may be switched on by other packages of a build.
+        assert_eq!(seen.header("accept-encoding").is_some_and(|text| text.contains("gzip")), offered);
     }
 }
 

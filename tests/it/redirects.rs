@@ -9,6 +9,7 @@ use abide::{Denied, Error, RedirectPolicy, ResponseExt, Trail};
 use abide_tests::{Authority, Names, Reply, Seen, Server, Step};
 use http::Method;
 use http::header::HeaderMap;
+use reqwest_middleware::ClientBuilder;
 
 use crate::{builder, client, refused, status};
 
@@ -188,6 +189,33 @@ async fn p13_the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
         client.get("http://a.example/one").timeout(Duration::from_millis(600)).send().await.unwrap_err();
     assert!(error.is_timeout(), "400 ms are left of the first hop, and the second takes 400: {error:?}");
     assert_eq!(error.url().unwrap().path(), "/two");
+}
+
+#[tokio::test]
+async fn p13_the_crawlers_timeout_counts_all_hops_and_the_inner_clients_each() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/page" => Reply::html("page").after(Duration::from_millis(400)),
+        hop => {
+            let next = if hop == "/one" { "/two" } else { "/page" };
+            Reply::redirect(302, next).after(Duration::from_millis(400))
+        }
+    })
+    .await;
+    let limit = Duration::from_millis(1_000);
+    let of_reqwest = builder(&server).build_client(reqwest::Client::builder().timeout(limit)).unwrap();
+    assert_eq!(status(&of_reqwest, "http://a.example/one").await, 200, "a fact about reqwest below abide");
+    let limited = builder(&server).timeout(limit).build_with(reqwest::Client::builder());
+    let (abide, inner) = limited.unwrap();
+    let whole = abide.wrap(inner.clone());
+    let halves = ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build();
+    for client in [whole, halves] {
+        let error = client.get("http://a.example/one").send().await.unwrap_err();
+        assert!(error.is_timeout(), "{error:?}");
+        assert_eq!(error.url().unwrap().path(), "/page");
+        let patient = client.get("http://a.example/one").timeout(Duration::from_secs(5));
+        assert_eq!(patient.send().await.unwrap().status(), 200, "a request's own goes before");
+    }
 }
 
 #[tokio::test]

@@ -103,9 +103,20 @@ async fn options_can_be_set_for_all_requests_and_one_has_the_last_word() {
     assert_eq!(answer.visit().unwrap().stopped(), Some(Stopped::NotFollowing));
     let page = client.get("http://a.example/x").send().await.unwrap();
     assert_eq!(page.permissions().noindex_known(), None, "not scanned");
-    let page = client.get("http://a.example/go").abide(Options::new()).send().await.unwrap();
+    let follow = Options::new().with_redirects(true);
+    let page = client.get("http://a.example/go").abide(follow.clone()).send().await.unwrap();
     assert_eq!(page.url().path(), "/x");
-    assert!(page.permissions().rules().noindex());
+    assert_eq!(
+        page.permissions().noindex_known(),
+        None,
+        "what one request leaves open stays as it is for all"
+    );
+    let read = Options::new().with_scan(Scan::Eager);
+    let page = client.get("http://a.example/go").abide(follow).abide(read).send().await.unwrap();
+    assert!(page.permissions().rules().noindex(), "{:?}", page.visit());
+    // No `with_init` runs for a request that was built elsewhere.
+    let request = reqwest::Request::new(http::Method::GET, "http://a.example/go".parse().unwrap());
+    assert_eq!(client.execute(request).await.unwrap().url().path(), "/x");
 }
 
 #[tokio::test]

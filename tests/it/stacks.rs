@@ -241,6 +241,28 @@ async fn abide_above_a_cache_is_gated_and_typed_and_paces_hits_needlessly() {
 }
 
 #[tokio::test]
+async fn a_host_that_fails_is_left_alone_by_the_halves_and_not_by_abide_above_a_cache() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::raw(vec![abide_tests::Step::Reset]),
+    })
+    .await;
+    let impatient = builder(&server).max_wait(Duration::from_millis(500));
+    let (abide, inner) = impatient.build_with(reqwest::Client::builder()).unwrap();
+    let above = ClientBuilder::new(inner.clone()).with(abide.middleware()).with(cache()).build();
+    let halves = ClientBuilder::new(inner).with(abide.gate()).with(cache()).with(abide.pacing()).build();
+    for (client, host, is_left_alone) in [(above, "a.example", false), (halves, "b.example", true)] {
+        let mut last = None;
+        for number in 0..12 {
+            last = client.get(format!("http://{host}/{number}")).send().await.err();
+        }
+        let last = last.unwrap();
+        let deferred = matches!(Error::find(&last), Some(Denied::Deferred { .. }));
+        assert_eq!(deferred, is_left_alone, "{host}: {last:?}");
+    }
+}
+
+#[tokio::test]
 async fn abide_inside_a_cache_is_gated_and_paced_but_leaves_text_and_no_visit() {
     let server = site().await;
     let (abide, inner) = crawler(&server);
@@ -283,6 +305,22 @@ async fn a_retry_below_the_pacing_is_noticed_and_refused() {
     assert_eq!(whole.get("http://a.example/fresh").send().await.unwrap().status(), 200);
 }
 
+/// A limit that is documented; when it falls, say so there.
+#[tokio::test]
+async fn a_retry_of_timeouts_below_the_pacing_is_not_noticed() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::html("page").after(Duration::from_secs(5)),
+    })
+    .await;
+    let (abide, inner) = crawler(&server);
+    let client = ClientBuilder::new(inner).with(abide.middleware()).with(retry(1)).build();
+    let request = client.get("http://a.example/x").timeout(Duration::from_millis(200));
+    let error = request.send().await.unwrap_err();
+    assert!(Error::find(&error).is_none(), "{error:?}");
+    assert_eq!(paths(&server), ["/x"; 2]);
+}
+
 #[tokio::test]
 async fn a_retry_between_the_halves_is_paced() {
     let server = site().await;
@@ -305,6 +343,22 @@ async fn a_gate_without_a_pacing_half_below_it_is_refused() {
     let refused = denied(&upside_down, "http://a.example/x").await;
     assert!(matches!(refused, Denied::WrongOrder { problem: OrderProblem::NoPacing, .. }), "{refused:?}");
     assert!(are_paced(&server.log()));
+}
+
+#[tokio::test]
+async fn a_gate_without_pacing_is_noticed_through_a_cache_whatever_other_chains_have() {
+    let server = site().await;
+    let (abide, inner) = crawler(&server);
+    let right =
+        ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).with(abide.pacing()).build();
+    assert_eq!(right.get("http://a.example/fresh").send().await.unwrap().status(), 200);
+    let unpaced = ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).build();
+    let upside_down = ClientBuilder::new(inner).with(abide.pacing()).with(abide.gate()).with(cache()).build();
+    for client in [unpaced, upside_down] {
+        let refused = denied(&client, "http://a.example/fresh").await;
+        assert!(matches!(refused, Denied::WrongOrder { problem: OrderProblem::NoPacing, .. }), "{refused:?}");
+    }
+    assert_eq!(right.get("http://a.example/fresh").send().await.unwrap().status(), 200);
 }
 
 #[tokio::test]

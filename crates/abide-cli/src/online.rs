@@ -40,7 +40,9 @@ pub(crate) fn run(
         // What is wrong with the options is told before a store is opened.
         drop(settings(online)?);
         let stores = Stores::open(&online.store).await?;
-        let result = match crawler(online, watch, &stores) {
+        let crawler = crawler(online, watch, &stores);
+        let pacer = crawler.as_ref().ok().map(|(abide, _)| abide.gate_handle().pacer().clone());
+        let result = match crawler {
             Ok((abide, inner)) if interruption == Interruption::IsCalls => call(abide, inner).await,
             Ok((abide, inner)) => tokio::select! {
                 result = call(abide, inner) => result,
@@ -49,7 +51,7 @@ pub(crate) fn run(
             Err(error) => Err(error),
         };
         watch.is_over();
-        let closed = stores.close().await;
+        let closed = stores.close(pacer).await;
         result.and_then(|status| closed.map(|()| status))
     });
     // What is still in the air belongs to nobody any more.

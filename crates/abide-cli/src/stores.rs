@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::Builder;
+use abide::pacing::Pacer;
 
 use crate::Usage;
 use crate::args::StoreArg;
@@ -47,16 +48,16 @@ impl Stores {
         }
     }
 
-    /// Writes what is still to be written.
-    pub(crate) async fn close(self) -> anyhow::Result<()> {
+    /// Writes what is still to be written: first what the pacer, if there was one, has still to tell.
+    pub(crate) async fn close(self, pacer: Option<Pacer>) -> anyhow::Result<()> {
+        // A hold that is not told is lost; a turn that is not given back keeps its host waiting until its lease ends, the next call
+        // of this command too.
+        if let Some(pacer) = pacer {
+            pacer.settled(SETTLED_WITHIN).await;
+        }
         match self {
             Self::Redb(store) => Ok(store.close().await?),
-            Self::Redis(store) => {
-                // A turn that is not given back keeps its host waiting until its lease ends, the next call of this command too.
-                store.settle(SETTLED_WITHIN).await;
-                Ok(())
-            }
-            Self::Memory => Ok(()),
+            Self::Redis(_) | Self::Memory => Ok(()),
         }
     }
 }

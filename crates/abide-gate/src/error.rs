@@ -108,6 +108,7 @@ impl fmt::Display for Error {
             Denied::RedirectBypass { .. } => "the inner client follows redirects by itself",
             Denied::WrongOrder { .. } => "the middlewares stand in the wrong order",
             Denied::Identity { .. } => "the User-Agent does not name the crawler",
+            Denied::ForeignHost { .. } => "the Host names another site",
             Denied::Store { .. } => "the shared store failed",
             Denied::Panicked { .. } => "a callback panicked",
             Denied::Interrupted => "interrupted",
@@ -205,6 +206,13 @@ pub enum Denied {
         /// The product token whose rules would be obeyed.
         token: String,
     },
+    /// The `Host` of the request names another site than its URL, so the one that answers is not the one whose rules were asked.
+    ForeignHost {
+        /// The URL that was asked for.
+        url: Url,
+        /// The `Host` of the request.
+        host: String,
+    },
     /// The shared store failed, and the gate was told to fail closed.
     Store {
         /// What failed.
@@ -226,6 +234,8 @@ pub enum OrderProblem {
     /// The half that asks robots.txt has no half that paces below it.
     NoPacing,
     /// Something below sent the request so many times in one turn, such as a retry.
+    ///
+    /// What timed out is not among them: reqwest tells nobody of it, so a retry of timeouts alone is not noticed.
     SentAgain {
         /// How often it went out.
         times: u32,
@@ -256,6 +266,7 @@ impl Denied {
             | Self::CrawlDelayTooLong { url, .. }
             | Self::AddressRefused { url, .. }
             | Self::UnsupportedUrl { url }
+            | Self::ForeignHost { url, .. }
             | Self::WrongOrder { url, .. } => Some(url),
             Self::TooManyRedirects { hops } => hops.last(),
             Self::RedirectBypass { asked, .. } => Some(asked),
@@ -276,6 +287,7 @@ impl Denied {
             Self::RedirectBypass { .. } => "redirect_bypass",
             Self::WrongOrder { .. } => "wrong_order",
             Self::Identity { .. } => "identity",
+            Self::ForeignHost { .. } => "foreign_host",
             Self::Store { .. } => "store",
             Self::Panicked { .. } => "panicked",
             Self::Interrupted => "interrupted",
@@ -364,6 +376,13 @@ impl fmt::Display for Denied {
                 f,
                 "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; leave the field \
                  out of the request and set it on the builder"
+            ),
+            Self::ForeignHost { url, host } => write!(
+                f,
+                "the request is for {} and its Host says {host}, whose rules were not asked; ask for {}://{host}/ and \
+                 give its address to Builder::resolve",
+                url.authority(),
+                url.scheme()
             ),
             Self::Store { reason } => write!(f, "the shared store failed: {reason}"),
             Self::Panicked { callback } => write!(f, "the {callback} panicked, so the request was not sent"),

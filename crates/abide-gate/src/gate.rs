@@ -146,7 +146,7 @@ impl Gate {
             if wait.is_zero() || wait > *left {
                 return Err(denied_access(url, refused));
             }
-            tokio::time::sleep(wait).await;
+            Box::pin(tokio::time::sleep(wait)).await;
             *left -= wait;
         }
     }
@@ -191,7 +191,7 @@ impl Gate {
                 _ => permit.give_back(),
             }
             let mut left = budget.saturating_sub(waited);
-            verdict = self.judge_within(url, &mut left).await?;
+            verdict = Box::pin(self.judge_within(url, &mut left)).await?;
             waited = waited.max(budget.saturating_sub(left));
             if let Some(denied) = verdict.refusal(url) {
                 return Err(denied.into());

@@ -61,20 +61,26 @@ impl Identity {
     /// Sees to it that a request names this crawler: its User-Agent is ours, or at least contains the token.
     ///
     /// # Errors
-    /// [`Denied::Identity`] if it has one that does not.
+    /// [`Denied::Identity`] if it has one that does not, be it a second one.
     pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Error> {
-        let Some(own) = headers.get(USER_AGENT) else {
+        if !headers.contains_key(USER_AGENT) {
             headers.insert(USER_AGENT, self.user_agent.clone());
             return Ok(());
-        };
-        match self.tokens.first() {
-            Some(token) if !names(own.as_bytes(), token) => {
-                let user_agent = String::from_utf8_lossy(own.as_bytes()).escape_debug().take(200).collect();
-                Err(Denied::Identity { user_agent, token: token.as_str().to_owned() }.into())
+        }
+        let Some(token) = self.tokens.first() else { return Ok(()) };
+        match headers.get_all(USER_AGENT).iter().find(|own| !names(own.as_bytes(), token)) {
+            Some(other) => {
+                let (user_agent, token) = (excerpt(other), token.as_str().to_owned());
+                Err(Denied::Identity { user_agent, token }.into())
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
+}
+
+/// The beginning of a field, printable.
+pub(crate) fn excerpt(field: &HeaderValue) -> String {
+    String::from_utf8_lossy(field.as_bytes()).escape_debug().take(200).collect()
 }
 
 /// Whether a User-Agent contains the token, case-insensitively as robots.txt compares it.
@@ -155,7 +161,7 @@ mod tests {
         headers.insert(USER_AGENT, HeaderValue::from_static("Mine (EXAMPLEBOT)"));
         identity.sign(&mut headers).unwrap();
         assert_eq!(headers[USER_AGENT], "Mine (EXAMPLEBOT)");
-        headers.insert(USER_AGENT, HeaderValue::from_static("curl/8"));
+        headers.append(USER_AGENT, HeaderValue::from_static("curl/8"));
         assert!(matches!(identity.sign(&mut headers).unwrap_err().denied(), Denied::Identity { .. }));
     }
 }

@@ -53,6 +53,7 @@
 
 // The keys, the clocks, and who asks.
 mod clock;
+mod host_field;
 mod identity;
 mod origin;
 
@@ -88,6 +89,7 @@ pub use clock::{Clock, SystemClock, WallMillis};
 pub use error::{Denied, Error, OrderProblem};
 pub use event::{Event, Observer};
 pub use gate::{Gate, Turn};
+pub use host_field::{foreign_host, refuse_foreign_host};
 pub use identity::{Identity, IdentityError};
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;

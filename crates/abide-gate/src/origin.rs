@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use url::Url;
+use url::{Position, Url};
 
 /// Whose robots.txt counts: scheme, ASCII host and effective port (RFC 9309 §2.3).
 ///
@@ -28,22 +28,16 @@ impl Origin {
     /// # Errors
     /// [`UnsupportedUrl`] for any other scheme.
     pub fn of(url: &Url) -> Result<Self, UnsupportedUrl> {
-        let port = match (url.scheme(), url.port_or_known_default()) {
-            ("http" | "https", Some(port)) => port,
-            _ => return Err(UnsupportedUrl { scheme: url.scheme().to_owned() }),
+        let default_port = match url.scheme() {
+            "http" => ":80",
+            "https" => ":443",
+            scheme => return Err(UnsupportedUrl { scheme: scheme.to_owned() }),
         };
-        let (scheme, host) = (url.scheme(), url.host_str().unwrap_or_default());
-        // Asked on every request, so put together by hand: `format!` is several times the work.
-        let mut text = String::with_capacity(scheme.len() + "://".len() + host.len() + ":65535".len());
-        for part in [scheme, "://", host] {
-            text.push_str(part);
-        }
-        match port {
-            80 => text.push_str(":80"),
-            443 => text.push_str(":443"),
-            port => text.push_str(&format!(":{port}")),
-        }
-        Ok(Self { text: text.into() })
+        // A URL keeps its port only where that is not the default one.
+        let port = if url.port().is_none() { default_port } else { "" };
+        let authority = &url[Position::BeforeHost..Position::AfterPort];
+        // Asked on every request, so put together from parts: `format!` is several times the work.
+        Ok(Self { text: [url.scheme(), "://", authority, port].concat().into() })
     }
 
     /// `scheme://host:port`, lower case, the port always present.

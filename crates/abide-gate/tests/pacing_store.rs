@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::{
     Ask, Cause, DeferReason, Ended, LeaseAsk, LeaseId, MemoryPaceStore, PaceEvent, PaceObserver, PacePolicy,
-    PaceStore, Pacer, Refusal, Reply, ScopeAsk, ScopeKey, ScopeState, StoreFuture,
+    PaceStore, Pacer, Refusal, Reply, ScopeAsk, ScopeKey, ScopeState, StoreError, StoreFuture,
 };
 use abide_gate::{Clock, SystemClock, WallMillis};
 use http::{HeaderMap, StatusCode};
@@ -361,4 +361,155 @@ fn a_permit_with_a_lease_may_outlive_its_runtime() {
     permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
     drop(permit);
     assert_eq!(pacer.stats().in_flight(), 0);
+}
+
+/// Takes its time with holds and releases.
+#[derive(Debug, Default)]
+struct Leisurely(MemoryPaceStore);
+
+impl PaceStore for Leisurely {
+    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply> {
+        self.0.reserve(scopes, ask)
+    }
+
+    fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()> {
+        self.0.renew(scopes, lease, ttl)
+    }
+
+    fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            sleep(ms(300)).await;
+            self.0.release(scopes, lease, ended).await
+        })
+    }
+
+    fn hold<'a>(
+        &'a self,
+        scope: &'a ScopeKey,
+        until: WallMillis,
+        cause: Cause,
+    ) -> StoreFuture<'a, WallMillis> {
+        Box::pin(async move {
+            sleep(ms(900)).await;
+            self.0.hold(scope, until, cause).await
+        })
+    }
+
+    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
+        self.0.peek(scope)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pacer_is_settled_when_the_store_knows_of_the_last_turn_and_the_last_hold() {
+    let store = Arc::new(Leisurely::default());
+    let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+    assert!(pacer.settled(ms(0)).await, "nothing was asked yet");
+    let a = url("http://a.example/");
+    let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
+    assert!(!pacer.settled(s(5)).await, "a turn is out");
+    permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
+    let began = Instant::now();
+    assert!(!pacer.settled(ms(100)).await, "neither has arrived");
+    assert!(pacer.settled(s(5)).await);
+    assert_eq!(began.elapsed(), ms(900), "no longer than it takes");
+    let state = store.peek(&ScopeKey::from("a.example")).await.unwrap();
+    assert!(state.in_flight == 0 && state.held > s(58), "{state:?}");
+    let alone = Pacer::new(PacePolicy::default());
+    let _open = alone.acquire(&a, Ask::new()).await.unwrap();
+    assert!(alone.settled(ms(0)).await, "there is no store");
+}
+
+/// Grants everything for later, and does not answer whether that still stands.
+#[derive(Debug)]
+struct Mute {
+    peeks: bool,
+}
+
+impl PaceStore for Mute {
+    fn reserve<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseAsk) -> StoreFuture<'a, Reply> {
+        Box::pin(async { Ok(Reply::Granted { wait: ms(700) }) })
+    }
+
+    fn renew<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId, _: Duration) -> StoreFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn release<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId, _: Ended) -> StoreFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn confirm<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId) -> StoreFuture<'a, bool> {
+        Box::pin(async { Err(StoreError::new("connection reset")) })
+    }
+
+    fn hold<'a>(&'a self, _: &'a ScopeKey, _: WallMillis, _: Cause) -> StoreFuture<'a, WallMillis> {
+        Box::pin(async { Ok(WallMillis(0)) })
+    }
+
+    fn peek<'a>(&'a self, _: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
+        match self.peeks {
+            true => Box::pin(async { Ok(ScopeState::default()) }),
+            false => Box::pin(std::future::pending()),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_say_whether_its_grant_stands_is_down() {
+    for peeks in [true, false] {
+        let (outages, a) = (Arc::new(Outages::default()), url("http://a.example/"));
+        let policy = PacePolicy::default().expected_workers(4);
+        let pacer = Pacer::builder(policy).store(Arc::new(Mute { peeks })).observer(outages.clone()).build();
+        let (log, both) = (Log::default(), [(); 2]);
+        for () in both {
+            log.fetch(&pacer, &a, Ask::new(), ms(0)).await.unwrap();
+        }
+        let starts = log.starts("a.example");
+        let between = starts[1] - starts[0];
+        // It answers now and then, and is asked again in between.
+        assert!(between >= s(4) && between <= s(7), "local limits, with a longer gap: {between:?}");
+        assert!(outages.0.lock().unwrap().0 >= 1, "it is told");
+        let pacer =
+            Pacer::builder(PacePolicy::default().fail_closed()).store(Arc::new(Mute { peeks })).build();
+        let refusal = pacer.acquire(&a, Ask::new()).await.unwrap_err();
+        assert!(matches!(refusal, Refusal::Store { .. }), "{refusal}");
+        assert_eq!(pacer.stats().in_flight(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_set_while_the_store_is_away_is_shared_when_it_is_back() {
+    let store = Faulty::from_the_start();
+    let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+    let until = SystemClock.wall().plus(s(7_200));
+    pacer.hold(&host("a.example"), until, Cause::Operator);
+    pacer.hold(&host("b.example"), until, Cause::Operator);
+    assert!(!pacer.settled(s(60)).await, "the store has not been told");
+    sleep(s(600)).await;
+    store.heal();
+    assert!(store.peek(&ScopeKey::from("a.example")).await.unwrap().held.is_zero());
+    pacer.acquire(&url("http://c.example/"), Ask::new()).await.unwrap().finish();
+    assert!(pacer.settled(s(5)).await);
+    for name in ["a.example", "b.example"] {
+        let held = store.peek(&ScopeKey::from(name)).await.unwrap().held;
+        assert!(held > s(6_000) && held <= s(7_200), "{name}: {held:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_comes_back_is_told_again_of_the_holds_in_force() {
+    // The first call tells it of the hold, which it forgets; the second finds it down.
+    let store = Faulty::new(|call, _| call == 1, 0, Fault::Error);
+    let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+    pacer.hold(&host("a.example"), SystemClock.wall().plus(s(7_200)), Cause::Operator);
+    assert!(pacer.settled(s(5)).await);
+    pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap().finish();
+    assert!(pacer.settled(s(10)).await);
+    let calls = store.calls();
+    sleep(s(10)).await;
+    pacer.acquire(&url("http://c.example/"), Ask::new()).await.unwrap().finish();
+    assert!(pacer.settled(s(5)).await);
+    // Asked, told of the hold again, given back; and asked twice whether the turn still stands.
+    assert_eq!(store.holds(), 2, "{calls}");
 }

@@ -122,7 +122,7 @@ impl Builder {
     fn open_at(self, place: Place) -> Result<Store, Error> {
         let (disk, found) = Disk::open(place, self.options, &*self.clock)?;
         let now = Now::read(&*self.clock);
-        let mut turns = Turns::load(found.turns, found.floor, now);
+        let mut turns = Turns::load(found.holds, found.is_new, now);
         let gone = turns.take_gone();
         let shared = Shared::new(disk, self.clock, self.write_behind, turns);
         shared.forget(gone);

@@ -10,7 +10,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 use abide_gate::access::Record;
 use abide_gate::pacing::ScopeKey;
@@ -25,9 +24,9 @@ use crate::batch::Batch;
 use crate::error::{Error, Fault};
 use crate::kind::{PERMISSIONS, ROBOTS};
 use crate::place::Place;
-use crate::row::{self, State, Turn, VERSION};
+use crate::row::{self, Held, State, VERSION};
 
-const TURNS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("turns");
+const HOLDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("holds");
 const STATE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("state");
 const STATE_KEY: &str = "abide";
 
@@ -65,9 +64,10 @@ enum Handle {
 /// What was in the file when it was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    pub(crate) floor: Option<WallMillis>,
-    pub(crate) turns: Vec<(ScopeKey, Turn)>,
-    /// Rows of turns that cannot be read.
+    /// Nothing: nobody has ever sent anything with it.
+    pub(crate) is_new: bool,
+    pub(crate) holds: Vec<(ScopeKey, Held)>,
+    /// Rows of holds that cannot be read.
     pub(crate) unreadable: Vec<ScopeKey>,
 }
 
@@ -80,13 +80,15 @@ pub(crate) struct Counts {
 }
 
 impl Disk {
-    /// Opens the file, makes sure that it is whole, and notes that it is in use.
+    /// Opens the file, and makes sure that it is whole.
     pub(crate) fn open(place: Place, options: Options, clock: &dyn Clock) -> Result<(Self, Found), Error> {
-        match Self::try_open(&place, options, clock) {
+        // Asked first: a file that is moved aside was not new, and what was sent before it was damaged was sent.
+        let is_new = place.is_empty();
+        match Self::try_open(&place, options, is_new) {
             Err(error) if error.is_corrupt() && options.rebuild => {
                 let kept = place.move_aside(clock.wall()).map_err(|error| Error::io(place.path(), error))?;
                 tracing::warn!(%error, kept = %kept.display(), "the store was damaged: it begins anew");
-                Self::try_open(&place, options, clock)
+                Self::try_open(&place, options, is_new)
             }
             result => result,
         }
@@ -95,11 +97,9 @@ impl Disk {
         })
     }
 
-    fn try_open(place: &Place, options: Options, clock: &dyn Clock) -> Result<(Database, Found), Error> {
+    fn try_open(place: &Place, options: Options, is_new: bool) -> Result<(Database, Found), Error> {
         let database = open_whole(place, options)?;
-        // Not before it is ours: until then another process may have sent something. And not rounded down.
-        let now = clock.wall().plus(Duration::from_millis(1));
-        let found = guarded(|| take_over(&database, place.path(), now))
+        let found = guarded(|| take_over(&database, place.path(), is_new))
             .map_err(|fault| Error::of(place.path(), fault))?;
         Ok((database, found))
     }
@@ -143,11 +143,10 @@ impl Disk {
                     None => PERMISSIONS.remove(write, url, &mut state.permissions_bytes)?,
                 }
             }
-            write_turns(write, &batch.turns)?;
+            write_holds(write, &batch.holds)?;
             let limits = self.options.limits;
             let more = ROBOTS.shrink(write, limits, &mut state.robots_bytes)?
                 | PERMISSIONS.shrink(write, limits, &mut state.permissions_bytes)?;
-            state.is_closed = batch.closes;
             finish(write, &state)?;
             Ok(more)
         })
@@ -255,37 +254,32 @@ fn open_whole(place: &Place, options: Options) -> Result<Database, Error> {
     .map_err(|fault| Error::of(place.path(), fault))
 }
 
-/// Reads what the last user of the file left, and notes that it is in use now.
-fn take_over(database: &Database, path: &Path, now: WallMillis) -> Result<Found, Fault> {
+/// Reads what the last user of the file left, and makes what is not there yet.
+///
+/// It is only new if nothing was there, and nobody has put anything there meanwhile.
+fn take_over(database: &Database, path: &Path, is_new: bool) -> Result<Found, Fault> {
     let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(true);
     let mut tables: Vec<String> = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
     tables.sort();
-    let is_new = tables.is_empty();
-    if !is_new && !tables.iter().any(|table| table == STATE.name()) {
+    if !tables.is_empty() && !tables.iter().any(|table| table == STATE.name()) {
         return Err(Fault::Foreign("a redb database that is not abide's"));
     }
     check_version(&transaction, path)?;
-    let (mut found, mut last) = (Found::default(), begin(&transaction)?);
-    // A floor in the future was set by a clock that was wrong, and would be one for as long.
-    if last.floor > now || !is_new && !last.is_closed {
-        last.floor = now;
-    }
-    last.is_closed = false;
-    found.floor = (last.floor > WallMillis(0)).then_some(last.floor);
+    let mut found = Found { is_new: is_new && tables.is_empty(), ..Found::default() };
     {
-        let table = transaction.open_table(TURNS)?;
+        let table = transaction.open_table(HOLDS)?;
         for row in table.iter()? {
             let (key, row) = row?;
-            match Turn::decode(key.value(), row.value()) {
-                Some(turn) => found.turns.push((key.value().into(), turn)),
+            match Held::decode(key.value(), row.value()) {
+                Some(held) => found.holds.push((key.value().into(), held)),
                 None => found.unreadable.push(key.value().into()),
             }
         }
     }
     ROBOTS.create(&transaction)?;
     PERMISSIONS.create(&transaction)?;
-    finish(&transaction, &last)?;
+    finish(&transaction, &begin(&transaction)?)?;
     transaction.commit()?;
     Ok(found)
 }
@@ -301,7 +295,7 @@ fn check_version(transaction: &WriteTransaction, path: &Path) -> Result<(), Faul
     }
 }
 
-/// The state of the file; counted anew if it cannot be read, and then the file was not closed in order either.
+/// The state of the file; counted anew if it cannot be read.
 fn begin(transaction: &WriteTransaction) -> Result<State, Fault> {
     let stored = state(&transaction.open_table(STATE)?)?;
     match stored {
@@ -309,7 +303,6 @@ fn begin(transaction: &WriteTransaction) -> Result<State, Fault> {
         None => Ok(State {
             robots_bytes: ROBOTS.count_bytes(transaction)?,
             permissions_bytes: PERMISSIONS.count_bytes(transaction)?,
-            ..State::default()
         }),
     }
 }
@@ -323,14 +316,14 @@ fn finish(transaction: &WriteTransaction, state: &State) -> Result<(), Fault> {
     Ok(())
 }
 
-fn write_turns(
+fn write_holds(
     transaction: &WriteTransaction,
-    turns: &BTreeMap<ScopeKey, Option<Turn>>,
+    holds: &BTreeMap<ScopeKey, Option<Held>>,
 ) -> Result<(), Fault> {
-    let mut table = transaction.open_table(TURNS)?;
-    for (scope, turn) in turns {
-        match turn {
-            Some(turn) => table.insert(scope.as_str(), &*turn.encode(scope.as_str()))?,
+    let mut table = transaction.open_table(HOLDS)?;
+    for (scope, hold) in holds {
+        match hold {
+            Some(held) => table.insert(scope.as_str(), &*held.encode(scope.as_str()))?,
             None => table.remove(scope.as_str())?,
         };
     }

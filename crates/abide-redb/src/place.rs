@@ -26,6 +26,16 @@ impl Place {
         }
     }
 
+    /// Nothing has ever been there. If in doubt there was: an empty file may be what is left of one.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::File(path) => {
+                fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+            }
+            Self::Backend(backend, _) => backend.len().is_ok_and(|len| len == 0),
+        }
+    }
+
     /// Opens the database there, or makes one.
     pub(crate) fn database(&self, builder: &Builder) -> Result<Database, DatabaseError> {
         match self {

@@ -3,8 +3,8 @@
 //! ```text
 //! robots        origin ─▶ age:u64  "abideR" version:u16 crc32:u32 | …           (abide_gate::access::Record::encode)
 //! permissions   URL    ─▶ age:u64  version:u8 crc32:u32 | JSON
-//! turns         scope  ─▶ version:u8 crc32:u32 | forget_at anchor hold cause    (checksum over the scope, too)
-//! state         "abide"─▶ version:u8 crc32:u32 | closed floor robots_bytes permissions_bytes
+//! holds         scope  ─▶ version:u8 crc32:u32 | until cause                    (checksum over the scope, too)
+//! state         "abide"─▶ version:u8 crc32:u32 | robots_bytes permissions_bytes
 //! ```
 //! Numbers are little-endian. The age is the time by which old records are found, in milliseconds.
 
@@ -62,33 +62,24 @@ pub(crate) fn age(row: &[u8]) -> u64 {
     row.first_chunk().copied().map(u64::from_le_bytes).unwrap_or_default()
 }
 
-/// What is kept of a scope's turn.
+/// What is kept of a scope: its hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
-    /// Nothing is owed after this.
-    pub(crate) forget_at: WallMillis,
-    /// The latest of all starts and ends.
-    pub(crate) anchor: Option<WallMillis>,
-    pub(crate) hold: Option<(WallMillis, Cause)>,
+pub(crate) struct Held {
+    pub(crate) until: WallMillis,
+    pub(crate) cause: Cause,
 }
 
-impl Turn {
+impl Held {
     pub(crate) fn encode(&self, scope: &str) -> Vec<u8> {
-        let (until, cause) =
-            self.hold.map_or((WallMillis(0), Cause::Shared), |(until, cause)| (until, cause));
-        let (kind, status, retry_after) = match cause {
+        let (kind, status, retry_after) = match self.cause {
             Cause::Operator => (1_u8, 0, None),
             Cause::EnhanceYourCalm => (2, 0, None),
             Cause::Answer { status, retry_after } => (3, status, retry_after),
             // And whatever causes there will be.
             _ => (0, 0, None),
         };
-        let mut fields = Vec::with_capacity(40);
-        fields.extend_from_slice(&self.forget_at.0.to_le_bytes());
-        fields.push(u8::from(self.anchor.is_some()));
-        fields.extend_from_slice(&self.anchor.unwrap_or_default().0.to_le_bytes());
-        fields.push(u8::from(self.hold.is_some()));
-        fields.extend_from_slice(&until.0.to_le_bytes());
+        let mut fields = Vec::with_capacity(19);
+        fields.extend_from_slice(&self.until.0.to_le_bytes());
         fields.push(kind);
         fields.extend_from_slice(&status.to_le_bytes());
         // No Retry-After: 0, which is none either (RFC 9110 §10.2.3 has no use for it).
@@ -99,10 +90,6 @@ impl Turn {
 
     pub(crate) fn decode(scope: &str, row: &[u8]) -> Option<Self> {
         let mut fields = Fields(unsealed(scope.as_bytes(), row)?);
-        let forget_at = WallMillis(fields.u64()?);
-        let anchor = fields.flag()?.then_some(());
-        let anchor_at = WallMillis(fields.u64()?);
-        let hold = fields.flag()?.then_some(());
         let until = WallMillis(fields.u64()?);
         let [kind] = fields.array()?;
         let status = u16::from_le_bytes(fields.array()?);
@@ -115,21 +102,13 @@ impl Turn {
             3 => Cause::Answer { status, retry_after },
             _ => return None,
         };
-        fields.0.is_empty().then_some(Self {
-            forget_at,
-            anchor: anchor.map(|()| anchor_at),
-            hold: hold.map(|()| (until, cause)),
-        })
+        fields.0.is_empty().then_some(Self { until, cause })
     }
 }
 
 /// What is known of the file as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// Whoever had it open last has written everything and said so.
-    pub(crate) is_closed: bool,
-    /// When it was last opened without having been closed; 0: never.
-    pub(crate) floor: WallMillis,
     /// Keys and values of each kind.
     pub(crate) robots_bytes: u64,
     pub(crate) permissions_bytes: u64,
@@ -137,18 +116,14 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut fields = vec![u8::from(self.is_closed)];
-        for number in [self.floor.0, self.robots_bytes, self.permissions_bytes] {
-            fields.extend_from_slice(&number.to_le_bytes());
-        }
-        sealed(b"state", &fields)
+        let fields = [self.robots_bytes.to_le_bytes(), self.permissions_bytes.to_le_bytes()];
+        sealed(b"state", fields.as_flattened())
     }
 
     pub(crate) fn decode(row: &[u8]) -> Option<Self> {
         let mut fields = Fields(unsealed(b"state", row)?);
-        let (is_closed, floor) = (fields.flag()?, WallMillis(fields.u64()?));
         let (robots_bytes, permissions_bytes) = (fields.u64()?, fields.u64()?);
-        fields.0.is_empty().then_some(Self { is_closed, floor, robots_bytes, permissions_bytes })
+        fields.0.is_empty().then_some(Self { robots_bytes, permissions_bytes })
     }
 
     /// The format that the row claims, if its checksum holds.
@@ -194,14 +169,6 @@ impl Fields<'_> {
     fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
-
-    fn flag(&mut self) -> Option<bool> {
-        match self.array()? {
-            [0] => Some(false),
-            [1] => Some(true),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -212,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    fn turns() -> Vec<Turn> {
+    fn holds() -> Vec<Held> {
         let causes = [
             Cause::Shared,
             Cause::Operator,
@@ -221,29 +188,23 @@ mod tests {
             Cause::Answer { status: 503, retry_after: Some(Duration::from_secs(86_400)) },
         ];
         let edges = [WallMillis(0), WallMillis(1_800_000_000_000), WallMillis(u64::MAX)];
-        let held = causes.into_iter().map(|cause| Turn {
-            forget_at: WallMillis(7),
-            anchor: None,
-            hold: Some((edges[1], cause)),
-        });
-        let anchored = edges.map(|at| Turn { forget_at: at, anchor: Some(at), hold: None });
-        held.chain(anchored).collect()
+        let all = causes.map(|cause| edges.map(|until| Held { until, cause }));
+        all.into_iter().flatten().collect()
     }
 
     #[test]
-    fn a_turn_survives_and_only_under_its_own_scope() {
-        for turn in turns() {
-            let row = turn.encode("a.example");
-            assert_eq!(Turn::decode("a.example", &row), Some(turn));
-            assert_eq!(Turn::decode("b.example", &row), None);
+    fn a_hold_survives_and_only_under_its_own_scope() {
+        for held in holds() {
+            let row = held.encode("a.example");
+            assert_eq!(Held::decode("a.example", &row), Some(held));
+            assert_eq!(Held::decode("b.example", &row), None);
         }
     }
 
     #[test]
     fn every_flipped_bit_cut_and_added_byte_of_a_row_makes_it_absent() {
-        let turn = turns()[4].encode("a.example");
-        let state =
-            State { is_closed: true, floor: WallMillis(9), robots_bytes: 5, permissions_bytes: u64::MAX };
+        let held = holds()[13].encode("a.example");
+        let state = State { robots_bytes: 5, permissions_bytes: u64::MAX };
         assert_eq!(State::decode(&state.encode()), Some(state));
         let visit = Visit::new(200, &[("robots-tag", b"*;noindex")], Head::default(), SystemTime::now());
         let (_, permission) = permission(&PermissionRecord::new("https://a.example/", &visit)).unwrap();
@@ -251,7 +212,7 @@ mod tests {
         assert!(read_permission("https://a.example/b", &permission).is_none());
         type IsRead = fn(&[u8]) -> bool;
         let cases: [(Vec<u8>, usize, IsRead); 3] = [
-            (turn, 0, |row| Turn::decode("a.example", row).is_some()),
+            (held, 0, |row| Held::decode("a.example", row).is_some()),
             (state.encode(), 0, |row| State::decode(row).is_some()),
             // The age before it is no part of the record.
             (permission, 8, |row| read_permission("https://a.example/", row).is_some()),

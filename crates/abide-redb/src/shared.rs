@@ -1,6 +1,6 @@
 //! What all handles of a store share: what waits to be written, the turns, and the thread that writes.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use abide_gate::access::Record;
 use abide_gate::pacing::{Cause, ScopeKey};
 use abide_gate::{Clock, Origin, WallMillis};
 use abide_permissions::PermissionRecord;
+use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use crate::batch::Batch;
 use crate::disk::Disk;
@@ -41,16 +42,19 @@ struct Queue {
     fault: Option<Error>,
     faults: u32,
     phase: Phase,
+    /// Those who wait until the file is given back.
+    closers: Vec<Waiter>,
 }
 
 type Waiter = Sender<Result<(), Error>>;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 enum Phase {
     #[default]
     Open,
     Closing,
-    Closed,
+    /// The file is given back; and whether everything was written.
+    Closed(Result<(), Error>),
 }
 
 /// Above this a save waits for the disk, so that a fast crawler does not fill the memory.
@@ -68,9 +72,14 @@ const AGAIN_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Pending(Receiver<Result<(), Error>>);
 
 impl Pending {
-    /// Blocks until the commit is on the disk. `None`: nobody is left who could say so.
-    pub(crate) fn wait(self) -> Option<Result<(), Error>> {
-        self.0.recv().ok()
+    /// Waits until the commit is on the disk, which blocks no thread. `None`: nobody is left who could say so.
+    pub(crate) async fn wait(self) -> Option<Result<(), Error>> {
+        self.0.await.ok()
+    }
+
+    /// What has been said, if it has.
+    pub(crate) fn now(mut self) -> Option<Result<(), Error>> {
+        self.0.try_recv().ok()
     }
 }
 
@@ -101,16 +110,16 @@ impl Shared {
     ) -> Result<(WallMillis, Option<Pending>), Error> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Now::read(&*self.clock);
-        let (end, turn) = turns.hold(scope, until, cause, now);
-        let pending = self.put(true, |batch| batch.turn(scope.clone(), Some(turn)))?;
-        Ok((end, pending))
+        let held = turns.hold(scope, until, cause, now);
+        let pending = self.put(true, |batch| batch.hold(scope.clone(), Some(held)))?;
+        Ok((held.until, pending))
     }
 
     /// Rows that nobody needs any more go with the next commit.
     pub(crate) fn forget(&self, scopes: Vec<ScopeKey>) {
         if !scopes.is_empty() {
             let mut queue = self.queue();
-            scopes.into_iter().for_each(|scope| queue.batch.turn(scope, None));
+            scopes.into_iter().for_each(|scope| queue.batch.hold(scope, None));
         }
     }
 
@@ -180,21 +189,43 @@ impl Shared {
         Pending(told)
     }
 
-    /// Tells the writer to write everything and to end.
-    pub(crate) fn close(&self) {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Tells the writer to write everything and to end. Whoever asks is told how it ended.
+    pub(crate) fn close(&self) -> Pending {
+        let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Now::read_for_writing(&*self.clock);
         let mut queue = self.queue();
-        if queue.phase == Phase::Open {
-            turns.all(now).for_each(|(scope, turn)| queue.batch.turn(scope, Some(turn)));
-            turns.take_gone().into_iter().for_each(|scope| queue.batch.turn(scope, None));
+        if matches!(queue.phase, Phase::Open) {
+            turns.holds(now).for_each(|(scope, held)| queue.batch.hold(scope, held));
             queue.phase = Phase::Closing;
             self.wake.notify_one();
         }
+        let (tell, told) = channel();
+        match &queue.phase {
+            // It is received, since nobody has had the other end yet.
+            Phase::Closed(result) => drop(tell.send(result.clone())),
+            _ => queue.closers.push(tell),
+        }
+        Pending(told)
+    }
+
+    /// The writer has ended.
+    fn closed_with(&self, result: Result<(), Error>) {
+        let mut queue = self.queue();
+        for closer in queue.closers.drain(..) {
+            let _ = closer.send(result.clone());
+        }
+        // Nobody waits in vain, should it have ended by a panic.
+        queue.waiters.clear();
+        queue.phase = Phase::Closed(result);
     }
 
     /// The writer's thread.
-    pub(crate) fn write_behind(&self) -> Result<(), Error> {
+    pub(crate) fn write(&self) {
+        let result = catch_unwind(AssertUnwindSafe(|| self.write_behind()));
+        self.closed_with(result.unwrap_or_else(|_| Err(self.closed())));
+    }
+
+    fn write_behind(&self) -> Result<(), Error> {
         loop {
             let (batch, waiters) = self.next_batch();
             let result = self.commit(&batch);
@@ -204,7 +235,6 @@ impl Shared {
             }
             if batch.closes {
                 self.disk.close();
-                self.queue().phase = Phase::Closed;
                 return result;
             }
         }
@@ -214,7 +244,7 @@ impl Shared {
     fn next_batch(&self) -> (Arc<Batch>, Vec<Waiter>) {
         let mut queue = self.queue();
         loop {
-            let is_last = queue.phase != Phase::Open;
+            let is_last = !matches!(queue.phase, Phase::Open);
             let wait = queue.since.map(|since| self.pause(&queue).saturating_sub(since.elapsed()));
             if is_last || !queue.waiters.is_empty() || wait.is_some_and(|wait| wait.is_zero()) {
                 return queue.take(is_last);
@@ -235,7 +265,7 @@ impl Shared {
 
     fn commit(&self, batch: &Batch) -> Result<(), Error> {
         // Also with nothing to write while it fails: somebody asks whether it still does.
-        let is_idle = batch.is_empty() && !batch.closes && self.queue().fault.is_none();
+        let is_idle = batch.is_empty() && self.queue().fault.is_none();
         let result = if is_idle { Ok(false) } else { self.disk.commit(batch) };
         self.committed(batch, result)
     }
@@ -267,13 +297,6 @@ impl Shared {
                 Err(error)
             }
         }
-    }
-
-    /// Removes the robots records that are older, also those that wait.
-    pub(crate) fn sweep(&self, older_than: WallMillis) -> Result<u64, Error> {
-        let pending = self.flush()?;
-        pending.wait().unwrap_or_else(|| Err(self.closed()))?;
-        self.disk.sweep(older_than)
     }
 
     pub(crate) fn closed(&self) -> Error {

@@ -1,12 +1,10 @@
 //! The store that users hold.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use redb::StorageBackend;
-use tokio::runtime::Handle;
-use tokio::task::yield_now;
 
 use crate::blocking::blocking;
 use crate::builder::Builder;
@@ -42,14 +40,12 @@ pub struct Store {
     inner: Arc<Inner>,
 }
 
-/// So often others get a turn before a store is closed.
-const YIELDS: usize = 8;
-
 /// The last one to drop it ends the writer.
 #[derive(Debug)]
 struct Inner {
     shared: Arc<Shared>,
-    writer: Mutex<Option<JoinHandle<Result<(), Error>>>>,
+    /// Taken when it is dropped.
+    writer: Option<JoinHandle<()>>,
 }
 
 /// How much a store holds. What waits to be written is not counted yet.
@@ -93,9 +89,9 @@ impl Store {
         let shared = Arc::new(shared);
         let writing = Arc::clone(&shared);
         let writer = std::thread::Builder::new().name("abide-redb".to_owned());
-        let writer = writer.spawn(move || writing.write_behind());
+        let writer = writer.spawn(move || writing.write());
         let writer = writer.map_err(|error| Error::io(shared.disk.path(), error))?;
-        Ok(Self { inner: Arc::new(Inner { shared, writer: Mutex::new(Some(writer)) }) })
+        Ok(Self { inner: Arc::new(Inner { shared, writer: Some(writer) }) })
     }
 
     /// Where it lies.
@@ -113,20 +109,13 @@ impl Store {
     }
 
     /// Writes everything, and gives the file back. All clones are closed with it: what they are asked for afterwards is an
-    /// [`Error::Closed`]. Do it when no request is under way any more: a hold that is set later is not in the file.
+    /// [`Error::Closed`]. Do it when no request is under way any more, and after
+    /// [`Pacer::settled`](abide_gate::pacing::Pacer::settled): a hold that is set later is not in the file.
     ///
     /// # Errors
-    /// [`Error::Io`] if it could not be written. The file is given back all the same, and every host waits a whole gap after the next
-    /// opening, as after a crash. Closing again is no error.
+    /// [`Error::Io`] if it could not be written. The file is given back all the same. Closing again is no error.
     pub async fn close(&self) -> Result<(), Error> {
-        // The pacer hands over a hold in a task of its own, which may have been spawned just now, by the last answer.
-        for _ in 0..YIELDS {
-            if Handle::try_current().is_ok() {
-                yield_now().await;
-            }
-        }
-        let inner = Arc::clone(&self.inner);
-        blocking(move || inner.close()).await.unwrap_or_else(|| Err(self.shared().closed()))
+        self.written(Some(self.shared().close())).await
     }
 
     /// How much it holds.
@@ -155,21 +144,20 @@ impl Store {
     /// Waits for the commit, if there is one to be waited for.
     pub(crate) async fn written(&self, pending: Option<Pending>) -> Result<(), Error> {
         let Some(pending) = pending else { return Ok(()) };
-        blocking(move || pending.wait()).await.flatten().unwrap_or_else(|| Err(self.shared().closed()))
-    }
-}
-
-impl Inner {
-    fn close(&self) -> Result<(), Error> {
-        self.shared.close();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        writer.map_or(Ok(()), |writer| writer.join().unwrap_or_else(|_| Err(self.shared.closed())))
+        pending.wait().await.unwrap_or_else(|| Err(self.shared().closed()))
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Err(error) = self.close() {
+        let was_open = self.shared.check_open().is_ok();
+        let pending = self.shared.close();
+        if let Some(writer) = self.writer.take() {
+            // Not the receiver's own way to block, which panics on a thread of a runtime.
+            let _ = writer.join();
+        }
+        // Whoever closed it has been told.
+        if was_open && let Some(Err(error)) = pending.now() {
             tracing::warn!(%error, "the store could not be closed in order");
         }
     }

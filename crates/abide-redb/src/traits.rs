@@ -58,7 +58,11 @@ impl AccessStore for Store {
     }
 
     fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, access::StoreError>> {
-        Box::pin(async move { Ok(self.on_disk(move |shared| shared.sweep(older_than)).await?) })
+        Box::pin(async move {
+            // Also those that wait.
+            self.flush().await?;
+            Ok(self.on_disk(move |shared| shared.disk.sweep(older_than)).await?)
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Turns and holds as they are now. In memory, and loaded when the file is opened: asking for a turn reads no disk.
+//! Turns and holds as they are now. In memory, and the holds are loaded when the file is opened: asking for a turn reads no disk.
 //!
 //! Plain functions of the state and `now`; who calls them locks, and writes down what has to be.
 
@@ -11,7 +11,7 @@ use abide_gate::pacing::{
 use abide_gate::{Clock, WallMillis};
 use tokio::time::Instant;
 
-use crate::row::Turn;
+use crate::row::Held;
 
 /// Both clocks, read one after the other: the process may be put aside between the two.
 #[derive(Clone, Copy, Debug)]
@@ -39,11 +39,6 @@ impl Now {
             None => self.wall.minus(self.at - at),
         }
     }
-
-    /// A past time of the wall clock. What lies in the future, or too far back for the other clock, is now.
-    fn before(self, past: WallMillis) -> Instant {
-        self.at.checked_sub(self.wall.since(past)).unwrap_or(self.at)
-    }
 }
 
 #[derive(Debug, Default)]
@@ -51,8 +46,8 @@ pub(crate) struct Turns {
     scopes: HashMap<ScopeKey, Entry>,
     /// Forgotten here, and to be forgotten by the file.
     gone: Vec<ScopeKey>,
-    /// When a file was opened that had not been closed in order. Nobody knows which requests were under way just before this, so it
-    /// counts as the end of a response for every scope.
+    /// When a file was opened that was not new. It counts as the end of a response for every scope: nobody knows which requests were
+    /// under way just before, and no clock that runs on over a restart says how long ago that was.
     floor: Option<Instant>,
     since_cleaning: u32,
 }
@@ -66,7 +61,6 @@ struct Entry {
     leases: Vec<(LeaseId, Instant)>,
     /// Nothing is owed after this.
     forget_at: Instant,
-    is_in_file: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,20 +81,14 @@ const KEPT: Duration = Duration::from_secs(3_600);
 const HOLD_CREDIBLE: Duration = Duration::from_secs(27 * 3_600);
 
 impl Turns {
-    /// The turns that a file has kept. Every scope waits a whole gap from `floor`, if there is one.
-    pub(crate) fn load(
-        rows: impl IntoIterator<Item = (ScopeKey, Turn)>,
-        floor: Option<WallMillis>,
-        now: Now,
-    ) -> Self {
-        let floor = floor.map(|floor| now.before(floor));
-        let mut turns = Self { floor, ..Self::default() };
-        for (key, row) in rows {
-            let entry = Entry::load(&row, now);
-            if entry.forget_at <= now.at {
+    /// The holds that a file has kept. Unless it is new, every scope waits a whole gap from now.
+    pub(crate) fn load(rows: impl IntoIterator<Item = (ScopeKey, Held)>, is_new: bool, now: Now) -> Self {
+        let mut turns = Self { floor: (!is_new).then_some(now.at), ..Self::default() };
+        for (key, held) in rows {
+            if held.until <= now.wall {
                 turns.gone.push(key);
             } else {
-                turns.scopes.insert(key, entry);
+                turns.hold(&key, held.until, held.cause, now);
             }
         }
         turns
@@ -153,21 +141,14 @@ impl Turns {
         }
     }
 
-    /// Holds a scope. Returns the end that is in force, and what the file is to be told.
-    pub(crate) fn hold(
-        &mut self,
-        scope: &ScopeKey,
-        until: WallMillis,
-        cause: Cause,
-        now: Now,
-    ) -> (WallMillis, Turn) {
+    /// Holds a scope. Returns the hold that is in force, as the file is to be told.
+    pub(crate) fn hold(&mut self, scope: &ScopeKey, until: WallMillis, cause: Cause, now: Now) -> Held {
         let wanted = Hold::load(until, cause, now);
         let entry = self.entry(scope, now.at);
         let hold = entry.hold.filter(|hold| hold.until >= wanted.until).unwrap_or(wanted);
         entry.hold = Some(hold);
         entry.keep_for(hold.until, Duration::ZERO);
-        entry.is_in_file = true;
-        (hold.save(now), entry.save(now))
+        hold.save(now)
     }
 
     pub(crate) fn peek(&self, scope: &ScopeKey, now: Now) -> ScopeState {
@@ -185,14 +166,11 @@ impl Turns {
         std::mem::take(&mut self.gone)
     }
 
-    /// Everything that is owed to anybody, for the last commit. What is on the wire ends now, as far as is known.
-    pub(crate) fn all(&mut self, now: Now) -> impl Iterator<Item = (ScopeKey, Turn)> {
-        self.forget(now);
-        self.scopes.iter_mut().map(move |(key, entry)| {
-            if entry.leases.iter().any(|(_, expiry)| now.at < *expiry) {
-                entry.anchor = entry.anchor.max(Some(now.at));
-            }
-            (key.clone(), entry.save(now))
+    /// All holds, for the last commit: the wall clock may have been set since they were written. `None`: it is over.
+    pub(crate) fn holds(&self, now: Now) -> impl Iterator<Item = (ScopeKey, Option<Held>)> {
+        self.scopes.iter().filter_map(move |(key, entry)| {
+            let hold = entry.hold?;
+            Some((key.clone(), (now.at < hold.until).then(|| hold.save(now))))
         })
     }
 
@@ -215,7 +193,7 @@ impl Turns {
         let gone = &mut self.gone;
         self.scopes.retain(|key, entry| {
             let is_owed = now.at < entry.forget_at;
-            if !is_owed && entry.is_in_file {
+            if !is_owed && entry.hold.is_some() {
                 gone.push(key.clone());
             }
             is_owed
@@ -233,37 +211,16 @@ impl Hold {
     }
 
     /// Its end, as it was said; or as it is now, if the wall clock has been set forward since.
-    fn save(&self, now: Now) -> WallMillis {
+    fn save(&self, now: Now) -> Held {
         let end = now.on_the_wall(self.until);
-        if end.since(self.wall) > CLOCKS_AGREE { end } else { self.wall }
+        let until = if end.since(self.wall) > CLOCKS_AGREE { end } else { self.wall };
+        Held { until, cause: self.cause }
     }
 }
 
 impl Entry {
     fn new(now: Instant) -> Self {
-        Self { anchor: None, hold: None, leases: Vec::new(), forget_at: now, is_in_file: false }
-    }
-
-    /// A stored turn, in the times of this process.
-    fn load(row: &Turn, now: Now) -> Self {
-        Self {
-            anchor: row.anchor.map(|at| now.before(at)),
-            hold: row
-                .hold
-                .filter(|(until, _)| *until > now.wall)
-                .map(|(until, cause)| Hold::load(until, cause, now)),
-            leases: Vec::new(),
-            forget_at: now.at + row.forget_at.since(now.wall).min(OWED_MAX),
-            is_in_file: true,
-        }
-    }
-
-    fn save(&self, now: Now) -> Turn {
-        Turn {
-            forget_at: now.on_the_wall(self.forget_at),
-            anchor: self.anchor.map(|at| now.on_the_wall(at)),
-            hold: self.hold.map(|hold| (hold.save(now), hold.cause)),
-        }
+        Self { anchor: None, hold: None, leases: Vec::new(), forget_at: now }
     }
 
     /// Why a request cannot start within `max_wait`.
@@ -298,9 +255,6 @@ impl Entry {
 
 /// Two clocks that run apart by less have not been set.
 const CLOCKS_AGREE: Duration = Duration::from_secs(1);
-
-/// No stored scope is kept for longer without a new word of it: the longest hold, the longest gap, and what they are kept for.
-const OWED_MAX: Duration = Duration::from_secs(2 * 86_400);
 
 /// Instants overflow; ten years ahead is for ever.
 fn later(at: Instant, by: Duration) -> Instant {

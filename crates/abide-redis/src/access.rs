@@ -84,6 +84,9 @@ struct Ask {
 /// Others can be faster so often.
 const TRIES: usize = 8;
 
+/// By so much may the clock of one process be ahead of another's.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
+
 impl Ask {
     async fn lease(&self, now: WallMillis, ttl: Duration) -> Result<Lease, Error> {
         let session = self.link.session().await?;
@@ -105,11 +108,11 @@ impl Ask {
         self.take_over(now, ttl).await
     }
 
-    /// The end of another's lease, if that is alive. One that ends later than one begun now could was given by a clock that has been
-    /// set back since.
+    /// The end of another's lease, if that is alive. One that ends much later than one begun now could was given by a clock that has
+    /// been set back since.
     fn other(&self, held: &str, now: WallMillis, ttl: Duration) -> Option<WallMillis> {
         let (holder, until) = read(held)?;
-        (holder != self.holder && now < until && until <= now.plus(ttl)).then_some(until)
+        (holder != self.holder && now < until && until <= now.plus(ttl).plus(CLOCKS_DIFFER)).then_some(until)
     }
 
     /// The lease is ours already, or it is over: it is replaced, if nobody else does so meanwhile.

@@ -33,10 +33,13 @@ pub(crate) struct Epoch {
 const EPOCH_LIFE_SECONDS: u64 = 30 * 86_400;
 
 /// What was granted just before a loss may go out a little after it.
-const ON_ITS_WAY: u64 = 100_000;
+pub(crate) const ON_ITS_WAY: u64 = 100_000;
 
 /// Which server it is if it does not say.
 const NAMELESS: &str = "unnamed";
+
+/// Its policy if it does not say.
+const UNKNOWN: &str = "unknown";
 
 /// The least script.
 const PROBE: &str = "return 1";
@@ -56,11 +59,11 @@ pub(crate) async fn greet(
     let answers: Vec<RedisResult<redis::Value>> = questions.query_async(connection).await?;
     let [time, server, memory, eval, again] = <[_; 5]>::try_from(answers).map_err(|_| unexpected())?;
     let now: (u64, u64) = redis::from_redis_value(time?)?;
-    // Some operators allow no INFO: a restart is then seen only where it has lost the epoch.
+    // Some operators allow no INFO: a restart is then seen only where it has lost the epoch, and any key may have been evicted.
     let server = info(server);
     let run_id = field(&server, "run_id").unwrap_or(NAMELESS);
     let memory = info(memory);
-    let policy = field(&memory, "maxmemory_policy").unwrap_or("noeviction").to_owned();
+    let policy = field(&memory, "maxmemory_policy").unwrap_or(UNKNOWN).to_owned();
     let is_bounded = field(&memory, "maxmemory").is_none_or(|bytes| bytes != "0");
     Ok(Greeting {
         epoch: epoch(connection, keys.epoch(run_id), now).await?,

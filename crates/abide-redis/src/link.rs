@@ -35,7 +35,7 @@ pub(crate) struct Link {
     /// When data was lost, the last few times.
     losses: Mutex<VecDeque<Instant>>,
     is_warned: AtomicBool,
-    /// Leases that were granted here and not yet given back: one for each request in flight.
+    /// Leases that were asked for here and not yet given back: one for each request in flight.
     out: Mutex<HashSet<LeaseId>>,
     given_back: Notify,
 }
@@ -196,6 +196,11 @@ impl Link {
             losses.truncate(LOSSES_MAX.0 - 1);
             losses.push_front(Instant::now());
         }
+    }
+
+    /// What this connection was told when it was greeted is not so any more. Nothing was lost.
+    pub(crate) fn outdated(session: &Session) {
+        session.end();
     }
 
     pub(crate) fn is_forgetful(&self) -> bool {

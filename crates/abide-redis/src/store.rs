@@ -41,6 +41,9 @@ impl Store {
     /// that. Turns are given back in the background, after the end of each response: a process that ends at once leaves them behind,
     /// and their hosts wait until the leases end (a minute, by default).
     ///
+    /// It counts turns only. [`Pacer::settled`](abide_gate::pacing::Pacer::settled) waits for the holds as well that are still to be
+    /// shared, and is what a crawler calls before it ends.
+    ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// # use std::time::Duration;

@@ -109,13 +109,23 @@ pub(crate) fn write(wildcards: &[Entry], out: &mut Vec<u8>) {
 /// any.
 fn choose_slots(wildcards: &[Entry], block: &[u8], bits: u32) -> Vec<usize> {
     let mut load = vec![0u32; 1 << bits];
+    let mut all = Vec::with_capacity(32 * wildcards.len());
+    let mut ends = Vec::with_capacity(wildcards.len());
     for entry in wildcards {
         for slot in slots(entry, block, bits) {
             load[slot] += 1;
+            all.push(slot as u32);
         }
+        ends.push(all.len());
     }
-    let rarest = |entry| slots(entry, block, bits).min_by_key(|&slot| load[slot]);
-    wildcards.iter().map(|entry| rarest(entry).unwrap_or(1 << bits)).collect()
+    let mut start = 0;
+    let rarest = |end| {
+        let slots = &all[start..end];
+        start = end;
+        let rarest = slots.iter().min_by_key(|slot| load[**slot as usize]);
+        rarest.map_or(1 << bits, |slot| *slot as usize)
+    };
+    ends.into_iter().map(rarest).collect()
 }
 
 /// A view of the index in a block.

@@ -244,6 +244,14 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_is_shown_in_its_normal_form() {
+        let pattern = Pattern::new("/\u{fc}*".as_bytes());
+        assert_eq!(alloc::format!("{pattern}"), "/%C3%BC*");
+        assert_eq!(alloc::format!("{pattern:?}"), "Pattern(\"/%C3%BC*\")");
+        assert_eq!(pattern.octets(), 8);
+    }
+
+    #[test]
     fn long_pieces_and_targets_are_found_like_short_ones() {
         let target = alloc::format!("/{}b{}", "a".repeat(300), "a".repeat(300));
         check("/*ab*a$", &target, true);

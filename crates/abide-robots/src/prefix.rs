@@ -14,19 +14,27 @@ pub(crate) fn link<'a, T>(
     link_of: impl Fn(&mut T) -> &mut u32,
 ) {
     for index in 0..items.len() {
+        let text = text_of(&items[index]);
         let mut candidate = (index as u32).wrapping_sub(1);
-        while candidate != NONE && !text_of(&items[index]).starts_with(text_of(&items[candidate as usize])) {
+        while candidate != NONE {
+            let before = text_of(&items[candidate as usize]);
+            // Most neighbours are told apart by their length or by one octet, which is cheaper than to compare them.
+            let ends_alike =
+                before.len().checked_sub(1).is_none_or(|last| text.get(last) == before.get(last));
+            if ends_alike && text.starts_with(before) {
+                break;
+            }
             candidate = *link_of(&mut items[candidate as usize]);
         }
         *link_of(&mut items[index]) = candidate;
     }
 }
 
-/// The last of the sorted texts in `range` that does not sort behind the target, and how many octets it shares with it.
-/// The texts before the range must not sort behind the target, those after it must, and those in it share their first
-/// `from` octets with it, or as many as they have.
+/// How many of the sorted texts do not sort behind the target, and how many octets the last of them shares with it. The
+/// texts before the range must not sort behind the target, those after it must, and those in it share their first `from`
+/// octets with it, or as many as they have.
 ///
-/// Every text that the target starts with is this one or one that it is linked to: what sorts between a prefix of the
+/// Every text that the target starts with is that last one or one that it is linked to: what sorts between a prefix of the
 /// target and the target itself starts with that prefix too. Those that are no longer than the shared octets are the
 /// ones.
 ///
@@ -38,21 +46,28 @@ pub(crate) fn last_before<'a>(
     from: usize,
     text_of: impl Fn(usize) -> &'a [u8],
     target: &[u8],
-) -> Option<(usize, usize)> {
+) -> (usize, usize) {
     let Range { start: mut low, end: mut high } = range;
-    let mut last = None;
+    let mut shared_by_last = None;
     while low < high {
         let middle = low.midpoint(high);
         let text = text_of(middle);
         let shared = shared_from(from, text, target);
-        if text.get(shared).is_some_and(|octet| octet > target.get(shared).unwrap_or(&b'$')) {
+        if sorts_behind(text, target, shared) {
             high = middle;
         } else {
-            last = Some((middle, shared));
+            shared_by_last = Some(shared);
             low = middle + 1;
         }
     }
-    last.or_else(|| low.checked_sub(1).map(|index| (index, shared_from(0, text_of(index), target))))
+    let last = || low.checked_sub(1).map_or(0, |last| shared_from(0, text_of(last), target));
+    (low, shared_by_last.unwrap_or_else(last))
+}
+
+/// Whether a text sorts behind the target, with which it shares as many octets as said.
+#[inline]
+fn sorts_behind(text: &[u8], target: &[u8], shared: usize) -> bool {
+    text.get(shared).is_some_and(|octet| octet > target.get(shared).unwrap_or(&b'$'))
 }
 
 /// The sixteen octets behind the first, which all literals and targets have in common, as a number that sorts as they do.
@@ -72,39 +87,44 @@ pub(crate) fn key(text: &[u8]) -> u128 {
 }
 
 /// Like [`last_before`], where the keys of all texts are at hand: they nearly always tell all, and no text is looked at.
-#[inline]
+#[inline(always)]
 pub(crate) fn last_before_by_keys<'a>(
     keys: &[[u8; 16]],
     text_of: impl Fn(usize) -> &'a [u8],
     target: &[u8],
-) -> Option<(usize, usize)> {
+) -> (usize, usize) {
     let mut head = key(target);
     if target.len() < 17 {
         // The `$` that the target ends in.
         head |= u128::from(b'$') << (128 - 8 * target.len());
     }
     let number = |key: &[u8; 16]| u128::from_le_bytes(*key);
-    let start = keys.partition_point(|key| number(key) < head);
-    if keys.get(start).is_some_and(|key| number(key) == head) {
-        return last_before(start..end_of_run(keys, start), 17, text_of, target);
+    let count = keys.partition_point(|key| number(key) <= head);
+    let Some(last) = count.checked_sub(1) else { return (0, 0) };
+    let differing = number(&keys[last]) ^ head;
+    if differing != 0 {
+        // A text that has ended differs from the target there, as the rest of its key is zero.
+        return (count, 1 + (differing.leading_zeros() / 8) as usize);
     }
-    let last = start.checked_sub(1)?;
-    // A text that has ended differs from the target there, as the rest of its key is zero.
-    let shared = 1 + (number(&keys[last]) ^ head).leading_zeros() / 8;
-    Some((last, shared as usize))
+    let text = text_of(last);
+    let shared = shared_from(17, text, target);
+    if sorts_behind(text, target, shared) {
+        return last_before(start_of_run(keys, last)..last, 17, text_of, target);
+    }
+    (count, shared)
 }
 
-/// Runs of equal keys are short, so the end of one is looked for from its start.
+/// Runs of equal keys are short, so the start of one is looked for from its end.
 #[inline]
-fn end_of_run(keys: &[[u8; 16]], start: usize) -> usize {
-    let same = |key: &[u8; 16]| *key == keys[start];
+fn start_of_run(keys: &[[u8; 16]], last: usize) -> usize {
+    let other = |key: &[u8; 16]| *key != keys[last];
     let mut width = 1;
-    while keys.get(start + width).is_some_and(same) {
+    while width <= last && !other(&keys[last - width]) {
         width *= 2;
     }
-    let known = start + width / 2;
-    let end = keys.len().min(start + width);
-    known + keys[known..end].partition_point(same)
+    let known = last - width / 2;
+    let start = (last + 1).saturating_sub(width);
+    start + keys[start..known].partition_point(other)
 }
 
 /// How many octets of the text stand in the target, with its `$`.
@@ -153,13 +173,10 @@ mod tests {
         let mut items: Vec<(&str, u32)> = texts.iter().map(|text| (*text, 0)).collect();
         items.sort();
         link(&mut items, |item| item.0.as_bytes(), |item| &mut item.1);
-        let Some((index, shared)) =
-            last_before(0..items.len(), 0, |index| items[index].0.as_bytes(), target.as_bytes())
-        else {
-            return Vec::new();
-        };
+        let (count, shared) =
+            last_before(0..items.len(), 0, |index| items[index].0.as_bytes(), target.as_bytes());
         let mut found = Vec::new();
-        let mut next = index as u32;
+        let mut next = (count as u32).wrapping_sub(1);
         while next != NONE {
             let (text, link) = items[next as usize];
             if text.len() <= shared {

@@ -75,7 +75,6 @@ impl Rules {
     ///
     /// Allocates nothing, unless the file was made to cause work: where thousands of wildcard rules meet a target of
     /// thousands of octets, memory in their order of size buys an answer in bounded time.
-    #[inline]
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {
         match self.decide(target) {
             Decision::Rule { allow, .. } => allow,
@@ -88,7 +87,8 @@ impl Rules {
         Verdict::new(self.clone(), self.decide(target))
     }
 
-    #[inline]
+    // An answer that need not be written down as a `Decision` is worth a copy of this.
+    #[inline(always)]
     fn decide(&self, target: &Target<'_>) -> Decision {
         let flags = self.block.flags();
         if flags & FLAG_GOOGLE != 0 {

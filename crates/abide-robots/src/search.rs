@@ -15,7 +15,7 @@ pub(crate) enum Found {
 
 /// RFC 9309 §2.2.2: "The most specific match found MUST be used", and of equivalent rules the Allow. Gives the rule and
 /// whether it allows.
-#[inline]
+#[inline(always)]
 pub(crate) fn most_specific(block: &Block, target: &[u8], query: usize) -> Option<(Found, bool)> {
     let literals = block.literals();
     let literal = longest_literal(&literals, target)
@@ -23,6 +23,7 @@ pub(crate) fn most_specific(block: &Block, target: &[u8], query: usize) -> Optio
     if block.wildcard_count() == 0 { literal } else { or_wildcard(literal, &block.parts(), target, query) }
 }
 
+#[inline(never)]
 fn or_wildcard(
     literal: Option<(Found, bool)>,
     parts: &Parts<'_>,
@@ -41,13 +42,14 @@ fn or_wildcard(
     }
 }
 
-#[inline]
+#[inline(always)]
 fn longest_literal(literals: &Literals<'_>, target: &[u8]) -> Option<usize> {
     let pattern_of = |index| literals.pattern(index);
-    let (mut index, shared) = match literals.keys {
+    let (count, shared) = match literals.keys {
         [] => prefix::last_before(0..literals.len(), 0, pattern_of, target),
         keys => prefix::last_before_by_keys(keys, pattern_of, target),
-    }?;
+    };
+    let mut index = count.checked_sub(1)?;
     loop {
         let entry = literals.entry(index);
         if usize::from(entry.length) <= shared {
@@ -170,10 +172,11 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn all_ways_of_searching_find_the_same(patterns in vec(text(1..8), 1..80), targets in vec(text(0..14), 1..6)) {
+        // From 128 patterns on there is an index.
+        fn all_ways_of_searching_find_the_same(patterns in vec(text(1..8), 1..260), targets in vec(text(0..14), 1..6)) {
             let lines: String = patterns.iter().map(|pattern| format!("disallow: /*{pattern}\n")).collect();
             let rules = Rules::parse(format!("user-agent: *\n{lines}").as_bytes(), &[]);
             let parts = rules.parts();
@@ -192,6 +195,28 @@ mod tests {
                 prop_assert_eq!(search(WORK_MAX).run(), matching, "{} {:?}", target, patterns);
                 prop_assert_eq!(search(0).run(), matching, "swept: {} {:?}", target, patterns);
                 prop_assert_eq!(search(60).run(), matching, "swept late: {} {:?}", target, patterns);
+            }
+        }
+    }
+
+    #[test]
+    fn a_wildcard_beats_the_literal_that_is_shorter_or_forbids_what_it_allows() {
+        let many: String = (0..200).map(|n| format!("disallow: /*{n}-elsewhere\n")).collect();
+        for (literal, wildcard, deciding) in [
+            ("allow: /abc", "disallow: /*c", 2),
+            ("disallow: /abc", "allow: /*c", 2),
+            ("allow: /abc", "disallow: /*bc", 2),
+            ("disallow: /abc", "allow: /*bc", 3),
+            ("disallow: /abc", "disallow: /*bc", 2),
+            ("allow: /abc", "allow: /*bc", 2),
+            ("allow: /ab", "disallow: /*bc", 3),
+            ("disallow: /ab", "disallow: /*bc", 3),
+        ] {
+            for others in ["", &many] {
+                let text = format!("user-agent: *\n{literal}\n{wildcard}\n{others}");
+                let verdict = Rules::parse(text.as_bytes(), &[]).verdict(&Target::new("/abc"));
+                let rule = verdict.rule().expect("a rule decides");
+                assert_eq!(rule.line(), deciding, "{literal}, {wildcard}");
             }
         }
     }

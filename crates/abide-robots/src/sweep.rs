@@ -175,11 +175,8 @@ impl<'a> Sweep<'a> {
     fn advance(&mut self, at: usize) {
         let rest = &self.target[at..];
         let pieces = &self.pieces;
-        let Some((last, shared)) = prefix::last_before(0..pieces.len(), 0, |index| pieces[index].text, rest)
-        else {
-            return;
-        };
-        let mut number = last as u32;
+        let (count, shared) = prefix::last_before(0..pieces.len(), 0, |index| pieces[index].text, rest);
+        let mut number = (count as u32).wrapping_sub(1);
         while number != prefix::NONE {
             let piece = &mut self.pieces[number as usize];
             let (length, link) = (piece.text.len(), piece.link);

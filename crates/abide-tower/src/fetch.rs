@@ -6,16 +6,15 @@ use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
-use abide_gate::Phase;
 use abide_gate::access::{
     BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, on_the_wire,
 };
+use abide_gate::{Clock, Phase, SystemClock};
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, HeaderValue, USER_AGENT};
 use http::{Request, Response, Uri};
 use http_body::Body;
 use http_body_util::BodyExt;
-use tokio::time::Instant;
 use tower_service::Service;
 
 use crate::service::redirected;
@@ -62,7 +61,8 @@ where
         request: Request<B>,
         asked: RobotsRequest,
     ) -> Result<RobotsReply, FetchError> {
-        let started = Instant::now();
+        // A gate counts from its own clock, when the turn began.
+        let started = SystemClock.now();
         let no_answer = |error: S::Error| failed(&*error.into(), None);
         poll_fn(|context| service.poll_ready(context)).await.map_err(no_answer)?;
         let response = service.call(request).await.map_err(no_answer)?;

@@ -3,6 +3,7 @@
     not(feature = "hyper-util"),
     doc = "abide as a `tower::Layer`. The front page needs the feature `hyper-util`."
 )]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 // Building.
 mod builder;

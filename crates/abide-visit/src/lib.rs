@@ -33,6 +33,8 @@
 //! # Out of scope
 //! Sending anything. What fields and metas mean is `abide-permissions`; whether and when to ask is `abide-gate`.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 // How a response is read.
 mod body;
 mod reader;

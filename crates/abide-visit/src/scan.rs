@@ -1,7 +1,5 @@
 //! Which responses are read, and how: header fields always, the head of HTML pages.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body::Body;
@@ -162,8 +160,8 @@ impl Seen {
     pub(crate) fn answer(self, read: &ReadOptions, fields: &Fields, known: Option<Known>) -> Answer {
         match (self, known) {
             (Self::Later(head), _) => Answer::Later { read: read.clone(), head },
-            (Self::Now(_), Some(known)) => Answer::Remembered(Arc::new(known)),
-            (Self::Now(head), None) => Answer::Known(Arc::new(fields.permissions(read, head))),
+            (Self::Now(_), Some(known)) => Answer::Remembered(Box::new(known)),
+            (Self::Now(head), None) => Answer::Known(fields.permissions(read, head)),
         }
     }
 }

@@ -18,16 +18,22 @@ use crate::trail::{Hop, Stopped, Trail};
 /// The way to one response. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Visit {
-    trail: Arc<Trail>,
-    fields: Arc<Fields>,
+    told: Arc<Told>,
+}
+
+/// What is told of a visit.
+#[derive(Debug)]
+struct Told {
+    trail: Trail,
+    fields: Fields,
     answer: Answer,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Answer {
-    Known(Arc<Permissions>),
+    Known(Permissions),
     /// With what earlier visits have left.
-    Remembered(Arc<Known>),
+    Remembered(Box<Known>),
     /// The header's part is known; the head comes with the body.
     Later {
         read: ReadOptions,
@@ -37,7 +43,7 @@ pub(crate) enum Answer {
 
 impl Visit {
     pub(crate) fn new(trail: Trail, fields: Fields, answer: Answer) -> Self {
-        Self { trail: Arc::new(trail), fields: Arc::new(fields), answer }
+        Self { told: Arc::new(Told { trail, fields, answer }) }
     }
 
     /// The visit that [`Reading::finish`](crate::Reading::finish) left with a response.
@@ -47,34 +53,34 @@ impl Visit {
 
     /// Every request that went out, first to last.
     pub fn hops(&self) -> &[Hop] {
-        self.trail.hops()
+        self.told.trail.hops()
     }
 
     /// The verdict that let the last hop out.
     pub fn verdict(&self) -> Option<&Verdict> {
-        self.trail.last().map(Hop::verdict)
+        self.told.trail.last().map(Hop::verdict)
     }
 
     /// How long this call waited for its turns, all hops together. Outside of reqwest's timeouts.
     pub fn waited(&self) -> Duration {
-        self.trail.hops().iter().map(Hop::waited).sum()
+        self.told.trail.hops().iter().map(Hop::waited).sum()
     }
 
     /// Why a 3xx was returned and not followed; `None` when the answer is no redirect.
     pub fn stopped(&self) -> Option<Stopped> {
-        self.trail.stopped()
+        self.told.trail.stopped()
     }
 
     /// What the site permits you to do with this response, as far as is known now.
     ///
     /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that far.
     pub fn permissions(&self) -> Permissions {
-        match &self.answer {
+        match &self.told.answer {
             Answer::Known(permissions) => Permissions::clone(permissions),
             Answer::Remembered(known) => known.permissions.clone(),
             Answer::Later { read, head } => {
                 let head = head.borrow().clone().unwrap_or_else(|| Head::not_scanned(HeadEnd::NotScanned));
-                self.fields.permissions(read, head)
+                self.told.fields.permissions(read, head)
             }
         }
     }
@@ -92,10 +98,10 @@ impl Visit {
     /// # }
     /// ```
     pub fn preferences(&self) -> Preferences {
-        if let Answer::Remembered(known) = &self.answer {
+        if let Answer::Remembered(known) = &self.told.answer {
             return known.preferences.clone();
         }
-        let own = self.fields.preferences(self.permissions().metas());
+        let own = self.told.fields.preferences(self.permissions().metas());
         match self.rules_and_url() {
             Some((rules, url)) => own.with_robots(rules, &Target::of(url)),
             None => own,
@@ -109,7 +115,7 @@ impl Visit {
     }
 
     fn rules_and_url(&self) -> Option<(&abide_robots::Rules, &Url)> {
-        let hop = self.trail.last()?;
+        let hop = self.told.trail.last()?;
         Some((hop.verdict().rules()?.rules(), hop.url()))
     }
 
@@ -119,7 +125,7 @@ impl Visit {
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
         let visit = self.clone();
         async move {
-            if let Answer::Later { head, .. } = &visit.answer {
+            if let Answer::Later { head, .. } = &visit.told.answer {
                 // A closed channel means that the body is gone; its last value still stands.
                 let _ = head.clone().wait_for(Option::is_some).await;
             }

@@ -31,6 +31,8 @@ use tokio::net::TcpListener;
 const ROUND: usize = 4_000;
 /// Rounds of each client.
 const ROUNDS: usize = 15;
+/// What every client calls itself.
+const USER_AGENT: &str = "ExampleBot/1.0 (+https://example.com/bot)";
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -139,9 +141,11 @@ fn processor_time() -> Duration {
     Duration::from_nanos(nanos.sum())
 }
 
+/// With the same User-Agent as abide sends, so that all write and parse the same octets.
 fn inner() -> reqwest::Client {
     reqwest::Client::builder()
         .no_proxy()
+        .user_agent(USER_AGENT)
         .redirect(reqwest::redirect::Policy::none())
         .build()
         .expect("a client")
@@ -156,7 +160,7 @@ fn plain() -> ClientWithMiddleware {
 fn crawler(address: SocketAddr) -> ClientWithMiddleware {
     let pace = PacePolicy::default().danger_min_gap(Duration::ZERO).danger_max_in_flight(64);
     Abide::builder("ExampleBot")
-        .user_agent("ExampleBot/1.0 (+https://example.com/bot)")
+        .user_agent(USER_AGENT)
         .allow_net(address.ip().into())
         .pace(pace)
         .build_client(reqwest::Client::builder().no_proxy())

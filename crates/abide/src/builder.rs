@@ -33,6 +33,7 @@ pub struct Builder {
     /// What every adapter of the gate has in common.
     gate: GateBuilder,
     connect_timeout: Duration,
+    timeout: Option<Duration>,
     redirects: RedirectPolicy,
     scan: Scan,
     read: Option<ReadOptions>,
@@ -50,6 +51,7 @@ impl Builder {
             user_agent: None,
             gate: GateBuilder::new(),
             connect_timeout: Duration::from_secs(10),
+            timeout: None,
             redirects: RedirectPolicy::default(),
             scan: Scan::Eager,
             read: None,
@@ -98,6 +100,15 @@ impl Builder {
     /// How long the client that we build waits for a connection. Default: 10 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a call may be on the wire, all hops together, with the body of the last. Waiting for turns and for robots.txt is not
+    /// counted. A request's own `timeout` goes before. Default: no limit.
+    ///
+    /// `reqwest::ClientBuilder::timeout` counts for each hop anew, as abide follows the redirects.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
@@ -203,7 +214,14 @@ impl Builder {
     ///
     /// On `inner` redirects and hidden retries are switched off, and its resolver and connect timeout are replaced: by those of
     /// [`resolver`](Self::resolver), guarded, and [`connect_timeout`](Self::connect_timeout). Its cookie jar keeps what robots.txt
-    /// sets, though it sends nothing there; its `default_headers` go to every host, so do not put credentials into them.
+    /// sets, though it sends nothing there; its `timeout` counts for each hop anew ([`timeout`](Self::timeout) is that of a whole
+    /// call); its `default_headers` go to every host, so do not put credentials into them,
+    /// nor a `Host`, which is refused.
+    ///
+    /// A proxy or a `unix_socket` on `inner`, or a proxy in the environment, resolves the names of sites itself, past the address
+    /// guard: only literal addresses are refused then, and a warning says so. The name of the proxy is resolved and guarded here: one
+    /// with a private address needs [`allow_net`](Self::allow_net), one that is written as an address does not. `no_proxy` on `inner`
+    /// keeps the environment out.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -239,20 +257,27 @@ impl Builder {
     }
 
     fn inner_client(&self, inner: reqwest::ClientBuilder) -> Result<reqwest::Client, BuildError> {
-        warn_about_proxies();
+        let is_told = warn_about_proxies(&inner);
         warn_about_overrides(&inner);
+        if sets_host(&inner) {
+            return Err(BuildError::HostForAll);
+        }
         let resolver = GuardedResolver::new(
             self.fixed_names.clone(),
             Arc::clone(&self.resolver),
             Arc::new(self.gate.address_guard().clone()),
         );
-        inner
+        let client = inner
             .redirect(reqwest::redirect::Policy::none())
             .retry(never_again())
             .dns_resolver(Arc::new(resolver))
             .connect_timeout(self.connect_timeout)
             .build()
-            .map_err(BuildError::Client)
+            .map_err(BuildError::Client)?;
+        if !is_told {
+            warn_about_the_environment(&client);
+        }
+        Ok(client)
     }
 
     fn identity(&self) -> Result<Identity, BuildError> {
@@ -270,6 +295,7 @@ impl Builder {
             identity,
             gate: self.gate.build(tokens, fetch),
             redirects: self.redirects,
+            timeout: self.timeout,
             reader: Reader::new(read).with_scan(self.scan).with_store(self.permission_store),
             has_pacing_half: AtomicBool::new(false),
         };
@@ -309,6 +335,11 @@ pub enum BuildError {
         /// The User-Agent given.
         user_agent: String,
     },
+    /// The inner client's `default_headers` have a `Host`: it would go to every site, whose rules are those of its URL.
+    #[error(
+        "expected no Host in the client's default_headers, found one; ask for its URL and give its address to Builder::resolve"
+    )]
+    HostForAll,
     /// reqwest could not build the inner client.
     #[error("the inner client could not be built")]
     Client(#[source] reqwest::Error),
@@ -330,6 +361,12 @@ fn canonical(name: &str) -> String {
     parsed.trim_end_matches('.').to_owned()
 }
 
+/// Whether a client, or what builds one, adds a `Host` of its own. As in `fetch`, its `Debug` text is all that tells; a test pins it.
+/// In the value of a field the quotes would be escaped.
+pub(crate) fn sets_host(inner: &impl std::fmt::Debug) -> bool {
+    format!("{inner:?}").contains("\"host\": ")
+}
+
 /// Names that were fixed on reqwest's own builder are not asked of our resolver, so their addresses are not guarded. The text of
 /// `Debug` is no interface; this is only a warning.
 fn warn_about_overrides(inner: &reqwest::ClientBuilder) {
@@ -338,11 +375,23 @@ fn warn_about_overrides(inner: &reqwest::ClientBuilder) {
     }
 }
 
-/// A proxy resolves names itself, so behind one only literal addresses are guarded.
-fn warn_about_proxies() {
+/// A proxy given to reqwest's builder, or a socket that everything goes through: neither asks a resolver for the names of sites. As
+/// above, a warning by the text of `Debug`. Says whether there was one.
+fn warn_about_proxies(inner: &reqwest::ClientBuilder) -> bool {
+    let text = format!("{inner:?}");
+    let is_set = text.contains(" proxies: [") || text.contains(" unix_socket: ");
+    if is_set {
+        log::proxy_resolves();
+    }
+    is_set
+}
+
+/// The same of the environment, once. After `no_proxy` a client has none, and asks no environment.
+fn warn_about_the_environment(client: &reqwest::Client) {
     static ONCE: std::sync::Once = std::sync::Once::new();
+    let asks = format!("{client:?}").contains(" proxies: [");
     let set = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
-    if set.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())) {
+    if asks && set.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())) {
         ONCE.call_once(log::proxy_resolves);
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use http::HeaderValue;
 use reqwest::Request;
@@ -11,10 +12,10 @@ use url::Url;
 
 use abide_gate::access::Answer;
 use abide_gate::pacing::{NextSlot, Permit};
-use abide_gate::{Error, Gate, Identity, Origin, Verdict};
+use abide_gate::{Error, Gate, Identity, Origin, Verdict, refuse_foreign_host};
 use abide_visit::Reader;
 
-use crate::builder::Builder;
+use crate::builder::{Builder, sets_host};
 use crate::log;
 use crate::middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
 use crate::redirect::RedirectPolicy;
@@ -46,6 +47,8 @@ pub(crate) struct Core {
     pub(crate) gate: Gate,
     pub(crate) identity: Identity,
     pub(crate) redirects: RedirectPolicy,
+    /// For requests without one of their own.
+    pub(crate) timeout: Option<Duration>,
     pub(crate) reader: Reader,
     /// Whether anybody has taken the half that paces.
     pub(crate) has_pacing_half: AtomicBool,
@@ -101,8 +104,10 @@ impl Abide {
         Ok(self.core.gate.admit(url, self.core.gate.max_wait()).await?.1)
     }
 
-    /// Sees to it that the request names this crawler: the User-Agent is ours, or at least contains the token.
+    /// Sees to it that the request names this crawler, and only the site of its URL: the User-Agent is ours, or at least
+    /// contains the token; a `Host` is the one that reqwest would send.
     pub(crate) fn name(&self, request: &mut Request) -> Result<(), Error> {
+        refuse_foreign_host(request.headers(), request.url())?;
         self.core.identity.sign(request.headers_mut())
     }
 
@@ -153,6 +158,9 @@ impl Abide {
         // The text of `Debug` is no interface; this is only a warning, and the middleware notices it when it happens.
         if !format!("{inner:?}").contains("Policy(None)") {
             log::seems_to_follow();
+        }
+        if sets_host(&inner) {
+            log::host_for_all();
         }
         reqwest_middleware::ClientBuilder::new(inner).with(self.middleware()).build()
     }

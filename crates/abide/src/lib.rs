@@ -39,12 +39,15 @@
 //!     .build();
 //! ```
 //!
-//! * abide above a cache: everything holds, and hits are paced needlessly.
+//! * abide above a cache: asked and paced, and hits are paced needlessly. The cache makes text of network errors, so a host that fails is
+//!   not left alone: the circuit breaker does not open, and HTTP/2's `ENHANCE_YOUR_CALM` does not hold it. Prefer the two halves.
 //! * abide inside a cache: hits pass it by; refusals become text, and there is no [`Visit`], since the cache builds its responses anew.
 //!   This cannot be noticed.
-//! * a retry below the pacing sends again in one turn: noticed with a client of [`Builder::build_with`], and refused with
-//!   [`Denied::WrongOrder`]. With an inner client of your own it cannot be noticed.
-//! * [`Abide::gate`] without [`Abide::pacing`] below it: refused with [`Denied::WrongOrder`].
+//! * a retry below the pacing sends again in one turn: noticed with a client of [`Builder::build_with`] by the answers it got, and
+//!   refused with [`Denied::WrongOrder`]. Attempts that end in a timeout are not counted, so those may go out unpaced and unnoticed,
+//!   and with an inner client of your own none is.
+//! * [`Abide::gate`] without [`Abide::pacing`] below it, or with the two upside down: refused with [`Denied::WrongOrder`]; with an
+//!   inner client of your own and a cache that builds its responses anew, only if no chain of this [`Abide`] has the pacing half.
 //! * a network error below an HTTP cache is text above it, so a retry does not see that it was transient; that is the cache's doing.
 //!
 //! # In scope

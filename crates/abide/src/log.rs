@@ -126,6 +126,14 @@ pub(crate) fn seems_to_follow() {
     );
 }
 
+pub(crate) fn host_for_all() {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        name: "abide.build.host_for_all", target: "abide::build",
+        "the inner client seems to send one Host to every site: leave it out of default_headers"
+    );
+}
+
 pub(crate) fn names_past_the_guard() {
     #[cfg(feature = "tracing")]
     tracing::warn!(
@@ -138,7 +146,7 @@ pub(crate) fn proxy_resolves() {
     #[cfg(feature = "tracing")]
     tracing::warn!(
         name: "abide.build.proxy", target: "abide::build",
-        "a proxy is set in the environment: it resolves names itself, so resolved addresses are not guarded"
+        "a proxy or a unix socket is set: it resolves names itself, so resolved addresses are not guarded"
     );
 }
 

@@ -1,16 +1,18 @@
 //! The middlewares: one for both halves, or one for each, with a cache between them.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
+use url::Url;
 
-use abide_gate::{OrderProblem, without_userinfo};
+use abide_gate::{Error, OrderProblem, Verdict, without_userinfo};
 
 use crate::client::Abide;
-use crate::send::{Admission, send_paced, take_apart, wrong_order};
+use crate::send::{Admission, Sent, send_paced, take_apart, wrong_order};
 use crate::walk::{Pace, Walk};
 
 /// Gate and pacing in one middleware: the default.
@@ -49,6 +51,37 @@ impl PacingMiddleware {
     }
 }
 
+impl PacingMiddleware {
+    /// In its turn, and asked of robots.txt: by the gate half, or here where there is none, as when a cache revalidates in the
+    /// background.
+    async fn send(
+        &self,
+        url: &Url,
+        admitted: Option<(Verdict, Duration)>,
+        mut request: Box<Request>,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Sent> {
+        // Also what the gate half has seen: something between the two may have changed it.
+        self.abide.identify(&mut request)?;
+        let (verdict, budget) = match admitted {
+            Some(admitted) => admitted,
+            None => {
+                let timeout = request.timeout().copied().or(self.abide.core.timeout);
+                *request.timeout_mut() = timeout;
+                (self.abide.allowed(url).await?, self.abide.core.gate.max_wait())
+            }
+        };
+        send_paced(&self.abide, url, verdict, budget, request, extensions, next).await
+    }
+
+    fn tell_refused(&self, error: &reqwest_middleware::Error) {
+        if let Some(denied) = Error::find(error) {
+            self.abide.core.gate.tell_refused(&denied.clone().into());
+        }
+    }
+}
+
 #[async_trait]
 impl Middleware for AbideMiddleware {
     async fn handle(
@@ -57,7 +90,8 @@ impl Middleware for AbideMiddleware {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        Walk::new(&self.abide, Pace::Here, extensions, &request).run(request, extensions, next).await
+        let mut walk = Walk::new(&self.abide, Pace::Here, extensions, &request);
+        walk.run(request, extensions, next).await
     }
 }
 
@@ -72,7 +106,8 @@ impl Middleware for GateMiddleware {
         if !self.abide.core.has_pacing_half.load(Ordering::Relaxed) {
             return Err(wrong_order(&without_userinfo(request.url()), OrderProblem::NoPacing));
         }
-        Walk::new(&self.abide, Pace::Below, extensions, &request).run(request, extensions, next).await
+        let mut walk = Walk::new(&self.abide, Pace::Below, extensions, &request);
+        walk.run(request, extensions, next).await
     }
 }
 
@@ -84,23 +119,15 @@ impl Middleware for PacingMiddleware {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        let mut request = request;
         let url = without_userinfo(request.url());
         let admission = extensions.get::<Admission>().cloned();
-        let sent = match admission.as_ref().and_then(|admission| admission.for_url(&url)) {
-            Some((verdict, budget)) => {
-                send_paced(&self.abide, &url, verdict, budget, request, extensions, next).await
-            }
-            None => {
-                // A cache that revalidates in the background: neither ungated nor unpaced.
-                self.abide.identify(&mut request)?;
-                let verdict = self.abide.allowed(&url).await?;
-                let budget = self.abide.core.gate.max_wait();
-                send_paced(&self.abide, &url, verdict, budget, request, extensions, next).await
-            }
-        };
-        if let Some(admission) = &admission {
-            admission.tell(&sent);
+        let admitted = admission.as_ref().and_then(|admission| admission.for_url(&url));
+        let sent = self.send(&url, admitted, Box::new(request), extensions, next).await;
+        match (&admission, &sent) {
+            (Some(admission), _) => admission.tell(&sent),
+            // Nobody above tells it.
+            (None, Err(error)) => self.tell_refused(error),
+            (None, Ok(_)) => {}
         }
         let sent = sent?;
         let asked = sent.response.url().clone();

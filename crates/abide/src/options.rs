@@ -60,16 +60,33 @@ impl Options {
     }
 }
 
+impl Options {
+    /// These, and those of `others` that are left open here.
+    fn or(self, others: Self) -> Self {
+        Self {
+            max_wait: self.max_wait.or(others.max_wait),
+            scan: self.scan.or(others.scan),
+            redirects: self.redirects.or(others.redirects),
+            ignore_robots: self.ignore_robots.or(others.ignore_robots),
+        }
+    }
+}
+
 /// abide's options on a request of `reqwest-middleware`.
 pub trait RequestBuilderExt: sealed::Sealed {
-    /// Sets the options of this request.
+    /// Sets options of this request. What they leave open stays as it was: as set by an earlier call, or for all requests of the
+    /// client, with `ClientBuilder::with_init(Extension(options))`.
+    ///
+    /// No `with_init` runs for a request that goes through `ClientWithMiddleware::execute`, or through the client as a service: such
+    /// a request has the defaults, or what `execute_with_extensions` gives it.
     #[must_use]
     fn abide(self, options: Options) -> Self;
 }
 
 impl RequestBuilderExt for reqwest_middleware::RequestBuilder {
-    fn abide(self, options: Options) -> Self {
-        self.with_extension(options)
+    fn abide(mut self, options: Options) -> Self {
+        let set = self.extensions().get::<Options>().cloned().unwrap_or_default();
+        self.with_extension(options.or(set))
     }
 }
 

@@ -9,10 +9,11 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, NoAddress, OrderProblem, Symptoms, Verdict};
+use abide_gate::{Denied, Error, NoAddress, OrderProblem, Symptoms, Verdict, without_userinfo};
 
 use crate::client::Abide;
 use crate::fault;
+use crate::redirect::same_resource;
 use crate::sends::counted;
 use crate::wire::Wire;
 
@@ -34,7 +35,7 @@ pub(crate) async fn send_paced(
     url: &Url,
     verdict: Verdict,
     budget: Duration,
-    request: Request,
+    request: Box<Request>,
     extensions: &mut Extensions,
     next: Next<'_>,
 ) -> Result<Sent> {
@@ -42,18 +43,28 @@ pub(crate) async fn send_paced(
     let turn = gate.turn(url, verdict, budget).await.map_err(refuse)?;
     let (verdict, permit, waited) = turn.into_parts();
     let began = gate.now();
-    let (sent, times) = counted(next.run(request, extensions)).await;
+    let (sent, times) = counted(next.run(*request, extensions)).await;
     if let Ok(response) = &sent {
         permit.observe(response.status(), response.headers());
     }
     match sent {
         _ if times > 1 => Err(wrong_order(url, OrderProblem::SentAgain { times })),
         Ok(response) => {
+            not_followed(url, &response)?;
             let wire = gate.now().saturating_duration_since(began);
             Ok(Sent { response, permit: Some(permit), verdict, waited, wire })
         }
         Err(error) => Err(failed(error, url, permit)),
     }
+}
+
+/// An inner client that follows redirects has fetched past the gate: what it got is not handed out.
+fn not_followed(asked: &Url, response: &Response) -> Result<()> {
+    if same_resource(response.url(), asked) {
+        return Ok(());
+    }
+    let got = without_userinfo(response.url());
+    Err(refuse(Denied::RedirectBypass { asked: asked.clone(), got }.into()))
 }
 
 /// A request without an answer: what it means for the host, and for the caller.
@@ -121,20 +132,23 @@ pub(crate) async fn send_through(
     url: &Url,
     verdict: Verdict,
     budget: Duration,
-    request: Request,
+    request: Box<Request>,
     extensions: &mut Extensions,
     next: Next<'_>,
 ) -> Result<Sent> {
     let admission = Admission { url: url.clone(), verdict: verdict.clone(), budget, told: Arc::default() };
     extensions.insert(admission.clone());
-    let response = next.run(request, extensions).await;
+    // The pacing half counts for itself, so what is counted here went past it.
+    let (response, times_unpaced) = counted(next.run(*request, extensions)).await;
     let told = admission.hear();
     match (response, told.refused) {
-        // An answer from the wire, and no pacing half has seen the request.
+        _ if times_unpaced > 0 => Err(wrong_order(url, OrderProblem::NoPacing)),
+        // The same with a client that counts nothing, if nothing on the way has built the answer anew.
         (Ok(response), _) if told.verdict.is_none() && response.remote_addr().is_some() => {
             Err(wrong_order(url, OrderProblem::NoPacing))
         }
         (Ok(response), _) => {
+            not_followed(url, &response)?;
             let verdict = told.verdict.unwrap_or(verdict);
             Ok(Sent { response, permit: None, verdict, waited: told.waited, wire: told.wire })
         }
@@ -157,9 +171,15 @@ pub(crate) fn take_apart(url: &Url, response: Response, permit: Option<Permit>) 
     use reqwest::ResponseBuilderExt;
 
     let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
-    // The URL does not survive the conversion; the builder cannot fail, as only a URL is given to it.
-    let url = http::Response::builder().url(url.clone()).body(()).unwrap_or_default();
-    let mut parts = parts;
-    parts.extensions.extend(url.into_parts().0.extensions);
-    http::Response::from_parts(parts, Wire::new(body, permit))
+    // The URL does not survive the conversion, and only a builder takes it back.
+    let mut builder = http::Response::builder();
+    if let Some(extensions) = builder.extensions_mut() {
+        *extensions = parts.extensions;
+    }
+    let taken = builder.url(url.clone()).body(Wire::new(body, permit));
+    let mut taken = taken.expect("a builder cannot fail that was given neither a status nor fields");
+    *taken.status_mut() = parts.status;
+    *taken.version_mut() = parts.version;
+    *taken.headers_mut() = parts.headers;
+    taken
 }

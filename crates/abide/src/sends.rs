@@ -16,7 +16,8 @@ pub(crate) async fn counted<T>(sending: impl Future<Output = T>) -> (T, u32) {
     SENDS.scope(Cell::new(0), counting).await
 }
 
-/// A policy of reqwest that never sends again by itself: one permit, one request. It is asked after each answer, and counts.
+/// A policy of reqwest that never sends again by itself: one permit, one request. It is asked after each answer, and counts;
+/// a request that times out is dropped before, and is not counted.
 pub(crate) fn never_again() -> reqwest::retry::Builder {
     reqwest::retry::never().classify_fn(|answer| {
         // A request outside of a turn is robots.txt, which takes its turn in the gate.

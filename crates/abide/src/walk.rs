@@ -8,14 +8,16 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
 use url::Url;
 
+use abide_gate::pacing::Permit;
 use abide_gate::{Denied, Error, Verdict, without_userinfo};
-use abide_visit::{Hop, Stopped, Trail};
+use abide_visit::{Hop, Stopped, Trail, WatchedBody};
 
 use crate::client::Abide;
 use crate::log::{self, Call};
 use crate::options::Options;
 use crate::redirect::{self, Hop as NextHop, Step};
 use crate::send::{Sent, refuse, send_paced, send_through, take_apart};
+use crate::wire::Wire;
 
 /// Where the turn is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +34,10 @@ pub(crate) struct Walk<'a> {
     trail: Trail,
     /// What is left of the time that the call may wait for turns.
     budget: Duration,
-    /// What is left of the request's own timeout, which counts the wire only.
+    /// What is left of the timeout, the request's own or the crawler's, which counts the wire only.
     wire_time: Option<Duration>,
     /// The method of the hop that is under way.
     method: Method,
-    /// Whether that hop sends a body.
-    carries_body: bool,
     call: Call,
 }
 
@@ -50,27 +50,26 @@ impl<'a> Walk<'a> {
             budget: options.max_wait.unwrap_or(abide.core.gate.max_wait()),
             options,
             trail: Trail::default(),
-            wire_time: request.timeout().copied(),
+            wire_time: request.timeout().copied().or(abide.core.timeout),
             method: request.method().clone(),
-            carries_body: request.body().is_some(),
             call: Call::begin(request),
         }
     }
 
-    /// The whole call, in its span. Not `async`, so that the walk is not moved about in memory.
-    pub(crate) fn run<'e>(
-        self,
+    /// The whole call, in its span. Not `async`, and the request in a box: what is handed down must not be moved about in memory.
+    pub(crate) fn run(
+        &mut self,
         request: Request,
-        extensions: &'e mut Extensions,
-        next: Next<'e>,
-    ) -> impl Future<Output = Result<Response>> + use<'a, 'e> {
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> impl Future<Output = Result<Response>> {
         let call = self.call.clone();
-        call.cover(self.hops(request, extensions, next))
+        call.cover(Box::pin(self.hops(Box::new(request), extensions, next)))
     }
 
     async fn hops(
-        mut self,
-        mut request: Request,
+        &mut self,
+        mut request: Box<Request>,
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
@@ -84,22 +83,22 @@ impl<'a> Walk<'a> {
             let waited_for_rules = before.saturating_sub(self.budget);
             let template = Template::of(&request);
             let sent = self.send(request, &url, verdict, extensions, next.clone()).await;
-            let mut sent = sent.inspect_err(|_| self.leave_trail(extensions))?;
-            sent.waited += waited_for_rules;
-            if !redirect::same_resource(sent.response.url(), &url) {
-                let got = without_userinfo(sent.response.url());
-                return Err(self.refusal(Denied::RedirectBypass { asked: url, got }.into()));
-            }
-            self.record(url, &sent);
-            match self.step(template, &asked, &sent.response) {
+            let Sent { response, permit, verdict, waited, .. } =
+                sent.inspect_err(|_| self.leave_trail(extensions))?;
+            let hop = Hop::new(url, response.status(), verdict, waited + waited_for_rules);
+            self.trail.push(hop.with_remote_addr(response.remote_addr()));
+            match self.step(template, &asked, &response) {
                 Ok(Some((following, target))) => {
-                    self.pass(&sent.response, &asked).await;
-                    // Dropping the answer unread ends it here, and its turn with it.
-                    sent.permit.take();
-                    request = following;
+                    Box::pin(self.pass(response, &asked)).await;
+                    // The answer was dropped unread, which ends it here, and now its turn.
+                    drop(permit);
+                    request = Box::new(following);
                     asked = target;
                 }
-                Ok(None) => return Ok(self.finish(sent, &asked).await),
+                Ok(None) => {
+                    let response = self.finish(response, permit, &asked).await;
+                    return Ok(Response::from(response.map(reqwest::Body::wrap)));
+                }
                 Err(denied) => return Err(self.refusal(denied)),
             }
         }
@@ -111,7 +110,7 @@ impl<'a> Walk<'a> {
         let url = without_userinfo(request.url());
         self.abide.name(request)?;
         let verdict = match self.override_for(&url) {
-            Some(why) => core.gate.overridden(&url, why, &mut self.budget).await?,
+            Some(why) => Box::pin(core.gate.overridden(&url, why, &mut self.budget)).await?,
             None => core.gate.judge_within(&url, &mut self.budget).await?,
         };
         match verdict.refusal(&url) {
@@ -129,7 +128,7 @@ impl<'a> Walk<'a> {
 
     async fn send(
         &mut self,
-        mut request: Request,
+        mut request: Box<Request>,
         url: &Url,
         verdict: Verdict,
         extensions: &mut Extensions,
@@ -143,7 +142,9 @@ impl<'a> Walk<'a> {
             Pace::Here => {
                 hop.cover(send_paced(self.abide, url, verdict, budget, request, extensions, next)).await
             }
-            Pace::Below => hop.cover(send_through(url, verdict, budget, request, extensions, next)).await,
+            Pace::Below => {
+                hop.cover(Box::pin(send_through(url, verdict, budget, request, extensions, next))).await
+            }
         };
         hop.answered(&sent);
         let sent = sent.map_err(|error| self.with_chain(url, error))?;
@@ -152,13 +153,8 @@ impl<'a> Walk<'a> {
         Ok(sent)
     }
 
-    fn record(&mut self, url: Url, sent: &Sent) {
-        let hop = Hop::new(url, sent.response.status(), sent.verdict.clone(), sent.waited);
-        self.trail.push(hop.with_remote_addr(sent.response.remote_addr()));
-    }
-
     /// A redirect that is followed: its rules are for its own URL only.
-    async fn pass(&mut self, response: &Response, asked: &Url) {
+    async fn pass(&mut self, response: Response, asked: &Url) {
         let core = &self.abide.core;
         let reading = core.reader.response_to(&self.method, asked, core.gate.wall());
         let reading = reading.with_scan(self.options.scan);
@@ -174,8 +170,7 @@ impl<'a> Walk<'a> {
     ) -> std::result::Result<Option<(Request, Url)>, Error> {
         let policy = &self.abide.core.redirects;
         let follow = self.options.redirects.unwrap_or(policy.follow);
-        let hop = match redirect::step(follow, &template.method, asked, response.status(), response.headers())
-        {
+        let hop = match redirect::step(follow, &self.method, asked, response.status(), response.headers()) {
             Step::Answer => return Ok(None),
             Step::Stop(stopped) => {
                 self.trail.stop(stopped);
@@ -183,7 +178,7 @@ impl<'a> Walk<'a> {
             }
             Step::Follow(hop) => hop,
         };
-        if hop.keeps_body && self.carries_body && template.body.is_none() {
+        if hop.keeps_body && template.carries_body && template.body.is_none() {
             self.trail.stop(Stopped::BodyNotRepeatable);
             return Ok(None);
         }
@@ -191,22 +186,25 @@ impl<'a> Walk<'a> {
             let hops = self.trail.hops().iter().map(|hop| hop.url().clone()).collect();
             return Err(Denied::TooManyRedirects { hops }.into());
         }
-        self.carries_body &= hop.keeps_body;
         let referer = policy.referer.then(|| redirect::referer(asked, &hop.url)).flatten();
         let target = hop.url.clone();
         Ok(Some((template.follow(hop, referer), target)))
     }
 
-    /// Attaches what was learnt, and reads the head.
-    async fn finish(self, sent: Sent, asked: &Url) -> Response {
-        let Sent { response, permit, .. } = sent;
+    /// Attaches what was learnt, and reads the head. Not `async`, as `run`.
+    fn finish<'s>(
+        &'s mut self,
+        response: Response,
+        permit: Option<Permit>,
+        asked: &'s Url,
+    ) -> impl Future<Output = http::Response<WatchedBody<Wire>>> {
         let waited = self.trail.hops().iter().map(Hop::waited).sum();
         self.call.answered(self.trail.hops().len(), response.status().as_u16(), waited);
         let core = &self.abide.core;
         let reading = core.reader.response_to(&self.method, asked, core.gate.wall());
         let response = take_apart(asked, response, permit);
-        let read = reading.with_scan(self.options.scan).finish(self.trail, response).await;
-        Response::from(read.map(reqwest::Body::wrap))
+        let trail = std::mem::take(&mut self.trail);
+        reading.with_scan(self.options.scan).finish(trail, response)
     }
 
     /// A network error must keep its type for what is above, so the hops before it are told beside it.
@@ -236,19 +234,19 @@ impl<'a> Walk<'a> {
 
 /// What the next hop may need of this one. The body is cloned before it is sent, if it can be.
 struct Template {
-    method: Method,
     headers: HeaderMap,
     version: http::Version,
-    body: Option<Request>,
+    carries_body: bool,
+    body: Option<reqwest::Body>,
 }
 
 impl Template {
     fn of(request: &Request) -> Self {
         Self {
-            method: request.method().clone(),
             headers: request.headers().clone(),
             version: request.version(),
-            body: request.body().and_then(|_| request.try_clone()),
+            carries_body: request.body().is_some(),
+            body: request.body().and_then(|_| request.try_clone()?.body_mut().take()),
         }
     }
 
@@ -257,7 +255,7 @@ impl Template {
         *request.headers_mut() = self.headers;
         *request.version_mut() = self.version;
         if hop.keeps_body {
-            *request.body_mut() = self.body.and_then(|mut copy| copy.body_mut().take());
+            *request.body_mut() = self.body;
         } else {
             redirect::strip_body_headers(request.headers_mut());
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use abide_tests::{Reply, Server};
+use abide_tests::{Reply, Server, Step};
 use serde_json::{Value, json};
 
 use crate::{keys, online};
@@ -359,4 +359,73 @@ async fn a_host_that_never_stops_deferring_is_given_up() {
     let sum: u64 = ["fetched", "deferred", "left"].iter().map(|key| line[*key].as_u64().unwrap()).sum();
     assert_eq!(sum, 2, "every URL is accounted for: {line}");
     assert!((2..40).contains(&server.log().len()), "{}", server.log().len());
+}
+
+/// Pages without an end: one that sends as fast as it can, one whose head and one whose body trickles.
+async fn endless() -> Server {
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n";
+    Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/flood" => Reply::raw(vec![
+            Step::Send(HEAD.to_vec()),
+            Step::Send(b"<body>".to_vec()),
+            Step::Repeat(vec![b'x'; 64 * 1024], usize::MAX),
+        ]),
+        "/head" | "/body" => {
+            let first = if seen.path == "/body" { &b"<body><p>"[..] } else { b"<head>" };
+            let mut steps = vec![Step::Send([HEAD, first].concat())];
+            for _ in 0..3000 {
+                steps.extend([Step::Sleep(Duration::from_millis(100)), Step::Send(b" ".to_vec())]);
+            }
+            Reply::raw(steps)
+        }
+        _ => Reply::html("<a href=/flood>f</a><a href=/head>h</a><a href=/body>b</a><a href=/last>l</a>"),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_page_that_never_ends_stalls_nothing() {
+    let server = endless().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pages");
+    let args = [
+        "crawl",
+        "--json",
+        "--page-timeout",
+        "5s",
+        "--save",
+        path.to_str().unwrap(),
+        "http://a.example:PORT/",
+    ];
+    let ran = online(server.address(), &args).await;
+    let line = ran.line();
+    assert_eq!((&line["fetched"], &line["errors"]), (&json!(3), &json!(2)), "{line} {}", ran.err);
+    assert_eq!(server.count("a.example/last"), 1);
+    let index = std::fs::read_to_string(path.join("index.jsonl")).unwrap();
+    for name in ["head", "body"] {
+        let entry = index.lines().find(|line| line.contains(&format!("/{name}\",\"outcome"))).unwrap();
+        assert!(entry.contains("the page had not ended after 5 s (--page-timeout)"), "{entry}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_leaves_the_report_that_is_there() {
+    let server = sites().await;
+    let directory = tempfile::tempdir().unwrap();
+    let (old, new) = (directory.path().join("old.html"), directory.path().join("new.html"));
+    std::fs::write(&old, "precious").unwrap();
+    for report in [&old, &new] {
+        let args = [
+            "crawl",
+            "--report",
+            report.to_str().unwrap(),
+            "--save",
+            "/dev/null/x",
+            "http://a.example:PORT/",
+        ];
+        assert_eq!(online(server.address(), &args).await.status, 2);
+    }
+    assert_eq!(std::fs::read_to_string(&old).unwrap(), "precious");
+    assert!(!new.exists());
 }

@@ -23,7 +23,8 @@ async fn a_host_is_left_alone_between_two_requests() {
         assert!(gap >= Duration::from_millis(400), "{gap:?} before {}", pair[1].what());
     }
     let waited: u64 = ran.lines().iter().map(|line| line["waited_ms"].as_u64().unwrap()).sum();
-    assert!(waited >= 400 + 800, "told as well: {waited} ms");
+    // Each of the three is cut to whole milliseconds.
+    assert!(waited >= 400 + 800 - 3, "told as well: {waited} ms");
     assert!(ran.err.contains("less considerate"), "{}", ran.err);
 }
 

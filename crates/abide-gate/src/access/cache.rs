@@ -80,7 +80,8 @@ impl AccessCache {
             }
             Some((_, Next::Fetch)) | None => {
                 let news = self.known.board(origin, now, Wanted::Now)?;
-                self.landing(news, waited).await
+                // Boxed here and below where a wait is rare: who need not wait does not carry the room for it.
+                Box::pin(self.landing(news, waited)).await
             }
         }
     }

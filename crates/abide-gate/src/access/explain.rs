@@ -27,7 +27,8 @@ impl Explanation {
             Access::Rules(rules) => Some(rules.verdict(target)),
             Access::Unavailable(_) | Access::Unreachable(_) => None,
         };
-        let is_allowed = answer.is_allowed(target);
+        let is_allowed =
+            verdict.as_ref().map_or_else(|| answer.is_allowed(target), |verdict| verdict.is_allowed());
         Self { answer, verdict, is_allowed, hop: None, crawl_delay_used: None }
     }
 

@@ -111,6 +111,8 @@ mod tests {
             (&[b"no-store"], Some(MINUTES_5)),
             (&[b"No-Cache"], Some(MINUTES_5)),
             (&[b"no-cache=\"Set-Cookie\""], Some(MINUTES_5)),
+            (&[b"no-caches"], None),
+            (&[b"no-cache-control"], None),
             (&[b"max-age=4000, max-age=2000"], Some(2000)),
             (&[b"max-age=4000", b"max-age=2000"], Some(2000)),
             (&[b"max-age=4000", b"no-store"], Some(MINUTES_5)),

@@ -448,6 +448,15 @@ mod tests {
     }
 
     #[test]
+    fn a_304_that_names_a_lifetime_changes_it() {
+        let first = after(None, good(NOW), NOW);
+        let named = Outcome::NotModified { validators: Validators::default(), lifetime: Some(2 * HOUR) };
+        let second = after(Some(&first), named, NOW.plus(HOUR));
+        assert_eq!(second.fresh_until, NOW.plus(3 * HOUR));
+        assert_eq!(second.copy.unwrap().lifetime, Some(2 * HOUR));
+    }
+
+    #[test]
     fn s03_a_hold_counts_for_its_schedule_and_no_answer_for_more_than_a_day() {
         let held = NOW.plus(26 * HOUR);
         let record = after(None, Outcome::TooManyRequests { hold: Some(held) }, NOW);
@@ -482,6 +491,31 @@ mod tests {
             crate::access::reading::Times::of(&record).is_fresh(back),
             "it would be asked for with every page"
         );
+    }
+
+    #[test]
+    fn a_clock_set_back_to_before_the_last_304_leaves_the_fetch_where_it_was() {
+        let first = after(None, good(NOW), NOW);
+        let not_modified = Outcome::NotModified { validators: Validators::default(), lifetime: None };
+        let confirmed = after(Some(&first), not_modified, NOW.plus(2 * HOUR));
+        let failed = after(Some(&confirmed), down(), NOW.plus(HOUR));
+        let copy = failed.copy.unwrap();
+        assert_eq!((copy.fetched_at, copy.validated_at), (NOW, NOW.plus(HOUR)));
+    }
+
+    #[test]
+    fn a_record_tells_its_times_and_outweighs_its_text() {
+        let record = after(Some(&after(None, good(NOW), NOW)), down(), NOW.plus(HOUR));
+        let again = NOW.plus(HOUR).plus(Duration::from_secs(60));
+        assert_eq!(
+            (record.asked_at(), record.next_try(), record.fresh_until()),
+            (NOW.plus(HOUR), again, again)
+        );
+        assert_eq!(record.failing_since(), Some(NOW.plus(HOUR)));
+        let (text, url) = ("User-agent: *".len(), "https://a.example/robots.txt".len());
+        assert_eq!(record.weight(), record.origin.as_str().len() + text + url + 600);
+        let shown = format!("{:?}", record.copy().unwrap());
+        assert!(shown.contains("bytes: 13") && !shown.contains("User-agent"), "{shown}");
     }
 
     #[test]

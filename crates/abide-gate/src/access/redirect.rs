@@ -168,7 +168,16 @@ mod tests {
         ];
         for (locations, refusal) in table {
             assert_eq!(follow("http://a.example/robots.txt", locations), Err(*refusal), "{locations:?}");
+            assert!(refusal.to_string().starts_with("it"), "{refusal}");
         }
+    }
+
+    #[test]
+    fn a_location_of_8_kib_is_followed_and_one_octet_more_is_not() {
+        let location = |length: usize| format!("/{}", "a".repeat(length - 1)).into_bytes();
+        let from = "http://a.example/robots.txt";
+        assert!(follow(from, &[&location(8 * 1024)]).is_ok());
+        assert_eq!(follow(from, &[&location(8 * 1024 + 1)]), Err(RedirectRefusal::TooLong));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::queue::Late;
 use super::refusal::Refusal;
 use super::schedule::{Start, Why};
 use super::shared::{Lease, SharedStore};
-use super::store::{Busy, LeaseAsk, LeaseId, Reply, ScopeAsk};
+use super::store::{Busy, LeaseAsk, LeaseId, Reply, ScopeAsk, StoreError};
 use super::turn::{self, Claims, Request};
 use crate::{Clock, SystemClock};
 
@@ -109,7 +109,7 @@ impl<'a> Confirmation<'a> {
             }
             Ok((Reply::Granted { wait }, lease)) => {
                 let back = self.store.came_up(&self.core, now);
-                Ok(self.granted(wait, lease, back, now).await)
+                self.granted(wait, lease, back, now).await
             }
             Ok((Reply::Refused { scope, wait, reason }, _)) => {
                 self.store.came_up(&self.core, now);
@@ -119,40 +119,60 @@ impl<'a> Confirmation<'a> {
     }
 
     /// Waits for the start that the store granted, and goes, unless a hold has begun meanwhile, here or in another process.
-    async fn granted(&self, wait: Duration, lease: Lease, back: Moment, now: Moment) -> Step {
+    async fn granted(
+        &self,
+        wait: Duration,
+        lease: Lease,
+        back: Moment,
+        now: Moment,
+    ) -> Result<Step, Refusal> {
         // Nobody knows what the others did while the store was away: each host waits one full gap after that.
         let gap = self.scopes.iter().map(|ask| ask.gap).max().unwrap_or_default();
         let start = now.plus(wait).max(back.plus(gap));
         if start > self.request.patience {
-            return Step::Until(Start { at: start, why: Why::Gap(gap) }, 0);
+            return Ok(Step::Until(Start { at: start, why: Why::Gap(gap) }, 0));
         }
         let mut now = now;
         if start <= now {
-            return Step::Go(Some(lease));
+            return Ok(Step::Go(Some(lease)));
         }
         while now < start {
             if self.blocked(now).is_some() {
-                return Step::Again;
+                return Ok(Step::Again);
             }
             self.sleep(start, now).await;
             now = self.core.now_or_system();
         }
         // Last, since a store that has forgotten the lease may have given the turn to somebody else.
-        match self.is_held_elsewhere(now).await || !self.store.confirm(&self.scopes, &lease).await {
-            true => Step::Again,
-            false => Step::Go(Some(lease)),
+        match self.stands(&lease, now).await {
+            Ok(true) => Ok(Step::Go(Some(lease))),
+            Ok(false) => Ok(Step::Again),
+            Err(error) => {
+                let now = self.core.now()?;
+                let reason = self.store.went_down(&self.core, &error, now);
+                Ok(match self.without(&reason, now)? {
+                    // The store may have the lease all the same, and is told when the response has ended.
+                    Step::Go(_) => Step::Go(Some(lease)),
+                    later => later,
+                })
+            }
         }
     }
 
-    async fn is_held_elsewhere(&self, now: Moment) -> bool {
+    /// Whether a lease that was waited for still counts.
+    async fn stands(&self, lease: &Lease, now: Moment) -> Result<bool, StoreError> {
+        Ok(!self.is_held_elsewhere(now).await? && self.store.confirm(&self.scopes, lease).await?)
+    }
+
+    async fn is_held_elsewhere(&self, now: Moment) -> Result<bool, StoreError> {
         for ask in self.scopes.iter() {
-            let held = self.store.held(&ask.key).await;
+            let held = self.store.held(&ask.key).await?;
             if !held.is_zero() {
                 self.core.learn_hold(ask.key.as_str(), now.plus(held), Cause::Shared, now);
-                return true;
+                return Ok(true);
             }
         }
-        false
+        Ok(false)
     }
 
     fn refused(&self, place: usize, wait: Duration, reason: Busy, now: Moment) -> Step {

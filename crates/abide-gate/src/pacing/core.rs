@@ -326,6 +326,16 @@ impl Core {
         self.wall_at(now, end)
     }
 
+    /// The holds that are in force.
+    pub(crate) fn holds(&self, now: Moment, mut each: impl FnMut(&str, WallMillis, Cause)) {
+        self.table.for_each(|slot| {
+            let hold = slot.hold();
+            if hold.until > now {
+                each(&slot.key, self.wall_at(now, hold.until), hold.cause.unpack());
+            }
+        });
+    }
+
     /// A hold that the shared store knows of already.
     pub(crate) fn learn_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) {
         if let (end, true) = self.extend_hold(key, until, cause, now) {

@@ -224,6 +224,32 @@ mod tests {
     }
 
     #[test]
+    fn one_of_the_eight_that_answers_when_the_hold_is_over_holds_again_without_a_strike() {
+        let held = Hold::NONE.after(PLAIN, second(1), second(10), 0.0);
+        let late = held.after(PLAIN, second(1), second(70), 0.0);
+        assert_eq!((late.strikes, late.began, late.until), (1, second(70), second(130)));
+        // Granted in the instant in which it began: it could have known.
+        assert_eq!(held.after(PLAIN, second(10), second(11), 0.0).strikes, 2);
+    }
+
+    #[test]
+    fn a_hold_that_is_extended_keeps_its_beginning_and_one_that_is_over_does_not() {
+        let held = Hold::NONE.extended(Cause::Operator, second(20), second(10));
+        assert_eq!(held.extended(Cause::Operator, second(40), second(19)).began, second(10));
+        assert_eq!(held.extended(Cause::Operator, second(40), second(20)).began, second(20));
+    }
+
+    #[test]
+    fn holds_from_outside_are_believed_up_to_27_hours() {
+        for (hours, seconds, believed) in
+            [(0, 1, 1), (27, 0, 27 * 3_600), (27, 1, 86_400), (9_999, 0, 86_400)]
+        {
+            let ahead = Duration::from_secs(hours * 3_600 + seconds);
+            assert_eq!(credible(ahead).as_secs(), believed, "{ahead:?}");
+        }
+    }
+
+    #[test]
     fn an_operators_hold_hides_no_complaint() {
         let held = Hold::NONE.extended(Cause::Operator, second(20), second(10));
         let complained = held.after(PLAIN, second(5), second(15), 0.0);

@@ -195,6 +195,33 @@ impl Pacer {
         stats
     }
 
+    /// Waits until the store has been told everything, for `limit` at most, and says whether it came to that. Without a store there
+    /// is nothing to be told.
+    ///
+    /// Turns are given back and holds are shared in the background. A process that ends in order drops what is left of responses,
+    /// waits here, and closes its store then: a hold that the last answer asked for is lost otherwise, and the host of a turn that
+    /// was not given back waits until the lease ends.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use abide_gate::pacing::{Ask, MemoryPaceStore, PacePolicy, Pacer};
+    /// let store = Arc::new(MemoryPaceStore::default());
+    /// let pacer = Pacer::builder(PacePolicy::default()).store(store).build();
+    /// let permit = pacer.acquire(&"http://a.example/".parse()?, Ask::new()).await?;
+    /// permit.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
+    ///
+    /// assert!(pacer.settled(Duration::from_secs(2)).await, "the store knows of the hold, and has its turn back");
+    /// # Ok(()) }
+    /// ```
+    pub async fn settled(&self, limit: Duration) -> bool {
+        match &self.core.store {
+            Some(store) => store.settled(limit).await,
+            None => true,
+        }
+    }
+
     /// The policy.
     pub fn policy(&self) -> &PacePolicy {
         &self.core.policy

@@ -2,11 +2,12 @@
 //!
 //! A caller who goes leaves neither an unread answer nor a lease behind.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 
 use super::core::Core;
@@ -15,7 +16,7 @@ use super::feedback::Cause;
 use super::moment::Moment;
 use super::policy::Shared;
 use super::scope::ScopeKey;
-use super::store::{Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, StoreError};
+use super::store::{Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, StoreError, StoreFuture};
 use crate::WallMillis;
 
 /// The shared store, and how it is.
@@ -26,6 +27,32 @@ pub(crate) struct SharedStore {
     health: Mutex<Health>,
     /// Where holds are shared from, if an answer is observed outside a runtime.
     runtime: OnceLock<Handle>,
+    tasks: Tasks,
+    unshared: Arc<Mutex<Unshared>>,
+}
+
+/// How many tasks still have something to tell the store: one for each lease, and one for each hold.
+#[derive(Clone, Debug)]
+struct Tasks {
+    running: watch::Sender<usize>,
+}
+
+/// A task is running, until this is dropped.
+struct Running {
+    tasks: Tasks,
+}
+
+impl Tasks {
+    fn enter(&self) -> Running {
+        self.running.send_modify(|running| *running += 1);
+        Running { tasks: self.clone() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.tasks.running.send_modify(|running| *running -= 1);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -53,12 +80,15 @@ impl Lease {
 /// While the store is down it is asked again this often, by one request.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// How often a release or a hold is tried; after that the lease ends by itself.
+/// How often a release is tried, after which the lease ends by itself; and how often holds are, before it is left to the next answer
+/// of the store.
 const TRIES: u32 = 3;
 
 impl SharedStore {
     pub(crate) fn new(store: Arc<dyn PaceStore>, options: Shared) -> Self {
-        Self { store, options, health: Mutex::default(), runtime: OnceLock::new() }
+        let unshared = Arc::default();
+        let tasks = Tasks { running: watch::Sender::new(0) };
+        Self { store, options, health: Mutex::default(), runtime: OnceLock::new(), tasks, unshared }
     }
 
     pub(crate) fn options(&self) -> &Shared {
@@ -74,43 +104,59 @@ impl SharedStore {
         self.runtime.get_or_init(Handle::current);
         let (tell, told) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        tokio::spawn(keep(Arc::clone(&self.store), scopes, ask, self.options.timeout, tell, ended));
+        let (running, kept) = (
+            self.tasks.enter(),
+            keep(Arc::clone(&self.store), scopes, ask, self.options.timeout, tell, ended),
+        );
+        tokio::spawn(async move {
+            let _running = running;
+            kept.await;
+        });
         match told.await {
             Ok(reply) => reply.map(|reply| (reply, Lease { id: ask.lease, end })),
-            Err(_) => Err(StoreError::new("the store panicked, or the runtime is going down")),
+            Err(_) => Err(interrupted()),
         }
     }
 
-    /// What is left of the hold of a scope; nothing, if the store does not say.
-    pub(crate) async fn held(&self, scope: &ScopeKey) -> Duration {
+    /// What is left of the hold of a scope.
+    pub(crate) async fn held(&self, scope: &ScopeKey) -> Result<Duration, StoreError> {
         let (store, scope, limit) = (Arc::clone(&self.store), scope.clone(), self.options.timeout);
-        let state = tokio::spawn(async move { timeout(limit, store.peek(&scope)).await }).await;
-        let state = state.ok().and_then(Result::ok).and_then(Result::ok);
-        state.map_or(Duration::ZERO, |state| state.held)
+        let state = tokio::spawn(async move { answer(limit, store.peek(&scope)).await }).await;
+        Ok(state.unwrap_or_else(|_| Err(interrupted()))?.held)
     }
 
-    /// Whether the store still has a lease that was waited for. If it does not say, what it has granted stands.
-    pub(crate) async fn confirm(&self, scopes: &Arc<[ScopeAsk]>, lease: &Lease) -> bool {
+    /// Whether the store still has a lease that was waited for.
+    pub(crate) async fn confirm(&self, scopes: &Arc<[ScopeAsk]>, lease: &Lease) -> Result<bool, StoreError> {
         let (store, scopes, limit) = (Arc::clone(&self.store), Arc::clone(scopes), self.options.timeout);
         let id = lease.id;
-        let confirmed = tokio::spawn(async move { timeout(limit, store.confirm(&scopes, id)).await }).await;
-        confirmed.ok().and_then(Result::ok).and_then(Result::ok).unwrap_or(true)
+        let confirmed = tokio::spawn(async move { answer(limit, store.confirm(&scopes, id)).await }).await;
+        confirmed.unwrap_or_else(|_| Err(interrupted()))
     }
 
-    /// Others shall know of a hold too.
+    /// Others shall know of a hold too: now, or when the store answers again.
     pub(crate) fn share_hold(&self, scope: &str, until: WallMillis, cause: Cause) {
-        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else {
-            return;
-        };
-        let (store, limit, key) = (Arc::clone(&self.store), self.options.timeout, ScopeKey::from(scope));
-        runtime.spawn(async move {
-            for _ in 0..TRIES {
-                match timeout(limit, store.hold(&key, until, cause)).await {
-                    Ok(Ok(_)) => return,
-                    _ => sleep(ASK_AGAIN).await,
-                }
-            }
-        });
+        lock(&self.unshared).keep(ScopeKey::from(scope), until, cause);
+        self.send_holds();
+    }
+
+    /// Tells the store of the holds that it does not know of, in a task, unless one is at it.
+    fn send_holds(&self) {
+        let runtime = Handle::try_current().ok().or_else(|| self.runtime.get().cloned());
+        if let Some(runtime) = runtime
+            && lock(&self.unshared).begin()
+        {
+            let (store, unshared) = (Arc::clone(&self.store), Arc::clone(&self.unshared));
+            let (limit, running) = (self.options.timeout, self.tasks.enter());
+            runtime.spawn(HoldSender { store, unshared, limit, _running: running, is_over: false }.run());
+        }
+    }
+
+    /// Waits until no task has anything to tell the store any more, and says whether it came to that.
+    pub(crate) async fn settled(&self, limit: Duration) -> bool {
+        self.send_holds();
+        let mut running = self.tasks.running.subscribe();
+        timeout(limit, running.wait_for(|running| *running == 0)).await.is_ok_and(|settled| settled.is_ok())
+            && lock(&self.unshared).holds.is_empty()
     }
 
     /// What the store said, while it is down and not yet to be asked again.
@@ -138,18 +184,122 @@ impl SharedStore {
     /// It answered. Returns when it last came back.
     pub(crate) fn came_up(&self, core: &Core, now: Moment) -> Moment {
         let mut health = self.health();
-        if health.outage.take().is_none() {
-            return health.back;
+        let was_down = health.outage.take().is_some();
+        if was_down {
+            health.back = now;
         }
-        health.back = now;
+        let back = health.back;
         drop(health);
-        core.tell(&PaceEvent::StoreBack);
-        now
+        if was_down {
+            core.tell(&PaceEvent::StoreBack);
+            // It may have been restarted without what it knew.
+            core.holds(now, |scope, until, cause| {
+                lock(&self.unshared).keep(ScopeKey::from(scope), until, cause);
+            });
+        }
+        self.send_holds();
+        back
     }
 
     fn health(&self) -> MutexGuard<'_, Health> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.health)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds that the store has not been told of yet.
+#[derive(Debug, Default)]
+struct Unshared {
+    holds: HashMap<ScopeKey, (WallMillis, Cause)>,
+    /// A task is telling it.
+    is_sending: bool,
+}
+
+/// More are not kept for a store that is away: this process still knows them.
+const UNSHARED_MAX: usize = 10_000;
+
+impl Unshared {
+    fn keep(&mut self, scope: ScopeKey, until: WallMillis, cause: Cause) {
+        if self.holds.len() >= UNSHARED_MAX && !self.holds.contains_key(&scope) {
+            return;
+        }
+        let hold = self.holds.entry(scope).or_insert((until, cause));
+        if until > hold.0 {
+            *hold = (until, cause);
+        }
+    }
+
+    /// Whether there is something to be told, and nobody at it.
+    fn begin(&mut self) -> bool {
+        let begins = !self.is_sending && !self.holds.is_empty();
+        self.is_sending |= begins;
+        begins
+    }
+}
+
+/// The task that tells the store of holds.
+struct HoldSender {
+    store: Arc<dyn PaceStore>,
+    unshared: Arc<Mutex<Unshared>>,
+    limit: Duration,
+    _running: Running,
+    is_over: bool,
+}
+
+impl HoldSender {
+    /// Until all are told, or it fails too often.
+    async fn run(mut self) {
+        let mut failed = 0;
+        while failed < TRIES
+            && let Some((scope, until, cause)) = self.next()
+        {
+            match timeout(self.limit, self.store.hold(&scope, until, cause)).await {
+                Ok(Ok(_)) => self.told(&scope, until),
+                _ => {
+                    failed += 1;
+                    sleep(ASK_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<(ScopeKey, WallMillis, Cause)> {
+        let mut unshared = lock(&self.unshared);
+        let next = unshared.holds.iter().next().map(|(scope, hold)| (scope.clone(), hold.0, hold.1));
+        // Under the lock: whoever brings the next hold begins anew.
+        self.is_over = next.is_none();
+        unshared.is_sending = !self.is_over;
+        next
+    }
+
+    /// Unless it has been extended meanwhile.
+    fn told(&self, scope: &ScopeKey, until: WallMillis) {
+        let mut unshared = lock(&self.unshared);
+        if unshared.holds.get(scope).is_some_and(|hold| hold.0 <= until) {
+            unshared.holds.remove(scope);
+        }
+    }
+}
+
+impl Drop for HoldSender {
+    fn drop(&mut self) {
+        if !self.is_over {
+            lock(&self.unshared).is_sending = false;
+        }
+    }
+}
+
+/// No answer in time is an error.
+async fn answer<T>(limit: Duration, asked: StoreFuture<'_, T>) -> Result<T, StoreError> {
+    let answer = timeout(limit, asked).await;
+    answer.unwrap_or_else(|_| Err(StoreError::new(format_args!("no answer within {limit:?}"))))
+}
+
+fn interrupted() -> StoreError {
+    StoreError::new("the store panicked, or the runtime is going down")
 }
 
 /// Asks for a lease and, once it is there, keeps it alive until its owner ends it or is gone.
@@ -161,8 +311,7 @@ async fn keep(
     tell: oneshot::Sender<Result<Reply, StoreError>>,
     ended: oneshot::Receiver<Ended>,
 ) {
-    let reply = timeout(limit, store.reserve(&scopes, ask)).await;
-    let reply = reply.unwrap_or_else(|_| Err(StoreError::new(format_args!("no answer within {limit:?}"))));
+    let reply = answer(limit, store.reserve(&scopes, ask)).await;
     let (is_refused, is_granted) =
         (matches!(reply, Ok(Reply::Refused { .. })), matches!(reply, Ok(Reply::Granted { .. })));
     let is_heard = tell.send(reply).is_ok();

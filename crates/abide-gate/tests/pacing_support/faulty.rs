@@ -26,6 +26,7 @@ pub(crate) enum Fault {
 pub(crate) struct Faulty {
     inner: MemoryPaceStore,
     calls: AtomicUsize,
+    holds: AtomicUsize,
     fails: fn(usize, usize) -> bool,
     at: AtomicUsize,
     fault: Fault,
@@ -36,6 +37,7 @@ impl Faulty {
         Arc::new(Self {
             inner: MemoryPaceStore::default(),
             calls: AtomicUsize::new(0),
+            holds: AtomicUsize::new(0),
             fails,
             at: at.into(),
             fault,
@@ -49,6 +51,11 @@ impl Faulty {
     /// How often it has been asked.
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
+    }
+
+    /// How often it has been told of a hold.
+    pub(crate) fn holds(&self) -> usize {
+        self.holds.load(Ordering::SeqCst)
     }
 
     pub(crate) fn heal(&self) {
@@ -91,6 +98,7 @@ impl PaceStore for Faulty {
         until: WallMillis,
         cause: Cause,
     ) -> StoreFuture<'a, WallMillis> {
+        self.holds.fetch_add(1, Ordering::SeqCst);
         self.or_fail(self.inner.hold(scope, until, cause))
     }
 

@@ -36,7 +36,8 @@ use crate::options::{MetaScope, ReadOptions};
 pub struct HeadScanner {
     options: ReadOptions,
     decode: Decode,
-    scan: Option<Scan>,
+    /// In a box: most of it is lol_html, which is not needed for what is no HTML, and large.
+    scan: Option<Box<Scan>>,
     bytes: usize,
     end: Option<HeadEnd>,
 }
@@ -70,7 +71,8 @@ impl HeadScanner {
             }
             self.bytes = self.bytes.saturating_add(slice.len());
             let decoded = self.decode.feed(slice);
-            let scan = self.scan.get_or_insert_with(|| Scan::new(&self.options, self.decode.output()));
+            let scan =
+                self.scan.get_or_insert_with(|| Box::new(Scan::new(&self.options, self.decode.output())));
             self.end = scan.write(&decoded).err();
         }
         if self.end.is_none() && bytes.len() > room {
@@ -84,7 +86,8 @@ impl HeadScanner {
     pub fn finish(mut self) -> Head {
         if self.end.is_none() {
             let rest = self.decode.finish();
-            let scan = self.scan.get_or_insert_with(|| Scan::new(&self.options, self.decode.output()));
+            let scan =
+                self.scan.get_or_insert_with(|| Box::new(Scan::new(&self.options, self.decode.output())));
             self.end = scan.write(&rest).and_then(|()| scan.end()).err();
         }
         self.into_head(HeadEnd::Eof)
@@ -97,7 +100,7 @@ impl HeadScanner {
     }
 
     fn into_head(self, otherwise: HeadEnd) -> Head {
-        let found = self.scan.map(Scan::into_found).unwrap_or_default();
+        let found = self.scan.map(|scan| scan.into_found()).unwrap_or_default();
         Head::new(found, self.end.unwrap_or(otherwise), self.bytes)
     }
 }

@@ -135,6 +135,10 @@ async fn two_lives(fault: Fault) -> u64 {
     // The hold was tried again while the disk worked again; where it was gone for good, only those that were told before it went.
     let was_open = store.is_some();
     let is_kept = was_open && !matches!(fault, Fault::From(_));
+    // The clock of the test runs on while the disk writes, so a task may still be waiting for it.
+    if let Some(store) = &store {
+        let _ = store.close().await;
+    }
     drop((gate, store));
     if !is_kept {
         world.left_alone_until = None;

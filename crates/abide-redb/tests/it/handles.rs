@@ -2,11 +2,11 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use abide_gate::access::{AccessStore, Lease, LeaseHolder};
-use abide_gate::pacing::{Ask, Cause, PacePolicy, PaceStore, Pacer, ScopeKey};
+use abide_gate::pacing::{Ask, Cause, PacePolicy, PaceStore, Pacer};
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, SystemClock, WallMillis};
 use abide_permissions::PermissionStore;
@@ -14,7 +14,7 @@ use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
 use tokio::task::{JoinSet, yield_now};
 
-use crate::support::{Disk, open, origin, permission, record, scope, url};
+use crate::support::{Disk, Fault, open, origin, permission, record, scope, url};
 
 fn hour() -> WallMillis {
     SystemClock.wall().plus(Duration::from_secs(3_600))
@@ -29,11 +29,12 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
     store.flush().await.unwrap();
     disk.stall(true);
     let mut holds = JoinSet::new();
-    for n in 0..100 {
+    // More than tokio has threads for blocking work, which looking up names needs, too.
+    for n in 0..600 {
         let store = store.clone();
         holds.spawn(async move { store.hold(&scope(n), hour(), Cause::Operator).await });
     }
-    while store.peek(&scope(99)).await.unwrap().held.is_zero() {
+    while store.peek(&scope(599)).await.unwrap().held.is_zero() {
         yield_now().await;
     }
     AccessStore::save(&store, &origin(2), &record(2, 1)).await.unwrap();
@@ -54,7 +55,7 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
     }
     assert!(
         disk.syncs() - before < 20,
-        "a hundred holds are not a hundred commits: {}",
+        "six hundred holds are not six hundred commits: {}",
         disk.syncs() - before
     );
 }
@@ -107,16 +108,50 @@ async fn a_fast_crawler_waits_for_a_slow_disk() {
 async fn who_does_not_wait_for_his_hold_has_it_all_the_same() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
+    disk.stall(true);
     for n in 0..20 {
         let (key, until) = (scope(n), hour());
         let hold = pin!(store.hold(&key, until, Cause::Operator));
         // Polled once, and dropped.
         assert!(matches!(hold.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
     }
+    disk.stall(false);
     store.flush().await.unwrap();
     let after = open(&Disk::holding(disk.bytes())).unwrap();
     for n in 0..20 {
         assert!(!after.peek(&scope(n)).await.unwrap().held.is_zero(), "{n}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_closes_it_waits_until_the_file_is_given_back() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    AccessStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    disk.stall(true);
+    let mut closing = JoinSet::new();
+    for _ in 0..3 {
+        let store = store.clone();
+        closing.spawn(async move { store.close().await });
+    }
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert!(closing.try_join_next().is_none(), "it is not written yet");
+    }
+    disk.stall(false);
+    while let Some(closed) = closing.join_next().await {
+        closed.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn whoever_closes_it_is_told_that_it_could_not_be_written() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    AccessStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    disk.fail(Fault::From(0));
+    for _ in 0..3 {
+        assert!(matches!(store.close().await, Err(Error::Io { .. })));
     }
 }
 
@@ -141,18 +176,27 @@ async fn a_closed_store_says_so_and_closing_again_is_no_error() {
     assert!(errors.iter().all(|error| error.contains(said)), "{errors:?}");
 }
 
-/// The pacer hands a hold over in a task of its own.
-#[tokio::test(flavor = "current_thread")]
-async fn a_hold_of_the_last_answer_is_in_the_file_when_it_is_closed_at_once() {
+/// The pacer hands a hold over in a task of its own, which another worker may be at.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holds_of_the_last_answers_are_in_the_file_when_the_pacer_has_settled() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
     let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
-    let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()).await.unwrap();
     let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "3600".parse().unwrap())]);
-    permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &headers);
+    let mut permits = Vec::new();
+    for n in 0..50 {
+        let url = format!("http://h{n}.example/").parse().unwrap();
+        permits.push(pacer.acquire(&url, Ask::new()).await.unwrap());
+    }
+    for permit in permits {
+        permit.finish_with(StatusCode::TOO_MANY_REQUESTS, &headers);
+    }
+    assert!(pacer.settled(Duration::from_secs(60)).await);
     store.close().await.unwrap();
     let store = open(&disk).unwrap();
-    assert!(store.peek(&ScopeKey::from("a.example")).await.unwrap().held > Duration::from_secs(3_000));
+    for n in 0..50 {
+        assert!(store.peek(&scope(n)).await.unwrap().held > Duration::from_secs(3_000), "{n}");
+    }
 }
 
 #[tokio::test]
@@ -170,18 +214,28 @@ async fn leases_belong_to_the_process_and_end_with_it() {
 }
 
 #[test]
-fn without_a_runtime_the_caller_is_the_one_who_waits() {
+fn it_works_without_a_runtime() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path().join("abide.redb")).unwrap();
-    let now = |future: &mut dyn FnMut(&mut Context<'_>) -> bool| {
-        assert!(future(&mut Context::from_waker(Waker::noop())), "it is done when it returns");
-    };
-    let record = permission(1, 1);
-    let mut save = PermissionStore::save(&store, &record);
-    now(&mut |context| matches!(save.as_mut().poll(context), Poll::Ready(Ok(()))));
-    let mut flush = pin!(store.flush());
-    now(&mut |context| matches!(flush.as_mut().poll(context), Poll::Ready(Ok(()))));
-    let key = url(1);
-    let mut load = PermissionStore::load(&store, &key);
-    now(&mut |context| matches!(load.as_mut().poll(context), Poll::Ready(Ok(Some(_)))));
+    wait_for(PermissionStore::save(&store, &permission(1, 1))).unwrap();
+    wait_for(store.flush()).unwrap();
+    assert_eq!(wait_for(PermissionStore::load(&store, &url(1))).unwrap(), Some(permission(1, 1)));
+    wait_for(store.close()).unwrap();
+}
+
+/// A runtime of one future.
+fn wait_for<T>(future: impl Future<Output = T>) -> T {
+    struct Thread(std::thread::Thread);
+    impl Wake for Thread {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let (mut future, waker) = (pin!(future), Waker::from(Arc::new(Thread(std::thread::current()))));
+    loop {
+        if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return done;
+        }
+        std::thread::park();
+    }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use abide_gate::pacing::{LeaseId, ScopeState};
 
+use crate::greeting::ON_ITS_WAY;
+
 /// What is stored of a scope, in microseconds of the server's clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stored {
@@ -35,6 +37,8 @@ pub(crate) struct Writes {
     pub(crate) lease: Option<(String, u64, u64)>,
     /// Leases that have expired by then are removed.
     pub(crate) clean_until: Option<u64>,
+    /// Leases that would live for longer are removed.
+    pub(crate) clean_after: Option<u64>,
     pub(crate) remove: Option<String>,
 }
 
@@ -77,7 +81,7 @@ pub(crate) struct Reserve {
     pub(crate) born: u64,
     /// Whether what is not known may have been evicted.
     pub(crate) is_evicting: bool,
-    /// Would it be granted? Nothing is written.
+    /// Would it be granted? Nothing is written, but for a host that may have been evicted.
     pub(crate) is_question: bool,
 }
 
@@ -99,6 +103,8 @@ pub(crate) enum Outcome {
         wait: u64,
         cause: String,
     },
+    /// The clock was set back since the connection was greeted, and its epoch lies in the future.
+    Stale,
     /// What is left of the hold in force.
     Held {
         left: u64,
@@ -111,6 +117,9 @@ const DAY: u64 = 86_400_000_000;
 /// What lies further ahead (27 h: a day, the jitter, and some) is the work of a clock that was set back.
 pub(crate) const CREDIBLE: u64 = 97_200_000_000;
 
+/// Leases for less long may be renewed by others for longer, up to this.
+const LEASE: u64 = 3_600_000_000;
+
 /// For so long a key is kept after its last promise.
 const KEPT: u64 = 3_600_000_000;
 
@@ -118,6 +127,11 @@ impl Stored {
     /// Answers an operation, and says what is to be written for it.
     pub(crate) fn apply(mut self, operation: &Operation) -> (Outcome, Writes) {
         let mut writes = Writes::default();
+        if let Operation::Reserve(ask) = operation
+            && ask.born > self.now + ON_ITS_WAY
+        {
+            return (Outcome::Stale, writes);
+        }
         if self.repair() {
             writes.slot = Some(self.kept_slot());
         }
@@ -162,6 +176,7 @@ impl Stored {
     }
 
     fn reserve(&mut self, ask: &Reserve, writes: &mut Writes) -> Outcome {
+        self.drop_leases_of_the_future(ask.ttl, writes);
         // Who asks again for a lease that it has, since its answer was lost, does not wait for itself.
         let own = ask.lease.to_string();
         if self.alive().filter(|(lease, _)| *lease != own).count() >= ask.limit.into() {
@@ -169,12 +184,18 @@ impl Stored {
             return Outcome::InFlight { wait: first - self.now };
         }
         let mut ready = self.slot.start.max(self.slot.end).max(ask.born) + ask.gap;
-        if ask.is_evicting && !self.is_known {
-            ready = ready.max(self.now + ask.gap.min(ask.max_wait));
+        let may_be_evicted = ask.is_evicting && !self.is_known;
+        if may_be_evicted {
+            ready = ready.max(self.now + ask.gap);
         }
         let is_held = self.slot.hold > ready;
         let wait = ready.max(self.slot.hold).saturating_sub(self.now);
         if wait > ask.max_wait {
+            if may_be_evicted {
+                // The one write of a refusal: the next ask counts from here, or it would be refused for ever.
+                (self.slot.start, self.slot.gap) = (self.now, ask.gap);
+                writes.slot = Some(self.kept_slot());
+            }
             return match is_held {
                 true => Outcome::Hold { wait, cause: self.slot.cause.clone() },
                 false => Outcome::Gap { wait },
@@ -191,9 +212,20 @@ impl Stored {
         Outcome::Granted { wait, moved: (before, self.slot.start) }
     }
 
+    /// A lease that ends later than any that is given now is of a time before the clock was set back.
+    fn drop_leases_of_the_future(&mut self, ttl: u64, writes: &mut Writes) {
+        let last = self.slot.start.max(self.now) + ttl.max(LEASE);
+        let before = self.flight.len();
+        self.flight.retain(|(_, expiry)| *expiry <= last);
+        writes.clean_after = (self.flight.len() < before).then_some(last);
+    }
+
     /// What lies in the future because the clock was set back: nobody waits for years.
     fn repair(&mut self) -> bool {
         let before = (self.slot.start, self.slot.end, self.slot.hold);
+        // No response has ended in the future: by so much at least was the clock set back, and the last start is older by that.
+        let set_back = self.slot.end.saturating_sub(self.now);
+        self.slot.start = self.slot.start.saturating_sub(set_back).max(self.slot.start.min(self.now));
         if self.slot.start > self.now + CREDIBLE {
             self.slot.start = self.now;
         }

@@ -23,14 +23,26 @@ impl PaceStore for Store {
     fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply> {
         let scopes = self.scopes(scopes);
         let turns = Turns { link: Arc::clone(&self.link) };
-        let reserved = async move {
-            let reply = turns.reserve(&scopes, ask).await?;
+        Box::pin(async move {
+            let (caller, out) = (Arc::new(()), Out::enter(&self.link, ask.lease));
+            let is_waited_for = Arc::downgrade(&caller);
+            let reserved = self.link.run(async move {
+                let reply = turns.reserve(&scopes, ask).await?;
+                if is_waited_for.strong_count() == 0 && matches!(reply, Reply::Granted { .. }) {
+                    // Nobody is there any more who could give it back.
+                    for scope in &scopes {
+                        turns.one(&scope.keys, &Operation::Unsent { lease: ask.lease }).await?;
+                    }
+                }
+                Ok(reply)
+            });
+            let reply = reserved.await?;
+            drop(caller);
             if matches!(reply, Reply::Granted { .. }) {
-                turns.link.granted(ask.lease);
+                out.stays();
             }
             Ok(reply)
-        };
-        Box::pin(async move { Ok(self.link.run(reserved).await?) })
+        })
     }
 
     fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()> {
@@ -38,15 +50,15 @@ impl PaceStore for Store {
     }
 
     fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()> {
-        let released = self.each(scopes, move |gap| match ended {
-            Ended::Unsent => Operation::Unsent { lease },
-            // What else there may be one day: a response is the safe guess.
-            _ => Operation::Response { lease, gap },
-        });
-        Box::pin(async move {
-            let released = released.await;
-            self.link.given_back(lease);
-            released
+        // It goes with the command: also if the caller goes, and whether it could be told or not.
+        let out = Out::enter(&self.link, lease);
+        self.each(scopes, move |gap| {
+            let _ = &out;
+            match ended {
+                Ended::Unsent => Operation::Unsent { lease },
+                // What else there may be one day: a response is the safe guess.
+                _ => Operation::Response { lease, gap },
+            }
         })
     }
 
@@ -117,6 +129,32 @@ impl Store {
     }
 }
 
+/// A lease that is out, or about to be. Dropping this says that it is not any more.
+struct Out {
+    link: Arc<Link>,
+    lease: Option<LeaseId>,
+}
+
+impl Out {
+    fn enter(link: &Arc<Link>, lease: LeaseId) -> Self {
+        link.granted(lease);
+        Self { link: Arc::clone(link), lease: Some(lease) }
+    }
+
+    /// It was granted: whoever gives it back says so.
+    fn stays(mut self) {
+        self.lease = None;
+    }
+}
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease {
+            self.link.given_back(lease);
+        }
+    }
+}
+
 /// A scope of a request, its numbers in microseconds.
 struct Scope {
     keys: TurnKeys,
@@ -140,17 +178,26 @@ impl Turns {
                 break;
             }
             let session = self.link.session().await?;
-            let mut attempt =
-                Attempt { turns: self, session: &session, ask, is_whole: true, taken: Vec::new() };
+            let mut attempt = Attempt {
+                turns: self,
+                session: &session,
+                ask,
+                is_whole: true,
+                is_stale: false,
+                taken: Vec::new(),
+            };
             let refused = attempt.all(scopes).await?;
-            let (is_whole, taken) = (attempt.is_whole, attempt.taken);
-            if is_whole && refused.is_none() {
+            let (is_whole, is_stale, taken) = (attempt.is_whole, attempt.is_stale, attempt.taken);
+            if is_whole && !is_stale && refused.is_none() {
                 let wait = taken.last().map_or(0, |(_, wait, _)| *wait);
                 return Ok(Reply::Granted { wait: Duration::from_micros(wait) });
             }
             if !is_whole {
                 // It was decided from data that had been lost: the server is greeted again, and asked again.
                 self.link.lost(&session);
+            }
+            if is_stale {
+                Link::outdated(&session);
             }
             for (scope, _, moved) in &taken {
                 self.one(&scope.keys, &Operation::Undo { lease: ask.lease, moved: *moved }).await?;
@@ -205,6 +252,8 @@ struct Attempt<'a> {
     ask: LeaseAsk,
     /// Whether the server had lost nothing until the last answer.
     is_whole: bool,
+    /// Whether the server's clock was set back since the connection was greeted.
+    is_stale: bool,
     /// What was granted: the wait, and from where to where the start was moved.
     taken: Vec<(&'a Scope, u64, (u64, u64))>,
 }
@@ -220,6 +269,10 @@ impl<'a> Attempt<'a> {
                 let ask = reserve(scope, self.ask, self.session, delay, is_question);
                 let (outcome, is_whole) = self.turns.ask(self.session, &scope.keys, &ask).await?;
                 self.is_whole &= is_whole;
+                if outcome == Outcome::Stale {
+                    self.is_stale = true;
+                    return Ok(None);
+                }
                 let Outcome::Granted { wait, moved } = outcome else {
                     return Ok(Some(self.refused(place, outcome)?));
                 };

@@ -83,6 +83,7 @@ fn read((verdict, time, text): Answer) -> Option<Outcome> {
             let moved = text.split_once(' ').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
             Outcome::Granted { wait: time, moved: moved.unwrap_or_default() }
         }
+        "stale" => Outcome::Stale,
         "busy" => Outcome::InFlight { wait: time },
         "gap" => Outcome::Gap { wait: time },
         "hold" => Outcome::Hold { wait: time, cause: text },

@@ -2,7 +2,7 @@
 -- KEYS: slot (hash: start, end, hold, cause, gap), flight (sorted set: lease -> end of its life). Times are microseconds,
 -- which a double holds exactly until the year 2255.
 local slot, flight, op = KEYS[1], KEYS[2], ARGV[1]
-local DAY, CREDIBLE, KEPT = 86400e6, 97200e6, 3600e6
+local DAY, CREDIBLE, KEPT, ON_ITS_WAY, LEASE = 86400e6, 97200e6, 3600e6, 1e5, 3600e6
 
 local time = redis.call('TIME')
 local now = time[1] * 1e6 + time[2]
@@ -32,8 +32,15 @@ local function put_lease(lease, expiry)
   keep(flight, last[2] - now)
 end
 
+-- The epoch was born after this moment: the clock was set back since the connection was greeted.
+if op == 'reserve' and tonumber(ARGV[8]) > now + ON_ITS_WAY then
+  return {'stale', 0, ''}
+end
+
 -- What lies in the future because the clock was set back: nobody waits for years.
 if start > now + CREDIBLE or ended > now or hold > now + CREDIBLE then
+  -- No response has ended in the future: by so much at least was the clock set back, and the last start is older by that.
+  if ended > now then start = math.max(start - (ended - now), math.min(start, now)) end
   if start > now + CREDIBLE then start = now end
   if ended > now then ended = now end
   if hold > now + CREDIBLE then hold = now + DAY end
@@ -44,6 +51,8 @@ if op == 'reserve' then
   local lease, asked, limit, max_wait = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
   local ttl, delay, born = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
   local is_evicting, is_question = ARGV[9] == '1', ARGV[10] == '1'
+  -- A lease that ends later than any that is given now is of a time before the clock was set back.
+  redis.call('ZREMRANGEBYSCORE', flight, '(' .. text(math.max(start, now) + math.max(ttl, LEASE)), '+inf')
   -- Who asks again for a lease that it has, since its answer was lost, does not wait for itself.
   local others = redis.call('ZCOUNT', flight, '(' .. text(now), '+inf')
   if others >= limit and (tonumber(redis.call('ZSCORE', flight, lease)) or 0) > now then
@@ -55,13 +64,18 @@ if op == 'reserve' then
   end
   local ready, why = math.max(start, ended, born) + asked, 'gap'
   if is_evicting and not known then
-    ready = math.max(ready, now + math.min(asked, max_wait))
+    ready = math.max(ready, now + asked)
   end
   if hold > ready then
     ready, why = hold, 'hold'
   end
   local wait = math.max(ready - now, 0)
   if wait > max_wait then
+    if is_evicting and not known then
+      -- The one write of a refusal: the next ask counts from here, or it would be refused for ever.
+      start, gap = now, asked
+      put()
+    end
     return {why, wait, cause}
   end
   wait = math.max(wait, delay)

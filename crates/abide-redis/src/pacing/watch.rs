@@ -110,6 +110,9 @@ fn pipeline(keys: &TurnKeys, writes: &Writes) -> Option<Pipeline> {
     if let Some(now) = writes.clean_until {
         all.cmd("ZREMRANGEBYSCORE").arg(&keys.flight).arg("-inf").arg(now);
     }
+    if let Some(last) = writes.clean_after {
+        all.cmd("ZREMRANGEBYSCORE").arg(&keys.flight).arg(format!("({last}")).arg("+inf");
+    }
     if let Some((lease, expiry, life)) = &writes.lease {
         all.cmd("ZADD").arg(&keys.flight).arg(*expiry).arg(lease);
         all.cmd("PEXPIRE").arg(&keys.flight).arg(life.div_ceil(1_000));

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_gate::access::{AccessStore, LeaseHolder};
+use abide_gate::access::{AccessStore, Lease, LeaseHolder};
 use abide_gate::pacing::{Busy, Cause, Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk};
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Origin, SystemClock, WallMillis};
 use abide_redis::Store;
 use tokio::time::{sleep, timeout};
 
-use crate::support::{Redis, WITHOUT_EVAL, ms};
+use crate::support::{Proxy, Redis, WITHOUT_EVAL, ms};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -100,6 +100,28 @@ async fn every_key_expires_and_none_before_its_promise() {
     }
 }
 
+#[tokio::test]
+async fn a_host_that_may_have_been_evicted_waits_a_whole_gap_however_little_patience_there_is() {
+    const EVICTING: &[&str] = &["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
+    for args in [EVICTING.to_vec(), [EVICTING, WITHOUT_EVAL].concat()] {
+        let Some(redis) = Redis::start_with(&args) else { return };
+        let store = redis.aged().connect().await.unwrap();
+        let gap = ms(1_000);
+        let hosts = ["a.example", "b.example", "c.example"].map(|name| ScopeAsk::new(name.into(), gap, 1));
+        for scopes in [&hosts[..1], &hosts[1..]] {
+            let began = Instant::now();
+            let (wait, reason) = refused(&store, scopes, ask(ms(200))).await;
+            assert!(reason == Busy::Gap && wait <= gap, "{wait:?}, {reason:?}");
+            sleep(ms(300)).await;
+            let later = refused(&store, scopes, ask(ms(200))).await.0;
+            assert!(later + ms(250) <= wait, "the time runs: {wait:?}, {later:?}");
+            let wait = granted(&store, scopes, ask(ms(5_000))).await;
+            assert!(began.elapsed() + wait >= gap, "{wait:?}");
+            assert!(scopes.len() == 2 || wait <= ms(700), "from the first question on: {wait:?}");
+        }
+    }
+}
+
 /// What is stored lies a year ahead, since the clock was set back. Nobody waits longer than for a gap, or a day for a hold.
 #[tokio::test]
 async fn a_clock_that_was_set_back_keeps_nobody_for_years() {
@@ -115,11 +137,47 @@ async fn a_clock_that_was_set_back_keeps_nobody_for_years() {
         assert!(reason == Busy::Gap && wait <= HOUR && wait > HOUR - ms(1_000), "{wait:?}");
         sleep(ms(20)).await;
         assert!(refused(&store, &host(HOUR), ask(ms(0))).await.0 < wait, "the time runs");
+        // Of a process that died before the clock was set back.
+        redis.ask::<()>(&["ZADD", "abide:{a.example}:flight", &ahead, "dead"]);
+        assert_eq!(refused(&store, &host(HOUR), ask(ms(0))).await.1, Busy::Gap);
         redis.ask::<()>(&["HSET", key, "hold", &ahead, "cause", "429 60000"]);
         let (wait, reason) = refused(&store, &host(HOUR), ask(ms(0))).await;
         assert!(matches!(reason, Busy::Hold(Cause::Answer { status: 429, .. })) && wait <= HOUR * 24);
         let held = store.peek(&host(HOUR)[0].key).await.unwrap().held;
         assert!(held <= HOUR * 24 && held > HOUR * 23, "{held:?}");
+    }
+}
+
+/// The connection goes on while the clock is set back by an hour; what was granted before lies in the future then.
+#[tokio::test]
+async fn a_clock_that_is_set_back_under_a_connection_costs_one_gap() {
+    let Some(redis) = Redis::start() else { return };
+    let proxy = Proxy::start(redis.port()).await;
+    let store = Store::builder(&proxy.url()).without_scripts().connect().await.unwrap();
+    sleep(ms(200)).await;
+    let (scopes, first) = (host(ms(1_000)), ask(ms(2_000)));
+    granted(&store, &scopes, first).await;
+    PaceStore::release(&store, &scopes, first.lease, Ended::Response).await.unwrap();
+    proxy.set_clock_back(3_600);
+    for name in ["a.example", "unknown.example"] {
+        let scopes = [ScopeAsk::new(name.into(), ms(1_000), 1)];
+        let wait = granted(&store, &scopes, ask(ms(5_000))).await;
+        assert!(wait <= ms(2_200), "{name}: {wait:?}");
+    }
+}
+
+/// The same on the other path: the script refuses an epoch of the future.
+#[tokio::test]
+async fn the_script_knows_an_epoch_of_the_future() {
+    let Some(redis) = Redis::start() else { return };
+    let (seconds, _): (u64, u64) = redis.ask(&["TIME"]);
+    for (ahead, expected) in [(0, "granted"), (3_600, "stale")] {
+        let born = ((seconds + ahead) * 1_000_000).to_string();
+        let script = include_str!("../../src/pacing/turn.lua");
+        let words = ["EVAL", script, "2", "{a}:slot", "{a}:flight", "reserve", "x", "0", "1", "5000000"];
+        let words = [&words[..], &["60000000", "0", &born, "0", "0"]].concat();
+        let (verdict, _, _): (String, u64, String) = redis.ask(&words);
+        assert_eq!(verdict, expected);
     }
 }
 
@@ -188,6 +246,70 @@ async fn a_store_is_settled_when_every_turn_was_given_back() {
     assert!(store.settle(ms(10_000)).await);
     assert_eq!(store.peek(&host(ms(1))[0].key).await.unwrap().in_flight, 0);
     giving_back.await.unwrap();
+}
+
+/// Callers who go at any moment leave nothing behind that `settle` would wait for.
+#[tokio::test]
+async fn a_store_is_settled_also_when_its_callers_have_gone() {
+    for args in [&[][..], WITHOUT_EVAL] {
+        let Some(redis) = Redis::start_with(args) else { return };
+        let proxy = Proxy::start(redis.port()).await;
+        redis.age("abide");
+        let store = Store::builder(&proxy.url()).connect().await.unwrap();
+        proxy.delay(ms(40));
+        for n in 0..6_u64 {
+            let scopes = [ScopeAsk::new(format!("h{n}.example").as_str().into(), ms(0), 1)];
+            let asked = ask(HOUR);
+            let gone = timeout(ms(10 + 5 * n), store.reserve(&scopes, asked)).await;
+            assert!(gone.is_err(), "nothing comes in less than 80 ms");
+        }
+        proxy.delay(ms(0));
+        sleep(ms(700)).await;
+        for n in 0..6 {
+            let state = store.peek(&format!("h{n}.example").as_str().into()).await.unwrap();
+            assert_eq!(state.in_flight, 0, "the grant that nobody waited for was given back");
+        }
+        assert!(store.settle(ms(0)).await, "nobody has anything");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_who_is_gone_before_its_answer_is_not_waited_for() {
+    let Some(redis) = Redis::start() else { return };
+    let store = redis.aged().connect().await.unwrap();
+    for _ in 0..20 {
+        let asked = ask(HOUR);
+        drop(timeout(Duration::from_micros(50), store.reserve(&host(ms(0)), asked)).await.map(|reply| {
+            assert!(reply.is_ok());
+        }));
+        PaceStore::release(&store, &host(ms(0)), asked.lease, Ended::Unsent).await.unwrap();
+    }
+    assert!(store.settle(ms(1_000)).await);
+}
+
+/// The one who leads has a clock a little ahead.
+#[tokio::test]
+async fn clocks_that_differ_a_little_do_not_make_two_fetch_one_robots_txt() {
+    let Some(redis) = Redis::start() else { return };
+    let store = redis.aged().connect().await.unwrap();
+    let (origin, now): (Origin, _) = ("https://a.example".parse().unwrap(), WallMillis(1_000_000_000_000));
+    let minute = ms(60_000);
+    assert_eq!(store.lease(&origin, LeaseHolder(1), now.plus(ms(5)), minute).await.unwrap(), Lease::Leader);
+    let follow = Lease::Follow { until: now.plus(ms(60_005)) };
+    assert_eq!(store.lease(&origin, LeaseHolder(2), now, minute).await.unwrap(), follow);
+    let hour_before = now.minus(HOUR);
+    let lease = store.lease(&origin, LeaseHolder(2), hour_before, minute).await.unwrap();
+    assert_eq!(lease, Lease::Leader, "a clock that was set back keeps nobody waiting");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_tell_its_policy_is_taken_to_evict() {
+    let Some(redis) = Redis::start() else { return };
+    redis.ask::<()>(&["ACL", "SETUSER", "default", "-info"]);
+    let store = Store::connect(&redis.url()).await.unwrap();
+    sleep(ms(1_200)).await;
+    let (wait, reason) = refused(&store, &host(ms(1_000)), ask(ms(200))).await;
+    assert!(reason == Busy::Gap && wait > ms(900), "{wait:?}");
 }
 
 /// The answer was lost, and the same is asked again.

@@ -16,6 +16,7 @@ pub(crate) struct Proxy {
     address: SocketAddr,
     delay: Arc<AtomicU64>,
     port: Arc<AtomicU16>,
+    set_back: Arc<AtomicU64>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -24,6 +25,8 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, delay) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
         let port = Arc::new(AtomicU16::new(port));
+        let set_back = Arc::new(AtomicU64::new(0));
+        let by = Arc::clone(&set_back);
         let (shared, leads_to) = (Arc::clone(&delay), Arc::clone(&port));
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -32,11 +35,11 @@ impl Proxy {
                     continue;
                 };
                 let ((from, to), (back_from, back_to)) = (client.into_split(), server.into_split());
-                tokio::spawn(hand_on(from, back_to, Arc::clone(&shared)));
-                tokio::spawn(hand_on(back_from, to, Arc::clone(&shared)));
+                tokio::spawn(hand_on(from, back_to, Arc::clone(&shared), Arc::default()));
+                tokio::spawn(hand_on(back_from, to, Arc::clone(&shared), Arc::clone(&by)));
             }
         });
-        Self { address, delay, port, task }
+        Self { address, delay, port, set_back, task }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -46,6 +49,11 @@ impl Proxy {
     /// New connections go there.
     pub(crate) fn lead_to(&self, port: u16) {
         self.port.store(port, Ordering::SeqCst);
+    }
+
+    /// The server's TIME is told as one so many seconds earlier.
+    pub(crate) fn set_clock_back(&self, seconds: u64) {
+        self.set_back.store(seconds, Ordering::SeqCst);
     }
 
     /// One way.
@@ -61,7 +69,12 @@ impl Drop for Proxy {
 }
 
 /// Reading goes on while what was read waits.
-async fn hand_on(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, delay: Arc<AtomicU64>) {
+async fn hand_on(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    delay: Arc<AtomicU64>,
+    set_back: Arc<AtomicU64>,
+) {
     let (tell, mut told) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
     tokio::spawn(async move {
         while let Some((due, bytes)) = told.recv().await {
@@ -74,8 +87,23 @@ async fn hand_on(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, delay: Arc<Ato
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         let due = Instant::now() + Duration::from_micros(delay.load(Ordering::SeqCst));
-        if tell.send((due, buffer[..read].to_vec())).is_err() {
+        let mut bytes = buffer[..read].to_vec();
+        earlier(&mut bytes, set_back.load(Ordering::SeqCst));
+        if tell.send((due, bytes)).is_err() {
             return;
+        }
+    }
+}
+
+/// Answers to TIME are two strings, the first of ten digits: seconds.
+fn earlier(bytes: &mut [u8], seconds: u64) {
+    const TIME: &[u8] = b"*2\r\n$10\r\n";
+    let mut at = 0;
+    while let Some(found) = bytes[at..].windows(TIME.len()).position(|window| window == TIME) {
+        at += found + TIME.len();
+        let Some(digits) = bytes.get_mut(at..at + 10) else { return };
+        if let Some(time) = std::str::from_utf8(digits).ok().and_then(|text| text.parse::<u64>().ok()) {
+            digits.copy_from_slice(format!("{:010}", time - seconds).as_bytes());
         }
     }
 }
