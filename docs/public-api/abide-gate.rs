@@ -709,6 +709,7 @@ impl Pacer {
     pub fn report(&self, host: &Host) -> Option<HostReport> {}
     pub fn reports(&self) -> Vec<HostReport> {}
     pub fn stats(&self) -> PaceStats {}
+    pub async fn settled(&self, limit: Duration) -> bool {}
     pub fn policy(&self) -> &PacePolicy {}
 }
 impl fmt::Debug for Pacer {}
