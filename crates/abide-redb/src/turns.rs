@@ -2,7 +2,7 @@
 //!
 //! Plain functions of the state and `now`; who calls them locks, and writes down what has to be.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use abide_gate::pacing::{
@@ -43,13 +43,16 @@ impl Now {
 
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
+    /// Those to whom something may be owed. Each call looks at twice as many as it may add, and forgets those to whom nothing is owed:
+    /// there are at most about twice as many as were asked for within [`KEPT`] and their gap, or are held.
     scopes: HashMap<ScopeKey, Entry>,
+    /// The same, each once: the next to be looked at first.
+    round: VecDeque<ScopeKey>,
     /// Forgotten here, and to be forgotten by the file.
     gone: Vec<ScopeKey>,
     /// When a file was opened that was not new. It counts as the end of a response for every scope: nobody knows which requests were
     /// under way just before, and no clock that runs on over a restart says how long ago that was.
     floor: Option<Instant>,
-    since_cleaning: u32,
 }
 
 #[derive(Debug)]
@@ -70,9 +73,6 @@ struct Hold {
     wall: WallMillis,
     cause: Cause,
 }
-
-/// So many calls, and what is not owed any more is forgotten.
-const CLEAN_EVERY: u32 = 1_024;
 
 /// Kept for so long after the last promise has been kept.
 const KEPT: Duration = Duration::from_secs(3_600);
@@ -95,7 +95,7 @@ impl Turns {
     }
 
     pub(crate) fn reserve(&mut self, scopes: &[ScopeAsk], ask: LeaseAsk, now: Now) -> Reply {
-        self.clean(now);
+        self.clean(scopes.len() * 2, now);
         let (now, floor) = (now.at, self.floor);
         let mut start = now;
         for (scope, wanted) in scopes.iter().enumerate() {
@@ -130,7 +130,7 @@ impl Turns {
     }
 
     pub(crate) fn release(&mut self, scopes: &[ScopeAsk], lease: LeaseId, ended: Ended, now: Now) {
-        self.clean(now);
+        self.clean(scopes.len() * 2, now);
         for wanted in scopes {
             let entry = self.entry(&wanted.key, now.at);
             entry.leases.retain(|(id, _)| *id != lease);
@@ -177,27 +177,26 @@ impl Turns {
     fn entry(&mut self, key: &ScopeKey, now: Instant) -> &mut Entry {
         if !self.scopes.contains_key(key) {
             self.scopes.insert(key.clone(), Entry::new(now));
+            self.round.push_back(key.clone());
         }
         self.scopes.get_mut(key).expect("it was inserted if it was not there")
     }
 
-    fn clean(&mut self, now: Now) {
-        self.since_cleaning += 1;
-        if self.since_cleaning >= CLEAN_EVERY {
-            self.since_cleaning = 0;
-            self.forget(now);
-        }
-    }
-
-    fn forget(&mut self, now: Now) {
-        let gone = &mut self.gone;
-        self.scopes.retain(|key, entry| {
-            let is_owed = now.at < entry.forget_at;
-            if !is_owed && entry.hold.is_some() {
-                gone.push(key.clone());
+    /// Looks at the next few, so that no call waits for all.
+    fn clean(&mut self, count: usize, now: Now) {
+        for _ in 0..count.min(self.round.len()) {
+            let Some(key) = self.round.pop_front() else { return };
+            match self.scopes.get(&key) {
+                Some(entry) if now.at < entry.forget_at => self.round.push_back(key),
+                entry => {
+                    let is_in_file = entry.is_some_and(|entry| entry.hold.is_some());
+                    self.scopes.remove(&key);
+                    if is_in_file {
+                        self.gone.push(key);
+                    }
+                }
             }
-            is_owed
-        });
+        }
     }
 }
 
@@ -260,4 +259,30 @@ const CLOCKS_AGREE: Duration = Duration::from_secs(1);
 fn later(at: Instant, by: Duration) -> Instant {
     const EVER: Duration = Duration::from_secs(10 * 366 * 86_400);
     at + by.min(EVER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_call_looks_at_all_scopes_and_in_the_end_all_that_is_not_owed_is_forgotten() {
+        let start = Now { at: Instant::now(), wall: WallMillis(1_800_000_000_000) };
+        let late = Now { at: start.at + 2 * KEPT, wall: start.wall.plus(2 * KEPT) };
+        let mut turns = Turns::default();
+        let mut release = |host: &str, now: Now| {
+            let before = turns.scopes.len();
+            let scopes = [ScopeAsk::new(host.into(), Duration::from_secs(1), 1)];
+            turns.release(&scopes, LeaseId(1), Ended::Response, now);
+            assert_eq!(turns.scopes.len(), turns.round.len());
+            (before.saturating_sub(turns.scopes.len()), turns.scopes.len())
+        };
+        for n in 0..5_000 {
+            release(&format!("h{n}.example"), start);
+        }
+        for _ in 0..3_000 {
+            assert!(release("late.example", late).0 <= 2, "a few at a time");
+        }
+        assert_eq!(release("late.example", late).1, 1, "only what is owed is left");
+    }
 }
