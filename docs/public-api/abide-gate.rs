@@ -218,6 +218,7 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn wall(&self) -> WallMillis;
 }
 impl Clock for SystemClock {}
+impl Clock for CaughtClock {}
 #[cfg(feature = "testing")]
 impl Clock for ManualClock {}
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -380,9 +381,23 @@ impl Gate {
         url: &Url,
         budget: Duration,
     ) -> Result<(Verdict, Permit), Error> {}
-    pub async fn judge(&self, url: &Url, budget: Duration) -> Result<Verdict, Error> {}
+    pub async fn judge(
+        &self,
+        url: &Url,
+        mut budget: Duration,
+    ) -> Result<Verdict, Error> {}
+    pub async fn judge_within(
+        &self,
+        url: &Url,
+        left: &mut Duration,
+    ) -> Result<Verdict, Error> {}
     pub fn judge_cached(&self, url: &Url) -> Option<Verdict> {}
-    pub async fn overridden(&self, url: &Url, why: Arc<str>) -> Result<Verdict, Error> {}
+    pub async fn overridden(
+        &self,
+        url: &Url,
+        why: Arc<str>,
+        left: &mut Duration,
+    ) -> Result<Verdict, Error> {}
     pub fn tell_refused(&self, error: &Error) {}
     pub fn overrides(&self) -> u64 {}
     pub async fn answer(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {}
@@ -710,6 +725,7 @@ impl Pacer {
     pub fn report(&self, host: &Host) -> Option<HostReport> {}
     pub fn reports(&self) -> Vec<HostReport> {}
     pub fn stats(&self) -> PaceStats {}
+    pub async fn settled(&self, limit: Duration) -> bool {}
     pub fn policy(&self) -> &PacePolicy {}
 }
 impl fmt::Debug for Pacer {}

@@ -70,6 +70,37 @@ async fn p6_hostile_heads_stay_within_the_limits_and_what_was_found_counts() {
     }
 }
 
+#[tokio::test]
+async fn p6_a_head_in_chunks_of_one_byte_costs_no_more_frames_than_another() {
+    const TIMES: usize = 600_000;
+    let mut head =
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+    let beginning = [NOSNIPPET, b"<style>"].concat();
+    for byte in &beginning {
+        head.extend_from_slice(&[b'1', b'\r', b'\n', *byte, b'\r', b'\n']);
+    }
+    let steps = vec![
+        Step::Send(head),
+        Step::Repeat(b"1\r\nx\r\n".to_vec(), TIMES),
+        Step::Send(b"0\r\n\r\n".to_vec()),
+    ];
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::raw(steps.clone()),
+    })
+    .await;
+    let mut answer = client(&server).get("http://a.example/x").send().await.unwrap();
+    assert!(answer.permissions().rules().nosnippet(), "what was found counts");
+    assert_eq!(answer.permissions().noindex_known(), None, "and the rest is not known");
+    let first = answer.chunk().await.unwrap().unwrap();
+    assert!(first.len() > 1024 && first.starts_with(&beginning), "{} bytes in the first frame", first.len());
+    let mut seen = first.len();
+    while let Some(chunk) = answer.chunk().await.unwrap() {
+        seen += chunk.len();
+    }
+    assert_eq!(seen, beginning.len() + TIMES, "the body goes on untouched");
+}
+
 fn tagged(lines: &[String]) -> Reply {
     let mut head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4\r\n".to_owned();
     for line in lines {
@@ -95,14 +126,17 @@ async fn p8_fields_of_any_size_and_number_are_read_or_an_error_and_never_half_re
             .chain(["robots-tag: *;noindex".to_owned()])
             .collect()
     };
-    let cases: Vec<(&str, Vec<String>, Option<bool>)> = vec![
-        ("8,192 bytes", vec![field_of(8_192)], Some(true)),
-        ("8,195 bytes", vec![field_of(8_195)], Some(true)),
-        ("100 KB", vec![field_of(100_000)], Some(true)),
-        ("90 lines", many(89), Some(true)),
+    // `*;noindex` is the last member, and the limit cuts it.
+    let cut = || format!("robots-tag: {}        *;noindex", "other;noarchive, ".repeat(16 * 1024 / 17));
+    let cases: Vec<(&str, Vec<String>, Option<Option<bool>>)> = vec![
+        ("8,192 bytes", vec![field_of(8_192)], Some(Some(true))),
+        ("8,195 bytes", vec![field_of(8_195)], Some(Some(true))),
+        ("100 KB", vec![field_of(100_000)], Some(Some(true))),
+        ("the cut member is the noindex", vec![cut()], Some(None)),
+        ("90 lines", many(89), Some(Some(true))),
         ("1,000 lines", many(999), None),
-        ("malformed", vec!["robots-tag: *;noindex;;;=\"".to_owned()], Some(true)),
-        ("malformed X", vec!["x-robots-tag: ,, max-snippet:x, noindex ,;=".to_owned()], Some(true)),
+        ("malformed", vec!["robots-tag: *;noindex;;;=\"".to_owned()], Some(Some(true))),
+        ("malformed X", vec!["x-robots-tag: ,, max-snippet:x, noindex ,;=".to_owned()], Some(Some(true))),
     ];
     for (what, lines, readable) in cases {
         let server = Server::start(move |seen| match seen.path.as_str() {
@@ -114,11 +148,7 @@ async fn p8_fields_of_any_size_and_number_are_read_or_an_error_and_never_half_re
         match (readable, answer) {
             (Some(noindex), Ok(answer)) => {
                 let permissions = answer.permissions();
-                let known = permissions.noindex_known();
-                assert!(
-                    known == Some(noindex) || known.is_none(),
-                    "{what}: {known:?}: never permitted for sure"
-                );
+                assert_eq!(permissions.noindex_known(), noindex, "{what}");
                 assert_eq!(answer.text().await.unwrap(), "page", "{what}");
             }
             // hyper takes 100 fields and no more.

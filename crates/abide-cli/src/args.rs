@@ -151,6 +151,9 @@ pub(crate) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct FetchArgs {
+    /// Time for a page from its request to the end of its body, without the wait for its turn
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_negative_numbers = true)]
+    pub(crate) page_timeout: Duration,
     #[command(flatten)]
     pub(crate) online: Online,
     /// URLs
@@ -161,13 +164,16 @@ pub(crate) struct FetchArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CrawlArgs {
     /// Pages to fetch at most
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) max_pages: usize,
+    /// Time for a page from its request to the end of its body, without the wait for its turn
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_negative_numbers = true)]
+    pub(crate) page_timeout: Duration,
     /// Links to follow from the URLs given, so many one behind the other; without it, as far as they lead
     #[arg(long, value_name = "N")]
     pub(crate) max_depth: Option<u32>,
     /// Longest hold of a host before the rest of its URLs is given up
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration, allow_negative_numbers = true)]
     pub(crate) max_hold: Duration,
     /// Also what the sitemaps of the sites name
     #[arg(long)]
@@ -221,13 +227,13 @@ pub(crate) struct Online {
     #[arg(long, value_name = "TEXT")]
     pub(crate) user_agent: Option<String>,
     /// Shortest time between two requests to a host, in seconds or as 500ms
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, allow_negative_numbers = true)]
     pub(crate) delay: Duration,
     /// Longest wait for a turn before a URL is deferred
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, allow_negative_numbers = true)]
     pub(crate) max_wait: Duration,
     /// Time for a robots.txt, all redirects together
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = some_time, allow_negative_numbers = true)]
     pub(crate) timeout: Duration,
     /// Addresses that may be contacted though they are not public (repeatable)
     #[arg(long, value_name = "CIDR", value_parser = network)]
@@ -348,6 +354,9 @@ const REDIS_SCHEMES: [&str; 4] = ["redis://", "rediss://", "valkey://", "valkeys
 
 /// Seconds, with a fraction if need be, or a number with `ms`, `s`, `m` or `h`.
 fn duration(text: &str) -> Result<Duration, String> {
+    if text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')) {
+        return Err("a time cannot be negative".to_owned());
+    }
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
     let seconds_each = match unit.trim() {
@@ -359,6 +368,14 @@ fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number.parse().map_err(|_| format!("{text:?} is no time; write 2, 0.5s or 500ms"))?;
     Duration::try_from_secs_f64(number * seconds_each).map_err(|_| format!("{text:?} is too long"))
+}
+
+/// A time in which something can be done.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("expected more than no time".to_owned()),
+        time => Ok(time),
+    }
 }
 
 /// A network, or one address.

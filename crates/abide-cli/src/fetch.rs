@@ -1,8 +1,9 @@
 //! `abide fetch`: URLs through the whole middleware.
 
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use abide::{Abide, Denied, Options, Preference, RequestBuilderExt, ResponseExt, Visit};
 use futures_util::StreamExt;
@@ -10,7 +11,7 @@ use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
 use url::Url;
 
-use crate::args::FetchArgs;
+use crate::args::{FetchArgs, Online};
 use crate::check::absolute;
 use crate::excerpt::printable;
 use crate::json::{OnlineVerdict, Tags};
@@ -55,7 +56,10 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
 
 async fn fetch_all(args: &FetchArgs, abide: &Abide, client: &ClientWithMiddleware) -> anyhow::Result<Status> {
     let mut lines = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| async move {
-        ask(abide, client, url, &Trail::default(), Options::new(), |_| ()).await.line
+        let limits = Limits::new(&args.online, args.page_timeout, args.online.max_wait);
+        ask(abide, client, url, &Trail::default(), Options::new(), limits, |_| ControlFlow::Continue(()))
+            .await
+            .line
     }));
     let mut status = Status::Done;
     while let Some(line) = lines.next().await {
@@ -91,17 +95,71 @@ pub(crate) struct Answer {
     pub(crate) reserved: Vec<String>,
 }
 
-/// Fetches `text`; the body goes to `sink`, piece by piece.
+/// How long a page may take; the waits for turns are not part of that.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// From a request to the end of its body.
+    page: Duration,
+    /// From a redirect to the request that follows it: its robots.txt, and its turn.
+    next: Duration,
+}
+
+impl Limits {
+    /// `patience`: the longest wait for a turn.
+    pub(crate) fn new(online: &Online, page: Duration, patience: Duration) -> Self {
+        // robots.txt waits for a turn, and the page for another one.
+        let next = patience.saturating_mul(2).saturating_add(online.timeout).saturating_add(page);
+        Self { page, next }
+    }
+
+    /// When what was sent last must have ended.
+    fn due(self, last: &Sent) -> Option<Instant> {
+        let is_redirect = last.status.is_some_and(|status| (300..400).contains(&status));
+        last.at.checked_add(if is_redirect { self.next } else { self.page })
+    }
+
+    /// Ends when a request has taken too long.
+    async fn overrun(self, trail: &Trail) {
+        loop {
+            // What leaves meanwhile is not due before this ends.
+            let idle = Instant::now().checked_add(self.page);
+            let due = trail.sent().last().map_or(idle, |last| self.due(last));
+            match due {
+                Some(due) if due <= Instant::now() => return,
+                Some(due) => tokio::time::sleep_until(due.into()).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn sentence(self) -> String {
+        format!("the page had not ended after {} s (--page-timeout)", self.page.as_secs_f64())
+    }
+}
+
+/// Fetches `text`; the body goes to `sink`, piece by piece, until it ends or `sink` has enough.
 pub(crate) async fn ask(
     abide: &Abide,
     client: &ClientWithMiddleware,
     text: &str,
     trail: &Trail,
     options: Options,
-    sink: impl FnMut(&[u8]),
+    limits: Limits,
+    sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Answer {
-    let error = match client.get(text).abide(options).with_extension(trail.clone()).send().await {
-        Ok(response) => return fetched(abide, text, response, sink).await,
+    let sent = client.get(text).abide(options).with_extension(trail.clone()).send();
+    let result = tokio::select! {
+        result = sent => result,
+        () = limits.overrun(trail) => return overdue(abide, text, limits, &trail.sent()),
+    };
+    let error = match result {
+        Ok(response) => {
+            let now = Instant::now();
+            let due = trail.sent().last().map_or(now, |last| last.at).checked_add(limits.page);
+            let mut answer = fetched(abide, text, &response);
+            read(response, &mut answer.line, due, limits, sink).await;
+            return answer;
+        }
         Err(error) => error,
     };
     let denied = abide::Error::find(&error);
@@ -116,12 +174,8 @@ pub(crate) async fn ask(
     Answer { line, content_type: None, may_follow: false, not_before, reserved: Vec::new() }
 }
 
-async fn fetched(
-    abide: &Abide,
-    text: &str,
-    mut response: reqwest::Response,
-    mut sink: impl FnMut(&[u8]),
-) -> Answer {
+/// The answer that its head gives.
+fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     let visit = response.visit().cloned();
     let mut line = Line::empty(text, "fetched");
     line.status = Some(response.status().as_u16());
@@ -138,23 +192,49 @@ async fn fetched(
     let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let may_follow = visit.as_ref().is_some_and(|visit| visit.permissions().may_follow());
     let reserved = visit.as_ref().map(reserved).unwrap_or_default();
-    let mut bytes = 0_u64;
-    loop {
-        match response.chunk().await {
-            Ok(Some(chunk)) => {
-                bytes = bytes.saturating_add(chunk.len() as u64);
-                sink(&chunk);
-            }
-            Ok(None) => break,
-            Err(error) => {
-                line.outcome = "error";
-                line.why = chain(&error.without_url());
-                break;
-            }
-        }
-    }
-    line.bytes = Some(bytes);
     Answer { line, content_type, may_follow, not_before: None, reserved }
+}
+
+/// Reads the body, which ends here also when `sink` has enough, or at `due`.
+async fn read(
+    mut response: reqwest::Response,
+    line: &mut Line,
+    due: Option<Instant>,
+    limits: Limits,
+    mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
+) {
+    let far = Instant::now() + FAR;
+    let due = tokio::time::Instant::from_std(due.unwrap_or(far));
+    let mut bytes = 0_u64;
+    let failure = loop {
+        match tokio::time::timeout_at(due, response.chunk()).await {
+            Ok(Ok(Some(chunk))) => {
+                bytes = bytes.saturating_add(chunk.len() as u64);
+                // One that always has more at hand would never let the time run out by itself.
+                if tokio::time::Instant::now() >= due {
+                    break Some(limits.sentence());
+                }
+                if sink(&chunk).is_break() {
+                    break None;
+                }
+            }
+            Ok(Ok(None)) => break None,
+            Ok(Err(error)) => break Some(chain(&error.without_url())),
+            Err(_) => break Some(limits.sentence()),
+        }
+    };
+    line.bytes = Some(bytes);
+    if let Some(why) = failure {
+        line.outcome = "error";
+        line.why = why;
+    }
+}
+
+/// The head of the answer never ended.
+fn overdue(abide: &Abide, text: &str, limits: Limits, sent: &[Sent]) -> Answer {
+    let mut line = on_the_way(abide, text, sent);
+    line.why = limits.sentence();
+    Answer { line, content_type: None, may_follow: false, not_before: None, reserved: Vec::new() }
 }
 
 /// Each usage once that the site disallows, whoever of its statements counts in the end.
@@ -192,11 +272,17 @@ fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
 
 /// The network failed; what was sent until then is in the trail.
 fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, sent: &[Sent]) -> Line {
-    let mut line = Line::empty(text, "error");
+    let mut line = on_the_way(abide, text, sent);
     line.why = match error {
         reqwest_middleware::Error::Reqwest(error) => chain(error),
         reqwest_middleware::Error::Middleware(error) => chain(error.as_ref()),
     };
+    line
+}
+
+/// An error after these requests.
+fn on_the_way(abide: &Abide, text: &str, sent: &[Sent]) -> Line {
+    let mut line = Line::empty(text, "error");
     line.hops = sent.iter().map(Hop::sent).collect();
     line.final_url = line.hops.last().map(|hop| hop.url.clone());
     line.verdict = sent.last().and_then(|sent| known(abide, &sent.url));
@@ -292,3 +378,6 @@ fn print(line: &Line) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// Stands for a time that no clock can tell.
+const FAR: Duration = Duration::from_secs(365 * 24 * 3600);

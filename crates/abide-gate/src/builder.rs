@@ -8,6 +8,7 @@ use abide_robots::ProductToken;
 use ipnet::IpNet;
 
 use crate::access::{AccessCache, AccessEvent, AccessObserver, AccessPolicy, AccessStore, Fetch};
+use crate::clock::CaughtClock;
 use crate::event::{Event, Listeners, Observer, Observers};
 use crate::gate::Gate;
 use crate::paced::PacedFetch;
@@ -124,7 +125,8 @@ impl GateBuilder {
         self
     }
 
-    /// The clock. Default: the machine's.
+    /// The clock. Default: the machine's, which also stands in where this one panics; a turn that needed it is refused with
+    /// [`Denied::Panicked`](crate::Denied::Panicked).
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
@@ -142,7 +144,9 @@ impl GateBuilder {
         warn_of_dangers(&self.addresses, &self.access);
         let observers = Observers::new(self.observers);
         let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
-        let mut pacer = Pacer::builder(self.pace).clock(Arc::clone(&self.clock));
+        let clock: Arc<dyn Clock> = Arc::new(CaughtClock(Arc::clone(&self.clock)));
+        // The pacer catches a panic of the clock itself: nobody can be paced by it, so the URL is denied.
+        let mut pacer = Pacer::builder(self.pace).clock(self.clock);
         if let Some(store) = self.pace_store {
             pacer = pacer.store(store);
         }
@@ -159,14 +163,14 @@ impl GateBuilder {
             fetch,
             pacer: pacer.clone(),
             addresses: Arc::clone(&addresses),
-            clock: Arc::clone(&self.clock),
+            clock: Arc::clone(&clock),
             max_wait,
         };
         let waiting = pacer.clone();
         let mut access = AccessCache::builder(tokens, Arc::new(fetch))
             // What the pacer lets wait must not look like an outage.
             .policy(self.access.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN)))
-            .clock(Arc::clone(&self.clock))
+            .clock(Arc::clone(&clock))
             .observer(Arc::new(move |event: &AccessEvent<'_>| tell_those_who_wait(&waiting, event)));
         if !observers.is_empty() {
             let all = observers.clone();
@@ -186,7 +190,7 @@ impl GateBuilder {
             access: access.build(),
             pacer,
             addresses,
-            clock: self.clock,
+            clock,
             max_wait,
             overrides: Arc::default(),
             observers,

@@ -7,6 +7,8 @@
 #![allow(clippy::disallowed_methods, reason = "this file is what the others ask")]
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
@@ -78,6 +80,29 @@ impl Clock for SystemClock {
     fn wall(&self) -> WallMillis {
         SystemTime::now().into()
     }
+}
+
+/// Somebody's clock, which may panic: then the machine's tells the time, and the panic goes no further.
+#[derive(Debug)]
+pub(crate) struct CaughtClock(pub(crate) Arc<dyn Clock>);
+
+impl Clock for CaughtClock {
+    fn now(&self) -> Instant {
+        caught(|| self.0.now()).unwrap_or_else(|| SystemClock.now())
+    }
+
+    fn wall(&self) -> WallMillis {
+        caught(|| self.0.wall()).unwrap_or_else(|| SystemClock.wall())
+    }
+}
+
+fn caught<T>(asking: impl FnOnce() -> T) -> Option<T> {
+    let told = catch_unwind(AssertUnwindSafe(asking)).ok();
+    #[cfg(feature = "tracing")]
+    if told.is_none() {
+        tracing::error!(name: "abide.clock_panicked", target: "abide", "the clock panicked; the machine's tells the time");
+    }
+    told
 }
 
 /// A wall clock for tests that follows tokio's (paused) clock and can be made to jump.

@@ -37,16 +37,17 @@ impl Gate {
         GateBuilder::new()
     }
 
-    /// Asks robots.txt, then waits for the host's turn: at most `budget`.
+    /// Asks robots.txt, then waits for the host's turn: at most `budget` for the turns of both.
     ///
     /// # Errors
     /// Every refusal there is.
     pub async fn admit(&self, url: &Url, budget: Duration) -> Result<(Verdict, Permit), Error> {
-        let verdict = self.judge(url, budget).await?;
+        let mut left = budget;
+        let verdict = self.judge_within(url, &mut left).await?;
         if let Some(denied) = verdict.refusal(url) {
             return Err(denied.into());
         }
-        let turn = self.turn(url, verdict, budget).await?;
+        let turn = self.turn(url, verdict, left).await?;
         Ok((turn.verdict, turn.permit))
     }
 
@@ -56,12 +57,20 @@ impl Gate {
     ///
     /// # Errors
     /// A refusal that is no verdict: an unsupported URL, a refused address, a robots.txt request that was deferred or lost.
-    pub async fn judge(&self, url: &Url, budget: Duration) -> Result<Verdict, Error> {
+    pub async fn judge(&self, url: &Url, mut budget: Duration) -> Result<Verdict, Error> {
+        self.judge_within(url, &mut budget).await
+    }
+
+    /// The same; what was waited for the turn of robots.txt is taken from `left`, also when it ends in an error.
+    ///
+    /// # Errors
+    /// Those of [`judge`](Self::judge).
+    pub async fn judge_within(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Error> {
         let origin = self.address_check(url)?;
         if is_robots_txt(url) {
             return Ok(Verdict::robots_txt());
         }
-        let answer = self.learn(&origin, url, budget).await?;
+        let answer = self.learn(&origin, url, left).await?;
         let verdict = Verdict::robots(answer.explain(&Target::of(url)));
         self.observers.tell(&Event::Judged { origin: &origin, verdict: &verdict });
         Ok(verdict)
@@ -77,13 +86,13 @@ impl Gate {
     }
 
     /// A verdict that passes robots.txt over, for the reason given. robots.txt is still asked for, since pacing stays, and its
-    /// Crawl-delay with it. Logged and counted.
+    /// Crawl-delay with it. What was waited for its turn is taken from `left`. Logged and counted.
     ///
     /// # Errors
     /// An unsupported URL or a refused address.
-    pub async fn overridden(&self, url: &Url, why: Arc<str>) -> Result<Verdict, Error> {
+    pub async fn overridden(&self, url: &Url, why: Arc<str>, left: &mut Duration) -> Result<Verdict, Error> {
         let origin = self.address_check(url)?;
-        let crawl_delay = self.access.of(&origin).await.ok().and_then(|answer| answer.crawl_delay());
+        let crawl_delay = self.learn(&origin, url, left).await.ok().and_then(|answer| answer.crawl_delay());
         self.overrides.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]
         tracing::warn!(name: "abide.robots.overridden", target: "abide::robots", %origin, reason = ?why, "robots.txt is passed over");
@@ -113,17 +122,19 @@ impl Gate {
     /// # Errors
     /// A robots.txt request that was deferred or lost.
     pub async fn answer(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {
-        self.learn(origin, &origin.robots_url(), self.max_wait).await
+        self.learn(origin, &origin.robots_url(), &mut self.max_wait.clone()).await
     }
 
-    /// The answer at hand, or fetched if the turn of robots.txt can come within `budget`.
-    async fn learn(&self, origin: &Origin, url: &Url, budget: Duration) -> Result<Arc<Answer>, Error> {
-        let mut left = budget;
+    /// The answer at hand, or fetched if the turn of robots.txt can come within what is `left`.
+    async fn learn(&self, origin: &Origin, url: &Url, left: &mut Duration) -> Result<Arc<Answer>, Error> {
         loop {
-            if left < self.max_wait && self.access.cached(origin).is_none() {
-                self.refuse_a_long_wait(origin, url, left)?;
+            if *left < self.max_wait && self.access.cached(origin).is_none() {
+                self.refuse_a_long_wait(origin, url, *left)?;
             }
-            let refused = match self.access.of(origin).await {
+            let mut waited = Duration::ZERO;
+            let learnt = self.access.learn(origin, &mut waited).await;
+            *left = left.saturating_sub(waited);
+            let refused = match learnt {
                 Ok(answer) => return Ok(answer),
                 Err(refused) => refused,
             };
@@ -132,11 +143,11 @@ impl Gate {
                 Refused::Deferred { not_before, .. } => not_before.since(self.clock.wall()),
                 _ => Duration::ZERO,
             };
-            if wait.is_zero() || wait > left {
+            if wait.is_zero() || wait > *left {
                 return Err(denied_access(url, refused));
             }
             Box::pin(tokio::time::sleep(wait)).await;
-            left -= wait;
+            *left -= wait;
         }
     }
 
@@ -179,7 +190,9 @@ impl Gate {
                 Some(now) if now.is_allowed() => return Ok(Turn { verdict: now, permit, waited }),
                 _ => permit.give_back(),
             }
-            verdict = Box::pin(self.judge(url, budget.saturating_sub(waited))).await?;
+            let mut left = budget.saturating_sub(waited);
+            verdict = Box::pin(self.judge_within(url, &mut left)).await?;
+            waited = waited.max(budget.saturating_sub(left));
             if let Some(denied) = verdict.refusal(url) {
                 return Err(denied.into());
             }

@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::access::{BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest};
 use crate::body::PermitBody;
-use crate::pacing::{Ask, Pacer, Refusal, TransportFault};
+use crate::pacing::{Ask, Pacer, Permit, Refusal, TransportFault};
 use crate::{AddressGuard, Clock, Host};
 
 /// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
@@ -35,11 +35,12 @@ impl PacedFetch {
                 refused.to_string(),
             ));
         }
-        let permit = match self.pacer.acquire(request.url(), self.ask(request.url())).await {
-            Ok(permit) => permit,
-            Err(refusal) => return Err(self.deferred(refusal)),
-        };
+        let asked = self.clock.now();
+        let turn = self.pacer.acquire(request.url(), self.ask(request.url())).await;
         let started = self.clock.now();
+        let waited = turn.as_ref().map_or(started.saturating_duration_since(asked), Permit::waited);
+        request.turns().add(waited, started);
+        let permit = turn.map_err(|refusal| self.deferred(refusal))?;
         match self.fetch.fetch(request).await {
             Ok(reply) => {
                 let hold = permit.observe(reply.status(), reply.headers());

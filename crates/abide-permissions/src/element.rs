@@ -41,6 +41,7 @@ pub(crate) fn read_elements(text: &[u8], agents: Option<&ReadOptions>) -> Stated
                     applies = binds_us;
                     rest
                 }
+                Head::Nobody(rest) => rest,
             };
         }
     }
@@ -57,6 +58,8 @@ enum Head<'a> {
     Flag(Known, &'a [u8], &'a [u8]),
     /// A user agent, whether it is ours, and the rest.
     Agent(bool, &'a [u8]),
+    /// A colon with no name before it, and the rest.
+    Nobody(&'a [u8]),
 }
 
 impl<'a> Head<'a> {
@@ -70,7 +73,10 @@ impl<'a> Head<'a> {
         let is_ours = agents.is_some_and(|options| options.token_is_ours(name));
         match (known(name), agents) {
             (Some(flag), _) if flag.is_flag() && !is_ours => Self::Flag(flag, name, rest),
-            (_, Some(options)) => Self::Agent(options.token_binds_us(name), rest),
+            (_, Some(options)) if options.token_binds_us(name) => Self::Agent(true, rest),
+            // Stricter: what names nobody (`: noindex`) speaks to those who were spoken to before, and silences nothing.
+            (_, Some(_)) if !name.iter().any(u8::is_ascii_alphanumeric) => Self::Nobody(rest),
+            (_, Some(_)) => Self::Agent(false, rest),
             (_, None) => Self::Absent,
         }
     }

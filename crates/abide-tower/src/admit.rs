@@ -3,30 +3,36 @@
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Error, Gate, Origin, Turn, Verdict};
+use abide_gate::{Error, Gate, Origin, Verdict};
 use http::Extensions;
 use url::Url;
 
 use crate::options::Options;
 
-/// Asks robots.txt of the URL's origin, then waits for its host's turn.
-pub(crate) async fn admit(gate: &Gate, url: &Url, options: &Options) -> Result<Turn, Error> {
-    let budget: Duration = options.max_wait.unwrap_or_else(|| gate.max_wait());
-    let verdict = judge(gate, url, options, budget).await?;
-    match verdict.refusal(url) {
-        Some(denied) => Err(denied.into()),
-        None => gate.turn(url, verdict, budget).await,
+/// Asks robots.txt of the URL's origin, then waits for its host's turn. What both waited is taken from `left`.
+pub(crate) async fn admit(
+    gate: &Gate,
+    url: &Url,
+    options: &Options,
+    left: &mut Duration,
+) -> Result<(Verdict, Permit), Error> {
+    let verdict = judge(gate, url, options, left).await?;
+    if let Some(denied) = verdict.refusal(url) {
+        return Err(denied.into());
     }
+    let (verdict, permit, waited) = gate.turn(url, verdict, *left).await?.into_parts();
+    *left = left.saturating_sub(waited);
+    Ok((verdict, permit))
 }
 
-async fn judge(gate: &Gate, url: &Url, options: &Options, budget: Duration) -> Result<Verdict, Error> {
+async fn judge(gate: &Gate, url: &Url, options: &Options, left: &mut Duration) -> Result<Verdict, Error> {
     let why = options.ignore_robots.as_ref().and_then(|(origin, why)| {
         let is_meant = Origin::of(url).is_ok_and(|asked| asked == *origin);
         is_meant.then(|| why.clone())
     });
     match why {
-        Some(why) => gate.overridden(url, why).await,
-        None => gate.judge(url, budget).await,
+        Some(why) => gate.overridden(url, why, left).await,
+        None => gate.judge_within(url, left).await,
     }
 }
 

@@ -13,6 +13,7 @@ mod options;
 // A request's way.
 mod admit;
 mod asked;
+mod log;
 mod ready;
 mod service;
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Gate, NoAddress, PermitBody, Symptoms, Turn, Verdict};
+use abide_gate::{Denied, Gate, NoAddress, PermitBody, Symptoms, Verdict};
 use abide_visit::{Hop, Trail, WatchedBody};
 use bytes::Bytes;
 use http::{Extensions, Request, Response};
@@ -22,6 +22,7 @@ use crate::admit::{Unsent, admit, options_of};
 use crate::asked::url_of;
 use crate::error::ServiceError;
 use crate::layer::Core;
+use crate::log::{self, Call};
 use crate::options::Options;
 use crate::ready::Ready;
 use crate::{BoxError, fault};
@@ -81,17 +82,20 @@ where
         self.inner.poll_ready(context).map_err(|error| ServiceError::Inner(error.into()))
     }
 
-    fn call(&mut self, request: Request<B>) -> ResponseFuture<R> {
+    fn call(&mut self, mut request: Request<B>) -> ResponseFuture<R> {
         // The one that was polled ready is called; its clone, which was not, stays.
         let clone = self.inner.clone();
         let ready = Ready::new(mem::replace(&mut self.inner, clone));
         let core = Arc::clone(&self.core);
         Box::pin(async move {
-            let answered = visit(&core, request, ready).await;
-            if let Err(ServiceError::Refused(error)) = &answered {
-                core.gate.tell_refused(error);
-            }
-            answered
+            let url = url_of(&mut request).inspect_err(|error| tell(&core, None, error))?;
+            let call = Call::begin(request.method(), &url);
+            let visiting = async {
+                let answered = visit(&core, request, url.clone(), ready).await;
+                answered.inspect_err(|error| tell(&core, Some(&url), error))
+            };
+            let answered = call.cover(visiting).await;
+            answered.inspect(|response| call.answered(response))
         })
     }
 }
@@ -103,10 +107,20 @@ impl<S: fmt::Debug> fmt::Debug for AbideService<S> {
     }
 }
 
+/// Tells of a call that ended without an answer.
+fn tell(core: &Core, url: Option<&Url>, error: &ServiceError) {
+    match (error, url) {
+        (ServiceError::Refused(error), _) => core.gate.tell_refused(error),
+        (ServiceError::Inner(error), Some(url)) => log::failed(url, &**error),
+        (ServiceError::Inner(_) | ServiceError::NoOrigin { .. }, _) => {}
+    }
+}
+
 /// The whole way of one request.
 async fn visit<S, B, R>(
     core: &Core,
     mut request: Request<B>,
+    url: Url,
     mut ready: Ready<S>,
 ) -> Result<Response<AbideBody<R>>, ServiceError>
 where
@@ -114,7 +128,6 @@ where
     S::Error: Into<BoxError>,
     R: Body<Data = Bytes>,
 {
-    let url = url_of(&mut request)?;
     core.identity.sign(request.headers_mut())?;
     let options = options_of(request.extensions());
     let (verdict, unsent, waited) = turn_and_reservation(core, &url, &options, &mut ready).await?;
@@ -150,15 +163,15 @@ where
     S: Service<Request<B>> + Clone,
     S::Error: Into<BoxError>,
 {
-    let mut waited = Duration::ZERO;
+    let budget = options.max_wait.unwrap_or_else(|| core.gate.max_wait());
+    let mut left = budget;
     loop {
-        let (verdict, permit, now_waited) = wait(core, url, options, ready).await?.into_parts();
+        let (verdict, permit) = wait(core, url, options, &mut left, ready).await?;
         let unsent = Unsent::new(permit);
-        waited += now_waited;
         let is_late = ready.reserve().await.map_err(|error| ServiceError::Inner(error.into()))?;
         let is_allowed = || core.gate.judge_cached(url).is_some_and(|now| now.is_allowed());
         if !is_late || verdict.override_reason().is_some() || is_allowed() {
-            return Ok((verdict, unsent, waited));
+            return Ok((verdict, unsent, budget.saturating_sub(left)));
         }
     }
 }
@@ -168,9 +181,10 @@ async fn wait<S: Clone>(
     core: &Core,
     url: &Url,
     options: &Options,
+    left: &mut Duration,
     ready: &mut Ready<S>,
-) -> Result<Turn, abide_gate::Error> {
-    let mut admission = pin!(admit(&core.gate, url, options));
+) -> Result<(Verdict, Permit), abide_gate::Error> {
+    let mut admission = pin!(admit(&core.gate, url, options, left));
     match poll_fn(|context| Poll::Ready(admission.as_mut().poll(context))).await {
         Poll::Ready(turn) => turn,
         Poll::Pending => {

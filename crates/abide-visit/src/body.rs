@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::watch;
 
@@ -16,8 +17,8 @@ use abide_permissions::{Head, HeadEnd, HeadScanner, Progress};
 
 type FrameResult<E> = Result<Frame<Bytes>, E>;
 
-/// The body of the wire, with what has been taken from it in front: frame for frame, with its length, its trailers and its
-/// errors where they were.
+/// The body of the wire, with what has been taken from it in front: byte for byte, with its length, its trailers and its errors
+/// where they were. Small frames that were read ahead come as one.
 pub struct WatchedBody<B: Body> {
     replay: VecDeque<FrameResult<B::Error>>,
     wire: B,
@@ -43,7 +44,7 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
             while let Some(frame) = poll_fn(|context| self.poll_wire(context)).await {
                 let data = frame.as_ref().ok().and_then(Frame::data_ref).cloned();
                 let failed = frame.is_err();
-                self.replay.push_back(frame);
+                self.keep(frame);
                 if failed {
                     return Reading::BrokeOff;
                 }
@@ -82,6 +83,14 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
             };
             let Some(frame) = frame else { return };
             taken += frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
+            self.keep(frame);
+        }
+    }
+
+    /// For the reader. A server chooses the size of its frames, so small ones are joined: what is read ahead costs memory by its
+    /// bytes, also if each of them came alone.
+    fn keep(&mut self, frame: FrameResult<B::Error>) {
+        if !self.replay.back_mut().is_some_and(|last| has_joined(last, &frame)) {
             self.replay.push_back(frame);
         }
     }
@@ -174,6 +183,27 @@ impl<B: Body + fmt::Debug> fmt::Debug for WatchedBody<B> {
     }
 }
 
+/// Whether `next` has become part of `last`: both are data, and together no more than a common frame.
+fn has_joined<E>(last: &mut FrameResult<E>, next: &FrameResult<E>) -> bool {
+    let (Ok(last), Ok(next)) = (last, next) else { return false };
+    let (Some(last), Some(next)) = (last.data_mut(), next.data_ref()) else { return false };
+    if last.len() + next.len() > JOINED_MAX {
+        return false;
+    }
+    // What was joined before is ours alone and grows in place; the client's own buffer is copied once.
+    let mut joined = mem::take(last).try_into_mut().unwrap_or_else(|shared| {
+        let mut joined = BytesMut::with_capacity(JOINED_MAX);
+        joined.extend_from_slice(&shared);
+        joined
+    });
+    joined.extend_from_slice(next);
+    *last = joined.freeze();
+    true
+}
+
+/// Frames read ahead are joined up to this size, so two neighbours are always more than it.
+const JOINED_MAX: usize = 4 * 1024;
+
 /// How reading ahead has ended.
 enum Reading {
     Done,
@@ -224,5 +254,72 @@ impl Drop for LazyScan {
             let head = if self.is_whole { scanner.finish() } else { scanner.interrupt() };
             self.result.send_replace(Some(head));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abide_permissions::ReadOptions;
+    use http_body_util::BodyExt;
+
+    /// A body in frames of these sizes.
+    struct Dripped {
+        rest: Bytes,
+        sizes: Box<dyn Iterator<Item = usize> + Send>,
+    }
+
+    impl Body for Dripped {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<FrameResult<Self::Error>>> {
+            if self.rest.is_empty() {
+                return Poll::Ready(None);
+            }
+            let size = self.sizes.next().unwrap().min(self.rest.len());
+            Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(size)))))
+        }
+    }
+
+    async fn read(
+        page: &[u8],
+        sizes: impl Iterator<Item = usize> + Send + 'static,
+    ) -> (WatchedBody<Dripped>, Head) {
+        let options = ReadOptions::new("ExampleBot".parse().unwrap());
+        let scanner = Box::new(HeadScanner::new(&options, Some("text/html")));
+        let wire = Dripped { rest: Bytes::copy_from_slice(page), sizes: Box::new(sizes) };
+        let mut body = WatchedBody::new(wire);
+        let head = body.read_head(scanner).await;
+        body.take_what_is_here().await;
+        (body, head)
+    }
+
+    #[tokio::test]
+    async fn a_head_in_small_frames_is_kept_in_few_and_its_bytes_are_unchanged() {
+        let page: Vec<u8> = (0..100_000_usize).map(|at| b"<head><style>/* abcdefgh */"[at % 27]).collect();
+        let sizes: [(&str, &'static [usize]); 4] = [
+            ("one byte each", &[1]),
+            ("none and one", &[0, 1]),
+            ("small and large", &[1, JOINED_MAX, 0, JOINED_MAX - 1]),
+            ("odd", &[7, 1000, 3, 4095]),
+        ];
+        for (what, sizes) in sizes {
+            let (body, _) = read(&page, sizes.iter().copied().cycle()).await;
+            assert!(body.replay.len() <= 2 * page.len() / JOINED_MAX + 2, "{what}: {}", body.replay.len());
+            assert_eq!(body.size_hint().lower(), page.len() as u64, "{what}");
+            assert_eq!(body.collect().await.unwrap().to_bytes(), page, "{what}");
+        }
+    }
+
+    #[tokio::test]
+    async fn frames_of_a_common_size_are_not_copied() {
+        let page = vec![b'a'; 64 * 1024];
+        let (mut body, _) = read(&page, std::iter::repeat(8 * 1024)).await;
+        let frame = body.frame().await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap().len(), 8 * 1024);
     }
 }

@@ -78,12 +78,14 @@ impl<'a> Walk<'a> {
         extensions.remove::<Trail>();
         loop {
             self.method = request.method().clone();
+            let before = self.budget;
             let (url, verdict) = self.admit(&mut request).await.map_err(|error| self.refusal(error))?;
+            let waited_for_rules = before.saturating_sub(self.budget);
             let template = Template::of(&request);
             let sent = self.send(request, &url, verdict, extensions, next.clone()).await;
             let Sent { response, permit, verdict, waited, .. } =
                 sent.inspect_err(|_| self.leave_trail(extensions))?;
-            let hop = Hop::new(url, response.status(), verdict, waited);
+            let hop = Hop::new(url, response.status(), verdict, waited + waited_for_rules);
             self.trail.push(hop.with_remote_addr(response.remote_addr()));
             match self.step(template, &asked, &response) {
                 Ok(Some((following, target))) => {
@@ -102,14 +104,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Asks robots.txt of the request's own origin; sets what every request carries.
-    async fn admit(&self, request: &mut Request) -> std::result::Result<(Url, Verdict), Error> {
+    /// Asks robots.txt of the request's own origin, whose turn is one of the call's; sets what every request carries.
+    async fn admit(&mut self, request: &mut Request) -> std::result::Result<(Url, Verdict), Error> {
         let core = &self.abide.core;
         let url = without_userinfo(request.url());
         self.abide.name(request)?;
         let verdict = match self.override_for(&url) {
-            Some(why) => Box::pin(core.gate.overridden(&url, why)).await?,
-            None => core.gate.judge(&url, self.budget).await?,
+            Some(why) => Box::pin(core.gate.overridden(&url, why, &mut self.budget)).await?,
+            None => core.gate.judge_within(&url, &mut self.budget).await?,
         };
         match verdict.refusal(&url) {
             Some(denied) => Err(denied.into()),

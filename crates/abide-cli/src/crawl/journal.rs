@@ -53,30 +53,58 @@ pub(crate) struct Past {
     done: HashSet<String>,
 }
 
-impl Journal {
-    /// The journal of these start URLs beside `store`, and what stands in it. With `restart` that is forgotten.
-    pub(crate) fn open(store: &Path, urls: &[Url], restart: bool) -> anyhow::Result<(Self, Past)> {
+/// A journal that has been looked at, and not yet changed.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    path: PathBuf,
+    names: Vec<String>,
+    past: Option<Past>,
+}
+
+impl Opening {
+    /// The journal of these start URLs beside `store`, and what stands in it. With `restart` that does not count.
+    pub(crate) fn of(store: &Path, urls: &[Url], restart: bool) -> anyhow::Result<Self> {
         let mut names: Vec<String> = urls.iter().map(|url| public(url).into()).collect();
         names.sort();
         names.dedup();
         let path = path(store, &names);
+        let past = match OpenOptions::new().read(true).write(true).open(&path) {
+            Ok(_) if restart => None,
+            Ok(mut file) => read(&mut file, &names).map_err(|error| error.named(&path))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Usage(format!("{}: {error}", path.display())).into()),
+        };
+        Ok(Self { path, names, past })
+    }
+
+    /// The URLs of an earlier run, if there was one.
+    pub(crate) fn known(&self) -> Option<HashSet<String>> {
+        let entries = &self.past.as_ref().filter(|past| past.is_some())?.entries;
+        let url = |entry: &Entry| match entry {
+            Entry::Add { url, .. } => Some(url.clone()),
+            _ => None,
+        };
+        Some(entries.iter().filter_map(url).collect())
+    }
+
+    /// Goes on with what there is, or begins anew.
+    pub(crate) fn begin(self) -> anyhow::Result<(Journal, Past)> {
+        let Self { path, names, past } = self;
         let wrong = |error: io::Error| Usage(format!("{}: {error}", path.display()));
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(restart)
-            .open(&path)
-            .map_err(wrong)?;
-        let past = read(&mut file, &names).map_err(|error| error.named(&path))?;
-        let mut journal = Self { out: BufWriter::new(file), path };
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(past.is_none());
+        let mut file = options.open(&path).map_err(wrong)?;
+        file.seek(SeekFrom::End(0)).map_err(wrong)?;
+        let mut journal = Journal { out: BufWriter::new(file), path };
         if past.is_none() {
             journal.write(&Entry::Crawl { version: VERSION, urls: names })?;
             journal.flush()?;
         }
         Ok((journal, past.unwrap_or_default()))
     }
+}
 
+impl Journal {
     /// Where it lies.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -226,6 +254,10 @@ mod tests {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
+    fn opened(store: &Path, urls: &[Url], restart: bool) -> anyhow::Result<(Journal, Past)> {
+        Opening::of(store, urls, restart)?.begin()
+    }
+
     fn left(past: Past, urls: &[Url]) -> Vec<(String, u32, Kind)> {
         let mut frontier = Frontier::new(urls, None);
         past.restore(&mut frontier, urls);
@@ -234,7 +266,7 @@ mod tests {
 
     /// A journal in which the start page and one link are done, and two URLs are left.
     fn begun(store: &Path, urls: &[Url]) -> PathBuf {
-        let (mut journal, past) = Journal::open(store, urls, false).unwrap();
+        let (mut journal, past) = opened(store, urls, false).unwrap();
         assert!(!past.is_some());
         let mut frontier = Frontier::new(urls, None);
         for (text, depth, kind) in [
@@ -263,7 +295,7 @@ mod tests {
         let (store, urls) = (directory.path().join("s.redb"), urls(&["http://u:pw@a/"]));
         let path = begun(&store, &urls);
         assert!(!fs::read_to_string(&path).unwrap().contains("pw"), "no credentials are kept");
-        let (journal, past) = Journal::open(&store, &urls, false).unwrap();
+        let (journal, past) = opened(&store, &urls, false).unwrap();
         assert_eq!(
             left(past, &urls),
             [("http://a/map".to_owned(), 0, Kind::Sitemap), ("http://a/2".to_owned(), 1, Kind::Page)]
@@ -282,11 +314,11 @@ mod tests {
             fs::write(&path, &whole[..len]).unwrap();
             let added = String::from_utf8_lossy(&whole[..len]).matches("depth\":").count();
             let lines = whole[..len].iter().filter(|&&octet| octet == b'\n').count();
-            let (mut journal, past) = Journal::open(&store, &urls, false).unwrap();
+            let (mut journal, past) = opened(&store, &urls, false).unwrap();
             assert_eq!(past.is_some(), lines > 1, "at {len}");
             journal.add(&"http://a/new".parse().unwrap(), 1, Kind::Page).unwrap();
             drop(journal);
-            let (_, past) = Journal::open(&store, &urls, false).unwrap();
+            let (_, past) = opened(&store, &urls, false).unwrap();
             let found = past.entries.len();
             assert!(found >= 1 && found <= added + 1 && past.entries.last().is_some(), "at {len}: {found}");
             assert_eq!(found + past.done.len(), lines.saturating_sub(1) + 1, "at {len}");
@@ -306,11 +338,24 @@ mod tests {
             (1, "x".repeat(2 * LINE_LEN_MAX as usize)),
         ] {
             fs::write(&path, bad).unwrap();
-            let error = Journal::open(&store, &urls, false).unwrap_err().to_string();
+            let error = opened(&store, &urls, false).unwrap_err().to_string();
             assert!(error.contains(&format!(".frontier:{line}: expected")), "{error}");
         }
-        let (_, past) = Journal::open(&store, &urls, true).unwrap();
+        let (_, past) = opened(&store, &urls, true).unwrap();
         assert!(!past.is_some());
+    }
+
+    #[test]
+    fn a_look_changes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let (store, urls) = (directory.path().join("s.redb"), urls(&["http://a/"]));
+        assert!(Opening::of(&store, &urls, true).unwrap().known().is_none());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "no empty one is left behind");
+        let path = begun(&store, &urls);
+        let before = fs::read(&path).unwrap();
+        assert!(Opening::of(&store, &urls, false).unwrap().known().unwrap().contains("http://a/1"));
+        assert!(Opening::of(&store, &urls, true).unwrap().known().is_none());
+        assert_eq!(fs::read(&path).unwrap(), before);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod save;
 mod summary;
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -22,13 +23,13 @@ use url::Url;
 
 use crate::args::{CrawlArgs, StoreArg};
 use crate::check::absolute;
-use crate::fetch::{self, Answer};
+use crate::fetch::{self, Answer, Limits};
 use crate::online::{self, Interruption};
 use crate::trail::{self, Sent, Trail};
 use crate::watch::Watch;
 use crate::{Status, Usage, style};
 use frontier::{Frontier, Kind, Next, Task};
-use journal::Journal;
+use journal::{Journal, Opening};
 use progress::Progress;
 use report::Report;
 use save::Save;
@@ -37,7 +38,7 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let urls: Vec<Url> = args.urls.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
     if let Some(path) = &args.report {
         // Better now than after the crawl.
-        std::fs::File::create(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+        can_write(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
     }
     let watch = Arc::new(Watch::all());
     let online = args.online.clone();
@@ -53,16 +54,32 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     })
 }
 
-/// The journal beside a durable store, with what an earlier run has left put into the frontier.
-fn begin(args: &CrawlArgs, urls: &[Url], frontier: &mut Frontier) -> anyhow::Result<(Option<Journal>, bool)> {
-    let Some(store) = args.online.durable() else { return Ok((None, false)) };
-    let (journal, past) = Journal::open(store, urls, args.restart)?;
-    let is_resumed = past.is_some();
+/// Whether there can be a file. Nothing is changed: the call may yet be refused.
+fn can_write(path: &std::path::Path) -> std::io::Result<()> {
+    let is_new = !path.try_exists()?;
+    std::fs::OpenOptions::new().append(true).create(true).open(path)?;
+    if is_new { std::fs::remove_file(path) } else { Ok(()) }
+}
+
+/// The journal beside a durable store and the directory to save to, with what an earlier run has left put into the frontier.
+///
+/// The journal comes last: a call that is refused leaves it as it was.
+fn begin(
+    args: &CrawlArgs,
+    urls: &[Url],
+    frontier: &mut Frontier,
+) -> anyhow::Result<(Option<Journal>, Option<Save>)> {
+    let opening = args.online.durable().map(|store| Opening::of(store, urls, args.restart)).transpose()?;
+    let known = opening.as_ref().and_then(Opening::known);
+    let save = args.save.as_deref().map(|directory| Save::to(directory, known.as_ref())).transpose()?;
+    let Some(opening) = opening else { return Ok((None, save)) };
+    let is_resumed = known.is_some();
+    let (journal, past) = opening.begin()?;
     let done = past.restore(frontier, urls);
     if is_resumed {
         style::complain(format_args!("going on: {done} URLs are done, {} are queued", frontier.len()));
     }
-    Ok((Some(journal), is_resumed))
+    Ok((Some(journal), save))
 }
 
 struct Crawl {
@@ -107,8 +124,7 @@ impl Crawl {
         watch: Arc<Watch>,
     ) -> anyhow::Result<Self> {
         let mut frontier = Frontier::new(urls, args.max_depth);
-        let (journal, is_resumed) = begin(&args, urls, &mut frontier)?;
-        let save = args.save.as_deref().map(|directory| Save::to(directory, is_resumed)).transpose()?;
+        let (journal, save) = begin(&args, urls, &mut frontier)?;
         Ok(Self {
             client: trail::client(&abide, inner),
             report: Report::new(&watch),
@@ -172,7 +188,8 @@ impl Crawl {
         self.in_flight.insert(task.host.clone(), flight);
         let patience = self.args.max_hold.max(self.args.online.max_wait);
         let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
-        self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, trail, options));
+        let limits = Limits::new(&self.args.online, self.args.page_timeout, patience);
+        self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, trail, options, limits));
     }
 
     fn note(&mut self, done: Done) -> anyhow::Result<()> {
@@ -364,10 +381,11 @@ async fn visit(
     task: Task,
     trail: Trail,
     options: Options,
+    limits: Limits,
 ) -> Done {
     let mut body = Body::default();
     let sink = |chunk: &[u8]| body.push(chunk);
-    let answer = fetch::ask(&abide, &client, task.url.as_str(), &trail, options, sink).await;
+    let answer = fetch::ask(&abide, &client, task.url.as_str(), &trail, options, limits, sink).await;
     Done { task, answer, sent: trail.sent(), ended: Instant::now(), body }
 }
 
@@ -378,9 +396,11 @@ struct Body {
 }
 
 impl Body {
-    fn push(&mut self, chunk: &[u8]) {
+    /// What is beyond the limit need not be read.
+    fn push(&mut self, chunk: &[u8]) -> ControlFlow<()> {
         let left = BODY_MAX - self.bytes.len();
         self.bytes.extend_from_slice(&chunk[..chunk.len().min(left)]);
+        if self.bytes.len() < BODY_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 

@@ -10,7 +10,7 @@ use url::Url;
 use crate::crawl::frontier::Task;
 use crate::fetch::Answer;
 use crate::json::source_name;
-use crate::trail::Sent;
+use crate::trail::{Sent, public};
 use crate::watch::{Answered, Heard, Hold, Watch};
 
 pub(crate) struct Report {
@@ -56,6 +56,11 @@ pub(crate) struct Host {
     pub(crate) denied_by: Vec<DeniedBy>,
     /// On how many pages each rule and reservation was found.
     pub(crate) permissions: BTreeMap<String, usize>,
+    /// Why others were refused or failed, the most frequent first.
+    pub(crate) failed_by: Vec<FailedBy>,
+    /// Requests that were for robots.txt.
+    #[serde(skip)]
+    pub(crate) robots_requests: usize,
     #[serde(skip)]
     pub(crate) events: Vec<Event>,
     #[serde(skip)]
@@ -77,6 +82,18 @@ pub(crate) struct DeniedBy {
     /// Whose robots.txt it is: another host's, when a page has redirected there.
     pub(crate) host: String,
     pub(crate) urls: usize,
+}
+
+/// A reason other than robots.txt, and how many URLs it kept back.
+#[derive(Debug, Serialize)]
+pub(crate) struct FailedBy {
+    pub(crate) outcome: &'static str,
+    pub(crate) why: String,
+    /// Where: another host, when a page has redirected there.
+    pub(crate) host: String,
+    pub(crate) urls: usize,
+    /// The first of them, as it was asked for.
+    pub(crate) example: String,
 }
 
 /// One request, for the timeline. Times are since the crawl began.
@@ -122,6 +139,8 @@ impl Report {
         }
         if line.outcome == "denied" {
             host.denied_by(answer);
+        } else if matches!(line.outcome, "refused" | "error") {
+            host.failed_by(task, answer);
         }
     }
 
@@ -213,6 +232,11 @@ impl Report {
 }
 
 impl Host {
+    /// The URLs that were to be fetched, each with one outcome.
+    pub(crate) fn urls(&self) -> usize {
+        self.fetched + self.denied + self.deferred + self.refused + self.errors + self.left
+    }
+
     /// Requests that were denied, by the rule or the reason.
     fn denied_by(&mut self, answer: &Answer) {
         let rule = answer.line.verdict.as_ref().and_then(|verdict| verdict.rule.as_ref());
@@ -231,9 +255,29 @@ impl Host {
         }
     }
 
+    /// What was refused or failed, by the sentence, without the URL that it may begin with.
+    fn failed_by(&mut self, task: &Task, answer: &Answer) {
+        let line = &answer.line;
+        let hop = line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
+        let own = || self.host.clone();
+        let host = hop.as_ref().and_then(Url::host_str).map_or_else(own, str::to_owned);
+        let last = line.final_url.as_deref().unwrap_or_default();
+        let without = |url: &str| line.why.strip_prefix(url).and_then(|why| why.strip_prefix(": "));
+        let why = without(last).or_else(|| without(&line.url)).unwrap_or(&line.why);
+        let outcome = line.outcome;
+        let is_same = |by: &&mut FailedBy| by.why == why && by.host == host && by.outcome == outcome;
+        if let Some(by) = self.failed_by.iter_mut().find(is_same) {
+            by.urls += 1;
+        } else if self.failed_by.len() < NAMES_MAX {
+            let (why, example) = (why.to_owned(), public(&task.url).into());
+            self.failed_by.push(FailedBy { outcome, why, host, urls: 1, example });
+        }
+    }
+
     /// The outcome of its robots.txt, and the age of the copy, as they are at the end.
     fn know_robots(&mut self, abide: &Abide) {
         self.denied_by.sort_by_key(|by| std::cmp::Reverse(by.urls));
+        self.failed_by.sort_by_key(|by| std::cmp::Reverse(by.urls));
         let verdict = self.sample.as_ref().and_then(|url| abide.check_cached(url));
         let Some(answer) = verdict.as_ref().and_then(|verdict| verdict.answer()) else { return };
         self.robots = Some(source_name(Some(answer.source())));
@@ -256,6 +300,7 @@ impl Host {
         let gaps = turns.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         self.gap_min_ms = gaps.min().map(millis);
         let robots: Vec<Duration> = robots.into_iter().filter(|at| turns.binary_search(at).is_ok()).collect();
+        self.robots_requests = robots.len();
         let kept = robots.len().min(*left);
         *left -= kept;
         for at in &robots[..kept] {

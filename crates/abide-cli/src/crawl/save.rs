@@ -2,6 +2,7 @@
 //!
 //! Names are ours and not the site's: no URL can leave the directory, be too long, or hide another.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::Usage;
 use crate::crawl::Body;
 use crate::fetch::{Answer, Line};
+use crate::trail::public;
 
 pub(crate) struct Save {
     directory: PathBuf,
@@ -30,16 +32,20 @@ struct Entry<'a> {
 }
 
 impl Save {
-    /// A directory that is there, or is made. An index that is there is not written over; a crawl that goes on (`resumed`) appends
-    /// to it.
-    pub(crate) fn to(directory: &Path, resumed: bool) -> anyhow::Result<Self> {
+    /// A directory that is there, or is made. An index that is there is not written over; a crawl that goes on appends to its
+    /// own: `known` are its URLs.
+    pub(crate) fn to(directory: &Path, known: Option<&HashSet<String>>) -> anyhow::Result<Self> {
         let index = directory.join("index.jsonl");
         let wrong = |error: io::Error| Usage(format!("{}: {error}", index.display()));
+        let taken = || {
+            let directory = directory.display();
+            Usage(format!("{directory}: already holds a saved crawl; choose another directory"))
+        };
         fs::create_dir_all(directory).map_err(wrong)?;
-        let (file, count) = if resumed && index.exists() {
-            reopen(&index).map_err(wrong)?
-        } else {
-            (File::create_new(&index).map_err(wrong)?, 0)
+        let (file, count) = match (known, index.try_exists().map_err(wrong)?) {
+            (_, false) => (File::create_new(&index).map_err(wrong)?, 0),
+            (Some(known), true) => reopen(&index, known).map_err(wrong)?.ok_or_else(taken)?,
+            (None, true) => return Err(taken().into()),
         };
         Ok(Self { directory: directory.to_owned(), index: BufWriter::new(file), count })
     }
@@ -67,11 +73,13 @@ impl Save {
 /// What counts of an entry that is there.
 #[derive(Debug, Deserialize)]
 struct Saved {
+    url: Option<String>,
     file: Option<String>,
 }
 
-/// An index to append to, and the largest number of a file in it. A last line that was cut off is dropped.
-fn reopen(index: &Path) -> io::Result<(File, u64)> {
+/// An index to append to, and the largest number of a file in it. A last line that was cut off is dropped. `None`: it is that of
+/// another crawl, and stays as it is.
+fn reopen(index: &Path, known: &HashSet<String>) -> io::Result<Option<(File, u64)>> {
     let mut file = OpenOptions::new().read(true).write(true).open(index)?;
     let mut lines = BufReader::new(&mut file);
     let (mut line, mut whole, mut count) = (Vec::new(), 0, 0);
@@ -82,13 +90,17 @@ fn reopen(index: &Path) -> io::Result<(File, u64)> {
             break;
         }
         whole += line.len() as u64;
-        let saved = serde_json::from_slice::<Saved>(&line).ok().and_then(|saved| saved.file);
-        let number = saved.and_then(|name| name.split('.').next().and_then(|stem| stem.parse().ok()));
+        let Ok(saved) = serde_json::from_slice::<Saved>(&line) else { return Ok(None) };
+        let url = saved.url.and_then(|url| url.parse().ok()).map(|url| public(&url));
+        if !url.is_some_and(|url| known.contains(url.as_str())) {
+            return Ok(None);
+        }
+        let number = saved.file.and_then(|name| name.split('.').next().and_then(|stem| stem.parse().ok()));
         count = count.max(number.unwrap_or(0));
     }
     file.set_len(whole)?;
     file.seek(SeekFrom::End(0))?;
-    Ok((file, count))
+    Ok(Some((file, count)))
 }
 
 /// For those who open the file by hand.

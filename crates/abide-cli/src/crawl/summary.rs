@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::crawl::report::{DeniedBy, Host, Report};
+use crate::crawl::report::{DeniedBy, FailedBy, Host, Report};
 use crate::excerpt::printable;
 use crate::{online, style};
 
@@ -26,10 +26,11 @@ pub(crate) fn print(report: &Report) -> anyhow::Result<()> {
 pub(crate) fn total(report: &Report) -> String {
     let hosts = report.hosts().count();
     let mut text = format!(
-        "{} to {} in {:.1} s: {}",
+        "{} to {} in {:.1} s; {}: {}",
         count(report.sum(|host| host.requests), "request"),
         count(hosts, "host"),
         report.lasted.as_secs_f64(),
+        count(report.sum(Host::urls), "URL"),
         outcomes(|pick| report.sum(pick))
     );
     if report.interrupted {
@@ -40,12 +41,21 @@ pub(crate) fn total(report: &Report) -> String {
 
 /// What is to be said of one host.
 pub(crate) fn lines(host: &Host) -> Vec<String> {
-    let requests = count(host.requests, "request");
-    let mut lines = vec![format!("{requests}: {}", outcomes(|pick| pick(host)))];
-    lines.extend(Some(pace(host)).filter(|pace| !pace.is_empty()));
+    let mut lines = Vec::new();
+    if host.urls() > 0 {
+        lines.push(format!("{}: {}", count(host.urls(), "URL"), outcomes(|pick| pick(host))));
+    }
+    lines.push(pace(host));
     lines.push(robots(host));
     if !host.denied_by.is_empty() {
         lines.push(format!("denied: {}", list(host.denied_by.iter().map(|by| denial(by, &host.host)))));
+    }
+    for (outcome, word) in [("refused", "refused"), ("error", "failed")] {
+        let those = || host.failed_by.iter().filter(|by| by.outcome == outcome);
+        if those().next().is_some() {
+            let each = |by: &FailedBy| format!("{} since {} ({})", by.urls, by.why, by.example);
+            lines.push(format!("{word}: {}", list(those().map(each))));
+        }
     }
     if !host.permissions.is_empty() {
         let found =
@@ -72,7 +82,11 @@ fn outcomes(sum: impl Fn(Pick) -> usize) -> String {
 }
 
 fn pace(host: &Host) -> String {
-    let mut parts = Vec::new();
+    let robots = match host.robots_requests {
+        0 => String::new(),
+        robots => format!(" ({robots} for robots.txt)"),
+    };
+    let mut parts = vec![format!("{}{robots}", count(host.requests, "request"))];
     if let Some(gap) = host.gap_min_ms {
         parts.push(format!("at least {:.2} s apart", gap as f64 / 1e3));
     }

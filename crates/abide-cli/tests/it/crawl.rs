@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use abide_tests::{Reply, Server};
+use abide_tests::{Reply, Server, Step};
 use serde_json::{Value, json};
 
 use crate::{keys, online};
 
-const HOST: [&str; 21] = [
+const HOST: [&str; 22] = [
     "host",
     "requests",
     "fetched",
@@ -30,6 +30,7 @@ const HOST: [&str; 21] = [
     "requeued",
     "denied_by",
     "permissions",
+    "failed_by",
 ];
 
 /// Two sites: a tree of pages, a forbidden one, a page without links to follow, a sitemap.
@@ -310,10 +311,11 @@ async fn the_report_says_who_denied_what_was_found_and_how_old_the_rules_are() {
     );
     let text = online(server.address(), &[&args[..1], &args[2..]].concat()).await.out;
     for line in
-        ["a.example", "  5 requests: 4 fetched, 1 denied", "  denied: 1 by \"Disallow: /secret\" on line 2"]
+        ["a.example", "  5 URLs: 4 fetched, 1 denied", "  denied: 1 by \"Disallow: /secret\" on line 2"]
     {
         assert!(text.lines().any(|found| found == line), "{line}: {text}");
     }
+    assert!(text.contains("\n  5 requests (1 for robots.txt), at least "), "{text}");
     assert!(text.contains("\n  permissions: nofollow on 1 page, noindex on 1 page\n"), "{text}");
     assert!(text.contains("held for 6") && text.contains(" min (429, Retry-After 3600 s)"), "{text}");
     assert!(text.lines().last().unwrap().starts_with("6 requests to 2 hosts in "), "{text}");
@@ -359,4 +361,95 @@ async fn a_host_that_never_stops_deferring_is_given_up() {
     let sum: u64 = ["fetched", "deferred", "left"].iter().map(|key| line[*key].as_u64().unwrap()).sum();
     assert_eq!(sum, 2, "every URL is accounted for: {line}");
     assert!((2..40).contains(&server.log().len()), "{}", server.log().len());
+}
+
+/// Pages without an end: one that sends as fast as it can, one whose head and one whose body trickles.
+async fn endless() -> Server {
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n";
+    Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/flood" => Reply::raw(vec![
+            Step::Send(HEAD.to_vec()),
+            Step::Send(b"<body>".to_vec()),
+            Step::Repeat(vec![b'x'; 64 * 1024], usize::MAX),
+        ]),
+        "/head" | "/body" => {
+            let first = if seen.path == "/body" { &b"<body><p>"[..] } else { b"<head>" };
+            let mut steps = vec![Step::Send([HEAD, first].concat())];
+            for _ in 0..3000 {
+                steps.extend([Step::Sleep(Duration::from_millis(100)), Step::Send(b" ".to_vec())]);
+            }
+            Reply::raw(steps)
+        }
+        _ => Reply::html("<a href=/flood>f</a><a href=/head>h</a><a href=/body>b</a><a href=/last>l</a>"),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_page_that_never_ends_stalls_nothing() {
+    let server = endless().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pages");
+    let args = [
+        "crawl",
+        "--json",
+        "--page-timeout",
+        "5s",
+        "--save",
+        path.to_str().unwrap(),
+        "http://a.example:PORT/",
+    ];
+    let ran = online(server.address(), &args).await;
+    let line = ran.line();
+    assert_eq!((&line["fetched"], &line["errors"]), (&json!(3), &json!(2)), "{line} {}", ran.err);
+    assert_eq!(server.count("a.example/last"), 1);
+    let index = std::fs::read_to_string(path.join("index.jsonl")).unwrap();
+    for name in ["head", "body"] {
+        let entry = index.lines().find(|line| line.contains(&format!("/{name}\",\"outcome"))).unwrap();
+        assert!(entry.contains("the page had not ended after 5 s (--page-timeout)"), "{entry}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_leaves_the_report_that_is_there() {
+    let server = sites().await;
+    let directory = tempfile::tempdir().unwrap();
+    let (old, new) = (directory.path().join("old.html"), directory.path().join("new.html"));
+    std::fs::write(&old, "precious").unwrap();
+    for report in [&old, &new] {
+        let args = [
+            "crawl",
+            "--report",
+            report.to_str().unwrap(),
+            "--save",
+            "/dev/null/x",
+            "http://a.example:PORT/",
+        ];
+        assert_eq!(online(server.address(), &args).await.status, 2);
+    }
+    assert_eq!(std::fs::read_to_string(&old).unwrap(), "precious");
+    assert!(!new.exists());
+}
+
+#[tokio::test]
+async fn the_report_says_why_something_was_refused_or_failed() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/in" | "/in2" => Reply::redirect(302, "http://10.1.2.3/"),
+        "/cut" => Reply::raw(vec![Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx".to_vec())]),
+        _ => Reply::html("<a href=/in>1</a><a href=/in2>2</a><a href=/cut>3</a>"),
+    })
+    .await;
+    let ran = online(server.address(), &["crawl", "--json", "http://a.example:PORT/"]).await;
+    let line = ran.line();
+    let by = line["failed_by"].as_array().unwrap();
+    assert_eq!(by.len(), 2, "{line}");
+    let refused = &by[0];
+    assert_eq!(keys(refused), ["outcome", "why", "host", "urls", "example"]);
+    assert_eq!((&refused["host"], &refused["urls"]), (&json!("10.1.2.3"), &json!(2)), "{line}");
+    assert!(refused["example"].as_str().unwrap().ends_with("/in"), "{line}");
+    assert_eq!((&by[1]["outcome"], &by[1]["urls"]), (&json!("error"), &json!(1)), "{line}");
+    let text = online(server.address(), &["crawl", "http://a.example:PORT/"]).await.out;
+    assert!(text.contains("\n  refused: 2 since ") && text.contains("\n  failed: 1 since "), "{text}");
 }

@@ -262,3 +262,45 @@ async fn calls_share_a_redis_and_a_crawl_begins_anew() {
         assert_eq!(line["outcome"], json!(outcome), "the hold counts for the next call, too: {line}");
     }
 }
+
+#[tokio::test]
+async fn a_call_that_is_refused_keeps_the_queue_and_what_is_saved() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/" => Reply::html("<a href=/1>1</a><a href=/2>2</a>"),
+        _ => Reply::html("end"),
+    })
+    .await;
+    let directory = tempfile::tempdir().unwrap();
+    let store = format!("redb:{}", directory.path().join("s.redb").display());
+    let (mine, other) = (directory.path().join("mine"), directory.path().join("other"));
+    let (mine, other) = (mine.display().to_string(), other.display().to_string());
+    let call = |save: &str, more: &[&str]| -> Vec<String> {
+        let base = ["crawl", "--max-pages", "1", "--store", &store, "--save", save];
+        let url = ["http://a.example:PORT/"];
+        base.iter().chain(more).chain(&url).map(|arg| (*arg).to_owned()).collect()
+    };
+    let run = async |args: Vec<String>| {
+        online(server.address(), &args.iter().map(String::as_str).collect::<Vec<_>>()).await
+    };
+    let ran = run(call("/dev/null/x", &[])).await;
+    assert_eq!((ran.status, journals(directory.path()).len()), (2, 0), "nothing is left behind: {}", ran.err);
+    assert_eq!(run(call(&mine, &[])).await.status, 0);
+    let journal = std::fs::read(&journals(directory.path())[0]).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    let index = Path::new(&other).join("index.jsonl");
+    std::fs::write(&index, "{\"url\":\"http://elsewhere.example/\",\"file\":\"000001.html\"}\n").unwrap();
+    for (save, more) in [(&mine, &["--restart"][..]), (&other, &[])] {
+        let ran = run(call(save, more)).await;
+        assert_eq!(ran.status, 2, "{}", ran.err);
+        let expected = format!("abide: {save}: already holds a saved crawl; choose another directory\n");
+        assert_eq!(
+            ran.err.replace("abide: a delay below 1 s is less considerate than most sites expect\n", ""),
+            expected
+        );
+        assert_eq!(std::fs::read(&journals(directory.path())[0]).unwrap(), journal);
+    }
+    assert_eq!(std::fs::read_to_string(&index).unwrap().lines().count(), 1);
+    assert_eq!(run(call(&mine, &[])).await.status, 0, "its own is gone on with");
+    assert_eq!(std::fs::read_to_string(Path::new(&mine).join("index.jsonl")).unwrap().lines().count(), 2);
+}

@@ -61,6 +61,16 @@ fn values_that_cannot_be_read_are_named() {
         let message = wrong(&["crawl", &format!("{flag}={value}"), url]);
         assert!(message.contains(flag) && message.contains(value), "{message}");
     }
+    for (flag, value, said) in [
+        ("--max-pages", "0", "--max-pages"),
+        ("--timeout", "0", "expected more than no time"),
+        ("--page-timeout", "0s", "expected more than no time"),
+        ("--delay", "-1", "a time cannot be negative"),
+        ("--max-hold", "-0.5", "a time cannot be negative"),
+    ] {
+        let message = wrong(&["crawl", flag, value, url]);
+        assert!(message.contains(flag) && message.contains(said), "{message}");
+    }
     let message = wrong(&["tags", "--agent", "a", "--header", "no colon"]);
     assert!(message.contains("no colon"), "{message}");
 }

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use abide_robots::ProductToken;
 use tokio::sync::watch;
@@ -64,6 +65,11 @@ impl AccessCache {
     /// # Errors
     /// [`Refused`] if nobody could be asked just now. Nothing may be fetched from the origin then, either.
     pub async fn of(&self, origin: &Origin) -> Result<Arc<Answer>, Refused> {
+        self.learn(origin, &mut Duration::default()).await
+    }
+
+    /// The same; `waited` grows by the time for which the request had to wait for its turns, its time on the wire not included.
+    pub(crate) async fn learn(&self, origin: &Origin, waited: &mut Duration) -> Result<Arc<Answer>, Refused> {
         let now = self.known.clock.wall();
         match self.known.recall(origin, now) {
             Some((answer, Next::Use)) => Ok(answer),
@@ -75,7 +81,7 @@ impl AccessCache {
             Some((_, Next::Fetch)) | None => {
                 let news = self.known.board(origin, now, Wanted::Now)?;
                 // Boxed here and below where a wait is rare: who need not wait does not carry the room for it.
-                Box::pin(self.landing(news)).await
+                Box::pin(self.landing(news, waited)).await
             }
         }
     }
@@ -127,11 +133,19 @@ impl AccessCache {
         &self.known.policy
     }
 
-    async fn landing(&self, mut news: watch::Receiver<Option<News>>) -> Result<Arc<Answer>, Refused> {
+    async fn landing(
+        &self,
+        mut news: watch::Receiver<Option<News>>,
+        waited: &mut Duration,
+    ) -> Result<Arc<Answer>, Refused> {
+        let came = self.known.clock.now();
         loop {
             let last = news.borrow_and_update().clone();
             match last {
-                Some(News::Landed(result)) => return result,
+                Some(News::Landed(result, turns)) => {
+                    *waited += turns.since(came);
+                    return result;
+                }
                 Some(News::Early(answer)) if self.known.is_usable(&answer) => return Ok(answer),
                 Some(News::Early(_)) | None => {}
             }

@@ -11,7 +11,9 @@ use tokio::time::{timeout, timeout_at};
 use url::Url;
 
 use crate::access::counters::Counters;
-use crate::access::fetch::{Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, Validators};
+use crate::access::fetch::{
+    Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, TurnTime, Validators,
+};
 use crate::access::freshness::stated_lifetime;
 use crate::access::outcome::{Cause, Head, Outcome, classify, has_rule_line, is_html, looks_coded};
 use crate::access::policy::Html;
@@ -51,6 +53,7 @@ pub(crate) struct Chain<'a> {
     /// A 304 came unasked: ask once more, for the whole.
     asked_again: bool,
     sent: bool,
+    turns: TurnTime,
 }
 
 impl<'a> Chain<'a> {
@@ -73,7 +76,14 @@ impl<'a> Chain<'a> {
             budget: policy.deadline,
             asked_again: false,
             sent: false,
+            turns: TurnTime::default(),
         }
+    }
+
+    /// Where the waits for its turns are written down.
+    pub(crate) fn with_turns(mut self, turns: &TurnTime) -> Self {
+        self.turns = turns.clone();
+        self
     }
 
     /// Goes the way to its end. Every round but one adds a URL to `visited`, which is bounded.
@@ -121,6 +131,7 @@ impl<'a> Chain<'a> {
         }
         let request = RobotsRequest::new(self.here().clone(), self.budget)
             .with_validators(validators)
+            .with_turns(self.turns.clone())
             .at_hop(self.visited.len() - 1);
         self.counters.requests.add(1);
         // The budget is kept by `Fetch`, which knows when the slot was there; this only ends one that does not.

@@ -3,7 +3,7 @@ use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -60,17 +60,28 @@ pub struct RobotsRequest {
     validators: Option<Validators>,
     budget: Duration,
     hop: usize,
+    turns: TurnTime,
 }
 
 impl RobotsRequest {
     /// A request for `url` with `budget` of time on the wire.
     pub fn new(url: Url, budget: Duration) -> Self {
-        Self { url, validators: None, budget, hop: 0 }
+        Self { url, validators: None, budget, hop: 0, turns: TurnTime::default() }
     }
 
     pub(crate) fn with_validators(mut self, validators: Option<Validators>) -> Self {
         self.validators = validators;
         self
+    }
+
+    pub(crate) fn with_turns(mut self, turns: TurnTime) -> Self {
+        self.turns = turns;
+        self
+    }
+
+    /// Where the wait for the request's turn is written down.
+    pub(crate) fn turns(&self) -> &TurnTime {
+        &self.turns
     }
 
     pub(crate) fn at_hop(mut self, hop: usize) -> Self {
@@ -111,6 +122,33 @@ impl RobotsRequest {
             }
         }
         headers
+    }
+}
+
+/// How long an attempt has waited for its turns, apart from its time on the wire. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TurnTime(Arc<Mutex<Waits>>);
+
+#[derive(Debug, Default)]
+struct Waits {
+    total: Duration,
+    /// When the last of them was over.
+    until: Option<Instant>,
+}
+
+impl TurnTime {
+    /// A wait that ended at `until`.
+    pub(crate) fn add(&self, waited: Duration, until: Instant) {
+        let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.total += waited;
+        waits.until = Some(until);
+    }
+
+    /// How much of it somebody has waited who came at `came`: an attempt belongs to many, and they come at any time.
+    pub(crate) fn since(&self, came: Instant) -> Duration {
+        let waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = waits.until.map(|until| until.saturating_duration_since(came));
+        waits.total.min(present.unwrap_or_default())
     }
 }
 

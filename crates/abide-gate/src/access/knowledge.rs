@@ -11,7 +11,7 @@ use crate::access::answer::{Answer, Source};
 use crate::access::chain::{Chain, Ended};
 use crate::access::counters::Counters;
 use crate::access::dice::Dice;
-use crate::access::fetch::Fetch;
+use crate::access::fetch::{Fetch, TurnTime};
 use crate::access::flight::{Boarding, Flight, Flights};
 use crate::access::keeper::Keeper;
 use crate::access::observer::{AccessEvent, Observers, tell};
@@ -43,8 +43,8 @@ pub(super) struct Knowledge {
 pub(super) enum News {
     /// Something that may be used while the flight goes on.
     Early(Arc<Answer>),
-    /// The end.
-    Landed(Result<Arc<Answer>, Refused>),
+    /// The end, and what was waited for turns.
+    Landed(Result<Arc<Answer>, Refused>, TurnTime),
 }
 
 /// An origin whose request was deferred by the pacing.
@@ -126,13 +126,19 @@ impl Knowledge {
     async fn fly(self: Arc<Self>, flight: Flight<Origin, News>, origin: Origin) {
         self.counters.flights.add(1);
         let mut lost = Lost { counters: &self.counters, landed: false };
-        let result = self.bring(&flight, &origin).await;
+        let turns = TurnTime::default();
+        let result = self.bring(&flight, &origin, &turns).await;
         lost.landed = true;
-        flight.land(News::Landed(result));
+        flight.land(News::Landed(result, turns));
     }
 
     /// From the store, from another process, or from the network.
-    async fn bring(&self, flight: &Flight<Origin, News>, origin: &Origin) -> Result<Arc<Answer>, Refused> {
+    async fn bring(
+        &self,
+        flight: &Flight<Origin, News>,
+        origin: &Origin,
+        turns: &TurnTime,
+    ) -> Result<Arc<Answer>, Refused> {
         let previous = self.remembered(origin).await;
         let mut early = None;
         if let Some(record) = &previous {
@@ -149,7 +155,7 @@ impl Knowledge {
             return Ok(self.publish(record));
         }
         let began = self.clock.now();
-        let ended = self.ask(origin, previous.as_ref()).await;
+        let ended = self.ask(origin, previous.as_ref(), turns).await;
         let took = self.clock.now().saturating_duration_since(began);
         tell(&self.observers, &AccessEvent::Took { origin, took });
         match ended {
@@ -177,10 +183,11 @@ impl Knowledge {
         }
     }
 
-    async fn ask(&self, origin: &Origin, previous: Option<&Record>) -> Ended {
+    async fn ask(&self, origin: &Origin, previous: Option<&Record>, turns: &TurnTime) -> Ended {
         let _turn = self.turns.acquire().await;
         let copy = previous.and_then(Record::copy);
-        Chain::new(origin, copy, &*self.fetch, &*self.clock, &self.policy, &self.counters).go().await
+        let chain = Chain::new(origin, copy, &*self.fetch, &*self.clock, &self.policy, &self.counters);
+        chain.with_turns(turns).go().await
     }
 
     /// Makes the outcome of an attempt known: to the store, to those who wait, to the observer.

@@ -261,15 +261,17 @@ impl World {
             return Some((Some(permit), Duration::ZERO));
         }
         let admitted = async {
-            let verdict = gate.judge(url, budget).await?;
+            let mut left = budget;
+            let verdict = gate.judge_within(url, &mut left).await?;
+            let judged = budget - left;
             if let Some(denied) = verdict.refusal(url) {
                 return Err(denied.into());
             }
             if rude == Some(Rude::PastTurn) {
                 return Ok((None, Duration::ZERO));
             }
-            let (_, permit, waited) = gate.turn(url, verdict, budget).await?.into_parts();
-            Ok::<_, abide_gate::Error>((Some(permit), waited))
+            let (_, permit, waited) = gate.turn(url, verdict, left).await?.into_parts();
+            Ok::<_, abide_gate::Error>((Some(permit), judged + waited))
         };
         match admitted.await {
             Ok(_) if rude == Some(Rude::OverBlocks) => {

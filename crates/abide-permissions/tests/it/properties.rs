@@ -120,6 +120,24 @@ proptest! {
     }
 
     #[test]
+    fn an_empty_agent_never_lifts_a_rule(
+        before in vec(piece(), 0..3),
+        agent in "[ -/:-@\\[-`{-~]{0,4}".prop_filter("no token", |agent| {
+            !agent.contains(['*', ',', ';', ':', '=', '_', '-']) && agent.trim() == agent
+        }),
+        rule in proptest::sample::select(vec!["noindex", "nofollow", "noindex:", "max-snippet:5"]),
+    ) {
+        // A flag with a colon keeps every line in the older grammar.
+        let before = before.iter().fold("nosnippet:".to_owned(), |line, piece| format!("{line}, {piece}"));
+        let with = format!("{before}, {agent}: {rule}");
+        let without = format!("{before}, {rule}");
+        prop_assume!(reading_of(with.as_bytes(), &options()) == Reading::Legacy);
+        prop_assume!(reading_of(without.as_bytes(), &options()) == Reading::Legacy);
+        let rules = |line: &str| read(&[("X-Robots-Tag", line)]).rules().clone();
+        prop_assert!(contains(&rules(&with), &rules(&without)), "{with:?} against {without:?}");
+    }
+
+    #[test]
     fn the_order_of_members_does_not_matter(
         members in vec(proptest::sample::select(vec![
             "*;noindex", "ExampleBot;nosnippet", "OtherBot;noai", "\"examplebot\";max-snippet=3", "*;max-snippet=2", "*;foo",

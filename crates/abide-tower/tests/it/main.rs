@@ -6,6 +6,7 @@ mod gate;
 mod hops;
 mod http2;
 mod layers;
+mod log;
 mod readiness;
 mod reading;
 mod turns;

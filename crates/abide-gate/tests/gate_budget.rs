@@ -1,0 +1,121 @@
+//! What a call may wait, all turns together; and a clock that panics.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use abide_gate::pacing::{Ask, DeferReason, PacePolicy};
+use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Clock, Denied, Gate, SystemClock, WallMillis};
+use tokio::time::Instant;
+use url::Url;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Ten seconds between requests, and one has just gone out. robots.txt takes four seconds on the wire.
+async fn busy_gate() -> (Gate, Url) {
+    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /x").head_after(4 * SECOND));
+    let gate = Gate::builder()
+        .pace(PacePolicy::default().gap(10 * SECOND))
+        .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
+    let url: Url = "https://a.example/page".parse().unwrap();
+    drop(gate.pacer().acquire(&url, Ask::new()).await.unwrap());
+    (gate, url)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_robots_txt_is_taken_from_the_budget_and_its_time_on_the_wire_is_not() {
+    let (gate, url) = busy_gate().await;
+    let mut left = 25 * SECOND;
+    assert!(gate.judge_within(&url, &mut left).await.unwrap().is_allowed());
+    assert!((14 * SECOND..=15 * SECOND).contains(&left), "{left:?} of 25 s");
+    let before = left;
+    gate.judge_within(&url, &mut left).await.unwrap();
+    assert_eq!(left, before, "what is known is not waited for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_while_robots_txt_is_on_the_wire_has_not_waited_for_its_turn() {
+    let (gate, url) = busy_gate().await;
+    let first = tokio::spawn({
+        let (gate, url) = (gate.clone(), url.clone());
+        async move { gate.judge(&url, 30 * SECOND).await }
+    });
+    tokio::time::sleep(12 * SECOND).await;
+    let mut left = 30 * SECOND;
+    gate.judge_within(&url, &mut left).await.unwrap();
+    assert_eq!(left, 30 * SECOND);
+    assert!(first.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_budget_is_for_the_turns_of_robots_txt_and_page_together() {
+    let (gate, url) = busy_gate().await;
+    let error = gate.admit(&url, 15 * SECOND).await.unwrap_err();
+    assert!(
+        matches!(error.denied(), Denied::Deferred { reason: DeferReason::Gap { .. }, .. }),
+        "{error:?}: ten seconds for robots.txt, and nearly ten for the page"
+    );
+    let (gate, url) = busy_gate().await;
+    assert!(gate.admit(&url, 21 * SECOND).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_override_waits_for_robots_txt_within_the_budget_too() {
+    let (gate, url) = busy_gate().await;
+    let mut left = 25 * SECOND;
+    gate.overridden(&url, "our own site".into(), &mut left).await.unwrap();
+    assert!((14 * SECOND..=15 * SECOND).contains(&left), "{left:?} of 25 s");
+}
+
+/// Panics at one call.
+#[derive(Debug)]
+struct Broken {
+    calls: AtomicUsize,
+    at: usize,
+}
+
+impl Broken {
+    fn tick(&self) {
+        assert_ne!(self.calls.fetch_add(1, Ordering::SeqCst), self.at, "the clock is broken");
+    }
+}
+
+impl Clock for Broken {
+    fn now(&self) -> Instant {
+        self.tick();
+        SystemClock.now()
+    }
+
+    fn wall(&self) -> WallMillis {
+        self.tick();
+        SystemClock.wall()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_panics_at_any_call_refuses_the_url_at_most() {
+    let mut refusals = 0;
+    for at in 0..80 {
+        let clock = Arc::new(Broken { calls: AtomicUsize::new(0), at });
+        let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /x"));
+        let gate = Gate::builder()
+            .clock(Arc::clone(&clock) as Arc<dyn Clock>)
+            .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
+        let url: Url = "https://a.example/page".parse().unwrap();
+        let mut refused = 0;
+        for _ in 0..3 {
+            if let Err(error) = gate.admit(&url, 30 * SECOND).await {
+                refused += 1;
+                let is_named = matches!(error.denied(), Denied::Panicked { callback: "clock" });
+                assert!(is_named, "call {at}: {error:?}");
+            }
+            let _ = (gate.now(), gate.wall());
+        }
+        assert!(refused <= 1, "call {at}: no turn leaks");
+        refusals += refused;
+    }
+    assert!(refusals > 0, "the pacer needs the clock");
+}
