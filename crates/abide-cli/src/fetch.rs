@@ -93,6 +93,8 @@ pub(crate) struct Answer {
     pub(crate) not_before: Option<SystemTime>,
     /// Uses of the content that the site asks to leave alone, such as `train-ai`.
     pub(crate) reserved: Vec<String>,
+    /// Why the address is refused, in words that are the same for each URL.
+    pub(crate) address: Option<String>,
 }
 
 /// How long a page may take; the waits for turns are not part of that.
@@ -171,7 +173,14 @@ pub(crate) async fn ask(
         Some(Denied::Deferred { not_before, .. }) => Some(*not_before),
         _ => None,
     };
-    Answer { line, content_type: None, may_follow: false, not_before, reserved: Vec::new() }
+    let address = match denied {
+        Some(Denied::AddressRefused { address: Some(address), .. }) => {
+            Some(format!("{address} is not a public address"))
+        }
+        Some(Denied::AddressRefused { .. }) => Some("it has no public address".to_owned()),
+        _ => None,
+    };
+    Answer { line, content_type: None, may_follow: false, not_before, reserved: Vec::new(), address }
 }
 
 /// The answer that its head gives.
@@ -192,7 +201,7 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let may_follow = visit.as_ref().is_some_and(|visit| visit.permissions().may_follow());
     let reserved = visit.as_ref().map(reserved).unwrap_or_default();
-    Answer { line, content_type, may_follow, not_before: None, reserved }
+    Answer { line, content_type, may_follow, not_before: None, reserved, address: None }
 }
 
 /// Reads the body, which ends here also when `sink` has enough, or at `due`.
@@ -234,7 +243,14 @@ async fn read(
 fn overdue(abide: &Abide, text: &str, limits: Limits, sent: &[Sent]) -> Answer {
     let mut line = on_the_way(abide, text, sent);
     line.why = limits.sentence();
-    Answer { line, content_type: None, may_follow: false, not_before: None, reserved: Vec::new() }
+    Answer {
+        line,
+        content_type: None,
+        may_follow: false,
+        not_before: None,
+        reserved: Vec::new(),
+        address: None,
+    }
 }
 
 /// Each usage once that the site disallows, whoever of its statements counts in the end.

@@ -263,7 +263,8 @@ impl Host {
         let host = hop.as_ref().and_then(Url::host_str).map_or_else(own, str::to_owned);
         let last = line.final_url.as_deref().unwrap_or_default();
         let without = |url: &str| line.why.strip_prefix(url).and_then(|why| why.strip_prefix(": "));
-        let why = without(last).or_else(|| without(&line.url)).unwrap_or(&line.why);
+        let sentence = || without(last).or_else(|| without(&line.url)).unwrap_or(&line.why);
+        let why = answer.address.as_deref().unwrap_or_else(sentence);
         let outcome = line.outcome;
         let is_same = |by: &&mut FailedBy| by.why == why && by.host == host && by.outcome == outcome;
         if let Some(by) = self.failed_by.iter_mut().find(is_same) {

@@ -436,7 +436,8 @@ async fn a_call_that_is_refused_leaves_the_report_that_is_there() {
 async fn the_report_says_why_something_was_refused_or_failed() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
-        "/in" | "/in2" => Reply::redirect(302, "http://10.1.2.3/"),
+        "/in" => Reply::redirect(302, "http://10.1.2.3/"),
+        "/in2" => Reply::redirect(302, "http://10.1.2.3/another"),
         "/cut" => Reply::raw(vec![Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx".to_vec())]),
         _ => Reply::html("<a href=/in>1</a><a href=/in2>2</a><a href=/cut>3</a>"),
     })
@@ -448,6 +449,7 @@ async fn the_report_says_why_something_was_refused_or_failed() {
     let refused = &by[0];
     assert_eq!(keys(refused), ["outcome", "why", "host", "urls", "example"]);
     assert_eq!((&refused["host"], &refused["urls"]), (&json!("10.1.2.3"), &json!(2)), "{line}");
+    assert_eq!(refused["why"], "10.1.2.3 is not a public address");
     assert!(refused["example"].as_str().unwrap().ends_with("/in"), "{line}");
     assert_eq!((&by[1]["outcome"], &by[1]["urls"]), (&json!("error"), &json!(1)), "{line}");
     let text = online(server.address(), &["crawl", "http://a.example:PORT/"]).await.out;
