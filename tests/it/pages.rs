@@ -118,6 +118,9 @@ fn field_of(bytes: usize) -> String {
     format!("robots-tag: *;noindex{spaces}{members}")
 }
 
+/// What it is, its field lines, and what is known of noindex then; nothing is known where the transport refuses.
+type Case = (&'static str, Vec<String>, Option<Option<bool>>);
+
 #[tokio::test]
 async fn p8_fields_of_any_size_and_number_are_read_or_an_error_and_never_half_read() {
     let many = |count: usize| -> Vec<String> {
@@ -128,7 +131,7 @@ async fn p8_fields_of_any_size_and_number_are_read_or_an_error_and_never_half_re
     };
     // `*;noindex` is the last member, and the limit cuts it.
     let cut = || format!("robots-tag: {}        *;noindex", "other;noarchive, ".repeat(16 * 1024 / 17));
-    let cases: Vec<(&str, Vec<String>, Option<Option<bool>>)> = vec![
+    let cases: Vec<Case> = vec![
         ("8,192 bytes", vec![field_of(8_192)], Some(Some(true))),
         ("8,195 bytes", vec![field_of(8_195)], Some(Some(true))),
         ("100 KB", vec![field_of(100_000)], Some(Some(true))),
