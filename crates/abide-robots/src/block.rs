@@ -3,6 +3,7 @@
 //! ```text
 //! header       32 octets: counts, Crawl-delay, flags
 //! text         what the entries point into
+//! starts       66 octets, if there are many literals: where the keys with each first letter start
 //! keys         16 octets for each literal, if there are many
 //! literals     16 octets each, sorted by pattern
 //! wildcards    24 octets each, in order of precedence
@@ -17,12 +18,16 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::group::Chosen;
+use crate::prefix;
 use crate::search::Found;
+use crate::slice;
 
 pub(crate) const HEADER: usize = 32;
 const KEY: usize = 16;
 /// With fewer literals than this, keys would take more memory than they save time.
-pub(crate) const KEYED_MIN: usize = 16;
+const KEYED_MIN: usize = 16;
+/// Starts have 16 bits. More literals than this do not fit into 512,000 octets.
+const KEYED_MAX: usize = u16::MAX as usize;
 const LITERAL: usize = 16;
 const WILDCARD: usize = 24;
 const ITEM: usize = 16;
@@ -30,6 +35,11 @@ const ITEM: usize = 16;
 /// One block, shared.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Block(Arc<[u8]>);
+
+/// Whether so many literals have keys.
+pub(crate) fn are_keyed(literals: usize) -> bool {
+    (KEYED_MIN..=KEYED_MAX).contains(&literals)
+}
 
 /// What the first octets of a block say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,11 +62,20 @@ pub(crate) const FLAG_GOOGLE: u32 = 8;
 impl Header {
     /// Writes it over the first octets of `out`.
     pub(crate) fn write(&self, out: &mut [u8]) {
-        let words = [self.tables, self.literals, self.wildcards, self.items, self.flags, self.delay_nanos];
+        let seconds = self.delay_seconds;
+        let words = [
+            self.tables,
+            self.literals,
+            self.wildcards,
+            self.items,
+            self.flags,
+            self.delay_nanos,
+            seconds as u32,
+            (seconds >> 32) as u32,
+        ];
         for (word, octets) in words.iter().zip(out.as_chunks_mut::<4>().0) {
             *octets = word.to_le_bytes();
         }
-        out[24..HEADER].copy_from_slice(&self.delay_seconds.to_le_bytes());
     }
 
     pub(crate) fn set_chosen(&mut self, chosen: Chosen) {
@@ -109,6 +128,25 @@ impl Entry {
         Self { line_and_flags: self.line_and_flags | if rewritten { REWRITTEN } else { 0 }, ..self }
     }
 
+    #[must_use]
+    pub(crate) fn linked(self, link: u32) -> Self {
+        Self { link, ..self }
+    }
+
+    /// What the links of other literals are found by.
+    #[inline]
+    pub(crate) fn length_and_link(&self) -> (u32, u32) {
+        (u32::from(self.length), self.link)
+    }
+
+    /// Of two rules with the same pattern the one that is used. RFC 9309 §2.2.2: of equivalent rules "the 'allow' rule
+    /// SHOULD be used"; duplicates "MAY be deduplicated".
+    #[must_use]
+    pub(crate) fn or_better(self, other: &Self) -> Self {
+        let better = (other.rank(), other.line()) < (self.rank(), self.line());
+        if better { other.linked(self.link) } else { self }
+    }
+
     #[inline]
     pub(crate) fn allows(&self) -> bool {
         self.line_and_flags & ALLOW != 0
@@ -137,12 +175,12 @@ impl Entry {
 
     /// Sorts by precedence (RFC 9309 §2.2.2): the most octets, then Allow. Of equal ones the first in the file is named.
     pub(crate) fn rank(&self) -> u32 {
-        u32::from(u16::MAX - self.octets) << 1 | u32::from(!self.allows())
+        u32::from(!self.octets) << 1 | u32::from(!self.allows())
     }
 
     #[inline]
     pub(crate) fn pattern<'a>(&self, block: &'a [u8]) -> &'a [u8] {
-        &block[self.at as usize..][..usize::from(self.length)]
+        slice::part(block, self.at, usize::from(self.length))
     }
 
     /// Of a wildcard, the pattern as it reads inside the query.
@@ -150,16 +188,15 @@ impl Entry {
     pub(crate) fn query_form<'a>(&self, block: &'a [u8]) -> &'a [u8] {
         match self.link {
             0 => self.pattern(block),
-            length => &block[self.at as usize + usize::from(self.length)..][..length as usize],
+            length => slice::part(block, self.at.saturating_add(u32::from(self.length)), length as usize),
         }
     }
 
     /// The pattern as it was written, made valid UTF-8 when the block was built.
     pub(crate) fn written<'a>(&self, block: &'a [u8]) -> &'a str {
         let octets = if self.line_and_flags & REWRITTEN != 0 {
-            let (before, length) = block[..self.at as usize].split_at(self.at as usize - 4);
-            let length = word(length.first_chunk::<4>().expect("four octets were split off"), 0);
-            &before[before.len() - length as usize..]
+            let before = slice::before(block, self.at as usize).split_last_chunk::<4>();
+            before.map_or(&[][..], |(before, length)| last(before, u32::from_le_bytes(*length)))
         } else {
             self.pattern(block)
         };
@@ -194,9 +231,21 @@ fn write_words(words: [u32; 4], out: &mut Vec<u8>) {
     out.extend_from_slice(&octets);
 }
 
-#[inline]
+/// The word at an octet, which is always a number that the compiler knows.
+#[inline(always)]
 fn word<const N: usize>(octets: &[u8; N], at: usize) -> u32 {
-    u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]])
+    let word = octets.get(at..).and_then(|rest| rest.first_chunk());
+    word.map_or(0, |word| u32::from_le_bytes(*word))
+}
+
+/// The last so many octets.
+fn last(octets: &[u8], length: u32) -> &[u8] {
+    slice::from(octets, octets.len().saturating_sub(length as usize))
+}
+
+/// The first so many octets, and the others.
+fn split(octets: &[u8], length: usize) -> (&[u8], &[u8]) {
+    octets.split_at_checked(length).unwrap_or_default()
 }
 
 /// The parts of a block.
@@ -211,9 +260,11 @@ pub(crate) struct Parts<'a> {
 }
 
 /// The literals of a block, which all questions are about.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Literals<'a> {
     block: &'a [u8],
+    /// See [`prefix::starts`]; none if the literals are few.
+    pub(crate) starts: &'a [[u8; 2]],
     /// See [`crate::prefix::key`]; none if the literals are few.
     pub(crate) keys: &'a [[u8; KEY]],
     entries: &'a [[u8; LITERAL]],
@@ -225,13 +276,13 @@ impl<'a> Literals<'a> {
     }
 
     #[inline]
-    pub(crate) fn entry(&self, index: usize) -> Entry {
-        Entry::read(&self.entries[index])
+    pub(crate) fn entry(&self, index: usize) -> Option<Entry> {
+        self.entries.get(index).map(Entry::read)
     }
 
     #[inline]
     pub(crate) fn pattern(&self, index: usize) -> &'a [u8] {
-        self.entry(index).pattern(self.block)
+        self.entry(index).map(|entry| entry.pattern(self.block)).unwrap_or_default()
     }
 }
 
@@ -242,7 +293,7 @@ impl Block {
 
     #[inline]
     fn header(&self) -> &[u8; HEADER] {
-        self.0.first_chunk().expect("each block starts with a header")
+        self.0.first_chunk().unwrap_or(&[0; HEADER])
     }
 
     #[inline]
@@ -257,9 +308,8 @@ impl Block {
     }
 
     #[inline]
-    pub(crate) fn literals(&self) -> Literals<'_> {
-        let (keys, entries, _) = self.tables();
-        Literals { block: &self.0, keys, entries }
+    pub(crate) fn literals(&self) -> Option<Literals<'_>> {
+        self.tables().map(|(literals, _)| literals)
     }
 
     #[inline]
@@ -267,25 +317,32 @@ impl Block {
         word(self.header(), 8) as usize
     }
 
-    /// The keys and the literals, and what is behind them.
+    /// The literals with their keys, and what is behind them. Blocks are written here and hold what their header says.
     #[inline]
-    fn tables(&self) -> (&[[u8; KEY]], &[[u8; LITERAL]], &[u8]) {
+    fn tables(&self) -> Option<(Literals<'_>, &[u8])> {
         let header = self.header();
-        let tables = &self.0[word(header, 0) as usize..];
         let count = word(header, 4) as usize;
-        let keyed = if count < KEYED_MIN { 0 } else { count };
-        let (keys, rest) = tables.split_at(keyed * KEY);
-        let (literals, rest) = rest.split_at(count * LITERAL);
-        (keys.as_chunks().0, literals.as_chunks().0, rest)
+        let tables = self.0.get(word(header, 0) as usize..)?;
+        let keyed = are_keyed(count);
+        let (starts, rest) = tables.split_at_checked(if keyed { 2 * prefix::STARTS } else { 0 })?;
+        let (keys, rest) = rest.split_at_checked(if keyed { count.wrapping_mul(KEY) } else { 0 })?;
+        let (entries, rest) = rest.split_at_checked(count.wrapping_mul(LITERAL))?;
+        let literals = Literals {
+            block: &self.0,
+            starts: starts.as_chunks().0,
+            keys: keys.as_chunks().0,
+            entries: entries.as_chunks().0,
+        };
+        Some((literals, rest))
     }
 
     pub(crate) fn parts(&self) -> Parts<'_> {
-        let (_, literals, rest) = self.tables();
-        let (wildcards, rest) = rest.split_at(self.wildcard_count() * WILDCARD);
-        let (items, index) = rest.split_at(word(self.header(), 12) as usize * ITEM);
+        let (literals, rest) = self.tables().unwrap_or_default();
+        let (wildcards, rest) = split(rest, self.wildcard_count().wrapping_mul(WILDCARD));
+        let (items, index) = split(rest, (word(self.header(), 12) as usize).wrapping_mul(ITEM));
         Parts {
             block: &self.0,
-            literals,
+            literals: literals.entries,
             wildcards: wildcards.as_chunks().0,
             items: items.as_chunks().0,
             index: index.as_chunks().0,
@@ -298,9 +355,9 @@ impl Block {
 }
 
 impl<'a> Parts<'a> {
-    pub(crate) fn entry(&self, found: Found) -> Entry {
+    pub(crate) fn entry(&self, found: Found) -> Option<Entry> {
         match found {
-            Found::Literal(index) => Entry::read(&self.literals[index]),
+            Found::Literal(index) => self.literals.get(index).map(Entry::read),
             Found::Wildcard(index) => self.wildcard(index),
         }
     }
@@ -319,21 +376,21 @@ impl<'a> Parts<'a> {
     }
 
     #[inline]
-    pub(crate) fn wildcard(&self, index: usize) -> Entry {
-        Entry::read(self.wildcards[index].first_chunk().expect("a wildcard begins like a literal"))
+    pub(crate) fn wildcard(&self, index: usize) -> Option<Entry> {
+        self.wildcards.get(index)?.first_chunk().map(Entry::read)
     }
 
     /// The bigrams of a wildcard, see [`crate::index::signature`].
     #[inline]
-    pub(crate) fn signature(&self, index: usize) -> u64 {
-        u64::from_le_bytes(*self.wildcards[index].last_chunk().expect("a wildcard ends with its signature"))
+    pub(crate) fn signature(&self, index: usize) -> Option<u64> {
+        self.wildcards.get(index)?.last_chunk().map(|octets| u64::from_le_bytes(*octets))
     }
 
     pub(crate) fn items(&self) -> impl Iterator<Item = (Item, &'a [u8])> + use<'a> {
         let block = self.block;
         self.items.iter().map(move |octets| {
             let item = Item::read(octets);
-            (item, &block[item.at as usize..][..item.length as usize])
+            (item, slice::part(block, item.at, item.length as usize))
         })
     }
 }

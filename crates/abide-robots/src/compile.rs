@@ -3,16 +3,18 @@
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::block::{self, Block, Entry, Header, Item};
-use crate::group::{Agent, Chosen, Gatherer, Raw, agent};
+use crate::group::{Agent, Chosen, Gathered, Gatherer, Raw, Sink, agent};
 use crate::index;
 use crate::line::{self, Key, Lines, RecordKind};
 use crate::normal::{self, HASH, QUERY, REWRITE, STAR, Side};
 use crate::pattern::can_match;
 use crate::prefix;
 use crate::profile::Profile;
-use crate::sort;
+use crate::slice;
+use crate::sort::{self, Sorted};
 use crate::token::ProductToken;
 
 /// Kinds of items beside those of [`RecordKind`].
@@ -21,19 +23,23 @@ pub(crate) const ITEM_AGENT: u32 = 101;
 
 /// Reads `text` and keeps what concerns the crawler: one pass, and only the lines of its groups are read to their end.
 pub(crate) fn compile(text: &[u8], tokens: &[ProductToken], profile: Profile) -> Block {
-    let mut gatherer = Gatherer::of(text, tokens, profile);
+    /// The octets of a line with a rule, which few files go below.
+    const LINE: usize = 24;
+    /// More than fit into the 512,000 octets that are read unless another limit is chosen.
+    const RULES_AT_ONCE: usize = 32 * 1024;
+    let draft = Draft::new((text.len() / LINE).min(RULES_AT_ONCE), profile);
+    let mut gatherer = Gatherer::new(tokens, profile, draft);
     for ((_, line), number) in Lines::of(text).zip(1..) {
         if let Some(key) = line::key(line, profile) {
             take(&mut gatherer, line, key, number, profile);
         }
     }
-    gatherer.finish();
-    build(&gatherer, tokens, profile)
+    build(gatherer.finish(), tokens)
 }
 
 #[inline]
 pub(crate) fn take<'a>(
-    gatherer: &mut Gatherer<'a, '_>,
+    gatherer: &mut Gatherer<'a, '_, impl Sink<'a>>,
     line: &'a [u8],
     key: Key,
     number: u32,
@@ -54,16 +60,30 @@ pub(crate) fn take<'a>(
     }
 }
 
-pub(crate) fn build(gatherer: &Gatherer<'_, '_>, tokens: &[ProductToken], profile: Profile) -> Block {
-    let mut draft = Draft::new(gatherer, profile);
-    for rule in &gatherer.rules {
-        draft.push_rule(rule);
+/// Compiles rules that have been gathered.
+pub(crate) fn build_gathered(
+    gathered: Gathered<'_, Vec<Raw<'_>>>,
+    tokens: &[ProductToken],
+    profile: Profile,
+) -> Block {
+    let Gathered { rules, others, chosen } = gathered;
+    let mut draft = Draft::new(rules.len(), profile);
+    for rule in rules {
+        draft.push(rule);
     }
-    draft.sort();
-    draft.push_items(gatherer, tokens);
-    draft.finish(gatherer)
+    build(Gathered { rules: draft, others, chosen }, tokens)
 }
 
+fn build(gathered: Gathered<'_, Draft>, tokens: &[ProductToken]) -> Block {
+    let (delay, chosen) = (gathered.crawl_delay(), gathered.chosen);
+    let mut draft = gathered.rules;
+    draft.sort_literals();
+    draft.sort_wildcards();
+    draft.push_items(&gathered.others, chosen, tokens);
+    draft.finish(chosen, delay)
+}
+
+/// The rules of a group in their normal form, on the way to a block.
 struct Draft {
     profile: Profile,
     literals: Vec<Entry>,
@@ -73,18 +93,29 @@ struct Draft {
     out: Vec<u8>,
 }
 
-impl Draft {
-    fn new(gatherer: &Gatherer<'_, '_>, profile: Profile) -> Self {
-        /// What the text and the tables of most records need.
-        const EACH: usize = 64;
-        let records = gatherer.rules.len() + gatherer.others.len();
-        let mut out = Vec::with_capacity(block::HEADER + EACH * records);
-        out.resize(block::HEADER, 0);
-        let literals = Vec::with_capacity(gatherer.rules.len());
-        let items = Vec::with_capacity(gatherer.others.len() + 1);
-        Self { profile, literals, wildcards: Vec::new(), items, out }
+impl<'a> Sink<'a> for Draft {
+    #[inline(always)]
+    fn push(&mut self, rule: Raw<'a>) {
+        self.push_rule(&rule);
     }
 
+    fn clear(&mut self) {
+        self.literals.clear();
+        self.wildcards.clear();
+        self.out.truncate(block::HEADER);
+    }
+}
+
+impl Draft {
+    fn new(rules: usize, profile: Profile) -> Self {
+        /// What the text and the tables of most rules need.
+        const EACH: usize = 64;
+        let mut out = Vec::with_capacity(rules.saturating_add(4).saturating_mul(EACH));
+        out.resize(block::HEADER, 0);
+        Self { profile, literals: Vec::with_capacity(rules), wildcards: Vec::new(), items: Vec::new(), out }
+    }
+
+    #[inline(always)]
     fn push_rule(&mut self, rule: &Raw<'_>) {
         let mut pattern = rule.value;
         let mut classes = normal::classes_of_pattern(pattern);
@@ -118,9 +149,9 @@ impl Draft {
             Profile::Google => normal::push_google(pattern, Side::Pattern, &mut self.out),
             Profile::Rfc9309 => normal::push_normal(pattern, Side::Pattern, &mut self.out),
         }
-        let length = self.out.len() - at;
+        let length = self.out.len().wrapping_sub(at);
         let counts_differ = classes & QUERY != 0 && self.profile == Profile::Rfc9309;
-        let octets = if counts_differ { normal::octets(&self.out[at..]) } else { length };
+        let octets = if counts_differ { normal::octets(slice::from(&self.out, at)) } else { length };
         // A value has at most 16 KiB, and each octet of it becomes at most three.
         let (length, octets) = (length as u16, octets as u16);
         let mut entry = Entry::new(at as u32, length, octets, line).allowing(allow).rewritten(rewritten);
@@ -129,7 +160,7 @@ impl Draft {
         } else {
             entry.link = if rewritten { self.push_query_form(at) } else { 0 };
             if self.wildcards.is_empty() {
-                self.wildcards.reserve(self.literals.capacity() - self.literals.len());
+                self.wildcards.reserve(self.literals.capacity().saturating_sub(self.literals.len()));
             }
             self.wildcards.push(entry);
         }
@@ -147,68 +178,95 @@ impl Draft {
         if self.profile == Profile::Google {
             return 0;
         }
-        let form = normal::query_form(&self.out[at..]).unwrap_or_default();
+        let form = normal::query_form(slice::from(&self.out, at)).unwrap_or_default();
         self.out.extend_from_slice(&form);
         form.len() as u32
     }
 
-    fn sort(&mut self) {
-        self.sort_literals();
+    fn sort_literals(&mut self) {
+        /// More texts than this are sorted by words.
+        const FEW: usize = 10;
+        if self.literals.len() <= FEW { self.sort_few_literals() } else { self.sort_many_literals() }
+    }
+
+    fn sort_few_literals(&mut self) {
         let out = &self.out;
-        prefix::link(&mut self.literals, |entry| entry.pattern(out), |entry| &mut entry.link);
-        self.sort_wildcards();
+        let literals = &mut self.literals;
+        literals.sort_by(|a, b| a.pattern(out).cmp(b.pattern(out)));
+        literals.dedup_by(|next, kept| {
+            let same = next.pattern(out) == kept.pattern(out);
+            if same {
+                *kept = kept.or_better(next);
+            }
+            same
+        });
+        let mut before: &[u8] = &[];
+        for index in 0..literals.len() {
+            let Some(pattern) = literals.get(index).map(|entry| entry.pattern(out)) else { break };
+            let shared = prefix::common(0, before, pattern) as u32;
+            let link = prefix::link(index, shared, |index| literals.get(index).map(Entry::length_and_link));
+            if let Some(entry) = literals.get_mut(index) {
+                entry.link = link;
+            }
+            before = pattern;
+        }
+    }
+
+    fn sort_many_literals(&mut self) {
+        let (out, literals) = (&self.out[..], &self.literals[..]);
+        let pattern = move |number: u32| match literals.get(number as usize) {
+            Some(entry) => entry.pattern(out),
+            None => &[],
+        };
+        // All literals start with a slash.
+        let order = sort::by_octets(0..literals.len() as u32, 1, pattern);
+        let mut kept: Vec<Entry> = Vec::with_capacity(order.len());
+        for Sorted { number, shared, .. } in order {
+            let Some(entry) = literals.get(number as usize) else { break };
+            match kept.last_mut() {
+                Some(last) if shared == sort::ALL => *last = last.or_better(entry),
+                _ => {
+                    let link =
+                        prefix::link(kept.len(), shared, |index| kept.get(index).map(Entry::length_and_link));
+                    kept.push(entry.linked(link));
+                }
+            }
+        }
+        self.literals = kept;
     }
 
     /// By precedence, then by the place in the file.
     fn sort_wildcards(&mut self) {
-        /// More wildcards than this are sorted by numbers.
-        const FEW: usize = 10;
+        /// More wildcards than this are dealt out.
+        const FEW: usize = 20;
         let wildcards = &mut self.wildcards;
         if wildcards.len() <= FEW {
             return wildcards.sort_by_key(Entry::rank);
         }
-        let ranked = |(place, entry): (u64, &Entry)| u64::from(entry.rank()) << 32 | place;
-        let mut order: Vec<u64> = (0..).zip(&*wildcards).map(ranked).collect();
-        order.sort_unstable();
-        *wildcards = order.iter().map(|place| wildcards[*place as u32 as usize]).collect();
-    }
-
-    /// RFC 9309 §2.2.2: of equivalent rules "the 'allow' rule SHOULD be used"; duplicates "MAY be deduplicated".
-    fn sort_literals(&mut self) {
-        /// More texts than this are sorted by words.
-        const FEW: usize = 10;
-        let out = &self.out;
-        let literals = &mut self.literals;
-        if literals.len() <= FEW {
-            literals.sort_by(|a, b| a.pattern(out).cmp(b.pattern(out)));
-        } else {
-            let numbers = 0..literals.len() as u32;
-            // All literals start with a slash.
-            let order = sort::by_octets(numbers, 1, |number| literals[number as usize].pattern(out));
-            *literals = order.iter().map(|number| literals[*number as usize]).collect();
+        let ranks = || wildcards.iter().map(Entry::rank);
+        let (Some(first), Some(last)) = (ranks().min(), ranks().max()) else { return };
+        let span = last.wrapping_sub(first);
+        for shift in (0..u32::BITS).step_by(8).take_while(|shift| span >> shift != 0) {
+            sort::deal(wildcards, |entry| (entry.rank().wrapping_sub(first) >> shift) as u8);
         }
-        literals.dedup_by(|next, kept| {
-            let same = next.length == kept.length && is_same(next.pattern(out), kept.pattern(out));
-            if same && (next.rank(), next.line()) < (kept.rank(), kept.line()) {
-                *kept = *next;
-            }
-            same
-        });
     }
 
-    fn push_items(&mut self, gatherer: &Gatherer<'_, '_>, tokens: &[ProductToken]) {
-        if let Chosen::Token(index) = gatherer.chosen() {
-            self.push_item(tokens[index].as_str().as_bytes(), 0, ITEM_MATCHED);
+    fn push_items(&mut self, records: &[Raw<'_>], chosen: Chosen, tokens: &[ProductToken]) {
+        self.items.reserve(records.len().saturating_add(1));
+        if let Chosen::Token(index) = chosen
+            && let Some(token) = tokens.get(index)
+        {
+            self.push_item(token.as_str().as_bytes(), 0, ITEM_MATCHED);
         }
         let mut names = Names::default();
-        for record in &gatherer.others {
+        for record in records {
             match record.kind {
                 RecordKind::UserAgent => {
                     let name = agent_name(record.value, tokens);
                     if !name.is_empty() && names.insert(name) {
                         self.push_item(name, 0, ITEM_AGENT);
-                        let start = self.out.len() - name.len();
-                        self.out[start..].make_ascii_lowercase();
+                        let start = self.out.len().saturating_sub(name.len());
+                        self.out.get_mut(start..).unwrap_or_default().make_ascii_lowercase();
                     }
                 }
                 RecordKind::CrawlDelay => {}
@@ -234,7 +292,7 @@ impl Draft {
         self.out.extend_from_slice(octets);
     }
 
-    fn finish(mut self, gatherer: &Gatherer<'_, '_>) -> Block {
+    fn finish(mut self, chosen: Chosen, delay: Option<Duration>) -> Block {
         let mut header = Header {
             tables: self.out.len() as u32,
             literals: self.literals.len() as u32,
@@ -243,14 +301,11 @@ impl Draft {
             flags: if self.profile == Profile::Google { block::FLAG_GOOGLE } else { 0 },
             ..Header::default()
         };
-        header.set_chosen(gatherer.chosen());
-        header.set_delay(gatherer.crawl_delay());
+        header.set_chosen(chosen);
+        header.set_delay(delay);
         header.write(&mut self.out);
-        if self.literals.len() >= block::KEYED_MIN {
-            for entry in &self.literals {
-                let key = prefix::key(entry.pattern(&self.out));
-                self.out.extend_from_slice(&key.to_le_bytes());
-            }
+        if block::are_keyed(self.literals.len()) {
+            self.write_keys();
         }
         for entry in &self.literals {
             entry.write(&mut self.out);
@@ -266,12 +321,22 @@ impl Draft {
         index::write(&self.wildcards, &mut self.out);
         Block::new(&self.out)
     }
-}
 
-/// Sorted neighbours of one length that differ do so mostly in their last octets: cheaper to see than to compare all.
-#[inline]
-fn is_same(a: &[u8], b: &[u8]) -> bool {
-    a.last_chunk::<4>() == b.last_chunk() && a == b
+    fn write_keys(&mut self) {
+        let starts_at = self.out.len();
+        let keys_at = starts_at.saturating_add(2 * prefix::STARTS);
+        self.out.resize(keys_at, 0);
+        for entry in &self.literals {
+            let key = prefix::key(entry.pattern(&self.out));
+            self.out.extend_from_slice(&key.to_le_bytes());
+        }
+        let (before, keys) = self.out.split_at_mut(keys_at);
+        let starts = prefix::starts(keys.as_chunks().0.iter().map(|key| u128::from_le_bytes(*key)));
+        let table = before.get_mut(starts_at..).unwrap_or_default();
+        for (start, octets) in starts.iter().zip(table.as_chunks_mut().0) {
+            *octets = start.to_le_bytes();
+        }
+    }
 }
 
 /// Names seen so far, without regard to case. Few in all files but those made to be many.
@@ -309,6 +374,7 @@ fn agent_name<'a>(value: &'a [u8], tokens: &[ProductToken]) -> &'a [u8] {
 /// Google's parser takes `Allow: /a/index.html` for the directory `/a/` as well.
 fn directory_of_index(pattern: &[u8]) -> Option<Vec<u8>> {
     let slash = memchr::memrchr(b'/', pattern)?;
-    let directory = pattern[slash..].starts_with(b"/index.htm").then(|| &pattern[..=slash])?;
+    let directory =
+        slice::from(pattern, slash).starts_with(b"/index.htm").then(|| pattern.get(..=slash))??;
     Some([directory, b"$"].concat())
 }

@@ -4,6 +4,8 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::slice;
+
 /// What is read of a body, and what was done to it.
 pub(crate) struct Text<'a> {
     pub(crate) octets: Cow<'a, [u8]>,
@@ -26,7 +28,7 @@ impl<'a> Text<'a> {
 
     /// RFC 9309 §2.2.2: "Implementors MAY bridge encoding mismatches".
     fn of_utf16(body: &[u8], limit: usize, unit: fn([u8; 2]) -> u16) -> Self {
-        let (pairs, _) = body[..body.len().min(limit)].as_chunks::<2>();
+        let (pairs, _) = slice::before(body, limit).as_chunks::<2>();
         let text: String = char::decode_utf16(pairs.iter().map(|pair| unit(*pair)))
             .map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER))
             .collect();
@@ -41,23 +43,20 @@ impl<'a> Text<'a> {
 
 /// RFC 9309 §2.5: what the limit lets through, without the line that it cuts. Half of a rule may be another rule.
 fn within(body: &[u8], limit: usize) -> (&[u8], bool) {
-    if body.len() <= limit {
-        return (body, false);
-    }
-    let line_ended = matches!(body[limit], b'\r' | b'\n');
-    let head = &body[..limit];
-    (if line_ended { head } else { &head[..end_of_last_line(head)] }, true)
+    let Some((head, [next, ..])) = body.split_at_checked(limit) else { return (body, false) };
+    let line_ended = matches!(next, b'\r' | b'\n');
+    (if line_ended { head } else { slice::before(head, end_of_last_line(head)) }, true)
 }
 
 fn end_of_last_line(octets: &[u8]) -> usize {
-    memchr::memrchr2(b'\r', b'\n', octets).map_or(0, |at| at + 1)
+    memchr::memrchr2(b'\r', b'\n', octets).map_or(0, |at| at.saturating_add(1))
 }
 
 /// Lenient: the mark is skipped also where a careless editor has kept a part of it.
 fn without_mark(octets: &[u8]) -> &[u8] {
     const MARK: &[u8] = b"\xef\xbb\xbf";
     let length = octets.iter().zip(MARK).take_while(|(octet, mark)| octet == mark).count();
-    &octets[length..]
+    slice::from(octets, length)
 }
 
 impl Text<'_> {
@@ -91,5 +90,16 @@ mod tests {
     fn utf16_with_a_mark_is_decoded() {
         assert_eq!(*Text::of(b"\xff\xfea\0\xe9\0\n\0", 99).octets, *"aé\n".as_bytes());
         assert_eq!(*Text::of(b"\xfe\xff\0a\0\xe9\0\n\0", 99).octets, *"aé\n".as_bytes());
+    }
+
+    #[test]
+    fn the_line_of_utf16_cut_by_the_limit_is_dropped() {
+        let body = b"\xff\xfea\0\n\0b\0c\0";
+        for (limit, octets, cut) in
+            [(9, "a\nbc", false), (8, "a\nbc", false), (7, "a\n", true), (6, "a\n", true), (2, "", true)]
+        {
+            let text = Text::of(body, limit);
+            assert_eq!((&*text.octets, text.cut), (octets.as_bytes(), cut), "{limit}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use crate::line::RecordKind;
 use crate::profile::Profile;
+use crate::slice;
 use crate::token::{ProductToken, is_token_octet};
 
 /// A record as it stands in the file.
@@ -27,7 +28,7 @@ const NOT_ADDRESSED: Level = Level::MAX;
 ///
 /// The groups of the best level seen so far are combined. When a better one comes, what was gathered for lesser ones
 /// is dropped, so the work is linear and the memory that of one crawler's rules.
-pub(crate) struct Gatherer<'a, 't> {
+pub(crate) struct Gatherer<'a, 't, R> {
     tokens: &'t [ProductToken],
     profile: Profile,
     phase: Phase,
@@ -35,9 +36,8 @@ pub(crate) struct Gatherer<'a, 't> {
     level: Level,
     run_start: usize,
     best: Level,
-    pub(crate) rules: Vec<Raw<'a>>,
-    /// What is not a rule: the user-agent lines and records of the combined groups, and those of the whole file.
-    pub(crate) others: Vec<Raw<'a>>,
+    rules: R,
+    others: Vec<Raw<'a>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,20 +53,35 @@ enum Phase {
     Ours,
 }
 
-impl<'a, 't> Gatherer<'a, 't> {
-    pub(crate) fn new(tokens: &'t [ProductToken], profile: Profile) -> Self {
-        Self::with_capacity(16, tokens, profile)
+/// What takes the rules of the best groups seen so far.
+pub(crate) trait Sink<'a> {
+    /// Takes the next rule of the group.
+    fn push(&mut self, rule: Raw<'a>);
+
+    /// A better group has come: drops all rules taken so far.
+    fn clear(&mut self);
+}
+
+impl<'a> Sink<'a> for Vec<Raw<'a>> {
+    fn push(&mut self, rule: Raw<'a>) {
+        Vec::push(self, rule);
     }
 
-    /// For the records of a text: room for its rules is taken at once, about as many octets as it has.
-    pub(crate) fn of(text: &[u8], tokens: &'t [ProductToken], profile: Profile) -> Self {
-        /// More than fit into the 512,000 octets that are read unless another limit is chosen.
-        const RULES_AT_ONCE: usize = 32 * 1024;
-        let rules = text.len() / size_of::<Raw<'_>>();
-        Self::with_capacity(rules.min(RULES_AT_ONCE), tokens, profile)
+    fn clear(&mut self) {
+        Vec::clear(self);
     }
+}
 
-    fn with_capacity(rules: usize, tokens: &'t [ProductToken], profile: Profile) -> Self {
+/// What concerns one crawler, of a whole file.
+pub(crate) struct Gathered<'a, R> {
+    pub(crate) rules: R,
+    /// What is not a rule: the user-agent lines and records of the combined groups, and those of the whole file.
+    pub(crate) others: Vec<Raw<'a>>,
+    pub(crate) chosen: Chosen,
+}
+
+impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
+    pub(crate) fn new(tokens: &'t [ProductToken], profile: Profile, rules: R) -> Self {
         Self {
             tokens,
             profile,
@@ -74,7 +89,7 @@ impl<'a, 't> Gatherer<'a, 't> {
             level: NOT_ADDRESSED,
             run_start: 0,
             best: NOT_ADDRESSED,
-            rules: Vec::with_capacity(rules),
+            rules,
             others: Vec::with_capacity(8),
         }
     }
@@ -99,10 +114,16 @@ impl<'a, 't> Gatherer<'a, 't> {
     }
 
     /// The file has ended. RFC 9309 §2.1: "The last group may have no rules".
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn finish(mut self) -> Gathered<'a, R> {
         if self.phase == Phase::Agents {
             self.settle();
         }
+        let chosen = match self.best {
+            NOT_ADDRESSED => Chosen::None,
+            level if level == self.tokens.len() => Chosen::Global,
+            level => Chosen::Token(level),
+        };
+        Gathered { rules: self.rules, others: self.others, chosen }
     }
 
     fn agent(&mut self, record: Raw<'a>) {
@@ -143,9 +164,9 @@ impl<'a, 't> Gatherer<'a, 't> {
     fn drop_run(&mut self) {
         let mut end = self.run_start;
         for index in self.run_start..self.others.len() {
-            if self.others[index].kind.is_global() {
+            if self.others.get(index).is_some_and(|record| record.kind.is_global()) {
                 self.others.swap(end, index);
-                end += 1;
+                end = end.saturating_add(1);
             }
         }
         self.others.truncate(end);
@@ -160,20 +181,13 @@ impl<'a, 't> Gatherer<'a, 't> {
             keep
         });
     }
+}
 
+impl<R> Gathered<'_, R> {
     /// The largest Crawl-delay of the combined groups.
     pub(crate) fn crawl_delay(&self) -> Option<Duration> {
         let delays = self.others.iter().filter(|record| record.kind == RecordKind::CrawlDelay);
         delays.filter_map(|record| seconds(record.value)).max()
-    }
-
-    /// Which group applies: the token of the chain, or `*`, or none.
-    pub(crate) fn chosen(&self) -> Chosen {
-        match self.best {
-            NOT_ADDRESSED => Chosen::None,
-            level if level == self.tokens.len() => Chosen::Global,
-            level => Chosen::Token(level),
-        }
     }
 }
 
@@ -228,7 +242,7 @@ pub(crate) fn agent(value: &[u8]) -> Agent<'_> {
         [b'*'] | [b'*', b' ' | b'\t', ..] => Agent::Global,
         _ => {
             let length = value.iter().position(|&octet| !is_token_octet(octet)).unwrap_or(value.len());
-            Agent::Token(&value[..length])
+            Agent::Token(slice::before(value, length))
         }
     }
 }

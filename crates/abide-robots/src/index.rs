@@ -41,15 +41,22 @@ pub(crate) fn signature_of_pattern(entry: &Entry, block: &[u8]) -> u64 {
         return 0;
     }
     let pattern = entry.pattern(block);
+    let mut pairs = pattern.strip_suffix(b"$").unwrap_or(pattern).array_windows::<2>();
     let mut set = 0;
-    for pair in pattern.strip_suffix(b"$").unwrap_or(pattern).array_windows::<2>() {
-        let [first, second] = *pair;
-        let known = first != b'*' && second != b'*';
-        if known {
+    let mut after_star = pattern.first() == Some(&b'*');
+    loop {
+        if after_star && pairs.find(|[_, second]| *second != b'*').is_none() {
+            return set;
+        }
+        after_star = true;
+        for pair in pairs.by_ref() {
+            let [_, second] = *pair;
+            if second == b'*' {
+                break;
+            }
             set |= bit(*pair);
         }
     }
-    set
 }
 
 #[inline]
@@ -60,22 +67,35 @@ fn bit([first, second]: [u8; 2]) -> u64 {
 
 #[inline]
 fn slot(group: [u8; 4], bits: u32) -> usize {
-    (u32::from_le_bytes(group).wrapping_mul(SPREAD) >> (32 - bits)) as usize
+    (u32::from_le_bytes(group).wrapping_mul(SPREAD) >> (32u32.saturating_sub(bits))) as usize
 }
 
-/// The slots that a wildcard could be filed under.
+/// Calls `each` with the slots that a wildcard could be filed under: those of its groups of octets that hold no star.
 #[inline]
-fn slots<'a>(entry: &Entry, block: &'a [u8], bits: u32) -> impl Iterator<Item = usize> + use<'a> {
+fn each_slot(entry: &Entry, block: &[u8], bits: u32, mut each: impl FnMut(usize)) {
     let pattern = if entry.link == 0 { entry.pattern(block) } else { &[] };
     let pattern = pattern.strip_suffix(b"$").unwrap_or(pattern);
-    pattern.array_windows::<4>().filter(|group| !holds_star(**group)).map(move |group| slot(*group, bits))
-}
-
-/// Looks at all four octets at once: one that is a star leaves zero, and only below a zero does a carry begin.
-#[inline]
-fn holds_star(group: [u8; 4]) -> bool {
-    let zeros = u32::from_le_bytes(group) ^ u32::from_le_bytes([b'*'; 4]);
-    zeros.wrapping_sub(0x0101_0101) & !zeros & 0x8080_8080 != 0
+    let mut groups = pattern.array_windows::<4>();
+    // The groups to come that hold the last star seen.
+    let mut starred =
+        pattern.iter().take(3).rposition(|octet| *octet == b'*').map_or(0, |star| star.saturating_add(1));
+    loop {
+        while starred > 0 {
+            match groups.next() {
+                None => return,
+                Some([_, _, _, b'*']) => starred = 3,
+                Some(_) => starred = starred.wrapping_sub(1),
+            }
+        }
+        starred = 3;
+        loop {
+            match groups.next() {
+                None => return,
+                Some([_, _, _, b'*']) => break,
+                Some(group) => each(slot(*group, bits)),
+            }
+        }
+    }
 }
 
 /// Appends the index of the wildcards to `out`, if they are enough.
@@ -83,25 +103,37 @@ pub(crate) fn write(wildcards: &[Entry], out: &mut Vec<u8>) {
     if !(INDEXED_MIN..=INDEXED_MAX).contains(&wildcards.len()) {
         return;
     }
-    let bits = (2 * wildcards.len()).next_power_of_two().ilog2().min(16);
+    let bits = wildcards.len().saturating_mul(2).next_power_of_two().ilog2().min(16);
     let chosen = choose_slots(wildcards, out, bits);
-    let mut starts = vec![0u32; (1 << bits) + 2];
+    let mut starts = vec![0u32; (1usize << bits).saturating_add(2)];
     for slot in &chosen {
-        starts[slot + 1] += 1;
+        add_one(&mut starts, slot.wrapping_add(1));
     }
-    for slot in 1..starts.len() {
-        starts[slot] += starts[slot - 1];
+    let mut before = 0;
+    for start in &mut starts {
+        before = start.wrapping_add(before);
+        *start = before;
     }
     out.extend_from_slice(&(bits as u16).to_le_bytes());
     for start in &starts {
         out.extend_from_slice(&(*start as u16).to_le_bytes());
     }
-    let list = out.len();
-    out.resize(list + 2 * wildcards.len(), 0);
+    let list_at = out.len();
+    out.resize(wildcards.len().saturating_mul(2).saturating_add(list_at), 0);
+    let list = out.get_mut(list_at..).unwrap_or_default().as_chunks_mut::<2>().0;
     for (number, slot) in chosen.iter().enumerate() {
-        let at = list + 2 * starts[*slot] as usize;
-        out[at..at + 2].copy_from_slice(&(number as u16).to_le_bytes());
-        starts[*slot] += 1;
+        let place = starts.get(*slot).map_or(usize::MAX, |start| *start as usize);
+        if let Some(octets) = list.get_mut(place) {
+            *octets = (number as u16).to_le_bytes();
+        }
+        add_one(&mut starts, *slot);
+    }
+}
+
+#[inline]
+fn add_one(counts: &mut [u32], at: usize) {
+    if let Some(count) = counts.get_mut(at) {
+        *count = count.wrapping_add(1);
     }
 }
 
@@ -109,21 +141,28 @@ pub(crate) fn write(wildcards: &[Entry], out: &mut Vec<u8>) {
 /// any.
 fn choose_slots(wildcards: &[Entry], block: &[u8], bits: u32) -> Vec<usize> {
     let mut load = vec![0u32; 1 << bits];
-    let mut all = Vec::with_capacity(32 * wildcards.len());
+    let mut all = Vec::with_capacity(wildcards.len().saturating_mul(32));
     let mut ends = Vec::with_capacity(wildcards.len());
     for entry in wildcards {
-        for slot in slots(entry, block, bits) {
-            load[slot] += 1;
+        each_slot(entry, block, bits, |slot| {
+            add_one(&mut load, slot);
             all.push(slot as u32);
-        }
+        });
         ends.push(all.len());
     }
     let mut start = 0;
     let rarest = |end| {
-        let slots = &all[start..end];
+        let slots: &[u32] = all.get(start..end).unwrap_or_default();
         start = end;
-        let rarest = slots.iter().min_by_key(|slot| load[**slot as usize]);
-        rarest.map_or(1 << bits, |slot| *slot as usize)
+        let (mut rarest, mut least) = (1 << bits, u32::MAX);
+        for slot in slots {
+            if let Some(load) = load.get(*slot as usize)
+                && *load < least
+            {
+                (rarest, least) = (*slot as usize, *load);
+            }
+        }
+        rarest
     };
     ends.into_iter().map(rarest).collect()
 }
@@ -140,25 +179,27 @@ impl<'a> Index<'a> {
     pub(crate) fn of(parts: &Parts<'a>) -> Option<Self> {
         let (bits, rest) = parts.index.split_first()?;
         let bits = u32::from(u16::from_le_bytes(*bits));
-        let (starts, list) = rest.split_at((1 << bits) + 2);
+        let (starts, list) = rest.split_at_checked((1usize << bits).saturating_add(2))?;
         Some(Self { bits, starts, list })
     }
 
-    /// The patterns filed under the group of octets, in order of precedence.
+    /// The patterns filed under the group of octets, in order of precedence: their numbers as two octets.
     #[inline]
-    pub(crate) fn under(&self, group: [u8; 4]) -> impl Iterator<Item = usize> + use<'a> {
+    pub(crate) fn under(&self, group: [u8; 4]) -> &'a [[u8; 2]] {
         self.slot(slot(group, self.bits))
     }
 
     /// The patterns that are filed under none.
-    pub(crate) fn unfiled(&self) -> impl Iterator<Item = usize> + use<'a> {
+    pub(crate) fn unfiled(&self) -> &'a [[u8; 2]] {
         self.slot(1 << self.bits)
     }
 
     #[inline]
-    fn slot(&self, slot: usize) -> impl Iterator<Item = usize> + use<'a> {
+    fn slot(&self, slot: usize) -> &'a [[u8; 2]] {
         let number = |octets: [u8; 2]| usize::from(u16::from_le_bytes(octets));
-        let list = &self.list[number(self.starts[slot])..number(self.starts[slot + 1])];
-        list.iter().map(move |octets| number(*octets))
+        match self.starts.get(slot..slot.wrapping_add(2)) {
+            Some([start, end]) => self.list.get(number(*start)..number(*end)).unwrap_or_default(),
+            _ => &[],
+        }
     }
 }

@@ -27,6 +27,18 @@
 
 // Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+// Files and targets are strangers' words: nothing in them may make this crate panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -59,6 +71,7 @@ mod pattern;
 mod prefix;
 mod rules;
 mod search;
+mod slice;
 mod sort;
 mod sweep;
 mod verdict;

@@ -3,6 +3,7 @@
 use memchr::memchr;
 
 use crate::profile::Profile;
+use crate::slice;
 
 /// What a line states, by its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -126,7 +127,7 @@ impl<'a> Iterator for Lines<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let start = self.length - self.rest.len();
+        let start = self.length.wrapping_sub(self.rest.len());
         let (line, end) = self.rest.split_at(line_length(self.rest));
         self.rest = match end {
             [b'\r', b'\n', rest @ ..] | [_, rest @ ..] => rest,
@@ -150,13 +151,13 @@ fn line_length(text: &[u8]) -> usize {
         while low != 0 {
             let shift = low.trailing_zeros() & 56;
             if matches!((word >> shift) as u8, b'\r' | b'\n') {
-                return index * 8 + (shift / 8) as usize;
+                return index.wrapping_mul(8).wrapping_add((shift / 8) as usize);
             }
-            low &= low - 1;
+            low &= low.wrapping_sub(1);
         }
     }
     let behind = tail.iter().position(|octet| matches!(octet, b'\r' | b'\n')).unwrap_or(tail.len());
-    words.len() * 8 + behind
+    words.len().wrapping_mul(8).wrapping_add(behind)
 }
 
 /// Reads the key of a line. `None` for a line that states nothing: empty, a comment, or text.
@@ -172,16 +173,17 @@ pub(crate) fn key(line: &[u8], profile: Profile) -> Option<Key> {
 /// The keys that nearly all lines have, spelt as usual with the colon right behind.
 #[inline]
 fn common_key(line: &[u8]) -> Option<Key> {
-    let head = u64::from_le_bytes(*line.first_chunk::<8>()?);
+    let octets @ [_, _, _, _, fifth, sixth, _, eighth] = line.first_chunk::<8>()?;
+    let head = u64::from_le_bytes(*octets);
     // Sets bit 5 of each octet: letters become lower-case. "-" and ":" have it set already.
     let lower = head | 0x2020_2020_2020_2020;
     let (kind, value_at) = if lower == DISALLOW && line.get(8) == Some(&b':') {
         (RecordKind::Disallow, 9)
-    } else if lower & 0xffff_ffff_ffff == ALLOW && line[5] == b':' {
+    } else if lower & 0xffff_ffff_ffff == ALLOW && *sixth == b':' {
         (RecordKind::Allow, 6)
-    } else if lower == USER_AGE && line[4] == b'-' && is_agent_tail(line) {
+    } else if lower == USER_AGE && *fifth == b'-' && is_agent_tail(line) {
         (RecordKind::UserAgent, 11)
-    } else if lower == SITEMAP && line[7] == b':' {
+    } else if lower == SITEMAP && *eighth == b':' {
         (RecordKind::Sitemap, 8)
     } else {
         return None;
@@ -203,7 +205,7 @@ fn is_agent_tail(line: &[u8]) -> bool {
 fn any_key(line: &[u8], profile: Profile) -> Option<Key> {
     let line = without_comment(line);
     if let Some(colon) = memchr(b':', line) {
-        let name = trim(&line[..colon]);
+        let name = trim(slice::before(line, colon));
         let (kind, spelling) = kind_of(name, profile);
         if kind == RecordKind::Other
             && profile == Profile::Rfc9309
@@ -211,7 +213,7 @@ fn any_key(line: &[u8], profile: Profile) -> Option<Key> {
         {
             return Some(key);
         }
-        return (!name.is_empty()).then_some(Key { kind, spelling, value_at: colon + 1 });
+        return (!name.is_empty()).then_some(Key { kind, spelling, value_at: colon.saturating_add(1) });
     }
     without_colon(line, profile)
 }
@@ -239,12 +241,13 @@ fn kind_of(name: &[u8], profile: Profile) -> (RecordKind, Spelling) {
 /// takes any key.
 fn without_colon(line: &[u8], profile: Profile) -> Option<Key> {
     let start = line.iter().position(|&octet| !is_space(octet))?;
-    let end = start + line[start..].iter().position(|&octet| is_space(octet))?;
-    let value = trim(&line[end..]);
+    let end = start.saturating_add(slice::from(line, start).iter().position(|&octet| is_space(octet))?);
+    let (name, value) = line.split_at_checked(end)?;
+    let value = trim(value);
     if value.is_empty() || value.iter().any(|&octet| is_space(octet)) {
         return None;
     }
-    let (kind, _) = kind_of(&line[start..end], profile);
+    let (kind, _) = kind_of(slice::from(name, start), profile);
     let understood = match profile {
         Profile::Rfc9309 => !matches!(kind, RecordKind::Allow | RecordKind::Other),
         Profile::Google => true,
@@ -255,13 +258,13 @@ fn without_colon(line: &[u8], profile: Profile) -> Option<Key> {
 /// The value that starts at `at`, without its comment and the space around it.
 #[inline]
 pub(crate) fn value(line: &[u8], at: usize) -> &[u8] {
-    trim(without_comment(&line[at..]))
+    trim(without_comment(slice::from(line, at)))
 }
 
 /// `comment = "#" *(UTF8-char-noctl / WS / "#")`; it starts anywhere.
 pub(crate) fn without_comment(text: &[u8]) -> &[u8] {
     match memchr(b'#', text) {
-        Some(comment) => &text[..comment],
+        Some(comment) => slice::before(text, comment),
         None => text,
     }
 }
@@ -303,7 +306,7 @@ fn trim_all(mut text: &[u8]) -> &[u8] {
 #[inline]
 pub(crate) fn fitting(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
     if line.len() <= profile.line_max() {
-        return Some(trim(&line[value_at..]));
+        return Some(trim(slice::from(line, value_at)));
     }
     fitting_of_long(kind, line, value_at, profile)
 }
@@ -313,9 +316,9 @@ fn fitting_of_long(kind: RecordKind, line: &[u8], value_at: usize, profile: Prof
     let max = profile.line_max();
     let whole = value(line, value_at);
     match (profile, kind) {
-        (Profile::Google, _) => Some(value(&line[..max], value_at.min(max))),
+        (Profile::Google, _) => Some(value(slice::before(line, max), value_at.min(max))),
         (Profile::Rfc9309, _) if whole.len() <= max => Some(whole),
-        (Profile::Rfc9309, RecordKind::Disallow) => Some(without_half(&whole[..max])),
+        (Profile::Rfc9309, RecordKind::Disallow) => Some(without_half(slice::before(whole, max))),
         (Profile::Rfc9309, _) => None,
     }
 }

@@ -13,6 +13,8 @@
 
 use alloc::vec::Vec;
 
+use crate::slice;
+
 /// What an octet asks for: the bits of [`CLASS`].
 pub(crate) const REWRITE: u8 = 1;
 pub(crate) const STAR: u8 = 2;
@@ -20,7 +22,8 @@ pub(crate) const QUERY: u8 = 4;
 pub(crate) const HASH: u8 = 8;
 
 /// One look per octet says whether a text is its own normal form already, as nearly all are.
-pub(crate) static CLASS: [u8; 256] = {
+#[allow(clippy::indexing_slicing, reason = "the compiler evaluates it")]
+static CLASS: [u8; 256] = {
     let mut class = [REWRITE; 256];
     let plain = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!&'()+,;=:@/";
     let mut at = 0;
@@ -36,12 +39,17 @@ pub(crate) static CLASS: [u8; 256] = {
 
 /// The classes that occur in `text`.
 pub(crate) fn classes(text: &[u8]) -> u8 {
-    let class = |octet: &u8| CLASS[usize::from(*octet)];
     let (words, tail) = text.as_chunks::<8>();
     let of_words = words.iter().fold(0, |seen, [a, b, c, d, e, f, g, h]| {
         seen | class(a) | class(b) | class(c) | class(d) | class(e) | class(f) | class(g) | class(h)
     });
     tail.iter().fold(of_words, |seen, octet| seen | class(octet))
+}
+
+#[inline]
+#[allow(clippy::indexing_slicing, reason = "an octet is below 256")]
+fn class(octet: &u8) -> u8 {
+    CLASS[usize::from(*octet)]
 }
 
 /// The classes that occur in a pattern, whose final `$` is its own normal form.
@@ -63,13 +71,13 @@ pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
     let mut in_query = false;
     // How long `out` must be for what follows to be clear of the last `%` that starts no escape.
     let mut clear = 0;
-    let mut at = 0;
-    while let Some(&octet) = text.get(at) {
-        at += 1;
-        match octet {
-            b'%' => match escape(&text[at..]) {
+    let mut text = text;
+    while let [octet, rest @ ..] = text {
+        text = rest;
+        match *octet {
+            b'%' => match escape(rest) {
                 Some(value) => {
-                    at += 2;
+                    text = slice::from(rest, 2);
                     if value.is_ascii_hexdigit() && out.len() < clear {
                         push_percent(value, out);
                     } else {
@@ -78,17 +86,17 @@ pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
                 }
                 None => {
                     out.push(b'%');
-                    clear = out.len() + 2;
+                    clear = out.len().saturating_add(2);
                 }
             },
             b'*' if side == Side::Pattern => out.push(b'*'),
-            b'$' if side == Side::Pattern && at == text.len() => out.push(b'$'),
+            b'$' if side == Side::Pattern && rest.is_empty() => out.push(b'$'),
             b'?' => {
                 in_query = true;
                 out.push(b'?');
             }
-            _ if CLASS[octet as usize] == 0 => out.push(octet),
-            _ => push_percent(octet, out),
+            _ if class(octet) == 0 => out.push(*octet),
+            _ => push_percent(*octet, out),
         }
     }
 }
@@ -99,20 +107,20 @@ pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
 pub(crate) fn push_google(text: &[u8], side: Side, out: &mut Vec<u8>) {
     const LITERAL: u8 = 0x80;
     const NOT_IN_PATTERNS: u8 = 0xff;
-    let mut at = 0;
-    while let Some(&octet) = text.get(at) {
-        at += 1;
-        match octet {
-            b'*' if side == Side::Target => out.push(b'*' | LITERAL),
-            b'$' if side == Side::Target || at < text.len() => out.push(b'$' | LITERAL),
-            b'%' if side == Side::Pattern && escape(&text[at..]).is_some() => {
-                out.extend([b'%', text[at].to_ascii_uppercase(), text[at + 1].to_ascii_uppercase()]);
-                at += 2;
+    let mut text = text;
+    while let [octet, rest @ ..] = text {
+        text = rest;
+        match (*octet, rest) {
+            (b'*', _) if side == Side::Target => out.push(b'*' | LITERAL),
+            (b'$', _) if side == Side::Target || !rest.is_empty() => out.push(b'$' | LITERAL),
+            (b'%', [high, low, behind @ ..]) if side == Side::Pattern && escape(rest).is_some() => {
+                out.extend([b'%', high.to_ascii_uppercase(), low.to_ascii_uppercase()]);
+                text = behind;
             }
-            0 => out.push(LITERAL),
-            0x80.. if side == Side::Pattern => push_percent(octet, out),
-            0x80.. => out.push(NOT_IN_PATTERNS),
-            _ => out.push(octet),
+            (0, _) => out.push(LITERAL),
+            (0x80.., _) if side == Side::Pattern => push_percent(*octet, out),
+            (0x80.., _) => out.push(NOT_IN_PATTERNS),
+            _ => out.push(*octet),
         }
     }
 }
@@ -124,20 +132,20 @@ pub(crate) fn push_google(text: &[u8], side: Side, out: &mut Vec<u8>) {
 /// `None` when both forms are the same.
 pub(crate) fn query_form(normal: &[u8]) -> Option<Vec<u8>> {
     let star = normal.iter().position(|&octet| octet == b'*')?;
-    if normal[..star].contains(&b'?') {
+    let (head, mut rest) = normal.split_at_checked(star)?;
+    if head.contains(&b'?') {
         return None;
     }
-    let mut out = normal[..star].to_vec();
-    let mut at = star;
-    while let Some(&octet) = normal.get(at) {
-        match escape(&normal[at + 1..]) {
-            Some(value) if octet == b'%' && delimits_nothing_in_query(value) => {
+    let mut out = head.to_vec();
+    while let [octet, behind @ ..] = rest {
+        match escape(behind) {
+            Some(value) if *octet == b'%' && delimits_nothing_in_query(value) => {
                 out.push(value);
-                at += 3;
+                rest = slice::from(behind, 2);
             }
             _ => {
-                out.push(octet);
-                at += 1;
+                out.push(*octet);
+                rest = behind;
             }
         }
     }
@@ -149,9 +157,9 @@ pub(crate) fn octets(normal: &[u8]) -> usize {
     match normal.iter().position(|&octet| octet == b'?') {
         None => normal.len(),
         Some(query) => {
-            let encoded =
-                normal[query + 1..].iter().filter(|&&octet| delimits_nothing_in_query(octet)).count();
-            normal.len() + 2 * encoded
+            let in_query = slice::behind(normal, query).iter();
+            let encoded = in_query.filter(|&&octet| delimits_nothing_in_query(octet)).count();
+            normal.len().saturating_add(encoded.saturating_mul(2))
         }
     }
 }
@@ -174,14 +182,15 @@ fn delimits_nothing_in_query(octet: u8) -> bool {
 pub(crate) fn escape(text: &[u8]) -> Option<u8> {
     let digit = |octet: u8| (octet as char).to_digit(16);
     match text {
-        [high, low, ..] => Some((digit(*high)? * 16 + digit(*low)?) as u8),
+        [high, low, ..] => Some((digit(*high)? << 4 | digit(*low)?) as u8),
         _ => None,
     }
 }
 
 pub(crate) fn push_percent(octet: u8, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    out.extend([b'%', HEX[usize::from(octet >> 4)], HEX[usize::from(octet & 15)]]);
+    let digit = |value: u8| HEX.get(usize::from(value)).copied().unwrap_or_default();
+    out.extend([b'%', digit(octet >> 4), digit(octet & 15)]);
 }
 
 #[cfg(test)]
@@ -215,6 +224,9 @@ mod tests {
             (b"/%2a%24", b"/%2A%24"),
             (b"/a$b", b"/a%24b"),
             (b"/\x00\x7f", b"/%00%7F"),
+            // Digits may be decoded from the third octet behind a lone `%` on.
+            (b"/%%34%31", b"/%%341"),
+            (b"/%zz%41", b"/%zzA"),
         ];
         for (text, expected) in table {
             for side in [Side::Pattern, Side::Target] {
@@ -233,6 +245,42 @@ mod tests {
         let target = google("/ä\u{2a}\u{aa}\0$".as_bytes(), Side::Target);
         assert_eq!(target, b"/\xff\xff\xaa\xff\xff\x80\xa4");
         assert_eq!(google(b"/$\xa4\0*$", Side::Pattern), b"/\xa4%A4\x80*$");
+    }
+
+    #[test]
+    fn google_upper_cases_escapes_in_patterns_only() {
+        let google = |text: &[u8], side| {
+            let mut out = Vec::new();
+            push_google(text, side, &mut out);
+            out
+        };
+        for (text, pattern) in [
+            (&b"/%aa"[..], &b"/%AA"[..]),
+            (b"/%c3%A9b", b"/%C3%A9b"),
+            (b"/%zz", b"/%zz"),
+            (b"/%a", b"/%a"),
+            (b"/%", b"/%"),
+        ] {
+            assert_eq!(google(text, Side::Pattern), pattern, "{}", text.escape_ascii());
+            assert_eq!(google(text, Side::Target), text, "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn classes_of_neighbours_add_up() {
+        for length in [8, 9, 16, 20] {
+            for one in 0..length {
+                for other in 0..length {
+                    let mut text = alloc::vec![b'a'; length];
+                    text[one] = b' ';
+                    text[other] = b' ';
+                    assert_eq!(classes(&text), REWRITE, "{one} and {other} of {length}");
+                    text[other] = b'*';
+                    let expected = if one == other { STAR } else { REWRITE | STAR };
+                    assert_eq!(classes(&text), expected, "{one} and {other} of {length}");
+                }
+            }
+        }
     }
 
     #[test]

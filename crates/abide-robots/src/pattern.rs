@@ -7,6 +7,7 @@ use core::fmt;
 use memchr::{memchr, memmem};
 
 use crate::normal::{self, Side};
+use crate::slice;
 use crate::target::Target;
 
 /// A path pattern on its own: literal octets, `*` for any octets, a final `$` for the end.
@@ -88,11 +89,11 @@ pub(crate) fn matches(pattern: &[u8], query_form: &[u8], target: &[u8], query: u
     let Some(star) = memchr(b'*', pattern) else {
         return if at_end { target == pattern } else { target.starts_with(pattern) };
     };
-    if !target.starts_with(&pattern[..star]) {
+    if !target.starts_with(slice::before(pattern, star)) {
         return false;
     }
-    let query_form = if at_end { &query_form[..query_form.len() - 1] } else { query_form };
-    let pieces = Pieces { path: &pattern[star + 1..], query: &query_form[star + 1..] };
+    let query_form = query_form.strip_suffix(b"$").unwrap_or(query_form);
+    let pieces = Pieces { path: slice::behind(pattern, star), query: slice::behind(query_form, star) };
     matches_pieces(pieces, at_end, target, star, query)
 }
 
@@ -113,7 +114,7 @@ fn matches_pieces(
     let one_form = pieces.path.len() == pieces.query.len();
     loop {
         let star = memchr(b'*', pieces.path);
-        let path = &pieces.path[..star.unwrap_or(pieces.path.len())];
+        let path = slice::before(pieces.path, star.unwrap_or(pieces.path.len()));
         let piece = if one_form { Pieces { path, query: path } } else { pieces.first(path) };
         match star {
             None if at_end => return ends_with(piece, target, from, query),
@@ -131,11 +132,11 @@ fn matches_pieces(
 
 impl<'a> Pieces<'a> {
     fn first(self, path: &'a [u8]) -> Self {
-        Self { path, query: &self.query[..memchr(b'*', self.query).unwrap_or(self.query.len())] }
+        Self { path, query: slice::before(self.query, memchr(b'*', self.query).unwrap_or(self.query.len())) }
     }
 
     fn after(self, star: usize, query_star: usize) -> Self {
-        Self { path: &self.path[star + 1..], query: &self.query[query_star + 1..] }
+        Self { path: slice::behind(self.path, star), query: slice::behind(self.query, query_star) }
     }
 }
 
@@ -147,20 +148,22 @@ impl<'a> Pieces<'a> {
 fn find(piece: Pieces<'_>, target: &[u8], from: usize, query: usize) -> Option<usize> {
     let length = piece.path.len();
     if piece.query.len() == length {
-        return find_octets(&target[from..], piece.path).map(|at| from + at + length);
+        return find_octets(slice::from(target, from), piece.path)
+            .map(|at| from.wrapping_add(at).wrapping_add(length));
     }
     if from < query {
-        let path = &target[from..target.len().min(query + length)];
+        let path = slice::from(slice::before(target, query.saturating_add(length)), from);
         if let Some(at) = find_octets(path, piece.path) {
-            return Some(from + at + length);
+            return Some(from.wrapping_add(at).wrapping_add(length));
         }
     }
     let from = from.max(query);
-    find_octets(target.get(from..)?, piece.query).map(|at| from + at + piece.query.len())
+    find_octets(target.get(from..)?, piece.query)
+        .map(|at| from.wrapping_add(at).wrapping_add(piece.query.len()))
 }
 
 fn ends_with(piece: Pieces<'_>, target: &[u8], from: usize, query: usize) -> bool {
-    target[from..].ends_with(piece.path)
+    slice::from(target, from).ends_with(piece.path)
         || (piece.query.len() < piece.path.len()
             && target.get(from.max(query)..).is_some_and(|rest| rest.ends_with(piece.query)))
 }
@@ -175,8 +178,8 @@ fn find_octets(text: &[u8], piece: &[u8]) -> Option<usize> {
     if text.len() > SHORT {
         return memmem::find(text, piece);
     }
-    let last = text.len().checked_sub(piece.len())?;
-    (0..=last).find(|&at| text[at] == first && text[at + 1..].starts_with(rest))
+    let found = |window: &[u8]| matches!(window, [head, tail @ ..] if *head == first && tail == rest);
+    text.windows(piece.len()).position(found)
 }
 
 #[cfg(test)]

@@ -3,31 +3,25 @@
 
 use core::ops::Range;
 
+use crate::slice;
+
 /// No text is a prefix.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Sets the links of sorted, distinct texts. The prefixes of a text are its neighbour to the left, or what that is
-/// linked to: any that is given up here is behind all texts to come, so the work is linear.
-pub(crate) fn link<'a, T>(
-    items: &mut [T],
-    text_of: impl Fn(&T) -> &'a [u8],
-    link_of: impl Fn(&mut T) -> &mut u32,
-) {
-    for index in 0..items.len() {
-        let text = text_of(&items[index]);
-        let mut candidate = (index as u32).wrapping_sub(1);
-        while candidate != NONE {
-            let before = text_of(&items[candidate as usize]);
-            // Most neighbours are told apart by their length or by one octet, which is cheaper than to compare them.
-            let ends_alike =
-                before.len().checked_sub(1).is_none_or(|last| text.get(last) == before.get(last));
-            if ends_alike && text.starts_with(before) {
-                break;
-            }
-            candidate = *link_of(&mut items[candidate as usize]);
-        }
-        *link_of(&mut items[index]) = candidate;
+/// The link of a text that is to stand behind `count` sorted, distinct ones and shares `shared` octets with the last of
+/// them. `before` gives the length and the link of a text.
+///
+/// The prefixes of a text are its neighbour to the left, or what that is linked to: any that is given up here is behind
+/// all texts to come, so the work is linear.
+#[inline]
+pub(crate) fn link(count: usize, shared: u32, before: impl Fn(usize) -> Option<(u32, u32)>) -> u32 {
+    let mut candidate = (count as u32).wrapping_sub(1);
+    while let Some((length, link)) = before(candidate as usize)
+        && length > shared
+    {
+        candidate = link;
     }
+    candidate
 }
 
 /// How many of the sorted texts do not sort behind the target, and how many octets the last of them shares with it. The
@@ -57,7 +51,7 @@ pub(crate) fn last_before<'a>(
             high = middle;
         } else {
             shared_by_last = Some(shared);
-            low = middle + 1;
+            low = middle.wrapping_add(1);
         }
     }
     let last = || low.checked_sub(1).map_or(0, |last| shared_from(0, text_of(last), target));
@@ -75,84 +69,152 @@ fn sorts_behind(text: &[u8], target: &[u8], shared: usize) -> bool {
 /// Behind the end of the text it is zero.
 #[inline]
 pub(crate) fn key(text: &[u8]) -> u128 {
-    let rest = text.get(1..).unwrap_or_default();
-    match rest.first_chunk::<16>() {
-        Some(word) => u128::from_be_bytes(*word),
-        None => {
-            let mut word = [0; 16];
-            word[..rest.len()].copy_from_slice(rest);
-            u128::from_be_bytes(word)
+    match text {
+        [_, rest @ ..] => {
+            rest.first_chunk().map_or_else(|| short_key(rest), |word| u128::from_be_bytes(*word))
         }
+        [] => 0,
     }
 }
 
+/// The key of a text that has fewer than sixteen octets behind the first.
+#[inline]
+fn short_key(rest: &[u8]) -> u128 {
+    if let (Some(head), Some(tail)) = (rest.first_chunk(), rest.last_chunk()) {
+        // The last eight of the octets overlap with the first.
+        return u128::from(u64::from_be_bytes(*head)) << 64
+            | u128::from(u64::from_be_bytes(*tail)) << behind(rest);
+    }
+    let word = rest.iter().fold(0, |word, &octet| word << 8 | u128::from(octet));
+    word.checked_shl(behind(rest)).unwrap_or_default()
+}
+
+/// The bits of a key behind a text of up to sixteen octets.
+#[inline]
+fn behind(rest: &[u8]) -> u32 {
+    128u32.saturating_sub((rest.len() as u32).saturating_mul(8))
+}
+
+/// The first octets of keys for which it is written down where they start are 32 from this one on: lower-case letters and
+/// their neighbours.
+const LETTERS: u8 = BEFORE_LETTERS + 1;
+const BEFORE_LETTERS: u8 = 0x5f;
+
+/// How many numbers say where they start.
+pub(crate) const STARTS: usize = 33;
+
+/// Where the keys with each letter as their first octet start, and where the last of them end.
+pub(crate) fn starts(keys: impl Iterator<Item = u128>) -> [u16; STARTS] {
+    let mut starts = [0; STARTS];
+    for key in keys {
+        let letter = (key >> 120) as u8;
+        let place = usize::from(letter.saturating_sub(BEFORE_LETTERS));
+        if let Some(count) = starts.get_mut(place) {
+            *count = u16::wrapping_add(*count, 1);
+        }
+    }
+    let mut before = 0;
+    for start in &mut starts {
+        before = start.wrapping_add(before);
+        *start = before;
+    }
+    starts
+}
+
 /// Like [`last_before`], where the keys of all texts are at hand: they nearly always tell all, and no text is looked at.
+/// `None` if they do not, and those with the key of the target are to be searched by [`last_before_in_run`].
 #[inline(always)]
 pub(crate) fn last_before_by_keys<'a>(
+    starts: &[[u8; 2]],
+    keys: &[[u8; 16]],
+    text_of: impl Fn(usize) -> &'a [u8],
+    target: &[u8],
+) -> Option<(usize, usize)> {
+    let head = match target.first_chunk::<17>() {
+        Some([_, head @ ..]) => u128::from_be_bytes(*head),
+        None => short_head(target),
+    };
+    let letter = usize::from(((head >> 120) as u8).wrapping_sub(LETTERS));
+    let start = |octets: [u8; 2]| usize::from(u16::from_le_bytes(octets));
+    let (from, to) = match starts.get(letter..letter + 2) {
+        Some([from, to]) => (start(*from), start(*to)),
+        _ => (0, keys.len()),
+    };
+    let count = from.wrapping_add(keys.get(from..to)?.partition_point(|key| number(key) <= head));
+    let Some(last) = count.checked_sub(1) else { return Some((0, 0)) };
+    let differing = number(keys.get(last)?) ^ head;
+    if differing != 0 {
+        // A text that has ended differs from the target there, as the rest of its key is zero.
+        return Some((count, (differing.leading_zeros() / 8).wrapping_add(1) as usize));
+    }
+    let text = text_of(last);
+    let shared = shared_from(17, text, target);
+    (!sorts_behind(text, target, shared)).then_some((count, shared))
+}
+
+/// Like [`last_before`], where texts have the key of the target.
+pub(crate) fn last_before_in_run<'a>(
     keys: &[[u8; 16]],
     text_of: impl Fn(usize) -> &'a [u8],
     target: &[u8],
 ) -> (usize, usize) {
-    let mut head = key(target);
-    if target.len() < 17 {
-        // The `$` that the target ends in.
-        head |= u128::from(b'$') << (128 - 8 * target.len());
-    }
-    let number = |key: &[u8; 16]| u128::from_le_bytes(*key);
-    let count = keys.partition_point(|key| number(key) <= head);
-    let Some(last) = count.checked_sub(1) else { return (0, 0) };
-    let differing = number(&keys[last]) ^ head;
-    if differing != 0 {
-        // A text that has ended differs from the target there, as the rest of its key is zero.
-        return (count, 1 + (differing.leading_zeros() / 8) as usize);
-    }
-    let text = text_of(last);
-    let shared = shared_from(17, text, target);
-    if sorts_behind(text, target, shared) {
-        return last_before(start_of_run(keys, last)..last, 17, text_of, target);
-    }
-    (count, shared)
+    let head = short_head(target);
+    let last = keys.partition_point(|key| number(key) <= head).saturating_sub(1);
+    last_before(start_of_run(keys, last)..last, 17, text_of, target)
 }
 
 /// Runs of equal keys are short, so the start of one is looked for from its end.
-#[inline]
 fn start_of_run(keys: &[[u8; 16]], last: usize) -> usize {
-    let other = |key: &[u8; 16]| *key != keys[last];
-    let mut width = 1;
-    while width <= last && !other(&keys[last - width]) {
-        width *= 2;
+    let same = |at: usize| keys.get(at) == keys.get(last);
+    let (mut known, mut width) = (last, 1);
+    while let Some(at) = last.checked_sub(width)
+        && same(at)
+    {
+        (known, width) = (at, width.saturating_mul(2));
     }
-    let known = last - width / 2;
-    let start = (last + 1).saturating_sub(width);
-    start + keys[start..known].partition_point(other)
+    let start = last.saturating_sub(width);
+    let between = keys.get(start..known).unwrap_or_default();
+    start.saturating_add(between.partition_point(|key| keys.get(last) != Some(key)))
+}
+
+/// The key of a target, with the `$` that it ends in.
+fn short_head(target: &[u8]) -> u128 {
+    let end = u128::from(b'$') << 120;
+    key(target)
+        | end.checked_shr((target.len() as u32).saturating_sub(1).saturating_mul(8)).unwrap_or_default()
+}
+
+#[inline]
+fn number(key: &[u8; 16]) -> u128 {
+    u128::from_le_bytes(*key)
 }
 
 /// How many octets of the text stand in the target, with its `$`.
 #[inline]
 fn shared_from(from: usize, text: &[u8], target: &[u8]) -> usize {
     let common = common(from, text, target);
-    common + usize::from(common == target.len() && text.get(common) == Some(&b'$'))
+    common.wrapping_add(usize::from(common == target.len() && text.get(common) == Some(&b'$')))
 }
 
 /// How many octets two texts have in common from their start, where the first `from` are known to be, or as many as they
 /// have.
 #[inline]
-fn common(from: usize, a: &[u8], b: &[u8]) -> usize {
+pub(crate) fn common(from: usize, a: &[u8], b: &[u8]) -> usize {
     let length = a.len().min(b.len());
-    let (a, b) = (&a[..length], &b[..length]);
+    let (a, b) = (slice::before(a, length), slice::before(b, length));
     // Octets in which the words at `at` differ stand at their lower end.
     let differ = |at: usize| Some(word(a, at)? ^ word(b, at)?);
     let mut at = from;
     while let Some(bits) = differ(at) {
         if bits != 0 {
-            return at + (bits.trailing_zeros() / 8) as usize;
+            return at.wrapping_add((bits.trailing_zeros() / 8) as usize);
         }
-        at += 8;
+        at = at.wrapping_add(8);
     }
     // The last word overlaps with what is known to be the same.
     match length.checked_sub(8).and_then(|at| Some((at, differ(at)?))) {
         Some((_, 0)) => length,
-        Some((at, bits)) => at + (bits.trailing_zeros() / 8) as usize,
+        Some((at, bits)) => at.wrapping_add((bits.trailing_zeros() / 8) as usize),
         None => a.iter().zip(b).take_while(|(a, b)| a == b).count(),
     }
 }
@@ -170,9 +232,16 @@ mod tests {
 
     /// All texts that a target starts with, longest first.
     fn prefixes<'a>(texts: &[&'a str], target: &str) -> Vec<&'a str> {
-        let mut items: Vec<(&str, u32)> = texts.iter().map(|text| (*text, 0)).collect();
-        items.sort();
-        link(&mut items, |item| item.0.as_bytes(), |item| &mut item.1);
+        let mut sorted = texts.to_vec();
+        sorted.sort_unstable();
+        let mut items: Vec<(&str, u32)> = Vec::new();
+        for text in sorted {
+            let shared = items.last().map_or(0, |last| common(0, last.0.as_bytes(), text.as_bytes()));
+            let link = link(items.len(), shared as u32, |index| {
+                items.get(index).map(|item| (item.0.len() as u32, item.1))
+            });
+            items.push((text, link));
+        }
         let (count, shared) =
             last_before(0..items.len(), 0, |index| items[index].0.as_bytes(), target.as_bytes());
         let mut found = Vec::new();
@@ -185,6 +254,29 @@ mod tests {
             next = link;
         }
         found
+    }
+
+    #[test]
+    fn a_key_is_the_sixteen_octets_behind_the_first_and_zeros() {
+        let text = b"/abcdefghijklmnopqrst";
+        for length in 0..=text.len() {
+            let mut octets = [0; 16];
+            for (octet, given) in octets.iter_mut().zip(text[..length].iter().skip(1)) {
+                *octet = *given;
+            }
+            assert_eq!(key(&text[..length]), u128::from_be_bytes(octets), "{length}");
+        }
+    }
+
+    #[test]
+    fn the_start_of_a_run_is_found_from_its_end() {
+        for before in 0..5u8 {
+            for run in 1..20usize {
+                let mut keys: Vec<[u8; 16]> = (0..before).map(|number| [number; 16]).collect();
+                keys.extend(core::iter::repeat_n([9; 16], run));
+                assert_eq!(start_of_run(&keys, keys.len() - 1), usize::from(before), "{before}, {run}");
+            }
+        }
     }
 
     #[test]

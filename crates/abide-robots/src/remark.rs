@@ -13,6 +13,7 @@ use crate::line::{self, Key, Lines, RecordKind, Spelling};
 use crate::normal::{self, Side};
 use crate::pattern::can_match;
 use crate::robots::Robots;
+use crate::slice;
 
 /// What is remarked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -122,9 +123,9 @@ struct Place<'a> {
 impl Place<'_> {
     /// The columns of the part of the line that stands behind `from` and space.
     fn columns(&self, from: usize, part: &[u8]) -> Range<usize> {
-        let space = self.line[from..].iter().take_while(|&&octet| line::is_space(octet)).count();
-        let first = from + space + 1;
-        first..first + part.len()
+        let space = slice::from(self.line, from).iter().take_while(|&&octet| line::is_space(octet)).count();
+        let first = from.saturating_add(space).saturating_add(1);
+        first..first.saturating_add(part.len())
     }
 }
 
@@ -163,8 +164,9 @@ impl Reader<'_> {
         let text = self.robots.text();
         let start = text.trim_ascii_start();
         if start.first() == Some(&b'<') {
-            let line = 1 + Lines::of(&text[..text.len() - start.len()]).count() as u32;
-            let line = if text.starts_with(b"<") { 1 } else { line };
+            let space = text.strip_suffix(start).unwrap_or_default();
+            let lines_before = Lines::of(space).count() as u32;
+            let line = if space.is_empty() { 1 } else { lines_before.saturating_add(1) };
             self.remark(RemarkKind::Html, line, 1..2, "the file looks like HTML, not like a robots.txt");
         }
         if self.robots.is_utf16() {
@@ -204,18 +206,18 @@ impl Reader<'_> {
         let valid = core::str::from_utf8(content).map_or_else(|error| error.valid_up_to(), |_| content.len());
         let control = content.iter().position(|&octet| octet.is_ascii_control() && octet != b'\t');
         let first = control.filter(|&at| at < valid).unwrap_or(valid);
-        if first < content.len() {
-            let at = place.columns(0, content).start + first;
-            let octet = content[first].escape_ascii();
+        if let Some(octet) = content.get(first) {
+            let at = place.columns(0, content).start.saturating_add(first);
+            let octet = octet.escape_ascii();
             let sentence = format!(
                 "the octet {octet} is neither UTF-8 nor printable; it is compared as its percent-encoding"
             );
-            self.remark(RemarkKind::InvalidOctets, place.number, at..at + 1, sentence);
+            self.remark(RemarkKind::InvalidOctets, place.number, at..at.saturating_add(1), sentence);
         }
     }
 
     fn spelling(&mut self, place: Place<'_>, key: Key) {
-        let before = &place.line[..key.value_at];
+        let before = slice::before(place.line, key.value_at);
         let name = line::trim(before.strip_suffix(b":").unwrap_or(before));
         let (columns, shown) = (place.columns(0, name), quoted(name));
         match key.spelling {
@@ -226,7 +228,7 @@ impl Reader<'_> {
             Spelling::MissingColon => {
                 let end = columns.end;
                 let sentence = format!("a colon is missing behind {shown}, and is read as if it were there");
-                self.remark(RemarkKind::MissingColon, place.number, end..end + 1, sentence);
+                self.remark(RemarkKind::MissingColon, place.number, end..end.saturating_add(1), sentence);
             }
             Spelling::Exact if key.kind == RecordKind::Other => {
                 let sentence = format!("the key {shown} is unknown; the record changes nothing");
@@ -271,7 +273,7 @@ impl Reader<'_> {
                 self.remark(RemarkKind::NoToken, line, columns, sentence);
             }
             Agent::Token(name) if name.len() < value.len() => {
-                let columns = columns.start + name.len()..columns.end;
+                let columns = columns.start.saturating_add(name.len())..columns.end;
                 let sentence = format!("the product token is {}; the rest is ignored", quoted(name));
                 self.remark(RemarkKind::TokenCut, line, columns, sentence);
             }
@@ -285,7 +287,7 @@ impl Reader<'_> {
         match (self.phase, kind) {
             (Phase::Agents { other: Some((number, width)) }, RecordKind::UserAgent) => {
                 let sentence = "the record does not end the run of user-agent lines: it and what follows belong to all of them";
-                self.remark(RemarkKind::RecordInsideRun, number, 1..width + 1, sentence);
+                self.remark(RemarkKind::RecordInsideRun, number, 1..width.saturating_add(1), sentence);
                 self.phase = Phase::Agents { other: None };
             }
             (Phase::Agents { .. }, RecordKind::UserAgent) => {}
@@ -317,8 +319,8 @@ impl Reader<'_> {
         }
         let mut pattern = Vec::with_capacity(value.len());
         normal::push_normal(value, Side::Pattern, &mut pattern);
-        let stars = pattern.iter().rev().take_while(|&&octet| octet == b'*').count();
-        let matches = pattern[..pattern.len() - stars].to_vec();
+        let mut matches = pattern.clone();
+        while matches.pop_if(|octet| *octet == b'*').is_some() {}
         let rank = (normal::octets(&pattern), key.kind == RecordKind::Allow);
         let rule =
             Known { rank, pattern, number: place.number, columns: place.columns(0, line::trim(place.line)) };
@@ -351,13 +353,13 @@ fn is_absolute(url: &[u8]) -> bool {
     let scheme = url.split(|&octet| octet == b':').next().unwrap_or_default();
     matches!(scheme.first(), Some(b'a'..=b'z' | b'A'..=b'Z'))
         && scheme.iter().all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(octet))
-        && url[scheme.len()..].starts_with(b"://")
+        && slice::from(url, scheme.len()).starts_with(b"://")
 }
 
 /// What a stranger wrote goes to terminals: controls are escaped, and it is kept short.
 fn quoted(text: &[u8]) -> String {
     const SHOWN: usize = 60;
-    let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN)]);
+    let shown = String::from_utf8_lossy(slice::before(text, SHOWN));
     let dots = if text.len() > SHOWN { "…" } else { "" };
     format!("\"{}{dots}\"", shown.escape_debug())
 }
@@ -365,6 +367,7 @@ fn quoted(text: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Profile, ReadOptions};
 
     /// Line, columns, kind, sentence.
     fn shown(body: &[u8]) -> Vec<String> {
@@ -437,6 +440,63 @@ mod tests {
         let found = shown(b"User-agent: a\nSitemap: https://a.example/\nUser-agent: b\nDisallow: /");
         assert!(found.len() == 1 && found[0].starts_with("2:1..28 RecordInsideRun"), "{found:?}");
         assert_eq!(shown(b"User-agent: a\nSitemap: https://a.example/\nDisallow: /"), [""; 0]);
+    }
+
+    #[test]
+    fn what_belongs_to_the_file_may_stand_before_any_group() {
+        assert_eq!(
+            shown(b"Sitemap: https://a.example/s\nLicense: https://a.example/l\nUser-agent: *\nDisallow: /"),
+            [""; 0]
+        );
+        let found = shown(b"foo: bar\nUser-agent: *\nDisallow: /");
+        assert!(found.len() == 1 && found[0].starts_with("1:1..4 UnknownRecord"), "{found:?}");
+    }
+
+    #[test]
+    fn an_absolute_url_has_a_scheme_and_slashes() {
+        for url in ["https://a", "HTTP://a", "a+b-c.1://x"] {
+            assert!(is_absolute(url.as_bytes()), "{url}");
+        }
+        for url in [
+            "",
+            "/a",
+            "//a",
+            "a",
+            "s.xml",
+            "://a",
+            "1http://a",
+            "ht tp://a",
+            "/s?u=http://a",
+            "http:/a",
+            "http:a",
+            "http",
+        ] {
+            assert!(!is_absolute(url.as_bytes()), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_quoted_is_kept_short_and_escaped() {
+        let text = "a".repeat(61);
+        assert_eq!(quoted(&text.as_bytes()[..60]), format!("\"{}\"", &text[..60]));
+        assert_eq!(quoted(text.as_bytes()), format!("\"{}…\"", &text[..60]));
+        assert_eq!(quoted(b"\x1b[1m\""), "\"\\u{1b}[1m\\\"\"");
+    }
+
+    #[test]
+    fn remarks_are_those_of_the_profile() {
+        let body = b"User-agent: *\nDisallowed: /a";
+        assert!(shown(body)[0].starts_with("2:1..11 UnknownRecord"));
+        let google = ReadOptions::new().with_profile(Profile::Google);
+        assert_eq!(Robots::parse_with(body, google).remarks(), []);
+    }
+
+    #[test]
+    fn a_value_of_16_kib_is_not_too_long() {
+        let remarks =
+            |length: usize| shown(format!("user-agent: a\ndisallow: /{}", "x".repeat(length - 1)).as_bytes());
+        assert_eq!(remarks(16 * 1024), [""; 0]);
+        assert_eq!(remarks(16 * 1024 + 1).len(), 1);
     }
 
     #[test]

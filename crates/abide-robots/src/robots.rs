@@ -7,10 +7,11 @@ use core::ops::Range;
 
 use crate::compile;
 use crate::decode::Text;
-use crate::group::{Agent, Gatherer, agent};
+use crate::group::{Agent, Gathered, Gatherer, Raw, agent};
 use crate::line::{self, Key, Lines, RecordKind};
 use crate::profile::ReadOptions;
 use crate::rules::Rules;
+use crate::slice;
 use crate::target::Target;
 use crate::token::ProductToken;
 use crate::verdict::Verdict;
@@ -71,17 +72,16 @@ impl Robots {
 
     /// Compiles the rules for a crawler that goes by `tokens`.
     pub fn rules(&self, tokens: &[ProductToken]) -> Rules {
-        Rules::of_block(compile::build(&self.gather(tokens), tokens, self.options.profile))
+        Rules::of_block(compile::build_gathered(self.gather(tokens), tokens, self.options.profile))
     }
 
-    pub(crate) fn gather<'t>(&self, tokens: &'t [ProductToken]) -> Gatherer<'_, 't> {
+    pub(crate) fn gather(&self, tokens: &[ProductToken]) -> Gathered<'_, Vec<Raw<'_>>> {
         let profile = self.options.profile;
-        let mut gatherer = Gatherer::new(tokens, profile);
+        let mut gatherer = Gatherer::new(tokens, profile, Vec::new());
         for statement in &self.statements {
             compile::take(&mut gatherer, self.line(statement), statement.key, statement.number, profile);
         }
-        gatherer.finish();
-        gatherer
+        gatherer.finish()
     }
 
     pub(crate) fn options(&self) -> ReadOptions {
@@ -138,7 +138,7 @@ impl Robots {
     }
 
     fn line(&self, statement: &Statement) -> &[u8] {
-        &self.text[statement.start as usize..statement.end as usize]
+        self.text.get(statement.start as usize..statement.end as usize).unwrap_or_default()
     }
 }
 
@@ -147,7 +147,7 @@ fn statements(text: &[u8], options: ReadOptions) -> Vec<Statement> {
     lines
         .filter_map(|((start, line), number)| {
             let key = line::key(line, options.profile)?;
-            Some(Statement { key, number, start: start as u32, end: (start + line.len()) as u32 })
+            Some(Statement { key, number, start: start as u32, end: start.saturating_add(line.len()) as u32 })
         })
         .collect()
 }
@@ -166,7 +166,7 @@ fn groups(statements: &[Statement]) -> Vec<Range<usize>> {
             kind => rule_seen |= kind.is_rule() && !groups.is_empty(),
         }
         if let Some(group) = groups.last_mut() {
-            group.end = index + 1;
+            group.end = index.saturating_add(1);
         }
     }
     groups
@@ -213,7 +213,8 @@ impl<'a> Group<'a> {
 
     fn of_kind(&self, wanted: fn(RecordKind) -> bool) -> impl Iterator<Item = DocumentRecord<'a>> + use<'a> {
         let robots = self.robots;
-        robots.statements[self.range.clone()]
+        let statements = robots.statements.get(self.range.clone()).unwrap_or_default();
+        statements
             .iter()
             .map(|statement| DocumentRecord { robots, statement })
             .filter(move |record| wanted(record.kind()))
@@ -244,7 +245,7 @@ impl<'a> DocumentRecord<'a> {
 
     /// The key as written.
     pub fn key(&self) -> &'a [u8] {
-        let before = &self.robots.line(self.statement)[..self.statement.key.value_at];
+        let before = slice::before(self.robots.line(self.statement), self.statement.key.value_at);
         line::trim(before.strip_suffix(b":").unwrap_or(before))
     }
 
@@ -268,8 +269,58 @@ impl fmt::Debug for DocumentRecord<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DocumentRecord")
             .field("kind", &self.kind())
-            .field("value", &self.value().escape_ascii())
+            .field("value", &format_args!("\"{}\"", self.value().escape_ascii()))
             .field("line", &self.line())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::String;
+
+    use super::*;
+
+    #[test]
+    fn a_user_agent_line_that_follows_a_rule_begins_a_group_and_nothing_else_does() {
+        for (text, groups) in [
+            ("", 0),
+            ("disallow: /", 0),
+            ("user-agent: a\nuser-agent: b\ndisallow: /", 1),
+            ("user-agent: a\ncrawl-delay: 1\nuser-agent: b\ndisallow: /", 1),
+            ("user-agent: a\nsitemap: https://a/\nfoo: bar\n\nuser-agent: b\ndisallow: /", 1),
+            ("disallow: /\nuser-agent: a\nuser-agent: b", 1),
+            ("user-agent: a\ndisallow: /\nuser-agent: b", 2),
+            ("user-agent: a\nallow:\nuser-agent: a", 2),
+        ] {
+            assert_eq!(Robots::parse(text.as_bytes()).groups().count(), groups, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn records_are_shown_as_they_were_written() {
+        let robots = Robots::parse(b"User-Agent : a\n disallow: /\xff # why\nfoo: b\ndisallow /c");
+        let keys: Vec<&[u8]> = robots.records().map(|record| record.key()).collect();
+        assert_eq!(keys, [&b"User-Agent"[..], b"disallow", b"foo", b"disallow"]);
+        assert_eq!(format!("{robots:?}"), "Robots { octets: 53, groups: 1, records: 4, .. }");
+        let group = robots.groups().next().unwrap();
+        assert_eq!(format!("{group:?}"), "Group { agents: [\"a\"], rules: 2, .. }");
+        let record = group.rules().next().unwrap();
+        assert_eq!(format!("{record:?}"), "DocumentRecord { kind: Disallow, value: \"/\\xff\", line: 2 }");
+    }
+
+    #[test]
+    fn a_higher_limit_reads_on() {
+        let body = format!("user-agent: a\n#{}\ndisallow: /\n", "x".repeat(600_000));
+        let rules = |limit| {
+            let robots = Robots::parse_with(body.as_bytes(), ReadOptions::new().with_limit(limit));
+            (robots.is_cut(), robots.groups().flat_map(|group| group.rules()).count())
+        };
+        assert_eq!(rules(0), (true, 0));
+        assert_eq!(rules(599_999), (true, 0));
+        assert_eq!(rules(1_000_000), (false, 1));
+        let lines = String::from("\n").repeat(3);
+        assert!(!Robots::parse_with(lines.as_bytes(), ReadOptions::new().with_limit(0)).is_cut());
     }
 }

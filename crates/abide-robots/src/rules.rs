@@ -52,17 +52,16 @@ impl Rules {
 
     /// One rule for everybody.
     pub(crate) fn of_rule(rule: Raw<'_>, profile: Profile) -> Self {
-        let mut gatherer = Gatherer::new(&[], profile);
+        let mut gatherer = Gatherer::new(&[], profile, Vec::new());
         gatherer.take(Raw { kind: RecordKind::UserAgent, value: b"*", line: 0 });
         gatherer.take(rule);
-        gatherer.finish();
-        Self::of_block(compile::build(&gatherer, &[], profile))
+        Self::of_block(compile::build_gathered(gatherer.finish(), &[], profile))
     }
 
     /// The octets of the rule that covers the target, if one does.
     pub(crate) fn octets_of_match(&self, target: &Target<'_>) -> Option<u16> {
         match self.decide(target) {
-            Decision::Rule { found, .. } => Some(self.parts().entry(found).octets),
+            Decision::Rule { found, .. } => self.parts().entry(found).map(|entry| entry.octets),
             _ => None,
         }
     }
@@ -172,7 +171,7 @@ impl Rules {
 
     /// Octets on the heap, shared by all clones.
     pub fn heap_size(&self) -> usize {
-        self.block.octets() + 2 * size_of::<usize>()
+        self.block.octets().saturating_add(size_of::<[usize; 2]>())
     }
 
     pub(crate) fn parts(&self) -> Parts<'_> {
@@ -193,7 +192,7 @@ impl fmt::Debug for Rules {
         let parts = self.parts();
         f.debug_struct("Rules")
             .field("group", &self.group().collect::<Vec<_>>())
-            .field("rules", &(parts.literal_count() + parts.wildcard_count()))
+            .field("rules", &parts.literal_count().saturating_add(parts.wildcard_count()))
             .field("crawl_delay", &self.crawl_delay())
             .finish_non_exhaustive()
     }
@@ -229,5 +228,155 @@ impl<'a> Record<'a> {
     /// The line it stands on; the first is 1.
     pub fn line(&self) -> u32 {
         self.line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::String;
+
+    use super::*;
+    use crate::Reason;
+
+    fn parse(text: &str) -> Rules {
+        Rules::parse(text.as_bytes(), &[])
+    }
+
+    #[test]
+    fn records_that_nobody_reads_leave_no_trace() {
+        let plain = parse("user-agent: *\ndisallow: /a\n");
+        for other in
+            ["host: a", "foo: bar", "visit-time: 1", "request-rate: 1/2", "clean-param: a", "crawl-delay: x"]
+        {
+            assert_eq!(parse(&format!("user-agent: *\ndisallow: /a\n{other}\n")), plain, "{other}");
+        }
+    }
+
+    #[test]
+    fn preference_records_keep_their_octets() {
+        let rules = Rules::parse(b"user-agent: *\ncontent-usage: /a b=\xff\ncontent-signal:\n", &[]);
+        let records: Vec<_> =
+            rules.records().map(|record| (record.name(), record.value(), record.line())).collect();
+        assert_eq!(records, [("Content-Usage", &b"/a b=\xff"[..], 2), ("Content-Signal", b"", 3)]);
+    }
+
+    #[test]
+    fn a_delay_may_be_longer_than_32_bits_hold() {
+        let delay = |text: &str| parse(&format!("user-agent: *\ncrawl-delay: {text}\n")).crawl_delay();
+        assert_eq!(delay("5000000000.5"), Some(Duration::new(5_000_000_000, 500_000_000)));
+        assert_eq!(delay("1e300"), Some(Duration::MAX));
+    }
+
+    #[test]
+    fn a_block_holds_no_more_than_it_needs() {
+        let size = |rules: usize, pattern: &str| {
+            let lines: String =
+                (100..100 + rules).map(|number| format!("disallow: /{number}{pattern}\n")).collect();
+            parse(&format!("user-agent: *\n{lines}")).heap_size()
+        };
+        // The counts of the pointer, the header, `*` and its item; then a text of four octets and an entry for each rule.
+        let nothing = 16 + 32 + 1 + 16;
+        assert_eq!(size(0, ""), nothing);
+        assert_eq!(size(1, ""), nothing + 20);
+        assert_eq!(size(15, ""), nothing + 15 * 20);
+        // From sixteen on, literals have keys.
+        assert_eq!(size(16, ""), nothing + 66 + 16 * 36);
+        assert_eq!(size(2, "*"), nothing + 2 * 29);
+        // As written, with its length, and in the normal form.
+        assert_eq!(size(1, "%41"), nothing + 16 + 7 + 4 + 5);
+    }
+
+    #[test]
+    fn rules_are_shown_by_their_number() {
+        let text = "user-agent: *\ncrawl-delay: 1\ndisallow: /a\nallow: /b\ndisallow: /c\ndisallow: /*d\n";
+        assert_eq!(
+            format!("{:?}", parse(text)),
+            "Rules { group: [\"*\"], rules: 4, crawl_delay: Some(1s), .. }"
+        );
+    }
+
+    #[test]
+    fn delimiters_in_the_query_count_as_encoded_but_for_google() {
+        // By octets as they stand the wildcard is the longer one, as RFC 9309 §2.2.2 counts them the literal is.
+        let file = b"user-agent: *\nallow: /a?//\ndisallow: /a*bbb\n";
+        let target = Target::new("/a?//bbb");
+        assert!(Rules::parse(file, &[]).is_allowed(&target));
+        let google = ReadOptions::new().with_profile(Profile::Google);
+        assert!(!Rules::parse_with(file, &[], google).is_allowed(&target));
+    }
+
+    #[test]
+    fn google_says_too_whether_a_group_applies() {
+        let google = ReadOptions::new().with_profile(Profile::Google);
+        let reason =
+            |file: &[u8], target| Rules::parse_with(file, &[], google).verdict(&Target::new(target)).reason();
+        assert_eq!(reason(b"user-agent: a\ndisallow: /", "/a"), Reason::NoGroup);
+        assert_eq!(reason(b"user-agent: *\ndisallow: /b", "/a"), Reason::NoMatch);
+        assert_eq!(reason(b"user-agent: *\ndisallow: /", "/robots.txt"), Reason::Rule);
+    }
+
+    #[test]
+    fn wildcards_of_very_different_lengths_keep_their_order() {
+        // The longest is one of 32,770 octets in its normal form, the shortest one of two.
+        let mut text = format!("user-agent: *\ndisallow: /*aa{}\ndisallow: /*\n", "é".repeat(5461));
+        for number in 0..30 {
+            text += &format!("allow: /*x{number}\n");
+        }
+        let rules = parse(&text);
+        assert!(rules.is_allowed(&Target::new("/x7")));
+        assert!(!rules.is_allowed(&Target::new("/y7")));
+    }
+
+    #[test]
+    fn the_longest_of_many_wildcards_wins_whatever_their_lengths() {
+        let wildcard = |key: &str, length: usize| format!("{key}: /*{}\n", "a".repeat(length));
+        let mut text = String::from("user-agent: *\n") + &wildcard("disallow", 600);
+        for length in [170, 250, 20, 40, 140, 300] {
+            text += &wildcard("disallow", length);
+            text += &wildcard("allow", length + 1);
+        }
+        for number in 0..20 {
+            text += &format!("disallow: /*{number}x\n");
+        }
+        let rules = parse(&text);
+        for (length, line) in [
+            (20, 7),
+            (41, 10),
+            (139, 10),
+            (140, 11),
+            (171, 4),
+            (200, 4),
+            (250, 5),
+            (251, 6),
+            (301, 14),
+            (600, 2),
+        ] {
+            let target = format!("/{}", "a".repeat(length));
+            let verdict = rules.verdict(&Target::new(&target));
+            assert_eq!(verdict.rule().unwrap().line(), line, "{length}");
+        }
+    }
+
+    #[test]
+    fn many_literals_with_long_common_prefixes_are_told_apart() {
+        let common = "/the/same/seventeen/octets/";
+        let mut text = String::from("user-agent: *\ndisallow: /\n");
+        for number in 0..40 {
+            text += &format!("allow: {common}{number:02}\ndisallow: {common}{number:02}/no$\n");
+        }
+        let rules = parse(&text);
+        let line = |target: &str| {
+            let target = format!("{common}{target}");
+            rules.verdict(&Target::new(&target)).rule().unwrap().line()
+        };
+        assert_eq!([line(""), line("0"), line("!"), line("40"), line("~"), line("4")], [2; 6]);
+        for number in 0..40 {
+            assert_eq!(line(&format!("{number:02}")), 3 + 2 * number);
+            assert_eq!(line(&format!("{number:02}/no")), 4 + 2 * number);
+            assert_eq!(line(&format!("{number:02}/no/")), 3 + 2 * number);
+            assert_eq!(line(&format!("{number:02}/nn")), 3 + 2 * number);
+            assert_eq!(line(&format!("{number:02}/n")), 3 + 2 * number);
+        }
     }
 }

@@ -17,9 +17,7 @@ pub(crate) enum Found {
 /// whether it allows.
 #[inline(always)]
 pub(crate) fn most_specific(block: &Block, target: &[u8], query: usize) -> Option<(Found, bool)> {
-    let literals = block.literals();
-    let literal = longest_literal(&literals, target)
-        .map(|index| (Found::Literal(index), literals.entry(index).allows()));
+    let literal = longest_literal(block, block.literals()?, target);
     if block.wildcard_count() == 0 { literal } else { or_wildcard(literal, &block.parts(), target, query) }
 }
 
@@ -30,36 +28,44 @@ fn or_wildcard(
     target: &[u8],
     query: usize,
 ) -> Option<(Found, bool)> {
-    let beaten = literal.map(|(found, _)| parts.entry(found));
+    let beaten = literal.and_then(|(found, _)| parts.entry(found));
     let mut search = Search { parts, target, query, signature: 0, beaten, work_left: WORK_MAX };
     if !search.wins(0) {
         return literal;
     }
     search.signature = signature(target);
     match search.run() {
-        Some(index) => Some((Found::Wildcard(index), parts.wildcard(index).allows())),
+        Some(index) => Some((Found::Wildcard(index), parts.wildcard(index)?.allows())),
         None => literal,
     }
 }
 
 #[inline(always)]
-fn longest_literal(literals: &Literals<'_>, target: &[u8]) -> Option<usize> {
-    let pattern_of = |index| literals.pattern(index);
-    let (count, shared) = match literals.keys {
-        [] => prefix::last_before(0..literals.len(), 0, pattern_of, target),
-        keys => prefix::last_before_by_keys(keys, pattern_of, target),
+fn longest_literal(block: &Block, literals: Literals<'_>, target: &[u8]) -> Option<(Found, bool)> {
+    let (count, shared) = if literals.keys.is_empty() {
+        prefix::last_before(0..literals.len(), 0, move |index| literals.pattern(index), target)
+    } else {
+        let pattern_of = move |index| literals.pattern(index);
+        prefix::last_before_by_keys(literals.starts, literals.keys, pattern_of, target)
+            .unwrap_or_else(|| in_run(block, target))
     };
     let mut index = count.checked_sub(1)?;
     loop {
-        let entry = literals.entry(index);
+        let entry = literals.entry(index)?;
         if usize::from(entry.length) <= shared {
-            return Some(index);
+            return Some((Found::Literal(index), entry.allows()));
         }
         if entry.link == prefix::NONE {
             return None;
         }
         index = entry.link as usize;
     }
+}
+
+#[cold]
+fn in_run(block: &Block, target: &[u8]) -> (usize, usize) {
+    let literals = block.literals().unwrap_or_default();
+    prefix::last_before_in_run(literals.keys, |index| literals.pattern(index), target)
 }
 
 /// The search for the first wildcard rule, in order of precedence, that covers the target and beats the literal found.
@@ -111,11 +117,11 @@ impl Search<'_> {
         let mut best = None;
         for &group in self.target.array_windows::<4>() {
             for candidate in index.under(group) {
-                self.consider(candidate, &mut best)?;
+                self.consider(usize::from(u16::from_le_bytes(*candidate)), &mut best)?;
             }
         }
         for candidate in index.unfiled() {
-            self.consider(candidate, &mut best)?;
+            self.consider(usize::from(u16::from_le_bytes(*candidate)), &mut best)?;
         }
         Ok(best)
     }
@@ -132,11 +138,11 @@ impl Search<'_> {
 
     #[inline]
     fn matches(&mut self, index: usize) -> Result<bool, Exhausted> {
-        if self.parts.signature(index) & !self.signature != 0 {
+        if self.parts.signature(index).is_none_or(|signature| signature & !self.signature != 0) {
             return Ok(false);
         }
         self.work_left = self.work_left.checked_sub(self.target.len()).ok_or(Exhausted)?;
-        let entry = self.parts.wildcard(index);
+        let Some(entry) = self.parts.wildcard(index) else { return Ok(false) };
         let block = self.parts.block;
         Ok(pattern::matches(entry.pattern(block), entry.query_form(block), self.target, self.query))
     }
@@ -145,7 +151,7 @@ impl Search<'_> {
     #[inline]
     fn wins(&self, index: usize) -> bool {
         let Some(literal) = &self.beaten else { return true };
-        let entry = self.parts.wildcard(index);
+        let Some(entry) = self.parts.wildcard(index) else { return false };
         entry.octets > literal.octets
             || (entry.octets == literal.octets && entry.allows() && !literal.allows())
     }
@@ -185,7 +191,7 @@ mod tests {
                 let target = Target::new(&text);
                 let (octets, query) = (target.octets(), target.query());
                 let matching = (0..parts.wildcard_count()).find(|&index| {
-                    let entry = parts.wildcard(index);
+                    let entry = parts.wildcard(index).expect("there are so many");
                     pattern::matches(entry.pattern(parts.block), entry.query_form(parts.block), octets, query)
                 });
                 let search = |work_left| {

@@ -1,58 +1,190 @@
 //! Sorting texts that share prefixes: eight octets at a time, and only those that are equal so far go on.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
-/// The next eight octets of a text, and which text it is.
-type Keyed = (u64, u32);
+/// A text in its place among the sorted ones.
+#[derive(Clone, Copy)]
+pub(crate) struct Sorted {
+    /// Its next eight octets, while it is being sorted.
+    word: u64,
+    /// Which text it is.
+    pub(crate) number: u32,
+    /// How many octets it shares with the text before it; [`ALL`] where they are equal.
+    pub(crate) shared: u32,
+}
 
-/// Gives the numbers in the order of the octets of their texts, all of which are known to agree before `depth`. Equal
-/// texts stand in no certain order.
+/// More octets than any text has.
+pub(crate) const ALL: u32 = u32::MAX;
+
+/// Texts in neighbouring places that agree up to `depth`.
+struct Segment {
+    start: usize,
+    end: usize,
+    depth: u32,
+    /// What the first of them shares with the text before it, whichever will be the first.
+    shared: u32,
+}
+
+/// Gives the texts in the order of their octets, all of which are known to agree before `depth`. Equal texts stand in no
+/// certain order.
 ///
 /// No text may hold a zero octet. The work is that of comparing each octet about as often as there are doublings of
 /// the texts that agree up to it; there is no recursion.
 pub(crate) fn by_octets<'a>(
     numbers: impl Iterator<Item = u32>,
-    depth: usize,
+    depth: u32,
     text_of: impl Fn(u32) -> &'a [u8],
-) -> Vec<u32> {
-    let mut texts: Vec<Keyed> = numbers.map(|number| (word_at(text_of(number), depth), number)).collect();
-    let mut open: Vec<(usize, usize, usize)> = vec![(0, texts.len(), depth)];
-    while let Some((start, end, depth)) = open.pop() {
-        let texts = &mut texts[start..end];
-        texts.sort_unstable_by_key(|text| text.0);
-        let mut first = 0;
-        for run in texts.chunk_by_mut(|a, b| a.0 == b.0) {
-            let ended = run[0].0 & 0xff == 0;
-            if run.len() > 1 && !ended {
-                for text in run.iter_mut() {
-                    text.0 = word_at(text_of(text.1), depth + 8);
-                }
-                open.push((start + first, start + first + run.len(), depth + 8));
+) -> Vec<Sorted> {
+    let mut texts: Vec<Sorted> =
+        numbers.map(|number| Sorted { word: word_at(text_of(number), depth), number, shared: 0 }).collect();
+    let mut open = Vec::new();
+    let mut next = Some(Segment { start: 0, end: texts.len(), depth, shared: 0 });
+    while let Some(segment) = next {
+        let Some(texts) = texts.get_mut(segment.start..segment.end) else { break };
+        if segment.depth > depth {
+            for text in texts.iter_mut() {
+                text.word = word_at(text_of(text.number), segment.depth);
             }
-            first += run.len();
+        }
+        sort_words(texts);
+        split(texts, &segment, &mut open);
+        next = open.pop();
+    }
+    texts
+}
+
+/// Says of each text of a sorted segment what it shares with the one before, and opens a segment for those that agree
+/// further than the word.
+fn split(texts: &mut [Sorted], segment: &Segment, open: &mut Vec<Segment>) {
+    let (mut start, mut shared) = (segment.start, segment.shared);
+    let mut before = texts.first().map_or(0, |text| text.word);
+    let mut close = |start: usize, end: usize, word: u64, shared: u32| {
+        let ended = word & 0xff == 0;
+        if end.wrapping_sub(start) > 1 && !ended {
+            open.push(Segment { start, end, depth: segment.depth.saturating_add(8), shared });
+        }
+    };
+    for (place, text) in (segment.start..segment.end).zip(texts.iter_mut()) {
+        let differing = text.word ^ before;
+        if differing == 0 {
+            text.shared = ALL;
+            continue;
+        }
+        close(start, place, before, shared);
+        // A text that has ended differs from the others there, as the rest of its word is zero.
+        shared = segment.depth.wrapping_add(differing.leading_zeros() / 8);
+        (start, before) = (place, text.word);
+        text.shared = shared;
+    }
+    close(start, segment.end, before, shared);
+    if let Some(first) = texts.first_mut() {
+        first.shared = segment.shared;
+    }
+}
+
+/// Sorts by the words. Many texts are first dealt out by the first octet that is not the same in all of them.
+fn sort_words(texts: &mut [Sorted]) {
+    const MANY: usize = 256;
+    if texts.len() < MANY {
+        return texts.sort_unstable_by_key(|text| text.word);
+    }
+    let first = texts.first().map_or(0, |text| text.word);
+    let differing = texts.iter().fold(0, |bits, text| bits | (text.word ^ first));
+    if differing == 0 {
+        return;
+    }
+    let shift = 56 & !differing.leading_zeros();
+    let mut start = 0;
+    for end in deal_words(texts, |text| (text.word >> shift) as u8) {
+        if let Some(dealt) = texts.get_mut(start..end) {
+            dealt.sort_unstable_by_key(|text| text.word);
+        }
+        start = end;
+    }
+}
+
+/// Sorts by an octet, in no certain order where it is the same. Each text that is in the way is swapped to its place, so
+/// that none is copied aside. Gives where those with each octet end.
+fn deal_words(texts: &mut [Sorted], octet: impl Fn(&Sorted) -> u8) -> [usize; 256] {
+    let mut places = places(texts.iter().map(&octet));
+    let ends = places.into_iter().skip(1).chain([texts.len()]);
+    for (own, end) in (0..=u8::MAX).zip(ends) {
+        loop {
+            let at = *place(&mut places, own);
+            if at >= end {
+                break;
+            }
+            let Some(text) = texts.get(at) else { break };
+            let due = octet(text);
+            let to = place(&mut places, due);
+            if due != own {
+                texts.swap(at, *to);
+            }
+            *to = to.wrapping_add(1);
         }
     }
-    texts.into_iter().map(|(_, number)| number).collect()
+    places
+}
+
+/// A stable sort by an octet.
+pub(crate) fn deal<T: Copy>(items: &mut [T], octet: impl Fn(&T) -> u8) {
+    let mut places = places(items.iter().map(&octet));
+    for item in &items.to_vec() {
+        let to = place(&mut places, octet(item));
+        if let Some(dealt) = items.get_mut(*to) {
+            *dealt = *item;
+        }
+        *to = to.wrapping_add(1);
+    }
+}
+
+/// Where the items with each octet start when they are sorted by it.
+fn places(octets: impl Iterator<Item = u8>) -> [usize; 256] {
+    let mut places = [0; 256];
+    for octet in octets {
+        let count = place(&mut places, octet);
+        *count = count.wrapping_add(1);
+    }
+    let mut start = 0usize;
+    for place in &mut places {
+        let count = core::mem::replace(place, start);
+        start = start.wrapping_add(count);
+    }
+    places
+}
+
+#[inline]
+#[allow(clippy::indexing_slicing, reason = "an octet is below 256")]
+fn place(places: &mut [usize; 256], octet: u8) -> &mut usize {
+    &mut places[usize::from(octet)]
 }
 
 /// Eight octets as a number that sorts as they do, filled with zeros behind the end.
 #[inline]
-fn word_at(text: &[u8], at: usize) -> u64 {
-    let rest = text.get(at..).unwrap_or_default();
-    match (rest.first_chunk::<8>(), text.last_chunk::<8>()) {
-        (Some(word), _) => u64::from_be_bytes(*word),
-        (None, _) if rest.is_empty() => 0,
-        (None, Some(tail)) => u64::from_be_bytes(*tail) << (64 - 8 * rest.len()),
-        (None, None) => {
-            let word = rest.iter().fold(0, |word, &octet| word << 8 | u64::from(octet));
-            word << (64 - 8 * rest.len())
-        }
+fn word_at(text: &[u8], at: u32) -> u64 {
+    let Some(rest) = text.get(at as usize..) else { return 0 };
+    if let Some(word) = rest.first_chunk() {
+        return u64::from_be_bytes(*word);
     }
+    match text.last_chunk() {
+        _ if rest.is_empty() => 0,
+        Some(tail) => u64::from_be_bytes(*tail) << behind(rest),
+        None => rest.iter().fold(0, |word, &octet| word << 8 | u64::from(octet)) << behind(rest),
+    }
+}
+
+/// The bits of a word behind a text of one to seven octets.
+#[inline]
+fn behind(rest: &[u8]) -> u32 {
+    (rest.len() as u32).wrapping_mul(8).wrapping_neg() & 63
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec;
+
     use super::*;
 
     #[test]
@@ -75,9 +207,27 @@ mod tests {
             b"/a/very/long/pattern/a",
         ];
         let order = by_octets(0..texts.len() as u32, 0, |number| texts[number as usize]);
-        let sorted: Vec<&[u8]> = order.iter().map(|number| texts[*number as usize]).collect();
+        let sorted: Vec<&[u8]> = order.iter().map(|sorted| texts[sorted.number as usize]).collect();
         let mut expected = texts.clone();
         expected.sort();
         assert_eq!(sorted, expected);
+    }
+
+    #[test]
+    fn many_texts_are_sorted_and_say_what_they_share() {
+        let mut texts: Vec<String> =
+            (0..2000u32).map(|n| format!("/{}{:x}", "ab".repeat(n as usize % 23), n * n % 977)).collect();
+        texts.extend((0..300).map(|n| format!("/always/the/same/{}", n % 7)));
+        let order = by_octets(0..texts.len() as u32, 1, |number| texts[number as usize].as_bytes());
+        let sorted: Vec<&str> = order.iter().map(|sorted| texts[sorted.number as usize].as_str()).collect();
+        let mut expected: Vec<&str> = texts.iter().map(String::as_str).collect();
+        expected.sort_unstable();
+        assert_eq!(sorted, expected);
+        for (pair, text) in sorted.array_windows::<2>().zip(&order[1..]) {
+            let [before, after] = *pair;
+            let shared = before.bytes().zip(after.bytes()).take_while(|(a, b)| a == b).count();
+            let expected = if before == after { ALL } else { shared as u32 };
+            assert_eq!(text.shared, expected, "{before} {after}");
+        }
     }
 }

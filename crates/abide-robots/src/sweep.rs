@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 
 use crate::block::{Entry, Parts};
 use crate::prefix;
-use crate::sort;
+use crate::slice;
+use crate::sort::{self, Sorted};
 
 /// The first of the `count` first wildcards that covers the target.
 pub(crate) fn first_match(parts: &Parts<'_>, count: usize, target: &[u8], query: usize) -> Option<usize> {
@@ -69,16 +70,18 @@ impl<'a> Sweep<'a> {
             target,
             query,
             patterns: Vec::with_capacity(count),
-            forms: Vec::with_capacity(2 * count),
+            forms: Vec::with_capacity(count.saturating_mul(2)),
             numbers: Vec::new(),
             pieces: Vec::new(),
             stages: vec![0; count],
             waiting: Vec::with_capacity(count),
-            starting: vec![NOBODY; target.len() + 1],
+            starting: vec![NOBODY; target.len().saturating_add(1)],
             best: None,
         };
         for index in 0..count {
-            sweep.add(&parts.wildcard(index), parts.block);
+            if let Some(entry) = parts.wildcard(index) {
+                sweep.add(&entry, parts.block);
+            }
         }
         sweep.number_pieces();
         sweep
@@ -88,7 +91,7 @@ impl<'a> Sweep<'a> {
     fn add(&mut self, entry: &Entry, block: &'a [u8]) {
         let pattern = entry.pattern(block);
         let at_end = pattern.last() == Some(&b'$');
-        let split = |form: &'a [u8]| form[..form.len() - usize::from(at_end)].split(|&octet| octet == b'*');
+        let split = |form: &'a [u8]| form.strip_suffix(b"$").unwrap_or(form).split(|&octet| octet == b'*');
         let mut pieces = split(pattern);
         let head = pieces.next().unwrap_or_default();
         let first = self.forms.len();
@@ -98,106 +101,121 @@ impl<'a> Sweep<'a> {
             let in_query = split(entry.query_form(block)).skip(1);
             self.forms.extend(pieces.zip(in_query).map(|(path, query)| [path, query]));
         }
-        self.patterns.push(Pattern { first, pieces: self.forms.len() - first, at_end });
+        let number = self.patterns.len() as u32;
+        self.patterns.push(Pattern { first, pieces: self.forms.len().saturating_sub(first), at_end });
         if self.target.starts_with(head) {
-            self.wait_to_start(self.patterns.len() as u32 - 1, head.len());
+            self.wait_to_start(number, head.len());
         }
     }
 
     fn number_pieces(&mut self) {
         // Both forms of nearly all pieces are the same, and numbered once. The lower bit tells the form.
         let forms = &self.forms;
-        let text = |number: u32| forms[number as usize / 2][number as usize % 2];
+        let text = |number: u32| match forms.get(number as usize / 2) {
+            Some([path, _]) if number & 1 == 0 => *path,
+            Some([_, query]) => *query,
+            None => &[][..],
+        };
         // A form that differs is shorter: an escape is one octet there.
         let same = |number: u32| text(number).len() == text(number ^ 1).len();
-        let numbers = (0..2 * forms.len() as u32).filter(|&number| number % 2 == 0 || !same(number));
-        let order = sort::by_octets(numbers, 0, text);
+        let numbers =
+            (0..(forms.len() as u32).saturating_mul(2)).filter(|&number| number & 1 == 0 || !same(number));
         self.numbers = vec![[0; 2]; forms.len()];
-        for number in order {
-            if self.pieces.last().is_none_or(|last| last.text != text(number)) {
-                self.pieces.push(Piece { text: text(number), link: 0, anywhere: NOBODY, in_query: NOBODY });
+        for Sorted { number, shared, .. } in sort::by_octets(numbers, 0, text) {
+            if self.pieces.is_empty() || shared != sort::ALL {
+                let link = prefix::link(self.pieces.len(), shared, |index| {
+                    self.pieces.get(index).map(|piece| (piece.text.len() as u32, piece.link))
+                });
+                self.pieces.push(Piece { text: text(number), link, anywhere: NOBODY, in_query: NOBODY });
             }
-            let piece = self.pieces.len() as u32 - 1;
-            let forms = &mut self.numbers[number as usize / 2];
-            forms[number as usize % 2] = piece;
-            if same(number) {
-                *forms = [piece; 2];
+            let piece = (self.pieces.len() as u32).wrapping_sub(1);
+            if let Some([path, query]) = self.numbers.get_mut(number as usize / 2) {
+                let is_query = number & 1 == 1;
+                if !is_query {
+                    *path = piece;
+                }
+                if is_query || same(number) {
+                    *query = piece;
+                }
             }
         }
-        prefix::link(&mut self.pieces, |piece| piece.text, |piece| &mut piece.link);
     }
 
     /// Patterns whose next piece may start at `at` begin to wait for it.
     fn start(&mut self, at: usize) {
-        let mut next = self.starting[at];
-        while next != NOBODY {
-            let waiting = self.waiting[next as usize];
+        let mut next = self.starting.get(at).copied().unwrap_or(NOBODY);
+        while let Some(&waiting) = self.waiting.get(next as usize) {
             self.wait_for_piece(waiting.pattern, at);
             next = waiting.next;
         }
     }
 
     fn wait_for_piece(&mut self, number: u32, at: usize) {
-        let pattern = &self.patterns[number as usize];
-        let mut stage = self.stages[number as usize];
+        let Some(pattern) = self.patterns.get(number as usize) else { return };
+        let Some(stage) = self.stages.get_mut(number as usize) else { return };
+        let next = pattern.first.saturating_add(*stage as usize);
+        let forms = self.forms.get(next..).unwrap_or_default();
+        let mut pieces = forms.iter().zip(self.numbers.get(next..).unwrap_or_default());
         loop {
-            let piece = self.forms[pattern.first + stage as usize];
-            let last = stage as usize + 1 == pattern.pieces;
-            if last && (pattern.at_end || piece[0].is_empty()) {
-                if !pattern.at_end || self.ends_with(piece, at) {
+            let Some((piece, [anywhere, in_query])) = pieces.next() else { return };
+            let last = (*stage as usize).saturating_add(1) == pattern.pieces;
+            let is_empty = piece[0].is_empty();
+            if last && (pattern.at_end || is_empty) {
+                if !pattern.at_end || ends_with(*piece, self.target, at, self.query) {
                     self.found(number);
                 }
                 return;
             }
-            if !piece[0].is_empty() {
-                break;
+            if !is_empty {
+                let (anywhere, in_query) = (*anywhere, *in_query);
+                let stage = *stage;
+                return self.wait_for(number, stage, anywhere, in_query);
             }
-            stage += 1;
-        }
-        self.stages[number as usize] = stage;
-        let [anywhere, in_query] = self.numbers[pattern.first + stage as usize];
-        let waiting = &mut self.waiting;
-        push(waiting, &mut self.pieces[anywhere as usize].anywhere, number, stage);
-        if in_query != anywhere {
-            push(waiting, &mut self.pieces[in_query as usize].in_query, number, stage);
+            *stage = stage.saturating_add(1);
         }
     }
 
-    fn ends_with(&self, [path, query]: [&[u8]; 2], from: usize) -> bool {
-        let rest = |from: usize| self.target.get(from..).unwrap_or_default();
-        rest(from).ends_with(path)
-            || (query.len() < path.len()
-                && from.max(self.query) <= self.target.len()
-                && rest(from.max(self.query)).ends_with(query))
+    fn wait_for(&mut self, number: u32, stage: u32, anywhere: u32, in_query: u32) {
+        if let Some(piece) = self.pieces.get_mut(anywhere as usize) {
+            push(&mut self.waiting, &mut piece.anywhere, number, stage);
+        }
+        if in_query != anywhere
+            && let Some(piece) = self.pieces.get_mut(in_query as usize)
+        {
+            push(&mut self.waiting, &mut piece.in_query, number, stage);
+        }
     }
 
     /// The pieces that start at `at`: who waited for them goes on.
     fn advance(&mut self, at: usize) {
-        let rest = &self.target[at..];
+        let rest = slice::from(self.target, at);
         let pieces = &self.pieces;
-        let (count, shared) = prefix::last_before(0..pieces.len(), 0, |index| pieces[index].text, rest);
+        let text_of = |index: usize| pieces.get(index).map(|piece| piece.text).unwrap_or_default();
+        let (count, shared) = prefix::last_before(0..pieces.len(), 0, text_of, rest);
         let mut number = (count as u32).wrapping_sub(1);
-        while number != prefix::NONE {
-            let piece = &mut self.pieces[number as usize];
+        while let Some(piece) = self.pieces.get_mut(number as usize) {
             let (length, link) = (piece.text.len(), piece.link);
             if length <= shared && length <= rest.len() {
                 let anywhere = core::mem::replace(&mut piece.anywhere, NOBODY);
                 let in_query =
                     if at >= self.query { core::mem::replace(&mut piece.in_query, NOBODY) } else { NOBODY };
-                self.go_on(anywhere, at + length);
-                self.go_on(in_query, at + length);
+                let end = at.saturating_add(length);
+                self.go_on(anywhere, end);
+                self.go_on(in_query, end);
             }
             number = link;
         }
     }
 
     fn go_on(&mut self, mut next: u32, end: usize) {
-        while next != NOBODY {
-            let Waiting { pattern, stage, next: following } = self.waiting[next as usize];
+        while let Some(&Waiting { pattern, stage, next: following }) = self.waiting.get(next as usize) {
             // It may have waited for two forms, and the other came first.
-            if self.stages[pattern as usize] == stage {
-                self.stages[pattern as usize] += 1;
-                if stage as usize + 1 == self.patterns[pattern as usize].pieces {
+            if let Some(at_hand) = self.stages.get_mut(pattern as usize)
+                && *at_hand == stage
+            {
+                *at_hand = stage.saturating_add(1);
+                let pieces = self.patterns.get(pattern as usize).map_or(0, |pattern| pattern.pieces);
+                if *at_hand as usize == pieces {
                     self.found(pattern);
                 } else {
                     self.wait_to_start(pattern, end);
@@ -208,7 +226,9 @@ impl<'a> Sweep<'a> {
     }
 
     fn wait_to_start(&mut self, pattern: u32, at: usize) {
-        push(&mut self.waiting, &mut self.starting[at], pattern, 0);
+        if let Some(list) = self.starting.get_mut(at) {
+            push(&mut self.waiting, list, pattern, 0);
+        }
     }
 
     fn found(&mut self, pattern: u32) {
@@ -217,7 +237,15 @@ impl<'a> Sweep<'a> {
     }
 }
 
+fn ends_with([path, in_query]: [&[u8]; 2], target: &[u8], from: usize, query: usize) -> bool {
+    let rest = |from: usize| slice::from(target, from);
+    rest(from).ends_with(path)
+        || (in_query.len() < path.len()
+            && from.max(query) <= target.len()
+            && rest(from.max(query)).ends_with(in_query))
+}
+
 fn push(waiting: &mut Vec<Waiting>, list: &mut u32, pattern: u32, stage: u32) {
-    waiting.push(Waiting { pattern, stage, next: *list });
-    *list = waiting.len() as u32 - 1;
+    let next = core::mem::replace(list, waiting.len() as u32);
+    waiting.push(Waiting { pattern, stage, next });
 }

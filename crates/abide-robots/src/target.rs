@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::normal::{self, HASH, QUERY, Side};
+use crate::slice;
 
 /// The path and query of a URL, in the normal form that rules are compared in.
 ///
@@ -47,11 +48,11 @@ impl<'a> Target<'a> {
         let (normal, given) = if classes & !QUERY == 0 {
             (given, None)
         } else {
-            let mut out = Vec::with_capacity(given.len() + 16);
+            let mut out = Vec::with_capacity(given.len().saturating_add(16));
             normal::push_normal(&given, Side::Target, &mut out);
             (Cow::Owned(out), Some(given))
         };
-        let query = memchr::memchr(b'?', &normal).map_or(normal.len(), |mark| mark + 1);
+        let query = memchr::memchr(b'?', &normal).map_or(normal.len(), |mark| mark.saturating_add(1));
         Self { normal, given, query }
     }
 
@@ -81,18 +82,18 @@ impl<'a> Target<'a> {
 /// A path that starts with `/`, of something that does not.
 fn rooted(text: &[u8]) -> Cow<'_, [u8]> {
     let end = text.iter().position(|octet| matches!(octet, b'/' | b'?' | b'#')).unwrap_or(text.len());
-    let rest = match text[..end].strip_suffix(b":") {
-        Some(_) if text[end..].starts_with(b"//") => {
-            let authority = &text[end + 2..];
+    let (scheme, authority) = text.split_at_checked(end).unwrap_or((text, &[]));
+    let rest = match (scheme.strip_suffix(b":"), authority.strip_prefix(b"//")) {
+        (Some(_), Some(authority)) => {
             let path = authority.iter().position(|octet| matches!(octet, b'/' | b'?' | b'#'));
-            &authority[path.unwrap_or(authority.len())..]
+            slice::from(authority, path.unwrap_or(authority.len()))
         }
         _ => text,
     };
     if rest.first() == Some(&b'/') {
         return Cow::Borrowed(rest);
     }
-    let mut given = Vec::with_capacity(rest.len() + 1);
+    let mut given = Vec::with_capacity(rest.len().saturating_add(1));
     given.push(b'/');
     given.extend_from_slice(rest);
     Cow::Owned(given)
@@ -104,7 +105,7 @@ fn without_fragment(given: Cow<'_, [u8]>, classes: u8) -> Cow<'_, [u8]> {
     }
     let end = given.iter().position(|&octet| octet == b'#').unwrap_or(given.len());
     match given {
-        Cow::Borrowed(text) => Cow::Borrowed(&text[..end]),
+        Cow::Borrowed(text) => Cow::Borrowed(slice::before(text, end)),
         Cow::Owned(mut text) => {
             text.truncate(end);
             Cow::Owned(text)
@@ -178,6 +179,20 @@ mod tests {
         for (given, expected) in table {
             assert_eq!(Target::new(given).as_str(), expected, "{given}");
         }
+    }
+
+    #[test]
+    fn targets_are_equal_when_their_normal_forms_are() {
+        assert_eq!(Target::new("/%7ea#top"), Target::new("/~a"));
+        assert_ne!(Target::new("/a"), Target::new("/b"));
+        assert_ne!(Target::new("/a"), Target::new("/a?"));
+    }
+
+    #[test]
+    fn a_target_is_shown_in_its_normal_form() {
+        let target = Target::new("/%7e");
+        assert_eq!(alloc::format!("{target}"), "/~");
+        assert_eq!(alloc::format!("{target:?}"), "Target(\"/~\")");
     }
 
     #[test]

@@ -167,7 +167,9 @@ pub(crate) fn is_token_octet(octet: u8) -> bool {
 mod tests {
     use alloc::format;
     use alloc::string::ToString;
+    use core::hash::{BuildHasher, BuildHasherDefault};
     use std::collections::HashSet;
+    use std::collections::hash_map::DefaultHasher;
 
     use super::*;
 
@@ -193,6 +195,17 @@ mod tests {
         let set: HashSet<ProductToken> =
             ["FooBot", "foobot", "FOOBOT"].map(|text| ProductToken::new(text).unwrap()).into();
         assert_eq!(set.len(), 1);
+    }
+
+    #[test]
+    fn other_letters_are_a_difference() {
+        let token = |text| ProductToken::new(text).unwrap();
+        assert_ne!(token("foobot"), token("foobot-news"));
+        assert_ne!(token("foobot"), token("barbot"));
+        let hash = |text| BuildHasherDefault::<DefaultHasher>::default().hash_one(token(text));
+        assert_eq!(hash("FooBot"), hash("foobot"));
+        assert_ne!(hash("foobot"), hash("barbot"));
+        assert_eq!(format!("{:?}", token("FooBot")), "\"FooBot\"");
     }
 
     #[cfg(feature = "serde")]

@@ -65,7 +65,7 @@ impl Verdict {
     pub fn rule(&self) -> Option<Rule<'_>> {
         let parts = self.rules.parts();
         let entry = match self.decision {
-            Decision::Rule { found, .. } => parts.entry(found),
+            Decision::Rule { found, .. } => parts.entry(found)?,
             Decision::NoMatch | Decision::NoGroup | Decision::RobotsTxt => return None,
         };
         Some(Rule::new(&entry, entry.written(parts.block)))
@@ -198,5 +198,65 @@ impl fmt::Display for Rule<'_> {
 impl fmt::Display for RuleKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::{ProductToken, Target};
+
+    const FILE: &[u8] =
+        b"user-agent: foobot\ncrawl-delay: 2\nallow: /a/b\ndisallow: /a\ndisallow: /\x1b%41\n";
+
+    fn verdict(file: &[u8], token: &str, target: &str) -> Verdict {
+        Rules::parse(file, &[ProductToken::new(token).unwrap()]).verdict(&Target::new(target))
+    }
+
+    #[test]
+    fn a_verdict_says_why_in_a_sentence() {
+        for (token, target, reason, text) in [
+            ("foobot", "/a", Reason::Rule, "disallowed by \"Disallow: /a\" on line 4"),
+            ("foobot", "/a/b", Reason::Rule, "allowed by \"Allow: /a/b\" on line 3"),
+            ("foobot", "/b", Reason::NoMatch, "allowed, as no rule matches"),
+            ("barbot", "/a", Reason::NoGroup, "allowed, as no group applies"),
+            ("foobot", "/robots.txt", Reason::RobotsTxt, "allowed, as robots.txt itself always is"),
+            // What a stranger wrote does not reach a terminal as it is.
+            ("foobot", "/%1BA", Reason::Rule, "disallowed by \"Disallow: /\\u{1b}%41\" on line 5"),
+        ] {
+            let verdict = verdict(FILE, token, target);
+            assert_eq!((verdict.reason(), verdict.to_string().as_str()), (reason, text), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_names_its_rule_as_it_stands_in_the_file() {
+        let verdict = verdict(FILE, "foobot", "/a/b/c");
+        let rule = verdict.rule().unwrap();
+        assert_eq!((rule.kind(), rule.pattern(), rule.line()), (RuleKind::Allow, "/a/b", 3));
+        assert_eq!(rule.to_string(), "Allow: /a/b");
+        assert_eq!([RuleKind::Allow, RuleKind::Disallow].map(|kind| kind.to_string()), ["Allow", "Disallow"]);
+        assert_eq!([RuleKind::Allow, RuleKind::Disallow].map(RuleKind::as_str), ["Allow", "Disallow"]);
+        assert!(
+            format!("{verdict:?}").starts_with("Verdict { is_allowed: true, reason: Rule, rule: Some(Rule")
+        );
+    }
+
+    #[test]
+    fn a_verdict_says_whose_group_it_is_from() {
+        let named = verdict(FILE, "FooBot", "/a");
+        assert_eq!((named.is_named(), named.token()), (true, Some("FooBot")));
+        assert_eq!(named.group().collect::<Vec<_>>(), ["foobot"]);
+        assert_eq!(named.crawl_delay(), Some(Duration::from_secs(2)));
+        let everybody = verdict(b"user-agent: *\ndisallow: /a\n", "foobot", "/a");
+        assert_eq!((everybody.is_named(), everybody.token()), (false, None));
+        assert_eq!(everybody.group().collect::<Vec<_>>(), ["*"]);
+        assert_eq!(everybody.crawl_delay(), None);
+        let nobody = verdict(FILE, "barbot", "/a");
+        assert_eq!((nobody.is_named(), nobody.token(), nobody.group().count()), (false, None, 0));
     }
 }

@@ -64,7 +64,7 @@ impl RobotsBuilder {
             if token != "*" && ProductToken::new(token).is_err() {
                 return Err(InvalidRecord::new("User-agent", token, Problem::Token));
             }
-            self.text += &format!("User-agent: {token}\n");
+            self.text.push_str(&format!("User-agent: {token}\n"));
         }
         if self.text.len() == start {
             return Err(InvalidRecord::new("User-agent", "", Problem::Token));
@@ -105,16 +105,17 @@ impl RobotsBuilder {
     /// # Errors
     /// When no group was begun, the key would be read as one of those, or key or value cannot stand there.
     pub fn record(mut self, name: &str, value: &str) -> Result<Self, InvalidRecord> {
-        let line = format!("{name}: {value}\n");
-        let read = key(&line.as_bytes()[..line.len() - 1], Profile::Rfc9309);
-        let other = Some(Key { kind: kind_of(read), spelling: Spelling::Exact, value_at: name.len() + 1 });
+        let line = format!("{name}: {value}");
+        let read = key(line.as_bytes(), Profile::Rfc9309);
+        let value_at = name.len().saturating_add(1);
+        let other = Some(Key { kind: kind_of(read), spelling: Spelling::Exact, value_at });
         if read != other || shapes_groups(kind_of(read)) || name.trim() != name {
             return Err(InvalidRecord::new(name, value, Problem::Key));
         }
         if self.group == Group::None {
             return Err(InvalidRecord::new(name, value, Problem::NoGroup));
         }
-        self.text += &written(name, value)?;
+        self.text.push_str(&written(name, value)?);
         Ok(self)
     }
 
@@ -123,14 +124,14 @@ impl RobotsBuilder {
     /// # Errors
     /// When the URL cannot stand there.
     pub fn sitemap(mut self, url: &str) -> Result<Self, InvalidRecord> {
-        self.sitemaps += &written("Sitemap", url)?;
+        self.sitemaps.push_str(&written("Sitemap", url)?);
         Ok(self)
     }
 
     /// The text of the file.
     pub fn build(mut self) -> String {
         self.end_group();
-        self.text += &self.sitemaps;
+        self.text.push_str(&self.sitemaps);
         self.text
     }
 
@@ -141,7 +142,7 @@ impl RobotsBuilder {
         if !pattern.is_empty() && !can_match(pattern.as_bytes()) {
             return Err(InvalidRecord::new(name, pattern, Problem::Pattern));
         }
-        self.text += &written(name, pattern)?;
+        self.text.push_str(&written(name, pattern)?);
         self.group = Group::WithRules;
         Ok(self)
     }
@@ -250,6 +251,10 @@ mod tests {
             assert!(group().disallow(pattern).is_err(), "{pattern:?}");
         }
         assert!(group().allow(&format!("/{}", "a".repeat(LINE_MAX))).is_err());
+        // With the key before it and the line end behind it.
+        let longest = format!("/{}", "a".repeat(LINE_MAX - "Allow: /\n".len()));
+        assert!(group().allow(&longest).is_ok());
+        assert!(group().allow(&(longest + "a")).is_err());
         assert!(RobotsBuilder::new().disallow("/").is_err());
         for token in ["", "a b", "a\nDisallow: /", "a/1"] {
             assert!(RobotsBuilder::new().group([token]).is_err(), "{token:?}");
