@@ -1,169 +1,178 @@
-//! What reading permissions costs: `cargo bench -p abide-permissions`. The goals stand in `docs/performance.md`.
+//! What reading permissions costs, beside what others take for part of it, in one run:
+//!
+//! ```sh
+//! cargo bench -p abide-permissions --bench permissions [-- fields] [heads]
+//! ```
+//!
+//! A time is the fastest of many rounds, in which all cases take turns: what else the machine does slows most of them down, but
+//! hardly all. Instructions are the same each time. The program counts them by running itself (`count CASE`) under callgrind,
+//! where valgrind is installed.
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on fails")]
 
-#![allow(missing_docs, reason = "criterion's macros make the functions public")]
-#![allow(clippy::unwrap_used, reason = "a benchmark fails by it")]
-
-use std::fmt::Write as _;
 use std::hint::black_box;
-use std::time::SystemTime;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
 
-use abide_permissions::{Head, HeadScanner, Permissions, Progress, ReadOptions};
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use abide_permissions::{Head, HeadScanner, Permissions, ReadOptions};
+
+mod workload;
+
+use workload::{field, floor, other_fields, page, scan, small_page, tokenize};
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    if let [count, name] = words.as_slice()
+        && count == "count"
+    {
+        return count_once(name);
+    }
+    for (part, cases) in [("fields", fields()), ("heads", heads())] {
+        if words.is_empty() || words.iter().any(|word| word == part) {
+            print_table(&cases);
+        }
+    }
+}
+
+/// Something that is measured: its name, its goal, and what it does.
+type Case = (String, &'static str, Box<dyn Fn()>);
+
+fn case<T>(name: impl Into<String>, goal: &'static str, run: impl Fn() -> T + 'static) -> Case {
+    (name.into(), goal, Box::new(move || drop(black_box(run()))))
+}
+
+fn fields() -> Vec<Case> {
+    let read = |name: &'static str, value: String| {
+        let options = options();
+        move || {
+            let lines = [(name, black_box(value.as_bytes()))];
+            Permissions::read(&options, lines, Head::default(), SystemTime::UNIX_EPOCH)
+        }
+    };
+    let mut cases = Vec::new();
+    cases.push(case("no field", "20 ns", {
+        let options = options();
+        move || {
+            Permissions::read(&options, black_box(other_fields()), Head::default(), SystemTime::UNIX_EPOCH)
+        }
+    }));
+    for (members, goal) in [(1, "150 ns"), (3, "400 ns"), (20, "2.5 µs"), (450, "linear")] {
+        let value = field(members);
+        let label = format!("{members} of {} octets", value.len());
+        cases.push(case(label.clone(), goal, read("robots-tag", value.clone())));
+        cases.push(case(format!("{label}, sfv alone"), "", move || {
+            let parser = sfv::Parser::new(black_box(value.as_str()));
+            parser.parse_list_with_visitor(sfv::visitor::Ignored).unwrap();
+        }));
+    }
+    for value in
+        ["noindex, nofollow", "googlebot: noindex, nofollow", "unavailable_after: 25 Jun 2010 15:00:00 PST"]
+    {
+        cases.push(case(format!("`X-Robots-Tag: {value}`"), "", read("x-robots-tag", value.to_owned())));
+    }
+    cases
+}
+
+fn heads() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (length, name) in [(10_000, "10 KB"), (100_000, "100 KB"), (1_000_000, "1 MB")] {
+        let (options, page) = (options(), page(length));
+        cases.push(case(format!("abide, a page of {name}"), "13 µs", move || {
+            scan(&options, black_box(page.as_bytes()))
+        }));
+    }
+    let (small, small_page) = (options(), small_page());
+    cases.push(case("abide, a head of 1 KB", "", move || scan(&small, black_box(small_page.as_bytes()))));
+    let (creating, options) = (options(), options());
+    cases
+        .push(case("of it: to make the scanner", "", move || HeadScanner::new(&creating, Some("text/html"))));
+    cases.push(case("of it: to make lol_html too", "", move || {
+        let mut scanner = HeadScanner::new(&options, Some("text/html"));
+        let _ = scanner.feed(black_box(b" "));
+        scanner
+    }));
+    let selectors = ["meta[name=robots]", "body"].map(|text| text.parse().unwrap());
+    let (whole, head) = (page(10_000), page(0));
+    cases.push(case("lol_html, stopped at `<body>`", "", move || {
+        floor(&selectors, black_box(whole.as_bytes()))
+    }));
+    cases.push(case("html5ever's tokenizer to `</head>`", "", move || tokenize(black_box(&head))));
+    cases
+}
 
 fn options() -> ReadOptions {
     ReadOptions::new("ExampleBot".parse().unwrap())
 }
 
-/// A page as content systems write it: a head of about 8.2 KB, and paragraphs up to the length.
-fn page(length: usize, noindex: bool) -> String {
-    let mut page = String::from(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>A page</title>\n",
-    );
-    for n in 0..18 {
-        writeln!(
-            page,
-            "<meta property=\"og:item{n}\" content=\"Some words about item {n} &amp; its neighbours\">"
-        )
-        .unwrap();
-        writeln!(page, "<link rel=\"preload\" href=\"/assets/{n}/bundle.min.css?v=1.2.{n}\" as=\"style\">")
-            .unwrap();
+fn print_table(cases: &[Case]) {
+    println!("| | goal | time | instructions |\n| --- | --- | --- | --- |");
+    for ((name, goal, _), nanos) in cases.iter().zip(fastest(cases)) {
+        println!("| {name} | {goal} | {} | {} |", time(nanos), instructions(name));
     }
-    if noindex {
-        page.push_str("<meta name=\"robots\" content=\"noindex, max-snippet:50\">\n");
-    }
-    page.push_str("<style>\n");
-    for n in 0..30 {
-        writeln!(page, ".block-{n} > a:hover {{ color: #0{n:02}; margin: {n}px auto; }}").unwrap();
-    }
-    page.push_str("</style>\n<script>\n");
-    while page.len() < 7_900 {
-        page.push_str("window.queue = window.queue || []; queue.push(['event', 'load', Date.now() < 5]);\n");
-    }
-    page.push_str("</script>\n<!-- the end of the head -->\n</head>\n<body>\n");
-    while page.len() < length {
-        page.push_str("<p class=\"text\">Lorem ipsum dolor sit amet, <a href=\"/consectetur\">consectetur</a> elit.</p>\n");
-    }
-    page
+    println!();
 }
 
-fn scan(options: &ReadOptions, page: &[u8], chunk: usize) -> Head {
-    let mut scanner = HeadScanner::new(options, Some("text/html; charset=utf-8"));
-    for chunk in page.chunks(chunk) {
-        if scanner.feed(chunk) == Progress::Done {
-            break;
+/// Nanoseconds for each case, of the fastest of its rounds.
+fn fastest(cases: &[Case]) -> Vec<f64> {
+    let times: Vec<u32> = cases.iter().map(|(.., run)| times(run)).collect();
+    let mut fastest = vec![f64::MAX; cases.len()];
+    for _ in 0..ROUNDS {
+        for (((.., run), times), fastest) in cases.iter().zip(&times).zip(&mut fastest) {
+            *fastest = fastest.min(took(run, *times).as_nanos() as f64 / f64::from(*times));
         }
     }
-    scanner.finish()
+    fastest
 }
 
-fn floor(selectors: &[lol_html::Selector; 2], page: &[u8]) -> bool {
-    use lol_html::html_content::Element;
-    use lol_html::{ElementContentHandlers, HtmlRewriter, Settings};
-    use std::borrow::Cow;
-    let mut content = None;
-    let meta = |element: &mut Element<'_, '_>| {
-        content = element.get_attribute("content");
-        Ok(())
-    };
-    let body = |_: &mut Element<'_, '_>| Err("body".into());
-    let settings = Settings::new()
-        .append_element_content_handler((
-            Cow::Borrowed(&selectors[0]),
-            ElementContentHandlers::default().element(meta),
-        ))
-        .append_element_content_handler((
-            Cow::Borrowed(&selectors[1]),
-            ElementContentHandlers::default().element(body),
-        ));
-    let mut rewriter = HtmlRewriter::new(settings, |_: &[u8]| {});
-    let stopped = page.chunks(4096).any(|chunk| rewriter.write(chunk).is_err());
-    drop(rewriter);
-    stopped && content.is_some()
+fn took(run: &dyn Fn(), times: u32) -> Duration {
+    let began = Instant::now();
+    (0..times).for_each(|_| run());
+    began.elapsed()
 }
 
-fn heads(criterion: &mut Criterion) {
-    let options = options();
-    let mut group = criterion.benchmark_group("head");
-    for (name, length) in [("10 KB", 10_000), ("100 KB", 100_000), ("1 MB", 1_000_000)] {
-        for (kind, noindex) in [("plain", false), ("robots meta", true)] {
-            let page = page(length, noindex);
-            assert_eq!(
-                scan(&options, page.as_bytes(), 4096).metas().iter().any(|m| m.name() == "robots"),
-                noindex
-            );
-            group.throughput(Throughput::Bytes(8_200));
-            group.bench_function(format!("{name}, {kind}"), |bencher| {
-                bencher.iter(|| scan(&options, black_box(page.as_bytes()), 4096));
-            });
-        }
-    }
-    // The floor: what lol_html costs by itself when it is stopped at `<body>`, and finds robots metas by selector.
-    let selectors: [lol_html::Selector; 2] = ["meta[name=robots]", "body"].map(|text| text.parse().unwrap());
-    let page = page(10_000, true);
-    group.bench_function("lol_html alone", |bencher| {
-        bencher.iter(|| floor(&selectors, black_box(page.as_bytes())));
-    });
-    group.bench_function("creation", |bencher| {
-        bencher.iter_batched(
-            || (),
-            |()| HeadScanner::new(black_box(&options), Some("text/html")),
-            BatchSize::SmallInput,
-        );
-    });
-    group.bench_function("creation and one byte", |bencher| {
-        bencher.iter(|| {
-            let mut scanner = HeadScanner::new(black_box(&options), Some("text/html"));
-            let _ = scanner.feed(b" ");
-            scanner
-        });
-    });
-    group.finish();
+/// How often to run a case in a round: long beside a look at the clock, short beside what the system gives a program at once.
+fn times(run: &dyn Fn()) -> u32 {
+    (0..24).map(|power| 1 << power).find(|times| took(run, *times) > ROUND_MIN).unwrap()
 }
 
-fn fields(criterion: &mut Criterion) {
-    let options = options();
-    let others =
-        [("content-type", b"text/html".as_slice()), ("cache-control", b"max-age=60"), ("etag", b"\"x\"")];
-    let members = |count: usize| {
-        let members = (0..count).map(|n| match n % 4 {
-            0 => "*;nosnippet".to_owned(),
-            1 => format!("Other{n}Bot;noindex;max-snippet={n}"),
-            2 => "ExampleBot;noindex".to_owned(),
-            _ => "\"some-bot\";noindex;unavailable_after=@1735689600".to_owned(),
-        });
-        members.collect::<Vec<_>>().join(", ")
-    };
-    let mut group = criterion.benchmark_group("fields");
-    group.bench_function("no field", |bencher| {
-        bencher
-            .iter(|| Permissions::read(&options, black_box(others), Head::default(), SystemTime::UNIX_EPOCH));
-    });
-    for count in [1, 3, 20, 500] {
-        let value = members(count);
-        group.bench_function(format!("{count} members, sfv alone"), |bencher| {
-            bencher.iter(|| {
-                sfv::Parser::new(black_box(&value)).parse_list_with_visitor(sfv::visitor::Ignored).is_ok()
-            });
-        });
-        group.bench_function(format!("{count} members"), |bencher| {
-            bencher.iter(|| {
-                let field = [("robots-tag", black_box(value.as_bytes()))];
-                Permissions::read(&options, field, Head::default(), SystemTime::UNIX_EPOCH)
-            });
-        });
-    }
-    for value in
-        ["noindex, nofollow", "googlebot: noindex, nofollow", "unavailable_after: 25 Jun 2010 15:00:00 PST"]
-    {
-        group.bench_function(value, |bencher| {
-            bencher.iter(|| {
-                let field = [("x-robots-tag", black_box(value.as_bytes()))];
-                Permissions::read(&options, field, Head::default(), SystemTime::UNIX_EPOCH)
-            });
-        });
-    }
-    group.finish();
+const ROUNDS: usize = 400;
+const ROUND_MIN: Duration = Duration::from_micros(200);
+
+fn time(nanos: f64) -> String {
+    if nanos < 1_000.0 { format!("{nanos:.0} ns") } else { format!("{:.1} µs", nanos / 1_000.0) }
 }
 
-criterion_group!(benches, heads, fields);
-criterion_main!(benches);
+/// Instructions of a case, or a dash where they cannot be counted.
+fn instructions(name: &str) -> String {
+    let counted = Command::new("valgrind")
+        .args([
+            "--tool=callgrind",
+            "--callgrind-out-file=/dev/null",
+            "--toggle-collect=permissions::measured*",
+        ])
+        .arg(std::env::current_exe().unwrap())
+        .args(["count", name])
+        .output();
+    let report =
+        counted.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).unwrap_or_default();
+    let collected = report.split_once("Collected : ").map(|(_, rest)| rest.trim_end());
+    let digits = collected.and_then(|rest| rest.split_whitespace().next());
+    digits.map_or("–".to_owned(), thousands)
+}
+
+fn thousands(digits: &str) -> String {
+    let groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).rev().collect();
+    String::from_utf8(groups.join(&b',')).unwrap()
+}
+
+/// For callgrind: once to warm up, and once to be counted.
+fn count_once(name: &str) {
+    let cases = fields().into_iter().chain(heads());
+    let (.., run) = cases.into_iter().find(|(known, ..)| known == name).unwrap();
+    run();
+    measured(&run);
+}
+
+#[inline(never)]
+fn measured(run: &dyn Fn()) {
+    run();
+}

@@ -174,9 +174,6 @@ pub enum ValuedRule {
 }
 
 impl ValuedRule {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::MaxSnippet, Self::MaxImagePreview, Self::MaxVideoPreview, Self::UnavailableAfter];
-
     /// The name on the wire, in lower case.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -145,7 +145,7 @@ impl Rules {
             && self.max_image_preview.is_none()
             && self.max_video_preview.is_none()
             && self.unavailable_after.is_none()
-            && self.unknown.ordered.is_empty()
+            && self.unknown.is_empty()
     }
 
     /// Whether the content may be in an index at `now`: neither `noindex` nor past its `unavailable_after`.
@@ -183,7 +183,12 @@ impl Rules {
     }
 
     pub(crate) const fn state(&mut self, flag: Flag) {
-        self.flags |= flag.bit();
+        self.state_all(flag.bit());
+    }
+
+    /// States the flags with these bits.
+    pub(crate) const fn state_all(&mut self, bits: u16) {
+        self.flags |= bits;
     }
 
     pub(crate) fn limit_snippet(&mut self, limit: Limit) {
@@ -237,9 +242,12 @@ impl fmt::Debug for Rules {
     }
 }
 
-/// Names without repetition, in order of appearance.
+/// Names without repetition, in order of appearance. Most responses have none, so they take no room then.
 #[derive(Clone, Default)]
-struct Names {
+struct Names(Option<Box<Listed>>);
+
+#[derive(Clone, Default)]
+struct Listed {
     ordered: Vec<Arc<str>>,
     /// Filled once a linear search over `ordered` would be slow.
     index: Option<HashSet<Arc<str>>>,
@@ -252,16 +260,34 @@ const NAMES_MAX: usize = 1024;
 const NAMES_SEARCHED: usize = 16;
 
 impl Names {
+    const fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn ordered(&self) -> &[Arc<str>] {
+        self.0.as_deref().map_or(&[], |listed| &listed.ordered)
+    }
+
     fn iter(&self) -> impl Iterator<Item = &str> {
-        self.ordered.iter().map(AsRef::as_ref)
+        self.ordered().iter().map(AsRef::as_ref)
     }
 
     fn extend(&mut self, others: &Self) {
-        for name in &others.ordered {
+        for name in others.ordered() {
             self.insert(Arc::clone(name));
         }
     }
 
+    fn insert(&mut self, name: Arc<str>) {
+        self.0.get_or_insert_default().insert(name);
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.0.as_ref().is_some_and(|listed| listed.contains(name))
+    }
+}
+
+impl Listed {
     fn insert(&mut self, name: Arc<str>) {
         if self.ordered.len() >= NAMES_MAX || self.contains(&name) {
             return;
@@ -278,7 +304,7 @@ impl Names {
     fn contains(&self, name: &str) -> bool {
         match &self.index {
             Some(index) => index.contains(name),
-            None => self.iter().any(|known| known == name),
+            None => self.ordered.iter().any(|known| &**known == name),
         }
     }
 }
@@ -286,7 +312,7 @@ impl Names {
 /// The order of appearance is for people; two sets are equal when they have the same names.
 impl PartialEq for Names {
     fn eq(&self, other: &Self) -> bool {
-        self.ordered.len() == other.ordered.len() && self.iter().all(|name| other.contains(name))
+        self.ordered().len() == other.ordered().len() && self.iter().all(|name| other.contains(name))
     }
 }
 

@@ -1,7 +1,5 @@
 //! The classifier: in which grammar one field line is written, and what it states in that grammar.
 
-use std::borrow::Cow;
-
 use super::draft00;
 use super::split::{Pieces, lower_case_outside_strings};
 use super::structured::{Member, ProductName, parse_member};
@@ -26,36 +24,40 @@ pub(super) struct Part<'a> {
 
 /// Reads one line, in the grammar that its pieces show.
 pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> Line<'a> {
-    let folded = fold(line);
+    let line = trim(line);
+    if line.is_empty() {
+        return Line { reading: Reading::Sf, parts: Vec::new() };
+    }
     let mut survey = Survey::default();
     let mut parts = Vec::new();
-    for (piece, text) in Pieces::of(&folded).zip(Pieces::of(line)) {
-        let part = match survey.take(trim(piece), options) {
+    for text in Pieces::of(line).map(trim) {
+        let folded;
+        let mut member = parse_member(text, options);
+        // X2: keys in capitals are an error to RFC 9651, and to nobody else.
+        if member.is_none() && text.iter().any(u8::is_ascii_uppercase) {
+            folded = fold(text);
+            member = parse_member(&folded, options);
+        }
+        let stated = match survey.take(member, options) {
             Verdict::States(member) if !member.binds_us() => continue,
             Verdict::States(member) => Some(member.stated()),
             Verdict::StatesFlag(flag) => {
                 let mut stated = Stated::default();
-                stated.flag(flag, trim(piece));
+                stated.flag(flag, text);
                 Some(stated)
             }
             Verdict::StatesNothing => continue,
             Verdict::Bad => None,
         };
-        parts.push(Part { text: trim(text), stated: part });
+        parts.push(Part { text, stated });
     }
-    match survey.reading(trim(line)) {
+    let part = |stated| Part { text: line, stated: Some(stated) };
+    match survey.reading(line) {
         reading @ (Reading::Sf | Reading::SfSalvage) => Line { reading, parts },
-        Reading::Draft00 => {
-            let stated = draft00::read(line, options).into_iter().map(Some);
-            Line {
-                reading: Reading::Draft00,
-                parts: stated.map(|stated| Part { text: trim(line), stated }).collect(),
-            }
+        reading @ Reading::Draft00 => {
+            Line { reading, parts: draft00::read(line, options).into_iter().map(part).collect() }
         }
-        Reading::Legacy => {
-            let stated = Some(read_elements(line, Some(options)));
-            Line { reading: Reading::Legacy, parts: vec![Part { text: trim(line), stated }] }
-        }
+        reading @ Reading::Legacy => Line { reading, parts: vec![part(read_elements(line, Some(options)))] },
     }
 }
 
@@ -84,8 +86,7 @@ impl Line<'_> {
 
 impl Part<'_> {
     pub(super) fn report(self, field: FieldName, line: usize, reading: Reading, findings: &mut Findings) {
-        let source =
-            || Source::Field { name: field, line, reading, text: String::from_utf8_lossy(self.text).into() };
+        let source = || Source::Field { name: field, line, reading, text: written(self.text) };
         match self.stated {
             Some(stated) => findings.add(stated, source),
             None => findings.remark(source(), Problem::NotAMember),
@@ -93,14 +94,17 @@ impl Part<'_> {
     }
 }
 
+/// Text as it is written; what a valid member is written in is ASCII.
+fn written(text: &[u8]) -> Box<str> {
+    std::str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text).into(), Into::into)
+}
+
 /// What the pieces of a line show together.
 #[derive(Default)]
 struct Survey {
-    pieces: usize,
     good: bool,
     bad: bool,
     legacy_shaped: bool,
-    blank: bool,
 }
 
 /// What a piece states if the line turns out to be a structured field.
@@ -112,13 +116,8 @@ enum Verdict<'a> {
 }
 
 impl Survey {
-    fn take<'a>(&mut self, piece: &'a [u8], options: &ReadOptions) -> Verdict<'a> {
-        self.pieces = self.pieces.saturating_add(1);
-        if piece.is_empty() {
-            self.blank = true;
-            return Verdict::Bad;
-        }
-        let Some(member) = parse_member(piece, options) else {
+    fn take<'a>(&mut self, member: Option<Member<'a>>, options: &ReadOptions) -> Verdict<'a> {
+        let Some(member) = member else {
             self.bad = true;
             return Verdict::Bad;
         };
@@ -140,9 +139,7 @@ impl Survey {
     }
 
     fn reading(&self, line: &[u8]) -> Reading {
-        // An empty piece is bad beside others, and nothing where it is the only one.
-        let bad = self.bad || (self.blank && self.pieces > 1);
-        match (self.good, bad || self.legacy_shaped) {
+        match (self.good, self.bad || self.legacy_shaped) {
             (_, false) => Reading::Sf,
             (true, true) => Reading::SfSalvage,
             // Stricter: what no grammar reads well still goes through the legacy one; to restrict too much is safe.
@@ -166,14 +163,11 @@ fn legacy_shape(token: &[u8], options: &ReadOptions) -> Option<Option<Known>> {
     known(token).filter(|_| !options.token_is_ours(token)).map(Some)
 }
 
-/// Folds case where it has no meaning, and copies only if that changes something.
-fn fold(line: &[u8]) -> Cow<'_, [u8]> {
-    if !line.iter().any(u8::is_ascii_uppercase) {
-        return Cow::Borrowed(line);
-    }
-    let mut folded = line.to_vec();
+/// Folds case where it has no meaning.
+fn fold(piece: &[u8]) -> Vec<u8> {
+    let mut folded = piece.to_vec();
     lower_case_outside_strings(&mut folded);
-    Cow::Owned(folded)
+    folded
 }
 
 /// RFC 9110 §5.6.3: optional whitespace is SP and HTAB.

@@ -28,7 +28,18 @@ impl<'a> Iterator for Pieces<'a> {
 /// closing parenthesis without an opening one is ignored.
 fn top_level_comma(line: &[u8]) -> Option<usize> {
     let mut scan = Scan::default();
-    line.iter().position(|byte| scan.step(*byte) && *byte == b',' && scan.depth == 0)
+    let mut at = 0_usize;
+    loop {
+        if scan.is_at_top() {
+            let matters = |byte: &u8| matches!(byte, b',' | b'"' | b'(');
+            at = at.saturating_add(line.get(at..)?.iter().position(matters)?);
+        }
+        let byte = *line.get(at)?;
+        if scan.step(byte) && byte == b',' && scan.depth == 0 {
+            return Some(at);
+        }
+        at = at.saturating_add(1);
+    }
 }
 
 /// The part of a line that was cut which still counts: all up to its last top-level comma, that comma excluded.
@@ -64,6 +75,11 @@ struct Scan {
 }
 
 impl Scan {
+    /// Whether neither a string nor a parenthesis is open.
+    const fn is_at_top(&self) -> bool {
+        !self.in_string && self.depth == 0
+    }
+
     /// Takes a byte; whether it lies outside strings.
     fn step(&mut self, byte: u8) -> bool {
         if self.in_string {

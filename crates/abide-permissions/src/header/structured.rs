@@ -9,7 +9,7 @@ use sfv::{BareItemFromInput, KeyRef, Parser};
 
 use crate::date::UnavailableAfter;
 use crate::options::ReadOptions;
-use crate::rule::{Flag, Known, ValuedRule, known};
+use crate::rule::{Known, ValuedRule, known};
 use crate::stated::Stated;
 
 /// Whether the whole value is a List of RFC 9651.
@@ -59,9 +59,10 @@ impl Member<'_> {
 /// The parameters of one member. RFC 9651 §4.2.3.2: of a repeated one the last value counts.
 #[derive(Default)]
 struct Parameters<'a> {
-    /// Bits of [`Flag`], and that of `none`.
+    /// Bits of [`Flag`](crate::Flag), and that of `none`.
     flags: u16,
-    values: [Option<Value<'a>>; 4],
+    /// One for each valued rule at most.
+    values: Vec<(ValuedRule, Value<'a>)>,
     /// Other names, and whether they are stated.
     unknown: Vec<(&'a str, bool)>,
 }
@@ -87,11 +88,10 @@ impl<'a> Parameters<'a> {
             Some(Known::Flag(flag)) => self.set(flag.bit(), stated),
             Some(Known::None) => self.set(NONE_BIT, stated),
             Some(Known::Permits) => {}
-            Some(Known::Valued(rule)) => {
-                if let Some(slot) = self.values.get_mut(rule as usize) {
-                    *slot = Some(value);
-                }
-            }
+            Some(Known::Valued(rule)) => match self.values.iter_mut().find(|(known, _)| *known == rule) {
+                Some((_, earlier)) => *earlier = value,
+                None => self.values.push((rule, value)),
+            },
             Some(Known::Data) | None => self.unknown.push((name, stated)),
         }
     }
@@ -109,13 +109,9 @@ impl<'a> Parameters<'a> {
         if self.flags & NONE_BIT != 0 {
             stated.flag(Known::None, b"");
         }
-        for flag in Flag::ALL.into_iter().filter(|flag| self.flags & flag.bit() != 0) {
-            stated.rules.state(flag);
-        }
-        for (rule, value) in ValuedRule::ALL.into_iter().zip(self.values) {
-            if let Some(value) = value {
-                state_value(rule, value, &mut stated);
-            }
+        stated.rules.state_all(self.flags & !NONE_BIT);
+        for (rule, value) in self.values {
+            state_value(rule, value, &mut stated);
         }
         if self.unknown.iter().all(|(_, is_stated)| *is_stated) {
             self.unknown.iter().for_each(|(name, _)| stated.rules.add_unknown(name.as_bytes()));

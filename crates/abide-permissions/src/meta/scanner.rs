@@ -57,9 +57,15 @@ impl HeadScanner {
     /// as HTML), and so is a response without a Content-Type; any other is [`HeadEnd::NotHtml`] at once.
     #[must_use]
     pub fn new(options: &ReadOptions, content_type: Option<&str>) -> Self {
-        let end = if content_type.is_none_or(is_html) { None } else { Some(HeadEnd::NotHtml) };
+        let end = if Self::scans(content_type.map(str::as_bytes)) { None } else { Some(HeadEnd::NotHtml) };
         let decode = Decode::new(content_type.and_then(charset));
         Self { options: options.clone(), decode, scan: None, bytes: 0, end }
+    }
+
+    /// Whether a response with this Content-Type is scanned at all: no scanner need be made for another.
+    #[must_use]
+    pub fn scans(content_type: Option<&[u8]>) -> bool {
+        content_type.is_none_or(is_html)
     }
 
     /// Takes the next bytes of the body.
@@ -218,9 +224,9 @@ const NOSCRIPT_SCANS_MAX: usize = 256;
 const SLICE_BYTES: usize = 4 * 1024;
 
 /// Whether a Content-Type is one whose head is scanned.
-fn is_html(content_type: &str) -> bool {
-    let essence = content_type.split(';').next().unwrap_or_default().trim_ascii();
-    ["text/html", "application/xhtml+xml"].iter().any(|html| essence.eq_ignore_ascii_case(html))
+fn is_html(content_type: &[u8]) -> bool {
+    let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    essence.eq_ignore_ascii_case(b"text/html") || essence.eq_ignore_ascii_case(b"application/xhtml+xml")
 }
 
 /// The `charset` parameter of a Content-Type.
@@ -247,7 +253,7 @@ mod tests {
             ("text/htmlx", false, None),
             ("", false, None),
         ] {
-            assert_eq!(is_html(content_type), html, "{content_type}");
+            assert_eq!(is_html(content_type.as_bytes()), html, "{content_type}");
             assert_eq!(charset(content_type), expected, "{content_type}");
         }
     }

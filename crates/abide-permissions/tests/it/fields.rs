@@ -64,3 +64,14 @@ fn the_reading_of_each_statement_is_told() {
     );
     assert_eq!(Reading::SfSalvage.to_string(), "sf-salvage");
 }
+
+#[test]
+fn an_empty_line_states_nothing_and_earns_no_remark() {
+    for value in ["", "  ", "\t"] {
+        let permissions = read(&[("Robots-Tag", value), ("X-Robots-Tag", value)]);
+        assert!(permissions.rules().is_empty() && permissions.remarks().is_empty(), "{value:?}");
+    }
+    // Of a line that the limit cuts within its first member, the limit is what there is to say.
+    let cut = "a".repeat(9_000);
+    assert_eq!(read(&[("Robots-Tag", &cut)]).remarks().len(), 1);
+}
