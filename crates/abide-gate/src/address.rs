@@ -281,4 +281,10 @@ mod tests {
         assert!(guard.check("fc00::1".parse().unwrap()).is_err());
         assert!(AddressGuard::new().danger_allow_all().check("127.0.0.1".parse().unwrap()).is_ok());
     }
+
+    #[test]
+    fn a_refusal_names_the_address() {
+        let refused = AddressGuard::new().check("::ffff:10.0.0.1".parse().unwrap()).unwrap_err();
+        assert_eq!(refused.to_string(), "the address ::ffff:10.0.0.1 is not public and was not opened");
+    }
 }

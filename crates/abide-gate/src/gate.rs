@@ -47,7 +47,7 @@ impl Gate {
         if let Some(denied) = verdict.refusal(url) {
             return Err(denied.into());
         }
-        let turn = self.turn(url, verdict, left).await?;
+        let turn = self.turn(url, verdict, &mut left).await?;
         Ok((turn.verdict, turn.permit))
     }
 
@@ -66,18 +66,52 @@ impl Gate {
     /// # Errors
     /// Those of [`judge`](Self::judge).
     pub async fn judge_within(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Error> {
+        match self.judge_at_once(url) {
+            Some(verdict) => Ok(verdict),
+            // Boxed, as is whatever is rare in a call: it need not carry the room for it.
+            None => Box::pin(self.judge_after_learning(url, left)).await,
+        }
+    }
+
+    /// The same where robots.txt is known and nothing is to be asked, which most requests meet: without waiting, and without a
+    /// future. `None`: [`judge_within`](Self::judge_within) says more.
+    pub fn judge_at_once(&self, url: &Url) -> Option<Verdict> {
+        let verdict = self.verdict_at_once(url)?;
+        self.tell_judged(&verdict);
+        Some(verdict)
+    }
+
+    fn verdict_at_once(&self, url: &Url) -> Option<Verdict> {
+        if is_robots_txt(url) || self.addresses.check_url(url).is_err() {
+            return None;
+        }
+        let answer = self.access.at_hand(url)?;
+        Some(Verdict::robots(answer.explain(&Target::of(url))))
+    }
+
+    async fn judge_after_learning(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Error> {
         let origin = self.address_check(url)?;
         if is_robots_txt(url) {
             return Ok(Verdict::robots_txt());
         }
         let answer = self.learn(&origin, url, left).await?;
         let verdict = Verdict::robots(answer.explain(&Target::of(url)));
-        self.observers.tell(&Event::Judged { origin: &origin, verdict: &verdict });
+        self.tell_judged(&verdict);
         Ok(verdict)
+    }
+
+    fn tell_judged(&self, verdict: &Verdict) {
+        if let Some(answer) = verdict.answer() {
+            self.observers.tell(&Event::Judged { origin: answer.origin(), verdict });
+        }
     }
 
     /// The same from what is known now, without any I/O. `None`: not known.
     pub fn judge_cached(&self, url: &Url) -> Option<Verdict> {
+        self.verdict_at_once(url).or_else(|| self.verdict_by_cache(url))
+    }
+
+    fn verdict_by_cache(&self, url: &Url) -> Option<Verdict> {
         let origin = self.address_check(url).ok()?;
         if is_robots_txt(url) {
             return Some(Verdict::robots_txt());
@@ -164,7 +198,8 @@ impl Gate {
         Err(denied.into())
     }
 
-    /// Waits for the turn of the URL's host, at most `budget`, for a URL that `verdict` allows.
+    /// Waits for the turn of the URL's host, at most what is `left`, for a URL that `verdict` allows. What was waited is taken
+    /// from `left`, also when it ends in an error.
     ///
     /// Rules can expire or change while a request waits. Then its turn is given back and robots.txt is asked again first: what
     /// leaves is allowed by what is known when it leaves.
@@ -172,31 +207,75 @@ impl Gate {
     /// # Errors
     /// With [`Denied::Deferred`] at once when the turn cannot come in time; with [`Denied::CrawlDelayTooLong`]; with
     /// [`Denied::Store`] when told to fail closed; with what robots.txt says by then.
-    pub async fn turn(&self, url: &Url, verdict: Verdict, budget: Duration) -> Result<Turn, Error> {
-        let mut verdict = verdict;
-        let mut waited = Duration::ZERO;
+    pub async fn turn(&self, url: &Url, verdict: Verdict, left: &mut Duration) -> Result<Turn, Error> {
+        // A turn that is given back is told as granted all the same.
+        let lapsed = verdict.has_lapsed(self.clock.wall());
+        match Some(&verdict).filter(|_| !lapsed).and_then(|verdict| self.turn_at_once(url, verdict)) {
+            Some(permit) => Ok(Turn { verdict, permit, waited: Duration::ZERO }),
+            None => Box::pin(self.turn_after_waiting(url, verdict, left)).await,
+        }
+    }
+
+    /// The same if the host's turn is there this instant, and no store must be asked: without waiting, and without a future. `None`:
+    /// [`turn`](Self::turn) waits for it.
+    pub fn turn_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
+        if verdict.is_robots_txt() {
+            return None;
+        }
+        let ask = Ask::new().crawl_delay(verdict.crawl_delay().unwrap_or_default());
+        let permit = self.pacer.at_once(url, &ask)?;
+        // A busy machine can take as long between verdict and turn as a wait would.
+        if verdict.has_lapsed(self.clock.wall()) {
+            permit.give_back();
+            return None;
+        }
+        Some(permit)
+    }
+
+    async fn turn_after_waiting(
+        &self,
+        url: &Url,
+        mut verdict: Verdict,
+        left: &mut Duration,
+    ) -> Result<Turn, Error> {
+        let budget = *left;
         loop {
-            let delay =
-                if verdict.is_robots_txt() { last_gap(&self.pacer, url) } else { verdict.crawl_delay() };
-            let ask = Ask::new().crawl_delay(delay.unwrap_or_default()).budget(budget.saturating_sub(waited));
-            let permit = self.pacer.acquire(url, ask).await.map_err(|refusal| denied_turn(url, refusal))?;
-            waited += permit.waited();
-            // A busy machine can take as long between verdict and turn as a wait would.
+            let permit = self.permit(url, &verdict, left).await?;
             let is_current = permit.waited().is_zero() && !verdict.has_lapsed(self.clock.wall());
             if is_current || verdict.override_reason().is_some() {
-                return Ok(Turn { verdict, permit, waited });
+                return Ok(Turn { verdict, permit, waited: budget.saturating_sub(*left) });
             }
             match self.judge_cached(url) {
-                Some(now) if now.is_allowed() => return Ok(Turn { verdict: now, permit, waited }),
+                Some(now) if now.is_allowed() && now.crawl_delay() <= verdict.crawl_delay() => {
+                    return Ok(Turn { verdict: now, permit, waited: budget.saturating_sub(*left) });
+                }
+                // The turn was taken by a Crawl-delay that has grown meanwhile.
+                Some(now) if now.is_allowed() => {
+                    permit.give_back();
+                    verdict = now;
+                    continue;
+                }
                 _ => permit.give_back(),
             }
-            let mut left = budget.saturating_sub(waited);
-            verdict = Box::pin(self.judge_within(url, &mut left)).await?;
-            waited = waited.max(budget.saturating_sub(left));
+            verdict = Box::pin(self.judge_within(url, left)).await?;
             if let Some(denied) = verdict.refusal(url) {
                 return Err(denied.into());
             }
         }
+    }
+
+    /// The host's turn; what it took to wait for it is taken from what is `left`.
+    async fn permit(&self, url: &Url, verdict: &Verdict, left: &mut Duration) -> Result<Permit, Error> {
+        let delay = if verdict.is_robots_txt() { last_gap(&self.pacer, url) } else { verdict.crawl_delay() };
+        let ask = Ask::new().crawl_delay(delay.unwrap_or_default()).budget(*left);
+        let began = self.clock.now();
+        let permit = self.pacer.acquire(url, ask).await;
+        let waited = match &permit {
+            Ok(permit) => permit.waited(),
+            Err(_) => self.clock.now().saturating_duration_since(began),
+        };
+        *left = left.saturating_sub(waited);
+        permit.map_err(|refusal| denied_turn(url, refusal))
     }
 
     /// When the next request to the URL's host could go out. Waits for nothing and reserves nothing.

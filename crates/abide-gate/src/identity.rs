@@ -3,7 +3,7 @@
 use std::fmt;
 
 use abide_robots::{InvalidToken, ProductToken};
-use http::header::USER_AGENT;
+use http::header::{Entry, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 
 use crate::error::{Denied, Error};
@@ -63,8 +63,8 @@ impl Identity {
     /// # Errors
     /// [`Denied::Identity`] if it has one that does not, be it a second one.
     pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Error> {
-        if !headers.contains_key(USER_AGENT) {
-            headers.insert(USER_AGENT, self.user_agent.clone());
+        if let Entry::Vacant(place) = headers.entry(USER_AGENT) {
+            place.insert(self.user_agent.clone());
             return Ok(());
         }
         let Some(token) = self.tokens.first() else { return Ok(()) };

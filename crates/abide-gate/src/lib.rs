@@ -93,7 +93,7 @@ pub use host_field::{foreign_host, refuse_foreign_host};
 pub use identity::{Identity, IdentityError};
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;
-pub use origin::{Host, Origin, UnsupportedUrl, without_userinfo};
+pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
 pub use resolved::NoAddress;
 pub use symptoms::{Phase, Symptoms};
 pub use verdict::Verdict;

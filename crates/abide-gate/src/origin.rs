@@ -28,10 +28,8 @@ impl Origin {
     /// # Errors
     /// [`UnsupportedUrl`] for any other scheme.
     pub fn of(url: &Url) -> Result<Self, UnsupportedUrl> {
-        let default_port = match url.scheme() {
-            "http" => ":80",
-            "https" => ":443",
-            scheme => return Err(UnsupportedUrl { scheme: scheme.to_owned() }),
+        let Some(default_port) = default_port(url.scheme()) else {
+            return Err(UnsupportedUrl { scheme: url.scheme().to_owned() });
         };
         // A URL keeps its port only where that is not the default one.
         let port = if url.port().is_none() { default_port } else { "" };
@@ -43,6 +41,13 @@ impl Origin {
     /// `scheme://host:port`, lower case, the port always present.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// As its URLs spell it.
+    pub(crate) fn as_slice(&self) -> OriginOf<'_> {
+        let default_port =
+            default_port(self.scheme()).filter(|port| self.text.ends_with(port)).unwrap_or_default();
+        OriginOf { text: self.text.strip_suffix(default_port).unwrap_or(&self.text), default_port }
     }
 
     /// `http` or `https`.
@@ -62,6 +67,50 @@ impl Origin {
         let rest = &self.text[self.scheme().len() + "://".len()..];
         let host = rest.rsplit_once(':').map_or(rest, |(host, _)| host);
         Host::from_ascii(host)
+    }
+}
+
+/// The origin of a URL as a slice of it: what a look-up needs, without an allocation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OriginOf<'u> {
+    /// Scheme, host, and the port if it is not the default one.
+    text: &'u str,
+    /// The port otherwise.
+    default_port: &'static str,
+}
+
+impl<'u> OriginOf<'u> {
+    /// `None` for any other scheme than http and https. In a URL with user information no slice is its origin: this one is nobody's.
+    pub(crate) fn of(url: &'u Url) -> Option<Self> {
+        let default_port = default_port(url.scheme())?;
+        let default_port = if url.port().is_none() { default_port } else { "" };
+        Some(Self { text: &url[..Position::AfterPort], default_port })
+    }
+
+    /// That of an origin, for one URL of it or another.
+    pub(crate) fn is(self, origin: &Origin) -> bool {
+        origin.text.strip_prefix(self.text) == Some(self.default_port)
+    }
+
+    /// A number to find it by. Servers choose their names: they can make such numbers equal, so nothing may depend on it but speed.
+    pub(crate) fn mixed(self) -> u64 {
+        let words = self.text.as_bytes().chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        });
+        // 2^64 divided by the golden ratio; the high bits are the best mixed.
+        words.fold(0u64, |mixed, word| (mixed.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            >> 32
+    }
+}
+
+/// With the colon before it.
+fn default_port(scheme: &str) -> Option<&'static str> {
+    match scheme {
+        "http" => Some(":80"),
+        "https" => Some(":443"),
+        _ => None,
     }
 }
 
@@ -146,12 +195,17 @@ impl fmt::Display for Host {
 /// The URL without `user:password@`, which must not reach an error, a log or a report.
 pub fn without_userinfo(url: &Url) -> Url {
     let mut url = url.clone();
-    if !url.username().is_empty() || url.password().is_some() {
+    if has_userinfo(&url) {
         // Both fail only for URLs without a host, and those have no user information.
         let _ = url.set_username("");
         let _ = url.set_password(None);
     }
     url
+}
+
+/// Whether there is something before an `@`, be it an empty user.
+pub fn has_userinfo(url: &Url) -> bool {
+    !url[Position::BeforeUsername..Position::BeforeHost].is_empty()
 }
 
 /// The URL is not http or https, so no robots.txt speaks for it and it is never allowed by default.
@@ -219,5 +273,57 @@ mod tests {
             assert!(Origin::of(&url.parse().unwrap()).is_err(), "{url}");
             assert!(Host::of(&url.parse().unwrap()).is_err(), "{url}");
         }
+    }
+
+    #[test]
+    fn a_slice_of_a_url_stands_for_its_origin_and_no_other() {
+        let urls = [
+            "http://a.example/x",
+            "https://a.example/",
+            "http://a.example:8080/",
+            "http://[2001:db8::1]:81/",
+            "http://a.example:808/",
+            "http://a.exampl/",
+        ];
+        let urls = urls.map(|text| text.parse::<Url>().unwrap());
+        for (one, other) in urls.iter().flat_map(|one| urls.iter().map(move |other| (one, other))) {
+            let (slice, origin) = (OriginOf::of(one).unwrap(), Origin::of(other).unwrap());
+            assert_eq!(slice.is(&origin), one == other, "{one} {other}");
+            assert_eq!(
+                slice.mixed() == origin.as_slice().mixed(),
+                one.origin().ascii_serialization() == other.origin().ascii_serialization()
+            );
+        }
+        let of = |text: &str| {
+            OriginOf::of(&text.parse().unwrap())
+                .is_some_and(|slice| slice.is(&Origin::of(&text.parse().unwrap()).unwrap()))
+        };
+        assert!(of("http://a.example:80/x?http://b.example"));
+        assert!(!of("http://user@a.example/"));
+        assert!(OriginOf::of(&"ftp://a.example/".parse().unwrap()).is_none());
+    }
+
+    #[test]
+    fn user_information_is_taken_out_and_all_else_is_left() {
+        for (url, plain) in [
+            ("http://user:pw@a.example/x?y", "http://a.example/x?y"),
+            ("http://user@a.example/", "http://a.example/"),
+            ("http://:pw@a.example/", "http://a.example/"),
+            ("https://a.example:8443/x@y", "https://a.example:8443/x@y"),
+            ("data:,x", "data:,x"),
+        ] {
+            assert_eq!(without_userinfo(&url.parse().unwrap()).as_str(), plain);
+        }
+    }
+
+    #[test]
+    fn keys_and_what_has_none_are_shown_in_a_word() {
+        let origin = Origin::of(&"https://u:p@a.example/x".parse().unwrap()).unwrap();
+        assert_eq!(format!("{origin} {origin:?}"), "https://a.example:443 Origin(https://a.example:443)");
+        let host = origin.host();
+        assert_eq!(format!("{host} {host:?}"), "a.example Host(a.example)");
+        let url = format!("{}://x", "a".repeat(99)).parse().unwrap();
+        let expected = format!("expected an http or https URL, found the scheme {:?}", "a".repeat(32));
+        assert_eq!(Origin::of(&url).unwrap_err().to_string(), expected);
     }
 }

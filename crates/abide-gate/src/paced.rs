@@ -9,7 +9,7 @@ use url::Url;
 use crate::access::{BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest};
 use crate::body::PermitBody;
 use crate::pacing::{Ask, Pacer, Permit, Refusal, TransportFault};
-use crate::{AddressGuard, Clock, Host};
+use crate::{AddressGuard, Clock, Host, WallMillis};
 
 /// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
 #[derive(Debug)]
@@ -48,7 +48,9 @@ impl PacedFetch {
                 let body = PermitBody::new(reply.into_body(), permit).boxed_unsync();
                 let reply = RobotsReply::new(status, headers, body, started);
                 Ok(match hold {
-                    Some(until) => reply.held_until(until),
+                    // Holds are told in milliseconds, rounded up. What this reply says must have lapsed at the instant in which the
+                    // host is asked again: first for robots.txt.
+                    Some(until) => reply.held_until(WallMillis(until.0.saturating_sub(1))),
                     None => reply,
                 })
             }

@@ -84,3 +84,25 @@ impl Error for NoAddress {}
 
 /// More addresses than this are of no use to one connection, and a resolver could return any number.
 const ADDRESSES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_usable_address_is_told_apart_from_one_without_any() {
+        let private: SocketAddr = "10.0.0.1:443".parse().unwrap();
+        let error = |found: &[SocketAddr]| {
+            AddressGuard::default().of_name("a.example", found.iter().copied()).unwrap_err().to_string()
+        };
+        assert_eq!(error(&[private]), "a.example resolves to 10.0.0.1, which is not a public address");
+        assert_eq!(error(&[]), "a.example has no address");
+    }
+
+    #[test]
+    fn of_any_number_of_addresses_64_are_looked_at() {
+        let public: SocketAddr = "93.184.216.34:443".parse().unwrap();
+        let found = AddressGuard::default().of_name("a.example", std::iter::repeat(public)).unwrap();
+        assert_eq!(found.len(), 64);
+    }
+}

@@ -215,3 +215,27 @@ async fn invalidate_asks_again_and_keeps_the_copy() {
     world.cache.invalidate(&unknown).await;
     assert_eq!(world.fetch.count(), 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_when_the_answer_has_expired_waits_for_the_new_one() {
+    let fetch = ScriptedFetch::new(|_, times| match times {
+        0 => Scripted::text(GOOD).header("cache-control", b"no-store"),
+        _ => Scripted::text("User-agent: *\nDisallow: /open\n").head_after(Duration::from_secs(20)),
+    });
+    let world = World::new(fetch);
+    let first = world.ask().await;
+    sleep(first.fresh_until().since(world.wall()) - Duration::from_secs(5)).await;
+    assert!(is_good(&world.ask().await), "it is being renewed, and still counts");
+    sleep(Duration::from_secs(10)).await;
+    let late = world.ask().await;
+    assert!(!allows(&late, "/open"), "the one that has expired meanwhile was given: {late:?}");
+    assert_eq!(world.fetch.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_policy_can_be_read_back() {
+    let policy = AccessPolicy::cautious();
+    let world = World::with_policy(ScriptedFetch::always(Scripted::text(GOOD)), policy.clone());
+    assert_eq!(format!("{:?}", world.cache.policy()), format!("{policy:?}"));
+    assert_ne!(format!("{policy:?}"), format!("{:?}", AccessPolicy::default()));
+}

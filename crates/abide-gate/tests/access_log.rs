@@ -15,6 +15,7 @@ use abide_gate::access::{
     AccessPolicy, AccessStore, BoxFuture, FetchErrorKind, Lease, LeaseHolder, MemoryAccessStore, Record,
     StoreError,
 };
+use abide_gate::pacing::{Ask, PacePolicy, Pacer};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Origin, WallMillis};
 use access_support::*;
@@ -152,4 +153,23 @@ async fn g07_logs_have_origins_only() {
         assert!(!line.contains(marker) && line.chars().all(|c| !c.is_control()), "{line:?}");
         assert!(!line.contains("robots.txt?") && !line.contains("/robots.txt"), "no URL: {line:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn g07_pacing_is_logged_by_host_and_without_urls() {
+    let listener = Listener::default();
+    let _guard = tracing::subscriber::set_default(listener.clone());
+    let (pacer, page) =
+        (Pacer::new(PacePolicy::default()), "http://a.example/MARKER?MARKER".parse().unwrap());
+    let permit = pacer.acquire(&page, Ask::new()).await.unwrap();
+    sleep(Duration::from_secs(61)).await;
+    permit.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
+    pacer.acquire(&page, Ask::new()).await.unwrap_err();
+    let heard = listener.heard();
+    let levels: Vec<Level> = heard.iter().map(|(level, _)| *level).collect();
+    assert_eq!(levels, [Level::TRACE, Level::INFO, Level::WARN, Level::DEBUG], "{heard:?}");
+    assert!(
+        heard.iter().all(|(_, line)| line.contains("scope=\"a.example\"") && !line.contains("MARKER")),
+        "{heard:?}"
+    );
 }

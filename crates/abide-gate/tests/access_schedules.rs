@@ -29,6 +29,9 @@ use flight::{Boarding, Flight, Flights};
 
 type Key = u8;
 
+/// What a flight brings that was put off. The first fetch is number 1.
+const NOTHING: u32 = 0;
+
 /// What a fetch brought: the how-manieth it was.
 #[derive(Debug, Default)]
 struct Web {
@@ -81,16 +84,30 @@ impl Crawler {
         for _ in 0..thread_rng().gen_range(0..4) {
             yield_now().await;
         }
-        let lost = thread_rng().gen_range(0..4) == 0;
+        let lot = thread_rng().gen_range(0..4);
         let mut web = self.web.lock().unwrap();
         *web.in_air.entry(key).or_default() -= 1;
-        if lost {
+        if lot == 0 {
             // A panic, or the runtime went down: the entry is dropped.
             return;
         }
-        web.cache.insert(key, number);
+        // If it was put off nothing is stored, and the next flight may take off while this one lands.
+        let answer = if lot == 1 { NOTHING } else { number };
+        if answer != NOTHING {
+            web.cache.insert(key, answer);
+        }
         drop(web);
-        flight.land(number);
+        flight.land(answer);
+    }
+
+    /// As somebody who asks again after each flight that brought nothing.
+    async fn of_some_flight(self, key: Key) -> Result<u32, ()> {
+        loop {
+            let answer = self.clone().of(key).await?;
+            if answer != NOTHING {
+                return Ok(answer);
+            }
+        }
     }
 }
 
@@ -119,7 +136,7 @@ fn story() {
         let callers: Vec<_> = (0..6)
             .map(|n| {
                 let key = n % 2;
-                let asking = crawler.clone().of(key);
+                let asking = crawler.clone().of_some_flight(key);
                 let web = Arc::clone(&crawler.web);
                 spawn(async move {
                     let patience = (n < 2).then_some(2);
@@ -134,7 +151,7 @@ fn story() {
             caller.await.unwrap();
         }
         // Whoever asks again after a loss gets an answer in the end.
-        while crawler.clone().of(0).await.is_err() {}
+        while crawler.clone().of_some_flight(0).await.is_err() {}
         // Flights that nobody waits for come to their end, too.
         for _ in 0..100 {
             yield_now().await;

@@ -1,11 +1,92 @@
-//! The memory store passes the suite of stores.
+//! The memory store passes the suite of stores; a slow one loses nothing.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use abide_gate::access::MemoryAccessStore;
-use abide_gate::testing::access::conformance;
+mod access_support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use abide_gate::access::{
+    AccessPolicy, AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore, Record, Source, StoreError,
+};
+use abide_gate::testing::access::{Scripted, ScriptedFetch, conformance};
+use abide_gate::{Origin, WallMillis};
+use tokio::time::sleep;
+
+use access_support::*;
 
 #[tokio::test]
 async fn the_memory_store_conforms() {
     conformance(|| async { MemoryAccessStore::new() }).await;
+}
+
+/// Writes the next record late.
+#[derive(Debug, Default)]
+struct Late {
+    inner: MemoryAccessStore,
+    millis: AtomicU64,
+}
+
+impl AccessStore for Late {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+        self.inner.load(origin)
+    }
+
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+        let late = Duration::from_millis(self.millis.swap(0, Ordering::SeqCst));
+        Box::pin(async move {
+            sleep(late).await;
+            self.inner.save(origin, record).await
+        })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+        self.inner.lease(origin, holder, now, ttl)
+    }
+
+    fn release<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.inner.release(origin, holder)
+    }
+
+    fn sweep(&self, now: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.inner.sweep(now)
+    }
+}
+
+/// Old rules, new rules, and then the site is down.
+#[tokio::test(start_paused = true)]
+async fn what_is_learnt_while_the_old_answer_is_forgotten_is_not_lost() {
+    let fetch = ScriptedFetch::new(|_, times| match times {
+        0 => Scripted::text("User-agent: *\nAllow: /\n"),
+        1 => Scripted::text(GOOD).head_after(Duration::from_millis(200)),
+        _ => Scripted::status(503),
+    });
+    let store = Arc::new(Late::default());
+    let world = World::with_store(fetch, AccessPolicy::default(), store.clone());
+    world.ask().await;
+    sleep(DAY).await;
+    let (renewed, ()) = tokio::join!(world.ask(), async {
+        sleep(Duration::from_millis(100)).await;
+        store.millis.store(500, Ordering::SeqCst);
+        world.cache.invalidate(&origin()).await;
+    });
+    assert!(is_good(&renewed));
+    world.settle().await;
+    let answer = world.ask_and_settle().await;
+    assert_eq!(answer.source(), Source::LastGood, "it was asked again, as it was told: {answer:?}");
+    assert!(is_good(&answer), "by the last good copy: {answer:?}");
+    let stored = store.load(&origin()).await.unwrap().unwrap();
+    assert_eq!(stored.copy().unwrap().body(), GOOD.as_bytes());
 }

@@ -1,7 +1,7 @@
 //! The real driver under random schedules (shuttle): a task may be stopped wherever it reads the clock, which it does before each
 //! step under a lock, and wherever it awaits. A wake-up that gets lost is a deadlock, which shuttle reports with its schedule.
 //!
-//! There are no timers here: the gap is zero, so that every wait must be ended by somebody. `SCHEDULES=100000` runs more.
+//! There are no timers here: the gap is zero, so that every wait must be ended by somebody. `ABIDE_SCHEDULES=100000` runs more.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -40,7 +40,7 @@ fn pacer(policy: PacePolicy) -> Pacer {
 
 /// Runs a test under many schedules. A runtime is entered, but not run: timers can be made, and never fire.
 fn schedules(test: impl Fn() + Send + Sync + 'static) {
-    let count = std::env::var("SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(2_000);
+    let count = std::env::var("ABIDE_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(2_000);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _entered = runtime.enter();
     shuttle::check_random(test, count);

@@ -27,6 +27,11 @@ async fn the_memory_store_passes_the_suite() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_memory_store_forgives_strikes() {
+    abide_gate::testing::pacing::strikes_are_forgiven(Arc::new(MemoryPaceStore::default()), sleep).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_pacers_keep_every_gap_together() {
     let (store, log) = (Arc::new(MemoryPaceStore::default()), Log::default());
     let policy = || PacePolicy::default().danger_min_gap(ms(100)).max_wait(s(300));
@@ -68,6 +73,134 @@ async fn a_hold_is_shared() {
     assert_eq!(store.peek(&ScopeKey::from("a.example")).await.unwrap().in_flight, 0);
 }
 
+/// A request is answered with 429 and no Retry-After, and its host is held for so long then, and for the jitter.
+async fn complain(pacer: &Pacer, expected: u64) {
+    let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
+    let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
+    drop(permit);
+    assert!(pacer.settled(s(1)).await);
+    let held = until.since(SystemClock.wall()).as_secs();
+    assert!((expected..=expected + expected / 10).contains(&held), "{held} s, not {expected}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn strikes_are_shared_and_outlive_a_process() {
+    let store = Arc::new(MemoryPaceStore::default());
+    let process = || Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+    let (one, other) = (process(), process());
+    complain(&one, 60).await;
+    // Has not asked while the host was held, so the grant tells it.
+    sleep(s(70)).await;
+    complain(&other, 120).await;
+    // Has asked while it was held.
+    deferral(one.acquire(&url("http://a.example/"), Ask::new()).await);
+    sleep(s(140)).await;
+    complain(&one, 240).await;
+    // A process that has never heard anything goes on where they stopped.
+    sleep(s(280)).await;
+    complain(&process(), 480).await;
+    // 29 quiet minutes after the end; and 31.
+    sleep(s(528 + 28 * 60)).await;
+    complain(&process(), 960).await;
+    sleep(s(1_056 + 31 * 60)).await;
+    complain(&process(), 60).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn eight_in_flight_of_two_processes_that_are_all_refused_are_one_strike() {
+    let store = Arc::new(MemoryPaceStore::default());
+    let policy = || PacePolicy::default().danger_max_in_flight(8).danger_min_gap(ms(0));
+    let pacers = [0, 1].map(|_| Pacer::builder(policy()).store(store.clone()).build());
+    let mut permits = Vec::new();
+    for n in 0..8 {
+        permits.push(pacers[n % 2].acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
+    }
+    for permit in &permits {
+        sleep(ms(50)).await;
+        permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
+    }
+    sleep(ms(50)).await;
+    assert_eq!(store.peek(&ScopeKey::from("a.example")).await.unwrap().strikes, 1);
+}
+
+/// Loses everything, and notices it when it is asked the next time.
+#[derive(Debug, Default)]
+struct Flushed {
+    inner: Mutex<Arc<MemoryPaceStore>>,
+    losses: std::sync::atomic::AtomicU64,
+}
+
+impl Flushed {
+    fn inner(&self) -> Arc<MemoryPaceStore> {
+        self.inner.lock().unwrap().clone()
+    }
+
+    fn flush(&self) {
+        *self.inner.lock().unwrap() = Arc::default();
+        self.losses.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+impl PaceStore for Flushed {
+    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply> {
+        Box::pin(async move { self.inner().reserve(scopes, ask).await })
+    }
+
+    fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.inner().renew(scopes, lease, ttl).await })
+    }
+
+    fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.inner().release(scopes, lease, ended).await })
+    }
+
+    fn hold<'a>(
+        &'a self,
+        scope: &'a ScopeKey,
+        until: WallMillis,
+        strikes: u8,
+        cause: Cause,
+    ) -> StoreFuture<'a, WallMillis> {
+        Box::pin(async move { self.inner().hold(scope, until, strikes, cause).await })
+    }
+
+    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
+        Box::pin(async move { self.inner().peek(scope).await })
+    }
+
+    fn losses(&self) -> u64 {
+        self.losses.load(std::sync::atomic::Ordering::SeqCst)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_has_lost_what_it_knew_is_told_again_of_holds_and_strikes() {
+    let store = Arc::new(Flushed::default());
+    let pacers = [0, 1].map(|_| Pacer::builder(PacePolicy::default()).store(store.clone()).build());
+    // Of the one host the strike is left, of another the hold as well; a third is held by the operator for a moment only.
+    complain(&pacers[0], 60).await;
+    sleep(s(70)).await;
+    let b = url("http://b.example/");
+    pacers[0]
+        .acquire(&b, Ask::new())
+        .await
+        .unwrap()
+        .finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
+    pacers[0].hold(&host("c.example"), SystemClock.wall().plus(s(1)), Cause::Operator);
+    // The other process has learnt of the second hold, and never heard of the first.
+    sleep(s(2)).await;
+    deferral(pacers[1].acquire(&b, Ask::new()).await);
+    for (n, known) in [(0, [(false, 1), (true, 1), (false, 0)]), (1, [(false, 0), (true, 1), (false, 0)])] {
+        store.flush();
+        pacers[n].acquire(&url("http://d.example/"), Ask::new()).await.unwrap().finish();
+        assert!(pacers[n].settled(s(1)).await);
+        for (name, (is_held, strikes)) in ["a.example", "b.example", "c.example"].into_iter().zip(known) {
+            let state = store.peek(&ScopeKey::from(name)).await.unwrap();
+            assert_eq!((!state.held.is_zero(), state.strikes), (is_held, strikes), "{name}, told by {n}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_begins_while_the_store_lets_us_wait_is_seen() {
     let store = Arc::new(MemoryPaceStore::default());
@@ -81,7 +214,7 @@ async fn a_hold_that_begins_while_the_store_lets_us_wait_is_seen() {
     });
     sleep(s(4)).await;
     let until = SystemClock.wall().plus(s(600));
-    store.hold(&ScopeKey::from("a.example"), until, Cause::Operator).await.unwrap();
+    store.hold(&ScopeKey::from("a.example"), until, 0, Cause::Operator).await.unwrap();
     assert!(matches!(deferral(waiting.await.unwrap()).reason(), DeferReason::Hold { .. }));
 }
 
@@ -252,7 +385,7 @@ impl PaceStore for Yes {
     fn reserve<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseAsk) -> StoreFuture<'a, Reply> {
         Box::pin(async {
             sleep(self.0).await;
-            Ok(Reply::Granted { wait: Duration::ZERO })
+            Ok(Reply::Granted { wait: Duration::ZERO, strikes: 0 })
         })
     }
 
@@ -264,7 +397,7 @@ impl PaceStore for Yes {
         Box::pin(async { Ok(()) })
     }
 
-    fn hold<'a>(&'a self, _: &'a ScopeKey, _: WallMillis, _: Cause) -> StoreFuture<'a, WallMillis> {
+    fn hold<'a>(&'a self, _: &'a ScopeKey, _: WallMillis, _: u8, _: Cause) -> StoreFuture<'a, WallMillis> {
         Box::pin(async { Ok(WallMillis(0)) })
     }
 
@@ -282,7 +415,7 @@ struct Forgetful {
 impl PaceStore for Forgetful {
     fn reserve<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseAsk) -> StoreFuture<'a, Reply> {
         self.asked.lock().unwrap().push((Instant::now(), false));
-        Box::pin(async { Ok(Reply::Granted { wait: ms(700) }) })
+        Box::pin(async { Ok(Reply::Granted { wait: ms(700), strikes: 0 }) })
     }
 
     fn renew<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId, _: Duration) -> StoreFuture<'a, ()> {
@@ -293,14 +426,14 @@ impl PaceStore for Forgetful {
         Box::pin(async { Ok(()) })
     }
 
-    fn confirm<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId) -> StoreFuture<'a, bool> {
+    fn confirm<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId, _: Duration) -> StoreFuture<'a, bool> {
         let mut asked = self.asked.lock().unwrap();
         asked.push((Instant::now(), true));
         let is_first = asked.len() == 2;
         Box::pin(async move { Ok(!is_first) })
     }
 
-    fn hold<'a>(&'a self, _: &'a ScopeKey, _: WallMillis, _: Cause) -> StoreFuture<'a, WallMillis> {
+    fn hold<'a>(&'a self, _: &'a ScopeKey, _: WallMillis, _: u8, _: Cause) -> StoreFuture<'a, WallMillis> {
         Box::pin(async { Ok(WallMillis(0)) })
     }
 
@@ -309,15 +442,83 @@ impl PaceStore for Forgetful {
     }
 }
 
+/// Granted for the end of the hold, and not asked for again because of it.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_waited_for_ends_with_one_request_at_its_end() {
+    let store = Faulty::new(|_, _| false, 0, Fault::Error);
+    let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+    store.hold(&ScopeKey::from("a.example"), SystemClock.wall().plus(s(9)), 1, Cause::Shared).await.unwrap();
+    let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
+    assert_eq!(permit.waited(), s(9));
+    assert_eq!(store.calls(), 3, "told of the hold, asked, and asked again whether that stands");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_the_store_has_forgotten_is_asked_for_again() {
     let (store, began) = (Arc::new(Forgetful::default()), Instant::now());
     let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
     let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
-    assert_eq!(permit.waited(), ms(1_400));
+    assert_eq!(permit.waited(), ms(1_375));
     let asked: Vec<_> = store.asked.lock().unwrap().iter().map(|(at, last)| (*at - began, *last)).collect();
     // Asked, waited, asked whether it still stands: it does not, so the same again.
-    assert_eq!(asked, [(ms(0), false), (ms(700), true), (ms(700), false), (ms(1_400), true)]);
+    assert_eq!(asked, [(ms(0), false), (ms(675), true), (ms(675), false), (ms(1_350), true)]);
+}
+
+/// Another process has a response open for ten seconds.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_asks_four_times_a_gap_at_most_and_between_once_and_fifty_times_a_second() {
+    for (gap, least, most) in
+        [(10, 400, 500), (80, 400, 500), (200, 160, 200), (1_000, 32, 40), (60_000, 8, 10)]
+    {
+        let store = Faulty::new(|_, _| false, 0, Fault::Error);
+        let policy = || PacePolicy::default().danger_min_gap(ms(gap)).max_wait(s(100));
+        let [one, other] = [0, 1].map(|_| Pacer::builder(policy()).store(store.clone()).build());
+        let a = url("http://a.example/");
+        let open = one.acquire(&a, Ask::new()).await.unwrap();
+        let before = store.calls();
+        let waiting = tokio::time::timeout(s(10), other.acquire(&a, Ask::new())).await;
+        assert!(waiting.is_err());
+        let asked = store.calls() - before;
+        assert!((least..=most + 1).contains(&asked), "{asked} questions with a gap of {gap} ms");
+        drop(open);
+    }
+}
+
+/// Another process has been granted the turn for later; nobody else gets it before that.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_does_not_ask_again_before_the_request_in_flight_has_started() {
+    let store = Faulty::new(|_, _| false, 0, Fault::Error);
+    let pacers = [0, 1, 2].map(|_| Pacer::builder(PacePolicy::default()).store(store.clone()).build());
+    let a = url("http://a.example/");
+    pacers[0].acquire(&a, Ask::new()).await.unwrap().finish();
+    assert!(pacers[0].settled(s(1)).await);
+    let before = store.calls();
+    let (first, asked) = tokio::join!(pacers[1].acquire(&a, Ask::new()), async {
+        sleep(ms(300)).await;
+        assert!(tokio::time::timeout(ms(695), pacers[2].acquire(&a, Ask::new())).await.is_err());
+        store.calls() - before
+    });
+    assert_eq!(first.unwrap().waited(), s(1));
+    assert_eq!(asked, 3, "the second has asked, and asked whether it stands; the third has asked once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_cannot_come_before_another_process_and_its_gap_is_deferred_at_once() {
+    let store = Arc::new(MemoryPaceStore::default());
+    let policy = || PacePolicy::default().gap(s(20));
+    let pacers = [0, 1, 2].map(|_| Pacer::builder(policy()).store(store.clone()).build());
+    let a = url("http://a.example/");
+    pacers[0].acquire(&a, Ask::new()).await.unwrap().finish();
+    assert!(pacers[0].settled(s(1)).await);
+    let (first, deferral) = tokio::join!(pacers[1].acquire(&a, Ask::new()), async {
+        sleep(s(1)).await;
+        let began = Instant::now();
+        let deferral = deferral(pacers[2].acquire(&a, Ask::new()).await);
+        assert_eq!(began.elapsed(), s(0));
+        deferral
+    });
+    assert_eq!(first.unwrap().waited(), s(20));
+    assert_eq!((deferral.wait(), deferral.reason()), (s(39), &DeferReason::Gap { delay: s(20) }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -387,11 +588,12 @@ impl PaceStore for Leisurely {
         &'a self,
         scope: &'a ScopeKey,
         until: WallMillis,
+        strikes: u8,
         cause: Cause,
     ) -> StoreFuture<'a, WallMillis> {
         Box::pin(async move {
             sleep(ms(900)).await;
-            self.0.hold(scope, until, cause).await
+            self.0.hold(scope, until, strikes, cause).await
         })
     }
 
@@ -420,6 +622,19 @@ async fn a_pacer_is_settled_when_the_store_knows_of_the_last_turn_and_the_last_h
     assert!(alone.settled(ms(0)).await, "there is no store");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_extended_while_the_store_is_told_of_it_is_told_again() {
+    let store = Arc::new(Leisurely::default());
+    let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+    for hours in [1, 2] {
+        pacer.hold(&host("a.example"), SystemClock.wall().plus(s(hours * 3_600)), Cause::Operator);
+        sleep(ms(100)).await;
+    }
+    assert!(pacer.settled(s(5)).await);
+    let held = store.peek(&ScopeKey::from("a.example")).await.unwrap().held;
+    assert!(held > s(7_000), "{held:?}");
+}
+
 /// Grants everything for later, and does not answer whether that still stands.
 #[derive(Debug)]
 struct Mute {
@@ -428,7 +643,7 @@ struct Mute {
 
 impl PaceStore for Mute {
     fn reserve<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseAsk) -> StoreFuture<'a, Reply> {
-        Box::pin(async { Ok(Reply::Granted { wait: ms(700) }) })
+        Box::pin(async { Ok(Reply::Granted { wait: ms(700), strikes: 0 }) })
     }
 
     fn renew<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId, _: Duration) -> StoreFuture<'a, ()> {
@@ -439,11 +654,11 @@ impl PaceStore for Mute {
         Box::pin(async { Ok(()) })
     }
 
-    fn confirm<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId) -> StoreFuture<'a, bool> {
+    fn confirm<'a>(&'a self, _: &'a [ScopeAsk], _: LeaseId, _: Duration) -> StoreFuture<'a, bool> {
         Box::pin(async { Err(StoreError::new("connection reset")) })
     }
 
-    fn hold<'a>(&'a self, _: &'a ScopeKey, _: WallMillis, _: Cause) -> StoreFuture<'a, WallMillis> {
+    fn hold<'a>(&'a self, _: &'a ScopeKey, _: WallMillis, _: u8, _: Cause) -> StoreFuture<'a, WallMillis> {
         Box::pin(async { Ok(WallMillis(0)) })
     }
 
@@ -476,6 +691,13 @@ async fn a_store_that_does_not_say_whether_its_grant_stands_is_down() {
         assert!(matches!(refusal, Refusal::Store { .. }), "{refusal}");
         assert_eq!(pacer.stats().in_flight(), 0);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_cannot_be_confirmed_is_waited_for_to_its_start_and_no_longer() {
+    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(Mute { peeks: true })).build();
+    let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
+    assert_eq!(permit.waited(), ms(700));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,17 @@
 //! Reading a robots.txt up to the parsing limit (RFC 9309 §2.5).
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use bytes::Bytes;
 use http_body_util::BodyExt;
 
@@ -33,11 +45,12 @@ pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<Text, Fetc
 
 /// Appends what still fits. The buffer doubles, but never beyond what it may hold.
 fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
-    let data = &data[..data.len().min(len_max - read.len())];
-    let needed = read.len() + data.len();
+    let room = len_max.saturating_sub(read.len());
+    let data = data.get(..room).unwrap_or(data);
+    let needed = read.len().saturating_add(data.len());
     if needed > read.capacity() {
-        let capacity = needed.max(read.capacity() * 2).min(len_max);
-        read.reserve_exact(capacity - read.len());
+        let capacity = needed.max(read.capacity().saturating_mul(2)).min(len_max);
+        read.reserve_exact(capacity.saturating_sub(read.len()));
     }
     read.extend_from_slice(data);
 }
@@ -46,11 +59,12 @@ fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
 /// is whole; a line that the limit cuts is dropped, since it could be the `Allow: /` of `Allow: /x`.
 fn cut(mut read: Vec<u8>, limit: usize) -> Text {
     let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    let whole = match (&read[..2], &read[limit]) {
-        (b"\xff\xfe", _) => last_wide_line_end(&read[..limit], u16::from_le_bytes),
-        (b"\xfe\xff", _) => last_wide_line_end(&read[..limit], u16::from_be_bytes),
-        (_, byte) if is_line_end(byte) => limit,
-        _ => read[..limit].iter().rposition(is_line_end).map_or(0, |at| at + 1),
+    let (text, over) = read.split_at_checked(limit).unwrap_or((&read, b""));
+    let whole = match text {
+        [0xff, 0xfe, ..] => last_wide_line_end(text, u16::from_le_bytes),
+        [0xfe, 0xff, ..] => last_wide_line_end(text, u16::from_be_bytes),
+        _ if over.first().is_some_and(is_line_end) => limit,
+        _ => text.iter().rposition(is_line_end).map_or(0, |at| at.saturating_add(1)),
     };
     read.truncate(whole);
     read.shrink_to_fit();
@@ -61,7 +75,7 @@ fn cut(mut read: Vec<u8>, limit: usize) -> Text {
 fn last_wide_line_end(text: &[u8], unit: fn([u8; 2]) -> u16) -> usize {
     let (units, _) = text.as_chunks::<2>();
     let is_line_end = |bytes: &[u8; 2]| matches!(unit(*bytes), 0x0a | 0x0d);
-    units.iter().rposition(is_line_end).map_or(0, |at| 2 * (at + 1))
+    units.iter().rposition(is_line_end).map_or(0, |at| at.saturating_add(1).saturating_mul(2))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::access::counters::Counters;
 use crate::access::dice::{Dice, any_seed};
 use crate::access::fetch::Fetch;
 use crate::access::flight::Flights;
+use crate::access::front::Front;
 use crate::access::keeper::Keeper;
 use crate::access::knowledge::Knowledge;
 use crate::access::memory::MemoryAccessStore;
@@ -99,6 +100,7 @@ impl AccessCacheBuilder {
             observers,
             keeper,
             answers: answers(self.policy.answers_weight),
+            front: Front::new(),
             put_off: Cache::new(PUT_OFF_MAX),
             flights: Flights::new(FLIGHTS_MAX),
             turns: Semaphore::new(self.policy.fetches_max),

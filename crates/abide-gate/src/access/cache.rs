@@ -4,6 +4,7 @@ use std::time::Duration;
 use abide_robots::ProductToken;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use url::Url;
 
 use crate::Origin;
 use crate::access::answer::Answer;
@@ -12,7 +13,7 @@ use crate::access::counters::Totals;
 use crate::access::fetch::Fetch;
 use crate::access::knowledge::{Knowledge, News, Wanted};
 use crate::access::reading::Next;
-use crate::access::{AccessPolicy, Refused};
+use crate::access::{AccessPolicy, Record, Refused};
 
 /// The access results of RFC 9309 §2.3–2.4: for each origin its robots.txt, fetched once for all who wait, kept for as long
 /// as it counts, and kept on through outages. Cheap to clone.
@@ -86,6 +87,11 @@ impl AccessCache {
         }
     }
 
+    /// The answer for a URL if it is fresh and at hand: what most requests meet. Allocates nothing.
+    pub(crate) fn at_hand(&self, url: &Url) -> Option<Arc<Answer>> {
+        self.known.at_hand(url, self.known.clock.wall())
+    }
+
     /// What is at hand and may be used, without asking anybody, the store included.
     pub fn cached(&self, origin: &Origin) -> Option<Arc<Answer>> {
         let now = self.known.clock.wall();
@@ -112,9 +118,18 @@ impl AccessCache {
     /// Other processes with the same store see it when the time of their own answers is over.
     pub async fn invalidate(&self, origin: &Origin) {
         self.known.put_off.invalidate(origin);
-        let Some(record) = self.known.remembered(origin).await else { return };
-        let record = record.expired();
+        let Some(mut record) = self.known.remembered(origin).await.map(Record::expired) else {
+            // What the cache and the store have forgotten may be alive in somebody's verdict.
+            self.known.front.fill(origin.as_slice(), || self.known.answers.get(origin));
+            return;
+        };
         self.known.keeper.save(&record).await;
+        // Meanwhile a flight may have landed, and what it brought must be neither lost nor hidden by what was known before.
+        let at_hand = self.known.answers.get(origin);
+        if let Some(newer) = at_hand.filter(|answer| answer.asked_at() > record.asked_at()) {
+            record = newer.record().clone().expired();
+            self.known.keeper.save(&record).await;
+        }
         self.known.publish(record);
     }
 

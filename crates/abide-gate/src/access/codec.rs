@@ -323,6 +323,9 @@ impl<'a> Reader<'a> {
         let etag = self.option(|reader| reader.bytes(VALIDATOR_LEN_MAX))?;
         let last_modified = self.option(|reader| reader.bytes(VALIDATOR_LEN_MAX))?;
         let validators = Validators::new(etag, last_modified);
+        if (validators.etag(), validators.last_modified()) != (etag, last_modified) {
+            return None;
+        }
         let content_type =
             self.option(|reader| reader.bytes(CONTENT_TYPE_LEN_MAX))?.map(Bytes::copy_from_slice);
         let lifetime = self.option(Self::u64)?.map(Duration::from_secs);
@@ -344,9 +347,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// An http or https URL that says nothing about a user.
+    /// An http or https URL that says nothing about a user, as we write it.
     fn url(&mut self) -> Option<Url> {
-        let url = Url::parse(self.text()?).ok()?;
+        let text = self.text()?;
+        let url = Url::parse(text).ok().filter(|url| url.as_str() == text)?;
         let is_plain = url.username().is_empty() && url.password().is_none() && url.has_host();
         (is_plain && matches!(url.scheme(), "http" | "https")).then_some(url)
     }
@@ -514,6 +518,30 @@ mod tests {
     #[test]
     fn the_checksum_is_the_common_one() {
         assert_eq!(crc32(&[b"1234", b"56789"]), 0xcbf4_3926);
+    }
+
+    /// The bytes with the one for the other, behind a checksum that is right.
+    fn forged(record: &Record, from: &[u8], to: &[u8]) -> Vec<u8> {
+        let mut bytes = record.encode();
+        let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
+        bytes.splice(at..at + from.len(), to.iter().copied());
+        let checksum = crc32(&[&bytes[..8], &bytes[12..]]);
+        bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_we_would_have_written_otherwise_is_absent() {
+        let origin = "https://a.example".parse().unwrap();
+        let record = Record::sample(&origin, WallMillis(1), "User-agent: *\n".into());
+        assert_eq!(Record::decode(&forged(&record, b"robots.txt", b"robots.txt")), Some(record.clone()));
+        for (from, to) in [
+            (&b"/robots.txt"[..], &b"/robots{txt"[..]),
+            (b"/robots.txt", b"/rob/../txt"),
+            (b"\"etag\"", b"\"et\ng\""),
+        ] {
+            assert_eq!(Record::decode(&forged(&record, from, to)), None, "{}", to.escape_ascii());
+        }
     }
 
     #[test]

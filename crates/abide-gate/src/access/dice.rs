@@ -69,4 +69,12 @@ mod tests {
         }
         assert!(cells.iter().all(|&n| (95..=105).contains(&n)), "{cells:?}");
     }
+
+    /// The first numbers of splitmix64 from 0, as its author publishes them.
+    #[test]
+    fn rolls_are_those_of_splitmix64() {
+        assert_eq!([0, GOLDEN].map(mixed), [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
+        let dice = Dice::new(0);
+        assert_eq!([dice.roll(), dice.roll()], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4].map(unit));
+    }
 }

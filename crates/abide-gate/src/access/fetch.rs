@@ -354,3 +354,33 @@ impl Error for FetchError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NASTY: &str = "reset\u{1b}[31m by\r\npeer\u{202e}";
+
+    fn is_plain(shown: &str) -> bool {
+        shown.contains("reset") && !shown.contains(['\u{1b}', '\r', '\n', '\u{202e}'])
+    }
+
+    #[test]
+    fn g07_no_control_byte_of_a_server_is_shown() {
+        let error = FetchError::new(FetchErrorKind::Reset, NASTY);
+        assert!(is_plain(&error.to_string()), "{error}");
+        assert!(is_plain(&format!("{error:?}")), "{error:?}");
+        let tag: Vec<u8> = [&b"\"reset"[..], b"\xe2\x80\xae\""].concat();
+        let validators = Validators::new(Some(&tag), None);
+        assert!(is_plain(&format!("{validators:?}")), "{validators:?}");
+    }
+
+    #[test]
+    fn a_deferral_has_its_reason_behind_it_and_other_errors_have_none() {
+        let why: Arc<dyn Error + Send + Sync> = Arc::from(Box::from("the host is held"));
+        let deferred = FetchError::deferred(WallMillis(1), why);
+        assert_eq!(deferred.to_string(), "the host is held");
+        assert_eq!(deferred.source().map(ToString::to_string).as_deref(), Some("the host is held"));
+        assert!(FetchError::new(FetchErrorKind::Reset, "x").source().is_none());
+    }
+}

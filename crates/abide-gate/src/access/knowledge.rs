@@ -6,6 +6,7 @@ use std::time::Duration;
 use abide_robots::ProductToken;
 use moka::sync::Cache;
 use tokio::sync::{Semaphore, watch};
+use url::Url;
 
 use crate::access::answer::{Answer, Source};
 use crate::access::chain::{Chain, Ended};
@@ -13,12 +14,14 @@ use crate::access::counters::Counters;
 use crate::access::dice::Dice;
 use crate::access::fetch::{Fetch, TurnTime};
 use crate::access::flight::{Boarding, Flight, Flights};
+use crate::access::front::Front;
 use crate::access::keeper::Keeper;
 use crate::access::observer::{AccessEvent, Observers, tell};
 use crate::access::outcome::Outcome;
 use crate::access::reading::{NEXT_TRY_MAX, Next, Times};
 use crate::access::record::{GoodCopy, LastAnswer, Moment};
 use crate::access::{AccessPolicy, Record, Refused, log};
+use crate::origin::OriginOf;
 use crate::{Clock, Origin, WallMillis};
 
 /// What one process knows of robots.txt files, and how it learns more.
@@ -31,6 +34,8 @@ pub(super) struct Knowledge {
     pub(super) keeper: Keeper,
     /// Compiled, for our own tokens; the store has what the server sent.
     pub(super) answers: Cache<Origin, Arc<Answer>>,
+    /// Those of them that are in use.
+    pub(super) front: Front,
     pub(super) put_off: Cache<Origin, PutOff>,
     pub(super) flights: Flights<Origin, News>,
     pub(super) turns: Semaphore,
@@ -67,6 +72,16 @@ pub(super) enum Wanted {
 const FULL_WAIT: Duration = Duration::from_secs(30);
 
 impl Knowledge {
+    /// The answer for a URL, if it is at hand and nothing is to be done but to use it. Allocates nothing.
+    pub(super) fn at_hand(&self, url: &Url, now: WallMillis) -> Option<Arc<Answer>> {
+        let origin = OriginOf::of(url)?;
+        let answer = self.front.find(origin).or_else(|| {
+            let key = Origin::of(url).ok()?;
+            self.front.fill(origin, || self.answers.get(&key))
+        })?;
+        (answer.next(now) == Some(Next::Use)).then_some(answer)
+    }
+
     /// The answer at hand, and what to do with it. Compiled anew if its time has changed what it says.
     pub(super) fn recall(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<Answer>, Next)> {
         let answer = self.answers.get(origin)?;
@@ -89,6 +104,8 @@ impl Knowledge {
         let now = self.clock.wall();
         let answer = Arc::new(Answer::new(record, now, &self.policy, &self.tokens, older.as_deref()));
         self.answers.insert(answer.origin().clone(), Arc::clone(&answer));
+        // From the cache: another one may have been published meanwhile.
+        self.front.fill(answer.origin().as_slice(), || self.answers.get(answer.origin()));
         answer
     }
 

@@ -167,4 +167,32 @@ mod tests {
         }
         assert!(store.leases.lock().unwrap().len() <= LEASES_MAX);
     }
+
+    #[test]
+    fn a_lease_ends_at_its_end_and_not_a_millisecond_before() {
+        let store = MemoryAccessStore::new();
+        let ttl = Duration::from_millis(10);
+        let lease = |holder, now| store.lease_now(&origin(1), LeaseHolder(holder), WallMillis(now), ttl);
+        assert_eq!(lease(1, 100), Lease::Leader);
+        assert_eq!(lease(2, 109), Lease::Follow { until: WallMillis(110) });
+        assert_eq!(lease(2, 110), Lease::Leader);
+    }
+    #[test]
+    fn where_leases_are_too_many_those_that_have_ended_go_first() {
+        let store = MemoryAccessStore::new();
+        let most = u32::try_from(LEASES_MAX).unwrap();
+        let lease = |n, holder, now, millis| {
+            store.lease_now(&origin(n), LeaseHolder(holder), WallMillis(now), Duration::from_millis(millis))
+        };
+        // One that lasts, one that ends in the instant in which room is needed, and many that have ended before.
+        lease(0, 1, 0, 60_000);
+        lease(1, 1, 0, 1_000);
+        for n in 2..most {
+            lease(n, 1, 0, 10);
+        }
+        assert_eq!(store.leases.lock().unwrap().len(), LEASES_MAX);
+        lease(most, 1, 1_000, 10);
+        assert_eq!(lease(0, 2, 1_000, 60_000), Lease::Follow { until: WallMillis(60_000) });
+        assert_eq!(store.leases.lock().unwrap().len(), 2);
+    }
 }

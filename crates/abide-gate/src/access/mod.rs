@@ -19,6 +19,7 @@
 
 mod builder;
 mod cache;
+mod front;
 
 mod flight;
 mod keeper;

@@ -231,4 +231,31 @@ mod tests {
         let policy = AccessPolicy::default().with_lifetimes(Duration::from_secs(90), Duration::from_secs(60));
         assert_eq!(policy.lifetime_min, Duration::from_secs(60));
     }
+
+    #[test]
+    fn each_setting_is_kept_within_its_bounds_and_changes_no_other() {
+        let s = Duration::from_secs;
+        let base = AccessPolicy::cautious();
+        assert!(base.is_cautious() && !AccessPolicy::default().is_cautious());
+        let set = base
+            .clone()
+            .with_redirects_max(9)
+            .with_retry(Duration::ZERO, s(999_999))
+            .with_body_limit(usize::MAX)
+            .with_deadline(s(9_999))
+            .with_slot_wait_max(s(999_999))
+            .with_fetches_max(0)
+            .with_store_timeout(s(999))
+            .with_answers_weight(1);
+        assert!(set.is_cautious());
+        assert_eq!((set.redirects_max, set.body_limit, set.fetches_max), (9, 16 * 1024 * 1024, 1));
+        assert_eq!((set.retry_first, set.retry_max), (s(1), s(86_400)));
+        assert_eq!((set.deadline(), set.slot_wait_max, set.store_timeout), (s(3_600), s(86_400), s(60)));
+        assert_eq!(set.answers_weight, 4_194_304);
+        assert_eq!((set.lifetime_min, set.html), (base.lifetime_min, base.html));
+        assert_eq!(base.with_store_timeout(Duration::ZERO).store_timeout, Duration::from_millis(1));
+        let outage = |policy: AccessPolicy| policy.long_outage();
+        assert_eq!(outage(AccessPolicy::default().with_lasting_disallow()), LongOutage::Disallow);
+        assert_eq!(outage(AccessPolicy::default().danger_allow_when_unreachable()), LongOutage::AllowAtOnce);
+    }
 }

@@ -155,6 +155,7 @@ mod tests {
             ("failing and due, with a copy", times(-10, 0, 0, true, true), Next::UseAndRefresh),
             ("failing and due, without", times(-10, 0, 0, true, false), Next::Fetch),
             ("from a little ahead", times(4, 60, 50, false, true), Next::Use),
+            ("from as far ahead as a clock may be", times(5, 60, 50, false, true), Next::Use),
             ("from the future", times(6, 60, 50, false, true), Next::Fetch),
             ("from the future, failing, with a copy", times(6, 60, 50, true, true), Next::UseAndRefresh),
             ("from the future, failing, without", times(6, 60, 50, true, false), Next::Fetch),

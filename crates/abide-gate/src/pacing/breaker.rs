@@ -170,4 +170,11 @@ mod tests {
         }
         assert_eq!(breaker.until, second(14 + 60));
     }
+
+    #[test]
+    fn a_request_that_went_when_the_breaker_opened_is_another_event() {
+        let open = (0..5).fold(Breaker::CLOSED, |breaker, _| breaker.after(Refused, second(1), second(2)));
+        assert_eq!(open.until, second(62));
+        assert_eq!(open.after(Refused, second(2), second(70)).until, second(70 + 120));
+    }
 }

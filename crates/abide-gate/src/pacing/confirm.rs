@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::time::sleep_until;
 
 use super::core::Core;
-use super::feedback::Cause;
 use super::moment::Moment;
 use super::permit::Permit;
 use super::queue::Late;
@@ -34,11 +33,12 @@ pub(crate) struct Confirmation<'a> {
 
 /// What comes next.
 enum Step {
-    Go(Option<Lease>),
+    /// With this lease, and the strikes that the store knows.
+    Go(Option<Lease>, u8),
     /// Not before then, because of this scope.
     Until(Start, u8),
-    /// Another process has a request in flight: ask again after a while.
-    Poll,
+    /// Another process has a request in flight: ask again after a while, and not within this time.
+    Poll(Duration),
     /// Something has changed: look again.
     Again,
 }
@@ -51,6 +51,13 @@ const TICK: Duration = Duration::from_micros(100);
 
 /// Bounds of the time between two questions to a store that is busy.
 const POLL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// So long before its start a grant is confirmed, so that the question and its answer are not added to the gap.
+const LEAD: Duration = Duration::from_millis(25);
+
+/// And once more, if it is not on its way this long after that: a shared store counts on a tenth of a second, should it lose its data in
+/// between.
+const FRESH: Duration = Duration::from_millis(50);
 
 impl<'a> Confirmation<'a> {
     pub(crate) fn new(store: &'a SharedStore, request: &'a Request<'a>, permit: Permit) -> Self {
@@ -68,12 +75,12 @@ impl<'a> Confirmation<'a> {
             };
             let now = self.core.now()?;
             match step {
-                Step::Go(lease) if self.blocked(now).is_none() => {
-                    return Ok(self.permit.send_later(lease, now));
+                Step::Go(lease, strikes) if self.blocked(now).is_none() => {
+                    return Ok(self.permit.send_later(lease, strikes, now));
                 }
-                Step::Go(_) | Step::Again => {}
+                Step::Go(..) | Step::Again => {}
                 Step::Until(start, scope) => self.wait(start, scope, now).await?,
-                Step::Poll => self.poll(now).await?,
+                Step::Poll(wait) => self.poll(wait, now).await?,
             }
         }
     }
@@ -107,9 +114,12 @@ impl<'a> Confirmation<'a> {
                 let reason = self.store.went_down(&self.core, &error, now);
                 self.without(&reason, now)
             }
-            Ok((Reply::Granted { wait }, lease)) => {
+            Ok((Reply::Granted { wait, strikes }, lease)) => {
                 let back = self.store.came_up(&self.core, now);
-                self.granted(wait, lease, back, now).await
+                // Nobody knows what the others did while the store was away: each host waits one full gap after that.
+                let gap = self.scopes.iter().map(|ask| ask.gap).max().unwrap_or_default();
+                let start = Start { at: now.plus(wait).max(back.plus(gap)), why: Why::Gap(gap) };
+                self.granted(start, strikes, lease, now).await
             }
             Ok((Reply::Refused { scope, wait, reason }, _)) => {
                 self.store.came_up(&self.core, now);
@@ -119,71 +129,71 @@ impl<'a> Confirmation<'a> {
     }
 
     /// Waits for the start that the store granted, and goes, unless a hold has begun meanwhile, here or in another process.
-    async fn granted(
-        &self,
-        wait: Duration,
-        lease: Lease,
-        back: Moment,
-        now: Moment,
-    ) -> Result<Step, Refusal> {
-        // Nobody knows what the others did while the store was away: each host waits one full gap after that.
-        let gap = self.scopes.iter().map(|ask| ask.gap).max().unwrap_or_default();
-        let start = now.plus(wait).max(back.plus(gap));
-        if start > self.request.patience {
-            return Ok(Step::Until(Start { at: start, why: Why::Gap(gap) }, 0));
+    async fn granted(&self, start: Start, strikes: u8, lease: Lease, now: Moment) -> Result<Step, Refusal> {
+        if start.at > self.request.patience {
+            return Ok(Step::Until(start, 0));
         }
-        let mut now = now;
-        if start <= now {
-            return Ok(Step::Go(Some(lease)));
+        if start.at <= now {
+            return Ok(Step::Go(Some(lease), strikes));
         }
-        while now < start {
+        let (mut now, mut confirmed) = (now, Moment::NEVER);
+        loop {
             if self.blocked(now).is_some() {
                 return Ok(Step::Again);
             }
-            self.sleep(start, now).await;
+            let left = start.at.since(now);
+            if left > LEAD {
+                self.sleep(now.plus(left - LEAD), now).await;
+            } else if now > confirmed.plus(FRESH) {
+                // Late, since a store that has forgotten the lease may have given the turn to somebody else.
+                match self.store.confirm(&self.scopes, &lease, left).await {
+                    Ok(true) => confirmed = self.core.now_or_system(),
+                    Ok(false) => return Ok(Step::Again),
+                    Err(error) => return self.unconfirmed(&error, start, strikes, lease).await,
+                }
+            } else if now < start.at {
+                self.sleep(start.at, now).await;
+            } else {
+                return Ok(Step::Go(Some(lease), strikes));
+            }
             now = self.core.now_or_system();
         }
-        // Last, since a store that has forgotten the lease may have given the turn to somebody else.
-        match self.stands(&lease, now).await {
-            Ok(true) => Ok(Step::Go(Some(lease))),
-            Ok(false) => Ok(Step::Again),
-            Err(error) => {
-                let now = self.core.now()?;
-                let reason = self.store.went_down(&self.core, &error, now);
-                Ok(match self.without(&reason, now)? {
-                    // The store may have the lease all the same, and is told when the response has ended.
-                    Step::Go(_) => Step::Go(Some(lease)),
-                    later => later,
-                })
-            }
-        }
     }
 
-    /// Whether a lease that was waited for still counts.
-    async fn stands(&self, lease: &Lease, now: Moment) -> Result<bool, StoreError> {
-        Ok(!self.is_held_elsewhere(now).await? && self.store.confirm(&self.scopes, lease).await?)
-    }
-
-    async fn is_held_elsewhere(&self, now: Moment) -> Result<bool, StoreError> {
-        for ask in self.scopes.iter() {
-            let held = self.store.held(&ask.key).await?;
-            if !held.is_zero() {
-                self.core.learn_hold(ask.key.as_str(), now.plus(held), Cause::Shared, now);
-                return Ok(true);
-            }
+    /// The store does not say whether the grant still counts. It may have the lease all the same, and is told when the response has
+    /// ended.
+    async fn unconfirmed(
+        &self,
+        error: &StoreError,
+        start: Start,
+        strikes: u8,
+        lease: Lease,
+    ) -> Result<Step, Refusal> {
+        let mut now = self.core.now()?;
+        let reason = self.store.went_down(&self.core, error, now);
+        while now < start.at {
+            self.sleep(start.at, now).await;
+            now = self.core.now()?;
         }
-        Ok(false)
+        Ok(match self.without(&reason, now)? {
+            Step::Go(..) => Step::Go(Some(lease), strikes),
+            later => later,
+        })
     }
 
     fn refused(&self, place: usize, wait: Duration, reason: Busy, now: Moment) -> Step {
         let (at, ask) = (now.plus(wait), self.scopes.get(place));
         let scope = ask.map_or(0, |ask| self.request.scope(ask.key.as_str()));
+        let gap = ask.map_or(wait, |ask| ask.gap);
         match reason {
-            // The wait is the rest of a lease, which is no useful time to come back at.
-            Busy::InFlight => Step::Poll,
-            Busy::Gap => Step::Until(Start { at, why: Why::Gap(ask.map_or(wait, |ask| ask.gap)) }, scope),
-            Busy::Hold(cause) => {
-                self.core.learn_hold(self.request.key(scope), at, cause, now);
+            // It has not even started; and then its gap comes.
+            Busy::InFlight if !wait.is_zero() && at.plus(gap) > self.request.patience => {
+                Step::Until(Start { at: at.plus(gap), why: Why::Gap(gap) }, scope)
+            }
+            Busy::InFlight => Step::Poll(wait),
+            Busy::Gap => Step::Until(Start { at, why: Why::Gap(gap) }, scope),
+            Busy::Hold { cause, strikes } => {
+                self.core.learn_hold(self.request.key(scope), at, strikes, cause, now);
                 Step::Until(Start { at, why: Why::Hold }, scope)
             }
         }
@@ -206,7 +216,7 @@ impl<'a> Confirmation<'a> {
         });
         match starts.max_by_key(|(start, _)| start.at) {
             Some((start, scope)) if start.at > now => Step::Until(start, scope),
-            _ => Step::Go(None),
+            _ => Step::Go(None, 0),
         }
     }
 
@@ -219,10 +229,16 @@ impl<'a> Confirmation<'a> {
         Ok(())
     }
 
-    /// Waits for a quarter of the gap, within bounds, with jitter, so that processes do not ask in step.
-    async fn poll(&mut self, now: Moment) -> Result<(), Refusal> {
+    /// Waits for a quarter of the gap, within bounds; and not before the request in flight has started, as far as that is known. With
+    /// jitter, so that processes do not ask in step and none is always the first. The end of a response is noticed within its gap, so
+    /// nothing is lost by asking no sooner.
+    async fn poll(&mut self, wait: Duration, now: Moment) -> Result<(), Refusal> {
         let (since, gap) = (*self.busy_since.get_or_insert(now), self.request.host.gap);
-        let step = (gap / 4).clamp(POLL.0, POLL.1).mul_f64(1.0 + 0.2 * self.core.chance.unit());
+        let (step, chance) = ((gap / 4).clamp(POLL.0, POLL.1), self.core.chance.unit());
+        let step = match wait {
+            Duration::ZERO => step.mul_f64(1.0 + 0.2 * chance),
+            _ => step.max(wait.min(POLL.1) + step.mul_f64(chance)),
+        };
         if now.plus(step) > self.request.patience {
             let late = Late { start: Start { at: now.plus(gap), why: Why::InFlight(since) }, scope: 0 };
             return Err(self.core.defer(self.request, late.not_at_once(now), now));

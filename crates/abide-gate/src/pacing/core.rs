@@ -12,17 +12,19 @@ use super::ask::Ask;
 use super::breaker::{Breaker, TransportFault};
 use super::chance::Chance;
 use super::event::{PaceEvent, PaceObserver, trace};
-use super::feedback::{Cause, credible, is_complaint};
+use super::feedback::{Cause, Hold, credible, is_complaint};
 use super::moment::{Moment, Timeline};
 use super::policy::{GAP_MAX, PacePolicy};
 use super::queue::{Bells, Late, ring};
 use super::refusal::{DeferReason, Deferral, Refusal};
 use super::retry_after::retry_after;
 use super::schedule::Why;
+use super::scope::ScopeKey;
 use super::shared::SharedStore;
 use super::slot::Slot;
 use super::table::{Findings, Table, Upkeep};
 use super::turn::{self, Claims, Entry, Request, Wanted};
+use super::unshared::SharedHold;
 use crate::{Clock, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
 
 /// A body that has been open for longer is worth a warning.
@@ -157,6 +159,14 @@ impl Core {
         entry
     }
 
+    /// The turn of a request with one scope, if it is known and free.
+    pub(crate) fn enter_idle(&self, request: &Request<'_>, now: Moment) -> Option<Claims> {
+        let mut findings = Findings::default();
+        let claims = turn::enter_idle(&self.table, request, self.upkeep(now), &mut findings);
+        self.tell_findings(findings);
+        claims
+    }
+
     fn tell_findings(&self, findings: Findings) {
         for (scope, open) in findings.open {
             self.tell(&PaceEvent::BodyOpen { scope: &scope, open });
@@ -204,8 +214,7 @@ impl Core {
 
     /// The wall-clock time of a moment, rounded up.
     pub(crate) fn wall_at(&self, now: Moment, at: Moment) -> WallMillis {
-        let ahead = at.since(now).as_nanos().div_ceil(1_000_000);
-        self.wall().plus(Duration::from_millis(u64::try_from(ahead).unwrap_or(u64::MAX)))
+        wall_after(self.wall(), at.since(now))
     }
 
     /// An answer: it closes the breaker, may hold the host, and tells how fast the host is.
@@ -236,7 +245,7 @@ impl Core {
                 changed = true;
             }
             if let Some(cause) = cause {
-                changed |= slot.set_hold(slot.hold().after(cause, started, now, chance), now);
+                changed |= slot.set_hold(slot.hold().after(cause, started, claims.strikes, now, chance), now);
             }
             changed
         })
@@ -260,7 +269,7 @@ impl Core {
         if fault == TransportFault::EnhanceYourCalm {
             let cause = Cause::EnhanceYourCalm;
             return self.feed_back(claims, now, Some(cause), |slot, chance| {
-                slot.set_hold(slot.hold().after(cause, started, now, chance), now)
+                slot.set_hold(slot.hold().after(cause, started, claims.strikes, now, chance), now)
             });
         }
         self.feed_back(claims, now, None, |slot, _| {
@@ -288,7 +297,8 @@ impl Core {
                 slot.changed(now, &mut bells);
             }
             let after = (slot.hold(), slot.breaker());
-            if before.0.until < after.0.until || before.1.until < after.1.until {
+            let is_more = before.0.until < after.0.until || before.0.strikes < after.0.strikes;
+            if is_more || before.1.until < after.1.until {
                 news.push((slot.key.clone(), before, after));
             }
             if claim.slot == claims.host.slot {
@@ -298,7 +308,9 @@ impl Core {
         ring(bells);
         for (scope, before, after) in &news {
             if before.0.until < after.0.until {
-                self.tell_held(scope, after.0.cause.unpack(), after.0.until, now);
+                self.tell_held(scope, after.0, now);
+            } else if before.0.strikes < after.0.strikes {
+                self.share(scope, after.0, now);
             }
             if before.1.until < after.1.until {
                 let (lasts, fault) = (after.1.until.since(now), after.1.cause);
@@ -308,10 +320,14 @@ impl Core {
         (until > now).then(|| self.wall_at(now, until))
     }
 
-    fn tell_held(&self, scope: &str, cause: Cause, until: Moment, now: Moment) {
-        self.tell(&PaceEvent::Held { scope, lasts: until.since(now), cause });
+    fn tell_held(&self, scope: &str, hold: Hold, now: Moment) {
+        self.tell(&PaceEvent::Held { scope, lasts: hold.until.since(now), cause: hold.cause.unpack() });
+        self.share(scope, hold, now);
+    }
+
+    fn share(&self, scope: &str, hold: Hold, now: Moment) {
         if let Some(store) = &self.store {
-            store.share_hold(scope, self.wall_at(now, until), cause);
+            store.share_hold(scope, shared_hold(hold, now, self.wall()));
         }
     }
 
@@ -319,42 +335,44 @@ impl Core {
     pub(crate) fn hold(&self, scope: &str, until: WallMillis, cause: Cause) -> WallMillis {
         let (now, wall) = (self.now_or_system(), self.wall());
         let ahead = credible(until.since(wall));
-        let (end, extended) = self.extend_hold(scope, now.plus(ahead), cause, now);
+        let (hold, extended) = self.extend_hold(scope, now.plus(ahead), 0, cause, now);
         if extended {
-            self.tell_held(scope, cause, end, now);
+            self.tell_held(scope, hold, now);
         }
-        self.wall_at(now, end)
+        self.wall_at(now, hold.until)
     }
 
-    /// The holds that are in force.
-    pub(crate) fn holds(&self, now: Moment, mut each: impl FnMut(&str, WallMillis, Cause)) {
-        self.table.for_each(|slot| {
+    /// The holds of one shard that are in force, or those that only strikes are left of.
+    pub(crate) fn holds(&self, shard: u16, in_force: bool) -> Vec<(ScopeKey, SharedHold)> {
+        let (now, wall, mut holds) = (self.now_or_system(), self.wall(), Vec::new());
+        self.table.for_each_of(shard, |slot| {
             let hold = slot.hold();
-            if hold.until > now {
-                each(&slot.key, self.wall_at(now, hold.until), hold.cause.unpack());
+            if (hold.until > now) == in_force && (in_force || hold.strikes_at(now) > 0) {
+                holds.push((ScopeKey::from(&*slot.key), shared_hold(hold, now, wall)));
             }
         });
+        holds
     }
 
     /// A hold that the shared store knows of already.
-    pub(crate) fn learn_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) {
-        if let (end, true) = self.extend_hold(key, until, cause, now) {
-            self.tell(&PaceEvent::Held { scope: key, lasts: end.since(now), cause });
+    pub(crate) fn learn_hold(&self, key: &str, until: Moment, strikes: u8, cause: Cause, now: Moment) {
+        if let (hold, true) = self.extend_hold(key, until, strikes, cause, now) {
+            self.tell(&PaceEvent::Held { scope: key, lasts: hold.until.since(now), cause });
         }
     }
 
-    /// Returns the end of the hold that is in force, and whether it is a new one.
-    fn extend_hold(&self, key: &str, until: Moment, cause: Cause, now: Moment) -> (Moment, bool) {
+    /// Returns the hold that is in force, and whether it was extended.
+    fn extend_hold(&self, key: &str, until: Moment, strikes: u8, cause: Cause, now: Moment) -> (Hold, bool) {
         let (mut findings, mut bells) = (Findings::default(), Bells::new());
         let hash = self.table.hash(key);
         let mut locked = self.table.lock(hash, &[]);
         locked.make_room(hash, key, self.upkeep(now), &mut findings);
         let id = locked.find_or_insert(hash, key);
-        let mut result = (until, false);
+        let mut result = (Hold::NONE, false);
         if let Some(slot) = locked.slot(id) {
-            let extended = slot.set_hold(slot.hold().extended(cause, until, now), now);
+            let extended = slot.set_hold(slot.hold().extended(cause, until, strikes, now), now);
             slot.changed(now, &mut bells);
-            result = (slot.hold().until, extended);
+            result = (slot.hold(), extended);
         }
         drop(locked);
         ring(bells);
@@ -388,6 +406,18 @@ impl Core {
         let id = locked.find(hash, host)?;
         locked.slot(id).map(look)
     }
+}
+
+/// Rounded up.
+fn wall_after(wall: WallMillis, ahead: Duration) -> WallMillis {
+    let millis = ahead.as_nanos().div_ceil(1_000_000);
+    wall.plus(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
+}
+
+/// As others are told of it.
+fn shared_hold(hold: Hold, now: Moment, wall: WallMillis) -> SharedHold {
+    let until = wall_after(wall, hold.until.since(now));
+    SharedHold { until, strikes: hold.strikes_at(now), cause: hold.cause.unpack() }
 }
 
 fn hold_reason(cause: Cause) -> DeferReason {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::feedback::{Cause, credible};
+use super::feedback::{Cause, STRIKES_KEPT, credible};
 use super::scope::ScopeKey;
 use super::store::{Busy, Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, ScopeState, StoreFuture};
 use crate::{Clock, SystemClock, WallMillis};
@@ -38,11 +38,18 @@ struct State {
 struct Entry {
     /// The latest of all starts and ends.
     anchor: Option<Instant>,
-    hold: Option<(Instant, Cause)>,
+    hold: Option<Hold>,
     /// Most often none or one.
     leases: Vec<(LeaseId, Instant)>,
     /// Nothing is owed after this.
     forget_at: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    until: Instant,
+    strikes: u8,
+    cause: Cause,
 }
 
 /// So many calls, and what is not owed any more is forgotten.
@@ -76,7 +83,7 @@ impl MemoryPaceStore {
     fn reserve_now(&self, scopes: &[ScopeAsk], ask: LeaseAsk) -> Reply {
         let now = self.clock.now();
         let mut state = self.state(now);
-        let mut start = now;
+        let (mut start, mut strikes) = (now, 0);
         for (scope, wanted) in scopes.iter().enumerate() {
             let Some(entry) = state.scopes.get_mut(&wanted.key) else { continue };
             entry.leases.retain(|(_, expiry)| now < *expiry);
@@ -84,7 +91,8 @@ impl MemoryPaceStore {
                 let (wait, reason) = busy;
                 return Reply::Refused { scope, wait, reason };
             }
-            start = start.max(entry.start(wanted.gap).0.unwrap_or(now));
+            start = start.max(entry.start(wanted.gap, now).0.unwrap_or(now));
+            strikes = strikes.max(entry.strikes(now));
         }
         for wanted in scopes {
             let entry = state.scopes.entry(wanted.key.clone()).or_default();
@@ -92,7 +100,7 @@ impl MemoryPaceStore {
             entry.leases.push((ask.lease, later(start, ask.ttl)));
             entry.keep_for(later(start, ask.ttl), wanted.gap);
         }
-        Reply::Granted { wait: start - now }
+        Reply::Granted { wait: start - now, strikes }
     }
 }
 
@@ -100,20 +108,27 @@ impl Entry {
     /// Why a request cannot start within `max_wait`.
     fn busy(&self, wanted: &ScopeAsk, max_wait: Duration, now: Instant) -> Option<(Duration, Busy)> {
         if self.leases.len() >= wanted.max_in_flight.into() {
-            let first = self.leases.iter().map(|(_, expiry)| *expiry).min().unwrap_or(now);
-            return Some((first.saturating_duration_since(now), Busy::InFlight));
+            let starts = self.anchor.filter(|_| wanted.max_in_flight == 1).unwrap_or(now);
+            return Some((starts.saturating_duration_since(now), Busy::InFlight));
         }
-        let (start, why) = self.start(wanted.gap);
+        let (start, why) = self.start(wanted.gap, now);
         let wait = start?.saturating_duration_since(now);
         (wait > max_wait).then_some((wait, why))
     }
 
-    fn start(&self, gap: Duration) -> (Option<Instant>, Busy) {
+    fn start(&self, gap: Duration, now: Instant) -> (Option<Instant>, Busy) {
         let start = self.anchor.map(|anchor| later(anchor, gap));
         match self.hold {
-            Some((until, cause)) if Some(until) > start => (Some(until), Busy::Hold(cause)),
+            Some(Hold { until, cause, .. }) if Some(until) > start => {
+                (Some(until), Busy::Hold { cause, strikes: self.strikes(now) })
+            }
             _ => (start, Busy::Gap),
         }
+    }
+
+    /// Those that are not forgiven.
+    fn strikes(&self, now: Instant) -> u8 {
+        self.hold.filter(|hold| now < later(hold.until, STRIKES_KEPT)).map_or(0, |hold| hold.strikes)
     }
 
     fn keep_for(&mut self, until: Instant, gap: Duration) {
@@ -168,19 +183,19 @@ impl PaceStore for MemoryPaceStore {
         &'a self,
         scope: &'a ScopeKey,
         until: WallMillis,
+        strikes: u8,
         cause: Cause,
     ) -> StoreFuture<'a, WallMillis> {
         Box::pin(async move {
             let (now, wall) = (self.clock.now(), self.clock.wall());
-            let wanted = now + credible(until.since(wall));
+            let wanted = Hold { until: now + credible(until.since(wall)), strikes, cause };
             let mut state = self.state(now);
             let entry = state.scopes.entry(scope.clone()).or_default();
-            if entry.hold.is_none_or(|(end, _)| wanted > end) {
-                entry.hold = Some((wanted, cause));
-            }
-            let end = entry.hold.map_or(now, |(end, _)| end);
-            entry.keep_for(end, Duration::ZERO);
-            Ok(wall.plus(end.saturating_duration_since(now)))
+            let strikes = strikes.max(entry.strikes(now));
+            let longer = entry.hold.filter(|hold| hold.until >= wanted.until).unwrap_or(wanted);
+            entry.hold = Some(Hold { strikes, ..longer });
+            entry.keep_for(longer.until, Duration::ZERO);
+            Ok(wall.plus(longer.until.saturating_duration_since(now)))
         })
     }
 
@@ -193,8 +208,132 @@ impl PaceStore for MemoryPaceStore {
             Ok(ScopeState {
                 in_flight: u32::try_from(alive).unwrap_or(u32::MAX),
                 quiet: entry.anchor.map(|anchor| now.saturating_duration_since(anchor)),
-                held: entry.hold.map_or(Duration::ZERO, |(end, _)| end.saturating_duration_since(now)),
+                held: entry.hold.map_or(Duration::ZERO, |hold| hold.until.saturating_duration_since(now)),
+                strikes: entry.strikes(now),
             })
         })
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+    use crate::ManualClock;
+
+    const A: LeaseAsk =
+        LeaseAsk { lease: LeaseId(1), max_wait: Duration::from_secs(3_600), ttl: Duration::from_secs(10) };
+    const B: LeaseAsk = LeaseAsk { lease: LeaseId(2), ..A };
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn store() -> MemoryPaceStore {
+        MemoryPaceStore::with_clock(Arc::new(ManualClock::starting_at(WallMillis(1_000_000))))
+    }
+
+    fn scope(key: &str, gap: u64) -> [ScopeAsk; 1] {
+        [ScopeAsk::new(key.into(), s(gap), 1)]
+    }
+
+    async fn hold(store: &MemoryPaceStore, seconds: u64, strikes: u8, cause: Cause) -> u64 {
+        let until = store.clock.wall().plus(s(seconds));
+        let end = store.hold(&"a".into(), until, strikes, cause).await.expect("memory does not fail");
+        end.since(store.clock.wall()).as_secs()
+    }
+
+    fn granted(seconds: u64) -> Reply {
+        Reply::Granted { wait: s(seconds), strikes: 0 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_lives_until_its_end_and_not_in_that_instant() {
+        let (store, scopes) = (store(), scope("a", 0));
+        assert_eq!(store.reserve(&scopes, A).await.unwrap(), granted(0));
+        advance(Duration::from_millis(9_999)).await;
+        assert_eq!(store.peek(&"a".into()).await.unwrap().in_flight, 1);
+        assert!(matches!(
+            store.reserve(&scopes, B).await.unwrap(),
+            Reply::Refused { reason: Busy::InFlight, .. }
+        ));
+        advance(Duration::from_millis(1)).await;
+        assert_eq!(store.peek(&"a".into()).await.unwrap().in_flight, 0);
+        assert_eq!(store.reserve(&scopes, B).await.unwrap(), granted(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_lease_that_is_alive_is_renewed() {
+        for (millis, alive) in [(9_999, 1), (10_000, 0), (10_001, 0)] {
+            let (store, scopes) = (store(), scope("a", 0));
+            store.reserve(&scopes, A).await.unwrap();
+            advance(Duration::from_millis(millis)).await;
+            store.renew(&scopes, A.lease, s(10)).await.unwrap();
+            advance(s(9)).await;
+            assert_eq!(store.peek(&"a".into()).await.unwrap().in_flight, alive, "renewed after {millis} ms");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_gap_counts_also_where_a_hold_ends_with_it_or_before() {
+        let refused = |seconds, reason| Reply::Refused { scope: 0, wait: s(seconds), reason };
+        let held = Busy::Hold { cause: Cause::Operator, strikes: 0 };
+        for (lasts, wait, reason) in [(1, 20, Busy::Gap), (20, 20, Busy::Gap), (21, 21, held)] {
+            let (store, scopes) = (store(), scope("a", 20));
+            store.reserve(&scopes, A).await.unwrap();
+            store.release(&scopes, A.lease, Ended::Response).await.unwrap();
+            hold(&store, lasts, 0, Cause::Operator).await;
+            let impatient = LeaseAsk { max_wait: s(5), ..B };
+            assert_eq!(store.reserve(&scopes, impatient).await.unwrap(), refused(wait, reason), "{lasts}");
+            assert_eq!(store.reserve(&scopes, B).await.unwrap(), granted(wait), "{lasts}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_two_holds_the_longer_counts_and_of_equal_ones_the_first() {
+        let first = Cause::Operator;
+        for (seconds, end, cause) in [(59, 60, first), (60, 60, first), (61, 61, Cause::Shared)] {
+            let store = store();
+            assert_eq!(hold(&store, 60, 3, first).await, 60);
+            assert_eq!(hold(&store, seconds, 1, Cause::Shared).await, end);
+            let reply = store.reserve(&scope("a", 0), LeaseAsk { max_wait: s(0), ..A }).await.unwrap();
+            let reason = Busy::Hold { cause, strikes: 3 };
+            assert_eq!(reply, Reply::Refused { scope: 0, wait: s(end), reason }, "{seconds}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn strikes_are_forgiven_in_the_instant_in_which_their_time_is_over() {
+        let store = store();
+        hold(&store, 60, 3, Cause::Shared).await;
+        advance(s(60) + STRIKES_KEPT - Duration::from_millis(1)).await;
+        assert_eq!(store.peek(&"a".into()).await.unwrap().strikes, 3);
+        advance(Duration::from_millis(1)).await;
+        assert_eq!(store.peek(&"a".into()).await.unwrap().strikes, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_owed_any_more_is_forgotten_once_in_1024_calls() {
+        let (store, scopes, other) = (store(), scope("a", 5), "other".into());
+        store.reserve(&scopes, A).await.unwrap();
+        let known = || store.state.lock().unwrap().scopes.contains_key(&ScopeKey::from("a"));
+        // It was granted now, lives for ten seconds, its gap is five, and it is kept for an hour after that.
+        for (seconds, is_known) in [(3_614, true), (1, false)] {
+            advance(s(seconds)).await;
+            while store.state.lock().unwrap().since_cleaning != CLEAN_EVERY - 1 {
+                assert!(known());
+                store.peek(&other).await.unwrap();
+            }
+            store.peek(&other).await.unwrap();
+            assert_eq!((known(), store.state.lock().unwrap().since_cleaning), (is_known, 0));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ten_years_ahead_is_for_ever() {
+        let (now, year) = (Instant::now(), s(366 * 86_400));
+        assert_eq!(later(now, year * 9), now + year * 9);
+        assert_eq!(later(now, Duration::MAX), now + year * 10);
     }
 }

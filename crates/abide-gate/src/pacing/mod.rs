@@ -56,11 +56,12 @@ mod confirm;
 mod memory;
 mod shared;
 mod store;
+mod unshared;
 
 pub use ask::Ask;
 pub use breaker::TransportFault;
 pub use event::{PaceEvent, PaceObserver};
-pub use feedback::Cause;
+pub use feedback::{Cause, STRIKES_KEPT};
 pub use memory::MemoryPaceStore;
 pub use pacer::{Pacer, PacerBuilder};
 pub use permit::Permit;

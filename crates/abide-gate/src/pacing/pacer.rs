@@ -73,6 +73,27 @@ impl Pacer {
     /// [`Refusal::Deferred`] as soon as it is certain that the turn cannot come within the budget, most often at once; the
     /// other [`Refusal`]s at once.
     pub async fn acquire(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
+        match self.at_once(url, &ask) {
+            Some(permit) => Ok(permit),
+            // Boxed, so that whoever need not wait does not carry the room for it through his future.
+            None => Box::pin(self.wait(url, ask)).await,
+        }
+    }
+
+    /// The turn, if it is there this instant and nobody else is to be asked for it. Takes no place in line.
+    pub(crate) fn at_once(&self, url: &Url, ask: &Ask) -> Option<Permit> {
+        if self.core.store.is_some() || !self.core.policy.scopes().is_empty() {
+            return None;
+        }
+        let now = self.core.now().ok()?;
+        let request = self.core.request(url, ask, now).ok()?;
+        let claims = self.core.enter_idle(&request, now)?;
+        let permit = Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO).send();
+        self.core.tell(&PaceEvent::Granted { scope: request.host.key, waited: Duration::ZERO });
+        Some(permit)
+    }
+
+    async fn wait(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {
         let now = self.core.now()?;
         let request = self.core.request(url, &ask, now)?;
         let permit = match self.core.enter(&request, url, now) {
@@ -80,7 +101,6 @@ impl Pacer {
             Entry::Late(late) => return Err(self.core.defer(&request, late, now)),
             Entry::Queued(claims, ticket, seat) => {
                 let place = Place::new(Arc::clone(&self.core), claims, ticket, now, seat);
-                // Boxed, so that whoever need not wait does not carry the room for it through his future.
                 Box::pin(place.wait(&request)).await?
             }
         };
@@ -300,7 +320,10 @@ impl PacerBuilder {
     /// The pacer.
     pub fn build(self) -> Pacer {
         let chance = self.seed.map_or_else(Chance::random, Chance::seeded);
-        let store = self.store.map(|store| SharedStore::new(store, self.policy.shared));
-        Pacer { core: Arc::new(Core::new(self.policy, self.clock, self.observer, chance, store)) }
+        let core = Arc::new_cyclic(|core| {
+            let store = self.store.map(|store| SharedStore::new(store, self.policy.shared, core.clone()));
+            Core::new(self.policy, self.clock, self.observer, chance, store)
+        });
+        Pacer { core }
     }
 }

@@ -67,18 +67,23 @@ impl Permit {
         self
     }
 
-    /// A lease of the shared store has come, and time has passed over it.
-    pub(crate) fn send_later(mut self, lease: Option<Lease>, now: Moment) -> Self {
+    /// A lease of the shared store has come, with the strikes that it knows, and time has passed over it.
+    pub(crate) fn send_later(mut self, lease: Option<Lease>, strikes: u8, now: Moment) -> Self {
         turn::start_later(self.core.table(), &self.claims, self.started, now);
         self.waited += now.since(self.started);
         self.started = now;
-        self.lease = lease;
+        (self.lease, self.claims.strikes) = (lease, strikes);
         self.send()
     }
 
     /// How long this call has waited for the turn.
     pub fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// How long ago the request went on the wire, as far as we know.
+    pub fn elapsed(&self) -> Duration {
+        self.core.now_or_system().since(self.started)
     }
 
     /// The head of the answer has arrived. Returns the end of the host's hold, if it is held now.

@@ -51,6 +51,9 @@ pub const GAP_MAX: Duration = Duration::from_secs(86_400);
 const GAP: Duration = Duration::from_secs(1);
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
+/// Bounds of the life of a lease.
+const LEASE: (Duration, Duration) = (Duration::from_millis(30), Duration::from_secs(3_600));
+
 /// A million hosts take about 100 MB.
 const MAX_HOSTS: usize = 1_000_000;
 
@@ -176,10 +179,11 @@ impl PacePolicy {
         self
     }
 
-    /// How long a lease in the shared store lives after its process has died. It is renewed three times as often. Default 60 s.
+    /// How long a lease in the shared store lives after its process has died. It is renewed three times as often. Default 60 s; from
+    /// 30 ms to one hour, beyond which a store takes a lease for the work of a clock that was set back.
     #[must_use]
     pub fn lease(mut self, ttl: Duration) -> Self {
-        self.shared.lease = ttl.max(Duration::from_millis(30));
+        self.shared.lease = ttl.clamp(LEASE.0, LEASE.1);
         self
     }
 
@@ -276,6 +280,18 @@ mod tests {
         assert_eq!((polite.min_gap(), polite.exceptions().count()), (GAP, 0));
         let hasty = PacePolicy::default().danger_min_gap(Duration::from_millis(1));
         assert_eq!((hasty.min_gap(), hasty.exceptions().count()), (Duration::from_millis(1), 1));
+        let several = PacePolicy::default().danger_max_in_flight(2);
+        assert_eq!(several.exceptions().count(), 1);
+    }
+
+    #[test]
+    fn a_lease_lives_for_30_ms_to_one_hour() {
+        for (asked, lives) in
+            [(0, 30), (29, 30), (60_000, 60_000), (3_600_001, 3_600_000), (u64::MAX, 3_600_000)]
+        {
+            let policy = PacePolicy::default().lease(Duration::from_millis(asked));
+            assert_eq!(policy.shared.lease, Duration::from_millis(lives));
+        }
     }
 
     #[test]

@@ -183,3 +183,80 @@ impl Line {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::super::moment::Timeline;
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        let began = Instant::now();
+        Timeline::starting(began).moment(began + Duration::from_secs(seconds))
+    }
+
+    fn line(waiters: &[(u64, u64, u64)]) -> Line {
+        let mut line = Line::default();
+        for &(ticket, patience, gap) in waiters {
+            line.push(Waiter {
+                ticket,
+                patience: at(patience),
+                gap: Duration::from_secs(gap),
+                scope: 0,
+                origin: None,
+                seat: Arc::default(),
+            });
+        }
+        line
+    }
+
+    fn told(line: &Line) -> Vec<Option<Late>> {
+        line.waiters.iter().map(|waiter| waiter.seat.late.get().copied()).collect()
+    }
+
+    #[test]
+    fn the_gaps_before_somebody_are_those_of_whoever_came_before_him() {
+        let line = line(&[(3, 90, 1), (5, 90, 2), (8, 90, 4)]);
+        for (ticket, seconds) in [(3, 0), (5, 1), (8, 3), (9, 7)] {
+            assert_eq!(line.gaps_before(ticket), Duration::from_secs(seconds), "{ticket}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_told_to_come_back_this_instant() {
+        let late = |seconds| Late { start: Start { at: at(seconds), why: Why::Hold }, scope: 2 };
+        let soon = at(10).plus(Duration::from_millis(1));
+        assert_eq!(late(4).not_at_once(at(10)), Late { start: Start { at: soon, why: Why::Hold }, scope: 2 });
+        assert_eq!(late(11).not_at_once(at(10)), late(11));
+    }
+
+    #[test]
+    fn the_least_patient_is_known_without_looking() {
+        assert_eq!(line(&[(1, 50, 1), (2, 40, 1), (3, 60, 1)]).least_patience, at(40));
+    }
+
+    #[test]
+    fn whose_turn_cannot_come_in_time_is_told_when_it_would_have_come() {
+        let mut waiting = line(&[(1, 200, 10), (2, 105, 10), (3, 300, 10)]);
+        let seats: Vec<_> = waiting.waiters.iter().map(|waiter| Arc::clone(&waiter.seat)).collect();
+        let mut bells = Bells::new();
+        let free_since_long = |gap| Start { at: at(5), why: Why::Gap(gap) };
+        waiting.dismiss_late(at(100), free_since_long, &mut bells);
+        assert_eq!(told(&waiting), [None, None], "the first and the last wait on");
+        let late = seats[1].late.get().expect("the second is told");
+        assert_eq!(late.start, Start { at: at(110), why: Why::Gap(Duration::from_secs(10)) });
+        assert_eq!((bells.len(), waiting.gaps(), waiting.len()), (1, Duration::from_secs(20), 2));
+    }
+
+    #[test]
+    fn who_is_not_polled_a_second_after_his_patience_has_ended_is_passed_over() {
+        let mut bells = Bells::new();
+        let mut waiting = line(&[(1, 10, 1), (2, 90, 1)]);
+        waiting.dismiss_sleepers(at(11), &mut bells);
+        assert!(waiting.is_first(1) && bells.is_empty(), "he may still be on his way");
+        waiting.dismiss_sleepers(at(11).plus(Duration::from_nanos(1)), &mut bells);
+        assert!(waiting.is_first(2) && bells.len() == 1);
+        assert_eq!(waiting.gaps(), Duration::from_secs(1));
+    }
+}

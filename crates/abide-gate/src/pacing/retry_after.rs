@@ -1,5 +1,17 @@
 //! `Retry-After` (RFC 9110 §10.2.3): seconds, or an HTTP date.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
@@ -57,7 +69,9 @@ fn parse(field: &[u8], base: SystemTime) -> Option<Duration> {
 /// `1*DIGIT`. Too many digits for an integer are still a number, and a long one.
 fn seconds(digits: &[u8]) -> Option<Duration> {
     let max = RETRY_AFTER_MAX.as_secs();
-    let total = digits.iter().fold(0_u64, |sum, digit| (sum * 10 + u64::from(digit - b'0')).min(max));
+    let value = |digit: &u8| u64::from(digit.saturating_sub(b'0'));
+    let total =
+        digits.iter().fold(0_u64, |sum, digit| sum.saturating_mul(10).saturating_add(value(digit)).min(max));
     usable(Duration::from_secs(total))
 }
 

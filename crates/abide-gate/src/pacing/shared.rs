@@ -2,8 +2,7 @@
 //!
 //! A caller who goes leaves neither an unread answer nor a lease behind.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -12,18 +11,19 @@ use tokio::time::{sleep, timeout};
 
 use super::core::Core;
 use super::event::PaceEvent;
-use super::feedback::Cause;
 use super::moment::Moment;
 use super::policy::Shared;
 use super::scope::ScopeKey;
 use super::store::{Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, StoreError, StoreFuture};
-use crate::WallMillis;
+use super::unshared::{HoldSender, SharedHold, Unshared};
 
 /// The shared store, and how it is.
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     store: Arc<dyn PaceStore>,
     options: Shared,
+    /// What this belongs to, and what knows of all holds.
+    core: Weak<Core>,
     health: Mutex<Health>,
     /// Where holds are shared from, if an answer is observed outside a runtime.
     runtime: OnceLock<Handle>,
@@ -38,7 +38,7 @@ struct Tasks {
 }
 
 /// A task is running, until this is dropped.
-struct Running {
+pub(crate) struct Running {
     tasks: Tasks,
 }
 
@@ -61,6 +61,8 @@ struct Health {
     outage: Option<(Moment, Arc<str>)>,
     /// When it last came back.
     back: Moment,
+    /// How often it had lost what it knew when it was last asked.
+    losses: u64,
 }
 
 /// A lease in the store. A task keeps it alive until this is ended or dropped.
@@ -78,17 +80,18 @@ impl Lease {
 }
 
 /// While the store is down it is asked again this often, by one request.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// How often a release is tried, after which the lease ends by itself; and how often holds are, before it is left to the next answer
-/// of the store.
-const TRIES: u32 = 3;
+/// How often a release is tried, after which the lease ends by itself; and how often in a row holds are, before it is left to the next
+/// answer of the store.
+pub(crate) const TRIES: u32 = 3;
 
 impl SharedStore {
-    pub(crate) fn new(store: Arc<dyn PaceStore>, options: Shared) -> Self {
+    pub(crate) fn new(store: Arc<dyn PaceStore>, options: Shared, core: Weak<Core>) -> Self {
         let unshared = Arc::default();
         let tasks = Tasks { running: watch::Sender::new(0) };
-        Self { store, options, health: Mutex::default(), runtime: OnceLock::new(), tasks, unshared }
+        let health = Health { losses: store.losses(), ..Health::default() };
+        Self { store, options, core, health: Mutex::new(health), runtime: OnceLock::new(), tasks, unshared }
     }
 
     pub(crate) fn options(&self) -> &Shared {
@@ -118,24 +121,23 @@ impl SharedStore {
         }
     }
 
-    /// What is left of the hold of a scope.
-    pub(crate) async fn held(&self, scope: &ScopeKey) -> Result<Duration, StoreError> {
-        let (store, scope, limit) = (Arc::clone(&self.store), scope.clone(), self.options.timeout);
-        let state = tokio::spawn(async move { answer(limit, store.peek(&scope)).await }).await;
-        Ok(state.unwrap_or_else(|_| Err(interrupted()))?.held)
-    }
-
     /// Whether the store still has a lease that was waited for.
-    pub(crate) async fn confirm(&self, scopes: &Arc<[ScopeAsk]>, lease: &Lease) -> Result<bool, StoreError> {
+    pub(crate) async fn confirm(
+        &self,
+        scopes: &Arc<[ScopeAsk]>,
+        lease: &Lease,
+        wait: Duration,
+    ) -> Result<bool, StoreError> {
         let (store, scopes, limit) = (Arc::clone(&self.store), Arc::clone(scopes), self.options.timeout);
         let id = lease.id;
-        let confirmed = tokio::spawn(async move { answer(limit, store.confirm(&scopes, id)).await }).await;
+        let confirmed =
+            tokio::spawn(async move { answer(limit, store.confirm(&scopes, id, wait)).await }).await;
         confirmed.unwrap_or_else(|_| Err(interrupted()))
     }
 
     /// Others shall know of a hold too: now, or when the store answers again.
-    pub(crate) fn share_hold(&self, scope: &str, until: WallMillis, cause: Cause) {
-        lock(&self.unshared).keep(ScopeKey::from(scope), until, cause);
+    pub(crate) fn share_hold(&self, scope: &str, hold: SharedHold) {
+        lock(&self.unshared).keep(ScopeKey::from(scope), hold);
         self.send_holds();
     }
 
@@ -146,8 +148,8 @@ impl SharedStore {
             && lock(&self.unshared).begin()
         {
             let (store, unshared) = (Arc::clone(&self.store), Arc::clone(&self.unshared));
-            let (limit, running) = (self.options.timeout, self.tasks.enter());
-            runtime.spawn(HoldSender { store, unshared, limit, _running: running, is_over: false }.run());
+            let (core, running) = (self.core.clone(), self.tasks.enter());
+            runtime.spawn(HoldSender::new(store, self.options.timeout, core, unshared, running).run());
         }
     }
 
@@ -156,7 +158,7 @@ impl SharedStore {
         self.send_holds();
         let mut running = self.tasks.running.subscribe();
         timeout(limit, running.wait_for(|running| *running == 0)).await.is_ok_and(|settled| settled.is_ok())
-            && lock(&self.unshared).holds.is_empty()
+            && lock(&self.unshared).is_empty()
     }
 
     /// What the store said, while it is down and not yet to be asked again.
@@ -188,14 +190,18 @@ impl SharedStore {
         if was_down {
             health.back = now;
         }
-        let back = health.back;
+        let (back, losses) = (health.back, self.store.losses());
+        let has_lost = std::mem::replace(&mut health.losses, losses) != losses;
         drop(health);
         if was_down {
             core.tell(&PaceEvent::StoreBack);
-            // It may have been restarted without what it knew.
-            core.holds(now, |scope, until, cause| {
-                lock(&self.unshared).keep(ScopeKey::from(scope), until, cause);
-            });
+        }
+        // After an outage, too: it may have been restarted without what it knew.
+        if was_down || has_lost {
+            let wall = core.wall();
+            let mut unshared = lock(&self.unshared);
+            unshared.forget_past(wall);
+            unshared.tell_again();
         }
         self.send_holds();
         back
@@ -206,90 +212,8 @@ impl SharedStore {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Holds that the store has not been told of yet.
-#[derive(Debug, Default)]
-struct Unshared {
-    holds: HashMap<ScopeKey, (WallMillis, Cause)>,
-    /// A task is telling it.
-    is_sending: bool,
-}
-
-/// More are not kept for a store that is away: this process still knows them.
-const UNSHARED_MAX: usize = 10_000;
-
-impl Unshared {
-    fn keep(&mut self, scope: ScopeKey, until: WallMillis, cause: Cause) {
-        if self.holds.len() >= UNSHARED_MAX && !self.holds.contains_key(&scope) {
-            return;
-        }
-        let hold = self.holds.entry(scope).or_insert((until, cause));
-        if until > hold.0 {
-            *hold = (until, cause);
-        }
-    }
-
-    /// Whether there is something to be told, and nobody at it.
-    fn begin(&mut self) -> bool {
-        let begins = !self.is_sending && !self.holds.is_empty();
-        self.is_sending |= begins;
-        begins
-    }
-}
-
-/// The task that tells the store of holds.
-struct HoldSender {
-    store: Arc<dyn PaceStore>,
-    unshared: Arc<Mutex<Unshared>>,
-    limit: Duration,
-    _running: Running,
-    is_over: bool,
-}
-
-impl HoldSender {
-    /// Until all are told, or it fails too often.
-    async fn run(mut self) {
-        let mut failed = 0;
-        while failed < TRIES
-            && let Some((scope, until, cause)) = self.next()
-        {
-            match timeout(self.limit, self.store.hold(&scope, until, cause)).await {
-                Ok(Ok(_)) => self.told(&scope, until),
-                _ => {
-                    failed += 1;
-                    sleep(ASK_AGAIN).await;
-                }
-            }
-        }
-    }
-
-    fn next(&mut self) -> Option<(ScopeKey, WallMillis, Cause)> {
-        let mut unshared = lock(&self.unshared);
-        let next = unshared.holds.iter().next().map(|(scope, hold)| (scope.clone(), hold.0, hold.1));
-        // Under the lock: whoever brings the next hold begins anew.
-        self.is_over = next.is_none();
-        unshared.is_sending = !self.is_over;
-        next
-    }
-
-    /// Unless it has been extended meanwhile.
-    fn told(&self, scope: &ScopeKey, until: WallMillis) {
-        let mut unshared = lock(&self.unshared);
-        if unshared.holds.get(scope).is_some_and(|hold| hold.0 <= until) {
-            unshared.holds.remove(scope);
-        }
-    }
-}
-
-impl Drop for HoldSender {
-    fn drop(&mut self) {
-        if !self.is_over {
-            lock(&self.unshared).is_sending = false;
-        }
-    }
 }
 
 /// No answer in time is an error.

@@ -282,11 +282,126 @@ fn whole_millis(span: Duration) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
+    use super::super::moment::Timeline;
     use super::*;
 
     #[test]
     fn an_idle_host_takes_64_bytes_beside_its_name() {
         assert_eq!(size_of::<Slot>(), 64);
         assert!(size_of::<Extra>() <= 112, "{}", size_of::<Extra>());
+    }
+
+    fn at(seconds: u64) -> Moment {
+        let began = Instant::now();
+        Timeline::starting(began).moment(began + Duration::from_secs(seconds))
+    }
+
+    fn terms(limit: u16) -> Terms {
+        Terms { gap: Duration::from_secs(1), limit }
+    }
+
+    #[test]
+    fn one_request_at_a_time_needs_no_list() {
+        let mut slot = Slot::new("a.example");
+        slot.grant(terms(1), at(1));
+        assert!(slot.extra.is_none());
+        assert_eq!(slot.view().open_since, at(1));
+        slot.end(at(1), at(3));
+        assert_eq!((slot.view().open_since, slot.anchor), (Moment::NEVER, at(3)), "nothing is open");
+    }
+
+    #[test]
+    fn the_oldest_of_several_that_are_open_counts() {
+        let mut slot = Slot::new("a.example");
+        slot.grant(terms(2), at(1));
+        // The limit is lower for the second, and the list is kept all the same.
+        slot.grant(terms(1), at(2));
+        assert_eq!(slot.view().open_since, at(1));
+        slot.end(at(1), at(9));
+        assert_eq!(slot.view().open_since, at(2));
+        slot.end(at(2), at(10));
+        assert_eq!(slot.view().open_since, Moment::NEVER);
+    }
+
+    #[test]
+    fn a_start_that_was_later_than_its_grant_counts_from_then() {
+        let mut slot = Slot::new("a.example");
+        slot.grant(terms(2), at(1));
+        slot.grant(terms(2), at(2));
+        slot.start_later(at(1), at(5));
+        assert_eq!((slot.view().open_since, slot.anchor), (at(2), at(5)));
+        slot.end(at(2), at(6));
+        assert_eq!(slot.view().open_since, at(5));
+    }
+
+    #[test]
+    fn an_adaptive_gap_is_raised_by_any_answer_and_lowered_by_a_success() {
+        let mut slot = Slot::new("a.example");
+        let mut gap = |seconds, success| {
+            slot.adapt(Duration::from_secs(seconds), success);
+            slot.terms(Duration::ZERO, 1).gap
+        };
+        for (took, success, becomes) in
+            [(1, true, 5), (2, false, 10), (1, false, 10), (1, true, 5), (99, false, 30)]
+        {
+            assert_eq!(gap(took, success), Duration::from_secs(becomes), "{took} {success}");
+        }
+        let mut slot = Slot::new("a.example");
+        slot.adapt(Duration::ZERO, false);
+        assert_eq!(slot.terms(Duration::ZERO, 1).gap, Duration::ZERO, "nothing was learnt");
+    }
+
+    #[test]
+    fn a_hold_and_a_fault_are_trouble_and_a_hold_that_lasts_no_longer_is_no_extension() {
+        let held = Hold { began: at(1), until: at(60), ..Hold::NONE };
+        let mut slot = Slot::new("a.example");
+        assert!(!slot.has_trouble());
+        slot.adapt(Duration::from_secs(1), true);
+        assert!(!slot.has_trouble(), "a slow site is none");
+        assert!(slot.set_hold(held, at(1)) && slot.has_trouble());
+        assert!(!slot.set_hold(Hold { strikes: 2, ..held }, at(2)));
+        assert_eq!((slot.hold().strikes, slot.counts.holds), (2, 1));
+        let mut slot = Slot::new("b.example");
+        let faulty = Breaker::CLOSED.after(crate::pacing::TransportFault::Reset, at(1), at(2));
+        assert!(slot.set_breaker(faulty) && slot.has_trouble());
+        assert!(!slot.set_breaker(faulty), "it is the same");
+    }
+
+    #[test]
+    fn what_is_not_needed_any_more_is_put_away_and_nothing_else() {
+        let mut slot = Slot::new("a.example");
+        let _ = slot.open_line(1);
+        slot.tidy(at(1));
+        assert!(slot.extra.is_none(), "an empty line");
+        slot.set_hold(Hold { began: at(1), until: at(60), ..Hold::NONE }, at(1));
+        slot.tidy(at(60 + 30 * 60 - 1));
+        assert!(slot.extra.is_some(), "its strikes are not forgiven yet");
+        slot.tidy(at(60 + 30 * 60));
+        assert!(slot.extra.is_none());
+        slot.adapt(Duration::from_secs(1), true);
+        slot.tidy(at(9_999));
+        assert!(slot.extra.is_some(), "its adaptive gap counts on");
+        let mut slot = Slot::new("b.example");
+        slot.grant(terms(2), at(1));
+        slot.tidy(at(9_999));
+        assert_eq!(slot.view().open_since, at(1), "the list of what is open");
+    }
+
+    #[test]
+    fn a_host_is_owed_its_gap_its_hold_and_its_line() {
+        let mut slot = Slot::new("a.example");
+        let owes_nothing = |slot: &Slot, now| slot.owes_nothing(Duration::from_secs(1), at(now));
+        assert!(owes_nothing(&slot, 1));
+        slot.grant(Terms { gap: Duration::from_secs(8), limit: 1 }, at(1));
+        assert!(!owes_nothing(&slot, 99), "a response is open");
+        slot.end(at(1), at(100));
+        assert!(!owes_nothing(&slot, 107) && owes_nothing(&slot, 108), "the longer of the gaps");
+        slot.set_hold(Hold { began: at(100), until: at(160), ..Hold::NONE }, at(100));
+        assert!(!owes_nothing(&slot, 160 + 30 * 60 - 1) && owes_nothing(&slot, 160 + 30 * 60));
+        let faulty = Breaker::CLOSED.after(crate::pacing::TransportFault::Reset, at(1), at(2));
+        slot.set_breaker(faulty);
+        assert!(owes_nothing(&slot, 99_999), "a fault or two, and its breaker is closed");
     }
 }

@@ -28,6 +28,8 @@ pub trait PaceStore: fmt::Debug + Send + Sync + 'static {
     /// With `start = max(now, last start + gap, last end + gap, end of the hold)` over all scopes: granted if in each scope fewer
     /// leases than `max_in_flight` are alive and `start` is at most `max_wait` away. A grant records `start` and the lease
     /// `ask.lease`, which lives until `start + ttl` unless it is renewed. A refusal changes nothing.
+    ///
+    /// Both answers tell the strikes as far as they are not forgiven: the next hold is longer by them, whoever heard the last complaint.
     fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply>;
 
     /// Lets a lease live for `ttl` from now, if it is still alive.
@@ -37,20 +39,44 @@ pub trait PaceStore: fmt::Debug + Send + Sync + 'static {
     /// [`Ended::Unsent`] nothing else changes. Other leases are never touched.
     fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()>;
 
-    /// Whether a lease that was granted for later is still there: asked when its start has come, before anything is sent. A store that
-    /// can lose what it knew while it runs says no then, and is asked for another one. The default says yes.
-    fn confirm<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId) -> StoreFuture<'a, bool> {
-        let _ = (scopes, lease);
-        Box::pin(std::future::ready(Ok(true)))
+    /// Whether a lease that was granted for later still counts: asked shortly before it starts, which is `wait` from now, before anything
+    /// is sent. No, if a scope has come to be held for longer; a store that can lose what it knew while it runs also says no when it
+    /// has. Another one is asked for then. The default looks at the holds.
+    fn confirm<'a>(
+        &'a self,
+        scopes: &'a [ScopeAsk],
+        lease: LeaseId,
+        wait: Duration,
+    ) -> StoreFuture<'a, bool> {
+        let _ = lease;
+        Box::pin(async move {
+            for wanted in scopes {
+                if self.peek(&wanted.key).await?.held > wait {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
     }
 
     /// Holds a scope until then, unless it is held for longer. Returns the end of the hold that is in force.
+    ///
+    /// `strikes` are the complaints that led to it (0: the operator's hold). Unless more are known, they are kept beside the end of the hold,
+    /// until [`STRIKES_KEPT`](super::STRIKES_KEPT) after it. A time that has passed holds nothing, and tells the strikes only, which count
+    /// from now.
     fn hold<'a>(
         &'a self,
         scope: &'a ScopeKey,
         until: WallMillis,
+        strikes: u8,
         cause: Cause,
     ) -> StoreFuture<'a, WallMillis>;
+
+    /// How often the store has lost what it knew, as far as it has noticed. When the number changes, the pacer tells it of all holds
+    /// and strikes again that its process knows. The default is a store that loses nothing.
+    fn losses(&self) -> u64 {
+        0
+    }
 
     /// The state of a scope. Changes nothing.
     fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState>;
@@ -116,6 +142,8 @@ pub enum Reply {
     Granted {
         /// From now, at most `max_wait`.
         wait: Duration,
+        /// Complaints in a row that are not forgiven, the most that any of the scopes has.
+        strikes: u8,
     },
     /// Not within `max_wait`.
     Refused {
@@ -132,12 +160,18 @@ pub enum Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Busy {
-    /// As many leases are alive as may be. The wait is until the first of them expires at the latest; ask again earlier.
+    /// As many leases are alive as may be. The wait is until the one that is in flight starts, if only one may be and it has been granted
+    /// for later: nobody gets the turn before that. Else it is zero: nobody knows when it ends.
     InFlight,
     /// The gap.
     Gap,
     /// The hold.
-    Hold(Cause),
+    Hold {
+        /// Why it is held.
+        cause: Cause,
+        /// Complaints in a row.
+        strikes: u8,
+    },
 }
 
 /// How a lease ends.
@@ -160,12 +194,14 @@ pub struct ScopeState {
     pub quiet: Option<Duration>,
     /// What is left of the hold. Zero: it is not held.
     pub held: Duration,
+    /// Complaints in a row that are not forgiven.
+    pub strikes: u8,
 }
 
 impl ScopeState {
     /// The state of a scope.
-    pub fn new(in_flight: u32, quiet: Option<Duration>, held: Duration) -> Self {
-        Self { in_flight, quiet, held }
+    pub fn new(in_flight: u32, quiet: Option<Duration>, held: Duration, strikes: u8) -> Self {
+        Self { in_flight, quiet, held, strikes }
     }
 }
 
@@ -201,5 +237,12 @@ mod tests {
         let halves = |id: LeaseId| [(id.0 >> 64) as u64, id.0 as u64];
         let all: HashSet<u64> = (0..10_000).flat_map(|_| halves(LeaseId::random())).collect();
         assert_eq!(all.len(), 20_000);
+    }
+
+    #[test]
+    fn a_lease_is_shown_by_all_its_digits() {
+        let id = LeaseId(0xab);
+        assert_eq!(id.to_string(), format!("{}ab", "0".repeat(30)));
+        assert_eq!(format!("{id:?}"), format!("LeaseId({id})"));
     }
 }

@@ -60,7 +60,7 @@ pub(crate) struct Upkeep {
 }
 
 /// Two cores or two hundred: a lock is held for some fifty nanoseconds.
-const SHARDS: u16 = 64;
+pub(crate) const SHARDS: u16 = 64;
 
 /// So many requests to the hosts of a shard, and it is cleaned a little.
 const CLEAN_EVERY: u32 = 256;
@@ -129,8 +129,13 @@ impl Table {
     /// Looks at every slot, one shard at a time.
     pub(crate) fn for_each(&self, mut look: impl FnMut(&Slot)) {
         for shard in 0..SHARDS {
-            self.guard(shard).slots.iter().for_each(|(_, slot)| look(slot));
+            self.for_each_of(shard, &mut look);
         }
+    }
+
+    /// Looks at every slot of a shard.
+    pub(crate) fn for_each_of(&self, shard: u16, mut look: impl FnMut(&Slot)) {
+        self.guard(shard).slots.iter().for_each(|(_, slot)| look(slot));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -261,5 +266,89 @@ impl Shard {
         if let Ok(entry) = self.index.find_entry(hash, |index| *index as usize == place) {
             entry.remove();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::super::moment::Timeline;
+    use super::super::schedule::Terms;
+    use super::*;
+
+    fn upkeep(seconds: u64) -> Upkeep {
+        let began = Instant::now();
+        let now = Timeline::starting(began).moment(began + Duration::from_secs(seconds));
+        Upkeep { now, gap: Duration::ZERO, open_max: Duration::from_secs(60) }
+    }
+
+    fn insert(table: &Table, key: &str) -> SlotId {
+        let hash = table.hash(key);
+        table.lock(hash, &[]).find_or_insert(hash, key)
+    }
+
+    #[test]
+    fn hosts_are_spread_over_the_shards_and_all_of_them_are_counted() {
+        let table = Table::new(10_000);
+        let shards: Vec<u16> = (0..1_000).map(|n| insert(&table, &n.to_string()).shard).collect();
+        assert_eq!(table.len(), 1_000);
+        for shard in 0..SHARDS {
+            let here = shards.iter().filter(|here| **here == shard).count();
+            assert!(here < 60, "{here} of 1000 in shard {shard}");
+        }
+    }
+
+    #[test]
+    fn a_shard_is_cleaned_once_in_256_calls() {
+        let table = Table::new(10_000);
+        let (hash, began) = (table.hash("a"), upkeep(0));
+        let mut locked = table.lock(hash, &[]);
+        let open = locked.find_or_insert(hash, "a");
+        let terms = Terms { gap: Duration::ZERO, limit: 1 };
+        locked.slot(open).unwrap().grant(terms, began.now);
+        let late = Upkeep { now: began.now.plus(Duration::from_secs(61)), ..began };
+        let mut findings = Findings::default();
+        for call in 1..=CLEAN_EVERY {
+            assert!(findings.open.is_empty(), "before call {call}");
+            locked.clean_sometimes(hash, late, &mut findings);
+        }
+        assert_eq!(findings.open, [("a".into(), Duration::from_secs(61))]);
+    }
+
+    #[test]
+    fn a_shard_grows_by_an_eighth() {
+        let (mut shard, hasher, mut growths) = (Shard::default(), RandomState::new(), 0);
+        for n in 0_usize..4_000 {
+            let (key, before) = (n.to_string(), shard.slots.capacity());
+            shard.insert(hasher.hash_one(&*key), &key, &hasher);
+            let room = shard.slots.capacity();
+            assert!(room <= n + n / 8 + 4, "room for {room} with {n}");
+            growths += usize::from(room != before);
+        }
+        assert!(growths < 70, "{growths}");
+    }
+
+    #[test]
+    fn a_cleaning_forgets_down_to_the_bound_and_not_below() {
+        let (mut shard, hasher) = (Shard::default(), RandomState::new());
+        for n in 0..100 {
+            let key = n.to_string();
+            shard.insert(hasher.hash_one(&*key), &key, &hasher);
+        }
+        let mut findings = Findings::default();
+        for (max, left) in [(101, 100), (100, 100), (99, 99), (40, 40)] {
+            shard.clean(upkeep(10), max, &hasher, &mut findings);
+            assert_eq!(shard.slots.len(), left);
+            assert_eq!(shard.index.len(), left);
+        }
+    }
+
+    #[test]
+    fn the_hand_goes_round_every_place_once() {
+        let mut shard = Shard { slots: Slab::with_capacity(10), ..Shard::default() };
+        let places: Vec<usize> = (0..20).map(|_| shard.advance()).collect();
+        let round = [1, 2, 3, 4, 5, 6, 7, 8, 9, 0];
+        assert_eq!(places, [round, round].concat());
     }
 }

@@ -66,6 +66,8 @@ pub(crate) struct Claim {
 pub(crate) struct Claims {
     pub(crate) host: Claim,
     pub(crate) others: Box<[Claim]>,
+    /// The complaints that the shared store knew of when it granted the turn.
+    pub(crate) strikes: u8,
 }
 
 impl Claims {
@@ -152,7 +154,7 @@ pub(crate) fn enter(
 }
 
 /// What most requests meet: one scope, its host is known, nobody waits, and it is free.
-fn enter_idle(
+pub(crate) fn enter_idle(
     table: &Table,
     request: &Request<'_>,
     upkeep: Upkeep,
@@ -169,7 +171,7 @@ fn enter_idle(
     let host = Claim { slot: id, gap, limit, feedback, before: slot.anchor };
     slot.grant(terms, upkeep.now);
     locked.clean_sometimes(hash, upkeep, findings);
-    Some(Claims { host, others: Box::default() })
+    Some(Claims { host, others: Box::default(), strikes: 0 })
 }
 
 fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findings: &mut Findings) -> Claims {
@@ -185,7 +187,7 @@ fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findin
         .others
         .iter()
         .map(|other| claim(other.hash, &other.key, other.gap, other.limit, other.feedback));
-    Claims { host, others: others.collect() }
+    Claims { host, others: others.collect(), strikes: 0 }
 }
 
 /// A newcomer is also somebody who notices that the first in line has fallen asleep.
@@ -348,5 +350,152 @@ pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut S
         if let Some(slot) = locked.slot(claim.slot) {
             action(slot, claim);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::super::moment::Timeline;
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        let began = Instant::now();
+        Timeline::starting(began).moment(began + Duration::from_millis(millis))
+    }
+
+    fn upkeep(now: Moment) -> Upkeep {
+        Upkeep { now, gap: Duration::ZERO, open_max: Duration::from_secs(60) }
+    }
+
+    /// A request with gaps of a second, for a host and a group, that waits for a minute at most.
+    fn request<'u>(table: &Table, host: &'u str, group: Option<&str>, now: Moment) -> Request<'u> {
+        let (gap, limit, feedback) = (Duration::from_secs(1), 1, true);
+        let host = Wanted { key: host, hash: table.hash(host), gap, limit, feedback };
+        let other =
+            |key: &str| Wanted { key: key.to_owned(), hash: table.hash(key), gap, limit, feedback: false };
+        let others = group.map(other).into_iter().collect();
+        Request { host, others, patience: now.plus(Duration::from_secs(60)) }
+    }
+
+    fn comes(table: &Table, request: &Request<'_>, now: Moment, bells: &mut Bells) -> Entry {
+        enter(table, request, || None, upkeep(now), &mut Findings::default(), bells)
+    }
+
+    fn takes(table: &Table, request: &Request<'_>, now: Moment) -> Claims {
+        match comes(table, request, now, &mut Bells::new()) {
+            Entry::Granted(claims) => claims,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn queues(table: &Table, request: &Request<'_>, now: Moment) -> (Claims, u64, Arc<Seat>) {
+        match comes(table, request, now, &mut Bells::new()) {
+            Entry::Queued(claims, ticket, seat) => (claims, ticket, seat),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn scopes_are_numbered_from_the_host_on() {
+        let table = Table::new(100);
+        let request = request(&table, "a.example", Some("group"), at(0));
+        for (scope, key) in [(0, "a.example"), (1, "group")] {
+            assert_eq!((request.scope(key), request.key(scope)), (scope, key));
+        }
+        assert_eq!((request.scope("other"), request.key(7)), (0, "a.example"));
+    }
+
+    #[test]
+    fn who_need_not_wait_takes_no_place_in_line() {
+        let (table, began) = (Table::new(100), at(0));
+        for group in [None, Some("group")] {
+            let host = group.unwrap_or("a.example");
+            let asked = request(&table, host, group.map(|_| "others"), began);
+            let claims = takes(&table, &asked, began);
+            end(&table, &claims, began, began, &mut Bells::new());
+            let free = began.plus(Duration::from_secs(1));
+            takes(&table, &asked, free);
+        }
+    }
+
+    #[test]
+    fn the_short_way_is_open_when_the_host_is_known_and_free_and_nobody_waits() {
+        let (table, began) = (Table::new(100), at(0));
+        let asked = request(&table, "a.example", None, began);
+        let short = |now| enter_idle(&table, &asked, upkeep(now), &mut Findings::default());
+        assert!(short(began).is_none(), "it is not known");
+        let claims = takes(&table, &asked, began);
+        assert!(short(began.plus(Duration::from_secs(5))).is_none(), "one is in flight");
+        end(&table, &claims, began, began, &mut Bells::new());
+        let free = began.plus(Duration::from_secs(1));
+        assert!(short(began.plus(Duration::from_millis(999))).is_none(), "the gap");
+        let claims = short(free).expect("the gap has passed in this instant");
+        end(&table, &claims, free, free, &mut Bells::new());
+        let (waiting, ticket, _) = queues(&table, &asked, free);
+        let later = free.plus(Duration::from_secs(2));
+        assert!(short(later).is_none(), "somebody waits, though it is free");
+        leave(&table, &waiting, ticket, &mut Bells::new());
+        assert!(short(later).is_some());
+    }
+
+    #[test]
+    fn a_newcomer_wakes_whoever_is_behind_a_sleeper_and_nobody_else() {
+        let (table, began) = (Table::new(100), at(0));
+        let asked = request(&table, "a.example", None, began);
+        let claims = takes(&table, &asked, began);
+        end(&table, &claims, began, began, &mut Bells::new());
+        let impatient = Request {
+            patience: began.plus(Duration::from_secs(2)),
+            ..request(&table, "a.example", None, began)
+        };
+        let (_, _, asleep) = queues(&table, &impatient, began);
+        let (_, _, behind) = queues(&table, &asked, began);
+        let woken = |seconds| {
+            let mut bells = Bells::new();
+            comes(&table, &asked, began.plus(Duration::from_secs(seconds)), &mut bells);
+            bells
+                .iter()
+                .map(|seat| (Arc::ptr_eq(seat, &asleep), Arc::ptr_eq(seat, &behind)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(woken(2), [], "he may still be on his way");
+        assert_eq!(woken(4), [(true, false), (false, true)]);
+        assert_eq!(woken(5), []);
+    }
+
+    #[test]
+    fn of_two_scopes_that_are_free_at_once_the_first_is_named() {
+        let (table, began) = (Table::new(100), at(0));
+        let asked = request(&table, "a.example", Some("group"), began);
+        let claims = takes(&table, &asked, began);
+        end(&table, &claims, began, began, &mut Bells::new());
+        match comes(&table, &Request { patience: began, ..asked }, began, &mut Bells::new()) {
+            Entry::Late(late) => {
+                assert_eq!((late.scope, late.start.at), (0, began.plus(Duration::from_secs(1))))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    #[test]
+    fn who_is_out_of_patience_hears_of_a_response_that_is_open_for_longer_than_a_gap() {
+        let (table, began) = (Table::new(100), at(0));
+        let asked = request(&table, "a.example", None, began);
+        let open = takes(&table, &asked, began);
+        queues(&table, &asked, began);
+        let (mut third, ticket, _) = queues(&table, &asked, began);
+        let mut why = |now: Moment| {
+            let who = Who { ticket, arrived: began, patience: now };
+            match look(&table, &mut third, who, now, &mut Bells::new()) {
+                Outlook::Late(late) => late.start.why,
+                other => panic!("{other:?}"),
+            }
+        };
+        let (gap, second) = (Why::Gap(Duration::from_secs(1)), began.plus(Duration::from_secs(1)));
+        let later = second.plus(Duration::from_nanos(1));
+        assert_eq!((why(second), why(later)), (gap, Why::InFlight(began)));
+        end(&table, &open, began, later, &mut Bells::new());
+        assert_eq!(why(later.plus(Duration::from_secs(5))), gap, "nothing is open any more");
     }
 }

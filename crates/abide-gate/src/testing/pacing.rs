@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::pacing::{
-    Ask, Busy, Cause, Ended, GAP_MAX, LeaseAsk, LeaseId, PacePolicy, PaceStore, Pacer, Reply, ScopeAsk,
-    ScopeKey,
+    Ask, Busy, Cause, Ended, GAP_MAX, LeaseAsk, LeaseId, PacePolicy, PaceStore, Pacer, Reply, STRIKES_KEPT,
+    ScopeAsk, ScopeKey, ScopeState,
 };
 use crate::{Clock, SystemClock, WallMillis};
 
@@ -52,29 +52,66 @@ pub async fn pace_store(store: Arc<dyn PaceStore>) {
     subject.the_gap_counts_from_the_end_of_a_response().await;
     subject.an_unsent_request_frees_its_place().await;
     subject.at_most_n_leases_at_a_time().await;
+    subject.a_busy_scope_says_when_the_request_in_flight_starts().await;
     subject.an_expired_lease_frees_its_place().await;
     subject.a_renewed_lease_lives_and_an_expired_one_stays_dead().await;
     subject.releasing_an_expired_or_foreign_lease_frees_nothing_else().await;
     subject.a_hold_never_shortens().await;
     subject.a_hold_beyond_27_hours_is_cut_to_24().await;
+    subject.strikes_outlive_their_hold_and_only_grow().await;
+    subject.strikes_without_a_hold_hold_nothing().await;
+    subject.a_grant_tells_the_most_strikes_of_its_scopes().await;
+    subject.a_lease_is_not_confirmed_while_its_scope_is_held().await;
     subject.all_scopes_or_none().await;
     subject.values_at_the_edges_of_the_types().await;
     subject.eight_clients_keep_every_gap().await;
     subject.cancelled_requests_leave_no_lease().await;
 }
 
-/// A hold outlives the store's restart. `reopen` closes the store and opens it again.
+/// A hold outlives the store's restart, and so do its strikes, also when it is over. `reopen` closes the store and opens it again.
 pub async fn holds_survive_reload<F, Fut>(store: Arc<dyn PaceStore>, reopen: F)
 where
     F: FnOnce(Arc<dyn PaceStore>) -> Fut,
     Fut: Future<Output = Arc<dyn PaceStore>>,
 {
-    let (scope, until) = (fresh("reload"), SystemClock.wall().plus(Duration::from_secs(3_600)));
-    let set = store.hold(&scope, until, COMPLAINT).await.expect("the store answers");
+    let (scope, over) = (fresh("reload"), fresh("reload-over"));
+    let until = SystemClock.wall().plus(Duration::from_secs(3_600));
+    let set = store.hold(&scope, until, 4, COMPLAINT).await.expect("the store answers");
+    store.hold(&over, SystemClock.wall().plus(GAP), 2, COMPLAINT).await.expect("the store answers");
+    sleep(GAP + BLUR).await;
     let again = reopen(store).await;
-    let held = again.peek(&scope).await.expect("the store answers").held;
+    let ScopeState { held, strikes, .. } = again.peek(&scope).await.expect("the store answers");
     let left = set.since(SystemClock.wall());
     assert!(held + Duration::from_secs(60) > left, "a hold of {left:?} became {held:?} by reopening");
+    assert_eq!(strikes, 4);
+    let state = again.peek(&over).await.expect("the store answers");
+    assert_eq!((state.held, state.strikes), (Duration::ZERO, 2), "the next complaint is the third");
+}
+
+/// Strikes are kept for [`STRIKES_KEPT`] after the end of the hold, and no longer. `pass` lets so much time pass for the store.
+pub async fn strikes_are_forgiven<F, Fut>(store: Arc<dyn PaceStore>, pass: F)
+where
+    F: Fn(Duration) -> Fut,
+    Fut: Future<Output = ()>,
+{
+    const MINUTE: Duration = Duration::from_secs(60);
+    let subject = Subject { store, clock: Arc::new(SystemClock) };
+    let scopes = scope("forgiven", u16::MAX);
+    subject.hold(&scopes[0].key, MINUTE, 3).await;
+    let strikes = async || {
+        let ask = asking(GAP, TTL);
+        let Reply::Granted { strikes, .. } = subject.reserve(&scopes, ask).await else { return None };
+        subject.release(&scopes, ask.lease, Ended::Unsent).await;
+        assert_eq!(subject.state(&scopes[0].key).await.strikes, strikes);
+        Some(strikes)
+    };
+    pass(MINUTE + STRIKES_KEPT - MINUTE).await;
+    assert_eq!(strikes().await, Some(3), "29 quiet minutes");
+    pass(MINUTE + GAP).await;
+    assert_eq!(strikes().await, Some(0), "30 quiet minutes");
+    // What is forgiven is not added to what comes then.
+    subject.hold(&scopes[0].key, MINUTE, 1).await;
+    assert_eq!(subject.state(&scopes[0].key).await.strikes, 1);
 }
 
 /// A key that no other fact has used, in no earlier run either.
@@ -99,7 +136,7 @@ impl Subject {
 
     async fn granted(&self, scopes: &[ScopeAsk], ask: LeaseAsk) -> Duration {
         match self.reserve(scopes, ask).await {
-            Reply::Granted { wait } => wait,
+            Reply::Granted { wait, .. } => wait,
             refused @ Reply::Refused { .. } => panic!("expected a grant, found {refused:?}"),
         }
     }
@@ -115,8 +152,17 @@ impl Subject {
         self.store.release(scopes, lease, ended).await.expect("the store answers");
     }
 
+    async fn state(&self, scope: &ScopeKey) -> ScopeState {
+        self.store.peek(scope).await.expect("the store answers")
+    }
+
     async fn in_flight(&self, scope: &ScopeAsk) -> u32 {
-        self.store.peek(&scope.key).await.expect("the store answers").in_flight
+        self.state(&scope.key).await.in_flight
+    }
+
+    async fn hold(&self, scope: &ScopeKey, lasts: Duration, strikes: u8) {
+        let until = self.clock.wall().plus(lasts);
+        self.store.hold(scope, until, strikes, COMPLAINT).await.expect("the store answers");
     }
 
     async fn a_grant_moves_the_anchor(&self) {
@@ -174,12 +220,24 @@ impl Subject {
                 leases.push(ask.lease);
             }
             let (_, wait, reason) = self.refused(&scopes, asking(GAP, TTL)).await;
-            assert_eq!(reason, Busy::InFlight);
-            assert!(wait <= TTL + BLUR, "until the first lease expires at the latest: {wait:?}");
+            assert_eq!((wait, reason), (Duration::ZERO, Busy::InFlight));
             self.release(&scopes, leases[0], Ended::Response).await;
             self.granted(&scopes, asking(GAP, TTL)).await;
             self.refused(&scopes, asking(GAP, TTL)).await;
         }
+    }
+
+    async fn a_busy_scope_says_when_the_request_in_flight_starts(&self) {
+        let (scopes, first, next) = (scope("starts", 1), asking(GAP, TTL), asking(GAP * 4, TTL));
+        self.granted(&scopes, first).await;
+        self.release(&scopes, first.lease, Ended::Response).await;
+        let (granted, began) = (self.granted(&scopes, next).await, self.clock.now());
+        let (_, wait, reason) = self.refused(&scopes, asking(GAP * 4, TTL)).await;
+        assert_eq!(reason, Busy::InFlight);
+        assert!(wait <= granted && wait + began.elapsed() + BLUR >= granted, "{wait:?} of {granted:?}");
+        sleep(granted).await;
+        let (_, wait, reason) = self.refused(&scopes, asking(GAP * 4, TTL)).await;
+        assert!(reason == Busy::InFlight && wait <= BLUR, "it has started: {wait:?}");
     }
 
     async fn an_expired_lease_frees_its_place(&self) {
@@ -225,8 +283,9 @@ impl Subject {
     async fn a_hold_never_shortens(&self) {
         let (scopes, wall) = (scope("hold", 1), self.clock.wall());
         let (far, near) = (wall.plus(Duration::from_secs(100)), wall.plus(Duration::from_secs(10)));
-        let hold =
-            async |until| self.store.hold(&scopes[0].key, until, COMPLAINT).await.expect("the store answers");
+        let hold = async |until| {
+            self.store.hold(&scopes[0].key, until, 1, COMPLAINT).await.expect("the store answers")
+        };
         let first = hold(far).await;
         // By as much as the command takes it can end later, since only its length counts; never earlier.
         let late = Duration::from_secs(1);
@@ -234,7 +293,7 @@ impl Subject {
         let second = hold(near).await;
         assert!(far.since(second) <= BLUR, "shortened from {far:?} to {second:?}");
         let (_, wait, reason) = self.refused(&scopes, asking(Duration::from_secs(30), TTL)).await;
-        assert!(matches!(reason, Busy::Hold(_)), "{reason:?}");
+        assert_eq!(reason, Busy::Hold { cause: COMPLAINT, strikes: 1 });
         assert!(wait > Duration::from_secs(90), "{wait:?}");
         assert!(self.granted(&scopes, asking(Duration::from_secs(200), TTL)).await > Duration::from_secs(90));
     }
@@ -242,12 +301,69 @@ impl Subject {
     async fn a_hold_beyond_27_hours_is_cut_to_24(&self) {
         let (key, wall) = (fresh("cut"), self.clock.wall());
         self.store
-            .hold(&key, wall.plus(Duration::from_secs(400 * 86_400)), COMPLAINT)
+            .hold(&key, wall.plus(Duration::from_secs(400 * 86_400)), 1, COMPLAINT)
             .await
             .expect("the store answers");
         let held = self.store.peek(&key).await.expect("the store answers").held;
         let day = Duration::from_secs(86_400);
         assert!(held <= day + BLUR && held > day - Duration::from_secs(60), "{held:?}");
+    }
+
+    async fn strikes_outlive_their_hold_and_only_grow(&self) {
+        let scopes = scope("strikes", 1);
+        let key = &scopes[0].key;
+        let ask = asking(Duration::ZERO, TTL);
+        assert_eq!(self.reserve(&scopes, ask).await, Reply::Granted { wait: Duration::ZERO, strikes: 0 });
+        self.release(&scopes, ask.lease, Ended::Unsent).await;
+        // A longer hold does not forget them, and a shorter one adds to them: each process tells what it knows.
+        for (lasts, told, known) in [(GAP * 4, 2, 2), (GAP * 6, 1, 2), (GAP, 3, 3), (GAP * 6, 0, 3)] {
+            self.hold(key, lasts, told).await;
+            let (_, _, reason) = self.refused(&scopes, asking(Duration::ZERO, TTL)).await;
+            assert_eq!(reason, Busy::Hold { cause: COMPLAINT, strikes: known });
+            assert_eq!(self.state(key).await.strikes, known);
+        }
+        sleep(GAP * 6 + BLUR).await;
+        let ask = asking(Duration::ZERO, TTL);
+        assert_eq!(self.reserve(&scopes, ask).await, Reply::Granted { wait: Duration::ZERO, strikes: 3 });
+        // What was answered well in between forgives nothing before its time.
+        self.release(&scopes, ask.lease, Ended::Response).await;
+        assert_eq!(self.state(key).await.strikes, 3);
+    }
+
+    async fn strikes_without_a_hold_hold_nothing(&self) {
+        let scopes = scope("told", 1);
+        let past = self.clock.wall().minus(Duration::from_secs(60));
+        self.store.hold(&scopes[0].key, past, 5, COMPLAINT).await.expect("the store answers");
+        let state = self.state(&scopes[0].key).await;
+        assert_eq!((state.held, state.strikes), (Duration::ZERO, 5));
+        let ask = asking(Duration::ZERO, TTL);
+        assert_eq!(self.reserve(&scopes, ask).await, Reply::Granted { wait: Duration::ZERO, strikes: 5 });
+    }
+
+    async fn a_grant_tells_the_most_strikes_of_its_scopes(&self) {
+        for struck in [0, 1] {
+            let mut scopes = [ScopeAsk::new(fresh("most-a"), GAP, 1), ScopeAsk::new(fresh("most-b"), GAP, 1)];
+            scopes.sort_by(|a, b| a.key.cmp(&b.key));
+            self.hold(&scopes[struck].key, Duration::ZERO, 2).await;
+            self.hold(&scopes[1 - struck].key, Duration::ZERO, 1).await;
+            match self.reserve(&scopes, asking(GAP, TTL)).await {
+                Reply::Granted { strikes, .. } => assert_eq!(strikes, 2),
+                refused @ Reply::Refused { .. } => panic!("expected a grant, found {refused:?}"),
+            }
+        }
+    }
+
+    async fn a_lease_is_not_confirmed_while_its_scope_is_held(&self) {
+        let (scopes, ask) = (scope("confirm", 1), asking(GAP, TTL));
+        self.granted(&scopes, ask).await;
+        let stands =
+            async |wait| self.store.confirm(&scopes, ask.lease, wait).await.expect("the store answers");
+        assert!(stands(Duration::ZERO).await);
+        self.hold(&scopes[0].key, GAP, 1).await;
+        assert!(!stands(Duration::ZERO).await);
+        assert!(stands(GAP * 2).await, "it is over by then");
+        sleep(GAP + BLUR).await;
+        assert!(stands(Duration::ZERO).await);
     }
 
     async fn all_scopes_or_none(&self) {
@@ -275,8 +391,10 @@ impl Subject {
         }
         for until in [WallMillis(0), WallMillis(u64::MAX)] {
             let key = fresh("edge-hold");
-            self.store.hold(&key, until, Cause::Operator).await.expect("the store answers");
-            self.store.peek(&key).await.expect("the store answers");
+            for strikes in [u8::MAX, 0] {
+                self.store.hold(&key, until, strikes, Cause::Operator).await.expect("the store answers");
+                assert_eq!(self.state(&key).await.strikes, u8::MAX);
+            }
         }
         self.release(&scope("nobody", 1), LeaseId(7), Ended::Unsent).await;
         assert_eq!(self.in_flight(&scope("nobody", 1)[0]).await, 0);
@@ -315,7 +433,7 @@ impl Subject {
         let ask = asking(Duration::from_secs(10), TTL);
         loop {
             match self.reserve(scopes, ask).await {
-                Reply::Granted { wait } => {
+                Reply::Granted { wait, .. } => {
                     sleep(wait).await;
                     break;
                 }

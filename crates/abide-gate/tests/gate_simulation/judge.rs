@@ -86,6 +86,8 @@ struct State {
     fetching: HashMap<(Who, usize), u32>,
     not_asked_before: HashMap<(Who, usize), Duration>,
     lost: HashMap<(Who, usize), Duration>,
+    /// How far back the wall clock lies. What is read in a store is as young then as the clock has it.
+    lies_back: Duration,
     violations: Vec<Violation>,
     counts: Counts,
 }
@@ -163,7 +165,9 @@ impl Judge {
         let mut state = self.state();
         state.counts.pages += 1;
         let known = self.known(&state, who, origin);
-        if path != Path::RobotsTxt && !known.iter().any(|attempt| self.permits(attempt, path, now)) {
+        if path != Path::RobotsTxt
+            && !known.iter().any(|attempt| self.permits(attempt, path, now, state.lies_back))
+        {
             let text = format!("{} was asked for {path:?} by what is known: {known:?}", ORIGINS[origin].0);
             state.violations.push(Violation { promise: "G1", at: now, text });
         }
@@ -234,7 +238,9 @@ impl Judge {
         self.tell(|| format!("process {who} saves {}, asked at {asked_at:?}", ORIGINS[origin].0));
         let now = self.now();
         let mut state = self.state();
-        if let Some(said) = state.pending.remove(&(who, origin)) {
+        // What is known already is saved again when it is to be forgotten, also while an answer is on its way.
+        let is_new = !state.stored.contains_key(&(origin, asked_at));
+        if let Some(said) = is_new.then(|| state.pending.remove(&(who, origin))).flatten() {
             let attempt = attempt(said, now, &self.known(&state, who, origin));
             let number = state.attempts.len();
             state.attempts.push(attempt);
@@ -253,16 +259,23 @@ impl Judge {
     }
 
     /// A process judges by what it has learnt now, and by nothing older.
-    pub(crate) fn learns(&self, who: Who, origin: usize) {
+    pub(crate) fn learns(&self, who: Who, origin: usize, asked_at: WallMillis) {
         let now = self.now();
         let mut state = self.state();
-        let known = state.known.entry((who, origin)).or_default();
-        let Some(last) = known.pop() else { return };
-        *known = vec![last];
+        // Not the last it has saved: it may have been told to forget what was known before, meanwhile.
+        let Some(&last) = state.stored.get(&(origin, asked_at)) else { return };
+        state.known.insert((who, origin), vec![last]);
         // One minute, less a tenth. After a 429 it is the end of the hold that counts.
         let failed = state.attempts[last].said == Said::Unreachable;
         let before = if failed { now + SECOND * 54 } else { Duration::ZERO };
         state.not_asked_before.insert((who, origin), before);
+    }
+
+    /// The wall clock is set back by so much, or put right again.
+    pub(crate) fn clock_lies_back(&self, by: Duration, begins: bool) {
+        let mut state = self.state();
+        let lies = state.lies_back;
+        state.lies_back = if begins { lies + by } else { lies.saturating_sub(by) };
     }
 
     /// Somebody has told a process to ask again.
@@ -343,9 +356,9 @@ impl Judge {
     }
 
     /// Whether a page may be asked for by what this attempt came to.
-    fn permits(&self, attempt: &Attempt, path: Path, now: Duration) -> bool {
+    fn permits(&self, attempt: &Attempt, path: Path, now: Duration, lies_back: Duration) -> bool {
         // RFC 9309 §2.4. A clock that was set back once and put right again can double it, but not more.
-        let longest = if self.setting.jumps { 3 * DAY } else { DAY + SECOND };
+        let longest = if self.setting.jumps { 3 * DAY + lies_back } else { DAY + SECOND };
         let is_fresh = now <= attempt.at + longest;
         let by_copy = attempt.copies.iter().any(|version| allows(*version, path));
         match attempt.said {

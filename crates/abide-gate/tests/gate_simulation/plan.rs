@@ -28,6 +28,12 @@ pub(crate) const ORIGINS: [(&str, usize); 8] = [
 pub(crate) const CDN: usize = 6;
 pub(crate) const HOSTS: usize = 7;
 
+/// The sites of a run that follows from bytes: the first three, which are two hosts and what their robots.txt live on.
+const FEW_SITES: usize = 3;
+
+/// The events of a run that follows from bytes, at most.
+const FEW_EVENTS: usize = 16;
+
 /// Chance that follows from its seed (splitmix64).
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(u64);
@@ -288,6 +294,10 @@ impl Setting {
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) setting: Setting,
+    /// So many of [`ORIGINS`] are there.
+    pub(crate) sites: usize,
+    /// Whether the calm after the storm is a part of it.
+    pub(crate) has_end: bool,
     pub(crate) events: Vec<Event>,
     pub(crate) lives: Vec<Vec<Phase>>,
 }
@@ -301,28 +311,31 @@ impl Plan {
             let longest = if chance.one_in(3) { 3 * HOUR } else { 30 * MINUTE };
             at += chance.between(SECOND, longest);
             let id = events.len() as u64;
-            events.push(Event { id, at, what: what(&setting, &mut Chance::of(&[seed, id, 3])) });
+            let mut chance = Chance::of(&[seed, id, 3]);
+            let lot = chance.below(200);
+            events.push(Event { id, at, what: what(lot, &setting, ORIGINS.len(), &mut chance) });
         }
-        Self { seed, setting, events, lives: (0..ORIGINS.len()).map(|origin| life(seed, origin)).collect() }
+        let lives = (0..ORIGINS.len()).map(|origin| life(seed, origin)).collect();
+        Self { seed, setting, sites: ORIGINS.len(), has_end: true, events, lives }
     }
 
-    /// Eight bytes are an event, minutes or milliseconds after the one before.
+    /// Three bytes are the setting and the servers' lives, each four that follow an event and the pause before it.
     #[allow(dead_code, reason = "for the fuzz target")]
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
-        let seed = u64::from(bytes.first().copied().unwrap_or_default());
-        let mut plan = Self { events: Vec::new(), ..Self::of_seed(seed) };
-        let mut at = Duration::ZERO;
-        for (id, piece) in bytes.get(1..).unwrap_or_default().chunks_exact(8).take(64).enumerate() {
-            let word = u64::from_le_bytes(piece.try_into().unwrap());
-            let gap = Duration::from_millis(word & 0xffff);
-            at += if word & 0x10000 == 0 { gap } else { gap * 600 };
-            plan.events.push(Event {
-                id: id as u64,
-                at,
-                what: what(&plan.setting, &mut Chance::of(&[word >> 17])),
-            });
+        let (head, rest) = bytes.split_at(bytes.len().min(3));
+        let seed = head.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte));
+        let setting = Setting::of_seed(head.first().copied().unwrap_or_default().into());
+        let (mut at, mut events) = (Duration::ZERO, Vec::new());
+        for (id, piece) in rest.chunks_exact(4).take(FEW_EVENTS).enumerate() {
+            at += pause(piece[0]);
+            let mut chance = Chance::of(&[piece[2].into(), piece[3].into()]);
+            let what = what(u64::from(piece[1]) % 40, &setting, FEW_SITES, &mut chance);
+            events.push(Event { id: id as u64, at, what });
         }
-        plan
+        let lives = (0..FEW_SITES).map(|origin| life(seed, origin)).collect();
+        // The calm costs more than such a storm.
+        let has_end = seed.is_multiple_of(8);
+        Self { seed, setting, sites: FEW_SITES, has_end, events, lives }
     }
 
     /// The run that a [`Replay`] names.
@@ -367,10 +380,17 @@ impl fmt::Display for Replay {
     }
 }
 
-fn what(setting: &Setting, chance: &mut Chance) -> What {
+/// From no time to sixty hours, in four units.
+fn pause(byte: u8) -> Duration {
+    let unit = [Duration::from_millis(50), SECOND, MINUTE, HOUR][usize::from(byte >> 6)];
+    unit * u32::from(byte & 63)
+}
+
+/// The first ten lots are what happens now and then, all others are visits.
+fn what(lot: u64, setting: &Setting, sites: usize, chance: &mut Chance) -> What {
     let process = chance.below(setting.processes as u64) as usize;
-    let origin = chance.below(ORIGINS.len() as u64) as usize;
-    match chance.below(200) {
+    let origin = chance.below(sites as u64) as usize;
+    match lot {
         0 if setting.jumps => {
             let by = chance.between(HOUR, 400 * DAY).as_millis() as i64;
             let by = if chance.one_in(2) { by } else { -by };
@@ -379,7 +399,7 @@ fn what(setting: &Setting, chance: &mut Chance) -> What {
         1 | 2 if setting.restarts => What::Restart { process },
         3..7 => What::Forget { process, origin },
         7..10 => {
-            let host = chance.below(HOSTS as u64) as usize;
+            let host = if chance.one_in(7) { CDN } else { ORIGINS[origin].1 };
             What::Hold { process, host, lasts: chance.between(SECOND, 20 * MINUTE) }
         }
         _ => What::Visit(visit(process, origin, chance)),

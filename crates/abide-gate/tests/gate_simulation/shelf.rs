@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
@@ -117,9 +117,9 @@ impl Reader {
 }
 
 pub(crate) fn number(origin: &Origin) -> usize {
-    let name = origin.robots_url().to_string();
-    let is_this = |text: &str| name == format!("{text}/robots.txt");
-    ORIGINS.iter().position(|(text, _)| is_this(text)).expect("only known sites are stored")
+    static NAMES: LazyLock<Vec<Origin>> =
+        LazyLock::new(|| ORIGINS.iter().map(|(text, _)| text.parse().unwrap()).collect());
+    NAMES.iter().position(|name| name == origin).expect("only known sites are asked and stored")
 }
 
 impl AccessStore for Reader {
@@ -196,9 +196,10 @@ impl PaceStore for Turns {
         &'a self,
         scope: &'a ScopeKey,
         until: WallMillis,
+        strikes: u8,
         cause: Cause,
     ) -> StoreFuture<'a, WallMillis> {
-        self.through(self.inner.hold(scope, until, cause))
+        self.through(self.inner.hold(scope, until, strikes, cause))
     }
 
     fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {

@@ -22,6 +22,7 @@ use url::Url;
 
 use super::judge::{Judge, Said, Who};
 use super::plan::{CDN, Chance, HOUR, ORIGINS, Pages, Path, Phase, Plan, Robots, SECOND};
+use super::shelf::number;
 
 /// What a server without a usable Retry-After is left alone for, at least.
 const HOLD: Duration = Duration::from_secs(60);
@@ -180,7 +181,7 @@ impl Web {
                 return reply;
             }
             Pages::Redirects if chance.one_in(2) => {
-                let to = chance.below(ORIGINS.len() as u64) as usize;
+                let to = chance.below(self.plan.sites as u64) as usize;
                 let (phase, _) = self.phase(to);
                 let path = chance.of_these(&[Path::Open, Path::Closed, Path::Version(phase)]);
                 let location = format!("{}{}", ORIGINS[to].0, path.text());
@@ -203,9 +204,7 @@ fn place(url: &Url) -> (usize, usize) {
         let origin = rest.split('/').next().unwrap().parse().unwrap();
         return (origin, if url.host_str() == Some("cdn.example") { CDN } else { ORIGINS[origin].1 });
     }
-    let name = Origin::of(url).unwrap();
-    let of = |text: &str| text.parse::<Origin>().unwrap();
-    let origin = ORIGINS.iter().position(|(text, _)| of(text) == name).expect("only known sites are asked");
+    let origin = number(&Origin::of(url).unwrap());
     (origin, ORIGINS[origin].1)
 }
 

@@ -78,7 +78,9 @@ pub(crate) fn run(plan: &Plan, rude: Option<Rude>) -> Result<Counts, Violation> 
     let world = runtime.block_on(async {
         let world = Arc::new(World::new(plan, rude));
         world.live().await;
-        world.after_the_storm().await;
+        if plan.has_end {
+            world.after_the_storm().await;
+        }
         world.nothing_is_left().await;
         world
     });
@@ -123,7 +125,7 @@ impl World {
         let judge = Arc::clone(&self.judge);
         let listens = move |event: &AccessEvent<'_>| {
             if let AccessEvent::Asked { answer } = event {
-                judge.learns(who, number(answer.origin()));
+                judge.learns(who, number(answer.origin()), answer.record().asked_at());
             }
             assert!(!panics, "the script says: panic");
         };
@@ -153,6 +155,10 @@ impl World {
         let gate = builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(self.web.fetch(who)));
         self.gates.lock().unwrap().push(gate.clone());
         Process { who, gate, kill: watch::Sender::new(false) }
+    }
+
+    fn sites(&self) -> &'static [(&'static str, usize)] {
+        &ORIGINS[..self.web.plan.sites]
     }
 
     /// After the storm everybody behaves.
@@ -263,15 +269,14 @@ impl World {
         let admitted = async {
             let mut left = budget;
             let verdict = gate.judge_within(url, &mut left).await?;
-            let judged = budget - left;
             if let Some(denied) = verdict.refusal(url) {
                 return Err(denied.into());
             }
             if rude == Some(Rude::PastTurn) {
                 return Ok((None, Duration::ZERO));
             }
-            let (_, permit, waited) = gate.turn(url, verdict, left).await?.into_parts();
-            Ok::<_, abide_gate::Error>((Some(permit), judged + waited))
+            let (_, permit, _) = gate.turn(url, verdict, &mut left).await?.into_parts();
+            Ok::<_, abide_gate::Error>((Some(permit), budget - left))
         };
         match admitted.await {
             Ok(_) if rude == Some(Rude::OverBlocks) => {
@@ -337,9 +342,12 @@ impl World {
     /// The wall clock lies for a while.
     async fn jump(&self, by: i64, lasts: Duration) {
         let (before, began) = (self.clock.wall(), Instant::now());
+        let back = Duration::from_millis(by.min(0).unsigned_abs());
+        self.judge.clock_lies_back(back, true);
         self.clock.jump_to(WallMillis(before.0.saturating_add_signed(by)));
         sleep(lasts).await;
         self.clock.jump_to(before.plus(began.elapsed()));
+        self.judge.clock_lies_back(back, false);
     }
 
     fn restart(&self, n: usize) {
@@ -371,7 +379,7 @@ impl World {
         sleep(DAY + 4 * HOUR).await;
         let processes = self.processes.lock().unwrap().clone();
         for process in &processes {
-            for (origin, (site, _)) in ORIGINS.iter().enumerate() {
+            for (origin, (site, _)) in self.sites().iter().enumerate() {
                 // What was known may be used at once, and is refreshed meanwhile.
                 let _ = process.gate.judge(&page(site, Path::Open), MINUTE).await;
                 sleep(MINUTE).await;
@@ -417,7 +425,8 @@ impl World {
         for n in 0..6 {
             let (world, process) = (Arc::clone(self), process.clone());
             callers.spawn(async move {
-                let visit = Visit { process: 0, origin: 4, ..EASY };
+                let origin = world.web.plan.sites - 1;
+                let visit = Visit { process: 0, origin, ..EASY };
                 world.call(&process, &visit, Chance::of(&[n, 10])).await;
             });
         }
@@ -434,7 +443,7 @@ impl World {
     async fn reloads_alike(&self, process: &Process) {
         let next = self.start(1_000_000);
         let asked = self.judge.counts().robots;
-        for (site, _) in ORIGINS {
+        for (site, _) in self.sites() {
             for path in [Path::Open, Path::Closed, Path::Version(1_000_000), Path::Version(3)] {
                 let url = page(site, path);
                 let is_allowed = |verdict: abide_gate::Verdict| verdict.is_allowed();

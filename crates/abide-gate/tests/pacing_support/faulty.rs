@@ -96,10 +96,11 @@ impl PaceStore for Faulty {
         &'a self,
         scope: &'a ScopeKey,
         until: WallMillis,
+        strikes: u8,
         cause: Cause,
     ) -> StoreFuture<'a, WallMillis> {
         self.holds.fetch_add(1, Ordering::SeqCst);
-        self.or_fail(self.inner.hold(scope, until, cause))
+        self.or_fail(self.inner.hold(scope, until, strikes, cause))
     }
 
     fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {

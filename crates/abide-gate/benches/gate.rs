@@ -1,0 +1,76 @@
+//! What a decision costs on a host that is known: its nanoseconds and its allocations.
+//!
+//! ```sh
+//! cargo bench -p abide-gate --bench gate
+//! ```
+
+use std::alloc::System;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+use abide_gate::pacing::PacePolicy;
+use abide_gate::{Clock, Gate, Origin, SystemClock};
+use abide_robots::Target;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use url::Url;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Decisions in a round.
+const ROUND: u32 = 100_000;
+/// Rounds; the fastest counts, as all do the same work and a busy machine only adds to it.
+const ROUNDS: usize = 15;
+
+/// A robots.txt with 40 rules for everybody.
+#[derive(Debug)]
+struct FortyRules;
+
+impl Fetch for FortyRules {
+    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+        let rules: String = (0..40).map(|number| format!("Disallow: /private/{number}/\n")).collect();
+        let body = format!("User-agent: *\n{rules}");
+        let reply = RobotsReply::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
+        Box::pin(async { Ok(reply) })
+    }
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it starts");
+    let pace = PacePolicy::default().danger_min_gap(Duration::ZERO).danger_max_in_flight(64);
+    let tokens = vec!["ExampleBot".parse().expect("a token")];
+    let gate = Gate::builder().pace(pace).build(tokens, Arc::new(FortyRules));
+    let url: Url = "https://www.example.org/articles/2024/11/a-page".parse().expect("a URL");
+    let origin = Origin::of(&url).expect("an origin");
+    let handle = runtime.block_on(gate.answer(&origin)).expect("it is learnt");
+    let headers = http::HeaderMap::new();
+    println!("| | ns | allocations |\n| --- | --- | --- |");
+    measure("the verdict, from what is known", || {
+        black_box(gate.judge_cached(black_box(&url)));
+    });
+    measure("the verdict, the turn, the answer, and the turn's end", || {
+        let verdict = gate.judge_at_once(black_box(&url)).expect("it is known");
+        let permit = gate.turn_at_once(&url, &verdict).expect("the host is free");
+        permit.finish_with(http::StatusCode::OK, &headers);
+    });
+    measure("one URL through a rules handle: yes or no", || {
+        black_box(handle.is_allowed(&Target::of(black_box(&url))));
+    });
+    measure("one URL through a rules handle: with its reason", || {
+        black_box(handle.explain(&Target::of(black_box(&url))));
+    });
+}
+
+fn measure(what: &str, mut decide: impl FnMut()) {
+    let (mut fastest, mut allocations) = (Duration::MAX, 0);
+    for _ in 0..ROUNDS {
+        let (region, began) = (Region::new(ALLOCATOR), Instant::now());
+        (0..ROUND).for_each(|_| decide());
+        fastest = fastest.min(began.elapsed());
+        allocations = region.change().allocations;
+    }
+    let (nanos, each) = (fastest.as_nanos() as f64, f64::from(ROUND));
+    println!("| {what} | {:.0} | {:.2} |", nanos / each, allocations as f64 / each);
+}

@@ -1,0 +1,79 @@
+//! What an answer and an explanation say of themselves.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod access_support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_gate::access::{AccessCache, FetchErrorKind, RobotsReply};
+use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Clock, SystemClock};
+use abide_robots::Target;
+use access_support::*;
+use tokio::time::sleep;
+
+const DELAY: &str = "User-agent: *\nDisallow: /closed\nCrawl-delay: 7\n";
+
+#[tokio::test(start_paused = true)]
+async fn an_explanation_tells_the_verdict_the_hop_and_both_delays() {
+    let world = World::of(Scripted::text(DELAY));
+    let answer = world.ask().await;
+    let plain = answer.explain(&Target::new("/closed/a"));
+    let verdict = plain.verdict().expect("there are rules");
+    assert_eq!((verdict.is_allowed(), verdict.rule().unwrap().line()), (false, 2));
+    assert_eq!((plain.hop(), plain.crawl_delay_used()), (None, None));
+    assert_eq!(plain.crawl_delay(), Some(Duration::from_secs(7)));
+    assert!(plain.to_string().starts_with("disallowed by \"Disallow: /closed\" on line 2"), "{plain}");
+    assert_eq!(format!("{plain:?}"), format!("Explanation({plain})"));
+    let used = Duration::from_secs(9);
+    let told = plain.at_hop(3).with_crawl_delay_used(used);
+    assert_eq!((told.hop(), told.crawl_delay_used()), (Some(3), Some(used)));
+    assert!(told.to_string().ends_with("(redirect 3 of the page)"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_robots_txt_is_unreachable_it_may_be_asked_for_and_nothing_else() {
+    let world = World::of(Scripted::error(FetchErrorKind::Tls));
+    let answer = world.ask().await;
+    let page = answer.explain(&Target::new("/a"));
+    assert_eq!((page.verdict(), page.is_allowed(), page.crawl_delay()), (None, false, None));
+    assert!(page.to_string().starts_with("disallowed for now, as "), "{page}");
+    let itself = answer.explain(&Target::new("/robots.txt"));
+    assert!(itself.is_allowed());
+    assert!(itself.to_string().starts_with("allowed, as robots.txt itself always is, though "), "{itself}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_as_old_as_its_last_confirmation_and_shown_with_its_origin() {
+    let world = World::of(Scripted::text(DELAY));
+    let answer = world.ask().await;
+    sleep(Duration::from_secs(90)).await;
+    assert_eq!(answer.age(world.wall()), Some(Duration::from_secs(90)));
+    let shown = format!("{answer:?}");
+    assert!(shown.contains("https://a.example") && shown.contains("Fresh"), "{shown}");
+    let without = World::of(Scripted::error(FetchErrorKind::Tls)).ask().await;
+    assert_eq!(without.age(world.wall()), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_holds_robots_txt_can_be_shown_and_shows_none_of_it() {
+    let world = World::of(Scripted::text(DELAY));
+    world.ask().await;
+    let (cache, store) = (format!("{:?}", world.cache), format!("{:?}", world.store));
+    assert!(cache.starts_with("AccessCache"), "{cache}");
+    assert!(store.starts_with("MemoryAccessStore { records: "), "{store}");
+    assert!(!cache.contains("Disallow") && !store.contains("Disallow"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_and_what_builds_a_cache_are_shown_without_what_a_server_sent() {
+    let secret = http::HeaderMap::from_iter([(http::header::SET_COOKIE, "SECRET".parse().unwrap())]);
+    let reply = RobotsReply::whole(http::StatusCode::NOT_FOUND, secret, "SECRET", SystemClock.now());
+    let shown = format!("{reply:?}");
+    assert!(shown.starts_with("RobotsReply") && shown.contains("404"), "{shown}");
+    let builder = AccessCache::builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(DELAY))));
+    let built = format!("{builder:?}");
+    assert!(built.starts_with("AccessCacheBuilder"), "{built}");
+    assert!(!shown.contains("SECRET") && !built.contains("SECRET"));
+}

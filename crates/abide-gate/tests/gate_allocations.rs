@@ -1,0 +1,50 @@
+//! A decision on a host that is known allocates nothing.
+
+use std::alloc::System;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+use abide_gate::pacing::PacePolicy;
+use abide_gate::{Clock, Gate, Origin, SystemClock};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use url::Url;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+#[derive(Debug)]
+struct Rules;
+
+impl Fetch for Rules {
+    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+        let body = "User-agent: *\nDisallow: /private/\n";
+        let reply = RobotsReply::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
+        Box::pin(async { Ok(reply) })
+    }
+}
+
+/// One test, so that nothing else allocates meanwhile.
+#[tokio::test(flavor = "current_thread")]
+async fn verdict_turn_and_end_on_a_known_host_allocate_nothing() {
+    let pace = PacePolicy::default().danger_min_gap(Duration::ZERO);
+    let gate = Gate::builder().pace(pace).build(vec!["ExampleBot".parse().unwrap()], Arc::new(Rules));
+    let url: Url = "https://example.org/a".parse().unwrap();
+    gate.answer(&Origin::of(&url).unwrap()).await.unwrap();
+    let headers = http::HeaderMap::new();
+    let decide = || {
+        let verdict = gate.judge_at_once(&url).expect("it is known");
+        let Some(permit) = gate.turn_at_once(&url, &verdict) else { return false };
+        permit.finish_with(http::StatusCode::OK, &headers);
+        true
+    };
+    // The first turn of a host makes its place.
+    let turn = gate.admit(&url, Duration::from_secs(1)).await.unwrap();
+    drop(turn);
+    assert!(decide());
+
+    let region = Region::new(ALLOCATOR);
+    // Every 32 uses the cache is told that the answer is in use: these are fewer.
+    assert!((0..16).all(|_| decide()));
+    assert_eq!(region.change().allocations, 0);
+}

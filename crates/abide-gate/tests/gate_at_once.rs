@@ -1,0 +1,97 @@
+//! What can be said and taken without waiting is what waiting would have brought.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+use abide_gate::{Clock, Gate, Origin, SystemClock};
+use url::Url;
+
+#[derive(Debug)]
+struct Rules;
+
+impl Fetch for Rules {
+    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+        let body = "User-agent: *\nDisallow: /private/\n";
+        let reply = RobotsReply::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
+        Box::pin(async { Ok(reply) })
+    }
+}
+
+fn gate() -> Gate {
+    Gate::builder().build(vec!["ExampleBot".parse().expect("a token")], Arc::new(Rules))
+}
+
+fn url(text: &str) -> Url {
+    text.parse().expect("a URL")
+}
+
+fn at_once(gate: &Gate, text: &str) -> Option<bool> {
+    Some(gate.judge_at_once(&url(text))?.is_allowed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verdict_is_there_at_once_for_the_origin_that_is_known_and_no_other() {
+    let gate = gate();
+    assert_eq!(at_once(&gate, "https://example.org/a"), None, "nothing is known");
+    gate.answer(&Origin::of(&url("https://example.org/")).unwrap()).await.unwrap();
+    for (text, expected) in [
+        ("https://example.org/a", Some(true)),
+        ("https://example.org:443/a?b#c", Some(true)),
+        ("https://EXAMPLE.org/private/", Some(false)),
+        ("https://example.org/robots.txt", None),
+        ("http://example.org/a", None),
+        ("https://example.org:8443/a", None),
+        ("https://example.org./a", None),
+        ("https://www.example.org/a", None),
+        ("ftp://example.org/a", None),
+        ("https://10.0.0.1/a", None),
+    ] {
+        assert_eq!(at_once(&gate, text), expected, "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_invalidated_is_not_there_at_once_and_what_is_learnt_again_is() {
+    let (gate, page) = (gate(), "https://example.org/a");
+    let origin = Origin::of(&url(page)).unwrap();
+    gate.answer(&origin).await.unwrap();
+    // More often than the cache is passed over.
+    assert!((0..100).all(|_| at_once(&gate, page) == Some(true)));
+    gate.access().invalidate(&origin).await;
+    assert_eq!(at_once(&gate, page), None);
+    gate.answer(&origin).await.unwrap();
+    assert_eq!(at_once(&gate, page), Some(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_origins_are_known_at_once_whatever_places_they_share() {
+    let gate = gate();
+    let pages: Vec<String> = (0..3000).map(|number| format!("https://h{number}.example/private/")).collect();
+    for page in &pages {
+        gate.answer(&Origin::of(&url(page)).unwrap()).await.unwrap();
+    }
+    for page in pages.iter().chain(pages.iter().rev()) {
+        let verdict = gate.judge_at_once(&url(page)).expect("it is known");
+        assert!(!verdict.is_allowed());
+        assert_eq!(*verdict.answer().unwrap().origin(), Origin::of(&url(page)).unwrap(), "{page}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_is_there_at_once_when_the_host_is_free_and_its_gap_has_passed() {
+    let (gate, page) = (gate(), url("https://example.org/a"));
+    gate.answer(&Origin::of(&page).unwrap()).await.unwrap();
+    let verdict = gate.judge_at_once(&page).unwrap();
+    let at_once = || gate.turn_at_once(&page, &verdict);
+    assert!(at_once().is_none(), "the gap after robots.txt");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let permit = at_once().expect("the gap has passed");
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert!(at_once().is_none(), "one is in flight");
+    assert_eq!(permit.elapsed(), Duration::from_secs(5));
+    permit.finish();
+    assert!(at_once().is_none(), "the gap after it");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(at_once().is_some());
+}

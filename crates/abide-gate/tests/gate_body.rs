@@ -1,0 +1,115 @@
+//! When a body gives its host's turn back: with its last byte, and not before.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use abide_gate::PermitBody;
+use abide_gate::pacing::{Ask, PacePolicy, Pacer};
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+
+/// Says what it is told to say of its end.
+#[derive(Debug, Default)]
+struct Script {
+    frames: VecDeque<Result<Frame<Bytes>, &'static str>>,
+    knows_its_end: bool,
+    knows_its_length: bool,
+}
+
+impl Script {
+    fn of(frames: impl IntoIterator<Item = Result<Frame<Bytes>, &'static str>>) -> Self {
+        Self { frames: frames.into_iter().collect(), ..Self::default() }
+    }
+
+    fn len(&self) -> u64 {
+        let frames = self.frames.iter().flatten().filter_map(Frame::data_ref);
+        frames.map(|data| data.len() as u64).sum()
+    }
+}
+
+impl Body for Script {
+    type Data = Bytes;
+    type Error = &'static str;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
+        Poll::Ready(self.frames.pop_front())
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.knows_its_end && self.frames.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.knows_its_length { SizeHint::with_exact(self.len()) } else { SizeHint::default() }
+    }
+}
+
+fn data() -> Result<Frame<Bytes>, &'static str> {
+    Ok(Frame::data(Bytes::from_static(b"page")))
+}
+
+/// A body with the turn of its host, and how many turns are taken there.
+async fn with_turn(script: Script) -> (PermitBody<Script>, impl Fn() -> usize) {
+    let pacer = Pacer::new(PacePolicy::default());
+    let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()).await.unwrap();
+    (PermitBody::new(script, permit), move || pacer.stats().in_flight())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_known_to_be_empty_holds_no_turn() {
+    for (knows_its_end, knows_its_length) in [(true, false), (false, true), (true, true)] {
+        let (body, taken) = with_turn(Script { knows_its_end, knows_its_length, ..Script::default() }).await;
+        assert!(body.has_ended() && taken() == 0, "{knows_its_end} {knows_its_length}");
+    }
+    let (body, taken) = with_turn(Script::default()).await;
+    assert!(!body.has_ended() && taken() == 1, "it may be empty, and does not say so");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_turn_is_given_back_with_the_last_frame_if_the_body_knows_it() {
+    for (knows_its_end, knows_its_length) in [(true, false), (false, true)] {
+        let script = Script { knows_its_end, knows_its_length, ..Script::of([data(), data()]) };
+        let (mut body, taken) = with_turn(script).await;
+        body.frame().await.unwrap().unwrap();
+        assert!(!body.has_ended() && taken() == 1, "another frame comes");
+        body.frame().await.unwrap().unwrap();
+        assert!(body.has_ended() && taken() == 0, "{knows_its_end} {knows_its_length}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_turn_is_given_back_with_trailers_an_error_the_end_and_a_drop() {
+    for (last, name) in [
+        (Some(Ok(Frame::trailers(HeaderMap::new()))), "trailers"),
+        (Some(Err("reset")), "an error"),
+        (None, "the end"),
+    ] {
+        let (mut body, taken) = with_turn(Script::of([data()].into_iter().chain(last))).await;
+        body.frame().await.unwrap().unwrap();
+        assert!(!body.has_ended() && taken() == 1, "before {name}");
+        let _ = body.frame().await;
+        assert!(body.has_ended() && taken() == 0, "{name}");
+    }
+    let (body, taken) = with_turn(Script::of([data()])).await;
+    drop(body);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(taken(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_body_says_of_itself_is_passed_on() {
+    let script = Script { knows_its_end: true, knows_its_length: true, ..Script::of([data()]) };
+    let (mut body, _) = with_turn(script).await;
+    assert_eq!((body.is_end_stream(), body.size_hint().exact()), (false, Some(4)));
+    body.frame().await.unwrap().unwrap();
+    assert_eq!((body.is_end_stream(), body.size_hint().exact()), (true, Some(0)));
+}

@@ -1,0 +1,371 @@
+//! The instants in which something begins or ends, and what is told of it, to the nanosecond.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "pacing_support/mod.rs"]
+mod support;
+
+#[path = "pacing_support/faulty.rs"]
+mod faulty;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_gate::pacing::{
+    Ask, Cause, DeferReason, MemoryPaceStore, PaceEvent, PaceObserver, PacePolicy, PaceStore, Pacer,
+    PacerBuilder, Scope, ScopeKey, TransportFault,
+};
+use abide_gate::{Clock, ManualClock, WallMillis};
+use http::{HeaderMap, StatusCode};
+use tokio::time::{Instant, sleep};
+
+use faulty::{Fault, Faulty};
+use support::{deferral, host, ms, s, url};
+
+/// What was told, but for turns.
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl PaceObserver for Told {
+    fn observe(&self, event: &PaceEvent<'_>) {
+        let text = match event {
+            PaceEvent::Held { scope, lasts, cause } => format!("{scope} held {lasts:?} {cause:?}"),
+            PaceEvent::BreakerOpened { scope, lasts, fault } => format!("{scope} left {lasts:?} {fault}"),
+            PaceEvent::BodyOpen { scope, open } => format!("{scope} open {open:?}"),
+            PaceEvent::StoreDown { .. } => "down".to_owned(),
+            PaceEvent::StoreBack => "back".to_owned(),
+            _ => return,
+        };
+        self.0.lock().unwrap().push(text);
+    }
+}
+
+impl Told {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// With both clocks on tokio's time, and no jitter to speak of.
+fn builder(policy: PacePolicy) -> (PacerBuilder, Arc<ManualClock>, Arc<Told>) {
+    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_000_000_000)));
+    let told = Arc::new(Told::default());
+    (Pacer::builder(policy).clock(clock.clone()).observer(told.clone()).seed(0), clock, told)
+}
+
+async fn take(pacer: &Pacer, name: &str) -> abide_gate::pacing::Permit {
+    pacer.acquire(&url(&format!("http://{name}/")), Ask::new()).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_cannot_be_reached_is_told_of_once_and_is_not_held() {
+    let (builder, _, told) = builder(PacePolicy::default());
+    let pacer = builder.build();
+    for n in 1..=5 {
+        assert_eq!(told.take(), [""; 0], "before fault {n}");
+        let until = take(&pacer, "a.example").await.failed(TransportFault::Refused);
+        assert_eq!(until.is_some(), n == 5);
+    }
+    assert_eq!(told.take(), ["a.example left 60s the connection was refused"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_held_is_told_of_once_and_is_not_left_alone() {
+    let (builder, _, told) = builder(PacePolicy::default());
+    let pacer = builder.build();
+    let permit = take(&pacer, "a.example").await;
+    sleep(ms(1)).await;
+    permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
+    let heard = told.take();
+    assert!(heard.len() == 1 && heard[0].starts_with("a.example held 6"), "{heard:?}");
+    // The same event says nothing new.
+    permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
+    assert_eq!(told.take(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_over_in_the_instant_of_its_end() {
+    for (after, is_held) in [(9_999, true), (10_000, false), (10_001, false)] {
+        let (builder, clock, _) = builder(PacePolicy::default());
+        let pacer = builder.build();
+        let permit = take(&pacer, "a.example").await;
+        let end = clock.wall().plus(s(10));
+        assert_eq!(pacer.hold(&host("a.example"), end, Cause::Operator), end);
+        sleep(ms(after)).await;
+        assert_eq!(permit.observe(StatusCode::OK, &HeaderMap::new()), is_held.then_some(end), "{after}");
+        assert_eq!(pacer.stats().held(), usize::from(is_held), "{after}");
+        let report = pacer.report(&host("a.example")).unwrap();
+        assert_eq!(report.held_until(), is_held.then_some(end), "{after}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_held_hosts_are_two() {
+    let (builder, clock, _) = builder(PacePolicy::default());
+    let pacer = builder.build();
+    for name in ["a.example", "b.example"] {
+        pacer.hold(&host(name), clock.wall().plus(s(10)), Cause::Operator);
+    }
+    assert_eq!(pacer.stats().held(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_was_open_for_a_minute_is_told_of_and_one_that_was_not_is_not() {
+    for (millis, expected) in [(59_999, vec![]), (60_000, vec!["a.example open 60s"])] {
+        let (builder, _, told) = builder(PacePolicy::default());
+        let pacer = builder.build();
+        let permit = take(&pacer, "a.example").await;
+        sleep(ms(millis)).await;
+        drop(permit);
+        assert_eq!(told.take(), expected, "{millis}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_complaint_defers_those_who_wait_before_its_response_has_ended() {
+    let pacer = Pacer::new(PacePolicy::default());
+    let permit = take(&pacer, "a.example").await;
+    let a = url("http://a.example/");
+    let mut headers = HeaderMap::new();
+    headers.insert("retry-after", "600".parse().unwrap());
+    let (deferral, ()) = tokio::join!(
+        async {
+            let began = Instant::now();
+            let deferral = deferral(pacer.acquire(&a, Ask::new()).await);
+            assert_eq!(began.elapsed(), s(5));
+            deferral
+        },
+        async {
+            sleep(s(5)).await;
+            permit.observe(StatusCode::TOO_MANY_REQUESTS, &headers);
+        }
+    );
+    assert!(matches!(deferral.reason(), DeferReason::Hold { status: Some(429), .. }), "{deferral}");
+    drop(permit);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_ends_with_the_wait_costs_no_more_than_itself() {
+    let (builder, clock, _) = builder(PacePolicy::default());
+    let pacer = builder.store(Arc::new(MemoryPaceStore::with_clock(clock.clone()))).build();
+    pacer.hold(&host("a.example"), clock.wall().plus(s(5)), Cause::Operator);
+    assert_eq!(take(&pacer, "a.example").await.waited(), s(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_at_the_end_of_the_patience_is_a_grant_and_the_store_is_asked_once() {
+    let store = Faulty::new(|_, _| false, 0, Fault::Error);
+    let pacers = [0, 1].map(|_| Pacer::builder(PacePolicy::default().gap(s(5))).store(store.clone()).build());
+    take(&pacers[0], "a.example").await.finish();
+    assert!(pacers[0].settled(s(1)).await);
+    let before = store.calls();
+    let permit = pacers[1].acquire(&url("http://a.example/"), Ask::new().budget(s(5))).await.unwrap();
+    assert_eq!(permit.waited(), s(5));
+    assert_eq!(store.calls() - before, 2, "asked, and asked whether it stands");
+    let refused = pacers[1].acquire(&url("http://a.example/"), Ask::new().budget(ms(4_999))).await;
+    assert_eq!(deferral(refused).wait(), s(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_no_patience_for_the_gap_after_an_outage_is_deferred_at_once() {
+    let store = Faulty::from_the_start();
+    let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+    take(&pacer, "a.example").await.finish();
+    store.heal();
+    sleep(s(10)).await;
+    let began = Instant::now();
+    let refused = pacer.acquire(&url("http://b.example/"), Ask::new().budget(ms(500))).await;
+    assert_eq!((deferral(refused).wait(), began.elapsed()), (s(1), s(0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_its_store_a_process_waits_for_the_longer_gap_as_long_as_its_patience_lasts() {
+    for (budget, is_granted) in [(3_999, false), (4_000, true)] {
+        let policy = PacePolicy::default().expected_workers(4);
+        let pacer = Pacer::builder(policy).store(Faulty::from_the_start()).build();
+        take(&pacer, "a.example").await.finish();
+        let next = pacer.acquire(&url("http://a.example/"), Ask::new().budget(ms(budget))).await;
+        assert_eq!(next.ok().map(|permit| permit.waited()), is_granted.then_some(s(4)), "{budget}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_down_is_asked_again_after_a_second() {
+    let (builder, _, told) = builder(PacePolicy::default());
+    let store = Faulty::from_the_start();
+    let pacer = builder.store(store.clone()).build();
+    take(&pacer, "a.example").await.finish();
+    store.heal();
+    sleep(ms(999)).await;
+    take(&pacer, "b.example").await.finish();
+    assert_eq!(told.take(), ["down"], "not yet");
+    sleep(ms(1)).await;
+    take(&pacer, "c.example").await.finish();
+    assert_eq!(told.take(), ["back"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_tried_three_times_a_second_apart_and_left_to_the_next_answer() {
+    let store = Faulty::from_the_start();
+    let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+    pacer.hold(&host("a.example"), abide_gate::SystemClock.wall().plus(s(7_200)), Cause::Operator);
+    for expected in [1, 2, 3, 3, 3] {
+        sleep(ms(500)).await;
+        assert_eq!(store.holds(), expected);
+        sleep(ms(500)).await;
+    }
+    // The next one that begins brings the first along.
+    store.heal();
+    pacer.hold(&host("b.example"), abide_gate::SystemClock.wall().plus(s(7_200)), Cause::Operator);
+    assert!(pacer.settled(s(5)).await);
+    assert_eq!(store.holds(), 5);
+    assert!(!store.peek(&ScopeKey::from("a.example")).await.unwrap().held.is_zero());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_in_flight_since_the_store_has_granted_it_and_not_before() {
+    let store = Arc::new(MemoryPaceStore::default());
+    let policy = || PacePolicy::default().danger_max_in_flight(3);
+    let pacers = [0, 1].map(|_| Pacer::builder(policy()).store(store.clone()).build());
+    take(&pacers[0], "a.example").await.finish();
+    assert!(pacers[0].settled(s(1)).await);
+    let permit = take(&pacers[1], "a.example").await;
+    assert_eq!((permit.waited(), permit.elapsed()), (s(1), s(0)));
+    assert_eq!(pacers[1].report(&host("a.example")).unwrap().open(), Some(Duration::ZERO));
+    sleep(s(2)).await;
+    assert_eq!(pacers[1].report(&host("a.example")).unwrap().open(), Some(s(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_has_just_ended_is_not_told_again_to_a_store_that_comes_back() {
+    for (after, holds) in [(999, 2), (1_000, 1)] {
+        let (builder, clock, _) = builder(PacePolicy::default());
+        // Told of the hold; then it is down for one question.
+        let store = Faulty::new(|call, _| call == 1, 0, Fault::Error);
+        let pacer = builder.store(store.clone()).build();
+        pacer.hold(&host("a.example"), clock.wall().plus(s(2)), Cause::Operator);
+        assert!(pacer.settled(s(5)).await);
+        take(&pacer, "b.example").await.give_back();
+        sleep(s(1)).await;
+        sleep(ms(after)).await;
+        drop(take(&pacer, "c.example").await);
+        assert!(pacer.settled(s(10)).await);
+        assert_eq!(store.holds(), holds, "{after}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_slot_of_equal_ones_is_told() {
+    let group = Scope::custom(|_| Some("group".to_owned())).gap(s(1));
+    let pacer = Pacer::new(PacePolicy::default().scope(group));
+    take(&pacer, "a.example").await.finish();
+    sleep(s(10)).await;
+    let next = |name: &str| pacer.next_slot(&url(&format!("http://{name}/")), Ask::new()).unwrap();
+    assert_eq!((next("a.example").wait(), next("a.example").overdue()), (s(0), Some(s(9))));
+    assert_eq!(next("b.example").overdue(), None, "the host, which is as free as its group");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_nothing_was_sent_to_is_not_overdue() {
+    let pacer = Pacer::new(PacePolicy::default());
+    take(&pacer, "a.example").await.give_back();
+    sleep(s(10)).await;
+    let next = pacer.next_slot(&url("http://a.example/"), Ask::new()).unwrap();
+    assert_eq!((next.wait(), next.overdue()), (s(0), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_must_wait_is_not_ready_before_who_need_not_and_the_first_of_equals_counts() {
+    let pacer = Pacer::new(PacePolicy::default());
+    take(&pacer, "free.example").await.finish();
+    sleep(s(5)).await;
+    take(&pacer, "busy.example").await.finish();
+    let first = |names: [&str; 2]| {
+        let hosts = names.map(host);
+        let (ready, _) = pacer.next_ready(&hosts).unwrap();
+        names.iter().position(|name| ready == &host(name)).unwrap()
+    };
+    assert_eq!(first(["busy.example", "free.example"]), 1);
+    assert_eq!(first(["free.example", "busy.example"]), 0);
+    assert_eq!(first(["new-a.example", "new-b.example"]), 0);
+    assert_eq!(first(["new-b.example", "new-a.example"]), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_something_is_in_flight_is_ready_after_where_nothing_is() {
+    let pacer = Pacer::new(PacePolicy::default().danger_max_in_flight(2));
+    let _open = take(&pacer, "open.example").await;
+    sleep(s(5)).await;
+    take(&pacer, "closed.example").await.finish();
+    sleep(s(5)).await;
+    let hosts = ["open.example", "closed.example"].map(host);
+    let (ready, slot) = pacer.next_ready(&hosts).unwrap();
+    assert_eq!((ready, slot.overdue()), (&hosts[1], Some(s(4))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_has_as_long_as_the_policy_says() {
+    let store = Faulty::new(|call, until| call < until, usize::MAX, Fault::Hang);
+    let pacer = Pacer::builder(PacePolicy::default().store_timeout(ms(40))).store(store).build();
+    let began = Instant::now();
+    take(&pacer, "a.example").await.finish();
+    assert_eq!(began.elapsed(), ms(40));
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_do_not_ask_a_busy_store_in_step() {
+    let store = Faulty::new(|_, _| false, 0, Fault::Error);
+    let policy = || PacePolicy::default().danger_min_gap(ms(400)).max_wait(s(100));
+    let [one, other] = [0, 1].map(|_| Pacer::builder(policy()).store(store.clone()).build());
+    let _open = take(&one, "a.example").await;
+    let before = store.calls();
+    let a = url("http://a.example/");
+    assert!(tokio::time::timeout(s(19), other.acquire(&a, Ask::new())).await.is_err());
+    // 190 questions in step; a tenth more time between two of them on average.
+    let asked = store.calls() - before;
+    assert!((160..185).contains(&asked), "{asked}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_could_just_come_in_time_after_another_process_asks_now_and_then() {
+    let store = Faulty::new(|_, _| false, 0, Fault::Error);
+    let policy = || PacePolicy::default().gap(s(20)).max_wait(s(100));
+    let pacers = [0, 1, 2].map(|_| Pacer::builder(policy()).store(store.clone()).build());
+    take(&pacers[0], "a.example").await.finish();
+    assert!(pacers[0].settled(s(1)).await);
+    let a = url("http://a.example/");
+    let (_, asked) = tokio::join!(pacers[1].acquire(&a, Ask::new()), async {
+        sleep(s(1)).await;
+        let before = store.calls();
+        let waiting = pacers[2].acquire(&a, Ask::new().budget(s(39)));
+        assert!(tokio::time::timeout(s(15), waiting).await.is_err());
+        store.calls() - before
+    });
+    assert!((5..=16).contains(&asked), "{asked}");
+}
+
+/// Lags behind tokio's clock: it goes at half its speed.
+#[derive(Debug)]
+struct Lagging(Instant);
+
+impl Clock for Lagging {
+    fn now(&self) -> Instant {
+        self.0 + self.0.elapsed() / 2
+    }
+
+    fn wall(&self) -> WallMillis {
+        WallMillis(0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_lags_behind_is_waited_for_with_a_store_too() {
+    let clock = Arc::new(Lagging(Instant::now()));
+    let store = Arc::new(MemoryPaceStore::with_clock(clock.clone()));
+    let pacers = [0, 1]
+        .map(|_| Pacer::builder(PacePolicy::default()).clock(clock.clone()).store(store.clone()).build());
+    let began = Instant::now();
+    take(&pacers[0], "a.example").await.finish();
+    assert!(pacers[0].settled(s(1)).await);
+    take(&pacers[1], "a.example").await.finish();
+    assert!((s(2)..s(3)).contains(&began.elapsed()), "{:?}", began.elapsed());
+}
