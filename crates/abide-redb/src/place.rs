@@ -26,11 +26,13 @@ impl Place {
         }
     }
 
-    /// Nothing has ever been there. If in doubt there was: an empty file may be what is left of one.
+    /// Nothing has ever been there. If in doubt there was: an empty file may be what is left of one, and where a damaged one was moved
+    /// aside the process may have been killed before the new one was made.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::File(path) => {
                 fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+                    && !is_moved_aside(path)
             }
             Self::Backend(backend, _) => backend.len().is_ok_and(|len| len == 0),
         }
@@ -51,7 +53,7 @@ impl Place {
     pub(crate) fn move_aside(&self, now: WallMillis) -> io::Result<PathBuf> {
         match self {
             Self::File(path) => {
-                let aside = with_suffix(path, &format!("corrupt-{}", now.0));
+                let aside = with_suffix(path, &format!("{ASIDE}{}", now.0));
                 fs::rename(path, &aside)?;
                 Ok(aside)
             }
@@ -78,6 +80,21 @@ fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
     }
     let _ = fs::remove_file(&new);
     made
+}
+
+/// What the name of a damaged file goes on with, before the time at which it was moved.
+const ASIDE: &str = "corrupt-";
+
+/// Whether a damaged file of this name lies beside it. If that cannot be known it does.
+fn is_moved_aside(path: &Path) -> bool {
+    let aside = with_suffix(path, ASIDE);
+    let name = aside.file_name().unwrap_or_default().as_encoded_bytes();
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let Ok(mut files) = fs::read_dir(directory) else { return directory.exists() };
+    files.any(|file| file.is_ok_and(|file| file.file_name().as_encoded_bytes().starts_with(name)))
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

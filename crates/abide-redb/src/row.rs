@@ -3,10 +3,10 @@
 //! ```text
 //! robots        origin ─▶ age:u64  "abideR" version:u16 crc32:u32 | …           (abide_gate::access::Record::encode)
 //! permissions   URL    ─▶ age:u64  version:u8 crc32:u32 | JSON
-//! holds         scope  ─▶ version:u8 crc32:u32 | until cause                    (checksum over the scope, too)
+//! holds         scope  ─▶ version:u8 crc32:u32 | until cause strikes:u8         (checksum over the scope, too)
 //! state         "abide"─▶ version:u8 crc32:u32 | robots_bytes permissions_bytes
 //! ```
-//! Numbers are little-endian. The age is the time by which old records are found, in milliseconds.
+//! Numbers are little-endian. A hold that was written before strikes were kept ends with its cause, and has none. The age is the time by which old records are found, in milliseconds.
 
 #![cfg_attr(
     not(test),
@@ -62,10 +62,11 @@ pub(crate) fn age(row: &[u8]) -> u64 {
     row.first_chunk().copied().map(u64::from_le_bytes).unwrap_or_default()
 }
 
-/// What is kept of a scope: its hold.
+/// What is kept of a scope: its hold. It may be over; strikes outlive it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) until: WallMillis,
+    pub(crate) strikes: u8,
     pub(crate) cause: Cause,
 }
 
@@ -78,13 +79,14 @@ impl Held {
             // And whatever causes there will be.
             _ => (0, 0, None),
         };
-        let mut fields = Vec::with_capacity(19);
+        let mut fields = Vec::with_capacity(20);
         fields.extend_from_slice(&self.until.0.to_le_bytes());
         fields.push(kind);
         fields.extend_from_slice(&status.to_le_bytes());
         // No Retry-After: 0, which is none either (RFC 9110 §10.2.3 has no use for it).
         let millis = retry_after.map_or(0, |asked| u64::try_from(asked.as_millis()).unwrap_or(u64::MAX));
         fields.extend_from_slice(&millis.to_le_bytes());
+        fields.push(self.strikes);
         sealed(scope.as_bytes(), &fields)
     }
 
@@ -102,7 +104,8 @@ impl Held {
             3 => Cause::Answer { status, retry_after },
             _ => return None,
         };
-        fields.0.is_empty().then_some(Self { until, cause })
+        let [strikes] = if fields.0.is_empty() { [0] } else { fields.array()? };
+        fields.0.is_empty().then_some(Self { until, strikes, cause })
     }
 }
 
@@ -188,7 +191,7 @@ mod tests {
             Cause::Answer { status: 503, retry_after: Some(Duration::from_secs(86_400)) },
         ];
         let edges = [WallMillis(0), WallMillis(1_800_000_000_000), WallMillis(u64::MAX)];
-        let all = causes.map(|cause| edges.map(|until| Held { until, cause }));
+        let all = causes.map(|cause| edges.map(|until| Held { until, strikes: until.0 as u8, cause }));
         all.into_iter().flatten().collect()
     }
 
@@ -199,6 +202,16 @@ mod tests {
             assert_eq!(Held::decode("a.example", &row), Some(held));
             assert_eq!(Held::decode("b.example", &row), None);
         }
+    }
+
+    #[test]
+    fn a_hold_of_before_strikes_were_kept_has_none() {
+        // Version 1, its checksum, 1,800,000,000,000 ms, a 429 with a Retry-After of 60,000 ms; of a.example.
+        let fields = b"\x00\x50\x5c\x18\xa3\x01\x00\x00\x03\xad\x01\x60\xea\x00\x00\x00\x00\x00\x00";
+        let row = sealed(b"a.example", fields);
+        let cause = Cause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
+        let held = Held { until: WallMillis(1_800_000_000_000), strikes: 0, cause };
+        assert_eq!(Held::decode("a.example", &row), Some(held));
     }
 
     #[test]

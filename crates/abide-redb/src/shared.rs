@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide_gate::access::Record;
-use abide_gate::pacing::{Cause, ScopeKey};
+use abide_gate::pacing::ScopeKey;
 use abide_gate::{Clock, Origin, WallMillis};
 use abide_permissions::PermissionRecord;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
@@ -14,6 +14,7 @@ use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::leases::Leases;
+use crate::row::Held;
 use crate::turns::{Now, Turns};
 
 #[derive(Debug)]
@@ -102,15 +103,10 @@ impl Shared {
     }
 
     /// Holds a scope. It counts at once, and is written when the commit is done.
-    pub(crate) fn hold(
-        &self,
-        scope: &ScopeKey,
-        until: WallMillis,
-        cause: Cause,
-    ) -> Result<(WallMillis, Option<Pending>), Error> {
+    pub(crate) fn hold(&self, scope: &ScopeKey, asked: Held) -> Result<(WallMillis, Option<Pending>), Error> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Now::read(&*self.clock);
-        let held = turns.hold(scope, until, cause, now);
+        let held = turns.hold(scope, asked, now);
         let pending = self.put(true, |batch| batch.hold(scope.clone(), Some(held)))?;
         Ok((held.until, pending))
     }

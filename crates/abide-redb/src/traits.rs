@@ -11,6 +11,7 @@ use abide_gate::{Origin, WallMillis};
 use abide_permissions::{PermissionRecord, PermissionStore, PermissionStoreError};
 
 use crate::error::Error;
+use crate::row::Held;
 use crate::store::Store;
 
 impl AccessStore for Store {
@@ -96,10 +97,11 @@ impl PaceStore for Store {
         &'a self,
         scope: &'a ScopeKey,
         until: WallMillis,
+        strikes: u8,
         cause: Cause,
     ) -> pacing::StoreFuture<'a, WallMillis> {
         Box::pin(async move {
-            let (end, pending) = self.shared().hold(scope, until, cause)?;
+            let (end, pending) = self.shared().hold(scope, Held { until, strikes, cause })?;
             self.written(pending).await?;
             Ok(end)
         })

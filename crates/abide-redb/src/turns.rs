@@ -6,7 +6,8 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Busy, Cause, Ended, LeaseAsk, LeaseId, RETRY_AFTER_MAX, Reply, ScopeAsk, ScopeKey, ScopeState,
+    Busy, Cause, Ended, LeaseAsk, LeaseId, RETRY_AFTER_MAX, Reply, STRIKES_KEPT, ScopeAsk, ScopeKey,
+    ScopeState,
 };
 use abide_gate::{Clock, WallMillis};
 use tokio::time::Instant;
@@ -71,6 +72,7 @@ struct Hold {
     until: Instant,
     /// The same, as it was said. It is written as it was read, or it would move a little each time.
     wall: WallMillis,
+    strikes: u8,
     cause: Cause,
 }
 
@@ -85,10 +87,11 @@ impl Turns {
     pub(crate) fn load(rows: impl IntoIterator<Item = (ScopeKey, Held)>, is_new: bool, now: Now) -> Self {
         let mut turns = Self { floor: (!is_new).then_some(now.at), ..Self::default() };
         for (key, held) in rows {
-            if held.until <= now.wall {
+            let hold = Hold::load(held, now);
+            if hold.is_over(now.at) {
                 turns.gone.push(key);
             } else {
-                turns.hold(&key, held.until, held.cause, now);
+                turns.put_hold(&key, hold, now);
             }
         }
         turns
@@ -97,7 +100,7 @@ impl Turns {
     pub(crate) fn reserve(&mut self, scopes: &[ScopeAsk], ask: LeaseAsk, now: Now) -> Reply {
         self.clean(scopes.len() * 2, now);
         let (now, floor) = (now.at, self.floor);
-        let mut start = now;
+        let (mut start, mut strikes) = (now, 0);
         for (scope, wanted) in scopes.iter().enumerate() {
             let mut none = Entry::new(now);
             let entry = self.scopes.get_mut(&wanted.key).unwrap_or(&mut none);
@@ -105,7 +108,8 @@ impl Turns {
             if let Some((wait, reason)) = entry.busy(wanted, floor, ask.max_wait, now) {
                 return Reply::Refused { scope, wait, reason };
             }
-            start = start.max(entry.start(wanted.gap, floor).0.unwrap_or(now));
+            start = start.max(entry.start(wanted.gap, floor, now).0.unwrap_or(now));
+            strikes = strikes.max(entry.strikes(now));
         }
         for wanted in scopes {
             let entry = self.entry(&wanted.key, now);
@@ -114,7 +118,7 @@ impl Turns {
             entry.leases.push((ask.lease, expiry));
             entry.keep_for(expiry, wanted.gap);
         }
-        Reply::Granted { wait: start - now }
+        Reply::Granted { wait: start - now, strikes }
     }
 
     pub(crate) fn renew(&mut self, scopes: &[ScopeAsk], lease: LeaseId, ttl: Duration, now: Now) {
@@ -142,13 +146,21 @@ impl Turns {
     }
 
     /// Holds a scope. Returns the hold that is in force, as the file is to be told.
-    pub(crate) fn hold(&mut self, scope: &ScopeKey, until: WallMillis, cause: Cause, now: Now) -> Held {
-        let wanted = Hold::load(until, cause, now);
+    pub(crate) fn hold(&mut self, scope: &ScopeKey, asked: Held, now: Now) -> Held {
+        // What has passed holds nothing, and its strikes count from now.
+        let wanted = Hold::load(Held { until: asked.until.max(now.wall), ..asked }, now);
         let entry = self.entry(scope, now.at);
-        let hold = entry.hold.filter(|hold| hold.until >= wanted.until).unwrap_or(wanted);
+        let strikes = wanted.strikes.max(entry.strikes(now.at));
+        let longer = entry.hold.filter(|hold| hold.until >= wanted.until).unwrap_or(wanted);
+        let hold = Hold { strikes, ..longer };
+        self.put_hold(scope, hold, now);
+        hold.save(now)
+    }
+
+    fn put_hold(&mut self, scope: &ScopeKey, hold: Hold, now: Now) {
+        let entry = self.entry(scope, now.at);
         entry.hold = Some(hold);
         entry.keep_for(hold.until, Duration::ZERO);
-        hold.save(now)
     }
 
     pub(crate) fn peek(&self, scope: &ScopeKey, now: Now) -> ScopeState {
@@ -158,6 +170,7 @@ impl Turns {
             u32::try_from(alive).unwrap_or(u32::MAX),
             entry.anchor.map(|anchor| now.at.saturating_duration_since(anchor)),
             entry.hold.map_or(Duration::ZERO, |hold| hold.until.saturating_duration_since(now.at)),
+            entry.strikes(now.at),
         )
     }
 
@@ -170,7 +183,7 @@ impl Turns {
     pub(crate) fn holds(&self, now: Now) -> impl Iterator<Item = (ScopeKey, Option<Held>)> {
         self.scopes.iter().filter_map(move |(key, entry)| {
             let hold = entry.hold?;
-            Some((key.clone(), (now.at < hold.until).then(|| hold.save(now))))
+            Some((key.clone(), (!hold.is_over(now.at)).then(|| hold.save(now))))
         })
     }
 
@@ -201,19 +214,32 @@ impl Turns {
 }
 
 impl Hold {
-    fn load(wall: WallMillis, cause: Cause, now: Now) -> Self {
-        let ahead = wall.since(now.wall);
+    fn load(Held { until: wall, strikes, cause }: Held, now: Now) -> Self {
+        let (ahead, ago) = (wall.since(now.wall), now.wall.since(wall));
         match ahead > HOLD_CREDIBLE {
-            true => Self { until: now.at + RETRY_AFTER_MAX, wall: now.wall.plus(RETRY_AFTER_MAX), cause },
-            false => Self { until: now.at + ahead, wall, cause },
+            true => {
+                let (until, wall) = (now.at + RETRY_AFTER_MAX, now.wall.plus(RETRY_AFTER_MAX));
+                Self { until, wall, strikes, cause }
+            }
+            // Some machines cannot say what was before they were started.
+            false => {
+                let until = now.at.checked_sub(ago).unwrap_or(now.at) + ahead;
+                Self { until, wall, strikes, cause }
+            }
         }
+    }
+
+    /// The hold has ended, and its strikes are forgiven.
+    fn is_over(&self, now: Instant) -> bool {
+        let kept = if self.strikes > 0 { STRIKES_KEPT } else { Duration::ZERO };
+        later(self.until, kept) <= now
     }
 
     /// Its end, as it was said; or as it is now, if the wall clock has been set forward since.
     fn save(&self, now: Now) -> Held {
         let end = now.on_the_wall(self.until);
         let until = if end.since(self.wall) > CLOCKS_AGREE { end } else { self.wall };
-        Held { until, cause: self.cause }
+        Held { until, strikes: self.strikes, cause: self.cause }
     }
 }
 
@@ -231,20 +257,27 @@ impl Entry {
         now: Instant,
     ) -> Option<(Duration, Busy)> {
         if self.leases.len() >= wanted.max_in_flight.into() {
-            let first = self.leases.iter().map(|(_, expiry)| *expiry).min().unwrap_or(now);
-            return Some((first.saturating_duration_since(now), Busy::InFlight));
+            let starts = self.anchor.filter(|_| wanted.max_in_flight == 1).unwrap_or(now);
+            return Some((starts.saturating_duration_since(now), Busy::InFlight));
         }
-        let (start, why) = self.start(wanted.gap, floor);
+        let (start, why) = self.start(wanted.gap, floor, now);
         let wait = start?.saturating_duration_since(now);
         (wait > max_wait).then_some((wait, why))
     }
 
-    fn start(&self, gap: Duration, floor: Option<Instant>) -> (Option<Instant>, Busy) {
+    fn start(&self, gap: Duration, floor: Option<Instant>, now: Instant) -> (Option<Instant>, Busy) {
         let start = self.anchor.max(floor).map(|anchor| later(anchor, gap));
         match self.hold {
-            Some(Hold { until, cause, .. }) if Some(until) > start => (Some(until), Busy::Hold(cause)),
+            Some(Hold { until, strikes, cause, .. }) if Some(until) > start.max(Some(now)) => {
+                (Some(until), Busy::Hold { cause, strikes })
+            }
             _ => (start, Busy::Gap),
         }
+    }
+
+    /// Those that are not forgiven.
+    fn strikes(&self, now: Instant) -> u8 {
+        self.hold.filter(|hold| !hold.is_over(now)).map_or(0, |hold| hold.strikes)
     }
 
     fn keep_for(&mut self, until: Instant, gap: Duration) {

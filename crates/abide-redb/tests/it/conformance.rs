@@ -39,6 +39,11 @@ async fn it_is_a_pace_store() {
     pacing::pace_store(Arc::new(in_memory())).await;
 }
 
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn it_forgives_strikes() {
+    pacing::strikes_are_forgiven(Arc::new(in_memory()), tokio::time::sleep).await;
+}
+
 #[tokio::test]
 async fn holds_survive_reopening() {
     let directory = tempfile::tempdir().unwrap();

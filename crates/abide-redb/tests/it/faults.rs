@@ -46,7 +46,7 @@ async fn goes_on_in_memory(store: &Store) {
     let found = AccessStore::load(store, &origin(n)).await.unwrap();
     assert_eq!(found, Some(record(n, 1)), "what could not be written is in memory");
 
-    let error = store.hold(&scope(n), until, COMPLAINT).await.unwrap_err();
+    let error = store.hold(&scope(n), until, 1, COMPLAINT).await.unwrap_err();
     assert!(error.to_string().contains("cannot be read or written"), "{error}");
     let held = [ScopeAsk::new(scope(n), Duration::ZERO, 1)];
     let ask = LeaseAsk { lease: LeaseId(3), max_wait: Duration::ZERO, ttl: Duration::from_secs(60) };

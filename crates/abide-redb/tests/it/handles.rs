@@ -32,7 +32,7 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
     // More than tokio has threads for blocking work, which looking up names needs, too.
     for n in 0..600 {
         let store = store.clone();
-        holds.spawn(async move { store.hold(&scope(n), hour(), Cause::Operator).await });
+        holds.spawn(async move { store.hold(&scope(n), hour(), 0, Cause::Operator).await });
     }
     while store.peek(&scope(599)).await.unwrap().held.is_zero() {
         yield_now().await;
@@ -111,7 +111,7 @@ async fn who_does_not_wait_for_his_hold_has_it_all_the_same() {
     disk.stall(true);
     for n in 0..20 {
         let (key, until) = (scope(n), hour());
-        let hold = pin!(store.hold(&key, until, Cause::Operator));
+        let hold = pin!(store.hold(&key, until, 0, Cause::Operator));
         // Polled once, and dropped.
         assert!(matches!(hold.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
     }
@@ -170,7 +170,7 @@ async fn a_closed_store_says_so_and_closing_again_is_no_error() {
         AccessStore::sweep(&other, WallMillis(1)).await.unwrap_err().to_string(),
         PermissionStore::load(&other, &url(1)).await.unwrap_err().to_string(),
         PermissionStore::remove(&other, &url(1)).await.unwrap_err().to_string(),
-        other.hold(&scope(1), hour(), Cause::Operator).await.unwrap_err().to_string(),
+        other.hold(&scope(1), hour(), 0, Cause::Operator).await.unwrap_err().to_string(),
         other.peek(&scope(1)).await.unwrap_err().to_string(),
     ];
     assert!(errors.iter().all(|error| error.contains(said)), "{errors:?}");

@@ -3,10 +3,13 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_gate::WallMillis;
+use abide_gate::pacing::{Ask, PacePolicy, Pacer};
+use abide_gate::{Clock, SystemClock, WallMillis};
 use abide_redb::{Error, Store};
+use http::{HeaderMap, StatusCode};
 
 use crate::support::{Dice, Ledger, Step, perform, start, steps};
 
@@ -24,8 +27,12 @@ fn steps_of(life: u64) -> Vec<Step> {
 
 /// This test program, once more, as another process.
 fn child_process(path: &Path, life: u64, start: WallMillis) -> (Child, BufReader<ChildStdout>) {
+    process("processes::child", path, life, start)
+}
+
+fn process(test: &str, path: &Path, life: u64, start: WallMillis) -> (Child, BufReader<ChildStdout>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "processes::child", "--ignored", "--nocapture"])
+        .args(["--exact", test, "--ignored", "--nocapture"])
         .env(PATH, path)
         .env(LIFE, life.to_string())
         .env(START, start.0.to_string())
@@ -82,6 +89,41 @@ fn opened_twice_is_an_error_at_once_in_another_process_and_in_this() {
     assert!(Store::open(&path).unwrap_err().is_locked(), "within one process too");
     drop(store);
     Store::open(&path).unwrap();
+}
+
+/// The child: a crawler that is told 429, and says for how long its host is held then.
+#[tokio::test]
+#[ignore = "it is the child of the test below"]
+async fn complainer() {
+    let store = Store::open(std::env::var_os(PATH).expect("the parent says where")).unwrap();
+    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(store)).build();
+    let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()).await.unwrap();
+    let mut headers = HeaderMap::new();
+    if std::env::var(LIFE).unwrap() != "2" {
+        headers.insert("retry-after", "1".parse().unwrap());
+    }
+    let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &headers).unwrap();
+    drop(permit);
+    assert!(pacer.settled(Duration::from_secs(30)).await);
+    say(&format!("held {}", until.since(SystemClock.wall()).as_secs()));
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn the_429_after_two_that_were_ended_by_kill_9_holds_for_four_minutes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("abide.redb");
+    let mut held = 0;
+    for life in 0..3 {
+        let (mut other, output) = process("processes::complainer", &path, life, start());
+        let told =
+            output.lines().map_while(Result::ok).find_map(|line| line.strip_prefix("held ")?.parse().ok());
+        other.kill().unwrap();
+        other.wait().unwrap();
+        held = told.unwrap_or_else(|| panic!("life {life} says nothing"));
+    }
+    // The first two were answered with Retry-After: 1. A process that knew nothing of them would wait for a minute.
+    assert!((239..=264).contains(&held), "{held} s");
 }
 
 /// `ABIDE_REDB_KILLS=1000` for the long form. Every life goes on where the last one was ended.

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{Busy, Cause, Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, ScopeKey};
+use abide_gate::pacing::{
+    Ask, Busy, Cause, Ended, LeaseAsk, LeaseId, PacePolicy, PaceStore, Pacer, Reply, ScopeAsk, ScopeKey,
+};
 use abide_gate::{Clock, ManualClock, WallMillis};
 use abide_redb::Store;
+use http::{HeaderMap, StatusCode};
 use tokio::time::{advance, sleep};
 
 use crate::support::{Disk, origin, record};
@@ -56,7 +59,7 @@ async fn wait(store: &Store, host: &str, gap: Duration) -> (Duration, Option<Bus
     let ask = LeaseAsk { lease: LeaseId(1), max_wait: Duration::ZERO, ttl: SECOND };
     match store.reserve(&of(host, gap), ask).await.unwrap() {
         Reply::Refused { wait, reason, .. } => (wait, Some(reason)),
-        Reply::Granted { wait } => {
+        Reply::Granted { wait, .. } => {
             PaceStore::release(store, &of(host, gap), LeaseId(1), Ended::Unsent).await.unwrap();
             (wait, None)
         }
@@ -140,13 +143,32 @@ async fn a_file_that_lost_all_its_bytes_is_no_new_one() {
     assert!(is_about(wait(&store, "a.example", 60 * SECOND).await.0, 60 * SECOND));
 }
 
+/// The process was killed after the damaged file had been moved aside, and before the new one was there.
+#[tokio::test(start_paused = true)]
+async fn where_a_damaged_file_was_moved_aside_nothing_is_new() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("abide.redb");
+    let open = || {
+        let clock = Arc::new(ManualClock::starting_at(START));
+        Store::builder().clock(clock).rebuild_if_corrupt(true).open(&path).unwrap()
+    };
+    std::fs::write(directory.path().join("abide.redb2.corrupt-1"), "of another store").unwrap();
+    std::fs::write(directory.path().join("other.abide.redb.corrupt-1"), "of another one").unwrap();
+    assert_eq!(wait(&open(), "a.example", HOUR).await.0, Duration::ZERO, "it is new");
+    std::fs::write(&path, "damaged").unwrap();
+    drop(open());
+    std::fs::remove_file(&path).unwrap();
+    let (wait, reason) = wait(&open(), "a.example", 60 * SECOND).await;
+    assert!(is_about(wait, 60 * SECOND) && reason == Some(Busy::Gap), "{wait:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn retry_after_outlives_restarts_and_kills() {
     let mut machine = Machine::new();
     let until = START.plus(10 * HOUR);
     let store = machine.open();
-    store.hold(&"a.example".into(), until, ASKED).await.unwrap();
-    store.hold(&"b.example".into(), START.plus(SECOND), Cause::Operator).await.unwrap();
+    store.hold(&"a.example".into(), until, 1, ASKED).await.unwrap();
+    store.hold(&"b.example".into(), START.plus(SECOND), 0, Cause::Operator).await.unwrap();
     // As often as a machine may restart in nine hours: the end stays what it was.
     for n in 1..=9 * 60 {
         sleep(60 * SECOND).await;
@@ -162,23 +184,58 @@ async fn retry_after_outlives_restarts_and_kills() {
     let store = machine.open();
     let (left, reason) = wait(&store, "a.example", SECOND).await;
     assert!(is_about(left, HOUR), "{left:?}");
-    assert_eq!(reason, Some(Busy::Hold(ASKED)), "and why it is held");
+    assert_eq!(reason, Some(Busy::Hold { cause: ASKED, strikes: 1 }), "and why it is held");
     assert!(store.peek(&"b.example".into()).await.unwrap().held.is_zero(), "it was over");
     sleep(HOUR).await;
     sleep(SECOND).await;
     assert_eq!(wait(&store, "a.example", SECOND).await.1, None);
 }
 
+/// With the whole pacer, which begins anew each time: killed while the host is held, closed then, or killed when the hold is over.
+#[tokio::test(start_paused = true)]
+async fn the_next_429_after_a_restart_or_a_kill_doubles_from_where_it_stood() {
+    let mut machine = Machine::new();
+    let url = "http://a.example/".parse().unwrap();
+    for (n, expected) in [60, 120, 240, 480, 960, 1_920].into_iter().enumerate() {
+        let store = machine.open();
+        let pacer = Pacer::builder(PacePolicy::default())
+            .store(Arc::new(store.clone()))
+            .clock(machine.clock.clone())
+            .build();
+        let permit = pacer.acquire(&url, Ask::new().budget(HOUR)).await.unwrap();
+        let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
+        let held = until.since(machine.clock.wall()).as_secs();
+        assert!((expected..=expected + expected / 10).contains(&held), "life {n}: {held}, not {expected}");
+        drop(permit);
+        // The clock runs ahead while the disk is waited for.
+        while !pacer.settled(SECOND).await {}
+        if n % 3 == 2 {
+            sleep(Duration::from_secs(held + 1) + 25 * 60 * SECOND).await;
+        }
+        if n % 3 == 1 {
+            store.close().await.unwrap();
+        }
+        machine = machine.after_a_kill();
+        drop((pacer, store));
+    }
+    // Half an hour after the last hold has ended its row is not needed any more.
+    sleep(Duration::from_secs(1_920 + 192 + 31 * 60)).await;
+    let store = machine.open();
+    assert_eq!(store.peek(&"a.example".into()).await.unwrap().strikes, 0);
+    store.close().await.unwrap();
+    assert_eq!(rows(&machine), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_only_extended_also_over_a_restart() {
     let machine = Machine::new();
     let (store, key) = (machine.open(), ScopeKey::from("a.example"));
-    store.hold(&key, START.plus(2 * HOUR), ASKED).await.unwrap();
+    store.hold(&key, START.plus(2 * HOUR), 1, ASKED).await.unwrap();
     store.close().await.unwrap();
     let store = machine.open();
-    let end = store.hold(&key, START.plus(HOUR), Cause::Operator).await.unwrap();
+    let end = store.hold(&key, START.plus(HOUR), 0, Cause::Operator).await.unwrap();
     assert_eq!(end, START.plus(2 * HOUR), "a shorter one changes nothing");
-    assert_eq!(store.hold(&key, START.plus(3 * HOUR), ASKED).await.unwrap(), START.plus(3 * HOUR));
+    assert_eq!(store.hold(&key, START.plus(3 * HOUR), 1, ASKED).await.unwrap(), START.plus(3 * HOUR));
     let store = machine.after_a_kill().open();
     assert!(is_about(store.peek(&key).await.unwrap().held, 3 * HOUR));
 }
@@ -188,7 +245,7 @@ async fn a_hold_ends_by_the_wall_clock_also_over_a_restart_and_locks_nothing_for
     for (jump, is_back) in [(YEAR, true), (HOUR, true), (YEAR, false), (HOUR, false)] {
         let machine = Machine::new();
         let store = machine.open();
-        store.hold(&"b.example".into(), START.plus(2 * HOUR), ASKED).await.unwrap();
+        store.hold(&"b.example".into(), START.plus(2 * HOUR), 1, ASKED).await.unwrap();
         store.close().await.unwrap();
         let wall = machine.clock.wall();
         machine.clock.jump_to(if is_back { wall.minus(jump) } else { wall.plus(jump) });
@@ -210,7 +267,7 @@ async fn what_is_no_longer_owed_leaves_the_file_at_its_end_and_at_its_opening() 
     let store = machine.open();
     for n in 0..50 {
         store
-            .hold(&ScopeKey::from(format!("h{n}.example").as_str()), START.plus(SECOND), ASKED)
+            .hold(&ScopeKey::from(format!("h{n}.example").as_str()), START.plus(SECOND), 0, ASKED)
             .await
             .unwrap();
     }
@@ -218,7 +275,7 @@ async fn what_is_no_longer_owed_leaves_the_file_at_its_end_and_at_its_opening() 
     assert_eq!(rows(&machine), 50);
     let store = machine.open();
     advance(3 * HOUR).await;
-    store.hold(&ScopeKey::from("late.example"), START.plus(4 * HOUR), ASKED).await.unwrap();
+    store.hold(&ScopeKey::from("late.example"), START.plus(4 * HOUR), 1, ASKED).await.unwrap();
     store.close().await.unwrap();
     assert_eq!(rows(&machine), 1);
     advance(3 * HOUR).await;

@@ -117,6 +117,11 @@ pub(crate) fn hold_end(start: WallMillis, version: u64) -> WallMillis {
 
 const HOLD_STEP: Duration = Duration::from_millis(50);
 
+/// The strikes of a hold's `version`: never fewer than of the one before.
+fn strikes(version: u64) -> u8 {
+    u8::try_from(version.isqrt() / 3).unwrap_or(u8::MAX)
+}
+
 pub(crate) const COMPLAINT: Cause = Cause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
 
 /// What a store was given and what it has acknowledged: what may be found in it, and what must be.
@@ -176,7 +181,8 @@ pub(crate) async fn perform(store: &Store, start: WallMillis, step: Step) -> boo
             AccessStore::save(store, &down(n), &failing(n, version).await).await.is_ok()
         }
         Step::Put(Kind::Hold, n, version) => {
-            store.hold(&scope(n), hold_end(start, version), COMPLAINT).await.is_ok()
+            let (until, strikes) = (hold_end(start, version), strikes(version));
+            store.hold(&scope(n), until, strikes, COMPLAINT).await.is_ok()
         }
         Step::Flush => store.flush().await.is_ok(),
     }
@@ -259,12 +265,17 @@ async fn found(store: &Store, start: WallMillis, kind: Kind, n: u64) -> Option<u
 async fn held(store: &Store, start: WallMillis, n: u64) -> Option<u64> {
     loop {
         let before = SystemClock.wall();
-        let held = store.peek(&scope(n)).await.unwrap().held;
+        let state = store.peek(&scope(n)).await.unwrap();
         if SystemClock.wall().since(before) > HOLD_STEP / 10 {
             continue; // The machine was busy elsewhere: the two times do not belong together.
         }
-        let ahead = before.plus(held).since(hold_end(start, 0)) + HOLD_STEP / 2;
-        return (!held.is_zero()).then(|| (ahead.as_millis() / HOLD_STEP.as_millis()) as u64);
+        if state.held.is_zero() {
+            return None;
+        }
+        let ahead = before.plus(state.held).since(hold_end(start, 0)) + HOLD_STEP / 2;
+        let version = (ahead.as_millis() / HOLD_STEP.as_millis()) as u64;
+        assert_eq!(state.strikes, strikes(version), "the hold and its strikes are one row");
+        return Some(version);
     }
 }
 

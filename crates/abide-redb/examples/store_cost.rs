@@ -1,7 +1,7 @@
 //! What the store costs: nanoseconds a turn, microseconds a record, bytes on the disk and in memory.
 //!
 //! ```text
-//! cargo run --release -p abide-redb --example cost -- DIRECTORY
+//! cargo run --release -p abide-redb --example store_cost -- DIRECTORY
 //! ```
 //! The directory should be on the disk that is meant; a file system in memory makes every commit look free.
 
@@ -106,7 +106,7 @@ async fn holds(store: &Store) -> Outcome<()> {
     let mut each = Vec::new();
     for n in 0..HOLDS {
         let began = Instant::now();
-        store.hold(&key(n), until, Cause::Operator).await?;
+        store.hold(&key(n), until, 0, Cause::Operator).await?;
         each.push(began.elapsed());
     }
     each.sort();
@@ -115,7 +115,7 @@ async fn holds(store: &Store) -> Outcome<()> {
     let mut all = tokio::task::JoinSet::new();
     for n in 0..HOLDS {
         let store = store.clone();
-        all.spawn(async move { store.hold(&key(1_000 + n), until, Cause::Operator).await });
+        all.spawn(async move { store.hold(&key(1_000 + n), until, 0, Cause::Operator).await });
     }
     while let Some(done) = all.join_next().await {
         done??;
