@@ -9,6 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value, cmd, pipe};
 
 use crate::link::Link;
+use crate::node::{Node, Reached};
 use crate::{Error, Store};
 
 /// So many records are looked at in one go when old ones are swept away: 8 MB at most.
@@ -59,18 +60,23 @@ impl AccessStore for Store {
 }
 
 async fn load(link: &Arc<Link>, key: &str) -> Result<Option<Vec<u8>>, Error> {
-    let session = link.session().await?;
-    let loaded = cmd("GET").arg(key).query_async(&mut session.connection.clone()).await;
-    loaded.map_err(|error| link.failed(&session, &error))
+    let load = |at: Reached| async move {
+        let loaded = cmd("GET").arg(key).query_async(&mut at.connection()).await;
+        loaded.map_err(|error| at.failed(&error))
+    };
+    link.at(key, load).await
 }
 
 /// The lease of that origin has ended with it.
 async fn save(link: &Arc<Link>, key: &str, bytes: Vec<u8>, life: u64, lease: &str) -> Result<(), Error> {
-    let session = link.session().await?;
     let mut both = pipe();
     both.atomic().cmd("SET").arg(key).arg(bytes).arg("PX").arg(life).cmd("DEL").arg(lease);
-    let saved = both.query_async::<Value>(&mut session.connection.clone()).await;
-    saved.map(drop).map_err(|error| link.failed(&session, &error))
+    let both = &both;
+    let save = |at: Reached| async move {
+        let saved = both.query_async::<Value>(&mut at.connection()).await;
+        saved.map(drop).map_err(|error| at.failed(&error))
+    };
+    link.at(key, save).await
 }
 
 /// Asks to be the one who fetches a robots.txt. The key holds the holder and the end of its lease, by the clocks of the processes; it
@@ -89,13 +95,15 @@ const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
 
 impl Ask {
     async fn lease(&self, now: WallMillis, ttl: Duration) -> Result<Lease, Error> {
-        let session = self.link.session().await?;
         let mut first = pipe();
         first.cmd("SET").arg(&self.key).arg(self.text(now, ttl)).arg("NX").arg("PX").arg(millis(ttl));
         first.cmd("GET").arg(&self.key);
-        let asked = first.query_async(&mut session.connection.clone()).await;
-        let (set, held): (Value, Option<String>) =
-            asked.map_err(|error| self.link.failed(&session, &error))?;
+        let first = &first;
+        let ask = |at: Reached| async move {
+            let asked = first.query_async(&mut at.connection()).await;
+            asked.map_err(|error| at.failed(&error))
+        };
+        let (set, held): (Value, Option<String>) = self.link.at(&self.key, ask).await?;
         match held {
             _ if set != Value::Nil => return Ok(Lease::Leader),
             Some(held) => {
@@ -117,61 +125,64 @@ impl Ask {
 
     /// The lease is ours already, or it is over: it is replaced, if nobody else does so meanwhile.
     async fn take_over(&self, now: WallMillis, ttl: Duration) -> Result<Lease, Error> {
-        let mut follow = None;
-        self.change(|held| {
-            follow = held.and_then(|held| self.other(held, now, ttl));
-            match follow {
-                Some(_) => None,
-                None => {
-                    let mut set = cmd("SET");
-                    set.arg(&self.key).arg(self.text(now, ttl)).arg("PX").arg(millis(ttl));
-                    Some(set)
-                }
+        let follow = |held: Option<&str>| held.and_then(|held| self.other(held, now, ttl));
+        let before = self.change(|held| match follow(held) {
+            Some(_) => None,
+            None => {
+                let mut set = cmd("SET");
+                set.arg(&self.key).arg(self.text(now, ttl)).arg("PX").arg(millis(ttl));
+                Some(set)
             }
-        })
-        .await?;
-        Ok(follow.map_or(Lease::Leader, |until| Lease::Follow { until }))
+        });
+        Ok(follow(before.await?.as_deref()).map_or(Lease::Leader, |until| Lease::Follow { until }))
     }
 
     async fn release(&self) -> Result<(), Error> {
-        self.change(|held| {
+        let before = self.change(|held| {
             let is_ours = held.and_then(read).is_some_and(|(holder, _)| holder == self.holder);
             is_ours.then(|| {
                 let mut remove = cmd("DEL");
                 remove.arg(&self.key);
                 remove
             })
-        })
-        .await
+        });
+        before.await.map(drop)
     }
 
-    /// Changes what the key holds, if nobody else does so meanwhile. `None`: it stays.
-    async fn change(&self, mut decide: impl FnMut(Option<&str>) -> Option<redis::Cmd>) -> Result<(), Error> {
-        let session = self.link.session().await?;
-        let mut spare = self.link.spare(&session).await?;
-        for _ in 0..TRIES {
-            let changed = self.try_change(&mut spare.connection, &mut decide).await;
-            if changed.map_err(|error| self.link.failed(&session, &error))? {
-                self.link.put_back(spare);
-                return Ok(());
+    /// Changes what the key holds, if nobody else does so meanwhile. `None`: it stays. Returns what it has held until then.
+    async fn change(
+        &self,
+        decide: impl Fn(Option<&str>) -> Option<redis::Cmd>,
+    ) -> Result<Option<String>, Error> {
+        let decide = &decide;
+        let change = |at: Reached| async move {
+            let mut spare = at.spare().await?;
+            for _ in 0..TRIES {
+                let changed = self.try_change(&mut spare.connection, decide).await;
+                if let Some(held) = changed.map_err(|error| at.failed(&error))? {
+                    at.put_back(spare);
+                    return Ok(held);
+                }
             }
-        }
-        Err(Error::unexpected(&self.link.server))
+            Err(Error::unexpected(at.server()))
+        };
+        self.link.at(&self.key, change).await
     }
 
     async fn try_change(
         &self,
         connection: &mut MultiplexedConnection,
-        decide: &mut impl FnMut(Option<&str>) -> Option<redis::Cmd>,
-    ) -> Result<bool, RedisError> {
+        decide: &impl Fn(Option<&str>) -> Option<redis::Cmd>,
+    ) -> Result<Option<Option<String>>, RedisError> {
         let mut look = pipe();
         look.cmd("WATCH").arg(&self.key).ignore().cmd("GET").arg(&self.key);
         let (held,): (Option<String>,) = look.query_async(connection).await?;
         let Some(change) = decide(held.as_deref()) else {
             cmd("UNWATCH").exec_async(connection).await?;
-            return Ok(true);
+            return Ok(Some(held));
         };
-        Ok(pipe().atomic().add_command(change).query_async::<Value>(connection).await? != Value::Nil)
+        let changed = pipe().atomic().add_command(change).query_async::<Value>(connection).await?;
+        Ok((changed != Value::Nil).then_some(held))
     }
 
     fn text(&self, now: WallMillis, ttl: Duration) -> String {
@@ -184,43 +195,43 @@ fn read(held: &str) -> Option<(LeaseHolder, WallMillis)> {
     Some((LeaseHolder(u64::from_str_radix(holder, 16).ok()?), WallMillis(until.parse().ok()?)))
 }
 
-/// Looks at every record. Each step is a command of its own, so others are not kept waiting.
+/// Looks at every record, server by server. Each step is a command of its own, so others are not kept waiting.
 async fn sweep(link: &Arc<Link>, older_than: WallMillis) -> Result<u64, Error> {
-    let (mut cursor, mut swept) = (0_u64, 0);
-    loop {
-        let (next, keys) = {
-            let link = Arc::clone(link);
-            link.clone().run(async move { scan(&link, cursor).await }).await?
-        };
-        for keys in keys.chunks(SWEPT_AT_ONCE) {
-            let (link, keys) = (Arc::clone(link), keys.to_vec());
-            swept += link.clone().run(async move { sweep_some(&link, &keys, older_than).await }).await?;
+    let mut swept = 0;
+    for server in link.servers().await? {
+        let mut cursor = 0_u64;
+        loop {
+            let (next, keys) = link.run(scan(Arc::clone(&server), link.keys.every_robots(), cursor)).await?;
+            for keys in keys.chunks(SWEPT_AT_ONCE) {
+                swept += link.run(sweep_some(Arc::clone(&server), keys.to_vec(), older_than)).await?;
+            }
+            if next == 0 {
+                break;
+            }
+            cursor = next;
         }
-        if next == 0 {
-            return Ok(swept);
-        }
-        cursor = next;
     }
+    Ok(swept)
 }
 
-async fn scan(link: &Arc<Link>, cursor: u64) -> Result<(u64, Vec<String>), Error> {
-    let session = link.session().await?;
+async fn scan(server: Arc<Node>, pattern: String, cursor: u64) -> Result<(u64, Vec<String>), Error> {
+    let at = server.reach().await?;
     let mut scan = cmd("SCAN");
-    scan.arg(cursor).arg("MATCH").arg(link.keys.every_robots()).arg("COUNT").arg(200);
-    let found = scan.query_async(&mut session.connection.clone()).await;
-    found.map_err(|error| link.failed(&session, &error))
+    scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(200);
+    let found = scan.query_async(&mut at.connection()).await;
+    found.map_err(|error| at.failed(&error))
 }
 
 /// A record that is written anew between the two looks is lost, and fetched again.
-async fn sweep_some(link: &Arc<Link>, keys: &[String], older_than: WallMillis) -> Result<u64, Error> {
-    let session = link.session().await?;
-    let mut connection = session.connection.clone();
+async fn sweep_some(server: Arc<Node>, keys: Vec<String>, older_than: WallMillis) -> Result<u64, Error> {
+    let at = server.reach().await?;
+    let mut connection = at.connection();
     let (mut look, mut remove) = (pipe(), pipe());
-    for key in keys {
+    for key in &keys {
         look.cmd("GET").arg(key);
     }
     let records: Vec<Option<Vec<u8>>> =
-        look.query_async(&mut connection).await.map_err(|error| link.failed(&session, &error))?;
+        look.query_async(&mut connection).await.map_err(|error| at.failed(&error))?;
     for (key, record) in keys.iter().zip(records) {
         let record = record.and_then(|bytes| Record::decode(&bytes));
         if record.is_some_and(|record| record.asked_at() < older_than) {
@@ -230,8 +241,7 @@ async fn sweep_some(link: &Arc<Link>, keys: &[String], older_than: WallMillis) -
     if remove.is_empty() {
         return Ok(0);
     }
-    let removed: Vec<u64> =
-        remove.query_async(&mut connection).await.map_err(|error| link.failed(&session, &error))?;
+    let removed: Vec<u64> = remove.query_async(&mut connection).await.map_err(|error| at.failed(&error))?;
     Ok(removed.into_iter().sum())
 }
 

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{ErrorKind, RedisError};
+use redis::{ErrorKind, RedisError, ServerError, ServerErrorKind};
+
+use crate::place::Address;
 
 /// The store could not be opened, or did not do what it was asked.
 ///
@@ -22,9 +24,22 @@ enum Kind {
     Unreachable(Arc<str>, Arc<str>),
     /// The server, and what it answered.
     Refused(Arc<str>, Arc<str>),
+    /// The node that was asked, and where the key is instead.
+    Elsewhere(Arc<str>, Elsewhere),
+    /// A slot is on its way from one node to another for long.
+    Moving(Arc<str>),
     Slow(Arc<str>, Duration),
     Forgetful(Arc<str>),
     Interrupted,
+}
+
+/// Where a key of a cluster is, if not on the node that was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Elsewhere {
+    /// Its slot is another node's. An empty host is that of the node that was asked.
+    Moved { slot: u16, to: Address },
+    /// Its slot is on its way to another node.
+    Moving,
 }
 
 impl Error {
@@ -48,6 +63,37 @@ impl Error {
         Self { kind: Kind::Interrupted }
     }
 
+    pub(crate) fn not_whole(server: &Arc<str>) -> Self {
+        Self {
+            kind: Kind::Refused(
+                Arc::clone(server),
+                "the cluster is not in order: some slots have no node".into(),
+            ),
+        }
+    }
+
+    pub(crate) fn moving(server: &Arc<str>) -> Self {
+        Self { kind: Kind::Moving(Arc::clone(server)) }
+    }
+
+    /// Only the keys of one slot are concerned.
+    pub(crate) fn is_moving(&self) -> bool {
+        matches!(self.kind, Kind::Moving(_))
+    }
+
+    pub(crate) fn no_cluster(server: &Arc<str>) -> Self {
+        Self { kind: Kind::Refused(Arc::clone(server), "it is not a cluster: use redis:// instead".into()) }
+    }
+
+    pub(crate) fn unknown_primary(server: &Arc<str>) -> Self {
+        Self { kind: Kind::Refused(Arc::clone(server), "no primary of this name is known there".into()) }
+    }
+
+    pub(crate) fn nameless(server: &Arc<str>) -> Self {
+        let what = "NOPERM: the user may not run INFO, without which no failover is noticed: allow +info";
+        Self { kind: Kind::Refused(Arc::clone(server), what.into()) }
+    }
+
     pub(crate) fn unexpected(server: &Arc<str>) -> Self {
         Self { kind: Kind::Refused(Arc::clone(server), "something that abide does not understand".into()) }
     }
@@ -56,6 +102,9 @@ impl Error {
     /// args beginning with: 'the password'`.
     pub(crate) fn of(server: &Arc<str>, error: &RedisError) -> Self {
         let server = Arc::clone(server);
+        if let Some(elsewhere) = elsewhere(error) {
+            return Self { kind: Kind::Elsewhere(server, elsewhere) };
+        }
         let kind = match error.kind() {
             _ if error.is_timeout() => Kind::Unreachable(server, "it did not answer in time".into()),
             ErrorKind::Io => Kind::Unreachable(server, error.to_string().into()),
@@ -66,6 +115,13 @@ impl Error {
             _ => Kind::Refused(server, error.category().into()),
         };
         Self { kind }
+    }
+
+    pub(crate) fn elsewhere(&self) -> Option<&Elsewhere> {
+        match &self.kind {
+            Kind::Elsewhere(_, elsewhere) => Some(elsewhere),
+            _ => None,
+        }
     }
 
     /// The URL or the prefix cannot be used; nothing was tried.
@@ -79,6 +135,25 @@ impl Error {
     }
 }
 
+/// What a node of a cluster says of a key that it does not have, alone or as the answer to one of several commands.
+fn elsewhere(error: &RedisError) -> Option<Elsewhere> {
+    let all = error.clone().into_server_errors()?;
+    let read = |error: &ServerError| match error.kind()? {
+        ServerErrorKind::Moved => moved(error.details()?),
+        ServerErrorKind::Ask | ServerErrorKind::TryAgain => Some(Elsewhere::Moving),
+        _ => None,
+    };
+    all.iter().find_map(|(_, error)| read(error))
+}
+
+/// `3999 127.0.0.1:6381`.
+fn moved(details: &str) -> Option<Elsewhere> {
+    let (slot, to) = details.split_once(' ')?;
+    let (host, port) = to.rsplit_once(':')?;
+    let to = Address { host: host.to_owned(), port: port.parse().ok()? };
+    Some(Elsewhere::Moved { slot: slot.parse().ok()?, to })
+}
+
 /// The codes that an operator can do something about.
 fn explain(code: &str) -> &str {
     match code {
@@ -86,6 +161,7 @@ fn explain(code: &str) -> &str {
         "NOPERM" => "NOPERM: the user may not run the commands that abide needs",
         "OOM" => "OOM: its memory is full",
         "READONLY" => "READONLY: it is a replica",
+        "CLUSTERDOWN" => "CLUSTERDOWN: the cluster is not in order",
         "LOADING" => "LOADING: it is still reading its data",
         "MISCONF" => "MISCONF: it cannot save its data, so it takes no writes",
         code => code,
@@ -101,6 +177,17 @@ impl fmt::Display for Error {
             }
             Kind::Unreachable(server, why) => write!(f, "the store at {server} cannot be reached: {why}"),
             Kind::Refused(server, what) => write!(f, "the store at {server} answered: {what}"),
+            Kind::Elsewhere(server, _) => write!(
+                f,
+                "the store at {server} is one node of a cluster, and another has the key: expected a URL such as \
+                 redis+cluster://{server}"
+            ),
+            Kind::Moving(server) => {
+                write!(
+                    f,
+                    "the store at {server} is moving this slot from one node to another, and not done yet"
+                )
+            }
             Kind::Slow(server, limit) => write!(f, "the store at {server} did not answer within {limit:?}"),
             Kind::Forgetful(server) => {
                 write!(f, "the store at {server} keeps losing its data: is its memory too small?")
@@ -152,6 +239,27 @@ mod tests {
         for kind in kinds {
             let told = sentence(kind, "unknown command 'AUTH', with args beginning with: 's3cret'");
             assert!(!told.contains("s3cret"), "{told}");
+        }
+    }
+
+    #[test]
+    fn where_a_key_is_instead() {
+        let redis = |text: &[u8]| redis::parse_redis_value(text).unwrap().extract_error().unwrap_err();
+        let moved =
+            |host: &str, port| Elsewhere::Moved { slot: 3999, to: Address { host: host.to_owned(), port } };
+        for (text, expected) in [
+            ("MOVED 3999 127.0.0.1:6381", Some(moved("127.0.0.1", 6381))),
+            ("MOVED 3999 ::1:6381", Some(moved("::1", 6381))),
+            ("MOVED 3999 :6381", Some(moved("", 6381))),
+            ("MOVED 3999 a.example:x", None),
+            ("MOVED 99999 a.example:1", None),
+            ("MOVED", None),
+            ("ASK 3999 127.0.0.1:6381", Some(Elsewhere::Moving)),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", Some(Elsewhere::Moving)),
+            ("ERR moved", None),
+        ] {
+            let error = redis(format!("-{text}\r\n").as_bytes());
+            assert_eq!(elsewhere(&error), expected, "{text}");
         }
     }
 

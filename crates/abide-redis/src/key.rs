@@ -1,18 +1,20 @@
 //! The names of keys. What belongs to one host, or to one origin, has it as its hash tag, so that a cluster keeps it on one node:
 //!
 //! ```text
-//! abide:{example.org}:slot                       hash: start, end, hold, cause, gap
+//! abide:{example.org}:slot                       hash: start, end, hold, cause, gap, strikes
 //! abide:{example.org}:flight                     sorted set: lease -> end of its life
 //! abide:{https://example.org:443}:robots         a record of robots.txt
 //! abide:{https://example.org:443}:lease          who is fetching it
 //! abide:{https://example.org/a}:permissions      a record of permissions
-//! abide:epoch:<run id of the server>             since when its data is whole
+//! abide:epoch                                    since when the server's data is whole
+//! abide:{<number>}:epoch                         the same in a cluster, with a number that lies in a slot of the node
 //! ```
 
 use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::Error;
+use crate::cluster::SLOTS;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
@@ -55,8 +57,17 @@ impl Keys {
         self.tagged(url, "permissions")
     }
 
-    pub(crate) fn epoch(&self, run_id: &str) -> String {
-        format!("{}:epoch:{run_id}", self.prefix)
+    /// Of a server, or of a node that has this slot.
+    pub(crate) fn epoch(&self, of: Option<u16>) -> String {
+        match of {
+            None => format!("{}:epoch", self.prefix),
+            Some(slot) => self.numbered(number_in(slot)),
+        }
+    }
+
+    /// Of an epoch in a cluster.
+    pub(crate) fn numbered(&self, number: u32) -> String {
+        format!("{}:{{{number}}}:epoch", self.prefix)
     }
 
     /// A pattern that all keys of robots.txt records match.
@@ -84,29 +95,46 @@ impl Keys {
     }
 }
 
+/// The slot of a key: CRC-16/XMODEM modulo 16384 of its hash tag, as the Redis Cluster specification has it ("Key distribution
+/// model", "Hash tags").
+pub(crate) fn slot(key: &str) -> u16 {
+    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
+    let hashed = tag.filter(|tag| !tag.is_empty()).unwrap_or(key);
+    let crc = hashed.bytes().fold(0_u16, |crc, byte| {
+        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| match crc & 0x8000 {
+            0 => crc << 1,
+            _ => (crc << 1) ^ 0x1021,
+        })
+    });
+    crc % SLOTS
+}
+
+/// The least number whose text lies in this slot. Every slot has one (the test looks at all); it takes a millisecond to find.
+fn number_in(slot_wanted: u16) -> u32 {
+    (0..NUMBERS_MAX).find(|number| slot(&number.to_string()) == slot_wanted).unwrap_or(0)
+}
+
+/// Below this there is a number for each slot.
+const NUMBERS_MAX: u32 = 200_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// CRC-16/XMODEM modulo 16384 of the hash tag, as the Redis Cluster specification has it ("Hash tags", "Keys hash tags").
-    fn slot(key: &str) -> u16 {
-        let tag = key.find('{').and_then(|open| {
-            let rest = &key[open + 1..];
-            rest.find('}').filter(|&end| end > 0).map(|end| &rest[..end])
-        });
-        let crc = tag.unwrap_or(key).bytes().fold(0_u16, |crc, byte| {
-            (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| match crc & 0x8000 {
-                0 => crc << 1,
-                _ => (crc << 1) ^ 0x1021,
-            })
-        });
-        crc % 16_384
-    }
 
     #[test]
     fn the_slot_function_is_the_one_of_the_specification() {
         assert_eq!(slot("123456789"), 0x31C3);
         assert_eq!(slot("{user1000}.following"), slot("{user1000}.followers"));
+    }
+
+    #[test]
+    fn every_slot_has_a_number() {
+        let numbers: std::collections::HashSet<_> = (0..NUMBERS_MAX).map(|n| slot(&n.to_string())).collect();
+        assert_eq!(numbers.len(), usize::from(SLOTS));
+        let keys = Keys::new("abide").unwrap();
+        for wanted in [0, 1, 5_460, 16_383] {
+            assert_eq!(slot(&keys.epoch(Some(wanted))), wanted);
+        }
     }
 
     #[test]

@@ -8,10 +8,15 @@ struct Scaling;
 mod error;
 mod store;
 
-// The connection, and the names of keys.
+// The way to the servers, the connections, and the names of keys.
+mod cluster;
 mod greeting;
 mod key;
+mod latest;
 mod link;
+mod node;
+mod place;
+mod sentinel;
 
 // The traits.
 mod access;

@@ -1,84 +1,61 @@
-//! The connection: one for all, made anew when it is lost, and never asked twice at the same time to do so.
+//! The way to the server, or servers: who has a key is asked.
 //!
 //! Every command runs in a task of its own. A caller who goes leaves no answer unread on the connection: another's command would
 //! be given it.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::LeaseId;
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisError};
-use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::Error;
-use crate::greeting::{Greeting, greet};
-use crate::key::Keys;
+use crate::cluster::Cluster;
+use crate::error::Elsewhere;
+use crate::key::{Keys, slot};
+use crate::latest::lock;
+use crate::node::{Node, Reached, Settings, Target};
+use crate::place::Place;
 
-/// How the server is reached, and what is there now.
+/// How the servers are reached.
 pub(crate) struct Link {
-    client: Client,
-    /// The server as it may be shown: host and port.
+    way: Way,
+    /// The servers as they may be shown: hosts and ports.
     pub(crate) server: Arc<str>,
     pub(crate) keys: Keys,
     /// For one command.
     pub(crate) limit: Duration,
-    /// Whether EVAL may be used if it is there.
-    may_eval: bool,
-    attempt: Mutex<Option<Attempt>>,
-    /// Connections for `WATCH`, which cannot be shared while they are in use.
-    spare: Mutex<Vec<Spare>>,
-    /// When data was lost, the last few times.
-    losses: Mutex<VecDeque<Instant>>,
-    is_warned: AtomicBool,
     /// Leases that were asked for here and not yet given back: one for each request in flight.
     out: Mutex<HashSet<LeaseId>>,
     given_back: Notify,
+    losses: Arc<AtomicU64>,
 }
 
-/// A connection that has been greeted.
-#[derive(Debug)]
-pub(crate) struct Session {
-    pub(crate) connection: MultiplexedConnection,
-    pub(crate) greeting: Greeting,
-    is_over: AtomicBool,
+enum Way {
+    One(Arc<Node>),
+    Cluster(Arc<Cluster>),
 }
 
-/// A connection that only one has.
-pub(crate) struct Spare {
-    pub(crate) connection: MultiplexedConnection,
-    session: Arc<Session>,
-}
+/// A key that lies elsewhere is looked for so often: a slot on its way from one node to another is there in some milliseconds for each
+/// of its keys.
+const TURNS_MAX: u32 = 12;
 
-type Connected = Result<Arc<Session>, Error>;
-
-struct Attempt {
-    began: Instant,
-    outcome: watch::Receiver<Option<Connected>>,
-}
-
-/// A server that cannot be reached is not tried more often. Until then commands fail at once.
-const AGAIN: Duration = Duration::from_millis(250);
-
-/// Connecting is several questions and answers.
-const GREETING_LIMITS: u32 = 4;
-
-/// A server that loses its data so often in so long (since it evicts what is in use) can keep no promise, and waiting for it anew each
-/// time would be waiting for ever.
-const LOSSES_MAX: (usize, Duration) = (8, Duration::from_secs(4));
-
-/// Idle connections for `WATCH`. More are made when they are needed, and closed afterwards.
-const SPARE_MAX: usize = 4;
+/// While a slot is on its way.
+const MOVES_IN: Duration = Duration::from_millis(50);
 
 impl Link {
-    pub(crate) fn new(client: Client, server: Arc<str>, keys: Keys, limit: Duration, may_eval: bool) -> Self {
-        let (attempt, spare, losses, is_warned) = Default::default();
-        let (out, given_back) = Default::default();
-        Self { client, server, keys, limit, may_eval, attempt, spare, losses, is_warned, out, given_back }
+    pub(crate) fn new(place: Place, settings: Settings) -> Self {
+        let Settings { keys, limit, server, losses, .. } = settings.clone();
+        let way = match place {
+            Place::Server(client) => Way::One(Arc::new(Node::new(Target::Address(client), settings))),
+            Place::Primary(sentinels) => Way::One(Arc::new(Node::new(Target::Primary(sentinels), settings))),
+            Place::Cluster(seeds) => Way::Cluster(Arc::new(Cluster::new(seeds, settings))),
+        };
+        Self { way, server, keys, limit, losses, out: Mutex::default(), given_back: Notify::new() }
     }
 
     /// Runs a command in a task of its own, for as long as a command may take.
@@ -91,6 +68,72 @@ impl Link {
             timeout(limit, command).await.unwrap_or_else(|_| Err(Error::slow(&server, limit)))
         });
         task.await.unwrap_or_else(|_| Err(Error::interrupted()))
+    }
+
+    /// Asks the server that has this key. In a cluster it may turn out to be another one.
+    pub(crate) async fn at<T, F>(&self, key: &str, ask: impl Fn(Reached) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let cluster = match &self.way {
+            Way::One(node) => return ask(node.reach().await?).await,
+            Way::Cluster(cluster) => cluster,
+        };
+        // Before the command as a whole is given up as slow.
+        let end = Instant::now() + self.limit / 2;
+        for turn in 1..=TURNS_MAX {
+            let reached = cluster.reach(slot(key)).await;
+            let asked = match &reached {
+                Ok(reached) => ask(reached.clone()).await,
+                Err(error) => Err(error.clone()),
+            };
+            let error = match asked {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            match error.elsewhere() {
+                Some(Elsewhere::Moved { slot, to }) => {
+                    cluster.moved(*slot, to.clone(), reached.ok().as_ref())
+                }
+                Some(Elsewhere::Moving) if turn < TURNS_MAX && Instant::now() < end => sleep(MOVES_IN).await,
+                Some(Elsewhere::Moving) => return Err(Error::moving(&self.server)),
+                None => {
+                    cluster.outdated();
+                    return Err(error);
+                }
+            }
+        }
+        cluster.outdated();
+        Err(Error::not_whole(&self.server))
+    }
+
+    /// Every server, for what concerns all keys.
+    pub(crate) async fn servers(&self) -> Result<Vec<Arc<Node>>, Error> {
+        match &self.way {
+            Way::One(node) => Ok(vec![Arc::clone(node)]),
+            Way::Cluster(cluster) => cluster.nodes().await,
+        }
+    }
+
+    /// Connects to every server.
+    pub(crate) async fn connect(&self) -> Result<(), Error> {
+        for server in self.servers().await? {
+            server.reach().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether what the server does not know of this key may have been lost with another server that had it.
+    pub(crate) fn is_taken_over(&self, key: &str) -> bool {
+        match &self.way {
+            Way::One(_) => false,
+            Way::Cluster(cluster) => cluster.is_taken_over(slot(key)),
+        }
+    }
+
+    /// How often a server was found to have lost what it knew: flushed, restarted, failed over, or another one.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Relaxed)
     }
 
     pub(crate) fn granted(&self, lease: LeaseId) {
@@ -116,134 +159,11 @@ impl Link {
             }
         }
     }
-
-    /// The connection, made now if there is none.
-    pub(crate) async fn session(self: &Arc<Self>) -> Connected {
-        let mut outcome = self.attempt();
-        let ended = outcome.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone());
-        ended.unwrap_or_else(|| Err(Error::interrupted()))
-    }
-
-    /// The attempt that counts: the last one, or a new one.
-    fn attempt(self: &Arc<Self>) -> watch::Receiver<Option<Connected>> {
-        let (mut last, now) = (lock(&self.attempt), Instant::now());
-        if let Some(attempt) = &*last
-            && attempt.counts(now)
-        {
-            return attempt.outcome.clone();
-        }
-        let (tell, outcome) = watch::channel(None);
-        *last = Some(Attempt { began: now, outcome: outcome.clone() });
-        drop(last);
-        let link = Arc::clone(self);
-        // Its own task: who has asked first may go, and the others still get their connection.
-        tokio::spawn(async move { tell.send_replace(Some(link.connect().await)) });
-        outcome
-    }
-
-    async fn connect(&self) -> Connected {
-        let limit = self.limit * GREETING_LIMITS;
-        let greeted = timeout(limit, async {
-            let mut connection = self.open().await?;
-            let greeting = greet(&mut connection, &self.keys, self.may_eval).await?;
-            Ok::<_, RedisError>((connection, greeting))
-        });
-        let (connection, greeting) = match greeted.await {
-            Ok(greeted) => greeted.map_err(|error| Error::of(&self.server, &error))?,
-            Err(_) => return Err(Error::slow(&self.server, limit)),
-        };
-        if greeting.is_evicting && !self.is_warned.swap(true, Ordering::Relaxed) {
-            let policy = &greeting.policy;
-            tracing::warn!(
-                server = %self.server, %policy,
-                "the store may evict turns and holds when its memory is full: set maxmemory-policy to noeviction"
-            );
-        }
-        lock(&self.spare).clear();
-        Ok(Arc::new(Session { connection, greeting, is_over: AtomicBool::new(false) }))
-    }
-
-    async fn open(&self) -> Result<MultiplexedConnection, RedisError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.limit))
-            .set_response_timeout(Some(self.limit));
-        self.client.get_multiplexed_async_connection_with_config(&config).await
-    }
-
-    /// A connection of one's own, of the same server. It comes back with [`Link::put_back`], unless something went wrong on it.
-    pub(crate) async fn spare(&self, session: &Arc<Session>) -> Result<Spare, Error> {
-        let idle = lock(&self.spare).pop();
-        if let Some(spare) = idle
-            && Arc::ptr_eq(&spare.session, session)
-        {
-            return Ok(spare);
-        }
-        let connection = self.open().await.map_err(|error| self.failed(session, &error))?;
-        Ok(Spare { connection, session: Arc::clone(session) })
-    }
-
-    pub(crate) fn put_back(&self, spare: Spare) {
-        let mut idle = lock(&self.spare);
-        if idle.len() < SPARE_MAX {
-            idle.push(spare);
-        }
-    }
-
-    /// The server has lost the data that it had when this connection was greeted.
-    pub(crate) fn lost(&self, session: &Session) {
-        if !session.end() {
-            let mut losses = lock(&self.losses);
-            losses.truncate(LOSSES_MAX.0 - 1);
-            losses.push_front(Instant::now());
-        }
-    }
-
-    /// What this connection was told when it was greeted is not so any more. Nothing was lost.
-    pub(crate) fn outdated(session: &Session) {
-        session.end();
-    }
-
-    pub(crate) fn is_forgetful(&self) -> bool {
-        let losses = lock(&self.losses);
-        losses.len() == LOSSES_MAX.0 && losses.back().is_some_and(|first| first.elapsed() < LOSSES_MAX.1)
-    }
-
-    /// A command has failed. The connection is made anew, and the server greeted again: it may be another one, or may have lost what
-    /// it knew. Memory that is full is no reason for that.
-    pub(crate) fn failed(&self, session: &Session, error: &RedisError) -> Error {
-        if error.code() != Some("OOM") {
-            session.end();
-        }
-        Error::of(&self.server, error)
-    }
-}
-
-impl Session {
-    /// The next command gets another connection. Returns whether that was so already.
-    fn end(&self) -> bool {
-        self.is_over.swap(true, Ordering::Relaxed)
-    }
-}
-
-impl Attempt {
-    fn counts(&self, now: Instant) -> bool {
-        let is_waited_for = self.outcome.has_changed().is_ok();
-        match &*self.outcome.borrow() {
-            None => is_waited_for,
-            Some(Ok(session)) if !session.is_over.load(Ordering::Relaxed) => true,
-            Some(Ok(_)) => false,
-            Some(Err(_)) => now < self.began + AGAIN,
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The client has the password in it.
+        // The clients have the password in them.
         f.debug_struct("Link").field("server", &self.server).field("keys", &self.keys).finish_non_exhaustive()
     }
 }

@@ -6,6 +6,7 @@ use abide_permissions::{PermissionRecord, PermissionStore, PermissionStoreError}
 use redis::{Cmd, FromRedisValue, cmd};
 
 use crate::link::Link;
+use crate::node::Reached;
 use crate::{Error, Store};
 
 type StoreFuture<'a, T> =
@@ -13,10 +14,11 @@ type StoreFuture<'a, T> =
 
 impl PermissionStore for Store {
     fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>> {
+        let key = self.link.keys.permissions(url);
         let mut load = cmd("GET");
-        load.arg(self.link.keys.permissions(url));
+        load.arg(&key);
         Box::pin(async move {
-            let text: Option<Vec<u8>> = ask(&self.link, load).await?;
+            let text: Option<Vec<u8>> = ask(&self.link, key, load).await?;
             // What cannot be read, or was written for another URL, is absent.
             let record = text.and_then(|text| serde_json::from_slice::<PermissionRecord>(&text).ok());
             Ok(record.filter(|record| record.url() == url))
@@ -26,28 +28,34 @@ impl PermissionStore for Store {
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let text = serde_json::to_vec(record).map_err(PermissionStoreError::new)?;
+            let key = self.link.keys.permissions(record.url());
             let mut save = cmd("SET");
-            save.arg(self.link.keys.permissions(record.url())).arg(text);
-            ask(&self.link, save).await
+            save.arg(&key).arg(text);
+            ask(&self.link, key, save).await
         })
     }
 
     fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()> {
+        let key = self.link.keys.permissions(url);
         let mut remove = cmd("DEL");
-        remove.arg(self.link.keys.permissions(url));
-        Box::pin(async move { ask(&self.link, remove).await })
+        remove.arg(&key);
+        Box::pin(async move { ask(&self.link, key, remove).await })
     }
 }
 
 async fn ask<T: FromRedisValue + Send + 'static>(
     link: &Arc<Link>,
+    key: String,
     command: Cmd,
 ) -> Result<T, PermissionStoreError> {
     let asking = Arc::clone(link);
     let answer = link.run(async move {
-        let session = asking.session().await?;
-        let answer = command.query_async(&mut session.connection.clone()).await;
-        answer.map_err(|error| asking.failed(&session, &error))
+        let command = &command;
+        let ask = |at: Reached| async move {
+            let answer = command.query_async(&mut at.connection()).await;
+            answer.map_err(|error| at.failed(&error))
+        };
+        asking.at(&key, ask).await
     });
     answer.await.map_err(|error: Error| PermissionStoreError::new(error))
 }

@@ -2,11 +2,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Client, ConnectionAddr, parse_redis_url};
-
 use crate::Error;
 use crate::key::Keys;
 use crate::link::Link;
+use crate::node::Settings;
+use crate::place::Place;
 
 /// Turns, holds and robots.txt records in Redis or Valkey. Cheap to clone; all clones are one connection.
 ///
@@ -57,7 +57,14 @@ impl Store {
         self.link.settled(limit).await
     }
 
-    /// A store at this URL: `redis://[user:password@]host[:port][/database]`, also `valkey://` and `unix:///path`.
+    /// A store at this URL, of a server, a cluster, or a primary that sentinels watch:
+    ///
+    /// * `redis://[user:password@]host[:port][/database]`, also `unix:///path`;
+    /// * `redis+cluster://[user:password@]host[:port][,host[:port]...]`: some nodes, which know the others;
+    /// * `redis+sentinel://[user:password@]host[:port][,host[:port]...]/name[/database]`: the sentinels, and what they call the
+    ///   primary. User and password are the primary's; a sentinel is told them only if it wants some.
+    ///
+    /// `rediss` means TLS, everywhere; `valkey` and `valkeys` are other words for `redis` and `rediss`.
     pub fn builder(url: &str) -> Builder {
         Builder {
             url: url.to_owned(),
@@ -143,7 +150,7 @@ impl Builder {
     /// The URL or the prefix cannot be used, the server cannot be reached, or it refuses.
     pub async fn connect(self) -> Result<Store, Error> {
         let store = self.open()?;
-        store.link.session().await?;
+        store.link.connect().await?;
         Ok(store)
     }
 
@@ -153,9 +160,10 @@ impl Builder {
     /// The URL or the prefix cannot be used.
     pub fn open(self) -> Result<Store, Error> {
         let keys = Keys::new(&self.prefix)?;
-        let client = client(&self.url)?;
-        let server = shown(client.get_connection_info().addr()).into();
-        let link = Link::new(client, server, keys, self.command_timeout, self.may_eval);
+        let place = Place::of(&self.url)?;
+        let (server, is_warned, losses) = (place.shown().into(), Arc::default(), Arc::default());
+        let (limit, may_eval) = (self.command_timeout, self.may_eval);
+        let link = Link::new(place, Settings { keys, limit, may_eval, server, is_warned, losses });
         Ok(Store { link: Arc::new(link), record_life: self.record_life })
     }
 }
@@ -164,35 +172,6 @@ impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The URL has the password in it.
         f.debug_struct("Builder").field("prefix", &self.prefix).finish_non_exhaustive()
-    }
-}
-
-fn client(url: &str) -> Result<Client, Error> {
-    if parse_redis_url(url).is_none() {
-        return Err(Error::url(match url.split_once("://") {
-            Some(("redis" | "rediss" | "valkey" | "valkeys" | "unix" | "redis+unix" | "valkey+unix", _)) => {
-                "one that cannot be read"
-            }
-            Some(_) => "another scheme",
-            None => "none",
-        }));
-    }
-    // The library's own text may repeat parts of the URL.
-    let client = Client::open(url).map_err(|_| Error::url("one that cannot be read"))?;
-    match client.get_connection_info().addr().is_supported() {
-        true => Ok(client),
-        false => Err(Error::url("TLS, which needs the feature tls")),
-    }
-}
-
-/// Host and port, never who we are there.
-fn shown(address: &ConnectionAddr) -> String {
-    match address {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-            format!("{host}:{port}")
-        }
-        ConnectionAddr::Unix(path) => path.display().to_string(),
-        _ => "the given address".to_owned(),
     }
 }
 
@@ -213,6 +192,16 @@ mod tests {
             "redis://user:s3cret@localhost/notanumber",
             "redis://user:s3cret@/",
             "redis://:s3cret@local host/",
+            "redis+cluster://user:s3cret@/",
+            "redis+cluster://user:s3cret@localhost:1,localhost:99999",
+            "redis+cluster://user:s3cret@localhost/1",
+            "redis+sentinel://user:s3cret@localhost",
+            "redis+sentinel://user:s3cret@localhost/",
+            "redis+sentinel://user:s3cret@localhost/name/notanumber",
+            "redis+sentinel://user:s3cret@localhost/na me",
+            "redis+sentinel://user:s3cret/@localhost/name",
+            "redis+other://user:s3cret@localhost/",
+            "unix+cluster://user:s3cret@localhost/",
         ] {
             let told = refused(url);
             assert!(told.starts_with("expected a URL such as redis://localhost:6379/0, found "), "{told}");
@@ -222,10 +211,32 @@ mod tests {
 
     #[test]
     fn no_password_in_debug() {
-        let builder = Store::builder("redis://user:s3cret@localhost/");
-        let store = builder.clone().open().unwrap();
-        for text in [format!("{builder:?}"), format!("{store:?}"), format!("{:?}", store.link)] {
-            assert!(!text.contains("s3cret") && !text.contains("user"), "{text}");
+        for url in [
+            "redis://user:s3cret@localhost/",
+            "redis+cluster://user:s3cret@localhost:1,localhost:2",
+            "redis+sentinel://user:s3cret@localhost/name",
+        ] {
+            let builder = Store::builder(url);
+            let store = builder.clone().open().unwrap();
+            for text in [format!("{builder:?}"), format!("{store:?}"), format!("{:?}", store.link)] {
+                assert!(!text.contains("s3cret") && !text.contains("user"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_shown_of_a_place() {
+        for (url, shown) in [
+            ("redis://u:p@a.example", "a.example:6379"),
+            ("redis+cluster://u:p@a.example:1,b.example,[::1]:3/", "a.example:1,b.example:6379,[::1]:3"),
+            ("valkey+cluster://a.example/0", "a.example:6379"),
+            (
+                "redis+sentinel://u:p@a.example,b.example:2,[::1]/main/3",
+                "a.example:26379,b.example:2,[::1]:26379/main",
+            ),
+        ] {
+            let store = Store::builder(url).open().unwrap();
+            assert_eq!(format!("{store:?}"), format!("Store {{ server: {shown:?}, .. }}"));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use abide_gate::pacing::{LeaseId, ScopeState};
+use abide_gate::pacing::{self, LeaseId, ScopeState};
 
 use crate::greeting::ON_ITS_WAY;
 
@@ -11,7 +11,6 @@ use crate::greeting::ON_ITS_WAY;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) now: u64,
-    pub(crate) is_known: bool,
     pub(crate) slot: Slot,
     /// Leases and the ends of their lives.
     pub(crate) flight: Vec<(String, u64)>,
@@ -26,6 +25,8 @@ pub(crate) struct Slot {
     pub(crate) cause: String,
     /// The largest gap that was asked for.
     pub(crate) gap: u64,
+    /// Complaints in a row.
+    pub(crate) strikes: u8,
 }
 
 /// What is to be written.
@@ -64,6 +65,7 @@ pub(crate) enum Operation {
     },
     Hold {
         ahead: u64,
+        strikes: u8,
         cause: String,
     },
 }
@@ -92,6 +94,7 @@ pub(crate) enum Outcome {
     Granted {
         wait: u64,
         moved: (u64, u64),
+        strikes: u8,
     },
     InFlight {
         wait: u64,
@@ -101,6 +104,7 @@ pub(crate) enum Outcome {
     },
     Hold {
         wait: u64,
+        strikes: u8,
         cause: String,
     },
     /// The clock was set back since the connection was greeted, and its epoch lies in the future.
@@ -111,6 +115,9 @@ pub(crate) enum Outcome {
     },
     Done,
 }
+
+/// Strikes are kept for so long after the end of their hold.
+const STRIKES_KEPT: u64 = pacing::STRIKES_KEPT.as_micros() as u64;
 
 const DAY: u64 = 86_400_000_000;
 
@@ -135,6 +142,7 @@ impl Stored {
         if self.repair() {
             writes.slot = Some(self.kept_slot());
         }
+        self.slot.strikes = self.strikes();
         let outcome = match operation {
             Operation::Reserve(ask) => self.reserve(ask, &mut writes),
             Operation::Response { lease, gap } => {
@@ -163,10 +171,13 @@ impl Stored {
                 }
                 Outcome::Done
             }
-            Operation::Hold { ahead, cause } => {
+            Operation::Hold { ahead, strikes, cause } => {
                 let until = self.now + ahead;
-                if until > self.slot.hold {
-                    (self.slot.hold, self.slot.cause) = (until, cause.clone());
+                if until > self.slot.hold || *strikes > self.slot.strikes {
+                    if until > self.slot.hold {
+                        (self.slot.hold, self.slot.cause) = (until, cause.clone());
+                    }
+                    self.slot.strikes = self.slot.strikes.max(*strikes);
                     writes.slot = Some(self.kept_slot());
                 }
                 Outcome::Held { left: self.slot.hold.saturating_sub(self.now) }
@@ -180,11 +191,14 @@ impl Stored {
         // Who asks again for a lease that it has, since its answer was lost, does not wait for itself.
         let own = ask.lease.to_string();
         if self.alive().filter(|(lease, _)| *lease != own).count() >= ask.limit.into() {
-            let first = self.alive().map(|(_, expiry)| *expiry).min().unwrap_or(self.now);
-            return Outcome::InFlight { wait: first - self.now };
+            // With one in flight the last start is its own.
+            let starts = if ask.limit == 1 { self.slot.start } else { self.now };
+            return Outcome::InFlight { wait: starts.saturating_sub(self.now) };
         }
         let mut ready = self.slot.start.max(self.slot.end).max(ask.born) + ask.gap;
-        let may_be_evicted = ask.is_evicting && !self.is_known;
+        // A hold says nothing of when the host was asked last.
+        let is_known = self.slot.start.max(self.slot.end) > 0;
+        let may_be_evicted = ask.is_evicting && !is_known;
         if may_be_evicted {
             ready = ready.max(self.now + ask.gap);
         }
@@ -196,8 +210,11 @@ impl Stored {
                 (self.slot.start, self.slot.gap) = (self.now, ask.gap);
                 writes.slot = Some(self.kept_slot());
             }
+            // Who asks again and is refused has had a grant whose answer was lost: it would stand in the way of all.
+            writes.remove = self.flight.iter().any(|(lease, _)| *lease == own).then_some(own);
+            let strikes = self.slot.strikes;
             return match is_held {
-                true => Outcome::Hold { wait, cause: self.slot.cause.clone() },
+                true => Outcome::Hold { wait, strikes, cause: self.slot.cause.clone() },
                 false => Outcome::Gap { wait },
             };
         }
@@ -209,7 +226,7 @@ impl Stored {
             writes.clean_until = Some(self.now);
             writes.lease = Some(self.kept_lease(own, self.now + wait + ask.ttl));
         }
-        Outcome::Granted { wait, moved: (before, self.slot.start) }
+        Outcome::Granted { wait, moved: (before, self.slot.start), strikes: self.slot.strikes }
     }
 
     /// A lease that ends later than any that is given now is of a time before the clock was set back.
@@ -247,6 +264,11 @@ impl Stored {
         (lease, expiry, last.saturating_sub(self.now).saturating_add(KEPT))
     }
 
+    /// Those that are not forgiven.
+    fn strikes(&self) -> u8 {
+        if self.slot.hold + STRIKES_KEPT <= self.now { 0 } else { self.slot.strikes }
+    }
+
     fn alive(&self) -> impl Iterator<Item = &(String, u64)> {
         self.flight.iter().filter(|(_, expiry)| *expiry > self.now)
     }
@@ -257,15 +279,16 @@ impl Stored {
         let anchor = self.slot.start.max(self.slot.end);
         let quiet = (anchor > 0).then(|| Duration::from_micros(self.now.saturating_sub(anchor)));
         let held = Duration::from_micros(self.slot.hold.saturating_sub(self.now));
-        ScopeState::new(u32::try_from(self.alive().count()).unwrap_or(u32::MAX), quiet, held)
+        let in_flight = u32::try_from(self.alive().count()).unwrap_or(u32::MAX);
+        ScopeState::new(in_flight, quiet, held, self.strikes())
     }
 
-    /// Whether a grant whose start has come still stands. With one request in flight nothing can have ended since, unless the server
-    /// has lost somebody's lease.
-    pub(crate) fn stands(&self, lease: LeaseId, gap: u64, limit: u16) -> bool {
-        let lease = lease.to_string();
-        let is_undisturbed = limit > 1 || self.slot.end + gap <= self.now;
-        is_undisturbed && self.alive().any(|(name, _)| *name == lease)
+    /// Whether a grant that starts after `wait` still stands. With one request in flight nothing can have ended since, unless the
+    /// server has lost somebody's lease.
+    pub(crate) fn stands(&self, lease: LeaseId, gap: u64, limit: u16, wait: u64) -> bool {
+        let (lease, start) = (lease.to_string(), self.now + wait);
+        let is_undisturbed = limit > 1 || self.slot.end + gap <= start;
+        is_undisturbed && self.slot.hold <= start && self.alive().any(|(name, _)| *name == lease)
     }
 }
 

@@ -14,9 +14,11 @@ use abide_gate::pacing::{
 };
 use abide_gate::{Clock, SystemClock, WallMillis};
 
-use self::decide::{Operation, Outcome, Reserve, micros};
+use self::decide::{Operation, Outcome, Reserve, Stored, micros};
+use crate::greeting::Greeting;
 use crate::key::TurnKeys;
-use crate::link::{Link, Session};
+use crate::link::Link;
+use crate::node::Reached;
 use crate::{Error, Store};
 
 impl PaceStore for Store {
@@ -62,22 +64,30 @@ impl PaceStore for Store {
         })
     }
 
-    fn confirm<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId) -> StoreFuture<'a, bool> {
+    fn confirm<'a>(
+        &'a self,
+        scopes: &'a [ScopeAsk],
+        lease: LeaseId,
+        wait: Duration,
+    ) -> StoreFuture<'a, bool> {
         let scopes = self.scopes(scopes);
         let turns = Turns { link: Arc::clone(&self.link) };
-        Box::pin(async move { Ok(self.link.run(async move { turns.confirm(&scopes, lease).await }).await?) })
+        Box::pin(async move {
+            Ok(self.link.run(async move { turns.confirm(&scopes, lease, micros(wait)).await }).await?)
+        })
     }
 
     fn hold<'a>(
         &'a self,
         scope: &'a ScopeKey,
         until: WallMillis,
+        strikes: u8,
         cause: Cause,
     ) -> StoreFuture<'a, WallMillis> {
         let (keys, turns) = (self.link.keys.turn(scope.as_str()), Turns { link: Arc::clone(&self.link) });
         // Only the server's clock counts, so what is told is the length of the hold, by the clock that `until` was made with.
         let ahead = credible(until.since(SystemClock.wall()));
-        let hold = Operation::Hold { ahead: micros(ahead), cause: cause::write(cause) };
+        let hold = Operation::Hold { ahead: micros(ahead), strikes, cause: cause::write(cause) };
         Box::pin(async move {
             match self.link.run(async move { turns.one(&keys, &hold).await }).await? {
                 Outcome::Held { left } => Ok(SystemClock.wall().plus(Duration::from_micros(left))),
@@ -89,12 +99,13 @@ impl PaceStore for Store {
     fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
         let (keys, turns) = (self.link.keys.turn(scope.as_str()), Turns { link: Arc::clone(&self.link) });
         Box::pin(async move {
-            let stored = self.link.run(async move {
-                let session = turns.link.session().await?;
-                watch::read(&turns.link, &session, &keys).await
-            });
+            let stored = self.link.run(async move { turns.read(&keys).await });
             Ok(stored.await?.0.state())
         })
+    }
+
+    fn losses(&self) -> u64 {
+        self.link.losses()
     }
 }
 
@@ -174,30 +185,13 @@ impl Turns {
     /// All scopes, or none.
     async fn reserve(&self, scopes: &[Scope], ask: LeaseAsk) -> Result<Reply, Error> {
         for _ in 0..TRIES {
-            if self.link.is_forgetful() {
-                break;
-            }
-            let session = self.link.session().await?;
-            let mut attempt = Attempt {
-                turns: self,
-                session: &session,
-                ask,
-                is_whole: true,
-                is_stale: false,
-                taken: Vec::new(),
-            };
+            let mut attempt =
+                Attempt { turns: self, ask, is_whole: true, is_stale: false, strikes: 0, taken: Vec::new() };
             let refused = attempt.all(scopes).await?;
-            let (is_whole, is_stale, taken) = (attempt.is_whole, attempt.is_stale, attempt.taken);
+            let Attempt { is_whole, is_stale, strikes, taken, .. } = attempt;
             if is_whole && !is_stale && refused.is_none() {
                 let wait = taken.last().map_or(0, |(_, wait, _)| *wait);
-                return Ok(Reply::Granted { wait: Duration::from_micros(wait) });
-            }
-            if !is_whole {
-                // It was decided from data that had been lost: the server is greeted again, and asked again.
-                self.link.lost(&session);
-            }
-            if is_stale {
-                Link::outdated(&session);
+                return Ok(Reply::Granted { wait: Duration::from_micros(wait), strikes });
             }
             for (scope, _, moved) in &taken {
                 self.one(&scope.keys, &Operation::Undo { lease: ask.lease, moved: *moved }).await?;
@@ -212,48 +206,80 @@ impl Turns {
     }
 
     /// Whether a lease is still there in all scopes, and so is the data that granted it.
-    async fn confirm(&self, scopes: &[Scope], lease: LeaseId) -> Result<bool, Error> {
-        let session = self.link.session().await?;
+    async fn confirm(&self, scopes: &[Scope], lease: LeaseId, wait: u64) -> Result<bool, Error> {
         for scope in scopes {
-            let (stored, is_whole) = watch::read(&self.link, &session, &scope.keys).await?;
-            if !is_whole {
-                self.link.lost(&session);
-            }
-            if !is_whole || !stored.stands(lease, scope.gap, scope.limit) {
+            let (stored, is_whole) = self.read(&scope.keys).await?;
+            if !is_whole || !stored.stands(lease, scope.gap, scope.limit, wait) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    async fn one(&self, keys: &TurnKeys, operation: &Operation) -> Result<Outcome, Error> {
-        let session = self.link.session().await?;
-        Ok(self.ask(&session, keys, operation).await?.0)
+    /// What is stored, and whether the server's data is whole. If not, the server is greeted again.
+    async fn read(&self, keys: &TurnKeys) -> Result<(Stored, bool), Error> {
+        let read = |at: Reached| async move {
+            let (stored, is_whole) = watch::read(&at, keys).await?;
+            if !is_whole {
+                at.lost();
+            }
+            Ok((stored, is_whole))
+        };
+        self.link.at(&keys.slot, read).await
     }
 
-    /// The outcome of an operation, and whether the server's data was whole when it was done.
+    async fn one(&self, keys: &TurnKeys, operation: &Operation) -> Result<Outcome, Error> {
+        let one = |at: Reached| async move { Ok(run(&at, keys, operation).await?.0) };
+        self.link.at(&keys.slot, one).await
+    }
+
+    /// The outcome of a request for one scope, and whether the server's data was whole when it was done. If it was not, or the clock
+    /// was set back, the server is greeted again before the next command.
     async fn ask(
         &self,
-        session: &Arc<Session>,
-        keys: &TurnKeys,
-        operation: &Operation,
+        scope: &Scope,
+        ask: LeaseAsk,
+        delay: u64,
+        is_question: bool,
     ) -> Result<(Outcome, bool), Error> {
-        match session.greeting.can_eval {
-            true => script::run(&self.link, session, keys, operation).await,
-            false => watch::run(&self.link, session, keys, operation).await,
-        }
+        let asked = |at: Reached| async move {
+            if at.is_forgetful() {
+                return Err(Error::forgetful(at.server()));
+            }
+            let mut reserve = reserve(scope, ask, at.greeting(), delay, is_question);
+            reserve.is_evicting |= self.link.is_taken_over(&scope.keys.slot);
+            let (outcome, is_whole) = run(&at, &scope.keys, &Operation::Reserve(reserve)).await?;
+            if !is_whole {
+                // It was decided from data that had been lost.
+                at.lost();
+            }
+            if outcome == Outcome::Stale {
+                at.outdated();
+            }
+            Ok((outcome, is_whole))
+        };
+        self.link.at(&scope.keys.slot, asked).await
     }
 }
 
-/// One request, with one connection.
+/// The outcome of an operation, and whether the server's data was whole when it was done.
+async fn run(at: &Reached, keys: &TurnKeys, operation: &Operation) -> Result<(Outcome, bool), Error> {
+    match at.greeting().can_eval {
+        true => script::run(at, keys, operation).await,
+        false => watch::run(at, keys, operation).await,
+    }
+}
+
+/// One request.
 struct Attempt<'a> {
     turns: &'a Turns,
-    session: &'a Arc<Session>,
     ask: LeaseAsk,
-    /// Whether the server had lost nothing until the last answer.
+    /// Whether the servers had lost nothing until the last answer.
     is_whole: bool,
-    /// Whether the server's clock was set back since the connection was greeted.
+    /// Whether a server's clock was set back since the connection was greeted.
     is_stale: bool,
+    /// The most that any of the scopes has.
+    strikes: u8,
     /// What was granted: the wait, and from where to where the start was moved.
     taken: Vec<(&'a Scope, u64, (u64, u64))>,
 }
@@ -266,17 +292,22 @@ impl<'a> Attempt<'a> {
         let asks = (scopes.len() > 1).then_some(true).into_iter().chain([false]);
         for is_question in asks {
             for (place, scope) in scopes.iter().enumerate() {
-                let ask = reserve(scope, self.ask, self.session, delay, is_question);
-                let (outcome, is_whole) = self.turns.ask(self.session, &scope.keys, &ask).await?;
+                let asked = self.turns.ask(scope, self.ask, delay, is_question).await;
+                if asked.as_ref().is_err_and(Error::is_moving) {
+                    // This host waits until its slot is there. The store is not away for the others.
+                    let (wait, reason) = (Duration::ZERO, Busy::InFlight);
+                    return Ok(Some(Reply::Refused { scope: place, wait, reason }));
+                }
+                let (outcome, is_whole) = asked?;
                 self.is_whole &= is_whole;
                 if outcome == Outcome::Stale {
                     self.is_stale = true;
                     return Ok(None);
                 }
-                let Outcome::Granted { wait, moved } = outcome else {
+                let Outcome::Granted { wait, moved, strikes } = outcome else {
                     return Ok(Some(self.refused(place, outcome)?));
                 };
-                delay = delay.max(wait);
+                (delay, self.strikes) = (delay.max(wait), self.strikes.max(strikes));
                 if !is_question {
                     self.taken.push((scope, delay, moved));
                 }
@@ -289,25 +320,27 @@ impl<'a> Attempt<'a> {
         let (wait, reason) = match outcome {
             Outcome::InFlight { wait } => (wait, Busy::InFlight),
             Outcome::Gap { wait } => (wait, Busy::Gap),
-            Outcome::Hold { wait, cause } => (wait, Busy::Hold(cause::read(&cause))),
+            Outcome::Hold { wait, strikes, cause } => {
+                (wait, Busy::Hold { cause: cause::read(&cause), strikes })
+            }
             _ => return Err(Error::unexpected(&self.turns.link.server)),
         };
         Ok(Reply::Refused { scope, wait: Duration::from_micros(wait), reason })
     }
 }
 
-fn reserve(scope: &Scope, ask: LeaseAsk, session: &Session, delay: u64, is_question: bool) -> Operation {
-    Operation::Reserve(Reserve {
+fn reserve(scope: &Scope, ask: LeaseAsk, greeting: &Greeting, delay: u64, is_question: bool) -> Reserve {
+    Reserve {
         lease: ask.lease,
         gap: scope.gap,
         limit: scope.limit,
         max_wait: micros(ask.max_wait),
         ttl: micros(ask.ttl),
         delay,
-        born: session.greeting.epoch.born,
-        is_evicting: session.greeting.is_evicting,
+        born: greeting.epoch.born,
+        is_evicting: greeting.is_evicting,
         is_question,
-    })
+    }
 }
 
 /// More than 27 h ahead (24 h and the jitter) is the mistake of a clock: 24 h.

@@ -1,6 +1,6 @@
 //! An operation in one script: `turn.lua`.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, cmd, pipe};
 
@@ -8,45 +8,44 @@ use super::decide::{Operation, Outcome};
 use crate::Error;
 use crate::greeting::ask_epoch;
 use crate::key::TurnKeys;
-use crate::link::{Link, Session};
+use crate::node::Reached;
 
 const TURN: &str = include_str!("turn.lua");
 
 /// By its hash it is a tenth as long.
 static HASH: LazyLock<String> = LazyLock::new(|| Script::new(TURN).get_hash().to_owned());
 
-/// Verdict, a time, and a text.
-type Answer = (String, u64, String);
+/// Verdict, a time, a text, and strikes.
+type Answer = (String, u64, String, u8);
 
 pub(crate) async fn run(
-    link: &Link,
-    session: &Arc<Session>,
+    at: &Reached,
     keys: &TurnKeys,
     operation: &Operation,
 ) -> Result<(Outcome, bool), Error> {
-    let known = ask(session, call("EVALSHA", &HASH, keys, operation), operation).await;
+    let known = ask(at, call("EVALSHA", &HASH, keys, operation), operation).await;
     let answer = match known {
         // It is run once in full and known by its hash from then on.
         Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-            ask(session, call("EVAL", TURN, keys, operation), operation).await
+            ask(at, call("EVAL", TURN, keys, operation), operation).await
         }
         known => known,
     };
-    let (answer, is_whole) = answer.map_err(|error| link.failed(session, &error))?;
-    let outcome = read(answer).ok_or_else(|| Error::unexpected(&link.server))?;
+    let (answer, is_whole) = answer.map_err(|error| at.failed(&error))?;
+    let outcome = read(answer).ok_or_else(|| Error::unexpected(at.server()))?;
     Ok((outcome, is_whole))
 }
 
 /// Only a grant depends on what others did, so only then it matters whether the server still knows.
-async fn ask(session: &Session, call: Cmd, operation: &Operation) -> Result<(Answer, bool), RedisError> {
-    let mut connection = session.connection.clone();
+async fn ask(at: &Reached, call: Cmd, operation: &Operation) -> Result<(Answer, bool), RedisError> {
+    let mut connection = at.connection();
     if !matches!(operation, Operation::Reserve(_)) {
         return Ok((call.query_async(&mut connection).await?, true));
     }
     let mut both = pipe();
-    both.add_command(call).add_command(ask_epoch(&session.greeting.epoch));
+    both.add_command(call).add_command(ask_epoch(&at.greeting().epoch));
     let (answer, epoch): (Answer, Option<String>) = both.query_async(&mut connection).await?;
-    Ok((answer, epoch.as_ref() == Some(&session.greeting.epoch.value)))
+    Ok((answer, epoch.as_ref() == Some(&at.greeting().epoch.value)))
 }
 
 fn call(how: &str, script: &str, keys: &TurnKeys, operation: &Operation) -> Cmd {
@@ -70,23 +69,23 @@ fn call(how: &str, script: &str, keys: &TurnKeys, operation: &Operation) -> Cmd 
         Operation::Renew { lease, ttl } => {
             call.arg("renew").arg(lease.to_string()).arg(ttl);
         }
-        Operation::Hold { ahead, cause } => {
-            call.arg("hold").arg(ahead).arg(cause);
+        Operation::Hold { ahead, strikes, cause } => {
+            call.arg("hold").arg(ahead).arg(cause).arg(strikes);
         }
     }
     call
 }
 
-fn read((verdict, time, text): Answer) -> Option<Outcome> {
+fn read((verdict, time, text, strikes): Answer) -> Option<Outcome> {
     Some(match verdict.as_str() {
         "granted" => {
             let moved = text.split_once(' ').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-            Outcome::Granted { wait: time, moved: moved.unwrap_or_default() }
+            Outcome::Granted { wait: time, moved: moved.unwrap_or_default(), strikes }
         }
         "stale" => Outcome::Stale,
         "busy" => Outcome::InFlight { wait: time },
         "gap" => Outcome::Gap { wait: time },
-        "hold" => Outcome::Hold { wait: time, cause: text },
+        "hold" => Outcome::Hold { wait: time, strikes, cause: text },
         "held" => Outcome::Held { left: time },
         "done" => Outcome::Done,
         _ => return None,

@@ -1,16 +1,18 @@
 -- Turns of one scope, on the server's clock. The same in Rust, for servers without EVAL: decide.rs.
--- KEYS: slot (hash: start, end, hold, cause, gap), flight (sorted set: lease -> end of its life). Times are microseconds,
--- which a double holds exactly until the year 2255.
+-- KEYS: slot (hash: start, end, hold, cause, gap, strikes), flight (sorted set: lease -> end of its life). Times are
+-- microseconds, which a double holds exactly until the year 2255. Answers: verdict, a time, a text, strikes.
 local slot, flight, op = KEYS[1], KEYS[2], ARGV[1]
-local DAY, CREDIBLE, KEPT, ON_ITS_WAY, LEASE = 86400e6, 97200e6, 3600e6, 1e5, 3600e6
+local DAY, CREDIBLE, KEPT, ON_ITS_WAY, LEASE, STRIKES_KEPT = 86400e6, 97200e6, 3600e6, 1e5, 3600e6, 1800e6
 
 local time = redis.call('TIME')
 local now = time[1] * 1e6 + time[2]
 
-local was = redis.call('HMGET', slot, 'start', 'end', 'hold', 'cause', 'gap')
-local known = was[1] or was[2] or was[3]
+local was = redis.call('HMGET', slot, 'start', 'end', 'hold', 'cause', 'gap', 'strikes')
 local start, ended = tonumber(was[1]) or 0, tonumber(was[2]) or 0
 local hold, cause, gap = tonumber(was[3]) or 0, was[4] or '', tonumber(was[5]) or 0
+local strikes = tonumber(was[6]) or 0
+-- A hold says nothing of when the host was asked last.
+local known = start > 0 or ended > 0
 
 local function text(number)
   return string.format('%.0f', number)
@@ -22,7 +24,8 @@ local function keep(key, span)
 end
 
 local function put()
-  redis.call('HSET', slot, 'start', text(start), 'end', text(ended), 'hold', text(hold), 'cause', cause, 'gap', text(gap))
+  redis.call('HSET', slot, 'start', text(start), 'end', text(ended), 'hold', text(hold), 'cause', cause, 'gap', text(gap),
+    'strikes', text(strikes))
   keep(slot, math.max(start, ended, hold, now) - now + gap)
 end
 
@@ -34,7 +37,7 @@ end
 
 -- The epoch was born after this moment: the clock was set back since the connection was greeted.
 if op == 'reserve' and tonumber(ARGV[8]) > now + ON_ITS_WAY then
-  return {'stale', 0, ''}
+  return {'stale', 0, '', 0}
 end
 
 -- What lies in the future because the clock was set back: nobody waits for years.
@@ -46,6 +49,9 @@ if start > now + CREDIBLE or ended > now or hold > now + CREDIBLE then
   if hold > now + CREDIBLE then hold = now + DAY end
   put()
 end
+
+-- After so long without a complaint they are forgiven.
+if hold + STRIKES_KEPT <= now then strikes = 0 end
 
 if op == 'reserve' then
   local lease, asked, limit, max_wait = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -59,8 +65,8 @@ if op == 'reserve' then
     others = others - 1
   end
   if others >= limit then
-    local first = redis.call('ZRANGEBYSCORE', flight, '(' .. text(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-    return {'busy', first[2] - now, ''}
+    -- With one in flight the last start is its own.
+    return {'busy', limit == 1 and math.max(start - now, 0) or 0, '', 0}
   end
   local ready, why = math.max(start, ended, born) + asked, 'gap'
   if is_evicting and not known then
@@ -76,7 +82,9 @@ if op == 'reserve' then
       start, gap = now, asked
       put()
     end
-    return {why, wait, cause}
+    -- Who asks again and is refused has had a grant whose answer was lost: it would stand in the way of all.
+    redis.call('ZREM', flight, lease)
+    return {why, wait, cause, strikes}
   end
   wait = math.max(wait, delay)
   if not is_question then
@@ -85,9 +93,9 @@ if op == 'reserve' then
     put()
     redis.call('ZREMRANGEBYSCORE', flight, '-inf', text(now))
     put_lease(lease, now + wait + ttl)
-    return {'granted', wait, text(before) .. ' ' .. text(start)}
+    return {'granted', wait, text(before) .. ' ' .. text(start), strikes}
   end
-  return {'granted', wait, ''}
+  return {'granted', wait, '', strikes}
 end
 
 if op == 'release' then
@@ -101,7 +109,7 @@ if op == 'release' then
     put()
   end
   redis.call('ZREM', flight, lease)
-  return {'done', 0, ''}
+  return {'done', 0, '', 0}
 end
 
 if op == 'renew' then
@@ -109,16 +117,17 @@ if op == 'renew' then
   if expiry and tonumber(expiry) > now then
     put_lease(ARGV[2], now + tonumber(ARGV[3]))
   end
-  return {'done', 0, ''}
+  return {'done', 0, '', 0}
 end
 
 if op == 'hold' then
-  local till = now + tonumber(ARGV[2])
-  if till > hold then
-    hold, cause = till, ARGV[3]
+  local till, told = now + tonumber(ARGV[2]), tonumber(ARGV[4])
+  if till > hold or told > strikes then
+    if till > hold then hold, cause = till, ARGV[3] end
+    strikes = math.max(strikes, told)
     put()
   end
-  return {'held', math.max(hold - now, 0), ''}
+  return {'held', math.max(hold - now, 0), '', strikes}
 end
 
 return redis.error_reply('ERR unknown operation')

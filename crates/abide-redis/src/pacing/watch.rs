@@ -1,8 +1,6 @@
 //! An operation without scripts: what is stored is watched and read, decided upon here, and written only if nobody else has
 //! written meanwhile.
 
-use std::sync::Arc;
-
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, cmd, pipe};
 
@@ -10,23 +8,22 @@ use super::decide::{Operation, Outcome, Slot, Stored, Writes};
 use crate::Error;
 use crate::greeting::{Epoch, ask_epoch};
 use crate::key::TurnKeys;
-use crate::link::{Link, Session};
+use crate::node::Reached;
 
 /// Others can be faster so often. Each time one of them has got what it wanted.
 const TRIES: usize = 32;
 
 pub(crate) async fn run(
-    link: &Link,
-    session: &Arc<Session>,
+    at: &Reached,
     keys: &TurnKeys,
     operation: &Operation,
 ) -> Result<(Outcome, bool), Error> {
     // What is watched belongs to the connection, so nobody else may use it meanwhile.
-    let mut spare = link.spare(session).await?;
-    let done = attempts(&mut spare.connection, &session.greeting.epoch, keys, operation).await;
-    let done = done.map_err(|error| link.failed(session, &error))?;
-    link.put_back(spare);
-    done.ok_or_else(|| Error::unexpected(&link.server))
+    let mut spare = at.spare().await?;
+    let done = attempts(&mut spare.connection, &at.greeting().epoch, keys, operation).await;
+    let done = done.map_err(|error| at.failed(&error))?;
+    at.put_back(spare);
+    done.ok_or_else(|| Error::unexpected(at.server()))
 }
 
 async fn attempts(
@@ -54,18 +51,13 @@ async fn attempts(
 }
 
 /// What is stored of a scope, and whether the server's data is whole. Needs no connection of its own.
-pub(crate) async fn read(
-    link: &Link,
-    session: &Arc<Session>,
-    keys: &TurnKeys,
-) -> Result<(Stored, bool), Error> {
-    let mut connection = session.connection.clone();
-    let read = ask(&mut connection, pipe(), &session.greeting.epoch, keys).await;
-    read.map_err(|error| link.failed(session, &error))
+pub(crate) async fn read(at: &Reached, keys: &TurnKeys) -> Result<(Stored, bool), Error> {
+    let read = ask(&mut at.connection(), pipe(), &at.greeting().epoch, keys).await;
+    read.map_err(|error| at.failed(&error))
 }
 
-/// Of the slot: start, end, hold, cause, gap.
-type Fields = (Option<u64>, Option<u64>, Option<u64>, Option<String>, Option<u64>);
+/// Of the slot: start, end, hold, cause, gap, strikes.
+type Fields = (Option<u64>, Option<u64>, Option<u64>, Option<String>, Option<u64>, Option<u8>);
 /// Time, slot, flight, epoch.
 type Answers = ((u64, u64), Fields, Vec<(String, f64)>, Option<String>);
 
@@ -76,20 +68,20 @@ async fn ask(
     keys: &TurnKeys,
 ) -> Result<(Stored, bool), RedisError> {
     questions.cmd("TIME");
-    questions.cmd("HMGET").arg(&keys.slot).arg(&["start", "end", "hold", "cause", "gap"]);
+    questions.cmd("HMGET").arg(&keys.slot).arg(&["start", "end", "hold", "cause", "gap", "strikes"]);
     questions.cmd("ZRANGE").arg(&keys.flight).arg(0).arg(-1).arg("WITHSCORES");
     questions.add_command(ask_epoch(epoch));
     let answers: Answers = questions.query_async(connection).await?;
-    let ((seconds, micros), (start, end, hold, cause, gap), flight, now) = answers;
+    let ((seconds, micros), (start, end, hold, cause, gap, strikes), flight, now) = answers;
     let stored = Stored {
         now: seconds * 1_000_000 + micros,
-        is_known: start.or(end).or(hold).is_some(),
         slot: Slot {
             start: start.unwrap_or(0),
             end: end.unwrap_or(0),
             hold: hold.unwrap_or(0),
             cause: cause.unwrap_or_default(),
             gap: gap.unwrap_or(0),
+            strikes: strikes.unwrap_or(0),
         },
         // Scores are whole microseconds; what is not becomes zero, or the most.
         flight: flight.into_iter().map(|(lease, expiry)| (lease, expiry as u64)).collect(),
@@ -105,6 +97,7 @@ fn pipeline(keys: &TurnKeys, writes: &Writes) -> Option<Pipeline> {
         let mut set = cmd("HSET");
         set.arg(&keys.slot).arg("start").arg(slot.start).arg("end").arg(slot.end);
         set.arg("hold").arg(slot.hold).arg("cause").arg(&slot.cause).arg("gap").arg(slot.gap);
+        set.arg("strikes").arg(slot.strikes);
         all.add_command(set).cmd("PEXPIRE").arg(&keys.slot).arg(life.div_ceil(1_000));
     }
     if let Some(now) = writes.clean_until {

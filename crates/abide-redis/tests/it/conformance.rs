@@ -64,13 +64,13 @@ fn cluster() -> Option<Redis> {
 }
 
 /// How often a command was run.
-fn used(redis: &Redis, command: &str) -> u64 {
+pub(crate) fn used(redis: &Redis, command: &str) -> u64 {
     let stats: String = redis.ask(&["INFO", "commandstats"]);
     let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
     line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
 }
 
-use alternating::Alternating;
+pub(crate) use alternating::Alternating;
 
 mod alternating {
     //! Two stores, asked in turn.
@@ -85,13 +85,13 @@ mod alternating {
     use abide_redis::Store;
 
     #[derive(Debug)]
-    pub(super) struct Alternating {
+    pub(crate) struct Alternating {
         stores: [Store; 2],
         asked: AtomicUsize,
     }
 
     impl Alternating {
-        pub(super) fn new(one: Store, other: Store) -> Self {
+        pub(crate) fn new(one: Store, other: Store) -> Self {
             Self { stores: [one, other], asked: AtomicUsize::new(0) }
         }
 
@@ -118,17 +118,23 @@ mod alternating {
             self.next().release(scopes, lease, ended)
         }
 
-        fn confirm<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId) -> StoreFuture<'a, bool> {
-            self.next().confirm(scopes, lease)
+        fn confirm<'a>(
+            &'a self,
+            scopes: &'a [ScopeAsk],
+            lease: LeaseId,
+            wait: Duration,
+        ) -> StoreFuture<'a, bool> {
+            self.next().confirm(scopes, lease, wait)
         }
 
         fn hold<'a>(
             &'a self,
             scope: &'a ScopeKey,
             until: WallMillis,
+            strikes: u8,
             cause: Cause,
         ) -> StoreFuture<'a, WallMillis> {
-            self.next().hold(scope, until, cause)
+            self.next().hold(scope, until, strikes, cause)
         }
 
         fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {

@@ -10,7 +10,7 @@ use abide_gate::{Origin, SystemClock, WallMillis};
 use abide_redis::Store;
 use tokio::time::{sleep, timeout};
 
-use crate::support::{Proxy, Redis, WITHOUT_EVAL, ms};
+use crate::support::{Proxy, Redis, WITHOUT_EVAL, ms, wait_until};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -24,7 +24,7 @@ fn ask(max_wait: Duration) -> LeaseAsk {
 
 async fn granted(store: &Store, scopes: &[ScopeAsk], ask: LeaseAsk) -> Duration {
     match store.reserve(scopes, ask).await.unwrap() {
-        Reply::Granted { wait } => wait,
+        Reply::Granted { wait, .. } => wait,
         refused @ Reply::Refused { .. } => panic!("{refused:?}"),
     }
 }
@@ -63,10 +63,10 @@ async fn a_refusal_writes_nothing() {
         let gap = refused(&store, &host(HOUR), ask(ms(1_000))).await.1;
         assert_eq!((gap, everything(&redis)), (Busy::Gap, before));
         let until = WallMillis::plus(abide_gate::Clock::wall(&SystemClock), HOUR * 3);
-        store.hold(&host(HOUR)[0].key, until, Cause::Operator).await.unwrap();
+        store.hold(&host(HOUR)[0].key, until, 0, Cause::Operator).await.unwrap();
         before = everything(&redis);
         let hold = refused(&store, &host(HOUR), ask(HOUR)).await.1;
-        assert_eq!((hold, everything(&redis)), (Busy::Hold(Cause::Operator), before));
+        assert_eq!((hold, everything(&redis)), (Busy::Hold { cause: Cause::Operator, strikes: 0 }, before));
     }
 }
 
@@ -83,7 +83,7 @@ async fn every_key_expires_and_none_before_its_promise() {
         // A shorter gap does not take back what a longer one needs.
         PaceStore::release(&store, &short, LeaseId(7), Ended::Response).await.unwrap();
         let until = abide_gate::Clock::wall(&SystemClock).plus(HOUR);
-        store.hold(&short[0].key, until, Cause::Shared).await.unwrap();
+        store.hold(&short[0].key, until, 1, Cause::Shared).await.unwrap();
         granted(&store, &[ScopeAsk::new("b.example".into(), ms(10), 1)], ask(HOUR)).await;
         let origin: Origin = "https://a.example".parse().unwrap();
         store.save(&origin, &sample_record(&origin, WallMillis(0), "")).await.unwrap();
@@ -142,7 +142,10 @@ async fn a_clock_that_was_set_back_keeps_nobody_for_years() {
         assert_eq!(refused(&store, &host(HOUR), ask(ms(0))).await.1, Busy::Gap);
         redis.ask::<()>(&["HSET", key, "hold", &ahead, "cause", "429 60000"]);
         let (wait, reason) = refused(&store, &host(HOUR), ask(ms(0))).await;
-        assert!(matches!(reason, Busy::Hold(Cause::Answer { status: 429, .. })) && wait <= HOUR * 24);
+        assert!(
+            matches!(reason, Busy::Hold { cause: Cause::Answer { status: 429, .. }, .. })
+                && wait <= HOUR * 24
+        );
         let held = store.peek(&host(HOUR)[0].key).await.unwrap().held;
         assert!(held <= HOUR * 24 && held > HOUR * 23, "{held:?}");
     }
@@ -176,7 +179,7 @@ async fn the_script_knows_an_epoch_of_the_future() {
         let script = include_str!("../../src/pacing/turn.lua");
         let words = ["EVAL", script, "2", "{a}:slot", "{a}:flight", "reserve", "x", "0", "1", "5000000"];
         let words = [&words[..], &["60000000", "0", &born, "0", "0"]].concat();
-        let (verdict, _, _): (String, u64, String) = redis.ask(&words);
+        let (verdict, _, _, _): (String, u64, String, u8) = redis.ask(&words);
         assert_eq!(verdict, expected);
     }
 }
@@ -197,7 +200,7 @@ async fn on_a_new_server_every_host_waits_one_gap() {
         let mut wait = None;
         for _ in 0..20 {
             // The first command may find the old connection dead.
-            if let Ok(Reply::Granted { wait: granted }) =
+            if let Ok(Reply::Granted { wait: granted, .. }) =
                 store.reserve(&host(ms(5_000)), ask(ms(60_000))).await
             {
                 wait = Some(granted);
@@ -210,23 +213,53 @@ async fn on_a_new_server_every_host_waits_one_gap() {
     }
 }
 
+/// The name leads to the replica already, which has a copy of the epoch but not of the last turn, while the connection of before is
+/// still alive. Without scripts each operation may need another connection.
+#[tokio::test]
+async fn connections_for_watch_are_to_the_server_that_was_greeted() {
+    let Some(primary) = Redis::start_with(&[WITHOUT_EVAL, &["--repl-diskless-sync-delay", "0"]].concat())
+    else {
+        return;
+    };
+    let Some(replica) = Redis::start_with(WITHOUT_EVAL) else { return };
+    let proxy = Proxy::start(primary.port()).await;
+    replica.ask::<()>(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
+    wait_until("the replica has all", || replica.info("replication", "master_link_status") == "up");
+    let direct = primary.aged().connect().await.unwrap();
+    let store = Store::connect(&proxy.url()).await.unwrap();
+    replica.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
+    let first = ask(HOUR);
+    granted(&direct, &host(ms(5_000)), first).await;
+    PaceStore::release(&direct, &host(ms(5_000)), first.lease, Ended::Response).await.unwrap();
+    proxy.lead_to(replica.port());
+    for _ in 0..10 {
+        match store.reserve(&host(ms(5_000)), ask(HOUR)).await {
+            Ok(Reply::Granted { wait, .. }) => return assert!(wait > ms(3_000), "{wait:?}"),
+            // It finds out that the server is another one, and greets that.
+            Err(_) => sleep(ms(100)).await,
+            refused => panic!("{refused:?}"),
+        }
+    }
+    panic!("the replica is not used");
+}
+
 #[tokio::test]
 async fn a_lost_lease_is_not_confirmed() {
     let Some(redis) = Redis::start() else { return };
     let store = redis.aged().connect().await.unwrap();
     let (scopes, first) = (host(ms(100)), ask(HOUR));
     granted(&store, &scopes, first).await;
-    assert!(store.confirm(&scopes, first.lease).await.unwrap());
-    assert!(!store.confirm(&scopes, LeaseId::random()).await.unwrap(), "of nobody");
+    assert!(store.confirm(&scopes, first.lease, ms(0)).await.unwrap());
+    assert!(!store.confirm(&scopes, LeaseId::random(), ms(0)).await.unwrap(), "of nobody");
     redis.ask::<()>(&["FLUSHALL"]);
-    assert!(!store.confirm(&scopes, first.lease).await.unwrap(), "after a flush");
+    assert!(!store.confirm(&scopes, first.lease, ms(0)).await.unwrap(), "after a flush");
     sleep(ms(300)).await;
     let second = ask(HOUR);
     granted(&store, &scopes, second).await;
-    assert!(store.confirm(&scopes, second.lease).await.unwrap());
+    assert!(store.confirm(&scopes, second.lease, ms(0)).await.unwrap());
     // Somebody whose lease was lost has had a response just now.
     PaceStore::release(&store, &scopes, first.lease, Ended::Response).await.unwrap();
-    assert!(!store.confirm(&scopes, second.lease).await.unwrap(), "inside a gap");
+    assert!(!store.confirm(&scopes, second.lease, ms(0)).await.unwrap(), "inside a gap");
 }
 
 #[tokio::test]
@@ -312,6 +345,18 @@ async fn a_server_that_does_not_tell_its_policy_is_taken_to_evict() {
     assert!(reason == Busy::Gap && wait > ms(900), "{wait:?}");
 }
 
+#[tokio::test]
+async fn who_asks_again_and_is_refused_leaves_no_lease_behind() {
+    for args in [&[][..], WITHOUT_EVAL] {
+        let Some(redis) = Redis::start_with(args) else { return };
+        let store = redis.aged().connect().await.unwrap();
+        let (scopes, first) = (host(HOUR), ask(ms(0)));
+        granted(&store, &scopes, first).await;
+        assert_eq!(refused(&store, &scopes, first).await.1, Busy::Gap);
+        assert_eq!(store.peek(&scopes[0].key).await.unwrap().in_flight, 0);
+    }
+}
+
 /// The answer was lost, and the same is asked again.
 #[tokio::test]
 async fn who_asks_again_does_not_wait_for_itself() {
@@ -395,6 +440,25 @@ async fn a_server_that_is_away_fails_commands_at_once_and_is_found_again() {
     redis.start_again();
     sleep(ms(300)).await;
     store.peek(&"a.example".into()).await.unwrap();
+}
+
+/// Its machine has lost its power: nobody says that the connection is over, which TCP finds out after a quarter of an hour.
+#[tokio::test]
+async fn a_server_that_has_gone_without_a_word_is_looked_for_again() {
+    for args in [&[][..], WITHOUT_EVAL] {
+        let Some(redis) = Redis::start_with(args) else { return };
+        let Some(other) = Redis::start_with(args) else { return };
+        let proxy = Proxy::start(redis.port()).await;
+        let store = Store::builder(&proxy.url()).command_timeout(ms(300)).connect().await.unwrap();
+        granted(&store, &host(ms(0)), ask(HOUR)).await;
+        proxy.silence();
+        proxy.lead_to(other.port());
+        let began = Instant::now();
+        while store.peek(&host(ms(0))[0].key).await.is_err() {
+            assert!(began.elapsed() < Duration::from_secs(20), "it is still waited for");
+        }
+        assert!(other.ask::<Vec<String>>(&["KEYS", "*epoch*"]).len() == 1, "the other one was greeted");
+    }
 }
 
 #[tokio::test]

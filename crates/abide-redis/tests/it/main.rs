@@ -3,9 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod cluster;
 mod conformance;
 mod facts;
 mod processes;
+mod sentinel;
+mod strikes;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;

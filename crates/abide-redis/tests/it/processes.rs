@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use abide_tests::Seen;
+use abide_tests::{Reply, Seen, Server};
 use tokio::time::sleep;
 
 use crate::support::judge::{
     assert_one_robots_txt_each, assert_spaced, by_host, by_worker, show_gaps, website, within,
 };
-use crate::support::workers::{Crew, Worker, run_time};
+use crate::support::workers::{Crew, NO_STORE, Worker, run_time};
 use crate::support::{Proxy, Redis, WITHOUT_EVAL, ms};
 
 fn join(workers: Vec<Worker>) {
@@ -28,7 +28,7 @@ async fn run(crew: &Crew) {
 }
 
 /// Waits without keeping the website from its work.
-async fn join_later(workers: Vec<Worker>) {
+pub(crate) async fn join_later(workers: Vec<Worker>) {
     tokio::task::spawn_blocking(|| join(workers)).await.unwrap();
 }
 
@@ -40,9 +40,29 @@ async fn two_processes_keep_every_gap_and_fetch_one_robots_txt() {
     run(&crew).await;
     let log = website.log();
     show_gaps("two", &by_host(&log));
+    show_scripts(&redis, &log);
     assert_spaced(&by_host(&log), crew.gap);
     assert_one_robots_txt_each(&log, crew.hosts);
     assert_busy(&log, &crew);
+}
+
+/// For the figures: what the machine itself adds to a gap.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_process_without_a_store_keeps_every_gap() {
+    let website = website(ms(5)).await;
+    let crew = Crew { workers: 1, ..Crew::new(NO_STORE.to_owned(), website.address()) };
+    run(&crew).await;
+    let log = website.log();
+    show_gaps("one, without a store", &by_host(&log));
+    assert_spaced(&by_host(&log), crew.gap);
+    assert_busy(&log, &crew);
+}
+
+/// For the figures: how often the server is asked for a request.
+fn show_scripts(redis: &Redis, log: &[Seen]) {
+    let stats = redis.info("commandstats", "cmdstat_evalsha");
+    let scripts: f64 = stats.split([',', '=']).nth(1).unwrap().parse().unwrap();
+    println!("{scripts} scripts for {} requests: {:.1} each", log.len(), scripts / log.len() as f64);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,6 +74,7 @@ async fn eight_processes_keep_every_gap_and_fetch_one_robots_txt() {
     run(&crew).await;
     let log = website.log();
     show_gaps("eight", &by_host(&log));
+    show_scripts(&redis, &log);
     assert_spaced(&by_host(&log), crew.gap);
     assert_one_robots_txt_each(&log, crew.hosts);
     assert_busy(&log, &crew);
@@ -122,6 +143,36 @@ async fn a_restart_and_a_flush_shorten_no_gap() {
     assert_spaced(&by_host(&log), crew.gap);
     let after = within(&log, log[log.len() - 1].at - ms(1_500), Instant::now());
     assert_eq!(by_host(&after).len() as u32, crew.hosts, "it goes on");
+}
+
+/// One host answers 429, once; whoever has heard of it says so again each time, before anybody's gap is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flush_lets_nobody_ask_a_host_that_is_held() {
+    let Some(redis) = Redis::start() else { return };
+    let website = Server::start(|seen| match (seen.path.as_str(), seen.host()) {
+        ("/robots.txt", _) => Reply::new(200, ""),
+        (_, "h0.example") => Reply::with_headers(429, &[("retry-after", "600")], ""),
+        _ => Reply::html("a page").after(ms(5)),
+    })
+    .await;
+    let (gap, lasts) = (ms(300), ms(6_000));
+    let crew = Crew { gap, lasts, is_fail_closed: true, ..Crew::new(redis.url(), website.address()) };
+    let mut workers = crew.start();
+    for n in 0..6 {
+        sleep(ms(700 + 37 * n)).await;
+        redis.ask::<()>(&["FLUSHALL"]);
+        if n == 2 {
+            // Has heard nothing by itself.
+            workers.push(crew.start_one(crew.workers));
+        }
+    }
+    join_later(workers).await;
+    let log = website.log();
+    let hosts = by_host(&log);
+    let pages = |host: &str| hosts[host].iter().filter(|seen| seen.path != "/robots.txt").count();
+    assert_eq!(pages("h0.example"), 1, "of {} requests", log.len());
+    assert!(pages("h1.example") > 5, "the others are asked between the flushes: {}", log.len());
+    assert_spaced(&hosts, crew.gap);
 }
 
 /// The replica knows nothing of the last moments, and takes over with all the rest.

@@ -1,15 +1,28 @@
 //! What the tests share.
 
+mod cluster;
 pub(crate) mod judge;
 mod proxy;
 mod redis;
+mod sentinel;
 pub(crate) mod workers;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+pub(crate) use cluster::Cluster;
 pub(crate) use proxy::Proxy;
 pub(crate) use redis::{Redis, WITHOUT_EVAL};
+pub(crate) use sentinel::{Sentinel, Watched};
 
 pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+/// Waits for what servers do on their own. What it is is said if it does not come.
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(ms(20));
+    }
 }

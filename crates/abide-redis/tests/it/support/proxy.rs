@@ -17,6 +17,8 @@ pub(crate) struct Proxy {
     delay: Arc<AtomicU64>,
     port: Arc<AtomicU16>,
     set_back: Arc<AtomicU64>,
+    /// Connections that were made before are silent.
+    generation: Arc<AtomicU64>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -27,6 +29,8 @@ impl Proxy {
         let port = Arc::new(AtomicU16::new(port));
         let set_back = Arc::new(AtomicU64::new(0));
         let by = Arc::clone(&set_back);
+        let generation = Arc::new(AtomicU64::new(0));
+        let current = Arc::clone(&generation);
         let (shared, leads_to) = (Arc::clone(&delay), Arc::clone(&port));
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -35,11 +39,12 @@ impl Proxy {
                     continue;
                 };
                 let ((from, to), (back_from, back_to)) = (client.into_split(), server.into_split());
-                tokio::spawn(hand_on(from, back_to, Arc::clone(&shared), Arc::default()));
-                tokio::spawn(hand_on(back_from, to, Arc::clone(&shared), Arc::clone(&by)));
+                let born = (Arc::clone(&current), current.load(Ordering::SeqCst));
+                tokio::spawn(hand_on(from, back_to, Arc::clone(&shared), Arc::default(), born.clone()));
+                tokio::spawn(hand_on(back_from, to, Arc::clone(&shared), Arc::clone(&by), born));
             }
         });
-        Self { address, delay, port, set_back, task }
+        Self { address, delay, port, set_back, generation, task }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -49,6 +54,11 @@ impl Proxy {
     /// New connections go there.
     pub(crate) fn lead_to(&self, port: u16) {
         self.port.store(port, Ordering::SeqCst);
+    }
+
+    /// As if the machine had gone without a word: what is connected stays so, and nothing comes any more. New connections are made.
+    pub(crate) fn silence(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
     }
 
     /// The server's TIME is told as one so many seconds earlier.
@@ -74,6 +84,7 @@ async fn hand_on(
     mut to: OwnedWriteHalf,
     delay: Arc<AtomicU64>,
     set_back: Arc<AtomicU64>,
+    (current, born): (Arc<AtomicU64>, u64),
 ) {
     let (tell, mut told) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
     tokio::spawn(async move {
@@ -87,6 +98,9 @@ async fn hand_on(
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         let due = Instant::now() + Duration::from_micros(delay.load(Ordering::SeqCst));
+        if current.load(Ordering::SeqCst) != born {
+            continue;
+        }
         let mut bytes = buffer[..read].to_vec();
         earlier(&mut bytes, set_back.load(Ordering::SeqCst));
         if tell.send((due, bytes)).is_err() {

@@ -1,4 +1,4 @@
-//! A `redis-server` of one's own.
+//! A `redis-server` of one's own. `ABIDE_REDIS_SERVER` names another program that does the same, such as `valkey-server`.
 
 use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
@@ -22,10 +22,13 @@ pub(crate) struct Redis {
 pub(crate) const WITHOUT_EVAL: &[&str] =
     &["--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "", "--rename-command", "SCRIPT", ""];
 
+/// The machine may be busy with other things.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
 impl Redis {
-    /// `None`: there is no `redis-server` here, which has been said.
+    /// `None`: there is no such program here, which has been said.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(&[])
     }
@@ -39,7 +42,7 @@ impl Redis {
             let child = match spawn(port, &args, &directory) {
                 Ok(child) => child,
                 Err(error) if error.kind() == ErrorKind::NotFound => return skip(),
-                Err(error) => panic!("redis-server does not start: {error}"),
+                Err(error) => panic!("{} does not start: {error}", program()),
             };
             let mut redis = Self { child, port, args: args.clone(), directory: TempDir::new().unwrap() };
             if redis.is_up() {
@@ -47,7 +50,7 @@ impl Redis {
                 return Some(redis);
             }
         }
-        panic!("redis-server has not started on any of ten ports");
+        panic!("{} has not started on any of ten ports", program());
     }
 
     fn is_up(&mut self) -> bool {
@@ -88,20 +91,24 @@ impl Redis {
                 return;
             }
         }
-        panic!("redis-server does not start again on port {}", self.port);
+        panic!("{} does not start again on port {}", program(), self.port);
     }
 
     /// A builder for a store on a server that has been in use for two days, so that nobody waits for its epoch.
     pub(crate) fn aged(&self) -> Builder {
         self.age("abide");
-        Store::builder(&self.url())
+        Store::builder(&self.url()).command_timeout(PATIENCE)
     }
 
     pub(crate) fn age(&self, prefix: &str) {
-        let run_id = self.info("server", "run_id");
+        self.age_key(&format!("{prefix}:epoch"));
+    }
+
+    pub(crate) fn age_key(&self, key: &str) {
+        let (run, time) = (self.info("server", "run_id"), self.info("replication", "master_replid"));
         let (now, _): (u64, u64) = self.ask(&["TIME"]);
-        let born = format!("{} two-days-ago", (now - 2 * 86_400) * 1_000_000);
-        self.ask::<()>(&["SET", &format!("{prefix}:epoch:{run_id}"), &born]);
+        let born = format!("{} two-days-ago {run}-{time}", (now - 2 * 86_400) * 1_000_000);
+        self.ask::<()>(&["SET", key, &born]);
     }
 
     /// A field of a section of INFO.
@@ -113,25 +120,20 @@ impl Redis {
 
     /// A command on a connection of its own.
     pub(crate) fn ask<T: FromRedisValue>(&self, words: &[&str]) -> T {
-        let mut connection = self.connection().expect("the server is there");
-        let mut command = cmd(words[0]);
-        for word in &words[1..] {
-            command.arg(word);
-        }
-        command.query(&mut connection).unwrap_or_else(|error| panic!("{}: {error}", words[0]))
+        self.try_ask(words).unwrap_or_else(|error| panic!("{}: {error}", words[0]))
+    }
+
+    pub(crate) fn try_ask<T: FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
+        try_ask(self.port, words)
     }
 
     /// Whatever comes of it.
     pub(crate) fn tell(&self, words: &[&str]) {
-        let mut command = cmd(words[0]);
-        for word in &words[1..] {
-            command.arg(word);
-        }
-        let _ = self.connection().and_then(|mut connection| command.exec(&mut connection));
+        let _ = self.try_ask::<redis::Value>(words);
     }
 
     fn connection(&self) -> redis::RedisResult<Connection> {
-        Client::open(self.url())?.get_connection_with_timeout(Duration::from_secs(5))
+        connection(self.port)
     }
 }
 
@@ -142,8 +144,27 @@ impl Drop for Redis {
     }
 }
 
+fn connection(port: u16) -> redis::RedisResult<Connection> {
+    Client::open(format!("redis://127.0.0.1:{port}/"))?.get_connection_with_timeout(Duration::from_secs(5))
+}
+
+/// A command to whoever listens on this port.
+pub(crate) fn try_ask<T: FromRedisValue>(port: u16, words: &[&str]) -> redis::RedisResult<T> {
+    let mut command = cmd(words[0]);
+    for word in &words[1..] {
+        command.arg(word);
+    }
+    command.query(&mut connection(port)?)
+}
+
+/// The server to be tested with.
+pub(crate) fn program() -> String {
+    let named = std::env::var("ABIDE_REDIS_SERVER").ok().filter(|name| !name.is_empty());
+    named.unwrap_or_else(|| "redis-server".to_owned())
+}
+
 fn spawn(port: u16, args: &[String], directory: &TempDir) -> std::io::Result<Child> {
-    Command::new("redis-server")
+    Command::new(program())
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
         .args(["--dir".as_ref(), directory.path().as_os_str()])
         .args(args)
@@ -153,7 +174,7 @@ fn spawn(port: u16, args: &[String], directory: &TempDir) -> std::io::Result<Chi
         .spawn()
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback can be listened on");
     listener.local_addr().expect("a bound socket has an address").port()
 }
@@ -163,12 +184,15 @@ fn skip() -> Option<Redis> {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");
     assert!(
         !set("CI") && !set("ABIDE_REQUIRE_REDIS"),
-        "redis-server is not on the path, and is required here"
+        "{} is not on the path, and is required here",
+        program()
     );
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let line =
-            "\n*** redis-server is not installed: the tests of abide-redis that need it are SKIPPED ***\n\n";
+        let line = format!(
+            "\n*** {} is not installed: the tests of abide-redis that need it are SKIPPED ***\n\n",
+            program()
+        );
         let _ = std::io::stderr().write_all(line.as_bytes());
     });
     None

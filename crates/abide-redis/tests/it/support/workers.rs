@@ -37,7 +37,7 @@ impl Crew {
         (0..self.workers).map(|number| self.start_one(number)).collect()
     }
 
-    fn start_one(&self, number: u32) -> Worker {
+    pub(crate) fn start_one(&self, number: u32) -> Worker {
         let role = format!(
             "{number} {} {} {} {} {} {} {}",
             self.store,
@@ -68,7 +68,7 @@ impl Crew {
         (number, Self { store, server, hosts, gap, lasts, workers, is_fail_closed })
     }
 
-    fn client(&self, store: Arc<Store>) -> ClientWithMiddleware {
+    fn client(&self, store: Option<&Arc<Store>>) -> ClientWithMiddleware {
         let mut policy = PacePolicy::default().danger_min_gap(self.gap).expected_workers(self.workers);
         policy = policy.lease(ms(1_500)).max_wait(ms(10_000));
         if self.is_fail_closed {
@@ -77,15 +77,19 @@ impl Crew {
         let mut builder = Abide::builder("ExampleBot")
             .pace(policy)
             .max_wait(ms(10_000))
-            .access_store(store.clone())
-            .pace_store(store)
             .allow_net("127.0.0.1/32".parse().unwrap());
+        if let Some(store) = store {
+            builder = builder.access_store(store.clone()).pace_store(store.clone());
+        }
         for host in 0..self.hosts {
             builder = builder.resolve(&host_name(host), self.server);
         }
         builder.build_client(reqwest::Client::builder().tls_certs_only([])).unwrap()
     }
 }
+
+/// In place of the store's URL: each process is on its own.
+pub(crate) const NO_STORE: &str = "none";
 
 /// For longer runs by hand.
 pub(crate) fn run_time() -> Option<Duration> {
@@ -132,8 +136,8 @@ fn worker() {
 
 /// One task a host, page after page, until the time is over.
 async fn work(number: u32, crew: Crew) {
-    let store = Arc::new(Store::builder(&crew.store).open().unwrap());
-    let (client, end) = (crew.client(store.clone()), Instant::now() + crew.lasts);
+    let store = (crew.store != NO_STORE).then(|| Arc::new(Store::builder(&crew.store).open().unwrap()));
+    let (client, end) = (crew.client(store.as_ref()), Instant::now() + crew.lasts);
     let mut tasks = tokio::task::JoinSet::new();
     for host in 0..crew.hosts {
         let client = client.clone();
@@ -147,7 +151,9 @@ async fn work(number: u32, crew: Crew) {
         });
     }
     tasks.join_all().await;
-    store.settle(ms(2_000)).await;
+    if let Some(store) = store {
+        store.settle(ms(2_000)).await;
+    }
 }
 
 /// Whether the page came. A refusal is waited out for a moment; anything else is a mistake.

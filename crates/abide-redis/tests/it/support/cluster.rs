@@ -1,0 +1,109 @@
+//! A cluster of one's own: three nodes with a third of the slots each, and a replica of the first if it is wanted.
+
+use std::ops::RangeInclusive;
+
+use abide_redis::{Builder, Store};
+
+use super::redis::{PATIENCE, free_port};
+use super::{Redis, wait_until};
+
+pub(crate) struct Cluster {
+    /// Those with slots.
+    pub(crate) nodes: Vec<Redis>,
+    pub(crate) replica: Option<Redis>,
+}
+
+const SLOTS: [RangeInclusive<u16>; 3] = [0..=5_460, 5_461..=10_922, 10_923..=16_383];
+
+impl Cluster {
+    pub(crate) fn start(args: &[&str]) -> Option<Self> {
+        let mut nodes = Vec::new();
+        for (n, slots) in (1..).zip(SLOTS) {
+            let node = start_node(args)?;
+            node.ask::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &n.to_string()]);
+            let (first, last) = (slots.start().to_string(), slots.end().to_string());
+            node.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
+            nodes.push(node);
+        }
+        let cluster = Self { nodes, replica: None };
+        for node in &cluster.nodes[1..] {
+            cluster.meet(node);
+        }
+        cluster.wait_until_in_order(3);
+        Some(cluster)
+    }
+
+    /// The first node has a replica, which takes its place half a second after the others have noticed that it is gone.
+    pub(crate) fn start_with_replica() -> Option<Self> {
+        let mut cluster = Self::start(&[])?;
+        let replica = start_node(&[])?;
+        cluster.meet(&replica);
+        let primary = cluster.id(0);
+        wait_until("the replica knows its primary", || {
+            replica.ask::<String>(&["CLUSTER", "NODES"]).contains(&primary)
+        });
+        replica.ask::<()>(&["CLUSTER", "REPLICATE", &primary]);
+        wait_until("the replica has what its primary has", || {
+            replica.info("replication", "master_link_status") == "up"
+        });
+        cluster.replica = Some(replica);
+        cluster.wait_until_in_order(4);
+        Some(cluster)
+    }
+
+    /// By two of its nodes.
+    pub(crate) fn url(&self) -> String {
+        let ports = (self.nodes[2].port(), self.nodes[1].port());
+        format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", ports.0, ports.1)
+    }
+
+    /// A builder for a store on a cluster that has been in use for two days, so that nobody waits for its epochs.
+    pub(crate) async fn aged(&self, prefix: &str) -> Builder {
+        let builder = Store::builder(&self.url()).key_prefix(prefix).command_timeout(PATIENCE);
+        builder.clone().connect().await.unwrap();
+        for node in &self.nodes {
+            for key in node.ask::<Vec<String>>(&["KEYS", &format!("{prefix}:*:epoch")]) {
+                node.age_key(&key);
+            }
+        }
+        builder
+    }
+
+    /// What the cluster calls a node.
+    pub(crate) fn id(&self, node: usize) -> String {
+        self.nodes[node].ask(&["CLUSTER", "MYID"])
+    }
+
+    /// Which node has a key, as it was in the beginning.
+    pub(crate) fn owner(&self, key: &str) -> (u16, usize) {
+        let slot: u16 = self.nodes[0].ask(&["CLUSTER", "KEYSLOT", key]);
+        (slot, SLOTS.iter().position(|slots| slots.contains(&slot)).unwrap())
+    }
+
+    fn meet(&self, node: &Redis) {
+        // Of a server before version 7 only the port for clients is known, and the other one is 10,000 higher.
+        let (port, bus) = (self.nodes[0].port().to_string(), bus_port(&self.nodes[0]));
+        node.ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+    }
+
+    fn wait_until_in_order(&self, known: usize) {
+        let known = format!("cluster_known_nodes:{known}\r");
+        let all = || self.nodes.iter().chain(&self.replica);
+        wait_until("the cluster is in order", || {
+            let in_order = |info: String| info.contains("cluster_state:ok") && info.contains(&known);
+            all().all(|node| in_order(node.ask(&["CLUSTER", "INFO"])))
+                && all().all(|node| !node.ask::<String>(&["CLUSTER", "NODES"]).contains("handshake"))
+        });
+    }
+}
+
+fn start_node(args: &[&str]) -> Option<Redis> {
+    let bus = free_port().to_string();
+    let own = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "1000"];
+    Redis::start_with(&[&own[..], &["--repl-diskless-sync-delay", "0"], args].concat())
+}
+
+fn bus_port(node: &Redis) -> String {
+    let answer: Vec<String> = node.ask(&["CONFIG", "GET", "cluster-port"]);
+    answer[1].clone()
+}
