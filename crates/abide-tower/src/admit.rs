@@ -20,8 +20,7 @@ pub(crate) async fn admit(
     if let Some(denied) = verdict.refusal(url) {
         return Err(denied.into());
     }
-    let (verdict, permit, waited) = gate.turn(url, verdict, *left).await?.into_parts();
-    *left = left.saturating_sub(waited);
+    let (verdict, permit, _) = gate.turn(url, verdict, left).await?.into_parts();
     Ok((verdict, permit))
 }
 

@@ -144,8 +144,8 @@ where
     }
     let remote = remote_addr(response.extensions());
     let mut trail = Trail::default();
-    trail.push(Hop::new(url.clone(), response.status(), verdict, waited).with_remote_addr(remote));
-    let reading = core.reader.response_to(&method, &url, core.gate.wall()).with_scan(options.scan);
+    trail.push(Hop::new(url, response.status(), verdict, waited).with_remote_addr(remote));
+    let reading = core.reader.response_to(&method, core.gate.wall()).with_scan(options.scan);
     Ok(reading.finish(trail, response.map(|body| PermitBody::new(Box::pin(body), permit))).await)
 }
 

@@ -73,7 +73,8 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
         let mut patience = 1;
         while !self.has_ended && taken < AHEAD_MAX {
             let Poll::Ready(frame) = poll_fn(|context| Poll::Ready(self.poll_wire(context))).await else {
-                if patience == 0 {
+                // Where the length says that nothing more comes, only the end is to be waited for, and that is the reader's to do.
+                if patience == 0 || self.wire.is_end_stream() {
                     return;
                 }
                 // The connection's own task hands over one frame at a time, the end too: let it run once.
@@ -85,6 +86,28 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
             taken += frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
             self.keep(frame);
         }
+    }
+
+    /// The whole body, if it has come to its end on the wire, at the length that was stated, and is one piece: then it needs nothing
+    /// of this type any more.
+    ///
+    /// # Errors
+    /// Itself, if it does.
+    pub fn into_whole(mut self) -> Result<Bytes, Self> {
+        if !self.has_ended || self.replay.len() > 1 || self.wire.size_hint().exact() != Some(0) {
+            return Err(self);
+        }
+        match self.replay.pop_front().map(|frame| frame.map(Frame::into_data)) {
+            None => Ok(Bytes::new()),
+            Some(Ok(Ok(data))) => Ok(data),
+            Some(Ok(Err(trailers))) => Err(self.again(Ok(trailers))),
+            Some(Err(error)) => Err(self.again(Err(error))),
+        }
+    }
+
+    fn again(mut self, frame: FrameResult<B::Error>) -> Self {
+        self.replay.push_front(frame);
+        self
     }
 
     /// For the reader. A server chooses the size of its frames, so small ones are joined: what is read ahead costs memory by its
@@ -321,5 +344,17 @@ mod tests {
         let (mut body, _) = read(&page, std::iter::repeat(8 * 1024)).await;
         let frame = body.frame().await.unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap().len(), 8 * 1024);
+    }
+
+    #[tokio::test]
+    async fn a_body_is_whole_when_it_has_ended_at_its_length_in_one_piece() {
+        let mut body = WatchedBody::new(http_body_util::Full::new(Bytes::from_static(b"ok")));
+        body = body.into_whole().expect_err("nothing has been taken");
+        body.take_what_is_here().await;
+        assert_eq!(body.into_whole().expect("it has ended"), "ok");
+
+        let (body, _) = read(b"no length was stated", std::iter::repeat(100)).await;
+        let body = body.into_whole().expect_err("a reader would be told a length");
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "no length was stated");
     }
 }

@@ -16,8 +16,7 @@
 //! let response = http::Response::builder().header("content-type", "text/html").body(Full::from(page))?;
 //!
 //! let reader = Reader::new(ReadOptions::new("ExampleBot".parse()?));
-//! let url = "https://example.org/a".parse()?;
-//! let reading = reader.response_to(&http::Method::GET, &url, WallMillis(1_800_000_000_000));
+//! let reading = reader.response_to(&http::Method::GET, WallMillis(1_800_000_000_000));
 //! let response = reading.finish(Trail::default(), response).await;
 //!
 //! let visit = Visit::of(response.extensions()).ok_or("it was read")?;
@@ -46,7 +45,7 @@ mod trail;
 mod visit;
 
 pub use body::WatchedBody;
-pub use reader::{Reader, Reading};
+pub use reader::{Left, Reader, Reading};
 pub use scan::Scan;
 pub use trail::{Hop, Stopped, Trail};
 pub use visit::Visit;

@@ -6,9 +6,7 @@ use http_body::Body;
 use tokio::sync::watch;
 
 use abide_gate::WallMillis;
-use abide_permissions::{
-    Head, HeadEnd, HeadScanner, Meta, Permissions, Preferences, Progress, ReadOptions, Tdm,
-};
+use abide_permissions::{Head, HeadEnd, HeadScanner, Meta, Permissions, Preferences, ReadOptions, Tdm};
 
 use crate::body::WatchedBody;
 use crate::remember::Known;
@@ -52,9 +50,12 @@ pub(crate) struct Fields {
 impl Fields {
     /// Takes the lines, or none if nothing is to be read.
     pub(crate) fn of(scan: Scan, headers: &HeaderMap, received: WallMillis) -> Self {
-        let named = |name: &str| RULE_FIELDS.contains(&name);
-        let lines = headers.iter().filter(|(name, _)| scan != Scan::Off && named(name.as_str()));
+        let lines = headers.iter().filter(|(name, _)| scan != Scan::Off && holds_rules(name.as_str()));
         Self { lines: lines.map(|(name, value)| (name.clone(), value.clone())).collect(), received }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
     }
 
     /// What they say on how content may be used; `metas` are those of the head.
@@ -72,8 +73,12 @@ impl Fields {
 }
 
 /// The fields that hold rules (draft-illyes-repext-03 §3.1.1) and preferences.
-const RULE_FIELDS: [&str; 6] =
-    ["robots-tag", "x-robots-tag", "content-usage", "content-signal", "tdm-reservation", "tdm-policy"];
+fn holds_rules(name: &str) -> bool {
+    matches!(
+        name,
+        "robots-tag" | "x-robots-tag" | "content-usage" | "content-signal" | "tdm-reservation" | "tdm-policy"
+    )
+}
 
 /// Decides from the head of a response whether its body is looked at.
 pub(crate) fn plan(
@@ -82,23 +87,24 @@ pub(crate) fn plan(
     method: &Method,
     (status, headers): (StatusCode, &HeaderMap),
 ) -> Plan {
-    if let Some(reason) = reason_to_leave(scan, method, status, headers) {
+    if let Some(reason) = reason_to_leave(scan, method, (status, headers)) {
         return Plan::Leave(reason);
     }
     let content_type =
         headers.get(header::CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
-    let mut scanner = HeadScanner::new(read, content_type.as_deref());
-    if scanner.feed(&[]) == Progress::Done {
-        return Plan::Leave(HeadEnd::NotHtml);
-    }
+    let scanner = HeadScanner::new(read, content_type.as_deref());
     match scan {
         Scan::Lazy => Plan::Along(Box::new(scanner)),
         _ => Plan::Ahead(Box::new(scanner)),
     }
 }
 
-/// Only a final 2xx says something about its URL, and only a body that is all there, from its beginning, decoded.
-fn reason_to_leave(scan: Scan, method: &Method, status: StatusCode, headers: &HeaderMap) -> Option<HeadEnd> {
+/// Only a final 2xx says something about its URL, and only a body that is all there, from its beginning, decoded, and HTML.
+pub(crate) fn reason_to_leave(
+    scan: Scan,
+    method: &Method,
+    (status, headers): (StatusCode, &HeaderMap),
+) -> Option<HeadEnd> {
     let skipped = matches!(scan, Scan::Off | Scan::Headers)
         || !status.is_success()
         || *method == Method::HEAD
@@ -107,7 +113,11 @@ fn reason_to_leave(scan: Scan, method: &Method, status: StatusCode, headers: &He
     if skipped {
         return Some(HeadEnd::NotScanned);
     }
-    is_coded(headers).then_some(HeadEnd::Undecoded)
+    if is_coded(headers) {
+        return Some(HeadEnd::Undecoded);
+    }
+    let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    (!HeadScanner::scans(content_type)).then_some(HeadEnd::NotHtml)
 }
 
 /// `Content-Range: bytes 0-…`.

@@ -12,17 +12,23 @@ use abide_permissions::Permissions;
 
 /// The hops of one call, first to last, and why they ended.
 ///
-/// `abide` leaves it in the *request's* extensions too when a later hop fails on the network: such an error is the client's own, so
+/// `abide` leaves it in the *request's* extensions too when a call ends with an error: one of the network is the client's own, so
 /// that a retry above can judge it, and cannot hold the hops before it. Middlewares above find it there.
 #[derive(Debug, Clone, Default)]
 pub struct Trail {
     hops: Vec<Hop>,
     stopped: Option<Stopped>,
+    unanswered: Duration,
 }
 
 impl Trail {
     /// One more request has been answered. Whoever follows redirects bounds how many there are.
+    #[inline]
     pub fn push(&mut self, hop: Hop) {
+        if self.hops.is_empty() {
+            // Most calls have one hop, and room for more is a large block.
+            self.hops.reserve_exact(1);
+        }
         self.hops.push(hop);
     }
 
@@ -39,6 +45,16 @@ impl Trail {
     /// The last hop.
     pub fn last(&self) -> Option<&Hop> {
         self.hops.last()
+    }
+
+    /// How long the call waited for its turns, those of requests that were never answered among them.
+    pub fn waited(&self) -> Duration {
+        self.hops.iter().map(Hop::waited).sum::<Duration>() + self.unanswered
+    }
+
+    /// The call has waited so long in all, and ends without an answer.
+    pub fn ends_after(&mut self, waited: Duration) {
+        self.unanswered = waited.saturating_sub(self.waited());
     }
 
     /// Why a 3xx was not followed.
@@ -72,12 +88,14 @@ pub struct Hop {
 
 impl Hop {
     /// A request for `url`, allowed by `verdict`, that was answered with `status` after `waited` for its turn.
+    #[inline]
     pub fn new(url: Url, status: StatusCode, verdict: Verdict, waited: Duration) -> Self {
         Self { url, status, verdict, waited, remote: None, permissions: None }
     }
 
     /// The address that answered.
     #[must_use]
+    #[inline]
     pub fn with_remote_addr(mut self, remote: Option<SocketAddr>) -> Self {
         self.remote = remote;
         self

@@ -34,6 +34,11 @@ pub(crate) enum Answer {
     Known(Permissions),
     /// With what earlier visits have left.
     Remembered(Box<Known>),
+    /// Nothing but the reason why no head was looked at: no field says anything.
+    Nothing {
+        read: ReadOptions,
+        reason: HeadEnd,
+    },
     /// The header's part is known; the head comes with the body.
     Later {
         read: ReadOptions,
@@ -63,7 +68,7 @@ impl Visit {
 
     /// How long this call waited for its turns, all hops together. Outside of reqwest's timeouts.
     pub fn waited(&self) -> Duration {
-        self.told.trail.hops().iter().map(Hop::waited).sum()
+        self.told.trail.waited()
     }
 
     /// Why a 3xx was returned and not followed; `None` when the answer is no redirect.
@@ -78,6 +83,9 @@ impl Visit {
         match &self.told.answer {
             Answer::Known(permissions) => Permissions::clone(permissions),
             Answer::Remembered(known) => known.permissions.clone(),
+            Answer::Nothing { read, reason } => {
+                self.told.fields.permissions(read, Head::not_scanned(*reason))
+            }
             Answer::Later { read, head } => {
                 let head = head.borrow().clone().unwrap_or_else(|| Head::not_scanned(HeadEnd::NotScanned));
                 self.told.fields.permissions(read, head)

@@ -43,8 +43,10 @@ fn main() {
     runtime.block_on(async {
         let address = serve().await;
         let words: Vec<String> = std::env::args().skip_while(|word| word != "--count").collect();
-        if let [_, client, path, requests, ..] = words.as_slice() {
-            return count(address, client, path, requests.parse().expect("a number of requests")).await;
+        if let [_, client, path, requests, in_flight @ ..] = words.as_slice() {
+            let requests = requests.parse().expect("a number of requests");
+            let in_flight = in_flight.first().map_or(1, |text| text.parse().expect("how many are in flight"));
+            return count(address, client, path, requests, in_flight).await;
         }
         println!("| client | in flight | page | µs a request | ratio | processor µs | ratio |");
         println!("| --- | --- | --- | --- | --- | --- | --- |");
@@ -54,12 +56,12 @@ fn main() {
     });
 }
 
-/// For callgrind, which counts instructions whatever else the machine does: these requests, one at a time, and nothing else.
-async fn count(address: SocketAddr, client: &str, path: &str, requests: usize) {
-    let url = format!("http://{address}/{path}").parse().expect("a URL");
+/// For callgrind, which counts instructions whatever else the machine does, and for `strace -c`: these requests, and nothing else.
+async fn count(address: SocketAddr, client: &str, path: &str, requests: usize, in_flight: usize) {
+    let url = format!("http://{address}/{path}");
     let mut clients = clients(address).into_iter();
     let (name, client) = clients.find(|(name, _)| name.contains(client)).expect("one of the clients");
-    requests_of(&client, &url, &AtomicUsize::new(requests), name == "abide").await;
+    one_round(&client, &url, requests, in_flight, name == "abide").await;
 }
 
 /// One table: every client in turn, round by round.
@@ -69,7 +71,7 @@ async fn compare(address: SocketAddr, in_flight: usize, path: &str) {
     let mut measured: Vec<Vec<(Duration, Duration)>> = vec![Vec::new(); clients.len()];
     for round in 0..=ROUNDS {
         for ((name, client), measured) in clients.iter().zip(&mut measured) {
-            let taken = one_round(client, &url, in_flight, *name == "abide").await;
+            let taken = one_round(client, &url, ROUND, in_flight, *name == "abide").await;
             // The first one warms up: connections, robots.txt.
             if round > 0 {
                 measured.push(taken);
@@ -104,11 +106,12 @@ fn median(rounds: &[(Duration, Duration)], of: impl Fn(&(Duration, Duration)) ->
 async fn one_round(
     client: &ClientWithMiddleware,
     url: &str,
+    requests: usize,
     in_flight: usize,
     visited: bool,
 ) -> (Duration, Duration) {
     let url: url::Url = url.parse().expect("a URL");
-    let left = Arc::new(AtomicUsize::new(ROUND));
+    let left = Arc::new(AtomicUsize::new(requests));
     let (began, used) = (Instant::now(), processor_time());
     let mut workers = Vec::new();
     for _ in 0..in_flight {

@@ -117,13 +117,13 @@ impl Abide {
     }
 
     /// The verdict for a URL that is allowed, or its refusal.
-    pub(crate) async fn allowed(&self, url: &Url) -> reqwest_middleware::Result<Verdict> {
-        let verdict = self
-            .core
-            .gate
-            .judge(url, self.core.gate.max_wait())
-            .await
-            .map_err(reqwest_middleware::Error::middleware)?;
+    pub(crate) async fn allowed(
+        &self,
+        url: &Url,
+        left: &mut Duration,
+    ) -> reqwest_middleware::Result<Verdict> {
+        let verdict =
+            self.core.gate.judge_within(url, left).await.map_err(reqwest_middleware::Error::middleware)?;
         match verdict.refusal(url) {
             Some(denied) => Err(reqwest_middleware::Error::middleware(Error::from(denied))),
             None => Ok(verdict),

@@ -81,6 +81,7 @@ mod walk;
 
 // A response's way.
 mod extension;
+mod whole;
 mod wire;
 
 // The wire.

@@ -3,22 +3,20 @@
 
 #[cfg(feature = "tracing")]
 use std::error::Error as _;
+#[cfg(feature = "tracing")]
+use std::pin::Pin;
+#[cfg(feature = "tracing")]
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use reqwest::Request;
-use reqwest_middleware::Result;
 use url::Url;
-
-#[cfg(feature = "tracing")]
-use tracing::Instrument;
 
 #[cfg(feature = "tracing")]
 use abide_gate::Origin;
 
-use crate::send::Sent;
-
 /// The span of one call. Without the feature it is nothing.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Call {
     #[cfg(feature = "tracing")]
     span: tracing::Span,
@@ -42,15 +40,11 @@ impl Call {
         }
     }
 
-    /// Not `async`: a future that holds another one by value is twice its size while it begins.
-    #[cfg(feature = "tracing")]
-    pub(crate) fn cover<F: Future>(&self, walking: F) -> tracing::instrument::Instrumented<F> {
-        walking.instrument(self.span.clone())
-    }
-
-    #[cfg(not(feature = "tracing"))]
-    pub(crate) fn cover<F: Future>(&self, walking: F) -> F {
-        walking
+    pub(crate) fn cover<F: Future + Unpin>(&self, walking: F) -> impl Future<Output = F::Output> {
+        #[cfg(feature = "tracing")]
+        return Covered { span: &self.span, future: walking };
+        #[cfg(not(feature = "tracing"))]
+        return walking;
     }
 
     pub(crate) fn answered(&self, hops: usize, status: u16, waited: Duration) {
@@ -86,24 +80,45 @@ impl Hop {
         }
     }
 
-    #[cfg(feature = "tracing")]
-    pub(crate) fn cover<F: Future>(&self, sending: F) -> tracing::instrument::Instrumented<F> {
-        sending.instrument(self.span.clone())
-    }
-
-    #[cfg(not(feature = "tracing"))]
-    pub(crate) fn cover<F: Future>(&self, sending: F) -> F {
-        sending
-    }
-
-    pub(crate) fn answered(&self, sent: &Result<Sent>) {
+    pub(crate) fn cover<F: Future + Unpin>(&self, sending: F) -> impl Future<Output = F::Output> {
         #[cfg(feature = "tracing")]
-        if let Ok(sent) = sent {
-            self.span.record("status", sent.response.status().as_u16());
-            self.span.record("waited_ms", millis(sent.waited)).record("wire_ms", millis(sent.wire));
-        }
+        return Covered { span: &self.span, future: sending };
         #[cfg(not(feature = "tracing"))]
-        let _ = sent;
+        return sending;
+    }
+
+    /// Within the span, where nothing is waited for.
+    pub(crate) fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
+        #[cfg(feature = "tracing")]
+        let _entered = self.span.enter();
+        sending()
+    }
+
+    pub(crate) fn answered(&self, status: u16, waited: Duration, wire: Duration) {
+        #[cfg(feature = "tracing")]
+        self.span
+            .record("status", status)
+            .record("waited_ms", millis(waited))
+            .record("wire_ms", millis(wire));
+        #[cfg(not(feature = "tracing"))]
+        let _ = (status, waited, wire);
+    }
+}
+
+/// A future within a span. `tracing`'s own holds the span by value, and the future pinned.
+#[cfg(feature = "tracing")]
+struct Covered<'s, F> {
+    span: &'s tracing::Span,
+    future: F,
+}
+
+#[cfg(feature = "tracing")]
+impl<F: Future + Unpin> Future for Covered<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let _entered = self.span.enter();
+        Pin::new(&mut self.future).poll(context)
     }
 }
 

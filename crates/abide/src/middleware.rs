@@ -1,5 +1,6 @@
 //! The middlewares: one for both halves, or one for each, with a cache between them.
 
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -9,11 +10,15 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
 use url::Url;
 
+use abide_gate::pacing::Permit;
 use abide_gate::{Error, OrderProblem, Verdict, without_userinfo};
 
 use crate::client::Abide;
-use crate::send::{Admission, Sent, send_paced, take_apart, wrong_order};
+use crate::send::{Admission, Sent, answered, refuse, take_apart, wrong_order};
+use crate::sends::counted;
 use crate::walk::{Pace, Walk};
+
+type BoxFuture<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
 /// Gate and pacing in one middleware: the default.
 #[derive(Debug, Clone)]
@@ -53,26 +58,33 @@ impl PacingMiddleware {
 
 impl PacingMiddleware {
     /// In its turn, and asked of robots.txt: by the gate half, or here where there is none, as when a cache revalidates in the
-    /// background.
+    /// background. What it waited is taken from what is `left`.
     async fn send(
         &self,
         url: &Url,
-        admitted: Option<(Verdict, Duration)>,
-        mut request: Box<Request>,
+        admitted: Option<Verdict>,
+        left: &mut Duration,
+        mut request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
-    ) -> Result<Sent> {
+    ) -> Result<(Sent, Option<Permit>)> {
         // Also what the gate half has seen: something between the two may have changed it.
         self.abide.identify(&mut request)?;
-        let (verdict, budget) = match admitted {
-            Some(admitted) => admitted,
+        let verdict = match admitted {
+            Some(verdict) => verdict,
             None => {
                 let timeout = request.timeout().copied().or(self.abide.core.timeout);
                 *request.timeout_mut() = timeout;
-                (self.abide.allowed(url).await?, self.abide.core.gate.max_wait())
+                self.abide.allowed(url, left).await?
             }
         };
-        send_paced(&self.abide, url, verdict, budget, request, extensions, next).await
+        let gate = &self.abide.core.gate;
+        let (verdict, permit, _) = gate.turn(url, verdict, left).await.map_err(refuse)?.into_parts();
+        let mut permit = Some(permit);
+        let answer = counted(next.run(request, extensions)).await;
+        let response = answered(url, &mut permit, answer)?;
+        let wire = permit.as_ref().map(Permit::elapsed).unwrap_or_default();
+        Ok((Sent { response, verdict, wire }, permit))
     }
 
     fn tell_refused(&self, error: &reqwest_middleware::Error) {
@@ -82,16 +94,21 @@ impl PacingMiddleware {
     }
 }
 
-#[async_trait]
+/// As `async_trait` would write it, except that the walk is made before the future is: with the macro a future has room for the
+/// request twice, and it is allocated and moved for every call.
 impl Middleware for AbideMiddleware {
-    async fn handle(
-        &self,
+    fn handle<'m, 'e, 'n, 'f>(
+        &'m self,
         request: Request,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> Result<Response> {
-        let mut walk = Walk::new(&self.abide, Pace::Here, extensions, &request);
-        walk.run(request, extensions, next).await
+        extensions: &'e mut Extensions,
+        next: Next<'n>,
+    ) -> BoxFuture<'f, Result<Response>>
+    where
+        'm: 'f,
+        'e: 'f,
+        'n: 'f,
+    {
+        Box::pin(Walk::new(&self.abide, Pace::Here, extensions, request).run(extensions, next))
     }
 }
 
@@ -106,8 +123,7 @@ impl Middleware for GateMiddleware {
         if !self.abide.core.has_pacing_half.load(Ordering::Relaxed) {
             return Err(wrong_order(&without_userinfo(request.url()), OrderProblem::NoPacing));
         }
-        let mut walk = Walk::new(&self.abide, Pace::Below, extensions, &request);
-        walk.run(request, extensions, next).await
+        Walk::new(&self.abide, Pace::Below, extensions, request).run(extensions, next).await
     }
 }
 
@@ -122,16 +138,23 @@ impl Middleware for PacingMiddleware {
         let url = without_userinfo(request.url());
         let admission = extensions.get::<Admission>().cloned();
         let admitted = admission.as_ref().and_then(|admission| admission.for_url(&url));
-        let sent = self.send(&url, admitted, Box::new(request), extensions, next).await;
+        let (admitted, budget) = match admitted {
+            Some((verdict, left)) => (Some(verdict), left),
+            None => (None, self.abide.core.gate.max_wait()),
+        };
+        let mut left = budget;
+        let sent = self.send(&url, admitted, &mut left, request, extensions, next).await;
         match (&admission, &sent) {
-            (Some(admission), _) => admission.tell(&sent),
+            (Some(admission), _) => {
+                admission.tell(sent.as_ref().map(|sent| &sent.0), budget.saturating_sub(left))
+            }
             // Nobody above tells it.
             (None, Err(error)) => self.tell_refused(error),
             (None, Ok(_)) => {}
         }
-        let sent = sent?;
-        let asked = sent.response.url().clone();
-        let response = take_apart(&asked, sent.response, sent.permit);
+        let (Sent { response, .. }, permit) = sent?;
+        let asked = response.url().clone();
+        let response = take_apart(asked, None, response, permit);
         Ok(Response::from(response.map(reqwest::Body::wrap)))
     }
 }

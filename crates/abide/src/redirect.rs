@@ -135,7 +135,8 @@ pub(crate) fn same_origin(a: &Url, b: &Url) -> bool {
 
 /// The same resource: equal but for fragment and user information.
 pub(crate) fn same_resource(a: &Url, b: &Url) -> bool {
-    same_origin(a, b) && a.path() == b.path() && a.query() == b.query()
+    // Most often they are the same altogether.
+    a == b || same_origin(a, b) && a.path() == b.path() && a.query() == b.query()
 }
 
 /// What a redirect to another scheme, host or port must not carry.

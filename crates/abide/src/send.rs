@@ -10,51 +10,35 @@ use url::Url;
 
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, Error, NoAddress, OrderProblem, Symptoms, Verdict, without_userinfo};
+use abide_visit::WatchedBody;
 
-use crate::client::Abide;
 use crate::fault;
 use crate::redirect::same_resource;
 use crate::sends::counted;
-use crate::wire::Wire;
+use crate::wire::{Ahead, Wire};
 
-/// An answer to one hop, with its turn still held where this half paces.
+/// An answer to one hop.
 pub(crate) struct Sent {
     pub(crate) response: Response,
-    pub(crate) permit: Option<Permit>,
     /// The verdict by which it left.
     pub(crate) verdict: Verdict,
-    /// How long it waited for its turn.
-    pub(crate) waited: Duration,
     /// How long it was on the wire, up to its head.
     pub(crate) wire: Duration,
 }
 
-/// Waits for the turn, sends, and tells the pacer what came of it.
-pub(crate) async fn send_paced(
-    abide: &Abide,
+/// What has come of a request that went out in its turn, which goes on if it was answered. The pacer hears of it.
+pub(crate) fn answered(
     url: &Url,
-    verdict: Verdict,
-    budget: Duration,
-    request: Box<Request>,
-    extensions: &mut Extensions,
-    next: Next<'_>,
-) -> Result<Sent> {
-    let gate = &abide.core.gate;
-    let turn = gate.turn(url, verdict, budget).await.map_err(refuse)?;
-    let (verdict, permit, waited) = turn.into_parts();
-    let began = gate.now();
-    let (sent, times) = counted(next.run(*request, extensions)).await;
-    if let Ok(response) = &sent {
+    permit: &mut Option<Permit>,
+    (answer, times): (Result<Response>, u32),
+) -> Result<Response> {
+    if let (Ok(response), Some(permit)) = (&answer, &permit) {
         permit.observe(response.status(), response.headers());
     }
-    match sent {
+    match answer {
         _ if times > 1 => Err(wrong_order(url, OrderProblem::SentAgain { times })),
-        Ok(response) => {
-            not_followed(url, &response)?;
-            let wire = gate.now().saturating_duration_since(began);
-            Ok(Sent { response, permit: Some(permit), verdict, waited, wire })
-        }
-        Err(error) => Err(failed(error, url, permit)),
+        Ok(response) => not_followed(url, &response).map(|()| response),
+        Err(error) => Err(failed(error, url, permit.take())),
     }
 }
 
@@ -68,7 +52,8 @@ fn not_followed(asked: &Url, response: &Response) -> Result<()> {
 }
 
 /// A request without an answer: what it means for the host, and for the caller.
-fn failed(error: reqwest_middleware::Error, url: &Url, permit: Permit) -> reqwest_middleware::Error {
+fn failed(error: reqwest_middleware::Error, url: &Url, permit: Option<Permit>) -> reqwest_middleware::Error {
+    let Some(permit) = permit else { return error };
     let symptoms = fault::of(&error);
     let refused = symptoms.as_ref().and_then(Symptoms::refused_name).and_then(NoAddress::refused);
     if refused.is_some() {
@@ -110,11 +95,15 @@ impl Admission {
         (self.url == *url).then(|| (self.verdict.clone(), self.budget.saturating_sub(waited)))
     }
 
-    pub(crate) fn tell(&self, sent: &Result<Sent>) {
+    pub(crate) fn tell(
+        &self,
+        sent: std::result::Result<&Sent, &reqwest_middleware::Error>,
+        waited: Duration,
+    ) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.waited += waited;
         match sent {
             Ok(sent) => {
-                told.waited += sent.waited;
                 told.wire += sent.wire;
                 told.verdict = Some(sent.verdict.clone());
             }
@@ -131,16 +120,18 @@ impl Admission {
 pub(crate) async fn send_through(
     url: &Url,
     verdict: Verdict,
-    budget: Duration,
-    request: Box<Request>,
+    budget: &mut Duration,
+    request: Request,
     extensions: &mut Extensions,
     next: Next<'_>,
 ) -> Result<Sent> {
-    let admission = Admission { url: url.clone(), verdict: verdict.clone(), budget, told: Arc::default() };
+    let told = Arc::default();
+    let admission = Admission { url: url.clone(), verdict: verdict.clone(), budget: *budget, told };
     extensions.insert(admission.clone());
     // The pacing half counts for itself, so what is counted here went past it.
-    let (response, times_unpaced) = counted(next.run(*request, extensions)).await;
+    let (response, times_unpaced) = counted(next.run(request, extensions)).await;
     let told = admission.hear();
+    *budget = budget.saturating_sub(told.waited);
     match (response, told.refused) {
         _ if times_unpaced > 0 => Err(wrong_order(url, OrderProblem::NoPacing)),
         // The same with a client that counts nothing, if nothing on the way has built the answer anew.
@@ -150,7 +141,7 @@ pub(crate) async fn send_through(
         (Ok(response), _) => {
             not_followed(url, &response)?;
             let verdict = told.verdict.unwrap_or(verdict);
-            Ok(Sent { response, permit: None, verdict, waited: told.waited, wire: told.wire })
+            Ok(Sent { response, verdict, wire: told.wire })
         }
         (Err(_), Some(denied)) => Err(refuse(denied.into())),
         (Err(error), None) => Err(error),
@@ -166,8 +157,13 @@ pub(crate) fn refuse(error: Error) -> reqwest_middleware::Error {
     reqwest_middleware::Error::middleware(error)
 }
 
-/// The response with its turn in its body; URL, version, header fields and extensions stay.
-pub(crate) fn take_apart(url: &Url, response: Response, permit: Option<Permit>) -> http::Response<Wire> {
+/// The response with its turn in its body, and what has been taken of that in front; URL, version, header fields and extensions stay.
+pub(crate) fn take_apart(
+    url: Url,
+    ahead: Option<Ahead>,
+    response: Response,
+    permit: Option<Permit>,
+) -> http::Response<Wire> {
     use reqwest::ResponseBuilderExt;
 
     let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
@@ -176,10 +172,18 @@ pub(crate) fn take_apart(url: &Url, response: Response, permit: Option<Permit>) 
     if let Some(extensions) = builder.extensions_mut() {
         *extensions = parts.extensions;
     }
-    let taken = builder.url(url.clone()).body(Wire::new(body, permit));
+    let taken = builder.url(url).body(Wire::new(ahead, body, permit));
     let mut taken = taken.expect("a builder cannot fail that was given neither a status nor fields");
     *taken.status_mut() = parts.status;
     *taken.version_mut() = parts.version;
     *taken.headers_mut() = parts.headers;
     taken
+}
+
+/// The response for the caller. A small body that has ended on the wire needs nobody any more who watches it.
+pub(crate) fn put_together(response: http::Response<WatchedBody<Wire>>) -> Response {
+    Response::from(response.map(|body| match body.into_whole() {
+        Ok(whole) => reqwest::Body::from(whole),
+        Err(body) => reqwest::Body::wrap(body),
+    }))
 }

@@ -1,19 +1,52 @@
 //! How often a request went out in one turn: something below the pacing that sends again would go out unpaced.
 
 use std::cell::Cell;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-tokio::task_local! {
-    /// Requests on the wire since the turn began. The client counts in the task that waits for it.
-    static SENDS: Cell<u32>;
+thread_local! {
+    /// Requests on the wire since the turn began, while what sends them is polled: the client counts in the task that waits for it.
+    static SENDS: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
 /// Sends, and counts how often the client that we build was used for it. Another client counts nothing.
-pub(crate) async fn counted<T>(sending: impl Future<Output = T>) -> (T, u32) {
-    let counting = async {
-        let sent = sending.await;
-        (sent, SENDS.with(Cell::get))
-    };
-    SENDS.scope(Cell::new(0), counting).await
+pub(crate) fn counted<F: Future + Unpin>(sending: F) -> Counted<F> {
+    Counted { sending, sends: 0 }
+}
+
+/// What tokio's task locals do, without a place for the future in them: it would be moved about in memory.
+pub(crate) struct Counted<F> {
+    sending: F,
+    sends: u32,
+}
+
+impl<F: Future + Unpin> Future for Counted<F> {
+    type Output = (F::Output, u32);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let counting = Counting { outer: SENDS.replace(Some(self.sends)) };
+        let polled = Pin::new(&mut self.sending).poll(context);
+        self.sends = counting.sends();
+        drop(counting);
+        polled.map(|sent| (sent, self.sends))
+    }
+}
+
+/// Gives the place back to whoever counts outside, also when the poll panics.
+struct Counting {
+    outer: Option<u32>,
+}
+
+impl Counting {
+    fn sends(&self) -> u32 {
+        SENDS.get().unwrap_or_default()
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        SENDS.set(self.outer);
+    }
 }
 
 /// A policy of reqwest that never sends again by itself: one permit, one request. It is asked after each answer, and counts;
@@ -21,7 +54,7 @@ pub(crate) async fn counted<T>(sending: impl Future<Output = T>) -> (T, u32) {
 pub(crate) fn never_again() -> reqwest::retry::Builder {
     reqwest::retry::never().classify_fn(|answer| {
         // A request outside of a turn is robots.txt, which takes its turn in the gate.
-        let _ = SENDS.try_with(|sends| sends.set(sends.get().saturating_add(1)));
+        SENDS.set(SENDS.get().map(|sends| sends.saturating_add(1)));
         answer.success()
     })
 }

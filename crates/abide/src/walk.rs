@@ -1,5 +1,6 @@
 //! One call: hop after hop, each of them asked, paced and read.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +10,16 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, Verdict, without_userinfo};
-use abide_visit::{Hop, Stopped, Trail, WatchedBody};
+use abide_gate::{Denied, Error, Verdict, has_userinfo, without_userinfo};
+use abide_visit::{Hop, Reading, Stopped, Trail, WatchedBody};
 
 use crate::client::Abide;
 use crate::log::{self, Call};
 use crate::options::Options;
 use crate::redirect::{self, Hop as NextHop, Step};
-use crate::send::{Sent, refuse, send_paced, send_through, take_apart};
+use crate::send::{answered, put_together, refuse, send_through, take_apart};
+use crate::sends::counted;
+use crate::whole;
 use crate::wire::Wire;
 
 /// Where the turn is waited for.
@@ -27,6 +30,9 @@ pub(crate) enum Pace {
 }
 
 /// One call: hop after hop.
+///
+/// What the calls of a crawler have in common is done without waiting, and what is rare is boxed. So the future of a call is small,
+/// which counts: it is allocated for each of them.
 pub(crate) struct Walk<'a> {
     abide: &'a Abide,
     pace: Pace,
@@ -36,87 +42,139 @@ pub(crate) struct Walk<'a> {
     budget: Duration,
     /// What is left of the timeout, the request's own or the crawler's, which counts the wire only.
     wire_time: Option<Duration>,
-    /// The method of the hop that is under way.
+    /// What the next hop asks for, until it is sent.
+    request: Option<Request>,
+    /// The hop that is under way.
+    leg: Option<Leg>,
+    /// Its turn, where it is waited for here.
+    permit: Option<Permit>,
     method: Method,
-    call: Call,
+    /// Its URL, if it has user information.
+    asked: Option<Box<Url>>,
+    template: Option<Box<Template>>,
+}
+
+/// A hop that is admitted.
+struct Leg {
+    url: Url,
+    verdict: Verdict,
+    waited: Duration,
 }
 
 impl<'a> Walk<'a> {
-    pub(crate) fn new(abide: &'a Abide, pace: Pace, extensions: &Extensions, request: &Request) -> Self {
+    #[inline]
+    pub(crate) fn new(abide: &'a Abide, pace: Pace, extensions: &mut Extensions, request: Request) -> Self {
         let options = extensions.get::<Options>().cloned().unwrap_or_default();
+        // Of an attempt before this one, if something above sends again.
+        extensions.remove::<Trail>();
         Self {
             abide,
             pace,
-            budget: options.max_wait.unwrap_or(abide.core.gate.max_wait()),
+            budget: max_wait(abide, &options),
             options,
             trail: Trail::default(),
             wire_time: request.timeout().copied().or(abide.core.timeout),
+            leg: None,
+            permit: None,
             method: request.method().clone(),
-            call: Call::begin(request),
+            asked: Some(request.url()).filter(|url| has_userinfo(url)).cloned().map(Box::new),
+            template: Template::of(&request),
+            request: Some(request),
         }
     }
 
-    /// The whole call, in its span. Not `async`, and the request in a box: what is handed down must not be moved about in memory.
+    /// The whole call, in its span.
+    #[expect(clippy::manual_async_fn, reason = "it has room twice for what it takes by value")]
+    #[inline]
     pub(crate) fn run(
-        &mut self,
-        request: Request,
+        mut self,
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> impl Future<Output = Result<Response>> {
-        let call = self.call.clone();
-        call.cover(Box::pin(self.hops(Box::new(request), extensions, next)))
+        async move {
+            // Within the future: what is above may enter its own span only when it is polled.
+            let call = Call::begin(self.request.as_ref().expect(ONE_REQUEST));
+            let answer = call.cover(pin!(self.hops(extensions, &next))).await;
+            let response = self.end(&call, answer, extensions)?;
+            // Apart from the wait: what is matched on would be kept through it.
+            let reading = match self.finish(response) {
+                Ok(response) => return Ok(response),
+                Err(reading) => reading,
+            };
+            Ok(put_together(call.cover(reading).await))
+        }
     }
 
-    async fn hops(
-        &mut self,
-        mut request: Box<Request>,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> Result<Response> {
-        let mut asked = request.url().clone();
-        // Of an attempt before this one, if something above sends again.
-        extensions.remove::<Trail>();
+    /// The last answer.
+    async fn hops(&mut self, extensions: &mut Extensions, next: &Next<'_>) -> Result<Response> {
         loop {
-            self.method = request.method().clone();
-            let before = self.budget;
-            let (url, verdict) = self.admit(&mut request).await.map_err(|error| self.refusal(error))?;
-            let waited_for_rules = before.saturating_sub(self.budget);
-            let template = Template::of(&request);
-            let sent = self.send(request, &url, verdict, extensions, next.clone()).await;
-            let Sent { response, permit, verdict, waited, .. } =
-                sent.inspect_err(|_| self.leave_trail(extensions))?;
-            let hop = Hop::new(url, response.status(), verdict, waited + waited_for_rules);
-            self.trail.push(hop.with_remote_addr(response.remote_addr()));
-            match self.step(template, &asked, &response) {
-                Ok(Some((following, target))) => {
-                    Box::pin(self.pass(response, &asked)).await;
-                    // The answer was dropped unread, which ends it here, and now its turn.
-                    drop(permit);
-                    request = Box::new(following);
-                    asked = target;
-                }
-                Ok(None) => {
-                    let response = self.finish(response, permit, &asked).await;
-                    return Ok(Response::from(response.map(reqwest::Body::wrap)));
-                }
-                Err(denied) => return Err(self.refusal(denied)),
+            let at_once = self.is_admitted_at_once()?;
+            if !at_once {
+                Box::pin(self.admit()).await?;
             }
+            let response = {
+                let hop = log::Hop::begin(self.trail.hops().len(), &self.leg().url);
+                let answer = match self.pace {
+                    Pace::Here => {
+                        if !(at_once && hop.within(|| self.has_turn_at_once())) {
+                            hop.cover(Box::pin(self.wait())).await?;
+                        }
+                        let sending = hop.within(|| counted(next.clone().run(self.outgoing(), extensions)));
+                        let answer = hop.cover(sending).await;
+                        hop.within(|| self.answered(&hop, answer))
+                    }
+                    Pace::Below => hop.cover(Box::pin(self.send_below(&hop, extensions, next.clone()))).await,
+                };
+                self.land(answer)?
+            };
+            if self.request.is_none() {
+                return Ok(response);
+            }
+            Box::pin(self.pass(response)).await;
         }
     }
 
-    /// Asks robots.txt of the request's own origin, whose turn is one of the call's; sets what every request carries.
-    async fn admit(&mut self, request: &mut Request) -> std::result::Result<(Url, Verdict), Error> {
-        let core = &self.abide.core;
-        let url = without_userinfo(request.url());
-        self.abide.name(request)?;
-        let verdict = match self.override_for(&url) {
-            Some(why) => Box::pin(core.gate.overridden(&url, why, &mut self.budget)).await?,
-            None => core.gate.judge_within(&url, &mut self.budget).await?,
+    /// Whether the request is admitted, where robots.txt is known, as it mostly is. Sets what every request carries.
+    fn is_admitted_at_once(&mut self) -> Result<bool> {
+        let abide = self.abide;
+        let request = self.request.as_mut().expect(ONE_REQUEST);
+        let url = match &self.asked {
+            Some(_) => without_userinfo(request.url()),
+            None => request.url().clone(),
         };
-        match verdict.refusal(&url) {
-            Some(denied) => Err(denied.into()),
-            None => Ok((url, verdict)),
+        abide.name(request).map_err(|error| self.refusal(error))?;
+        if self.options.ignore_robots.is_some() {
+            return Ok(false);
         }
+        match abide.core.gate.judge_at_once(&url) {
+            Some(verdict) => self.begin(url, verdict, Duration::ZERO).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Asks robots.txt of the request's own origin, whose turn is one of the call's.
+    async fn admit(&mut self) -> Result<()> {
+        let (core, before) = (&self.abide.core, self.budget);
+        let url = without_userinfo(self.request.as_ref().expect(ONE_REQUEST).url());
+        let verdict = match self.override_for(&url) {
+            Some(why) => Box::pin(core.gate.overridden(&url, why, &mut self.budget)).await,
+            None => core.gate.judge_within(&url, &mut self.budget).await,
+        };
+        let verdict = verdict.map_err(|error| self.refusal(error))?;
+        self.begin(url, verdict, before.saturating_sub(self.budget))
+    }
+
+    /// The next hop, if it is allowed.
+    fn begin(&mut self, url: Url, verdict: Verdict, waited: Duration) -> Result<()> {
+        if let Some(denied) = verdict.refusal(&url) {
+            return Err(self.refusal(denied.into()));
+        }
+        self.leg = Some(Leg { url, verdict, waited });
+        Ok(())
+    }
+
+    fn leg(&mut self) -> &mut Leg {
+        self.leg.as_mut().expect(ONE_LEG)
     }
 
     /// A reason to pass robots.txt over: for the origin that the caller named, and no other.
@@ -126,50 +184,94 @@ impl<'a> Walk<'a> {
         redirect::same_origin(first, url).then(|| Arc::clone(why))
     }
 
-    async fn send(
+    /// Whether the host's turn is there, as it mostly is where none is waited for.
+    fn has_turn_at_once(&mut self) -> bool {
+        let Leg { url, verdict, .. } = self.leg.as_ref().expect(ONE_LEG);
+        self.permit = self.abide.core.gate.turn_at_once(url, verdict);
+        self.permit.is_some()
+    }
+
+    /// Waits for the host's turn, which the budget pays for.
+    async fn wait(&mut self) -> Result<()> {
+        let leg = self.leg.as_mut().expect(ONE_LEG);
+        let turn = self.abide.core.gate.turn(&leg.url, leg.verdict.clone(), &mut self.budget).await;
+        let (verdict, permit, waited) = turn.map_err(|error| self.failed(refuse(error)))?.into_parts();
+        self.permit = Some(permit);
+        let leg = self.leg();
+        leg.verdict = verdict;
+        leg.waited += waited;
+        Ok(())
+    }
+
+    /// The request, with what is left of its time.
+    fn outgoing(&mut self) -> Request {
+        let mut request = self.request.take().expect(ONE_REQUEST);
+        // Setting it costs a place among the request's extensions.
+        if request.timeout() != self.wire_time.as_ref() {
+            *request.timeout_mut() = self.wire_time;
+        }
+        request
+    }
+
+    fn answered(&mut self, hop: &log::Hop, answer: (Result<Response>, u32)) -> Result<Response> {
+        let url = &self.leg.as_ref().expect(ONE_LEG).url;
+        let response = answered(url, &mut self.permit, answer)?;
+        self.heard(hop, &response, self.permit.as_ref().map(Permit::elapsed).unwrap_or_default());
+        Ok(response)
+    }
+
+    /// Through the chain to the half that paces.
+    async fn send_below(
         &mut self,
-        mut request: Box<Request>,
-        url: &Url,
-        verdict: Verdict,
+        hop: &log::Hop,
         extensions: &mut Extensions,
         next: Next<'_>,
-    ) -> Result<Sent> {
-        *request.timeout_mut() = self.wire_time;
-        let budget = self.budget;
-        let number = self.trail.hops().len();
-        let hop = log::Hop::begin(number, url);
-        let sent = match self.pace {
-            Pace::Here => {
-                hop.cover(send_paced(self.abide, url, verdict, budget, request, extensions, next)).await
-            }
-            Pace::Below => {
-                hop.cover(Box::pin(send_through(url, verdict, budget, request, extensions, next))).await
-            }
-        };
-        hop.answered(&sent);
-        let sent = sent.map_err(|error| self.with_chain(url, error))?;
-        self.budget = self.budget.saturating_sub(sent.waited);
-        self.wire_time = self.wire_time.map(|left| left.saturating_sub(sent.wire));
-        Ok(sent)
+    ) -> Result<Response> {
+        let (request, before) = (self.outgoing(), self.budget);
+        let leg = self.leg.as_mut().expect(ONE_LEG);
+        let verdict = leg.verdict.clone();
+        let sent = send_through(&leg.url, verdict, &mut self.budget, request, extensions, next).await?;
+        leg.verdict = sent.verdict;
+        leg.waited += before.saturating_sub(self.budget);
+        self.heard(hop, &sent.response, sent.wire);
+        Ok(sent.response)
+    }
+
+    fn heard(&mut self, hop: &log::Hop, response: &Response, wire: Duration) {
+        self.wire_time = self.wire_time.map(|left| left.saturating_sub(wire));
+        hop.answered(response.status().as_u16(), self.leg().waited, wire);
+    }
+
+    /// The hop has ended. If it is a redirect to follow, the next request is there then.
+    fn land(&mut self, answer: Result<Response>) -> Result<Response> {
+        let response = answer.map_err(|error| self.failed(error))?;
+        let Leg { url, verdict, waited } = self.leg.take().expect(ONE_LEG);
+        let hop = Hop::new(url, response.status(), verdict, waited);
+        self.trail.push(hop.with_remote_addr(response.remote_addr()));
+        self.request = self.following(&response).map_err(|denied| self.refusal(denied))?;
+        Ok(response)
     }
 
     /// A redirect that is followed: its rules are for its own URL only.
-    async fn pass(&mut self, response: Response, asked: &Url) {
-        let core = &self.abide.core;
-        let reading = core.reader.response_to(&self.method, asked, core.gate.wall());
-        let reading = reading.with_scan(self.options.scan);
-        reading.pass(&mut self.trail, response.status(), response.headers()).await;
+    async fn pass(&mut self, response: Response) {
+        let mut trail = std::mem::take(&mut self.trail);
+        self.reading().pass(&mut trail, response.status(), response.headers()).await;
+        self.trail = trail;
+        // The answer is dropped unread, which ends it here, and now its turn.
+        drop(response);
+        self.permit = None;
+        let request = self.request.as_ref().expect(ONE_REQUEST);
+        self.method = request.method().clone();
+        self.template = Template::of(request);
+        // A Location's user information is not followed.
+        self.asked = None;
     }
 
-    /// The next request and the URL that stands for it, if the answer is a redirect to follow.
-    fn step(
-        &mut self,
-        template: Template,
-        asked: &Url,
-        response: &Response,
-    ) -> std::result::Result<Option<(Request, Url)>, Error> {
+    /// The next request, if the answer is a redirect to follow.
+    fn following(&mut self, response: &Response) -> std::result::Result<Option<Request>, Error> {
         let policy = &self.abide.core.redirects;
         let follow = self.options.redirects.unwrap_or(policy.follow);
+        let asked = self.asked(response);
         let hop = match redirect::step(follow, &self.method, asked, response.status(), response.headers()) {
             Step::Answer => return Ok(None),
             Step::Stop(stopped) => {
@@ -178,6 +280,8 @@ impl<'a> Walk<'a> {
             }
             Step::Follow(hop) => hop,
         };
+        let referer = policy.referer.then(|| redirect::referer(asked, &hop.url)).flatten();
+        let template = self.template.take().unwrap_or_default();
         if hop.keeps_body && template.carries_body && template.body.is_none() {
             self.trail.stop(Stopped::BodyNotRepeatable);
             return Ok(None);
@@ -186,32 +290,63 @@ impl<'a> Walk<'a> {
             let hops = self.trail.hops().iter().map(|hop| hop.url().clone()).collect();
             return Err(Denied::TooManyRedirects { hops }.into());
         }
-        let referer = policy.referer.then(|| redirect::referer(asked, &hop.url)).flatten();
-        let target = hop.url.clone();
-        Ok(Some((template.follow(hop, referer), target)))
+        Ok(Some(template.follow(hop, referer)))
     }
 
-    /// Attaches what was learnt, and reads the head. Not `async`, as `run`.
-    fn finish<'s>(
-        &'s mut self,
-        response: Response,
-        permit: Option<Permit>,
-        asked: &'s Url,
-    ) -> impl Future<Output = http::Response<WatchedBody<Wire>>> {
-        let waited = self.trail.hops().iter().map(Hop::waited).sum();
-        self.call.answered(self.trail.hops().len(), response.status().as_u16(), waited);
-        let core = &self.abide.core;
-        let reading = core.reader.response_to(&self.method, asked, core.gate.wall());
-        let response = take_apart(asked, response, permit);
+    /// The URL that this is the answer to, as it was asked for.
+    fn asked<'s>(&'s self, response: &'s Response) -> &'s Url {
+        let last = self.trail.last().map(Hop::url);
+        self.asked.as_deref().or(last).unwrap_or_else(|| response.url())
+    }
+
+    /// Attaches what was learnt. Where the body is all here and nobody looks at it, its turn ends with it.
+    ///
+    /// # Errors
+    /// Otherwise what is to be awaited: the head is read.
+    fn finish(
+        &mut self,
+        mut response: Response,
+    ) -> std::result::Result<Response, Pin<Box<impl Future<Output = http::Response<WatchedBody<Wire>>>>>>
+    {
+        let url = self.asked(&response).clone();
         let trail = std::mem::take(&mut self.trail);
-        reading.with_scan(self.options.scan).finish(trail, response)
+        let permit = self.permit.take();
+        let reading = self.reading();
+        let Some(left) = reading.leave(response.status(), response.headers()) else {
+            return Err(Box::pin(reading.finish(trail, take_apart(url, None, response, permit))));
+        };
+        match whole::take_body(&mut response) {
+            Ok(body) => Ok(whole::put_together(url, response, body, left.visit(trail))),
+            Err(ahead) => Err(Box::pin(reading.finish(trail, take_apart(url, ahead, response, permit)))),
+        }
     }
 
-    /// A network error must keep its type for what is above, so the hops before it are told beside it.
-    fn leave_trail(&self, extensions: &mut Extensions) {
-        if !self.trail.hops().is_empty() {
-            extensions.insert(self.trail.clone());
+    fn reading(&self) -> Reading<'_> {
+        let core = &self.abide.core;
+        core.reader.response_to(&self.method, core.gate.wall()).with_scan(self.options.scan)
+    }
+
+    /// Tells of the end of the call, but for the head of its answer.
+    fn end(
+        &mut self,
+        call: &Call,
+        answer: Result<Response>,
+        extensions: &mut Extensions,
+    ) -> Result<Response> {
+        match &answer {
+            Ok(answer) => {
+                call.answered(self.trail.hops().len(), answer.status().as_u16(), self.trail.waited());
+            }
+            Err(_) => self.leave_trail(extensions),
         }
+        answer
+    }
+
+    /// An error tells neither how long the call waited nor, if it is the network's own, of the hops before it.
+    fn leave_trail(&mut self, extensions: &mut Extensions) {
+        let mut trail = std::mem::take(&mut self.trail);
+        trail.ends_after(max_wait(self.abide, &self.options).saturating_sub(self.budget));
+        extensions.insert(trail);
     }
 
     fn refusal(&self, error: Error) -> reqwest_middleware::Error {
@@ -220,19 +355,30 @@ impl<'a> Walk<'a> {
         refuse(error)
     }
 
-    /// A refusal from below, with the hops before it.
-    fn with_chain(&self, url: &Url, error: reqwest_middleware::Error) -> reqwest_middleware::Error {
+    /// A request that was not answered. A refusal, from below or from the pacing, gets the hops before it.
+    fn failed(&self, error: reqwest_middleware::Error) -> reqwest_middleware::Error {
         match Error::find(&error) {
             Some(denied) => self.refusal(denied.clone().into()),
             None => {
-                log::failed(self.trail.hops().len(), url, &error);
+                if let Some(leg) = &self.leg {
+                    log::failed(self.trail.hops().len(), &leg.url, &error);
+                }
                 error
             }
         }
     }
 }
 
-/// What the next hop may need of this one. The body is cloned before it is sent, if it can be.
+const ONE_REQUEST: &str = "a hop begins with its request, and ends when it has been sent";
+const ONE_LEG: &str = "a hop is admitted before it takes its turn, and lands once";
+
+/// What the call may wait for turns, in all.
+fn max_wait(abide: &Abide, options: &Options) -> Duration {
+    options.max_wait.unwrap_or(abide.core.gate.max_wait())
+}
+
+/// What the next hop may need of this one: taken before anything is added to the request, and sent. The body is cloned, if it can be.
+#[derive(Default)]
 struct Template {
     headers: HeaderMap,
     version: http::Version,
@@ -241,13 +387,18 @@ struct Template {
 }
 
 impl Template {
-    fn of(request: &Request) -> Self {
-        Self {
+    /// `None`: nothing that is worth keeping.
+    fn of(request: &Request) -> Option<Box<Self>> {
+        let is_plain = request.headers().is_empty() && request.body().is_none();
+        if is_plain && request.version() == http::Version::default() {
+            return None;
+        }
+        Some(Box::new(Self {
             headers: request.headers().clone(),
             version: request.version(),
             carries_body: request.body().is_some(),
             body: request.body().and_then(|_| request.try_clone()?.body_mut().take()),
-        }
+        }))
     }
 
     fn follow(self, hop: NextHop, referer: Option<http::HeaderValue>) -> Request {

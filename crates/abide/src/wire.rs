@@ -9,18 +9,38 @@ use http_body::{Body, Frame, SizeHint};
 use abide_gate::PermitBody;
 use abide_gate::pacing::Permit;
 
+/// What has been taken of a body already, or the error that was there instead.
+pub(crate) type Ahead = reqwest::Result<Bytes>;
+
+/// A body, with what has been taken of it in front.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    ahead: Option<Ahead>,
+    rest: Rest,
+}
+
 /// With a permit where this middleware paces, without one where another below it does.
 #[derive(Debug)]
-pub(crate) enum Wire {
+enum Rest {
     Paced(PermitBody<reqwest::Body>),
     Plain(reqwest::Body),
 }
 
 impl Wire {
-    pub(crate) fn new(body: reqwest::Body, permit: Option<Permit>) -> Self {
-        match permit {
-            Some(permit) => Self::Paced(PermitBody::new(body, permit)),
-            None => Self::Plain(body),
+    pub(crate) fn new(ahead: Option<Ahead>, body: reqwest::Body, permit: Option<Permit>) -> Self {
+        // A body that has failed has ended, and its turn with it.
+        let permit = permit.filter(|_| !matches!(ahead, Some(Err(_))));
+        let rest = match permit {
+            Some(permit) => Rest::Paced(PermitBody::new(body, permit)),
+            None => Rest::Plain(body),
+        };
+        Self { ahead, rest }
+    }
+
+    fn ahead_len(&self) -> u64 {
+        match &self.ahead {
+            Some(Ok(data)) => u64::try_from(data.len()).unwrap_or(u64::MAX),
+            Some(Err(_)) | None => 0,
         }
     }
 }
@@ -33,23 +53,53 @@ impl Body for Wire {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, reqwest::Error>>> {
-        match &mut *self {
-            Self::Paced(body) => Pin::new(body).poll_frame(context),
-            Self::Plain(body) => Pin::new(body).poll_frame(context),
+        if let Some(ahead) = self.ahead.take() {
+            return Poll::Ready(Some(ahead.map(Frame::data)));
+        }
+        match &mut self.rest {
+            Rest::Paced(body) => Pin::new(body).poll_frame(context),
+            Rest::Plain(body) => Pin::new(body).poll_frame(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Paced(body) => body.is_end_stream(),
-            Self::Plain(body) => body.is_end_stream(),
-        }
+        self.ahead.is_none()
+            && match &self.rest {
+                Rest::Paced(body) => body.is_end_stream(),
+                Rest::Plain(body) => body.is_end_stream(),
+            }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Paced(body) => body.size_hint(),
-            Self::Plain(body) => body.size_hint(),
+        let mut hint = match &self.rest {
+            Rest::Paced(body) => body.size_hint(),
+            Rest::Plain(body) => body.size_hint(),
+        };
+        let ahead = self.ahead_len();
+        if let Some(upper) = hint.upper().and_then(|upper| upper.checked_add(ahead)) {
+            hint.set_upper(upper);
         }
+        hint.set_lower(hint.lower().saturating_add(ahead));
+        hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abide_gate::pacing::{Ask, PacePolicy, Pacer};
+
+    #[tokio::test]
+    async fn a_body_that_failed_before_anybody_read_it_gives_its_turn_back() {
+        let policy = PacePolicy::default().danger_min_gap(std::time::Duration::ZERO);
+        let pacer = Pacer::new(policy);
+        let url = "http://a.example/".parse().unwrap();
+        let permit = pacer.acquire(&url, Ask::new()).await.unwrap();
+        let error = reqwest::Client::new().get("no URL").build().unwrap_err();
+        let kept = Wire::new(Some(Err(error)), reqwest::Body::from("rest"), Some(permit));
+        let at_once = Ask::new().budget(std::time::Duration::ZERO);
+        let next = pacer.acquire(&url, at_once).await;
+        assert!(next.is_ok(), "the turn is free while the response is kept: {next:?}");
+        drop(kept);
     }
 }
