@@ -9,13 +9,9 @@ async fn main() -> std::io::Result<()> {
     let web = Web::start().await?;
     println!("{} sites listen on {}: {}.", sites().len(), web.address(), sites().join(", "));
     println!(
-        "Paste this into the shell of another terminal, and every `abide` command of the documentation works there:\n"
+        "Paste this into the shell of another terminal, and every `abide` command of the documentation works there\n\
+         (`cargo install --path crates/abide-cli` puts `abide` on your path):\n"
     );
-    println!(
-        "  abide() {{ case $1 in check|fetch|crawl|explain) command abide \"$@\" --allow-net {} --resolve '*:80:{}';; \
-         *) command abide \"$@\";; esac; }}",
-        web.address().ip(),
-        web.address()
-    );
+    println!("  {}", web.shell_function());
     tokio::signal::ctrl_c().await
 }

@@ -1,13 +1,15 @@
 //! The command line.
 
-use std::net::{IpAddr, SocketAddr};
+mod examples;
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
-use url::Url;
+use url::{Host, Url};
 
 /// Ask robots.txt, read what a response permits, and fetch politely.
 ///
@@ -38,23 +40,31 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// What a robots.txt file says about URLs, without a network
+    #[command(after_long_help = examples::MATCH)]
     Match(MatchArgs),
     /// What a robots.txt file asks of those who use the content of URLs, without a network
+    #[command(after_long_help = examples::DIRECTIVES)]
     Directives(DirectivesArgs),
     /// What header fields and an HTML head permit, without a network
+    #[command(after_long_help = examples::TAGS)]
     Tags(TagsArgs),
     /// Whether URLs may be fetched: asks for robots.txt, never for the URLs
+    #[command(after_long_help = examples::CHECK)]
     Check(CheckArgs),
     /// Fetches URLs through the whole middleware
+    #[command(after_long_help = examples::FETCH)]
     Fetch(FetchArgs),
     /// A small polite crawl of the sites given, breadth first, with a report per host
     ///
     /// Ctrl-C ends it with its report. With --store redb:PATH the same call goes on where it was interrupted or killed; with a Redis
     /// store robots.txt and holds outlive it, and the queue does not.
+    #[command(after_long_help = examples::CRAWL)]
     Crawl(Box<CrawlArgs>),
     /// The robots.txt of URLs with the line that decides, and why
+    #[command(after_long_help = examples::EXPLAIN)]
     Explain(CheckArgs),
     /// What the author of a robots.txt should know, line by line
+    #[command(after_long_help = examples::LINT)]
     Lint(LintArgs),
     /// Writes a script that completes the command line of a shell
     Completions(CompletionsArgs),
@@ -152,7 +162,7 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, Args)]
 pub(crate) struct FetchArgs {
     /// Time for a page from its request to the end of its body, without the wait for its turn
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) page_timeout: Duration,
     #[command(flatten)]
     pub(crate) online: Online,
@@ -164,16 +174,17 @@ pub(crate) struct FetchArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CrawlArgs {
     /// Pages to fetch at most
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 100, allow_negative_numbers = true,
+        value_parser = pages)]
     pub(crate) max_pages: usize,
     /// Time for a page from its request to the end of its body, without the wait for its turn
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) page_timeout: Duration,
     /// Links to follow from the URLs given, so many one behind the other; without it, as far as they lead
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = links)]
     pub(crate) max_depth: Option<u32>,
     /// Longest hold of a host before the rest of its URLs is given up
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_hold: Duration,
     /// Also what the sitemaps of the sites name
     #[arg(long)]
@@ -227,13 +238,13 @@ pub(crate) struct Online {
     #[arg(long, value_name = "TEXT")]
     pub(crate) user_agent: Option<String>,
     /// Shortest time between two requests to a host, in seconds or as 500ms
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) delay: Duration,
     /// Longest wait for a turn before a URL is deferred
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_wait: Duration,
     /// Time for a robots.txt, all redirects together
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = some_time, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) timeout: Duration,
     /// Addresses that may be contacted though they are not public (repeatable)
     #[arg(long, value_name = "CIDR", value_parser = network)]
@@ -242,14 +253,15 @@ pub(crate) struct Online {
     #[arg(long, value_name = "HOST:PORT:ADDR")]
     pub(crate) resolve: Vec<ResolveArg>,
     /// Where robots.txt, turns, holds and permissions are kept: memory, redb:PATH (on this machine, over restarts) or
-    /// redis://HOST (for several processes, Redis or Valkey)
+    /// redis://HOST (for several processes, Redis or Valkey; also redis+cluster://HOST,... and
+    /// redis+sentinel://HOST,.../NAME)
     #[arg(long, value_name = "STORE", default_value = "memory")]
     pub(crate) store: StoreArg,
     /// Certificate authorities to trust instead of the system's, PEM, as in curl
     #[arg(long, value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
     /// Requests at a time, over all hosts
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 8, allow_negative_numbers = true, value_parser = requests)]
     pub(crate) concurrency: u16,
     #[command(flatten)]
     pub(crate) output: Output,
@@ -297,10 +309,12 @@ impl FromStr for ResolveArg {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('+').unwrap_or(text);
-        let mut parts = text.splitn(3, ':');
-        let (Some(host), Some(port), Some(addresses)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err("expected HOST:PORT:ADDR".to_owned());
-        };
+        let expected = || "expected HOST:PORT:ADDR".to_owned();
+        // The colons in brackets are those of an address.
+        let brackets = if text.starts_with('[') { text.find(']').ok_or_else(expected)? } else { 0 };
+        let host_len = brackets + text[brackets..].find(':').ok_or_else(expected)?;
+        let (host, rest) = text.split_at(host_len);
+        let (port, addresses) = rest[1..].split_once(':').ok_or_else(expected)?;
         let port: u16 = port.parse().map_err(|_| format!("{port:?} is no port"))?;
         let host = canonical_host(host)?;
         let addresses: Result<Vec<_>, String> = addresses.split(',').map(address).collect();
@@ -314,15 +328,24 @@ fn canonical_host(host: &str) -> Result<String, String> {
         return Ok(host.to_owned());
     }
     let url = Url::parse(&format!("http://{host}/")).map_err(|_| format!("{host:?} is no host name"))?;
-    let host = url.host_str().unwrap_or_default();
-    Ok(host.strip_suffix('.').unwrap_or(host).to_owned())
+    match url.host() {
+        Some(Host::Domain(name)) => Ok(name.strip_suffix('.').unwrap_or(name).to_owned()),
+        _ => Err(format!("{host:?} is an address already, which leads nowhere else")),
+    }
 }
 
+/// An address; one of IPv6 alone or in brackets; either with a port behind it.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let bare = text.trim().trim_start_matches('[').trim_end_matches(']');
-    let with_port = |_| text.trim().parse();
-    let alone = bare.parse::<IpAddr>().map(|address| SocketAddr::new(address, 0));
-    alone.or_else(with_port).map_err(|_| format!("{text:?} is no IP address"))
+    let text = text.trim();
+    let bracketed = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let alone = match bracketed {
+        Some(inner) => inner.parse::<Ipv6Addr>().map(IpAddr::from),
+        None => text.parse(),
+    };
+    let with_port = |_| text.parse();
+    alone.map(|address| SocketAddr::new(address, 0)).or_else(with_port).map_err(|_| {
+        format!("{text:?} is no IP address; write 192.0.2.1, 192.0.2.1:8080, ::1, [::1] or [::1]:8080")
+    })
 }
 
 /// `memory`, `redb:PATH`, `redis://...`.
@@ -343,14 +366,13 @@ impl FromStr for StoreArg {
         if let Some(path) = text.strip_prefix("redb:").filter(|path| !path.is_empty()) {
             return Ok(Self::Redb(path.into()));
         }
-        if REDIS_SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
+        // Whatever may hold a password is for the store to judge: what is refused here is repeated on the terminal.
+        if text.contains("://") || text.contains('@') {
             return Ok(Self::Redis(text.to_owned()));
         }
         Err("expected memory, redb:PATH or redis://HOST".to_owned())
     }
 }
-
-const REDIS_SCHEMES: [&str; 4] = ["redis://", "rediss://", "valkey://", "valkeys://"];
 
 /// Seconds, with a fraction if need be, or a number with `ms`, `s`, `m` or `h`.
 fn duration(text: &str) -> Result<Duration, String> {
@@ -359,6 +381,10 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
+    let none = || format!("{text:?} is no time; write 2, 0.5s or 500ms");
+    if number.is_empty() {
+        return Err(none());
+    }
     let seconds_each = match unit.trim() {
         "ms" => 0.001,
         "" | "s" => 1.0,
@@ -366,7 +392,7 @@ fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         other => return Err(format!("{other:?} is no unit of time; use ms, s, m or h")),
     };
-    let number: f64 = number.parse().map_err(|_| format!("{text:?} is no time; write 2, 0.5s or 500ms"))?;
+    let number: f64 = number.parse().map_err(|_| none())?;
     Duration::try_from_secs_f64(number * seconds_each).map_err(|_| format!("{text:?} is too long"))
 }
 
@@ -376,6 +402,19 @@ fn some_time(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("expected more than no time".to_owned()),
         time => Ok(time),
     }
+}
+
+fn pages(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|pages| *pages > 0).ok_or_else(|| "expected a whole number from 1 on".to_owned())
+}
+
+fn links(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u32::MAX))
+}
+
+fn requests(text: &str) -> Result<u16, String> {
+    let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
+    number.ok_or_else(|| "expected a whole number from 1 to 1024".to_owned())
 }
 
 /// A network, or one address.
@@ -417,10 +456,25 @@ mod tests {
         let two: ResolveArg = "*:80:[::1],10.0.0.1,[::1]:81,10.0.0.1:82,::2".parse().unwrap();
         let expected = ["[::1]:0", "10.0.0.1:0", "[::1]:81", "10.0.0.1:82", "[::2]:0"];
         assert_eq!(two.addresses, expected.map(|text| text.parse().unwrap()));
-        for text in
-            ["a.example", "a.example:80", "a.example:x:127.0.0.1", "a.example:80:nowhere", "a b:80:127.0.0.1"]
-        {
-            assert!(text.parse::<ResolveArg>().is_err(), "{text}");
+        let curls: ResolveArg = "+a.example.:443:::1".parse().unwrap();
+        assert_eq!((curls.host.as_str(), curls.addresses), ("a.example", vec!["[::1]:0".parse().unwrap()]));
+        for (text, said) in [
+            ("", "expected HOST:PORT:ADDR"),
+            ("a.example", "expected HOST:PORT:ADDR"),
+            ("a.example:80", "expected HOST:PORT:ADDR"),
+            ("[::1", "expected HOST:PORT:ADDR"),
+            ("[::1]:80", "expected HOST:PORT:ADDR"),
+            ("a.example:x:127.0.0.1", "\"x\" is no port"),
+            ("a.example:80:nowhere", "\"nowhere\" is no IP address"),
+            ("a.example:80:[::1", "\"[::1\" is no IP address"),
+            ("a.example:80:[127.0.0.1]", "\"[127.0.0.1]\" is no IP address"),
+            ("a.example:80:::1,", "\"\" is no IP address"),
+            ("a b:80:127.0.0.1", "\"a b\" is no host name"),
+            ("[::1]:80:127.0.0.1", "\"[::1]\" is an address already"),
+            ("127.0.0.1:80:[::1]:81", "\"127.0.0.1\" is an address already"),
+        ] {
+            let error = text.parse::<ResolveArg>().unwrap_err();
+            assert!(error.starts_with(said), "{text}: {error}");
         }
     }
 
@@ -432,6 +486,16 @@ mod tests {
         assert!(
             matches!(store("rediss://u:p@h:1/2"), Ok(StoreArg::Redis(url)) if url == "rediss://u:p@h:1/2")
         );
+        // Others are refused by the store, which repeats no password.
+        for url in [
+            "valkey://h",
+            "redis+cluster://h:1,i:2",
+            "rediss+sentinel://h/main",
+            "redis+other://u:p@h",
+            "u:p@h",
+        ] {
+            assert!(matches!(store(url), Ok(StoreArg::Redis(kept)) if kept == url), "{url}");
+        }
         for text in ["", "redb", "redb:", "redis:", "sqlite:x", "Memory"] {
             assert!(store(text).is_err(), "{text}");
         }
@@ -442,6 +506,33 @@ mod tests {
         assert_eq!(network("127.0.0.1").unwrap(), "127.0.0.1/32".parse().unwrap());
         assert_eq!(network("10.0.0.0/8").unwrap(), "10.0.0.0/8".parse().unwrap());
         assert!(network("localhost").is_err());
+    }
+
+    #[test]
+    fn every_call_has_examples_that_are_no_wrong_usage() {
+        use clap::CommandFactory;
+        let command = Cli::command();
+        let calls: Vec<_> =
+            command.get_subcommands().filter(|call| call.get_after_long_help().is_some()).collect();
+        assert_eq!(calls.len(), 8);
+        for call in calls {
+            let help = call.get_after_long_help().unwrap().to_string();
+            let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  ")).collect();
+            assert!(help.starts_with("Exit status: 0") && !examples.is_empty(), "{help}");
+            for example in examples {
+                // What stands in single quotes is one word.
+                let parts = example.split('\'').enumerate();
+                let words = parts.flat_map(|(number, part)| match number % 2 {
+                    0 => part.split_whitespace().collect(),
+                    _ => vec![part],
+                });
+                let words: Vec<&str> = words.collect();
+                assert_eq!(words[..2], ["abide", call.get_name()]);
+                if let Err(error) = Cli::try_parse_from(words) {
+                    panic!("{example}: {error}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-use base64::Engine;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{DecodeError, Engine, alphabet};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
+use crate::question::{self, Question};
 use crate::{Status, Usage, style};
 
 /// A line longer than this is an error: four bodies of the largest robots.txt limit, as base64.
@@ -20,7 +21,7 @@ const TOLD_MAX: u64 = 50;
 /// Runs `answer` over every line of `input` (`-`: standard input).
 pub(crate) fn run<Q, A>(input: &Path, answer: impl Fn(Q) -> Result<A, String>) -> anyhow::Result<Status>
 where
-    Q: DeserializeOwned,
+    Q: Question,
     A: Serialize,
 {
     let mut lines = open(input)?;
@@ -38,7 +39,9 @@ where
             skip_line(&mut lines, &line)?;
             Err(format!("the line is longer than {LINE_LEN_MAX} bytes"))
         } else {
-            object(&line).and_then(&answer)
+            // What some editors write at the beginning of a file.
+            let text = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf") } else { None };
+            object(text.unwrap_or(&line)).and_then(&answer)
         };
         if let Err(error) = &result {
             bad += 1;
@@ -68,28 +71,18 @@ fn unreadable(input: &Path, number: u64, error: &io::Error) -> anyhow::Error {
 }
 
 /// The object on one line.
-fn object<Q: DeserializeOwned>(line: &[u8]) -> Result<Q, String> {
+fn object<Q: Question>(line: &[u8]) -> Result<Q, String> {
     let text = line.trim_ascii();
     if text.is_empty() {
         return Err("expected a JSON object, found an empty line".to_owned());
     }
+    if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
+        return Err("expected UTF-8, found UTF-16".to_owned());
+    }
     if !text.starts_with(b"{") {
         return Err("expected a JSON object, found something else".to_owned());
     }
-    serde_json::from_slice(text).map_err(|error| {
-        // The line is always 1: what counts is the line of the batch, which is named beside this.
-        cut(error.to_string().replace(" at line 1 column ", " at column "))
-    })
-}
-
-/// A message may quote what was found, whatever its length.
-fn cut(mut message: String) -> String {
-    const MESSAGE_MAX: usize = 500;
-    if let Some((end, _)) = message.char_indices().nth(MESSAGE_MAX) {
-        message.truncate(end);
-        message.push_str("...");
-    }
-    message
+    serde_json::from_slice(text).map_err(|error| question::fault::<Q>(text, &error))
 }
 
 fn write_line<A: Serialize>(out: &mut impl Write, result: Result<A, String>) -> anyhow::Result<()> {
@@ -141,17 +134,46 @@ pub(crate) fn bytes(
     match (text, base64) {
         (Some(_), Some(_)) => Err(format!("expected {name:?} or \"{name}_base64\", found both")),
         (Some(text), None) => Ok(Some(text.into_bytes())),
-        (None, Some(base64)) => base64::engine::general_purpose::STANDARD
-            .decode(base64.trim_ascii())
-            .map(Some)
-            .map_err(|error| format!("\"{name}_base64\": {error}")),
+        (None, Some(base64)) => {
+            let bytes = decoded(base64).map_err(|error| format!("\"{name}_base64\": {}", told(&error)))?;
+            Ok(Some(bytes))
+        }
         (None, None) => Ok(None),
+    }
+}
+
+/// Base64 of either alphabet (RFC 4648 §4 and §5), with its padding or without, in one line or in many.
+fn decoded(mut text: String) -> Result<Vec<u8>, DecodeError> {
+    if text.contains(|letter: char| letter.is_ascii_whitespace()) {
+        text.retain(|letter| !letter.is_ascii_whitespace());
+    }
+    let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let is_url_safe = text.contains(['-', '_']);
+    let alphabet = if is_url_safe { &alphabet::URL_SAFE } else { &alphabet::STANDARD };
+    GeneralPurpose::new(alphabet, config).decode(text)
+}
+
+fn told(error: &DecodeError) -> String {
+    match error {
+        DecodeError::InvalidByte(at, octet) => {
+            format!("expected base64, found '{}' as character {}", octet.escape_ascii(), at + 1)
+        }
+        DecodeError::InvalidLength(len) => {
+            format!("expected base64, found {len} characters, which are no whole octets")
+        }
+        DecodeError::InvalidLastSymbol(_, octet) => {
+            format!(
+                "expected base64, found '{}' at its end, which is cut off or damaged",
+                octet.escape_ascii()
+            )
+        }
+        DecodeError::InvalidPadding => "expected base64, found padding that does not fit".to_owned(),
     }
 }
 
 /// One string, or a list of them.
 #[derive(Debug, serde::Deserialize)]
-#[serde(untagged, expecting = "expected a string or a list of strings")]
+#[serde(untagged)]
 pub(crate) enum OneOrMore {
     One(String),
     More(Vec<String>),

@@ -4,14 +4,14 @@ use std::io::Write;
 use std::sync::Arc;
 
 use abide::{Abide, Denied, Error, Verdict};
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use serde::Serialize;
 use url::Url;
 
 use crate::args::CheckArgs;
 use crate::excerpt::printable;
 use crate::fetch::refusal_word;
-use crate::json::OnlineVerdict;
+use crate::json::{OnlineVerdict, not_before};
 use crate::match_urls::{Asked, parse_url, quoted};
 use crate::online::{self, Interruption};
 use crate::watch::Watch;
@@ -23,8 +23,10 @@ pub(crate) struct Line<'a> {
     url: &'a str,
     outcome: &'static str,
     #[serde(flatten)]
-    verdict: Option<OnlineVerdict>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: OnlineVerdict,
+    /// When to ask again, if that is not now.
+    not_before: Option<String>,
+    /// Why there is no verdict.
     error: Option<String>,
 }
 
@@ -38,7 +40,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
 }
 
 async fn check_all(args: &CheckArgs, abide: &Abide) -> anyhow::Result<Status> {
-    let mut answers = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| check(abide, url)));
+    let mut answers = std::pin::pin!(answers(args, abide));
     let mut status = Status::Done;
     while let Some((text, result)) = answers.next().await {
         status = status.and(Status::of(result.as_ref().is_ok_and(Verdict::is_allowed)));
@@ -49,6 +51,14 @@ async fn check_all(args: &CheckArgs, abide: &Abide) -> anyhow::Result<Status> {
         }
     }
     Ok(status)
+}
+
+/// What robots.txt says of each URL, in their order.
+pub(crate) fn answers<'a>(
+    args: &'a CheckArgs,
+    abide: &'a Abide,
+) -> impl Stream<Item = (&'a str, Result<Verdict, Denied>)> + 'a {
+    online::in_order(&args.online, &args.urls, |url| check(abide, url))
 }
 
 /// An absolute URL; a path alone has no robots.txt.
@@ -73,12 +83,18 @@ pub(crate) fn line<'a>(abide: &Abide, url: &'a str, result: &Result<Verdict, Den
     match result {
         Ok(verdict) => {
             let outcome = if verdict.is_allowed() { "allowed" } else { "denied" };
+            let refusal = url.parse().ok().and_then(|url| verdict.refusal(&url));
+            let not_before = refusal.as_ref().and_then(not_before);
             let verdict = OnlineVerdict::new(verdict, abide.gate_handle().wall());
-            Line { url, outcome, verdict: Some(verdict), error: None }
+            Line { url, outcome, verdict, not_before, error: None }
         }
-        Err(denied) => {
-            Line { url, outcome: refusal_word(denied), verdict: None, error: Some(denied.to_string()) }
-        }
+        Err(denied) => Line {
+            url,
+            outcome: refusal_word(denied),
+            verdict: OnlineVerdict::none(denied.to_string()),
+            not_before: not_before(denied),
+            error: Some(denied.to_string()),
+        },
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::args::DirectivesArgs;
 use crate::excerpt::printable;
 use crate::match_urls::{Asked, parse_url, parse_urls, read_file, tokens};
+use crate::question::{self, Holds, Key};
 use crate::{Status, Usage, batch, online};
 
 /// What one question is answered with: all three keys, always.
@@ -31,6 +32,16 @@ struct Question {
     agent: batch::OneOrMore,
     url: String,
     app: Option<String>,
+}
+
+impl question::Question for Question {
+    const KEYS: &'static [Key] = &[
+        Key::optional("robots", Holds::Text),
+        Key::optional("robots_base64", Holds::Text),
+        Key::required("agent", Holds::Texts),
+        Key::required("url", Holds::Text),
+        Key::optional("app", Holds::Text),
+    ];
 }
 
 pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {

@@ -87,7 +87,14 @@ fn annotation<'a>(mark: &Mark, span: Range<usize>) -> Annotation<'a> {
 /// Prints what `groups` say.
 pub(crate) fn print(groups: &[Group<'_>]) -> std::io::Result<()> {
     use std::io::Write;
-    writeln!(anstream::stdout().lock(), "{}\n", Renderer::styled().render(groups))
+    let renderer = Renderer::styled().term_width(width());
+    writeln!(anstream::stdout().lock(), "{}\n", renderer.render(groups))
+}
+
+/// Columns of the terminal; where there is none, as many as fit most of them.
+fn width() -> usize {
+    let terminal = terminal_size::terminal_size_of(std::io::stdout());
+    terminal.map_or(WIDTH, |(width, _)| usize::from(width.0).max(WIDTH_MIN))
 }
 
 /// RFC 9309 §2.2: lines end with CR, LF or CRLF.
@@ -120,6 +127,9 @@ const DIRECTIONS: [char; 12] = [
     '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
 ];
 
+const WIDTH: usize = 140;
+/// Of what is narrower nothing would be left beside the margin.
+const WIDTH_MIN: usize = 40;
 /// A line may be as long as the file; nobody reads more of it.
 const LINE_SHOWN_MAX: usize = 1000;
 

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use abide::{Abide, Denied, Verdict};
 use abide_robots::{DocumentRecord, Pattern, RecordKind, Robots, Target};
 use annotate_snippets::Level;
+use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
 use url::Url;
 
 use crate::args::CheckArgs;
 use crate::check::{self, absolute};
 use crate::excerpt::{self, Excerpt, Mark};
+use crate::facts::{self, Facts};
 use crate::online::{self, Interruption};
 use crate::watch::Watch;
 use crate::{Status, style};
@@ -22,6 +24,8 @@ struct Line<'a> {
     #[serde(flatten)]
     check: check::Line<'a>,
     marks: Vec<Marked>,
+    #[serde(flatten)]
+    facts: Facts,
 }
 
 #[derive(Debug, Serialize)]
@@ -36,20 +40,26 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
     let watch = Arc::new(Watch::stores());
     online::run(&args.online, &watch, Interruption::Ends, async |abide, _| {
         let mut status = Status::Done;
-        for (text, url) in args.urls.iter().zip(&urls) {
-            let result = abide.check(url).await.map_err(|error| error.denied().clone());
+        let mut answers = std::pin::pin!(check::answers(args, &abide).zip(stream::iter(&urls)));
+        while let Some(((text, result), url)) = answers.next().await {
             status = status.and(Status::of(result.as_ref().is_ok_and(Verdict::is_allowed)));
             if args.online.output.json {
-                print_json(&abide, text, url, &result)?;
+                print_json(&abide, args, text, url, &result)?;
             } else {
-                print(text, url, &result)?;
+                print(&abide, args, text, url, &result)?;
             }
         }
         Ok(status)
     })
 }
 
-fn print_json(abide: &Abide, text: &str, url: &Url, result: &Result<Verdict, Denied>) -> anyhow::Result<()> {
+fn print_json(
+    abide: &Abide,
+    args: &CheckArgs,
+    text: &str,
+    url: &Url,
+    result: &Result<Verdict, Denied>,
+) -> anyhow::Result<()> {
     let robots = result.as_ref().ok().and_then(robots);
     let marks = robots.as_ref().map(|robots| {
         let excerpt = Excerpt::of(robots.text());
@@ -60,30 +70,48 @@ fn print_json(abide: &Abide, text: &str, url: &Url, result: &Result<Verdict, Den
         };
         marks(robots, result.as_ref().ok(), url).into_iter().map(marked).collect()
     });
-    online::print_json(&Line { check: check::line(abide, text, result), marks: marks.unwrap_or_default() })
+    let answer = result.as_ref().ok().and_then(Verdict::answer);
+    let facts = answer.map(|answer| Facts::of(answer, args.online.delay)).unwrap_or_default();
+    online::print_json(&Line {
+        check: check::line(abide, text, result),
+        marks: marks.unwrap_or_default(),
+        facts,
+    })
 }
 
-fn print(text: &str, url: &Url, result: &Result<Verdict, Denied>) -> anyhow::Result<()> {
-    let verdict = match result {
-        Ok(verdict) => verdict,
-        Err(_) => return check::print(text, result),
-    };
+fn print(
+    abide: &Abide,
+    args: &CheckArgs,
+    text: &str,
+    url: &Url,
+    result: &Result<Verdict, Denied>,
+) -> anyhow::Result<()> {
     check::print(text, result)?;
+    let Ok(verdict) = result else { return Ok(()) };
+    excerpt(verdict, url)?;
+    let now = abide.gate_handle().wall();
+    let lines = verdict.answer().map(|answer| facts::lines(answer, args.online.delay, now));
+    let (dim, reset) = (style::DIM, format!("{:#}", style::DIM));
+    let mut out = anstream::stdout().lock();
+    for line in lines.unwrap_or_default() {
+        writeln!(out, "{dim}{}{reset}", excerpt::printable(line.as_bytes()))?;
+    }
+    Ok(())
+}
+
+/// The line that decides, among those that had a part in it.
+fn excerpt(verdict: &Verdict, url: &Url) -> anyhow::Result<()> {
     let Some(robots) = robots(verdict) else { return Ok(()) };
     let marks = marks(&robots, Some(verdict), url);
-    if !marks.is_empty() {
-        let path =
-            verdict.answer().and_then(|answer| answer.final_url()).map(Url::as_str).unwrap_or_default();
-        let excerpt = Excerpt::of(robots.text());
-        let word = if verdict.is_allowed() { "allowed" } else { "disallowed" };
-        let title = Level::NOTE.primary_title(format!("this is why {} is {word}", Target::of(url).as_str()));
-        writeln!(anstream::stdout().lock())?;
-        excerpt::print(&[title.element(excerpt.all(path, &marks))])?;
+    if marks.is_empty() {
+        return Ok(());
     }
-    if let Some(delay) = verdict.crawl_delay() {
-        let (dim, reset) = (style::DIM, format!("{:#}", style::DIM));
-        writeln!(anstream::stdout().lock(), "{dim}Crawl-delay: {} s{reset}", delay.as_secs_f64())?;
-    }
+    let path = verdict.answer().and_then(|answer| answer.final_url()).map(Url::as_str).unwrap_or_default();
+    let excerpt = Excerpt::of(robots.text());
+    let word = if verdict.is_allowed() { "allowed" } else { "disallowed" };
+    let title = Level::NOTE.primary_title(format!("this is why {} is {word}", Target::of(url).as_str()));
+    writeln!(anstream::stdout().lock())?;
+    excerpt::print(&[title.element(excerpt.all(path, &marks))])?;
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use abide::{Abide, Denied, Options, Preference, RequestBuilderExt, ResponseExt, Visit};
 use futures_util::StreamExt;
@@ -11,10 +11,10 @@ use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
 use url::Url;
 
-use crate::args::{FetchArgs, Online};
+use crate::args::FetchArgs;
 use crate::check::absolute;
 use crate::excerpt::printable;
-use crate::json::{OnlineVerdict, Tags};
+use crate::json::{OnlineVerdict, Tags, not_before};
 use crate::online::{self, Interruption};
 use crate::trail::{self, Sent, Trail};
 use crate::watch::Watch;
@@ -34,6 +34,8 @@ pub(crate) struct Line {
     pub(crate) waited_ms: u64,
     pub(crate) bytes: Option<u64>,
     pub(crate) why: String,
+    /// When to ask again, if that is not now.
+    pub(crate) not_before: Option<String>,
 }
 
 /// One request of the chain; the last one may not have gone out.
@@ -56,10 +58,8 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
 
 async fn fetch_all(args: &FetchArgs, abide: &Abide, client: &ClientWithMiddleware) -> anyhow::Result<Status> {
     let mut lines = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| async move {
-        let limits = Limits::new(&args.online, args.page_timeout, args.online.max_wait);
-        ask(abide, client, url, &Trail::default(), Options::new(), limits, |_| ControlFlow::Continue(()))
-            .await
-            .line
+        let trail = Trail::with_page_max(args.page_timeout);
+        ask(abide, client, url, &trail, Options::new(), |_| ControlFlow::Continue(())).await.line
     }));
     let mut status = Status::Done;
     while let Some(line) = lines.next().await {
@@ -97,48 +97,6 @@ pub(crate) struct Answer {
     pub(crate) address: Option<String>,
 }
 
-/// How long a page may take; the waits for turns are not part of that.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// From a request to the end of its body.
-    page: Duration,
-    /// From a redirect to the request that follows it: its robots.txt, and its turn.
-    next: Duration,
-}
-
-impl Limits {
-    /// `patience`: the longest wait for a turn.
-    pub(crate) fn new(online: &Online, page: Duration, patience: Duration) -> Self {
-        // robots.txt waits for a turn, and the page for another one.
-        let next = patience.saturating_mul(2).saturating_add(online.timeout).saturating_add(page);
-        Self { page, next }
-    }
-
-    /// When what was sent last must have ended.
-    fn due(self, last: &Sent) -> Option<Instant> {
-        let is_redirect = last.status.is_some_and(|status| (300..400).contains(&status));
-        last.at.checked_add(if is_redirect { self.next } else { self.page })
-    }
-
-    /// Ends when a request has taken too long.
-    async fn overrun(self, trail: &Trail) {
-        loop {
-            // What leaves meanwhile is not due before this ends.
-            let idle = Instant::now().checked_add(self.page);
-            let due = trail.sent().last().map_or(idle, |last| self.due(last));
-            match due {
-                Some(due) if due <= Instant::now() => return,
-                Some(due) => tokio::time::sleep_until(due.into()).await,
-                None => std::future::pending().await,
-            }
-        }
-    }
-
-    fn sentence(self) -> String {
-        format!("the page had not ended after {} s (--page-timeout)", self.page.as_secs_f64())
-    }
-}
-
 /// Fetches `text`; the body goes to `sink`, piece by piece, until it ends or `sink` has enough.
 pub(crate) async fn ask(
     abide: &Abide,
@@ -146,29 +104,22 @@ pub(crate) async fn ask(
     text: &str,
     trail: &Trail,
     options: Options,
-    limits: Limits,
     sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Answer {
-    let sent = client.get(text).abide(options).with_extension(trail.clone()).send();
-    let result = tokio::select! {
-        result = sent => result,
-        () = limits.overrun(trail) => return overdue(abide, text, limits, &trail.sent()),
-    };
-    let error = match result {
+    let error = match client.get(text).abide(options).with_extension(trail.clone()).send().await {
         Ok(response) => {
-            let now = Instant::now();
-            let due = trail.sent().last().map_or(now, |last| last.at).checked_add(limits.page);
             let mut answer = fetched(abide, text, &response);
-            read(response, &mut answer.line, due, limits, sink).await;
+            read(response, &mut answer.line, trail, sink).await;
             return answer;
         }
         Err(error) => error,
     };
     let denied = abide::Error::find(&error);
-    let line = match denied {
+    let mut line = match denied {
         Some(denied) => refused(abide, text, denied, &trail.sent()),
-        None => failed(abide, text, &error, &trail.sent()),
+        None => failed(abide, text, &error, trail),
     };
+    line.waited_ms = millis(trail.waited());
     let not_before = match denied {
         Some(Denied::Deferred { not_before, .. }) => Some(*not_before),
         _ => None,
@@ -194,7 +145,7 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
         line.verdict = visit.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate_handle().wall()));
         line.permissions = Some(Tags::new(&visit.permissions()));
         line.noindex = visit.permissions().noindex_known();
-        line.waited_ms = u64::try_from(visit.waited().as_millis()).unwrap_or(u64::MAX);
+        line.waited_ms = millis(visit.waited());
         line.why = why(visit);
     }
     let content_type = response.headers().get(http::header::CONTENT_TYPE);
@@ -204,52 +155,34 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     Answer { line, content_type, may_follow, not_before: None, reserved, address: None }
 }
 
-/// Reads the body, which ends here also when `sink` has enough, or at `due`.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Reads the body, which ends here also when `sink` has enough.
 async fn read(
     mut response: reqwest::Response,
     line: &mut Line,
-    due: Option<Instant>,
-    limits: Limits,
+    trail: &Trail,
     mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) {
-    let far = Instant::now() + FAR;
-    let due = tokio::time::Instant::from_std(due.unwrap_or(far));
     let mut bytes = 0_u64;
     let failure = loop {
-        match tokio::time::timeout_at(due, response.chunk()).await {
-            Ok(Ok(Some(chunk))) => {
+        match response.chunk().await {
+            Ok(Some(chunk)) => {
                 bytes = bytes.saturating_add(chunk.len() as u64);
-                // One that always has more at hand would never let the time run out by itself.
-                if tokio::time::Instant::now() >= due {
-                    break Some(limits.sentence());
-                }
                 if sink(&chunk).is_break() {
                     break None;
                 }
             }
-            Ok(Ok(None)) => break None,
-            Ok(Err(error)) => break Some(chain(&error.without_url())),
-            Err(_) => break Some(limits.sentence()),
+            Ok(None) => break None,
+            Err(error) => break Some(why_failed(&error, trail)),
         }
     };
     line.bytes = Some(bytes);
     if let Some(why) = failure {
         line.outcome = "error";
         line.why = why;
-    }
-}
-
-/// The head of the answer never ended.
-fn overdue(abide: &Abide, text: &str, limits: Limits, sent: &[Sent]) -> Answer {
-    let mut line = on_the_way(abide, text, sent);
-    line.why = limits.sentence();
-    Answer {
-        line,
-        content_type: None,
-        may_follow: false,
-        not_before: None,
-        reserved: Vec::new(),
-        address: None,
     }
 }
 
@@ -269,6 +202,7 @@ fn reserved(visit: &Visit) -> Vec<String> {
 fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
     let mut line = Line::empty(text, refusal_word(denied));
     line.why = denied.to_string();
+    line.not_before = not_before(denied);
     line.hops = sent.iter().map(Hop::sent).collect();
     line.verdict = match denied {
         Denied::Disallowed { verdict, .. } => Some(OnlineVerdict::new(verdict, abide.gate_handle().wall())),
@@ -279,30 +213,43 @@ fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
         && !matches!(denied, Denied::TooManyRedirects { .. } | Denied::RedirectBypass { .. })
     {
         // What is deferred may be asked for: later.
-        let allowed = refusal_word(denied) == "deferred" && line.verdict.as_ref().is_some_and(|v| v.allowed);
+        let allowed = refusal_word(denied) == "deferred"
+            && line.verdict.as_ref().is_some_and(|v| v.allowed == Some(true));
         line.hops.push(Hop { url: url.to_string(), status: None, allowed });
     }
     line.final_url = line.hops.last().map(|hop| hop.url.clone());
     line
 }
 
-/// The network failed; what was sent until then is in the trail.
-fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, sent: &[Sent]) -> Line {
-    let mut line = on_the_way(abide, text, sent);
+/// The network failed, or a page took too long; what was sent until then is in the trail.
+fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, trail: &Trail) -> Line {
+    let mut line = Line::empty(text, "error");
+    let sent = trail.sent();
+    line.hops = sent.iter().map(Hop::sent).collect();
+    line.final_url = line.hops.last().map(|hop| hop.url.clone());
+    line.verdict = sent.last().and_then(|sent| known(abide, &sent.url));
     line.why = match error {
-        reqwest_middleware::Error::Reqwest(error) => chain(error),
+        reqwest_middleware::Error::Reqwest(error) => why_failed(error, trail),
         reqwest_middleware::Error::Middleware(error) => chain(error.as_ref()),
     };
     line
 }
 
-/// An error after these requests.
-fn on_the_way(abide: &Abide, text: &str, sent: &[Sent]) -> Line {
-    let mut line = Line::empty(text, "error");
-    line.hops = sent.iter().map(Hop::sent).collect();
-    line.final_url = line.hops.last().map(|hop| hop.url.clone());
-    line.verdict = sent.last().and_then(|sent| known(abide, &sent.url));
-    line
+fn why_failed(error: &reqwest::Error, trail: &Trail) -> String {
+    if error.is_timeout() {
+        return timed_out(trail.overdue());
+    }
+    let text = chain(error);
+    // The line has it already, and without it those that failed alike are counted together.
+    error.url().map_or(text.clone(), |url| text.replace(&format!(" for url ({url})"), ""))
+}
+
+/// A server that is silent for long ends a request as well, before its page is overdue.
+fn timed_out(overdue: Option<Duration>) -> String {
+    match overdue {
+        Some(max) => format!("the page had not ended after {} s (--page-timeout)", max.as_secs_f64()),
+        None => format!("the server sent nothing for {} s", online::READ_TIMEOUT.as_secs()),
+    }
 }
 
 /// What is known of a URL, without asking.
@@ -332,6 +279,7 @@ impl Line {
             waited_ms: 0,
             bytes: None,
             why: String::new(),
+            not_before: None,
         }
     }
 }
@@ -354,7 +302,7 @@ fn why(visit: &Visit) -> String {
     }
 }
 
-/// An error and its causes, without the URL that reqwest puts in.
+/// An error and its causes.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -383,7 +331,7 @@ fn print(line: &Line) -> anyhow::Result<()> {
     let (dim, reset) = (style::DIM, format!("{:#}", style::DIM));
     // The URL stands above already.
     let why = line.why.strip_prefix(&line.url).and_then(|why| why.strip_prefix(": ")).unwrap_or(&line.why);
-    writeln!(out, "     {dim}{why}{reset}")?;
+    writeln!(out, "     {dim}{}{reset}", printable(why.as_bytes()))?;
     if let Some(bytes) = line.bytes {
         let noindex = match line.noindex {
             Some(true) => "not to be indexed",
@@ -395,5 +343,14 @@ fn print(line: &Line) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Stands for a time that no clock can tell.
-const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_took_too_long_is_told_apart_from_what_was_silent() {
+        let sentence = timed_out(Some(Duration::from_millis(1500)));
+        assert_eq!(sentence, "the page had not ended after 1.5 s (--page-timeout)");
+        assert_eq!(timed_out(None), "the server sent nothing for 60 s");
+    }
+}

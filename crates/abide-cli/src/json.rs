@@ -1,7 +1,9 @@
 //! The objects of the contract: their fields, in their order.
 
-use abide::WallMillis;
+use std::time::Duration;
+
 use abide::access::Source;
+use abide::{Denied, WallMillis};
 use abide_permissions::{Limit, Permissions};
 use abide_robots::{RuleKind, Rules, Verdict};
 use serde::Serialize;
@@ -160,7 +162,8 @@ impl TagRules {
 /// A verdict of the network, with where it comes from.
 #[derive(Debug, Serialize)]
 pub(crate) struct OnlineVerdict {
-    pub(crate) allowed: bool,
+    /// `None`: there is no verdict, and `why` says what was in the way.
+    pub(crate) allowed: Option<bool>,
     pub(crate) rule: Option<Rule>,
     pub(crate) group: Option<Vec<String>>,
     pub(crate) crawl_delay: Option<f64>,
@@ -179,7 +182,7 @@ impl OnlineVerdict {
         let answer = verdict.answer();
         let rules = verdict.rules();
         Self {
-            allowed: verdict.is_allowed(),
+            allowed: Some(verdict.is_allowed()),
             rule: rules.and_then(rule),
             group: rules.and_then(|verdict| group(verdict.rules())),
             crawl_delay: verdict.crawl_delay().map(|delay| delay.as_secs_f64()),
@@ -191,10 +194,38 @@ impl OnlineVerdict {
             final_url: answer.and_then(|answer| answer.final_url()).map(|url| url.as_str().to_owned()),
             robots_status: answer.and_then(|answer| answer.status()),
             age_s: answer.and_then(|answer| answer.age(now)).map(|age| age.as_secs()),
-            retry_at: answer.map(|answer| rfc3339(answer.retry_at())),
+            retry_at: answer.map(|answer| rfc3339_from(answer.retry_at())),
             why: verdict.to_string(),
         }
     }
+
+    /// The same keys where robots.txt was not asked, or not answered.
+    pub(crate) fn none(why: String) -> Self {
+        Self {
+            allowed: None,
+            rule: None,
+            group: None,
+            crawl_delay: None,
+            sitemaps: Vec::new(),
+            source: source_name(None),
+            robots_url: None,
+            final_url: None,
+            robots_status: None,
+            age_s: None,
+            retry_at: None,
+            why,
+        }
+    }
+}
+
+/// When to come back.
+pub(crate) fn not_before(denied: &Denied) -> Option<String> {
+    denied.retry_at().map(|time| rfc3339_from(time.into()))
+}
+
+/// The first whole second that is not before `time`, so that nobody comes too early.
+fn rfc3339_from(time: WallMillis) -> String {
+    rfc3339(time.plus(Duration::from_millis(999)))
 }
 
 /// A time in UTC, as RFC 3339 to the second.

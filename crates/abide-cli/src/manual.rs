@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::{Command, CommandFactory};
+use clap_mangen::Man;
 
 use crate::Status;
 use crate::args::{Cli, CompletionsArgs};
@@ -14,26 +15,35 @@ pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<Status> {
     Ok(Status::Done)
 }
 
-/// One page: the command, then each of its calls.
+/// One page: the command, then each of its calls, which have no pages of their own.
 pub(crate) fn man() -> anyhow::Result<Status> {
     let mut command = Cli::command();
     command.build();
     let mut page = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut page)?;
-    for call in command.get_subcommands().filter(|call| !call.is_hide_set()) {
+    let man = Man::new(command.clone());
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    let is_ours = |call: &&Command| !call.is_hide_set() && call.get_name() != "help";
+    for call in command.get_subcommands().filter(is_ours) {
         section(call, &mut page)?;
     }
+    man.render_version_section(&mut page)?;
     std::io::stdout().lock().write_all(&page)?;
     Ok(Status::Done)
 }
 
 fn section(call: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
-    let man = clap_mangen::Man::new(call.clone());
+    let man = Man::new(call.clone());
     writeln!(page, ".SH \"ABIDE {}\"", call.get_name().to_uppercase())?;
-    let mut description = Vec::new();
-    man.render_description_section(&mut description)?;
-    man.render_options_section(&mut description)?;
+    let mut parts = Vec::new();
+    man.render_description_section(&mut parts)?;
+    man.render_synopsis_section(&mut parts)?;
+    man.render_options_section(&mut parts)?;
+    man.render_extra_section(&mut parts)?;
     // What is a section in a page of its own is a part here.
-    let text = String::from_utf8_lossy(&description).replace("\n.SH ", "\n.SS ");
+    let text = String::from_utf8_lossy(&parts).replace("\n.SH ", "\n.SS ");
     page.write_all(text.strip_prefix(".SH DESCRIPTION\n").unwrap_or(&text).as_bytes())
 }

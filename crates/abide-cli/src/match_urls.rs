@@ -10,6 +10,7 @@ use url::Url;
 use crate::args::MatchArgs;
 use crate::excerpt::printable;
 use crate::json::Match;
+use crate::question::{self, Holds, Key};
 use crate::{Status, Usage, batch};
 
 pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
@@ -42,6 +43,15 @@ struct Question {
     robots_base64: Option<String>,
     agent: batch::OneOrMore,
     url: String,
+}
+
+impl question::Question for Question {
+    const KEYS: &'static [Key] = &[
+        Key::optional("robots", Holds::Text),
+        Key::optional("robots_base64", Holds::Text),
+        Key::required("agent", Holds::Texts),
+        Key::required("url", Holds::Text),
+    ];
 }
 
 fn answer(question: Question) -> Result<Match, String> {
@@ -90,13 +100,29 @@ pub(crate) fn parse_url(text: &str) -> Result<Asked, String> {
     if text.starts_with('/') && !text.starts_with("//") {
         return Ok(Asked::Path(text.to_owned()));
     }
-    let url = Url::parse(text).map_err(|error| format!("url {}: {error}", quoted(text)))?;
+    let wrong = |what: &str| Err(format!("url {}: {what}", quoted(text)));
+    let with_scheme = || format!("expected an absolute URL, such as {}", meant(text));
+    let url = match Url::parse(text) {
+        Ok(url) => url,
+        Err(url::ParseError::RelativeUrlWithoutBase) if text.is_empty() => {
+            return wrong("expected a URL, found nothing");
+        }
+        Err(url::ParseError::RelativeUrlWithoutBase) => return wrong(&with_scheme()),
+        Err(error) => return wrong(&error.to_string()),
+    };
     match url.scheme() {
         "http" | "https" => Ok(Asked::Url(url)),
-        scheme => {
-            Err(format!("url {}: expected http or https, found the scheme {}", quoted(text), quoted(scheme)))
-        }
+        // What reads as a scheme is a name, and its port stands behind it.
+        _ if url.path().starts_with(|letter: char| letter.is_ascii_digit()) => wrong(&with_scheme()),
+        scheme => wrong(&format!("expected http or https, found the scheme {}", quoted(scheme))),
     }
+}
+
+/// What browsers make of an address that is typed, if it looks like one.
+fn meant(text: &str) -> String {
+    const SHOWN_MAX: usize = 80;
+    let rest = text.trim_start_matches('/');
+    format!("{:?}", format!("https://{}", if rest.len() > SHOWN_MAX { "example.org/" } else { rest }))
 }
 
 /// What somebody wrote, for a message: escaped, and cut where it would fill the screen.

@@ -14,6 +14,7 @@ use tokio::sync::{Mutex, Semaphore};
 use url::Url;
 
 use crate::args::{Online, ResolveArg};
+use crate::match_urls::read_file;
 use crate::stores::Stores;
 use crate::watch::Watch;
 use crate::{Status, Usage, style};
@@ -119,7 +120,7 @@ fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {
     // A proxy resolves names itself and would switch half of the address guard off.
     let builder = reqwest::Client::builder().no_proxy().read_timeout(READ_TIMEOUT);
     let Some(path) = &online.cacert else { return Ok(builder) };
-    let pem = std::fs::read(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+    let pem = read_file(path)?;
     let certificates = reqwest::Certificate::from_pem_bundle(&pem)
         .map_err(|_| Usage(format!("{}: expected PEM certificates", path.display())))?;
     if certificates.is_empty() {
@@ -188,9 +189,9 @@ impl Fixed {
         for ResolveArg { host, port, addresses } in entries {
             match names.get(host) {
                 Some((other, known)) if other != port && known != addresses => {
-                    let text =
-                        format!("--resolve {host}: expected the same addresses for ports {other} and {port}");
-                    return Err(Usage(text));
+                    return Err(Usage(format!(
+                        "--resolve {host}: a name leads to the same addresses on every port, found others for {port} than for {other}"
+                    )));
                 }
                 // As in curl, the last entry for a host and port counts.
                 _ => names.insert(host.clone(), (*port, addresses.clone())),
@@ -219,4 +220,4 @@ impl Resolve for Fixed {
 const AHEAD_MAX: usize = 1024;
 
 /// A page that sends nothing for this long is given up.
-const READ_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
+pub(crate) const READ_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);

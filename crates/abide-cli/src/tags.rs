@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::args::TagsArgs;
 use crate::json::Tags;
 use crate::match_urls::{read_file, tokens};
+use crate::question::{self, Holds, Key};
 use crate::{Status, Usage, batch};
 
 pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
@@ -29,17 +30,27 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
 #[derive(Debug, Deserialize)]
 struct Question {
     agent: batch::OneOrMore,
-    #[serde(default)]
-    headers: Vec<(String, String)>,
+    headers: Option<Vec<(String, String)>>,
     html: Option<String>,
     html_base64: Option<String>,
     content_type: Option<String>,
 }
 
+impl question::Question for Question {
+    const KEYS: &'static [Key] = &[
+        Key::required("agent", Holds::Texts),
+        Key::optional("headers", Holds::Pairs),
+        Key::optional("html", Holds::Text),
+        Key::optional("html_base64", Holds::Text),
+        Key::optional("content_type", Holds::Text),
+    ];
+}
+
 fn answer(question: Question) -> Result<Tags, String> {
     let tokens = tokens(&question.agent.into_vec())?;
     let html = batch::bytes("html", question.html, question.html_base64)?;
-    let permissions = read(tokens, &question.headers, html.as_deref(), question.content_type.as_deref());
+    let headers = question.headers.unwrap_or_default();
+    let permissions = read(tokens, &headers, html.as_deref(), question.content_type.as_deref());
     Ok(Tags::new(&permissions))
 }
 

@@ -1,6 +1,6 @@
-//! What one call sent, hop by hop: known also when the call ends in a network error, which carries no visit report.
+//! What one call sent, hop by hop, and how long it waited: known also when the call ends in an error, which carries no visit report.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide::Abide;
@@ -13,7 +13,16 @@ use url::Url;
 /// The requests of one call, in order. Given to the request as an extension, and read afterwards.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trail {
-    sent: Arc<Mutex<Vec<Sent>>>,
+    known: Arc<Mutex<Known>>,
+    /// From a request to the end of its body.
+    page_max: Option<Duration>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    sent: Vec<Sent>,
+    /// For turns, of a call that ended in an error.
+    waited: Duration,
 }
 
 /// One request as it went on the wire.
@@ -29,34 +38,55 @@ pub(crate) struct Sent {
 }
 
 impl Trail {
+    /// Of a call that gives each of its pages so much time.
+    pub(crate) fn with_page_max(page_max: Duration) -> Self {
+        Self { page_max: Some(page_max), ..Self::default() }
+    }
+
     /// At most as many as there may be hops.
     pub(crate) fn sent(&self) -> Vec<Sent> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known().sent.clone()
+    }
+
+    /// How long a call that ended in an error has waited for its turns.
+    pub(crate) fn waited(&self) -> Duration {
+        self.known().waited
+    }
+
+    /// The time that there is for a page, if the last one has had all of it.
+    pub(crate) fn overdue(&self) -> Option<Duration> {
+        let begun = self.known().sent.last()?.at;
+        self.page_max.filter(|max| begun.elapsed() >= *max)
     }
 
     fn leaves(&self, url: &Url) {
         let sent = Sent { url: public(url), at: Instant::now(), took: None, status: None };
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner).push(sent);
+        self.known().sent.push(sent);
     }
 
     fn answered(&self, status: u16) {
-        if let Some(last) = self.sent.lock().unwrap_or_else(PoisonError::into_inner).last_mut() {
+        if let Some(last) = self.known().sent.last_mut() {
             last.status = Some(status);
             last.took = Some(last.at.elapsed());
         }
     }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// The client with the whole middleware, and the recorder below it.
+/// The client with the whole middleware, and a recorder on each side of it.
 pub(crate) fn client(abide: &Abide, inner: reqwest::Client) -> ClientWithMiddleware {
-    ClientBuilder::new(inner).with(abide.middleware()).with(Recorder).build()
+    ClientBuilder::new(inner).with(Above).with(abide.middleware()).with(Below).build()
 }
 
+/// Hears how long a call that failed has waited: its error does not say.
 #[derive(Debug)]
-struct Recorder;
+struct Above;
 
 #[async_trait]
-impl Middleware for Recorder {
+impl Middleware for Above {
     async fn handle(
         &self,
         request: Request,
@@ -64,6 +94,28 @@ impl Middleware for Recorder {
         next: Next<'_>,
     ) -> reqwest_middleware::Result<Response> {
         let trail = extensions.get::<Trail>().cloned().unwrap_or_default();
+        let result = next.run(request, extensions).await;
+        if let (Err(_), Some(left)) = (&result, extensions.get::<abide::Trail>()) {
+            trail.known().waited = left.waited();
+        }
+        result
+    }
+}
+
+/// Sees each request as it goes on the wire, and limits its time there.
+#[derive(Debug)]
+struct Below;
+
+#[async_trait]
+impl Middleware for Below {
+    async fn handle(
+        &self,
+        mut request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> reqwest_middleware::Result<Response> {
+        let trail = extensions.get::<Trail>().cloned().unwrap_or_default();
+        *request.timeout_mut() = trail.page_max;
         trail.leaves(request.url());
         let response = next.run(request, extensions).await?;
         trail.answered(response.status().as_u16());

@@ -1,6 +1,7 @@
 //! What the gate tells while it works: turns, holds, answers of robots.txt, stores that fail.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ pub(crate) struct Watch {
     started: Instant,
     keeps: bool,
     is_store_told: AtomicBool,
+    is_address_told: AtomicBool,
     log: Mutex<Log>,
 }
 
@@ -68,8 +70,13 @@ impl Watch {
     }
 
     fn new(keeps: bool) -> Self {
-        let (is_store_told, log) = (AtomicBool::new(false), Mutex::default());
-        Self { started: Instant::now(), keeps, is_store_told, log }
+        Self {
+            started: Instant::now(),
+            keeps,
+            is_store_told: AtomicBool::new(false),
+            is_address_told: AtomicBool::new(false),
+            log: Mutex::default(),
+        }
     }
 
     pub(crate) fn started(&self) -> Instant {
@@ -90,6 +97,15 @@ impl Watch {
         if !self.is_store_told.swap(true, Ordering::Relaxed) {
             let error = printable(error.as_bytes());
             style::complain(format_args!("{error}; going on with what is in memory"));
+        }
+    }
+
+    /// Whoever tries the command on a server of his own meets this first.
+    fn address_refused(&self, address: IpAddr) {
+        if !self.is_address_told.swap(true, Ordering::Relaxed) {
+            style::complain(format_args!(
+                "{address} is not a public address; --allow-net {address} lets it be contacted"
+            ));
         }
     }
 
@@ -132,6 +148,9 @@ impl AccessObserver for Watch {
         match event {
             AccessEvent::Asked { answer } => {
                 let (host, status) = (answer.origin().host(), status(answer));
+                if let Some(Failure::AddressRefused(address)) = answer.failure() {
+                    self.address_refused(address);
+                }
                 self.note(host.as_str(), |heard, at| {
                     heard.answers.push(Answered { at, status });
                     heard.root = heard.root.take().or_else(|| answer.origin().robots_url().join("/").ok());

@@ -45,6 +45,10 @@ pub(crate) struct Frontier {
     /// Deferred by a host that is not their own: they come back then, and the rest of their host's queue goes on.
     later: Vec<(Instant, Task)>,
     seen: HashSet<Url>,
+    /// Of the URLs that were seen, together.
+    octets: usize,
+    /// New ones for which there was no room.
+    dropped: usize,
     depth_max: Option<u32>,
     /// The host that was asked last: the others come first.
     last: String,
@@ -67,6 +71,8 @@ impl Frontier {
             hosts,
             later: Vec::new(),
             seen: HashSet::new(),
+            octets: 0,
+            dropped: 0,
             depth_max,
             last: String::new(),
             pages_running: 0,
@@ -81,11 +87,23 @@ impl Frontier {
         let Some(host) = self.hosts.get_mut(&name) else { return false };
         let is_too_deep = self.depth_max.is_some_and(|max| depth > max);
         let wanted = matches!(url.scheme(), "http" | "https") && !is_too_deep && !host.is_given_up;
-        let is_new = wanted && self.seen.len() < SEEN_MAX && self.seen.insert(url.clone());
-        if is_new {
-            host.queue.push_back(Task { url, host: name, depth, kind, deferrals: 0, is_patient: false });
+        if !wanted || self.seen.contains(&url) {
+            return false;
         }
-        is_new
+        let octets = self.octets.saturating_add(url.as_str().len());
+        if self.seen.len() >= SEEN_MAX || octets > OCTETS_MAX {
+            self.dropped = self.dropped.saturating_add(1);
+            return false;
+        }
+        self.octets = octets;
+        self.seen.insert(url.clone());
+        host.queue.push_back(Task { url, host: name, depth, kind, deferrals: 0, is_patient: false });
+        true
+    }
+
+    /// How many links were left out for want of room.
+    pub(crate) fn dropped(&self) -> usize {
+        self.dropped
     }
 
     /// A URL that an earlier run has dealt with.
@@ -212,8 +230,10 @@ pub(crate) fn host_of(url: &Url) -> String {
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// URLs that are remembered and queued, of about 100 bytes each.
+/// URLs that are remembered and queued, of about 100 octets each.
 const SEEN_MAX: usize = 1_000_000;
+/// All of them together: each may be as long as a page, and is kept twice.
+const OCTETS_MAX: usize = 128 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -264,6 +284,20 @@ mod tests {
         assert!(next(&mut frontier).is_none());
         assert!(frontier.add(&url("http://a/x"), 1, Kind::Page));
         assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://a/x");
+    }
+
+    #[test]
+    fn urls_of_any_length_fill_no_more_than_there_is_room_for() {
+        let mut frontier = frontier(&["http://a/"], None);
+        frontier.octets = OCTETS_MAX - 100;
+        let long = "x".repeat(40);
+        let added =
+            (0..9).filter(|number| frontier.add(&url(&format!("http://a/{number}{long}")), 1, Kind::Page));
+        assert_eq!(added.count(), 2);
+        assert_eq!(frontier.dropped(), 7);
+        // One that is known already is none of them.
+        assert!(!frontier.add(&url(&format!("http://a/0{long}")), 1, Kind::Page));
+        assert_eq!(frontier.dropped(), 7);
     }
 
     #[test]

@@ -142,6 +142,7 @@ fn card(page: &mut String, host: &Host) {
     let _ = write!(page, "<article><h3>{}</h3><ul class=chips>", escaped(&host.host));
     let chips = [
         (host.fetched, "good", "fetched"),
+        (host.sitemaps, "good", "sitemaps"),
         (host.denied, "denied", "denied"),
         (host.deferred, "wait", "deferred"),
         (host.refused, "bad", "refused"),

@@ -1,7 +1,10 @@
 //! The links of a page, and the URLs of a sitemap.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
+use std::io::Read;
 
+use flate2::bufread::MultiGzDecoder;
 use lol_html::{HtmlRewriter, Settings, element};
 use url::Url;
 
@@ -47,9 +50,11 @@ fn join(base: &Url, href: &str) -> Option<Url> {
     base.join(htmlize::unescape_attribute(href).trim()).ok()
 }
 
-/// Pages, and further sitemaps, of an XML sitemap, an index of sitemaps, or a plain list.
-pub(crate) fn of_sitemap(body: &[u8]) -> (Vec<Url>, Vec<Url>) {
-    let text = String::from_utf8_lossy(body);
+/// Pages, and further sitemaps, of an XML sitemap, an index of sitemaps, or a plain list; each of them also as a gzip file, whatever
+/// its name and type. Of one that is longer than `len_max`, or cut off, what is there counts.
+pub(crate) fn of_sitemap(body: &[u8], len_max: usize) -> (Vec<Url>, Vec<Url>) {
+    let body = unpacked(body, len_max);
+    let text = String::from_utf8_lossy(&body);
     let text = text.trim_start_matches('\u{feff}').trim_start();
     if !text.starts_with('<') {
         return (
@@ -59,6 +64,17 @@ pub(crate) fn of_sitemap(body: &[u8]) -> (Vec<Url>, Vec<Url>) {
     }
     let urls = locations(text).filter_map(|text| text.parse().ok()).take(LINKS_MAX).collect();
     if text.contains("<sitemapindex") { (Vec::new(), urls) } else { (urls, Vec::new()) }
+}
+
+fn unpacked(body: &[u8], len_max: usize) -> Cow<'_, [u8]> {
+    // RFC 1952 §2.3.1.
+    if !body.starts_with(&[0x1f, 0x8b]) {
+        return Cow::Borrowed(body);
+    }
+    let mut text = Vec::new();
+    // What came before an error is kept.
+    let _ = MultiGzDecoder::new(body).take(len_max as u64).read_to_end(&mut text);
+    Cow::Owned(text)
 }
 
 /// What stands in `loc` elements.
@@ -103,14 +119,53 @@ mod tests {
     fn sitemaps_are_pages_indexes_or_lists() {
         let pages = "<?xml version='1.0'?><urlset><url><loc> http://a/?x&amp;y </loc></url><url>\
                      <loc><![CDATA[http://a/&]]></loc></url><url><loc>bad</loc></url></urlset>";
-        assert_eq!(texts(&of_sitemap(pages.as_bytes()).0), ["http://a/?x&y", "http://a/&"]);
+        assert_eq!(texts(&of_sitemap(pages.as_bytes(), 9999).0), ["http://a/?x&y", "http://a/&"]);
         let index = "\u{feff}<sitemapindex><sitemap><loc>http://a/s2</loc></sitemap></sitemapindex>";
-        let (none, more) = of_sitemap(index.as_bytes());
+        let (none, more) = of_sitemap(index.as_bytes(), 9999);
         assert_eq!((none.len(), texts(&more)), (0, vec!["http://a/s2"]));
         assert_eq!(
-            texts(&of_sitemap(b"http://a/1\r\nhttp://a/2\nnonsense\n").0),
+            texts(&of_sitemap(b"http://a/1\r\nhttp://a/2\nnonsense\n", 9999).0),
             ["http://a/1", "http://a/2"]
         );
-        assert_eq!(of_sitemap(b"<loc>http://a/ never ends"), (Vec::new(), Vec::new()));
+        assert_eq!(of_sitemap(b"<loc>http://a/ never ends", 9999), (Vec::new(), Vec::new()));
+    }
+
+    fn packed(text: &[u8]) -> Vec<u8> {
+        use std::io::Write;
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        packer.write_all(text).unwrap();
+        packer.finish().unwrap()
+    }
+
+    #[test]
+    fn sitemaps_may_be_gzip_files_in_several_members() {
+        let (first, rest) =
+            (packed(b"<urlset><loc>http://a/1</loc><loc>http"), packed(b"://a/2</loc></urlset>"));
+        assert_eq!(texts(&of_sitemap(&[first, rest].concat(), 9999).0), ["http://a/1", "http://a/2"]);
+        let index = packed(b"<sitemapindex><loc>http://a/s.xml.gz</loc></sitemapindex>");
+        assert_eq!(texts(&of_sitemap(&index, 9999).1), ["http://a/s.xml.gz"]);
+    }
+
+    #[test]
+    fn a_gzip_file_that_is_cut_or_damaged_counts_as_far_as_it_goes() {
+        let lines: String = (0..100).map(|number| format!("http://a/{}\n", number * number)).collect();
+        let whole = packed(lines.as_bytes());
+        let mut most = 0;
+        for len in 0..whole.len() {
+            let found = of_sitemap(&whole[..len], usize::MAX).0;
+            assert!(found.len() >= most && found.len() <= 100, "at {len}");
+            most = found.len();
+            let mut damaged = whole.clone();
+            damaged[len] ^= 0x55;
+            assert!(of_sitemap(&damaged, 1 << 20).0.len() <= 50_000);
+        }
+        assert!(most > 90, "{most}");
+    }
+
+    #[test]
+    fn a_gzip_file_that_unpacks_without_end_is_cut() {
+        // 4 MB that would be 4 GB.
+        let bomb = packed(&[b' '; 1 << 20]).repeat(4096);
+        assert_eq!(unpacked(&bomb, 1 << 22).len(), 1 << 22);
     }
 }

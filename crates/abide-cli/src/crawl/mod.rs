@@ -9,7 +9,7 @@ mod links;
 mod progress;
 mod report;
 mod save;
-mod summary;
+pub(crate) mod summary;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -23,7 +23,7 @@ use url::Url;
 
 use crate::args::{CrawlArgs, StoreArg};
 use crate::check::absolute;
-use crate::fetch::{self, Answer, Limits};
+use crate::fetch::{self, Answer};
 use crate::online::{self, Interruption};
 use crate::trail::{self, Sent, Trail};
 use crate::watch::Watch;
@@ -95,6 +95,8 @@ struct Crawl {
     /// What is under way, by host.
     in_flight: HashMap<String, Flight>,
     fetched: usize,
+    /// Sitemaps that were queued: as many as pages at most. One may name others without end.
+    sitemaps: usize,
     watch: Arc<Watch>,
 }
 
@@ -132,6 +134,7 @@ impl Crawl {
             running: JoinSet::new(),
             in_flight: HashMap::new(),
             fetched: 0,
+            sitemaps: 0,
             abide,
             args,
             frontier,
@@ -183,20 +186,19 @@ impl Crawl {
     }
 
     fn start(&mut self, task: Task) {
-        let trail = Trail::default();
+        let trail = Trail::with_page_max(self.args.page_timeout);
         let flight = Flight { task: task.clone(), trail: trail.clone(), since: Instant::now() };
         self.in_flight.insert(task.host.clone(), flight);
         let patience = self.args.max_hold.max(self.args.online.max_wait);
         let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
-        let limits = Limits::new(&self.args.online, self.args.page_timeout, patience);
-        self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, trail, options, limits));
+        self.running.spawn(visit(self.abide.clone(), self.client.clone(), task, trail, options));
     }
 
     fn note(&mut self, done: Done) -> anyhow::Result<()> {
         let Done { task, answer, sent, ended, body } = done;
         self.in_flight.remove(&task.host);
         self.frontier.ended(&task);
-        self.report.sent(&sent, ended);
+        self.report.sent(task.kind, &sent, ended);
         if let Some(not_before) = answer.not_before {
             let is_requeued = self.requeue(&task, &answer, not_before);
             if is_requeued {
@@ -251,7 +253,11 @@ impl Crawl {
     }
 
     fn queue(&mut self, url: &Url, depth: u32, kind: Kind) -> anyhow::Result<()> {
+        if kind == Kind::Sitemap && self.sitemaps >= self.args.max_pages {
+            return Ok(());
+        }
         let is_new = self.frontier.add(url, depth, kind);
+        self.sitemaps += usize::from(is_new && kind == Kind::Sitemap);
         match &mut self.journal {
             Some(journal) if is_new => journal.add(url, depth, kind),
             _ => Ok(()),
@@ -280,7 +286,7 @@ impl Crawl {
             return Ok(());
         }
         if task.kind == Kind::Sitemap {
-            let (pages, sitemaps) = links::of_sitemap(&body.bytes);
+            let (pages, sitemaps) = links::of_sitemap(&body.bytes, BODY_MAX);
             // What a sitemap names is as near as what the first page names.
             pages.iter().try_for_each(|url| self.queue(&trail::public(url), 1, Kind::Page))?;
             return sitemaps.iter().try_for_each(|url| self.queue(&trail::public(url), 1, Kind::Sitemap));
@@ -300,7 +306,7 @@ impl Crawl {
         self.progress.clear();
         let now = Instant::now();
         for flight in self.in_flight.values() {
-            self.report.sent(&flight.trail.sent(), now);
+            self.report.sent(flight.task.kind, &flight.trail.sent(), now);
             self.report.left(&flight.task, 1);
         }
         let mut left = self.in_flight.len();
@@ -309,10 +315,10 @@ impl Crawl {
             left += 1;
         }
         self.report.end(&self.watch, &self.abide, self.args.online.delay);
-        if let Some(path) = &self.args.report {
+        let drawn = self.args.report.as_ref().map_or(Ok(()), |path| {
             std::fs::write(path, html::page(&self.report, &self.args))
-                .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
-        }
+                .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
+        });
         let printed = if self.args.online.output.json {
             summary::print_json(&self.report)
         } else {
@@ -332,7 +338,12 @@ impl Crawl {
         } else if let (Some(path), false) = (&path, is_finished) {
             style::complain(format_args!("what is left is in {path}; the same call goes on with it"));
         }
-        printed.map(|()| Status::of(self.report.is_clean()))
+        let dropped = self.frontier.dropped();
+        if dropped > 0 {
+            style::complain(format_args!("the queue was full: {dropped} links were left out"));
+        }
+        // What could not be written is told last, and keeps nothing else from being.
+        printed.and(drawn).map(|()| Status::of(self.report.is_clean()))
     }
 }
 
@@ -381,11 +392,10 @@ async fn visit(
     task: Task,
     trail: Trail,
     options: Options,
-    limits: Limits,
 ) -> Done {
     let mut body = Body::default();
     let sink = |chunk: &[u8]| body.push(chunk);
-    let answer = fetch::ask(&abide, &client, task.url.as_str(), &trail, options, limits, sink).await;
+    let answer = fetch::ask(&abide, &client, task.url.as_str(), &trail, options, sink).await;
     Done { task, answer, sent: trail.sent(), ended: Instant::now(), body }
 }
 

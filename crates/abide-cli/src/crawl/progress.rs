@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::crawl::Flight;
 use crate::crawl::frontier::Frontier;
 use crate::crawl::report::Report;
+use crate::crawl::summary::span;
 use crate::excerpt::printable;
 
 pub(crate) struct Progress {
@@ -22,17 +23,10 @@ impl Progress {
     pub(crate) fn new(pages_max: usize) -> Self {
         // Hidden by itself when standard error is no terminal.
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-        let whole = bars.add(ProgressBar::new(pages_max as u64));
-        if let Ok(style) =
-            ProgressStyle::with_template("{bar:16} {pos}/{len} pages  {rate}  {elapsed}  {wide_msg}")
-        {
-            let rate = |state: &ProgressState, out: &mut dyn Write| {
-                let _ = write!(out, "{:.1}/s", state.per_sec());
-            };
-            whole.set_style(style.with_key("rate", rate));
-        }
+        // All of a line is one message, which is cut where the terminal ends.
         let line =
-            ProgressStyle::with_template("  {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+            ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let whole = bars.add(ProgressBar::new(pages_max as u64).with_style(line.clone()));
         Self { bars, whole, line, hosts: Vec::new() }
     }
 
@@ -63,7 +57,7 @@ impl Progress {
             }
         }
         self.whole.set_position(fetched as u64);
-        self.whole.set_message(message);
+        self.whole.set_message(format!("{}  {message}", self.pace(fetched)));
         let lines = host_lines(frontier, in_flight, now);
         while self.hosts.len() < lines.len() {
             self.hosts.push(self.bars.add(ProgressBar::new_spinner().with_style(self.line.clone())));
@@ -75,12 +69,24 @@ impl Progress {
         self.hosts.iter().zip(lines).for_each(|(bar, line)| bar.set_message(line));
     }
 
+    /// How far it is, and how fast; on a narrow terminal the beginning is what is left of it.
+    fn pace(&self, fetched: usize) -> String {
+        let len = self.whole.length().unwrap_or_default();
+        let (rate, elapsed) = (self.whole.per_sec(), span(self.whole.elapsed().as_secs()));
+        format!("{fetched}/{len} pages  {}  {rate:.1}/s  {elapsed}", bar(fetched as u64, len))
+    }
+
     pub(crate) fn clear(&self) {
         self.whole.finish_and_clear();
         self.hosts.iter().for_each(ProgressBar::finish_and_clear);
         // An error here is one of the terminal, which is told by nobody else either.
         let _ = self.bars.clear();
     }
+}
+
+fn bar(fetched: u64, len: u64) -> String {
+    let full = usize::try_from(BAR_WIDTH * fetched.min(len) / len.max(1)).unwrap_or_default();
+    (0..BAR_WIDTH as usize).map(|place| if place < full { '█' } else { '░' }).collect()
 }
 
 /// What each host does: on hold, waiting for its turn, or answering. In the order of their names, so that lines stay where they are.
@@ -105,9 +111,10 @@ fn host_lines(frontier: &Frontier, in_flight: &HashMap<String, Flight>, now: Ins
     lines.sort_unstable();
     let width =
         lines.iter().take(HOSTS_MAX).map(|(host, _)| host.len()).max().unwrap_or(0).min(HOST_WIDTH_MAX);
-    lines.into_iter().take(HOSTS_MAX).map(|(host, state)| format!("{host:<width$}  {state}")).collect()
+    lines.into_iter().take(HOSTS_MAX).map(|(host, state)| format!("  {host:<width$}  {state}")).collect()
 }
 
+const BAR_WIDTH: u64 = 16;
 /// Lines below the bar.
 const HOSTS_MAX: usize = 6;
 const HOST_WIDTH_MAX: usize = 30;
@@ -140,8 +147,8 @@ mod tests {
         assert_eq!(
             host_lines(&frontier, &in_flight, now),
             [
-                "a.example       on hold for 3 s, 2 queued".to_owned(),
-                "longer.example  waits   1.0 s  /x, 0 queued".to_owned(),
+                "  a.example       on hold for 3 s, 2 queued".to_owned(),
+                "  longer.example  waits   1.0 s  /x, 0 queued".to_owned(),
             ]
         );
     }

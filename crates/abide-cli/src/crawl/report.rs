@@ -7,7 +7,7 @@ use abide::{Abide, Host as HostName};
 use serde::Serialize;
 use url::Url;
 
-use crate::crawl::frontier::Task;
+use crate::crawl::frontier::{Kind, Task};
 use crate::fetch::Answer;
 use crate::json::source_name;
 use crate::trail::{Sent, public};
@@ -28,6 +28,7 @@ pub(crate) struct Host {
     pub(crate) host: String,
     /// What went out to it: pages, sitemaps, hops, robots.txt.
     pub(crate) requests: usize,
+    /// Pages; sitemaps are counted apart.
     pub(crate) fetched: usize,
     pub(crate) denied: usize,
     pub(crate) deferred: usize,
@@ -58,9 +59,12 @@ pub(crate) struct Host {
     pub(crate) permissions: BTreeMap<String, usize>,
     /// Why others were refused or failed, the most frequent first.
     pub(crate) failed_by: Vec<FailedBy>,
+    /// Sitemaps that were fetched.
+    pub(crate) sitemaps: usize,
     /// Requests that were for robots.txt.
-    #[serde(skip)]
     pub(crate) robots_requests: usize,
+    /// Requests that were for sitemaps, hops among them.
+    pub(crate) sitemap_requests: usize,
     #[serde(skip)]
     pub(crate) events: Vec<Event>,
     #[serde(skip)]
@@ -123,29 +127,26 @@ impl Report {
         let host = self.host_of(&task.url);
         let line = &answer.line;
         match line.outcome {
+            "fetched" if task.kind == Kind::Sitemap => host.sitemaps += 1,
             "fetched" => host.fetched += 1,
             "denied" => host.denied += 1,
             "deferred" => host.deferred += 1,
             "refused" => host.refused += 1,
             _ => host.errors += 1,
         }
-        host.noindex += usize::from(line.noindex == Some(true));
         host.bytes = host.bytes.saturating_add(line.bytes.unwrap_or(0));
-        let stated = line.permissions.iter().flat_map(|tags| tags.rules.stated()).map(str::to_owned);
-        for name in stated.chain(answer.reserved.iter().map(|usage| format!("no {usage}"))) {
-            if host.permissions.len() < NAMES_MAX || host.permissions.contains_key(&name) {
-                *host.permissions.entry(name).or_default() += 1;
-            }
-        }
         if line.outcome == "denied" {
             host.denied_by(answer);
         } else if matches!(line.outcome, "refused" | "error") {
             host.failed_by(task, answer);
         }
+        if task.kind == Kind::Page {
+            host.permitted(answer);
+        }
     }
 
     /// Counts the requests of one URL for the hosts that saw them. `ended`: when the last body did.
-    pub(crate) fn sent(&mut self, sent: &[Sent], ended: Instant) {
+    pub(crate) fn sent(&mut self, kind: Kind, sent: &[Sent], ended: Instant) {
         let since = |at: Instant| at.saturating_duration_since(self.started);
         let events: Vec<_> = sent
             .iter()
@@ -163,6 +164,7 @@ impl Report {
             self.events += usize::from(is_kept);
             let host = self.host_of(&hop.url);
             host.begun.push(event.at);
+            host.sitemap_requests += usize::from(kind == Kind::Sitemap);
             if is_kept {
                 host.events.push(event);
             }
@@ -234,7 +236,19 @@ impl Report {
 impl Host {
     /// The URLs that were to be fetched, each with one outcome.
     pub(crate) fn urls(&self) -> usize {
-        self.fetched + self.denied + self.deferred + self.refused + self.errors + self.left
+        self.fetched + self.sitemaps + self.denied + self.deferred + self.refused + self.errors + self.left
+    }
+
+    /// What a page permits.
+    fn permitted(&mut self, answer: &Answer) {
+        self.noindex += usize::from(answer.line.noindex == Some(true));
+        let tags = answer.line.permissions.iter();
+        let stated = tags.flat_map(|tags| tags.rules.stated()).map(str::to_owned);
+        for name in stated.chain(answer.reserved.iter().map(|usage| format!("no {usage}"))) {
+            if self.permissions.len() < NAMES_MAX || self.permissions.contains_key(&name) {
+                *self.permissions.entry(name).or_default() += 1;
+            }
+        }
     }
 
     /// Requests that were denied, by the rule or the reason.

@@ -70,7 +70,8 @@ type Pick = fn(&Host) -> usize;
 
 fn outcomes(sum: impl Fn(Pick) -> usize) -> String {
     let fetched = format!("{} fetched", sum(|host| host.fetched));
-    let others: [(&str, Pick); 5] = [
+    let others: [(&str, Pick); 6] = [
+        ("sitemaps", |host| host.sitemaps),
         ("denied", |host| host.denied),
         ("deferred", |host| host.deferred),
         ("refused", |host| host.refused),
@@ -82,11 +83,11 @@ fn outcomes(sum: impl Fn(Pick) -> usize) -> String {
 }
 
 fn pace(host: &Host) -> String {
-    let robots = match host.robots_requests {
-        0 => String::new(),
-        robots => format!(" ({robots} for robots.txt)"),
-    };
-    let mut parts = vec![format!("{}{robots}", count(host.requests, "request"))];
+    let others = [(host.robots_requests, "robots.txt"), (host.sitemap_requests, "sitemaps")];
+    let others = others.iter().filter(|(count, _)| *count > 0);
+    let others: Vec<String> = others.map(|(count, what)| format!("{count} for {what}")).collect();
+    let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
+    let mut parts = vec![format!("{}{others}", count(host.requests, "request"))];
     if let Some(gap) = host.gap_min_ms {
         parts.push(format!("at least {:.2} s apart", gap as f64 / 1e3));
     }

@@ -206,28 +206,33 @@ fn peak_kib(child: &std::process::Child) -> u64 {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_long_batch_needs_no_more_memory_than_a_short_one() {
-    let mut child = command(&["match", "--batch"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let mut stdin = child.stdin.take().unwrap();
-    let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
     let robots = "User-agent: *\nDisallow: /x\n".repeat(40);
-    let question = json!({"robots": robots, "agent": "FooBot", "url": "https://h/x"}).to_string() + "\n";
-    let mut peaks = Vec::new();
-    for _ in 0..2 {
-        for _ in 0..40 {
-            // 100 questions: 120 KB, which the pipes and buffers hold while nobody reads the answers.
-            stdin.write_all(question.repeat(100).as_bytes()).unwrap();
-            stdin.flush().unwrap();
-            assert_eq!(answers.by_ref().take(100).filter(|answer| answer.is_ok()).count(), 100);
+    let (head, headers) =
+        ("<meta name=robots content=noindex>".repeat(40), json!([["X-Robots-Tag", "noindex"]]));
+    let question = json!({"robots": robots, "agent": "FooBot", "url": "https://h/x", "app": "a", "html": head, "headers": headers});
+    for call in ["match", "directives", "tags"] {
+        let mut child = command(&[call, "--batch"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let mut stdin = child.stdin.take().unwrap();
+        let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+        let lines = format!("{question}\n").repeat(20);
+        let mut peaks = Vec::new();
+        for _ in 0..2 {
+            for _ in 0..100 {
+                // 20 questions, 50 KB, and their answers: what the pipes and buffers hold while nobody reads.
+                stdin.write_all(lines.as_bytes()).unwrap();
+                stdin.flush().unwrap();
+                assert_eq!(answers.by_ref().take(20).filter(|answer| answer.is_ok()).count(), 20);
+            }
+            peaks.push(peak_kib(&child));
         }
-        peaks.push(peak_kib(&child));
+        drop(stdin);
+        child.wait().unwrap();
+        assert!(peaks[1] < peaks[0] + 1024, "{call} grew with 5 MB of questions: {peaks:?} KiB");
     }
-    drop(stdin);
-    child.wait().unwrap();
-    assert!(peaks[1] < peaks[0] + 1024, "it grew with 4.8 MB of questions: {peaks:?} KiB");
 }
 
 #[test]
@@ -357,4 +362,137 @@ fn bad_questions_about_tags_are_errors() {
     ] {
         assert_eq!(keys(&ask("tags", &question)), ["error"], "{question}");
     }
+}
+
+#[test]
+fn base64_may_be_url_safe_unpadded_and_in_lines() {
+    // "User-agent: *\nDisallow: /\xff\xfb?>\n", whose base64 has both letters in which the alphabets differ.
+    let url = "https://h/%FF%FB?>";
+    for base64 in [
+        "VXNlci1hZ2VudDogKgpEaXNhbGxvdzogL//7Pz4K",
+        "VXNlci1hZ2VudDogKgpEaXNhbGxvdzogL__7Pz4K",
+        " VXNlci1hZ2VudDogKgpE\naXNhbGxvdzogL//7Pz4K\r\n",
+        "VXNlci1hZ2VudDogKgpEaXNhbGxvdzogL__7Pz4KCg",
+        "VXNlci1hZ2VudDogKgpEaXNhbGxvdzogL__7Pz4KCg==",
+        "VXNlci1hZ2VudDogKgpEaXNhbGxvdzogL//7Pz4KCgo=",
+    ] {
+        let line = ask("match", &json!({"robots_base64": base64, "agent": "a", "url": url}));
+        assert_eq!(line["rule"]["line"], json!(2), "{base64}: {line}");
+    }
+    let line =
+        ask("tags", &json!({"agent": "a", "html_base64": "PG1ldGEgbmFtZT1yb2JvdHMgY29udGVudD1ub25lPg"}));
+    assert_eq!(line["rules"]["noindex"], json!(true), "{line}");
+    for (base64, said) in [
+        ("L//7-_", "\"robots_base64\": expected base64, found '/' as character 2"),
+        ("L/*7", "\"robots_base64\": expected base64, found '*' as character 3"),
+        ("abcde", "\"robots_base64\": expected base64, found 5 characters, which are no whole octets"),
+        ("a=bc", "\"robots_base64\": expected base64, found '=' as character 2"),
+        ("ab", "\"robots_base64\": expected base64, found 'b' at its end, which is cut off or damaged"),
+        ("é", "\"robots_base64\": expected base64, found '\\xc3' as character 1"),
+    ] {
+        let line = ask("match", &json!({"robots_base64": base64, "agent": "a", "url": "/"}));
+        assert_eq!(line, json!({"error": said}));
+    }
+}
+
+#[test]
+fn a_byte_order_mark_begins_no_line_but_the_first() {
+    let good = json!({"robots": "", "agent": "a", "url": "/"}).to_string();
+    let ran = abide_with(&["match", "--batch"], format!("\u{feff}{good}\n\u{feff}{good}\n"));
+    let lines = ran.lines();
+    assert_eq!((&lines[0]["allowed"], keys(&lines[1])), (&json!(true), vec!["error"]));
+    let utf16: Vec<u8> = [0xfeff].into_iter().chain(good.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    assert_eq!(
+        abide_with(&["match", "--batch"], utf16).line(),
+        json!({"error": "expected UTF-8, found UTF-16"})
+    );
+}
+
+#[test]
+fn what_may_be_absent_may_be_null() {
+    let question =
+        json!({"agent": "a", "headers": null, "html": null, "html_base64": null, "content_type": null});
+    assert_eq!(keys(&ask("tags", &question)), TAGS);
+    let question = json!({"robots": "", "robots_base64": null, "agent": "a", "url": "/", "app": null});
+    assert_eq!(keys(&ask("match", &question)), MATCH);
+    assert_eq!(ask("directives", &question)["app_directives"], json!(null));
+}
+
+#[test]
+fn bad_lines_are_named_by_line_and_key_in_words_of_our_own() {
+    for (call, question, said) in [
+        ("match", r#"{"robots": "", "agent": "a"}"#, r#"expected "url", found no such key"#),
+        ("match", r#"{"robots": 5, "agent": "a", "url": "/"}"#, r#""robots": expected a string, found 5"#),
+        (
+            "match",
+            r#"{"robots": "", "agent": {}, "url": "/"}"#,
+            r#""agent": expected a string or a list of strings, found an object"#,
+        ),
+        (
+            "match",
+            r#"{"robots": "", "agent": ["a", true], "url": "/"}"#,
+            r#""agent"[1]: expected a string, found true"#,
+        ),
+        (
+            "match",
+            r#"{"robots": "", "agent": null, "url": "/"}"#,
+            r#""agent": expected a string or a list of strings, found null"#,
+        ),
+        (
+            "match",
+            r#"{"robots": "", "agent": "a", "url": ["/"]}"#,
+            r#""url": expected a string, found a list of 1"#,
+        ),
+        ("match", r#"{"url": "/", "robots": "", "agent": "a", "url": "/"}"#, r#""url" is given twice"#),
+        (
+            "match",
+            r#"{"robots": "", "agent": "a", "url": "/""#,
+            "expected a whole JSON object, found the end of the line at column 39",
+        ),
+        (
+            "match",
+            r#"{"robots": "", agent: "a", "url": "/"}"#,
+            r#"expected JSON, found "agent: \"a\", " at column 16"#,
+        ),
+        (
+            "match",
+            r#"{"robots": "", "agent": "a", "url": "/"} {}"#,
+            r#"expected JSON, found "{}" at column 42"#,
+        ),
+        (
+            "match",
+            r#"{'robots': '', 'agent': 'a', 'url': '/'}"#,
+            r#"expected JSON, found "'robots': ''" at column 2"#,
+        ),
+        (
+            "directives",
+            r#"{"robots": "", "agent": "a", "url": "/", "app": 1}"#,
+            r#""app": expected a string, found 1"#,
+        ),
+        (
+            "tags",
+            r#"{"agent": "a", "headers": {"x": "y"}}"#,
+            r#""headers": expected a list of [name, value] pairs, found an object"#,
+        ),
+        (
+            "tags",
+            r#"{"agent": "a", "headers": [["x", "y"], ["x"]]}"#,
+            r#""headers"[1]: expected a pair of strings, [name, value], found a list of 1"#,
+        ),
+        (
+            "tags",
+            r#"{"agent": "a", "headers": [["x", null]]}"#,
+            r#""headers"[0]: expected a pair of strings, [name, value], found a list of 2"#,
+        ),
+        ("tags", r#"{"agent": "a", "html": false}"#, r#""html": expected a string, found false"#),
+    ] {
+        let ran = abide_with(&[call, "--batch"], format!("{question}\n"));
+        assert_eq!(ran.line(), json!({"error": said}), "{question}");
+        assert_eq!(ran.err, format!("abide: standard input:1: {said}\n"));
+    }
+    let deep = format!("{{\"agent\": {}1{}}}", "[".repeat(200), "]".repeat(200));
+    let line = abide_with(&["match", "--batch"], deep).line();
+    assert!(line["error"].as_str().unwrap().contains("nested too deeply"), "{line}");
+    let line = abide_with(&["match", "--batch"], *b"{\"robots\": \"\xff\"}").line();
+    assert_eq!(line, json!({"error": "expected UTF-8, found the octet 0xff at column 13"}));
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::{keys, online};
 
-const LINE: [&str; 14] = [
+pub(crate) const LINE: [&str; 16] = [
     "url",
     "outcome",
     "allowed",
@@ -20,6 +20,8 @@ const LINE: [&str; 14] = [
     "age_s",
     "retry_at",
     "why",
+    "not_before",
+    "error",
 ];
 
 #[tokio::test]
@@ -108,6 +110,38 @@ async fn private_addresses_are_refused() {
     assert_eq!(ran.status, 1);
     let line = ran.line();
     assert_eq!(line["outcome"], json!("refused"), "{line}");
+    assert_eq!(keys(&line), LINE, "every key, also where there is no verdict");
     assert!(line["error"].as_str().unwrap().contains("not a public address"), "{line}");
+    assert_eq!(
+        (&line["why"], &line["source"], &line["sitemaps"]),
+        (&line["error"], &json!("none"), &json!([]))
+    );
+    for key in ["allowed", "rule", "group", "crawl_delay", "robots_url", "retry_at", "not_before"] {
+        assert_eq!(line[key], json!(null), "{key}: {line}");
+    }
     assert_eq!(server.asked().len(), 0);
+}
+
+#[tokio::test]
+async fn a_deferral_says_when_to_come_back() {
+    let server = Server::start(|seen| match seen.host() {
+        "down.example" => Reply::new(500, ""),
+        _ => Reply::with_headers(429, &[("retry-after", "3600")], ""),
+    })
+    .await;
+    let line = online(server.address(), &["check", "--json", "http://down.example:PORT/"]).await.line();
+    assert_eq!((&line["outcome"], &line["not_before"]), (&json!("denied"), &line["retry_at"]), "{line}");
+    // The first robots.txt brings the hold; another port has another robots.txt, on the same host.
+    let other = Server::start(|_| Reply::new(200, "")).await;
+    let port = other.address().port();
+    let second = format!("http://held.example:{port}/");
+    let args = ["check", "--json", "http://held.example:PORT/", &second];
+    let ran = online(server.address(), &args).await;
+    let lines = ran.lines();
+    assert_eq!((ran.status, lines.len()), (1, 2), "{}", ran.out);
+    assert_eq!(lines[1]["outcome"], json!("deferred"), "{}", lines[1]);
+    assert_eq!(keys(&lines[1]), LINE);
+    let (seconds, now) = (crate::unix_seconds(&lines[1]["not_before"]), crate::now());
+    assert!((now + 3500..=now + 4000).contains(&seconds), "{}", lines[1]);
+    assert_eq!(other.log().len(), 0);
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{keys, online};
 
-const HOST: [&str; 22] = [
+const HOST: [&str; 25] = [
     "host",
     "requests",
     "fetched",
@@ -31,6 +31,9 @@ const HOST: [&str; 22] = [
     "denied_by",
     "permissions",
     "failed_by",
+    "sitemaps",
+    "robots_requests",
+    "sitemap_requests",
 ];
 
 /// Two sites: a tree of pages, a forbidden one, a page without links to follow, a sitemap.
@@ -439,19 +442,144 @@ async fn the_report_says_why_something_was_refused_or_failed() {
         "/in" => Reply::redirect(302, "http://10.1.2.3/"),
         "/in2" => Reply::redirect(302, "http://10.1.2.3/another"),
         "/cut" => Reply::raw(vec![Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx".to_vec())]),
-        _ => Reply::html("<a href=/in>1</a><a href=/in2>2</a><a href=/cut>3</a>"),
+        "/odd" | "/odd2" | "/odd3" => Reply::raw(vec![Step::Send(b"no HTTP\r\n\r\n".to_vec())]),
+        _ => Reply::html(
+            "<a href=/in>1</a><a href=/in2>2</a><a href=/cut>3</a><a href=/odd>4</a><a href=/odd2>5</a><a href=/odd3>6</a>",
+        ),
     })
     .await;
     let ran = online(server.address(), &["crawl", "--json", "http://a.example:PORT/"]).await;
     let line = ran.line();
     let by = line["failed_by"].as_array().unwrap();
-    assert_eq!(by.len(), 2, "{line}");
-    let refused = &by[0];
+    assert_eq!(by.len(), 3, "those that failed alike are counted together: {line}");
+    let odd = &by[0];
+    assert_eq!((&odd["outcome"], &odd["urls"]), (&json!("error"), &json!(3)), "{line}");
+    assert!(!odd["why"].as_str().unwrap().contains("http://"), "{line}");
+    let refused = &by[1];
     assert_eq!(keys(refused), ["outcome", "why", "host", "urls", "example"]);
     assert_eq!((&refused["host"], &refused["urls"]), (&json!("10.1.2.3"), &json!(2)), "{line}");
     assert_eq!(refused["why"], "10.1.2.3 is not a public address");
     assert!(refused["example"].as_str().unwrap().ends_with("/in"), "{line}");
-    assert_eq!((&by[1]["outcome"], &by[1]["urls"]), (&json!("error"), &json!(1)), "{line}");
+    assert_eq!((&by[2]["outcome"], &by[2]["urls"]), (&json!("error"), &json!(1)), "{line}");
     let text = online(server.address(), &["crawl", "http://a.example:PORT/"]).await.out;
-    assert!(text.contains("\n  refused: 2 since ") && text.contains("\n  failed: 1 since "), "{text}");
+    assert!(text.contains("\n  refused: 2 since ") && text.contains("\n  failed: 3 since "), "{text}");
+}
+
+#[tokio::test]
+async fn sitemaps_may_be_gzip_files_and_are_counted_apart() {
+    let server = Server::start(|seen| {
+        let (host, port) =
+            (seen.host(), seen.header("host").and_then(|host| host.split(':').nth(1)).unwrap());
+        let site = format!("http://{host}:{port}");
+        let gzip = [("content-type", "application/octet-stream")];
+        match seen.path.as_str() {
+            "/robots.txt" => {
+                Reply::new(200, format!("Sitemap: {site}/index.xml.gz\nUser-agent: *\nDisallow: /secret"))
+            }
+            "/index.xml.gz" => Reply::redirect(301, "/moved.gz"),
+            "/moved.gz" => {
+                let of = |name: &str| format!("<sitemap><loc>{site}/{name}</loc></sitemap>");
+                let index = format!("<sitemapindex>{}{}</sitemapindex>", of("map.xml.gz"), of("secret.xml"));
+                Reply::with_headers(200, &gzip, packed(&index))
+            }
+            "/map.xml.gz" => {
+                Reply::with_headers(200, &gzip, packed(&format!("{site}/mapped\n{site}/secret/x\n")))
+            }
+            _ => Reply::html("<meta name=robots content=noindex>end"),
+        }
+    })
+    .await;
+    let args = ["crawl", "--sitemaps", "http://a.example:PORT/"];
+    let ran = online(server.address(), &args).await;
+    assert_eq!(
+        pages(&server),
+        ["/", "/index.xml.gz", "/map.xml.gz", "/mapped", "/moved.gz"].map(|path| format!("a.example{path}"))
+    );
+    for text in [
+        "\n  6 URLs: 2 fetched, 2 sitemaps, 2 denied\n",
+        "\n  6 requests (1 for robots.txt, 3 for sitemaps)",
+        "\n  permissions: noindex on 2 pages\n",
+    ] {
+        assert!(ran.out.contains(text), "{text}: {}", ran.out);
+    }
+    let line = online(server.address(), &[&["crawl", "--json"], &args[1..]].concat()).await.line();
+    for (key, value) in [
+        ("fetched", 2),
+        ("sitemaps", 2),
+        ("robots_requests", 1),
+        ("sitemap_requests", 3),
+        ("requests", 6),
+        ("noindex", 2),
+    ] {
+        assert_eq!(line[key], json!(value), "{key}: {line}");
+    }
+}
+
+fn packed(text: &str) -> Vec<u8> {
+    use std::io::Write;
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    packer.write_all(text.as_bytes()).unwrap();
+    packer.finish().unwrap()
+}
+
+/// What `docs/crawl.sh` draws.
+#[tokio::test]
+async fn the_report_of_the_houses_has_a_mark_of_every_kind() {
+    let web = abide_examples::Web::start().await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let report = directory.path().join("report.html");
+    let resolve = format!("*:80:{}", web.address());
+    let urls = abide_examples::houses().map(|house| format!("http://{house}/"));
+    let more =
+        ["--allow-net", "127.0.0.1", "--resolve", &resolve, "--delay", "0", "--max-hold", "1s", "--report"];
+    let mut args = vec!["crawl", "--max-pages", "90"];
+    args.extend(more);
+    args.push(report.to_str().unwrap());
+    args.extend(urls.iter().map(String::as_str));
+    let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
+    let ran =
+        crate::blocking(move || crate::abide(&args.iter().map(String::as_str).collect::<Vec<_>>())).await;
+    assert!(ran.out.contains("Crawl-delay 1 s") && ran.out.contains("held for 7 s (503, "), "{}", ran.out);
+    assert!(ran.out.contains("denied: ") && !ran.out.contains(" failed"), "{}", ran.out);
+    let page = std::fs::read_to_string(&report).unwrap();
+    for mark in ["m robots", "m good", "m moved", "m bad", "owed", "hold"] {
+        assert!(page.contains(&format!("<i class='{mark}' style=")), "{mark}");
+    }
+}
+
+#[tokio::test]
+async fn sitemaps_that_name_others_without_end_come_to_one() {
+    let server = Server::start(|seen| {
+        let site = format!("http://{}", seen.header("host").unwrap());
+        match seen.path.strip_prefix("/map?").map(|number| number.parse::<u32>().unwrap()) {
+            Some(number) => {
+                Reply::new(200, format!("<sitemapindex><loc>{site}/map?{}</loc></sitemapindex>", number + 1))
+            }
+            None if seen.path == "/robots.txt" => Reply::new(200, format!("Sitemap: {site}/map?0")),
+            None => Reply::html("end"),
+        }
+    })
+    .await;
+    let args = ["crawl", "--json", "--sitemaps", "--max-pages", "5", "http://a.example:PORT/"];
+    let line = online(server.address(), &args).await.line();
+    assert_eq!(
+        (&line["sitemaps"], &line["fetched"], &line["left"]),
+        (&json!(5), &json!(1), &json!(0)),
+        "{line}"
+    );
+}
+
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn a_report_that_could_not_be_drawn_keeps_nothing_else_from_being_told() {
+    let server = sites().await;
+    let directory = tempfile::tempdir().unwrap();
+    let store = format!("redb:{}", directory.path().join("s.redb").display());
+    let args =
+        ["crawl", "--max-pages", "1", "--report", "/dev/full", "--store", &store, "http://a.example:PORT/"];
+    let ran = online(server.address(), &args).await;
+    assert_eq!(ran.status, 1);
+    assert!(ran.out.contains("1 fetched"), "{}", ran.out);
+    assert!(ran.err.contains("the same call goes on with it"), "{}", ran.err);
+    assert!(ran.err.lines().last().unwrap().starts_with("abide: /dev/full: "), "{}", ran.err);
 }

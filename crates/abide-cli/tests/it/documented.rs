@@ -82,16 +82,6 @@ fn ours(typed: Vec<Typed>) -> Vec<Typed> {
     typed.into_iter().filter(|typed| !is_script || is_call(typed)).collect()
 }
 
-/// `abide`, with the names of the small web leading to it: what the example `web` tells people to paste.
-fn wrapper(web: &Web) -> String {
-    format!(
-        "abide() {{ case $1 in check|fetch|crawl|explain) command abide \"$@\" --allow-net {} --resolve '*:80:{}';; \
-         *) command abide \"$@\";; esac; }}",
-        web.address().ip(),
-        web.address()
-    )
-}
-
 /// Runs the commands of one block in one shell; for each what it printed and its exit status.
 fn run(typed: &[Typed], wrapper: &str, directory: &Path) -> Vec<(Vec<String>, i32)> {
     let mut script = format!("{wrapper}\nexec 2>&1\n");
@@ -192,7 +182,8 @@ async fn every_command_of_the_documentation_does_what_it_says() {
         let (mut blessed, mut cursor) = (page.clone(), 0);
         for (line, typed) in blocks(&page) {
             let typed = ours(typed);
-            let (wrapper, place) = (wrapper(&web), directory.path().to_owned());
+            // What the example `web` tells people to paste.
+            let (wrapper, place) = (web.shell_function(), directory.path().to_owned());
             let (typed, results) = crate::blocking(move || {
                 let results = run(&typed, &wrapper, &place);
                 (typed, results)

@@ -1,7 +1,7 @@
 //! `abide explain`: which line decides, and which would have.
 
 use abide_tests::{Reply, Server};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::online;
 
@@ -35,10 +35,13 @@ note: this is why /a/b/c is allowed
 6 | Allow: /a/b # but this
   | ^^^^^^^^^^^ this rule decides
 
-Crawl-delay: 2 s
-"
+robots.txt: fresh, status 200, "
     );
-    assert_eq!(shown, expected);
+    let (excerpt, facts) = shown.split_at(expected.len().min(shown.len()));
+    assert_eq!(excerpt, expected);
+    let (first, rest) = facts.split_once('\n').unwrap();
+    assert!(first.contains(" s old, counts until 2") && first.ends_with('Z'), "{first}");
+    assert_eq!(rest, "Crawl-delay: 2 s asked for, 2 s kept between two requests\n");
     assert_eq!(server.asked(), ["h.example/robots.txt"], "the page itself is not asked for");
 }
 
@@ -62,6 +65,96 @@ async fn the_marks_are_there_as_json() {
 async fn without_a_robots_txt_there_is_only_the_reason() {
     let server = Server::start(|_| Reply::new(500, ROBOTS)).await;
     let ran = online(server.address(), &["explain", "http://h.example:PORT/c"]).await;
-    assert_eq!((ran.status, ran.out.lines().count()), (1, 1), "{}", ran.out);
-    assert!(ran.out.contains("unreachable"), "{}", ran.out);
+    assert_eq!((ran.status, ran.out.lines().count()), (1, 2), "{}", ran.out);
+    let facts = ran.out.lines().last().unwrap();
+    assert!(facts.starts_with("robots.txt: unreachable, status 500, 1 attempt failed since 2"), "{facts}");
+    assert!(facts.contains("Z, asked again from 2"), "{facts}");
+}
+
+#[tokio::test]
+async fn what_is_known_of_a_robots_txt_is_told_in_full() {
+    let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
+        ("moved.example", "/robots.txt") => {
+            Reply::redirect(301, &format!("http://{}/elsewhere.txt", seen.header("host").unwrap()))
+        }
+        ("html.example", _) => Reply::html("<title>Welcome</title><p>text"),
+        ("long.example", _) => {
+            Reply::new(200, format!("User-agent: *\nDisallow /a\n{}", "Disallow: /b\n".repeat(50_000)))
+        }
+        _ => Reply::new(200, "User-agent: *\nDissallow: /a\nCrawl-delay: 0.25\n"),
+    })
+    .await;
+    for (host, told) in [
+        (
+            "moved.example",
+            &[
+                "redirected to http://moved.example:",
+                "/elsewhere.txt",
+                "1 remark (abide lint)",
+                "Crawl-delay: 0.25 s asked for, 1.5 s kept",
+            ][..],
+        ),
+        ("html.example", &["HTML without one rule"]),
+        ("long.example", &["cut at the parsing limit", " remarks (abide lint)"]),
+    ] {
+        let url = format!("http://{host}:PORT/x");
+        let args = ["explain", "--delay", "1.5", &url];
+        let ran = online(server.address(), &args).await;
+        for text in told {
+            assert!(ran.out.contains(text), "{host}, {text}: {}", ran.out);
+        }
+        let line = online(server.address(), &[&args[..], &["--json"]].concat()).await.line();
+        assert_eq!(crate::keys(&line), [&crate::check::LINE[..], &FACTS].concat());
+        let found = (&line["truncated"], &line["not_text"], &line["attempts"], &line["delay_s"]);
+        let expected =
+            (&json!(host == "long.example"), &json!(host == "html.example"), &json!(0), &json!(1.5));
+        assert_eq!(found, expected, "{line}");
+        assert!(
+            crate::unix_seconds(&line["fresh_until"]) > crate::unix_seconds(&line["fetched_at"]),
+            "{line}"
+        );
+    }
+}
+
+const FACTS: [&str; 9] = [
+    "marks",
+    "fetched_at",
+    "fresh_until",
+    "failing_since",
+    "attempts",
+    "truncated",
+    "not_text",
+    "remarks",
+    "delay_s",
+];
+
+#[tokio::test]
+async fn hosts_are_asked_at_a_time_and_told_in_order() {
+    let server = Server::start(|seen| match seen.host() {
+        "slow.example" => Reply::new(200, ROBOTS).after(std::time::Duration::from_secs(2)),
+        _ => Reply::new(200, ROBOTS),
+    })
+    .await;
+    let hosts = ["slow.example", "b.example", "slow.example", "c.example"];
+    let urls = hosts.map(|host| format!("http://{host}:PORT/a"));
+    let mut args = vec!["explain", "--json"];
+    args.extend(urls.iter().map(String::as_str));
+    let ran = online(server.address(), &args).await;
+    let told = |line: &Value| {
+        line["url"].as_str().unwrap().parse::<url::Url>().unwrap().host_str().unwrap().to_owned()
+    };
+    assert_eq!(ran.lines().iter().map(told).collect::<Vec<_>>(), hosts);
+    let log = server.log();
+    let of = |host: &str| log.iter().find(|seen| seen.host() == host).unwrap();
+    assert!(of("c.example").at < of("slow.example").answered, "nobody waits for the slow one");
+    assert_eq!(log.len(), 3, "one robots.txt a host");
+}
+
+#[tokio::test]
+async fn a_refusal_has_every_key_and_no_marks() {
+    let ran = crate::blocking(|| crate::abide(&["explain", "--json", "http://127.0.0.1:9/x"])).await;
+    let line = ran.line();
+    assert_eq!((ran.status, &line["outcome"]), (1, &json!("refused")));
+    assert_eq!(crate::keys(&line), [&crate::check::LINE[..], &FACTS].concat());
+    assert_eq!((&line["marks"], &line["fetched_at"]), (&json!([]), &json!(null)));
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::offline::{RULES, TAGS};
 use crate::{abide, blocking, keys, online};
 
-const LINE: [&str; 11] = [
+pub(crate) const LINE: [&str; 12] = [
     "url",
     "outcome",
     "status",
@@ -20,6 +20,7 @@ const LINE: [&str; 11] = [
     "waited_ms",
     "bytes",
     "why",
+    "not_before",
 ];
 
 /// `/robots.txt` forbids `/secret`, `/to?x` redirects to x.
@@ -91,6 +92,7 @@ async fn a_page_that_may_be_had_is_fetched() {
     assert_eq!((&line["noindex"], &line["bytes"]), (&json!(false), &json!(30)));
     assert!(line["waited_ms"].is_u64());
     assert!(line["why"].as_str().unwrap().starts_with("allowed"), "{line}");
+    assert_eq!(line["not_before"], json!(null));
 }
 
 #[tokio::test]
@@ -171,6 +173,10 @@ async fn disallowed_by_a_server_error_is_denied() {
     assert_eq!((status, &line["outcome"]), (1, &json!("denied")));
     assert_eq!(line["verdict"]["source"], json!("unreachable"));
     assert!(line["verdict"]["retry_at"].as_str().unwrap().ends_with('Z'), "{line}");
+    assert!(
+        crate::unix_seconds(&line["not_before"]) > crate::now(),
+        "robots.txt is asked again then: {line}"
+    );
     assert_eq!(server.asked(), ["down.example/robots.txt"]);
 }
 
@@ -180,6 +186,8 @@ async fn a_held_host_is_deferred() {
     let (line, status) = fetch(&server, &["http://busy.example:PORT/page"]).await;
     assert_eq!((status, &line["outcome"]), (1, &json!("deferred")), "{line}");
     assert_eq!(server.asked(), ["busy.example/robots.txt"]);
+    let (seconds, now) = (crate::unix_seconds(&line["not_before"]), crate::now());
+    assert!((now + 3500..=now + 4000).contains(&seconds), "an hour, and up to a tenth: {line}");
 
     let urls = ["http://a.example:PORT/busy", "http://a.example:PORT/page", "--concurrency", "1"];
     let ran = online(server.address(), &[&["fetch", "--json"], &urls[..]].concat()).await;
@@ -198,6 +206,8 @@ async fn a_turn_beyond_max_wait_is_deferred() {
     for line in ran.lines() {
         assert_eq!(line["outcome"], json!("deferred"), "{line}");
         assert_eq!(line["verdict"]["crawl_delay"], json!(40.0));
+        let (seconds, now) = (crate::unix_seconds(&line["not_before"]), crate::now());
+        assert!((now + 2..=now + 45).contains(&seconds), "the turn that it would have had: {line}");
     }
     assert_eq!(ran.status, 1);
     assert_eq!(server.asked(), ["delay.example/robots.txt"]);
@@ -299,4 +309,103 @@ async fn people_are_told_outcome_reason_and_permissions() {
         assert!(ran.out.contains(text), "{text}: {}", ran.out);
     }
     assert!(!ran.out.contains('\x1b'));
+}
+
+#[tokio::test]
+async fn the_waits_of_calls_without_an_answer_are_told() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret\n"),
+        "/silent" => Reply::html("").after(Duration::from_secs(600)),
+        "/reset" => Reply::raw(vec![Step::Reset]),
+        path if path.starts_with("/to?") => Reply::redirect(302, &path["/to?".len()..]),
+        _ => Reply::html("<p>text</p>"),
+    })
+    .await;
+    for (path, outcome) in [
+        ("to?/secret", "denied"),
+        ("to?http://127.0.0.2:PORT/", "refused"),
+        ("reset", "error"),
+        ("silent", "error"),
+    ] {
+        let url = format!("http://a.example:PORT/{path}");
+        let begun = std::time::Instant::now();
+        let (line, _) = fetch(&server, &[&url, "--delay", "1s", "--page-timeout", "5s"]).await;
+        assert_eq!(line["outcome"], json!(outcome), "{line}");
+        let (waited, elapsed) = (line["waited_ms"].as_u64().unwrap(), begun.elapsed().as_millis());
+        assert!(waited > 0 && u128::from(waited) < elapsed, "{waited} ms of {elapsed}: {line}");
+        let is_late = line["why"].as_str().unwrap().contains("--page-timeout");
+        assert_eq!(is_late, path == "silent", "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_deferral_tells_what_was_waited_before() {
+    let server = site().await;
+    let url = "http://a.example:PORT/to?http://busy.example:PORT/page";
+    let (line, _) = fetch(&server, &[url, "--delay", "1s"]).await;
+    assert_eq!(line["outcome"], json!("deferred"), "{line}");
+    assert!(line["waited_ms"].as_u64().unwrap() > 0, "{line}");
+}
+
+#[tokio::test]
+async fn a_page_that_always_has_more_ends_at_its_limit() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::raw(vec![
+            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<body>".to_vec()),
+            Step::Repeat(vec![b'x'; 64 * 1024], usize::MAX),
+        ]),
+    })
+    .await;
+    let (line, status) = fetch(&server, &["http://a.example:PORT/flood", "--page-timeout", "3s"]).await;
+    assert_eq!((status, &line["outcome"], &line["status"]), (1, &json!("error"), &json!(200)), "{line}");
+    assert_eq!(line["why"], json!("the page had not ended after 3 s (--page-timeout)"));
+    assert!(line["bytes"].as_u64().unwrap() > 64 * 1024, "{line}");
+}
+
+#[tokio::test]
+async fn a_limit_may_be_further_away_than_any_clock_can_tell() {
+    let server = site().await;
+    for time in ["9999999999h", "4000000000000000h"] {
+        let args =
+            ["http://a.example:PORT/page", "--page-timeout", time, "--timeout", time, "--max-wait", time];
+        assert_eq!(fetch(&server, &args).await.0["outcome"], json!("fetched"), "{time}");
+    }
+}
+
+#[tokio::test]
+#[cfg(unix)]
+async fn ctrl_c_ends_it_after_what_was_answered() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/slow" => Reply::html("").after(Duration::from_secs(600)),
+        _ => Reply::html("<p>x"),
+    })
+    .await;
+    let port = server.address().port();
+    let (resolve, url) =
+        (format!("*:{port}:127.0.0.1"), |path: &str| format!("http://a.example:{port}{path}"));
+    let args = [
+        "fetch",
+        "--json",
+        "--delay",
+        "0",
+        "--allow-net",
+        "127.0.0.1",
+        "--resolve",
+        &resolve,
+        &url("/"),
+        &url("/slow"),
+    ];
+    let mut command = crate::command(&args);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    while server.count("a.example/slow") == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let ran = crate::Ran::from(blocking(move || child.wait_with_output().unwrap()).await);
+    assert_eq!((ran.status, &ran.line()["outcome"]), (1, &json!("fetched")), "{}", ran.err);
+    assert!(ran.err.ends_with("abide: interrupted\n"), "{}", ran.err);
 }

@@ -4,6 +4,7 @@
 
 mod batch;
 mod check;
+mod contract;
 mod crawl;
 mod directives;
 #[cfg(unix)]
@@ -14,6 +15,8 @@ mod lint;
 mod offline;
 mod pacing;
 mod store;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod usage;
 
 use std::io::Write;
@@ -117,4 +120,23 @@ fn file(content: impl AsRef<[u8]>) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file can be made");
     file.write_all(content.as_ref()).expect("a temporary file can be written");
     file
+}
+
+/// Whether a time is written as `2026-11-21T00:31:50Z`.
+fn is_rfc3339(text: &str) -> bool {
+    let like = |(one, other): (u8, u8)| one == other || one.is_ascii_digit() && other.is_ascii_digit();
+    text.len() == 20 && text.bytes().zip(*b"2026-11-21T00:31:50Z").all(like)
+}
+
+/// The seconds of a time in RFC 3339.
+fn unix_seconds(time: &Value) -> u64 {
+    let text = time.as_str().unwrap_or_else(|| panic!("a time: {time}"));
+    assert!(is_rfc3339(text), "{text}");
+    let time = abide_permissions::UnavailableAfter::parse(text).unwrap_or_else(|| panic!("a time: {text}"));
+    time.unix_seconds().try_into().expect("it is after 1970")
+}
+
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.expect("the clock is set").as_secs()
 }

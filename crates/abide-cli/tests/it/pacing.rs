@@ -100,3 +100,20 @@ async fn the_urls_of_one_host_do_not_defer_each_other() {
     let place = |what: &str| server.asked().iter().position(|asked| asked == what);
     assert!(place("b.example/") < place("a.example/5"), "nor does one host wait for another");
 }
+
+#[tokio::test]
+async fn a_name_that_leads_to_a_private_address_is_told_how_to_be_opened() {
+    let server = Server::start(|_| Reply::new(200, "")).await;
+    let port = server.address().port();
+    for call in ["check", "fetch", "crawl", "explain"] {
+        let ran = blocking(move || {
+            let url = format!("http://a.example:{port}/");
+            let other = format!("http://b.example:{port}/");
+            abide(&[call, "--resolve", &format!("*:{port}:127.0.0.1"), &url, &other])
+        })
+        .await;
+        let tip = "abide: 127.0.0.1 is not a public address; --allow-net 127.0.0.1 lets it be contacted\n";
+        assert_eq!((ran.status, ran.err.as_str()), (1, tip), "{call}: {}", ran.out);
+    }
+    assert_eq!(server.log().len(), 0);
+}

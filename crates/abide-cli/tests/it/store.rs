@@ -174,6 +174,11 @@ async fn stores_that_cannot_be_had_are_wrong_usage() {
         ("redis://user:secret@127.0.0.1:9/".to_owned(), "127.0.0.1:9"),
         ("redis://".to_owned(), "--store"),
         ("rediss://127.0.0.1:9/".to_owned(), "--store"),
+        ("redis+other://user:secret@127.0.0.1/".to_owned(), "--store"),
+        ("Redis://user:secret@127.0.0.1:9/".to_owned(), "--store"),
+        ("http://user:secret@127.0.0.1/".to_owned(), "--store"),
+        ("unix:///nonexistent/redis.sock?pass=secret".to_owned(), "--store"),
+        ("user:secret@127.0.0.1".to_owned(), "--store"),
     ] {
         for call in ["check", "fetch", "crawl", "explain"] {
             let (store, named) = (store.clone(), named.to_owned());

@@ -67,6 +67,14 @@ fn values_that_cannot_be_read_are_named() {
         ("--page-timeout", "0s", "expected more than no time"),
         ("--delay", "-1", "a time cannot be negative"),
         ("--max-hold", "-0.5", "a time cannot be negative"),
+        ("--delay", "-1s", "a time cannot be negative"),
+        ("--max-wait", "-500ms", "a time cannot be negative"),
+        ("--delay", "--json", "is no time; write 2, 0.5s or 500ms"),
+        ("--max-pages", "-1", "expected a whole number from 1 on"),
+        ("--max-pages", "some", "expected a whole number from 1 on"),
+        ("--max-depth", "-1", "expected a whole number from 0 to"),
+        ("--concurrency", "-1", "expected a whole number from 1 to 1024"),
+        ("--concurrency", "1025", "expected a whole number from 1 to 1024"),
     ] {
         let message = wrong(&["crawl", flag, value, url]);
         assert!(message.contains(flag) && message.contains(said), "{message}");
@@ -85,6 +93,8 @@ fn unreadable_files_are_named() {
         &["tags", "--agent", "a", "/nonexistent"][..],
         &["check", "--cacert", "/nonexistent", "http://a.example/"][..],
         &["check", "--cacert", path, "http://a.example/"][..],
+        #[cfg(target_os = "linux")]
+        &["check", "--cacert", "/dev/zero", "http://a.example/"][..],
     ] {
         let message = wrong(args);
         assert_eq!(message.lines().count(), 1, "{message}");
@@ -138,6 +148,10 @@ fn completions_and_the_manual_name_every_call() {
     for call in ["MATCH", "DIRECTIVES", "TAGS", "CHECK", "FETCH", "CRAWL", "EXPLAIN", "LINT"] {
         assert!(man.out.contains(&format!(".SH \"ABIDE {call}\"\n")), "{call}");
     }
+    assert!(
+        !man.out.contains("(1)\n") && !man.out.contains("ABIDE HELP"),
+        "there are no other pages to name"
+    );
     assert!(man.out.contains("max\\-wait") && man.out.contains("allow\\-net"), "{}", man.out);
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         assert!(abide(&["completions", shell]).out.contains("max-wait"), "{shell}");
@@ -152,4 +166,40 @@ fn help_and_version_go_to_standard_output() {
         assert_eq!((ran.status, ran.err.as_str()), (0, ""), "{args:?}");
         assert!(ran.out.contains("abide"), "{}", ran.out);
     }
+}
+
+#[test]
+fn a_name_leads_to_the_same_addresses_on_every_port() {
+    let url = "http://127.0.0.1:9/";
+    let twice = |one: &str, other: &str| abide(&["check", "--resolve", one, "--resolve", other, url]);
+    for (one, other) in [("a.example:80:::1", "A.example:443:127.0.0.1"), ("*:80:::1", "*:443:::2")] {
+        let ran = twice(one, other);
+        assert_eq!((ran.status, ran.out.as_str(), ran.err.lines().count()), (2, "", 1), "{}", ran.err);
+        assert!(ran.err.contains("on every port, found others for 443 than for 80"), "{}", ran.err);
+    }
+    // The same address, and one entry instead of another, are fine: it is the URL that is refused here.
+    for (one, other) in
+        [("a.example:80:::1", "a.example:443:[::1]"), ("a.example:80:::1", "a.example:80:::2")]
+    {
+        assert_eq!(twice(one, other).status, 1);
+    }
+}
+
+#[test]
+fn a_url_without_its_scheme_is_told_how_to_begin() {
+    for (url, meant) in [
+        ("example.org", "https://example.org"),
+        ("example.org/a?b", "https://example.org/a?b"),
+        ("//example.org/a", "https://example.org/a"),
+        ("localhost:8080/x", "https://localhost:8080/x"),
+    ] {
+        for call in ["check", "fetch", "crawl", "explain"] {
+            assert_eq!(
+                wrong(&[call, url]),
+                format!("abide: url {url:?}: expected an absolute URL, such as {meant:?}\n")
+            );
+        }
+    }
+    assert_eq!(wrong(&["check", ""]), "abide: url \"\": expected a URL, found nothing\n");
+    assert!(wrong(&["check", "mailto:a@b.example"]).contains("found the scheme \"mailto\""));
 }
