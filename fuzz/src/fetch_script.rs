@@ -36,7 +36,12 @@ pub fn run(bytes: &[u8]) {
 
 async fn play(bytes: &[u8], policy: AccessPolicy) {
     let began = Instant::now();
-    let script = Arc::new(Mutex::new(Script { bytes: bytes.to_vec(), at: 0, heard: Heard::default() }));
+    let script = Arc::new(Mutex::new(Script {
+        bytes: bytes.to_vec(),
+        at: 0,
+        heard: Heard::default(),
+        unasked: false,
+    }));
     let answers = Arc::clone(&script);
     let fetch = ScriptedFetch::new(move |request, _| {
         answers.lock().expect("no panic holds it").answer(request, began.elapsed())
@@ -77,6 +82,8 @@ struct Script {
     bytes: Vec<u8>,
     at: usize,
     heard: Heard,
+    /// The last answer was a 304 that nobody had asked for, and is asked again.
+    unasked: bool,
 }
 
 impl Script {
@@ -103,6 +110,7 @@ impl Script {
 
     fn answer(&mut self, request: &RobotsRequest, now: Duration) -> Scripted {
         let kind = self.byte().unwrap_or(0xff);
+        let is_second = std::mem::take(&mut self.unasked);
         let piece = self.piece();
         let field: Vec<u8> =
             piece.iter().copied().filter(|byte| *byte == b'\t' || (32..127).contains(byte)).collect();
@@ -142,12 +150,16 @@ impl Script {
                 Scripted::redirect(&format!("https://b.example/{}", request.hop()))
             }
             10 => {
-                let confirmed = request.validators().is_some();
-                if confirmed {
+                if request.validators().is_some() {
                     self.heard.allows = self.heard.copy_allows;
                     self.heard.failing_since = None;
-                } else {
+                } else if is_second {
                     self.fails(now);
+                } else {
+                    // Nothing is learnt from it yet, nor ever if the second attempt is lost.
+                    self.unasked = true;
+                    self.heard.allows = false;
+                    self.heard.failing_since.get_or_insert(now);
                 }
                 Scripted::status(304)
             }
