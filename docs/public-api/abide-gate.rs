@@ -184,7 +184,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub enum Busy {
     InFlight,
     Gap,
-    Hold(Cause),
+    Hold { cause: Cause, strikes: u8 },
 }
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -391,6 +391,7 @@ impl Gate {
         url: &Url,
         left: &mut Duration,
     ) -> Result<Verdict, Error> {}
+    pub fn judge_at_once(&self, url: &Url) -> Option<Verdict> {}
     pub fn judge_cached(&self, url: &Url) -> Option<Verdict> {}
     pub async fn overridden(
         &self,
@@ -405,8 +406,9 @@ impl Gate {
         &self,
         url: &Url,
         verdict: Verdict,
-        budget: Duration,
+        left: &mut Duration,
     ) -> Result<Turn, Error> {}
+    pub fn turn_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {}
     pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {}
     pub fn access(&self) -> &AccessCache {}
     pub fn pacer(&self) -> &Pacer {}
@@ -694,13 +696,16 @@ pub trait PaceStore: fmt::Debug + Send + Sync + 'static {
         &'a self,
         scopes: &'a [ScopeAsk],
         lease: LeaseId,
+        wait: Duration,
     ) -> StoreFuture<'a, bool> {}
     fn hold<'a>(
         &'a self,
         scope: &'a ScopeKey,
         until: WallMillis,
+        strikes: u8,
         cause: Cause,
     ) -> StoreFuture<'a, WallMillis>;
+    fn losses(&self) -> u64 {}
     fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState>;
 }
 impl PaceStore for MemoryPaceStore {}
@@ -743,6 +748,7 @@ impl PacerBuilder {
 pub struct Permit {}
 impl Permit {
     pub fn waited(&self) -> Duration {}
+    pub fn elapsed(&self) -> Duration {}
     pub fn observe(
         &self,
         status: StatusCode,
@@ -836,7 +842,7 @@ impl fmt::Display for Refused {}
 impl Error for Refused {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    Granted { wait: Duration },
+    Granted { wait: Duration, strikes: u8 },
     Refused { scope: usize, wait: Duration, reason: Busy },
 }
 pub struct RobotsReply {}
@@ -872,6 +878,7 @@ impl RobotsRequest {
     pub fn hop(&self) -> usize {}
     pub fn headers(&self) -> HeaderMap {}
 }
+pub const STRIKES_KEPT: Duration = Duration::from_secs(30 * 60);
 #[derive(Clone)]
 pub struct Scope {}
 impl Scope {
@@ -911,9 +918,15 @@ pub struct ScopeState {
     pub in_flight: u32,
     pub quiet: Option<Duration>,
     pub held: Duration,
+    pub strikes: u8,
 }
 impl ScopeState {
-    pub fn new(in_flight: u32, quiet: Option<Duration>, held: Duration) -> Self {}
+    pub fn new(
+        in_flight: u32,
+        quiet: Option<Duration>,
+        held: Duration,
+        strikes: u8,
+    ) -> Self {}
 }
 #[derive(Debug, Clone)]
 pub struct Scripted {}
@@ -1091,6 +1104,7 @@ where
     F: Future<Output = S>,
 {}
 pub fn foreign_host<'h>(headers: &'h HeaderMap, url: &Url) -> Option<&'h HeaderValue> {}
+pub fn has_userinfo(url: &Url) -> bool {}
 pub async fn holds_survive_reload<F, Fut>(store: Arc<dyn PaceStore>, reopen: F)
 where
     F: FnOnce(Arc<dyn PaceStore>) -> Fut,
@@ -1112,6 +1126,11 @@ pub fn sample_record(
     body: impl Into<Bytes>,
 ) -> Record {}
 pub fn stated_lifetime(fields: &[&[u8]], policy: &AccessPolicy) -> Option<Duration> {}
+pub async fn strikes_are_forgiven<F, Fut>(store: Arc<dyn PaceStore>, pass: F)
+where
+    F: Fn(Duration) -> Fut,
+    Fut: Future<Output = ()>,
+{}
 pub async fn survives_reopening<S, F>(open: impl Fn() -> F)
 where
     S: AccessStore,

@@ -146,6 +146,8 @@ pub struct HeadScanner {}
 impl HeadScanner {
     #[must_use]
     pub fn new(options: &ReadOptions, content_type: Option<&str>) -> Self {}
+    #[must_use]
+    pub fn scans(content_type: Option<&[u8]>) -> bool {}
     pub fn feed(&mut self, bytes: &[u8]) -> Progress {}
     #[must_use]
     pub fn finish(mut self) -> Head {}

@@ -16,6 +16,12 @@ impl Hop {
     pub fn remote_addr(&self) -> Option<SocketAddr> {}
     pub fn permissions(&self) -> Option<&Permissions> {}
 }
+#[derive(Debug)]
+#[must_use = "nothing is told until it is asked"]
+pub struct Left<'a> {}
+impl Left<'_> {
+    pub fn visit(self, trail: Trail) -> Visit {}
+}
 #[derive(Clone)]
 pub struct Reader {}
 impl Reader {
@@ -27,7 +33,6 @@ impl Reader {
     pub fn response_to<'a>(
         &'a self,
         method: &'a Method,
-        url: &'a Url,
         received: WallMillis,
     ) -> Reading<'a> {}
 }
@@ -35,14 +40,15 @@ impl fmt::Debug for Reader {}
 #[derive(Debug, Clone, Copy)]
 #[must_use = "nothing is read until it is told what the answer was"]
 pub struct Reading<'a> {}
-impl Reading<'_> {
+impl<'a> Reading<'a> {
     pub fn with_scan(mut self, scan: Option<Scan>) -> Self {}
     pub async fn pass(self, trail: &mut Trail, status: StatusCode, headers: &HeaderMap) {}
-    pub async fn finish<B>(
+    pub fn leave(self, status: StatusCode, headers: &HeaderMap) -> Option<Left<'a>> {}
+    pub fn finish<B>(
         self,
         trail: Trail,
         response: Response<B>,
-    ) -> Response<WatchedBody<B>>
+    ) -> impl Future<Output = Response<WatchedBody<B>>>
     where
         B: Body<Data = Bytes> + Unpin,
     {}
@@ -73,6 +79,8 @@ impl Trail {
     pub fn stop(&mut self, stopped: Stopped) {}
     pub fn hops(&self) -> &[Hop] {}
     pub fn last(&self) -> Option<&Hop> {}
+    pub fn waited(&self) -> Duration {}
+    pub fn ends_after(&mut self, waited: Duration) {}
     pub fn stopped(&self) -> Option<Stopped> {}
     pub fn chain(&self) -> Vec<(Url, StatusCode)> {}
 }
@@ -92,6 +100,7 @@ impl Visit {
 pub struct WatchedBody<B: Body> {}
 impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
     pub fn new(wire: B) -> Self {}
+    pub fn into_whole(mut self) -> Result<Bytes, Self> {}
 }
 impl<B: Body<Data = Bytes> + Unpin> Body for WatchedBody<B> {
     type Data = Bytes;

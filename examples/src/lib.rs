@@ -4,4 +4,4 @@ mod page;
 mod web;
 
 pub use page::Page;
-pub use web::{LONG_PAGE, Web, plain_client, shops, sites};
+pub use web::{LONG_PAGE, Web, houses, plain_client, shops, sites};

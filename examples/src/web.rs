@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -26,6 +27,12 @@ pub fn sites() -> [&'static str; 6] {
     ]
 }
 
+/// The four houses of the embedded web, with as many pages as one likes: fast ones and slow ones, some of them moved, missing or
+/// forbidden. The station asks for a second between two requests, and the theatre closes for a while.
+pub fn houses() -> [&'static str; 4] {
+    ["harbour.example", "museum.example", "station.example", "theatre.example"]
+}
+
 /// The shops of the embedded web, `shop-1.example` and so on: all alike, but that the first is busy.
 pub fn shops() -> impl Iterator<Item = String> {
     (1..=SHOPS).map(|number| format!("shop-{number}.example"))
@@ -42,7 +49,7 @@ pub struct Web {
 }
 
 impl Web {
-    /// Listens on a free port of 127.0.0.1 and answers for all of [`sites`], [`shops`] and a few more.
+    /// Listens on a free port of 127.0.0.1 and answers for all of [`sites`], [`houses`], [`shops`] and a few more.
     ///
     /// # Errors
     /// When loopback cannot be listened on.
@@ -62,9 +69,23 @@ impl Web {
 
     /// Lets this web stand in for the real one: its names lead to it, and its address, which is loopback, may be contacted.
     pub fn stand_in(&self, builder: abide::Builder) -> abide::Builder {
-        let names = sites().into_iter().chain(["press.example", "library.example"]).map(str::to_owned);
+        let names = sites()
+            .into_iter()
+            .chain(houses())
+            .chain(["press.example", "library.example"])
+            .map(str::to_owned);
         let builder = builder.allow_net(self.address.ip().into());
         names.chain(shops()).fold(builder, |builder, name| builder.resolve(&name, self.address))
+    }
+
+    /// A function for a shell, which puts this web in the place of the real one for the command `abide`.
+    pub fn shell_function(&self) -> String {
+        format!(
+            "abide() {{ case $1 in check|fetch|crawl|explain) command abide \"$@\" --allow-net {} --resolve '*:80:{}';; \
+             *) command abide \"$@\";; esac; }}",
+            self.address.ip(),
+            self.address
+        )
     }
 
     /// Host and path of the first requests that arrived, robots.txt left out: at most 1,000.
@@ -90,8 +111,18 @@ struct Shared {
     has_been_busy: AtomicBool,
     has_failed: AtomicBool,
     has_closed: AtomicBool,
+    has_paused: AtomicBool,
     long_page_sent: AtomicU64,
     asked: Mutex<Vec<String>>,
+}
+
+impl Shared {
+    fn note(&self, host: &str, path: &str) {
+        let mut asked = lock(&self.asked);
+        if path != "/robots.txt" && asked.len() < ASKED_MAX {
+            asked.push(format!("{host}{path}"));
+        }
+    }
 }
 
 fn lock(asked: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
@@ -104,13 +135,13 @@ const ASKED_MAX: usize = 1000;
 async fn answer(State(state): State<Arc<Shared>>, headers: HeaderMap, uri: Uri) -> Response<Body> {
     let host = headers.get("host").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let host = host.split(':').next().unwrap_or_default();
-    let mut asked = lock(&state.asked);
-    if uri.path() != "/robots.txt" && asked.len() < ASKED_MAX {
-        asked.push(format!("{host}{}", uri.path()));
-    }
-    drop(asked);
+    state.note(host, uri.path());
     if (host, uri.path()) == ("journal.example", "/long.html") {
         return long_page(&state);
+    }
+    if houses().contains(&host) {
+        tokio::time::sleep(house_takes(host, uri.path())).await;
+        return house(host, uri.path(), &state.has_paused).map(Body::from);
     }
     site(host, uri.path(), &state).map(Body::from)
 }
@@ -244,6 +275,37 @@ fn shop_site(host: &str, path: &str, has_closed: &AtomicBool) -> Response<String
         path if path.starts_with("/basket/") => page("Nobody should see this", ""),
         _ => status(404, "no such page"),
     }
+}
+
+/// Numbered pages, each of which leads to the next ones.
+fn house(host: &str, path: &str, has_paused: &AtomicBool) -> Response<String> {
+    if path == "/robots.txt" {
+        let delay = if host == "station.example" { "Crawl-delay: 1\n" } else { "" };
+        return text(&format!("User-agent: *\nDisallow: /staff/\n{delay}"));
+    }
+    let number: usize = path[1..].parse().unwrap_or(0);
+    match number {
+        10 if host == "theatre.example" && !has_paused.swap(true, Ordering::Relaxed) => hold(503, "7"),
+        5.. if number % 11 == 5 => status(404, "no such page"),
+        3.. if number % 9 == 3 => redirect(301, &format!("/{}", number + 100)),
+        _ => {
+            let link = |number: usize| format!("<a href='/{number}'>{number}</a> ");
+            let next: String = (number + 1..=number + 3).map(link).collect();
+            page("A page", &format!("{next}<a href='/staff/{number}'>staff</a>"))
+        }
+    }
+}
+
+/// The time that a page of a house takes: mostly little, and always the same.
+fn house_takes(host: &str, path: &str) -> Duration {
+    let seed =
+        path.bytes().chain(host.bytes()).fold(7_u64, |seed, octet| seed * 31 % 1_000_003 + u64::from(octet));
+    let millis = match seed % 13 {
+        0 => 650,
+        1..4 => 300,
+        _ => 30 + seed % 100,
+    };
+    Duration::from_millis(millis)
 }
 
 /// 64 MiB whose head says `noindex`.

@@ -14,6 +14,7 @@ mod pacing;
 mod pages;
 mod permissions;
 mod preferences;
+mod promises;
 mod redirects;
 mod refusals;
 mod stacks;

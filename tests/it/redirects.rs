@@ -298,3 +298,38 @@ async fn a_network_error_of_a_later_hop_keeps_its_type_and_the_way_to_it() {
     client.execute_with_extensions(request, &mut extensions).await.unwrap();
     assert!(extensions.get::<Trail>().is_none());
 }
+
+/// An error says nothing of it, whatever it is: the trail does, whichever half has waited.
+#[tokio::test]
+async fn a_call_that_ends_without_an_answer_tells_how_long_it_waited() {
+    let (gap, none) = (Duration::from_millis(200), Duration::ZERO);
+    for halves in [false, true] {
+        let server = Server::start(|seen| match seen.path.as_str() {
+            "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+            "/cut" => Reply::raw(vec![Step::Reset]),
+            "/to-secret" => Reply::redirect(302, "/secret"),
+            _ => Reply::html("page"),
+        })
+        .await;
+        let pace = PacePolicy::default().danger_min_gap(gap);
+        let (abide, inner) = builder(&server).pace(pace).build_with(reqwest::Client::builder()).unwrap();
+        let client = match halves {
+            false => ClientBuilder::new(inner).with(abide.middleware()).build(),
+            true => ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build(),
+        };
+        let waited = async |path: &str| {
+            let mut extensions = http::Extensions::new();
+            let url = format!("http://a.example{path}").parse().unwrap();
+            let request = reqwest::Request::new(Method::GET, url);
+            let answer = client.execute_with_extensions(request, &mut extensions).await;
+            assert_eq!(answer.is_ok(), path == "/", "{path}");
+            extensions.get::<Trail>().map(|trail| (trail.hops().len(), trail.waited()))
+        };
+        assert_eq!(waited("/").await, None, "an answer carries its own visit");
+        let (hops, cut) = waited("/cut").await.unwrap();
+        assert!(hops == 0 && cut > gap / 2 && cut <= gap * 10, "{cut:?} {halves}");
+        assert_eq!(waited("/secret").await, Some((0, none)), "the rules were at hand, and no turn was taken");
+        let (hops, redirected) = waited("/to-secret").await.unwrap();
+        assert!(hops == 1 && redirected > gap / 2, "{redirected:?} {halves}");
+    }
+}
