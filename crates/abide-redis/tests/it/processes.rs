@@ -6,30 +6,20 @@ use abide_tests::{Reply, Seen, Server};
 use tokio::time::sleep;
 
 use crate::support::judge::{
-    assert_one_robots_txt_each, assert_spaced, by_host, by_worker, show_gaps, website, within,
+    assert_one_robots_txt_each, assert_spaced, assert_spaced_together, by_host, by_worker, show_gaps,
+    until_all_came, until_requests, until_shared, website, within,
 };
-use crate::support::workers::{Crew, NO_STORE, Worker, run_time};
+use crate::support::workers::{Crew, NO_STORE, run_time, stop};
 use crate::support::{Proxy, Redis, WITHOUT_EVAL, ms};
 
-fn join(workers: Vec<Worker>) {
-    workers.into_iter().for_each(Worker::join);
-}
-
-/// Every worker has had its share, and the hosts were not idle for most of the time.
-fn assert_busy(log: &[Seen], crew: &Crew) {
-    let workers = by_worker(log);
-    assert_eq!(workers.len() as u32, crew.workers * crew.hosts, "every worker came to every host");
-    let ideal = crew.lasts.div_duration_f64(crew.gap) * f64::from(crew.hosts);
-    assert!(log.len() as f64 > ideal / 5.0, "{} of {ideal} requests", log.len());
-}
-
-async fn run(crew: &Crew) {
-    join_later(crew.start()).await;
-}
-
-/// Waits without keeping the website from its work.
-pub(crate) async fn join_later(workers: Vec<Worker>) {
-    tokio::task::spawn_blocking(|| join(workers)).await.unwrap();
+/// Until every worker had its share of every host. What the website saw.
+async fn run(crew: &Crew, website: &Server) -> Vec<Seen> {
+    let (workers, began) = (crew.start(), Instant::now());
+    sleep(run_time()).await;
+    until_requests(website, 100).await;
+    until_all_came(website, crew, began).await;
+    stop(workers).await;
+    website.log()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,13 +27,11 @@ async fn two_processes_keep_every_gap_and_fetch_one_robots_txt() {
     let Some(redis) = Redis::start() else { return };
     let website = website(ms(5)).await;
     let crew = Crew::new(redis.url(), website.address());
-    run(&crew).await;
-    let log = website.log();
+    let log = run(&crew, &website).await;
     show_gaps("two", &by_host(&log));
     show_scripts(&redis, &log);
     assert_spaced(&by_host(&log), crew.gap);
     assert_one_robots_txt_each(&log, crew.hosts);
-    assert_busy(&log, &crew);
 }
 
 /// For the figures: what the machine itself adds to a gap.
@@ -51,11 +39,9 @@ async fn two_processes_keep_every_gap_and_fetch_one_robots_txt() {
 async fn one_process_without_a_store_keeps_every_gap() {
     let website = website(ms(5)).await;
     let crew = Crew { workers: 1, ..Crew::new(NO_STORE.to_owned(), website.address()) };
-    run(&crew).await;
-    let log = website.log();
+    let log = run(&crew, &website).await;
     show_gaps("one, without a store", &by_host(&log));
     assert_spaced(&by_host(&log), crew.gap);
-    assert_busy(&log, &crew);
 }
 
 /// For the figures: how often the server is asked for a request.
@@ -69,15 +55,12 @@ fn show_scripts(redis: &Redis, log: &[Seen]) {
 async fn eight_processes_keep_every_gap_and_fetch_one_robots_txt() {
     let Some(redis) = Redis::start() else { return };
     let website = website(ms(5)).await;
-    let lasts = run_time().unwrap_or(ms(8_000));
-    let crew = Crew { workers: 8, lasts, ..Crew::new(redis.url(), website.address()) };
-    run(&crew).await;
-    let log = website.log();
+    let crew = Crew { workers: 8, ..Crew::new(redis.url(), website.address()) };
+    let log = run(&crew, &website).await;
     show_gaps("eight", &by_host(&log));
     show_scripts(&redis, &log);
     assert_spaced(&by_host(&log), crew.gap);
     assert_one_robots_txt_each(&log, crew.hosts);
-    assert_busy(&log, &crew);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -85,11 +68,9 @@ async fn processes_without_scripts_keep_every_gap() {
     let Some(redis) = Redis::start_with(WITHOUT_EVAL) else { return };
     let website = website(ms(5)).await;
     let crew = Crew { workers: 3, ..Crew::new(redis.url(), website.address()) };
-    run(&crew).await;
-    let log = website.log();
+    let log = run(&crew, &website).await;
     assert_spaced(&by_host(&log), crew.gap);
     assert_one_robots_txt_each(&log, crew.hosts);
-    assert_busy(&log, &crew);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,18 +78,18 @@ async fn a_killed_process_keeps_its_turn_until_the_lease_ends_and_no_longer() {
     let Some(redis) = Redis::start() else { return };
     // Most of the time a request is in flight.
     let website = website(ms(200)).await;
-    let crew = Crew { workers: 4, lasts: ms(6_000), ..Crew::new(redis.url(), website.address()) };
-    let mut workers = crew.start();
+    let crew = Crew { workers: 4, lease: ms(1_500), ..Crew::new(redis.url(), website.address()) };
+    let (mut workers, began) = (crew.start(), Instant::now());
+    until_all_came(&website, &crew, began).await;
     for _ in 0..2 {
-        sleep(ms(1_700)).await;
+        sleep(ms(700)).await;
         workers.remove(0).kill();
     }
     let killed = Instant::now();
-    join_later(workers).await;
-    let log = website.log();
-    assert_spaced(&by_host(&log), crew.gap);
-    let after = within(&log, killed + ms(1_800), Instant::now());
-    assert_eq!(by_host(&after).len() as u32, crew.hosts, "the leases of the dead are over: {}", after.len());
+    // The leases of the dead are over then.
+    until_all_came(&website, &Crew { workers: 2, ..crew.clone() }, killed).await;
+    stop(workers).await;
+    assert_spaced(&by_host(&website.log()), crew.gap);
     for host in 0..crew.hosts {
         let flight = format!("abide:{{h{host}.example}}:flight");
         let alive: u64 = redis.ask(&["ZCOUNT", &flight, &now(&redis), "+inf"]);
@@ -126,7 +107,7 @@ fn now(redis: &Redis) -> String {
 async fn a_restart_and_a_flush_shorten_no_gap() {
     let Some(mut redis) = Redis::start() else { return };
     let website = website(ms(5)).await;
-    let crew = Crew { lasts: ms(7_000), is_fail_closed: true, ..Crew::new(redis.url(), website.address()) };
+    let crew = Crew { gap: ms(300), is_fail_closed: true, ..Crew::new(redis.url(), website.address()) };
     let workers = crew.start();
     for n in 0..8 {
         sleep(ms(500 + 37 * n)).await;
@@ -138,11 +119,9 @@ async fn a_restart_and_a_flush_shorten_no_gap() {
             _ => redis.ask::<()>(&["FLUSHALL"]),
         }
     }
-    join_later(workers).await;
-    let log = website.log();
-    assert_spaced(&by_host(&log), crew.gap);
-    let after = within(&log, log[log.len() - 1].at - ms(1_500), Instant::now());
-    assert_eq!(by_host(&after).len() as u32, crew.hosts, "it goes on");
+    until_all_came(&website, &crew, Instant::now()).await;
+    stop(workers).await;
+    assert_spaced(&by_host(&website.log()), crew.gap);
 }
 
 /// One host answers 429, once; whoever has heard of it says so again each time, before anybody's gap is over.
@@ -155,8 +134,7 @@ async fn a_flush_lets_nobody_ask_a_host_that_is_held() {
         _ => Reply::html("a page").after(ms(5)),
     })
     .await;
-    let (gap, lasts) = (ms(300), ms(6_000));
-    let crew = Crew { gap, lasts, is_fail_closed: true, ..Crew::new(redis.url(), website.address()) };
+    let crew = Crew { gap: ms(300), is_fail_closed: true, ..Crew::new(redis.url(), website.address()) };
     let mut workers = crew.start();
     for n in 0..6 {
         sleep(ms(700 + 37 * n)).await;
@@ -166,12 +144,13 @@ async fn a_flush_lets_nobody_ask_a_host_that_is_held() {
             workers.push(crew.start_one(crew.workers));
         }
     }
-    join_later(workers).await;
-    let log = website.log();
-    let hosts = by_host(&log);
-    let pages = |host: &str| hosts[host].iter().filter(|seen| seen.path != "/robots.txt").count();
-    assert_eq!(pages("h0.example"), 1, "of {} requests", log.len());
-    assert!(pages("h1.example") > 5, "the others are asked between the flushes: {}", log.len());
+    // The others are asked.
+    until_requests(&website, 40).await;
+    stop(workers).await;
+    let hosts = by_host(&website.log());
+    let pages = hosts["h0.example"].iter().filter(|seen| seen.path != "/robots.txt");
+    assert_eq!(pages.count(), 1);
+    assert_eq!(hosts.len() as u32, crew.hosts);
     assert_spaced(&hosts, crew.gap);
 }
 
@@ -181,9 +160,14 @@ async fn a_failover_shortens_no_gap() {
     let Some(mut primary) = Redis::start_with(&["--repl-diskless-sync-delay", "0"]) else { return };
     let Some(replica) = Redis::start() else { return };
     let (website, proxy) = (website(ms(5)).await, Proxy::start(primary.port()).await);
-    let crew = Crew { lasts: ms(6_000), is_fail_closed: true, ..Crew::new(proxy.url(), website.address()) };
-    let workers = crew.start();
-    sleep(ms(1_500)).await;
+    let crew = Crew {
+        gap: ms(300),
+        is_fail_closed: true,
+        lease: ms(3_000),
+        ..Crew::new(proxy.url(), website.address())
+    };
+    let (workers, began) = (crew.start(), Instant::now());
+    until_all_came(&website, &crew, began).await;
     replica.ask::<()>(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
     while replica.info("replication", "master_link_status") != "up" {
         sleep(ms(20)).await;
@@ -192,39 +176,35 @@ async fn a_failover_shortens_no_gap() {
     // Half a second of turns is lost.
     sleep(ms(500)).await;
     proxy.lead_to(replica.port());
-    let over = Instant::now();
     primary.kill();
-    join_later(workers).await;
-    let log = website.log();
-    assert_spaced(&by_host(&log), crew.gap);
-    let after = within(&log, over + ms(200), Instant::now());
-    assert_eq!(by_worker(&after).len() as u32, crew.workers * crew.hosts, "it goes on");
+    until_all_came(&website, &crew, Instant::now()).await;
+    stop(workers).await;
+    assert_spaced(&by_host(&website.log()), crew.gap);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_store_is_down_each_process_keeps_its_own_and_a_longer_gap() {
     let Some(mut redis) = Redis::start() else { return };
     let website = website(ms(5)).await;
-    let crew = Crew { workers: 3, lasts: ms(10_000), ..Crew::new(redis.url(), website.address()) };
-    let workers = crew.start();
-    sleep(ms(2_500)).await;
+    let crew = Crew { workers: 3, ..Crew::new(redis.url(), website.address()) };
+    let (workers, began) = (crew.start(), Instant::now());
+    until_all_came(&website, &crew, began).await;
+    sleep(ms(500)).await;
     let down = Instant::now();
     redis.kill();
-    sleep(ms(3_000)).await;
-    redis.start_again();
+    // Nobody stops.
+    until_all_came(&website, &crew, down + ms(300)).await;
     let back = Instant::now();
-    join_later(workers).await;
+    redis.start_again();
+    until_shared(&website, &crew, back).await;
+    stop(workers).await;
     let log = website.log();
     assert_spaced(&by_host(&within(&log, log[0].at, down)), crew.gap);
     assert_spaced(&by_worker(&log), crew.gap);
-    // Who has noticed slows down; nobody stops.
+    // Who has noticed slows down.
     let alone = within(&log, down + ms(300), back);
     assert_spaced(&by_worker(&alone), crew.gap * crew.workers);
-    assert_eq!(by_worker(&alone).len() as u32, crew.workers * crew.hosts);
-    // Each finds out within some seconds that it is back.
-    let together = within(&log, back + ms(3_000), Instant::now());
-    assert_spaced(&by_host(&together), crew.gap);
-    assert!(by_host(&together).len() as u32 == crew.hosts);
+    assert_spaced_together(&within(&log, back, Instant::now()), crew.gap);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -250,23 +230,24 @@ async fn run_while_evicting(redis: Redis, pause: Duration) -> (Vec<Seen>, Crew) 
     // It looks at all keys before it chooses one.
     redis.ask::<()>(&["CONFIG", "SET", "maxmemory-samples", "64"]);
     let website = website(ms(2)).await;
-    let crew = Crew { gap: ms(150), lasts: ms(9_000), ..Crew::new(redis.url(), website.address()) };
-    let (workers, end) = (crew.start(), Instant::now() + crew.lasts);
+    let crew = Crew { gap: ms(150), ..Crew::new(redis.url(), website.address()) };
+    let (workers, began) = (crew.start(), Instant::now());
     let filling = tokio::task::spawn_blocking(move || {
-        let (mut n, filler) = (0, "x".repeat(200_000));
-        while Instant::now() < end {
+        let filler = "x".repeat(200_000);
+        for n in 0.. {
             redis.tell(&["SET", &format!("somebody-elses:{n}"), &filler]);
-            n += 1;
             std::thread::sleep(pause);
+            let is_over = began.elapsed() > ms(6_000);
+            if is_over && redis.info("stats", "evicted_keys").parse::<u64>().unwrap() > 20 {
+                break;
+            }
         }
         redis
     });
-    join_later(workers).await;
-    let evicted: u64 = filling.await.unwrap().info("stats", "evicted_keys").parse().unwrap();
-    assert!(evicted > 20, "{evicted}");
-    let log = website.log();
-    assert_eq!(by_worker(&log).len() as u32, crew.workers * crew.hosts, "of {}", log.len());
-    (log, crew)
+    until_all_came(&website, &crew, began).await;
+    let _redis = filling.await.unwrap();
+    stop(workers).await;
+    (website.log(), crew)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -275,11 +256,8 @@ async fn a_server_that_is_too_small_leaves_local_limits() {
         return;
     };
     let website = website(ms(5)).await;
-    let crew = Crew { lasts: ms(4_000), ..Crew::new(redis.url(), website.address()) };
-    run(&crew).await;
-    let log = website.log();
-    assert_spaced(&by_worker(&log), crew.gap);
-    assert_eq!(by_worker(&log).len() as u32, crew.workers * crew.hosts);
+    let crew = Crew::new(redis.url(), website.address());
+    assert_spaced(&by_worker(&run(&crew, &website).await), crew.gap);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -287,18 +265,17 @@ async fn a_slow_way_to_the_store_is_waited_for_and_a_too_slow_one_is_not() {
     let Some(redis) = Redis::start() else { return };
     let (website, proxy) = (website(ms(5)).await, Proxy::start(redis.port()).await);
     proxy.delay(ms(60));
-    let crew = Crew { lasts: ms(9_000), ..Crew::new(proxy.url(), website.address()) };
-    let workers = crew.start();
-    sleep(ms(4_500)).await;
-    proxy.delay(ms(1_500));
+    let crew = Crew { patience: ms(2_500), ..Crew::new(proxy.url(), website.address()) };
+    let (workers, began) = (crew.start(), Instant::now());
+    until_all_came(&website, &crew, began).await;
     let too_slow = Instant::now();
-    join_later(workers).await;
+    proxy.delay(ms(4_000));
+    // Nobody waits for the store for ever.
+    let given_up = too_slow + 2 * crew.patience;
+    until_all_came(&website, &crew, given_up).await;
+    stop(workers).await;
     let log = website.log();
-    let slow = within(&log, log[0].at, too_slow);
-    assert_spaced(&by_host(&slow), crew.gap);
-    assert_eq!(by_worker(&slow).len() as u32, crew.workers * crew.hosts);
-    let alone = within(&log, too_slow + ms(1_500), Instant::now());
+    assert_spaced(&by_host(&within(&log, log[0].at, too_slow)), crew.gap);
     assert_spaced(&by_worker(&log), crew.gap);
-    assert_spaced(&by_worker(&alone), crew.gap * crew.workers);
-    assert_eq!(by_host(&alone).len() as u32, crew.hosts, "nobody waits for the store for ever");
+    assert_spaced(&by_worker(&within(&log, given_up, Instant::now())), crew.gap * crew.workers);
 }

@@ -4,62 +4,61 @@ use std::time::{Duration, Instant};
 
 use abide_gate::pacing::{LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk};
 use abide_redis::Store;
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::processes::join_later;
-use crate::support::judge::{assert_one_robots_txt_each, assert_spaced, by_host, by_worker, website, within};
-use crate::support::workers::Crew;
+use crate::support::judge::{
+    assert_one_robots_txt_each, assert_spaced, assert_spaced_together, by_host, by_worker, until_all_came,
+    until_shared, website, within,
+};
+use crate::support::workers::{Crew, stop};
 use crate::support::{Cluster, Redis, Sentinel, Watched, ms, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_by_sentinels_shortens_no_gap_and_what_follows_is_shared_again() {
     let Some(mut watched) = Watched::start(&[]) else { return };
     let website = website(ms(5)).await;
-    let crew =
-        Crew { lasts: ms(12_000), is_fail_closed: true, ..Crew::new(watched.url(), website.address()) };
-    let workers = crew.start();
-    sleep(ms(2_000)).await;
-    watched.primary.kill();
-    let watching = tokio::task::spawn_blocking(move || {
-        wait_until("the replica takes over", || watched.is_primary(watched.replica.port()));
-        let over = Instant::now();
+    let crew = Crew {
+        gap: ms(300),
+        is_fail_closed: true,
+        lease: ms(3_000),
+        ..Crew::new(watched.url(), website.address())
+    };
+    let (workers, began) = (crew.start(), Instant::now());
+    until_all_came(&website, &crew, began).await;
+    let watched = spawn_blocking(move || {
+        watched.fail_over();
         // It comes back as if nothing had happened, and is made a replica.
         watched.primary.start_again();
-        (over, watched)
+        watched
     });
-    let (over, watched) = watching.await.unwrap();
-    join_later(workers).await;
+    let watched = watched.await.unwrap();
+    until_all_came(&website, &crew, Instant::now()).await;
+    stop(workers).await;
     assert!(watched.is_primary(watched.replica.port()));
     let log = website.log();
     assert_spaced(&by_host(&log), crew.gap);
     assert_one_robots_txt_each(&log, crew.hosts);
-    let after = within(&log, over + ms(1_500), Instant::now());
-    assert_eq!(by_worker(&after).len() as u32, crew.workers * crew.hosts, "it goes on");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn during_a_failover_each_process_keeps_its_own_and_a_longer_gap() {
     let Some(mut watched) = Watched::start(&[]) else { return };
     let website = website(ms(5)).await;
-    let crew = Crew { lasts: ms(10_000), ..Crew::new(watched.url(), website.address()) };
-    let workers = crew.start();
-    sleep(ms(2_000)).await;
+    let crew = Crew { lease: ms(3_000), ..Crew::new(watched.url(), website.address()) };
+    let (workers, began) = (crew.start(), Instant::now());
+    until_all_came(&website, &crew, began).await;
     let down = Instant::now();
-    watched.primary.kill();
-    let watching = tokio::task::spawn_blocking(move || {
-        wait_until("the replica takes over", || watched.is_primary(watched.replica.port()));
-        (Instant::now(), watched)
-    });
-    let (over, _watched) = watching.await.unwrap();
-    join_later(workers).await;
+    let (over, _watched) = spawn_blocking(move || (watched.fail_over(), watched)).await.unwrap();
+    until_shared(&website, &crew, over).await;
+    stop(workers).await;
     let log = website.log();
     assert_spaced(&by_host(&within(&log, log[0].at, down)), crew.gap);
     assert_spaced(&by_worker(&log), crew.gap);
-    let alone = within(&log, down + ms(300), over - ms(200));
+    // The replica is looked at every 20 ms.
+    let alone = within(&log, down + ms(300), over - ms(50));
     assert_spaced(&by_worker(&alone), crew.gap * crew.workers);
-    let together = within(&log, over + ms(3_000), Instant::now());
-    assert_spaced(&by_host(&together), crew.gap);
-    assert_eq!(by_worker(&together).len() as u32, crew.workers * crew.hosts, "it goes on");
+    assert_spaced_together(&within(&log, over, Instant::now()), crew.gap);
     assert_one_robots_txt_each(&log, crew.hosts);
 }
 

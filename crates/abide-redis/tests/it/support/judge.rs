@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use abide_tests::{Reply, Seen, Server};
 
 use super::ms;
+use super::workers::{ALONE, Crew};
 
 /// Answers every page after a moment, and robots.txt after a longer one, so that several processes could ask for it at once.
 pub(crate) async fn website(page_takes: Duration) -> Server {
@@ -52,6 +53,50 @@ pub(crate) fn assert_spaced(groups: &BTreeMap<String, Vec<Seen>>, gap: Duration)
 pub(crate) fn assert_one_robots_txt_each(log: &[Seen], hosts: u32) {
     let asked = log.iter().filter(|seen| seen.path == "/robots.txt").count();
     assert_eq!(asked, hosts as usize, "one robots.txt for each origin, by whichever process");
+}
+
+/// Every worker comes to every host after this moment; how soon is for benchmarks to say.
+pub(crate) async fn until_all_came(website: &Server, crew: &Crew, since: Instant) {
+    let all = (crew.workers * crew.hosts) as usize;
+    let came = || by_worker(&within(&website.log(), since, Instant::now())).len();
+    until(&|| format!("{} of {all} came to a host", came()), &|| came() == all).await;
+}
+
+/// So many requests have arrived.
+pub(crate) async fn until_requests(website: &Server, requests: usize) {
+    let came = || website.log().len();
+    until(&|| format!("{} of {requests} requests", came()), &|| came() >= requests).await;
+}
+
+/// Every worker has found out that the store is there (again), and has come to every host since.
+pub(crate) async fn until_shared(website: &Server, crew: &Crew, since: Instant) {
+    let all = (crew.workers * crew.hosts) as usize;
+    let came = || {
+        let log = within(&website.log(), since, Instant::now());
+        by_worker(&log).values().filter(|seen| seen.iter().filter(|seen| !is_alone(seen)).count() > 2).count()
+    };
+    until(&|| format!("{} of {all} came to a host together", came()), &|| came() == all).await;
+}
+
+fn is_alone(seen: &Seen) -> bool {
+    seen.path.ends_with(ALONE)
+}
+
+/// Those who knew that the store is there have kept the gap together. Of the others it knows nothing.
+pub(crate) fn assert_spaced_together(log: &[Seen], gap: Duration) {
+    for (_, seen) in by_host(log) {
+        for together in seen.split(is_alone) {
+            assert_spaced(&BTreeMap::from([("together".to_owned(), together.to_vec())]), gap);
+        }
+    }
+}
+
+async fn until(what: &dyn Fn() -> String, is_so: &dyn Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it does not go on: {}", what());
+        tokio::time::sleep(ms(50)).await;
+    }
 }
 
 /// Only what arrived in this time.

@@ -21,6 +21,9 @@ pub(crate) struct Sentinel {
     _directory: TempDir,
 }
 
+/// In milliseconds. The machine may be busy with other things: nobody takes over before a test wants it.
+const PATIENT: &str = "60000";
+
 impl Watched {
     pub(crate) fn start(args: &[&str]) -> Option<Self> {
         let args = [&["--repl-diskless-sync-delay", "0"], args].concat();
@@ -43,6 +46,24 @@ impl Watched {
     pub(crate) fn url(&self) -> String {
         let hosts: Vec<_> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port)).collect();
         format!("redis+sentinel://{}/main", hosts.join(","))
+    }
+
+    /// The primary dies, and the replica takes its place. Returns when that became so.
+    pub(crate) fn fail_over(&mut self) -> Instant {
+        self.is_down_after("500");
+        self.primary.kill();
+        wait_until("the replica takes over", || self.replica.info("replication", "role") == "master");
+        let over = Instant::now();
+        wait_until("all sentinels say so", || self.is_primary(self.replica.port()));
+        self.is_down_after(PATIENT);
+        over
+    }
+
+    fn is_down_after(&self, millis: &str) {
+        for sentinel in &self.sentinels {
+            let words = ["SENTINEL", "SET", "main", "down-after-milliseconds", millis];
+            try_ask::<()>(sentinel.port, &words).unwrap();
+        }
     }
 
     /// Where the primary is, as all of them say.
@@ -79,7 +100,7 @@ impl Sentinel {
         let file = directory.path().join("sentinel.conf");
         let text = format!(
             "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor main 127.0.0.1 {primary} 2\n\
-             sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 4000\n{lines}",
+             sentinel down-after-milliseconds main {PATIENT}\nsentinel failover-timeout main 4000\n{lines}",
             directory.path().display()
         );
         std::fs::write(&file, text).unwrap();
