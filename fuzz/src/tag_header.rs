@@ -1,11 +1,20 @@
-//! Any field lines are read: the rules of all lines are the union of those of each, the order of lines does not matter, a
-//! limit only takes rules away, and what is written again states nothing new.
+//! Any field lines are read: a further line takes no restriction away, the rules of all lines are the union of those of each, the order of
+//! lines does not matter, what is read up to a limit is what stands before it, and what is written again states nothing new.
 
 use std::time::SystemTime;
 
-use abide_permissions::{Head, Limit, Permissions, ReadOptions, Rules, members, reading_of, write_field};
+use abide_permissions::{
+    Head, Limit, Permissions, ReadOptions, Reading, Rules, members, reading_of, write_field,
+};
 
-fn read(options: &ReadOptions, lines: &[(&str, &[u8])]) -> Permissions {
+type Line<'a> = (&'a str, &'a [u8]);
+
+const NAMES: [&str; 2] = ["Robots-Tag", "X-Robots-Tag"];
+
+/// The least that may be set (draft-illyes-repext-03 §3.1.1).
+const LIMIT: usize = 8192;
+
+fn read(options: &ReadOptions, lines: &[Line<'_>]) -> Permissions {
     Permissions::read(options, lines.iter().copied(), Head::default(), SystemTime::UNIX_EPOCH)
 }
 
@@ -19,19 +28,22 @@ fn contains(more: &Rules, fewer: &Rules) -> bool {
 pub fn run(bytes: &[u8]) {
     let tokens = ["ExampleBot", "_bot"].map(|token| token.parse().expect("a token"));
     let options = ReadOptions::for_tokens(tokens).with_field_limit(1 << 20).expect("large");
-    let names = ["Robots-Tag", "X-Robots-Tag"];
-    let mut lines: Vec<(&str, &[u8])> = bytes
+    let mut lines: Vec<Line<'_>> = bytes
         .split(|byte| *byte == b'\n')
-        .zip(names.into_iter().cycle())
+        .zip(NAMES.into_iter().cycle())
         .map(|(line, name)| (name, line))
         .collect();
 
     let whole = read(&options, &lines);
     let mut united = Rules::default();
-    for line in &lines {
+    for (n, line) in lines.iter().enumerate() {
         let alone = read(&options, std::slice::from_ref(line));
         assert!(contains(whole.rules(), alone.rules()), "a further line takes nothing away");
         united = united.union(alone.rules());
+        if n < 8 {
+            let so_far = read(&options, &lines[..=n]);
+            assert!(contains(so_far.rules(), &united) && contains(&united, so_far.rules()), "line by line");
+        }
         let _ = (members(line.1), reading_of(line.1, &options).to_string());
     }
     assert!(contains(&united, whole.rules()) && contains(whole.rules(), &united), "the union of the lines");
@@ -42,8 +54,7 @@ pub fn run(bytes: &[u8]) {
         assert!(!remark.to_string().contains('\n'));
     }
 
-    let cut = read(&options.clone().with_field_limit(8192).expect("the least"), &lines);
-    assert!(cut.is_truncated() || cut.rules() == whole.rules(), "only a limit makes a difference");
+    at_the_limit(&options, &lines, bytes.first().copied().unwrap_or_default());
     let _ = read(&options.clone().with_strict_sf(true), &lines);
 
     lines.reverse();
@@ -59,4 +70,55 @@ pub fn run(bytes: &[u8]) {
         }
         assert!(again.rules().flags().eq(whole.rules().flags()), "{value}");
     }
+}
+
+/// Puts lines without rules before those of each field, so that the limit falls among the latter, and reads up to it.
+fn at_the_limit(options: &ReadOptions, lines: &[Line<'_>], choice: u8) {
+    let length: usize = lines.iter().map(|(_, line)| line.len() + 2).sum();
+    let room = length * usize::from(choice) / 255;
+    let filler = format!("\"{}\"", "x".repeat((LIMIT - 2).saturating_sub(room)));
+    let mut filled: Vec<Line<'_>> = NAMES.map(|name| (name, filler.as_bytes())).to_vec();
+    filled.extend(lines);
+    let limited = options.clone().with_field_limit(LIMIT).expect("the least");
+    let cut = read(&limited, &filled);
+
+    // The lines as they are counted (RFC 9110 §5.3), and of the one in which the limit falls what a comma has ended before it.
+    let mut expected = Rules::default();
+    let mut is_cut = false;
+    let mut ends = [0; 2];
+    for &(name, line) in &filled {
+        let end = &mut ends[usize::from(name == NAMES[1])];
+        let start = if *end == 0 { 0 } else { *end + 2 };
+        *end = start + line.len();
+        let is_whole = *end <= LIMIT;
+        let within = if is_whole { line } else { ended(&line[..LIMIT.saturating_sub(start)]) };
+        let stated = read(options, &[(name, within)]);
+        expected = expected.union(stated.rules());
+        is_cut |= within.len() < line.len();
+        // The older grammars look ahead: there the first half of a line may say what the whole does not.
+        if !is_whole && reading_of(line, options) == Reading::Sf {
+            let whole = read(options, &[(name, line)]);
+            assert!(contains(whole.rules(), stated.rules()), "a limit only takes rules away");
+        }
+    }
+    assert_eq!(cut.is_truncated(), is_cut, "a limit is told");
+    assert!(contains(cut.rules(), &expected) && contains(&expected, cut.rules()), "up to the limit");
+}
+
+/// What of a line stands before its last comma outside of strings and lists (permissions §5.1).
+fn ended(line: &[u8]) -> &[u8] {
+    let (mut depth, mut in_string, mut end) = (0_usize, false, 0);
+    let mut bytes = line.iter().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'\\' if in_string => drop(bytes.next()),
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => end = at,
+            _ => {}
+        }
+    }
+    &line[..end]
 }
