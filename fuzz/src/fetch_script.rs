@@ -1,5 +1,6 @@
-//! Any answers to robots.txt, at any times: everything is allowed only after a 2xx without rules, a 4xx, too many redirects, or 30 days
-//! without an answer; never more than 512,000 bytes are kept, and every call ends in time.
+//! Any answers to robots.txt, at any times: everything is allowed only after a 2xx without rules, a 4xx, the sixth redirect or one that
+//! leads back, or 30 days of failures with an attempt on 20 of them; after one of the first three everything is allowed; never more than
+//! 512,000 bytes are kept, and every call ends in time. Under `cautious()` seven statuses of 4xx are failures.
 //!
 //! Each answer is a byte for its kind, a byte for the pause before it, and a byte for how many of the following bytes it is made of.
 
@@ -11,8 +12,12 @@ use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Rules, Target};
 use tokio::time::{Instant, sleep};
+use url::Url;
 
+const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// What an attempt may take: the deadline, and the wait for its turn.
+const ATTEMPT: Duration = Duration::from_secs(100);
 const PATH: &str = "/closed";
 
 /// What the server has done since the last answer that counted, as far as it can lead to "allow all".
@@ -23,24 +28,52 @@ struct Heard {
     /// A text that allowed the path has been heard and no 4xx since: it may stand in.
     copy_allows: bool,
     failing_since: Option<Duration>,
+    /// Failures of which each was 20 hours or more after the last one that is counted, and when that was.
+    counted: u32,
+    counted_at: Option<Duration>,
     /// Until when a lasting 4xx counts, if nothing else has been heard since (RFC 9309 §2.4). A transport that panics is nothing heard.
     gone_until: Option<Duration>,
+}
+
+impl Heard {
+    /// RFC 9309 §2.3.1.4, last paragraph.
+    fn is_long(&self, now: Duration) -> bool {
+        self.counted >= 20 && self.failing_since.is_some_and(|since| now >= since + 30 * DAY)
+    }
 }
 
 /// What the first lines of this file say.
 pub fn run(bytes: &[u8]) {
     crate::gate_ops::quiet();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(play(bytes, AccessPolicy::default()));
+    runtime.expect("a runtime").block_on(async {
+        if play(bytes, AccessPolicy::default()).await.is_split {
+            play(bytes, AccessPolicy::cautious()).await;
+        }
+    });
 }
 
-async fn play(bytes: &[u8], policy: AccessPolicy) {
+/// How a script went.
+struct Played {
+    /// There was a status that the policies take differently.
+    is_split: bool,
+    /// Where the last answer came from.
+    #[cfg_attr(not(test), allow(dead_code, reason = "for the tests of the judge"))]
+    source: Option<Source>,
+}
+
+async fn play(bytes: &[u8], policy: AccessPolicy) -> Played {
     let began = Instant::now();
     let script = Arc::new(Mutex::new(Script {
         bytes: bytes.to_vec(),
         at: 0,
+        is_cautious: policy.is_cautious(),
+        is_split: false,
         heard: Heard::default(),
-        unasked: false,
+        way: Vec::new(),
+        asked_again: false,
+        next: None,
+        strayed: false,
     }));
     let answers = Arc::clone(&script);
     let fetch = ScriptedFetch::new(move |request, _| {
@@ -53,6 +86,7 @@ async fn play(bytes: &[u8], policy: AccessPolicy) {
         .seed(7)
         .build();
     let origin: Origin = "https://a.example".parse().expect("an origin");
+    let mut source = None;
     for _ in 0..64 {
         let pause = script.lock().expect("no panic holds it").pause();
         let Some(pause) = pause else { break };
@@ -60,30 +94,42 @@ async fn play(bytes: &[u8], policy: AccessPolicy) {
         let asked = Instant::now();
         let Ok(answer) = cache.of(&origin).await else { continue };
         // The deadline, and what the head of each hop may take.
-        assert!(asked.elapsed() <= Duration::from_secs(100), "{:?}", asked.elapsed());
+        assert!(asked.elapsed() <= ATTEMPT, "{:?}", asked.elapsed());
         assert!(answer.copy().is_none_or(|copy| copy.body().len() <= 512_000));
         while cache.in_flight() > 0 {
             sleep(Duration::from_secs(1)).await;
         }
         let answer = cache.cached(&origin).unwrap_or(answer);
-        let heard = script.lock().expect("no panic holds it").heard;
-        let is_long = heard.failing_since.is_some_and(|since| began.elapsed() >= since + 30 * DAY);
-        let is_gone = heard.gone_until.is_some_and(|until| began.elapsed() <= until);
+        let (heard, now) = (script.lock().expect("no panic holds it").heard, began.elapsed());
+        let is_allowed = answer.is_allowed(&Target::new(PATH));
         let may = heard.allows
             || heard.copy_allows
-            || is_gone
-            || (is_long && answer.source() == Source::LongOutage);
-        assert!(may || !answer.is_allowed(&Target::new(PATH)), "{answer:?} after {heard:?}");
+            || heard.gone_until.is_some_and(|until| now <= until)
+            || (heard.is_long(now) && answer.source() == Source::LongOutage);
+        assert!(may || !is_allowed, "{answer:?} after {heard:?}");
+        assert!(is_allowed || !heard.allows, "{answer:?} after {heard:?}");
+        source = Some(answer.source());
     }
     assert_eq!(fetch.in_flight_max().max(1), 1, "one at a time");
+    let script = script.lock().expect("no panic holds it");
+    assert!(!script.strayed, "each hop is one that a redirect led to");
+    Played { is_split: script.is_split, source }
 }
 
 struct Script {
     bytes: Vec<u8>,
     at: usize,
+    is_cautious: bool,
+    is_split: bool,
     heard: Heard,
-    /// The last answer was a 304 that nobody had asked for, and is asked again.
-    unasked: bool,
+    /// The URLs of this attempt.
+    way: Vec<Url>,
+    /// In this attempt a 304 came that nobody had asked for.
+    asked_again: bool,
+    /// Where the same attempt goes on.
+    next: Option<Url>,
+    /// It went elsewhere.
+    strayed: bool,
 }
 
 impl Script {
@@ -110,27 +156,31 @@ impl Script {
 
     fn answer(&mut self, request: &RobotsRequest, now: Duration) -> Scripted {
         let kind = self.byte().unwrap_or(0xff);
-        let is_second = std::mem::take(&mut self.unasked);
         let piece = self.piece();
         let field: Vec<u8> =
             piece.iter().copied().filter(|byte| *byte == b'\t' || (32..127).contains(byte)).collect();
+        let next = self.next.take();
+        if next.is_none() {
+            self.way.clear();
+            self.asked_again = false;
+        }
+        let expected = next.map_or("https://a.example/robots.txt".to_owned(), String::from);
+        self.way.truncate(request.hop());
+        self.way.push(request.url().clone());
+        self.strayed |= request.url().as_str() != expected || self.way.len() != request.hop() + 1;
         match kind % 16 {
-            0..=3 => self.text(Scripted::text(piece.clone()).header("cache-control", &field), &piece, true),
-            4 => self.text(Scripted::text(piece.clone()).header("etag", &field), &piece, true),
+            0..=3 => {
+                let answer = Scripted::text(piece.clone()).header("cache-control", &field);
+                self.text(answer, &piece, true, now)
+            }
+            4 => self.text(Scripted::text(piece.clone()).header("etag", &field), &piece, true, now),
             5 => {
                 let answer = Scripted::text(piece.clone()).breaks();
-                self.text(answer, &piece, false)
+                self.text(answer, &piece, false, now)
             }
             6 => {
                 let status = 400 + u16::from(piece.first().copied().unwrap_or_default()) % 100;
-                let lasting = !matches!(status, 408 | 421 | 425 | 429);
-                self.heard.allows = true;
-                self.heard.gone_until = None;
-                if lasting {
-                    // A day, and the time that the answer itself may take.
-                    let gone_until = Some(now + DAY + Duration::from_secs(100));
-                    self.heard = Heard { allows: true, gone_until, ..Heard::default() };
-                }
+                self.unavailable(status, now);
                 Scripted::status(status).body(piece)
             }
             7 => {
@@ -139,27 +189,24 @@ impl Script {
                 Scripted::status(status.min(999)).body("User-agent: *\nAllow: /\n")
             }
             8 => {
-                // The sixth redirect is one too many, and so is one that leads back.
-                self.heard.allows = true;
-                self.heard.failing_since.get_or_insert(now);
+                self.redirects(place(request.url(), &field), now);
                 Scripted::status(301 + u16::from(kind >> 7)).header("location", &field)
             }
             9 => {
-                self.heard.allows = true;
-                self.heard.failing_since.get_or_insert(now);
-                Scripted::redirect(&format!("https://b.example/{}", request.hop()))
+                let to = format!("https://b.example/{}", request.hop());
+                self.redirects(to.parse().ok(), now);
+                Scripted::redirect(&to)
             }
             10 => {
                 if request.validators().is_some() {
-                    self.heard.allows = self.heard.copy_allows;
-                    self.heard.failing_since = None;
-                } else if is_second {
+                    let copy_allows = self.heard.copy_allows;
+                    self.heard = Heard { allows: copy_allows, copy_allows, ..Heard::default() };
+                } else if std::mem::replace(&mut self.asked_again, true) {
                     self.fails(now);
                 } else {
                     // Nothing is learnt from it yet, nor ever if the second attempt is lost.
-                    self.unasked = true;
                     self.heard.allows = false;
-                    self.heard.failing_since.get_or_insert(now);
+                    self.next = Some(request.url().clone());
                 }
                 Scripted::status(304)
             }
@@ -188,16 +235,46 @@ impl Script {
     }
 
     fn fails(&mut self, now: Duration) {
-        self.heard.allows = false;
-        self.heard.gone_until = None;
-        self.heard.failing_since.get_or_insert(now);
+        let heard = &mut self.heard;
+        heard.allows = false;
+        heard.gone_until = None;
+        heard.failing_since.get_or_insert(now);
+        // An attempt counts when it ends, which may be a while after it was answered.
+        if heard.counted_at.is_none_or(|at| now + ATTEMPT >= at + 20 * HOUR) {
+            heard.counted += 1;
+            heard.counted_at = Some(now);
+        }
     }
 
-    fn text(&mut self, answer: Scripted, body: &[u8], is_whole: bool) -> Scripted {
+    fn unavailable(&mut self, status: u16, now: Duration) {
+        let is_split = matches!(status, 401 | 403 | 407 | 408 | 421 | 425 | 429);
+        self.is_split |= is_split;
+        if is_split && self.is_cautious {
+            return self.fails(now);
+        }
+        self.heard.allows = true;
+        self.heard.gone_until = None;
+        if !matches!(status, 408 | 421 | 425 | 429) {
+            // A day, and the time that the answer itself may take.
+            self.heard = Heard { allows: true, gone_until: Some(now + DAY + ATTEMPT), ..Heard::default() };
+        }
+    }
+
+    /// RFC 9309 §2.3.1.2: five are followed, the sixth is one too many, and so is one that leads back. One that leads nowhere is a failure.
+    fn redirects(&mut self, to: Option<Url>, now: Duration) {
+        let Some(to) = to else { return self.fails(now) };
+        self.heard.allows = self.way.len() > 5 || self.way.contains(&to);
+        if self.heard.allows {
+            self.heard.gone_until = None;
+        } else {
+            self.next = Some(to);
+        }
+    }
+
+    fn text(&mut self, answer: Scripted, body: &[u8], is_whole: bool, now: Duration) -> Scripted {
         let is_coded = body.starts_with(b"\x1f\x8b") || body.starts_with(b"\x28\xb5\x2f\xfd");
         if !is_whole || is_coded {
-            self.heard.allows = false;
-            self.heard.gone_until = None;
+            self.fails(now);
             return answer;
         }
         let token = ProductToken::new("ExampleBot").expect("a token");
@@ -207,10 +284,43 @@ impl Script {
     }
 }
 
-/// A cache that opens what it cannot reach is noticed.
+/// Where a Location leads that is followed: to https, since https is not left; without user information and fragment.
+fn place(from: &Url, location: &[u8]) -> Option<Url> {
+    let text = std::str::from_utf8(location).ok()?.trim_matches(' ');
+    let mut url = from.join(text).ok().filter(|_| !text.is_empty() && !text.contains('\t'))?;
+    url.set_fragment(None);
+    url.set_username("").ok()?;
+    url.set_password(None).ok()?;
+    (url.scheme() == "https" && url.port() != Some(0)).then_some(url)
+}
+
 #[cfg(test)]
-#[tokio::test(start_paused = true)]
-#[should_panic(expected = "source: LongOutage")]
-async fn a_broken_promise_is_seen() {
-    play(b"\x02\x0f\x00", AccessPolicy::default().danger_allow_when_unreachable()).await;
+mod tests {
+    use super::*;
+
+    /// A cache that opens what it cannot reach is noticed.
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "source: LongOutage")]
+    async fn a_broken_promise_is_seen() {
+        play(b"\x02\x0f\x00", AccessPolicy::default().danger_allow_when_unreachable()).await;
+    }
+
+    /// A cache that follows where the model does not is noticed.
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "each hop is one that a redirect led to")]
+    async fn a_redirect_that_should_not_be_followed_is_seen() {
+        let script = [&b"\x02\x08\x10http://b.example\x06\x00"[..]].concat();
+        play(&script, AccessPolicy::default().with_downgrade(true)).await;
+    }
+
+    /// The corpus reaches what takes months.
+    #[tokio::test(start_paused = true)]
+    async fn a_long_outage_needs_its_attempts() {
+        let long = include_bytes!("../corpus/fetch_script/long_outage");
+        let short = include_bytes!("../corpus/fetch_script/long_outage_of_nineteen_attempts");
+        for (script, is_long) in [(&long[..], true), (short, false)] {
+            let source = play(script, AccessPolicy::default()).await.source;
+            assert_eq!(source == Some(Source::LongOutage), is_long, "{source:?}");
+        }
+    }
 }
