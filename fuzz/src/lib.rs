@@ -46,3 +46,28 @@ fn text(bytes: &[u8]) -> &str {
         Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).expect("it is valid up to there"),
     }
 }
+
+/// Whether the input is one of so many, for what takes long.
+fn one_in(many: u32, bytes: &[u8]) -> bool {
+    let number = bytes
+        .iter()
+        .fold(0x811c_9dc5_u32, |number, byte| (number ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    (number >> 8) % many == 0
+}
+
+/// What takes milliseconds and may never take minutes. A machine that stands still does so once, not three times.
+fn in_time<T>(mut work: impl FnMut() -> T) -> T {
+    for _ in 0..2 {
+        let began = std::time::Instant::now();
+        let done = work();
+        if began.elapsed() < PATIENCE {
+            return done;
+        }
+    }
+    let began = std::time::Instant::now();
+    let done = work();
+    assert!(began.elapsed() < PATIENCE, "too much work, three times: {:?}", began.elapsed());
+    done
+}
+
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
