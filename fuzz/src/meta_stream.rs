@@ -1,7 +1,9 @@
-//! Any document is scanned: what is found does not depend on how its bytes are split, nothing panics whatever the limits,
-//! and a scan of the whole document finds every meta that the scan of the head does.
+//! Any document is scanned: what is found does not depend on how its bytes are split, a part of it states nothing that the whole does
+//! not, a scan of the whole document finds every meta that the scan of the head does, and memory stays within its limit.
 
-use abide_permissions::{Head, HeadScanner, MetaScope, Progress, ReadOptions};
+use std::time::SystemTime;
+
+use abide_permissions::{Head, HeadScanner, MetaScope, Permissions, Progress, ReadOptions};
 
 const TYPES: [Option<&str>; 4] = [
     None,
@@ -10,23 +12,33 @@ const TYPES: [Option<&str>; 4] = [
     Some("application/xhtml+xml; charset=iso-2022-jp"),
 ];
 
-fn scan(options: &ReadOptions, content_type: Option<&str>, document: &[u8], size: usize) -> Head {
+/// The least that may be set.
+const HEAD: usize = 8 * 1024;
+const MEMORY: usize = 16 * 1024;
+/// What is kept of a noscript until it ends.
+const NOSCRIPT: usize = 64 * 1024;
+
+fn feed(options: &ReadOptions, content_type: Option<&str>, document: &[u8], size: usize) -> HeadScanner {
     let mut scanner = HeadScanner::new(options, content_type);
     for chunk in document.chunks(size) {
         if scanner.feed(chunk) == Progress::Done {
             break;
         }
     }
-    scanner.finish()
+    scanner
 }
 
-/// What the first line of this file says.
+fn scan(options: &ReadOptions, content_type: Option<&str>, document: &[u8], size: usize) -> Head {
+    feed(options, content_type, document, size).finish()
+}
+
+/// What the first lines of this file say.
 pub fn run(bytes: &[u8]) {
     let Some((&choice, document)) = bytes.split_first() else { return };
     let content_type = TYPES[usize::from(choice) % TYPES.len()];
     let size = usize::from(choice) / TYPES.len() + 1;
     let options =
-        ReadOptions::new("ExampleBot".parse().expect("a token")).with_head_limit(8192).expect("the least");
+        ReadOptions::new("ExampleBot".parse().expect("a token")).with_head_limit(HEAD).expect("the least");
 
     let whole = scan(&options, content_type, document, usize::MAX);
     let split = scan(&options, content_type, document, size);
@@ -34,10 +46,14 @@ pub fn run(bytes: &[u8]) {
     assert_eq!(whole.noscript_metas(), split.noscript_metas());
     assert_eq!(whole.end(), split.end());
     assert!(whole.metas().iter().all(|meta| !meta.name().is_empty()));
-    assert!(whole.bytes() <= 8192);
+    assert!(whole.bytes() <= HEAD);
 
-    let tight = options.clone().with_memory_limit(16 * 1024).expect("the least");
+    let tight = options.clone().with_memory_limit(MEMORY).expect("the least");
     let _ = scan(&tight, content_type, document, size);
+    if crate::one_in(32, bytes) {
+        long(&tight, content_type, document, size);
+    }
+    prefixes(&options, document, usize::from(choice));
 
     let everywhere = scan(&options.with_meta_scope(MetaScope::Document), content_type, document, size);
     let mut found = everywhere.metas().iter();
@@ -45,4 +61,37 @@ pub fn run(bytes: &[u8]) {
         whole.metas().iter().all(|meta| found.any(|other| other == meta)),
         "the head is part of the document"
     );
+}
+
+/// The document again and again.
+fn long(tight: &ReadOptions, content_type: Option<&str>, document: &[u8], size: usize) {
+    const LENGTH: usize = 128 * 1024;
+    let options = tight.clone().with_head_limit(LENGTH).expect("more than the least");
+    let long: Vec<u8> = document.iter().copied().cycle().take(LENGTH).collect();
+    let mut found: usize = 0;
+    let used = allocation_counter::measure(|| {
+        let head = scan(&options, content_type, &long, size);
+        let metas = head.metas().iter().chain(head.noscript_metas());
+        found = metas.map(|meta| 2 * size_of_val(meta) + meta.name().len() + meta.content().len()).sum();
+    });
+    // Both scans, what an open noscript holds in a buffer that has grown, and what was found.
+    let most = 2 * MEMORY + 2 * NOSCRIPT + 2 * found + 16 * 1024;
+    assert!(used.bytes_max <= most as u64, "memory: {used:?}, {most}");
+}
+
+/// Cuts the document at two places, once as if it ended there and once as if it broke off. Its encoding is given, since otherwise what
+/// decides on it may be what was cut.
+fn prefixes(options: &ReadOptions, document: &[u8], choice: usize) {
+    let content_type = Some("text/html; charset=utf-8");
+    let whole = scan(options, content_type, document, usize::MAX);
+    let behind_a_tag = document.iter().rposition(|byte| *byte == b'>').map_or(0, |at| at + 1);
+    let ended = scan(options, content_type, &document[..document.len() * choice / 255], usize::MAX);
+    let broken = feed(options, content_type, &document[..behind_a_tag], usize::MAX).interrupt();
+    let read = |head: Head| Permissions::read(options, [], head, SystemTime::UNIX_EPOCH).rules().clone();
+    let rules = read(whole.clone());
+    for part in [ended, broken] {
+        assert!(whole.metas().starts_with(part.metas()), "a part has the first of the metas");
+        assert!(whole.noscript_metas().starts_with(part.noscript_metas()));
+        assert_eq!(read(part).union(&rules), rules, "a part states nothing that the whole does not");
+    }
 }
