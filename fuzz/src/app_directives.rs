@@ -41,6 +41,9 @@ pub fn run(bytes: &[u8]) {
         let ((directives, preferences), (again, others)) = (of(&with, &target), of(&spoiled, &target));
         assert_eq!(directives, again, "a line that cannot be read touches no other");
         assert_eq!(preferences.statements(), others.statements());
+        let (again, others) = of(&without_dropped(&records, &with), &target);
+        assert_eq!(directives, again, "a line that cannot be read is as good as none");
+        assert_eq!(preferences.statements(), others.statements());
 
         let signalled =
             parse(&[&records[..], b"Content-Signal: search=yes, ai-train=yes, ai-input=yes\n"].concat());
@@ -51,4 +54,14 @@ pub fn run(bytes: &[u8]) {
             assert!(before != Preference::Disallow || after == Preference::Disallow, "nothing is lifted");
         }
     }
+}
+
+/// The file with a comment in the place of each record that could not be read.
+fn without_dropped(records: &[u8], rules: &Rules) -> Rules {
+    let directives = AppDirectives::of(rules, &Target::new("/"));
+    let before = RULES.lines().count();
+    let lines = records.split_inclusive(|byte| *byte == b'\n').zip(before + 1..);
+    let is_dropped = |number: usize| directives.dropped().iter().any(|line| *line as usize == number);
+    let kept = lines.map(|(line, number)| if is_dropped(number) { &b"#\n"[..] } else { line });
+    parse(&kept.collect::<Vec<_>>().concat())
 }
