@@ -141,30 +141,22 @@ fn add_one(counts: &mut [u32], at: usize) {
 /// any.
 fn choose_slots(wildcards: &[Entry], block: &[u8], bits: u32) -> Vec<usize> {
     let mut load = vec![0u32; 1 << bits];
-    let mut all = Vec::with_capacity(wildcards.len().saturating_mul(32));
-    let mut ends = Vec::with_capacity(wildcards.len());
     for entry in wildcards {
-        each_slot(entry, block, bits, |slot| {
-            add_one(&mut load, slot);
-            all.push(slot as u32);
-        });
-        ends.push(all.len());
+        each_slot(entry, block, bits, |slot| add_one(&mut load, slot));
     }
-    let mut start = 0;
-    let rarest = |end| {
-        let slots: &[u32] = all.get(start..end).unwrap_or_default();
-        start = end;
+    // Walked twice rather than written down: a file of long patterns has as many groups as octets, in memory four times that.
+    let rarest = |entry| {
         let (mut rarest, mut least) = (1 << bits, u32::MAX);
-        for slot in slots {
-            if let Some(load) = load.get(*slot as usize)
+        each_slot(entry, block, bits, |slot| {
+            if let Some(load) = load.get(slot)
                 && *load < least
             {
-                (rarest, least) = (*slot as usize, *load);
+                (rarest, least) = (slot, *load);
             }
-        }
+        });
         rarest
     };
-    ends.into_iter().map(rarest).collect()
+    wildcards.iter().map(rarest).collect()
 }
 
 /// A view of the index in a block.
