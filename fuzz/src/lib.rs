@@ -56,6 +56,7 @@ fn one_in(many: u32, bytes: &[u8]) -> bool {
 }
 
 /// What takes milliseconds and may never take minutes. A machine that stands still does so once, not three times.
+#[allow(clippy::disallowed_methods, reason = "it is this machine's time that is meant")]
 fn in_time<T>(mut work: impl FnMut() -> T) -> T {
     for _ in 0..2 {
         let began = std::time::Instant::now();

@@ -103,8 +103,7 @@ fn every_licence_is_one_that_is_allowed() {
         .collect();
     assert!(packages.len() > 200, "{}", packages.len());
     for (name, licence) in packages {
-        let is_allowed =
-            |id: &str| allow.contains(id) || exceptions.contains(&vec![id, name]);
+        let is_allowed = |id: &str| allow.contains(id) || exceptions.contains(&vec![id, name]);
         assert!(satisfied(licence, &is_allowed), "{name} has the licence {licence:?}");
     }
 }
@@ -176,7 +175,8 @@ fn an_expression_is_met_by_what_is_allowed() {
 fn one_rust_version_is_stated_everywhere() {
     let root = read("Cargo.toml");
     let version = between(&root, "\nrust-version = \"", "\"").unwrap();
-    let members = ["crates", "examples", "tests"].map(|part| format!("{}/../{part}", env!("CARGO_MANIFEST_DIR")));
+    let members =
+        ["crates", "examples", "tests"].map(|part| format!("{}/../{part}", env!("CARGO_MANIFEST_DIR")));
     let crates = std::fs::read_dir(&members[0]).unwrap().map(|entry| entry.unwrap().path());
     let manifests = crates.chain(members[1..].iter().map(Into::into)).map(|folder| folder.join("Cargo.toml"));
     let manifests: Vec<_> = manifests.filter(|manifest| manifest.exists()).collect();
