@@ -341,12 +341,13 @@ impl World {
 
     /// The wall clock lies for a while.
     async fn jump(&self, by: i64, lasts: Duration) {
-        let (before, began) = (self.clock.wall(), Instant::now());
+        let set = |by: i64| self.clock.jump_to(WallMillis(self.clock.wall().0.saturating_add_signed(by)));
         let back = Duration::from_millis(by.min(0).unsigned_abs());
         self.judge.clock_lies_back(back, true);
-        self.clock.jump_to(WallMillis(before.0.saturating_add_signed(by)));
+        set(by);
         sleep(lasts).await;
-        self.clock.jump_to(before.plus(began.elapsed()));
+        // By as much as it was set: it may have been set again meanwhile, and not put right yet.
+        set(-by);
         self.judge.clock_lies_back(back, false);
     }
 
