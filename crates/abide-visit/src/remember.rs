@@ -12,6 +12,8 @@ use abide_permissions::{
     Update, Visit,
 };
 
+use crate::log;
+
 /// What is known of a URL from this visit and those before it.
 #[derive(Debug)]
 pub(crate) struct Known {
@@ -39,22 +41,10 @@ pub(crate) async fn remember(
         }
         Ok(_) => None,
         Err(error) => {
-            not_kept(url, &error);
+            log::not_kept(url, &error);
             None
         }
     }
-}
-
-/// Stable names: `docs/observability.md` lists them.
-fn not_kept(url: &Url, error: &PermissionStoreError) {
-    #[cfg(feature = "tracing")]
-    tracing::warn!(
-        name: "abide.permissions.not_kept", target: "abide::permissions",
-        origin = %abide_gate::Origin::of(url).map_or_else(|_| url.scheme().to_owned(), |origin| origin.to_string()),
-        error = ?error.to_string(), "permissions could not be kept"
-    );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (url, error);
 }
 
 async fn take_in(
