@@ -449,27 +449,7 @@ impl AccessStore for JustSaved {
         self.inner.save(origin, record)
     }
 
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
-        self.inner.lease(origin, holder, now, ttl)
-    }
-
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.release(origin, holder)
-    }
-
-    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.inner.sweep(older_than)
-    }
+    leases_of_inner!();
 }
 
 #[tokio::test(start_paused = true)]
