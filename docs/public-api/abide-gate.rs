@@ -186,6 +186,12 @@ pub enum Busy {
     Gap,
     Hold { cause: Cause, strikes: u8 },
 }
+#[derive(Debug)]
+pub struct CaughtClock(_);
+impl CaughtClock {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {}
+}
+impl Clock for CaughtClock {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {

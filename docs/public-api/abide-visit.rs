@@ -1,3 +1,14 @@
+#[derive(Debug)]
+pub struct CallSpan {}
+impl CallSpan {
+    pub fn begin(method: &Method, url: &Url) -> Self {}
+    pub fn cover<F: Future + Unpin>(
+        &self,
+        calling: F,
+    ) -> impl Future<Output = F::Output> {}
+    pub fn instrument<F: Future>(&self, calling: F) -> impl Future<Output = F::Output> {}
+    pub fn answered(&self, hops: usize, status: StatusCode, waited: Duration) {}
+}
 #[derive(Debug, Clone)]
 pub struct Hop {}
 impl Hop {
@@ -15,6 +26,17 @@ impl Hop {
     pub fn waited(&self) -> Duration {}
     pub fn remote_addr(&self) -> Option<SocketAddr> {}
     pub fn permissions(&self) -> Option<&Permissions> {}
+}
+#[derive(Debug)]
+pub struct HopSpan {}
+impl HopSpan {
+    pub fn begin(number: usize, url: &Url) -> Self {}
+    pub fn cover<F: Future + Unpin>(
+        &self,
+        sending: F,
+    ) -> impl Future<Output = F::Output> {}
+    pub fn within<T>(&self, sending: impl FnOnce() -> T) -> T {}
+    pub fn answered(&self, status: StatusCode, waited: Duration, wire: Duration) {}
 }
 #[derive(Debug)]
 #[must_use = "nothing is told until it is asked"]
@@ -108,3 +130,4 @@ impl<B: Body<Data = Bytes> + Unpin> Body for WatchedBody<B> {
 }
 impl<B: Body + Unpin> Unpin for WatchedBody<B> {}
 impl<B: Body + fmt::Debug> fmt::Debug for WatchedBody<B> {}
+pub fn tell_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {}

@@ -1,7 +1,7 @@
 //! Every redirect hop is a request: asked, paced, address-checked, and stripped of what is not its business.
 
 use abide::{Denied, Error, RedirectPolicy, ResponseExt, Stopped};
-use abide_tests::{Reply, Server};
+use abide_tests::{Reply, Server, Step};
 use reqwest::header::{AUTHORIZATION, COOKIE, HOST};
 
 use crate::{builder, client, refused, status};
@@ -211,10 +211,11 @@ async fn a_host_field_for_every_request_is_refused_when_the_client_is_built() {
 }
 
 #[tokio::test]
-async fn p4_userinfo_of_a_location_is_nowhere() {
+async fn p4_userinfo_is_nowhere() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
         "/go" => Reply::redirect(302, "http://user:hunter2@b.example/x"),
+        "/reset" => Reply::raw(vec![Step::Reset]),
         _ => Reply::html("page"),
     })
     .await;
@@ -226,6 +227,11 @@ async fn p4_userinfo_of_a_location_is_nowhere() {
     assert_eq!(hop.header("authorization"), None);
     let denied = refused(&client, "http://user:hunter2@a.example/secret").await;
     assert!(!format!("{denied:?} {denied}").contains("hunter2"), "{denied}");
+    // What is not built by the client keeps it, and reqwest's own errors show their URL.
+    let request =
+        reqwest::Request::new(http::Method::GET, "http://user:hunter2@a.example/reset".parse().unwrap());
+    let error = client.execute(request).await.unwrap_err();
+    assert_eq!(error.url().unwrap().as_str(), "http://a.example/reset", "{error:?}");
 }
 
 #[tokio::test]

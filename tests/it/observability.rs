@@ -13,10 +13,11 @@ use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
 };
-use reqwest_middleware::ClientBuilder;
+use reqwest_middleware::{ClientBuilder, Middleware, Next};
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
 use reqwest_tracing::TracingMiddleware;
+use tracing::Instrument;
 
 use crate::builder;
 use crate::capture::{Heard, listen};
@@ -232,6 +233,36 @@ async fn spans_of_a_tracing_middleware_are_one_per_call_outside_of_a_retry_and_o
         for part in ["method=GET", "origin=http://a.example:80", "hops=1", "status=500", "waited_ms="] {
             assert!(text.contains(part), "{what}: {part} in {text}");
         }
+    }
+}
+
+/// Enters its span only when what is below is polled, not while its future is made.
+struct Instruments;
+
+#[async_trait::async_trait]
+impl Middleware for Instruments {
+    async fn handle(
+        &self,
+        request: reqwest::Request,
+        extensions: &mut http::Extensions,
+        next: Next<'_>,
+    ) -> reqwest_middleware::Result<reqwest::Response> {
+        next.run(request, extensions).instrument(tracing::info_span!("theirs")).await
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_a_child_of_the_span_that_its_future_is_instrumented_with() {
+    let server = site().await;
+    let (abide, inner) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
+    let whole = ClientBuilder::new(inner.clone()).with(Instruments).with(abide.middleware()).build();
+    let halves = ClientBuilder::new(inner).with(Instruments).with(abide.gate()).with(abide.pacing()).build();
+    for (what, client) in [("whole", whole), ("halves", halves)] {
+        let (heard, _listening) = listen();
+        client.get("http://a.example/x").send().await.unwrap();
+        let parents: Vec<_> =
+            heard.named("abide.request").into_iter().map(|request| request.parent).collect();
+        assert_eq!(parents, [Some("theirs".to_owned())], "{what}");
     }
 }
 

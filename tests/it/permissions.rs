@@ -1,10 +1,13 @@
 //! What a response permits, attached to it when `send()` returns.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide::{HeadEnd, Options, RequestBuilderExt, ResponseExt, Scan};
+use abide::{HeadEnd, Options, PermissionRecord, PermissionStore, RequestBuilderExt, ResponseExt, Scan};
+use abide_permissions::{PermissionStoreError, StoreFuture};
 use abide_tests::{Reply, Server, Step};
 
+use crate::capture::listen;
 use crate::{builder, client};
 
 fn page(head: &str) -> Reply {
@@ -296,4 +299,81 @@ async fn what_was_not_looked_at_this_time_is_not_known_from_last_time() {
     // A POST is about something else.
     client.post(url).send().await.unwrap();
     assert!(client.head(url).send().await.unwrap().permissions().rules().nosnippet());
+}
+
+/// Has no record, and fails when it is asked for one or given one.
+#[derive(Debug, Clone, Copy)]
+struct Faulty {
+    fault: Fault,
+    fails_to_load: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    Error,
+    Hang,
+    Panic,
+    PanicAtOnce,
+}
+
+impl Faulty {
+    fn fail<'a, T: Send + 'a>(self) -> StoreFuture<'a, T> {
+        assert!(!matches!(self.fault, Fault::PanicAtOnce), "the store's own mistake");
+        Box::pin(async move {
+            match self.fault {
+                Fault::Error => Err(PermissionStoreError::new("disk full")),
+                Fault::Hang => std::future::pending().await,
+                Fault::Panic | Fault::PanicAtOnce => panic!("the store's own mistake"),
+            }
+        })
+    }
+}
+
+impl PermissionStore for Faulty {
+    fn load<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<PermissionRecord>> {
+        if self.fails_to_load { self.fail() } else { Box::pin(async { Ok(None) }) }
+    }
+
+    fn save<'a>(&'a self, _: &'a PermissionRecord) -> StoreFuture<'a, ()> {
+        self.fail()
+    }
+
+    fn remove<'a>(&'a self, _: &'a str) -> StoreFuture<'a, ()> {
+        self.fail()
+    }
+}
+
+/// The unread response waits for the store, and the next request to its host for the response.
+#[tokio::test]
+async fn g09_a_store_of_permissions_that_fails_costs_the_record_and_nothing_else() {
+    let (server, (heard, _listening)) = (Arc::new(site().await), listen());
+    let mut crawls = tokio::task::JoinSet::new();
+    let faults = [Fault::Error, Fault::Hang, Fault::Panic, Fault::PanicAtOnce];
+    for fault in faults
+        .into_iter()
+        .flat_map(|fault| [true, false].map(|fails_to_load| Faulty { fault, fails_to_load }))
+    {
+        let server = Arc::clone(&server);
+        crawls.spawn(async move {
+            let client =
+                builder(&server).permission_store(Arc::new(fault)).build_client(reqwest::Client::builder());
+            let client = client.unwrap();
+            // Two requests, and one that was redirected.
+            for path in ["header", "redirect"] {
+                let page = client.get(format!("http://a.example/{path}")).send();
+                let page = tokio::time::timeout(Duration::from_secs(60), page).await;
+                let page = page.unwrap_or_else(|_| panic!("{fault:?}: the response comes")).unwrap();
+                assert_eq!(page.permissions().may_index(), path != "header", "{fault:?}");
+                assert!(!page.text().await.unwrap().is_empty(), "{fault:?}");
+            }
+        });
+    }
+    while let Some(crawl) = crawls.join_next().await {
+        crawl.unwrap();
+    }
+    let (said, expected) = (heard.named("abide.permissions.not_kept"), 8 * 3);
+    assert_eq!(said.len(), expected);
+    for sentence in ["disk full", "no answer within 2s", "a panic"] {
+        assert!(said.iter().any(|said| said.text.contains(sentence)), "{sentence}: {said:?}");
+    }
 }

@@ -121,7 +121,8 @@ fn open(input: &Path) -> anyhow::Result<BufReader<Box<dyn Read>>> {
     Ok(BufReader::with_capacity(256 * 1024, reader))
 }
 
-fn name(input: &Path) -> String {
+/// How a file is called in messages.
+pub(crate) fn name(input: &Path) -> String {
     if input == Path::new("-") { "standard input".to_owned() } else { input.display().to_string() }
 }
 

@@ -17,6 +17,9 @@ use crate::online::{self, Interruption};
 use crate::watch::Watch;
 use crate::{Status, Usage, style};
 
+/// What robots.txt says of a URL, or why it cannot be told.
+pub(crate) type Judged = Result<Verdict, Denied>;
+
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Line<'a> {
@@ -57,7 +60,7 @@ async fn check_all(args: &CheckArgs, abide: &Abide) -> anyhow::Result<Status> {
 pub(crate) fn answers<'a>(
     args: &'a CheckArgs,
     abide: &'a Abide,
-) -> impl Stream<Item = (&'a str, Result<Verdict, Denied>)> + 'a {
+) -> impl Stream<Item = (&'a str, Judged)> + 'a {
     online::in_order(&args.online, &args.urls, |url| check(abide, url))
 }
 
@@ -71,7 +74,7 @@ pub(crate) fn absolute(text: &str) -> anyhow::Result<Url> {
     }
 }
 
-async fn check<'a>(abide: &Abide, text: &'a str) -> (&'a str, Result<Verdict, Denied>) {
+async fn check<'a>(abide: &Abide, text: &'a str) -> (&'a str, Judged) {
     let url = match absolute(text) {
         Ok(url) => url,
         Err(_) => return (text, Err(Denied::Interrupted)),
@@ -79,7 +82,7 @@ async fn check<'a>(abide: &Abide, text: &'a str) -> (&'a str, Result<Verdict, De
     (text, abide.check(&url).await.map_err(|error: Error| error.denied().clone()))
 }
 
-pub(crate) fn line<'a>(abide: &Abide, url: &'a str, result: &Result<Verdict, Denied>) -> Line<'a> {
+pub(crate) fn line<'a>(abide: &Abide, url: &'a str, result: &Judged) -> Line<'a> {
     match result {
         Ok(verdict) => {
             let outcome = if verdict.is_allowed() { "allowed" } else { "denied" };
@@ -98,7 +101,7 @@ pub(crate) fn line<'a>(abide: &Abide, url: &'a str, result: &Result<Verdict, Den
     }
 }
 
-pub(crate) fn print(text: &str, result: &Result<Verdict, Denied>) -> anyhow::Result<()> {
+pub(crate) fn print(text: &str, result: &Judged) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
     let text = printable(text.as_bytes());
     match result {

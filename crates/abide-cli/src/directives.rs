@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::args::DirectivesArgs;
 use crate::excerpt::printable;
-use crate::match_urls::{Asked, parse_url, parse_urls, read_file, tokens};
+use crate::match_urls::{Asked, parse_urls, read_file, rules_and_url, tokens};
 use crate::question::{self, Holds, Key};
 use crate::{Status, Usage, batch, online};
 
@@ -64,11 +64,9 @@ pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
 }
 
 fn answer(question: Question) -> Result<Answer, String> {
-    let body = batch::bytes("robots", question.robots, question.robots_base64)?
-        .ok_or("expected \"robots\" or \"robots_base64\", found neither")?;
-    let tokens = tokens(&question.agent.into_vec())?;
-    let url = parse_url(&question.url)?;
-    Ok(Answer::new(&Rules::parse(&body, &tokens), &url, question.app.as_deref()))
+    let Question { robots, robots_base64, agent, url, app } = question;
+    let (rules, url) = rules_and_url(robots, robots_base64, agent, &url)?;
+    Ok(Answer::new(&rules, &url, app.as_deref()))
 }
 
 impl Answer {

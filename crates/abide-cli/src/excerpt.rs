@@ -1,15 +1,31 @@
 //! Lines of a robots.txt on a terminal, marked as compilers do.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Renderer, Snippet};
 
 /// A file as it can be shown: text of any encoding, any line ends, any control characters.
 pub(crate) struct Excerpt<'a> {
-    lines: Vec<&'a [u8]>,
+    lines: Vec<Line<'a>>,
     text: String,
-    /// Where each line starts in `text`.
-    starts: Vec<usize>,
+}
+
+struct Line<'a> {
+    octets: &'a [u8],
+    /// Where it stands in the text that is shown, without its end.
+    shown: Range<usize>,
 }
 
 /// A mark on a line.
@@ -26,11 +42,11 @@ pub(crate) struct Mark {
 
 impl<'a> Excerpt<'a> {
     pub(crate) fn of(text: &'a [u8]) -> Self {
-        let mut excerpt = Self { lines: Vec::new(), text: String::new(), starts: Vec::new() };
-        for line in lines(text) {
-            excerpt.lines.push(line);
-            excerpt.starts.push(excerpt.text.len());
-            excerpt.text.push_str(&printable(&line[..line.len().min(LINE_SHOWN_MAX)]));
+        let mut excerpt = Self { lines: Vec::new(), text: String::new() };
+        for octets in lines(text) {
+            let start = excerpt.text.len();
+            excerpt.text.push_str(&printable(octets.get(..LINE_SHOWN_MAX).unwrap_or(octets)));
+            excerpt.lines.push(Line { octets, shown: start..excerpt.text.len() });
             excerpt.text.push('\n');
         }
         excerpt
@@ -38,19 +54,18 @@ impl<'a> Excerpt<'a> {
 
     /// The octets of a line, without its end.
     pub(crate) fn line(&self, number: u32) -> &'a [u8] {
-        self.index(number).map_or(b"", |index| self.lines[index])
+        self.find(number).map_or(b"", |line| line.octets)
     }
 
     /// The line of one mark alone, in a file called `path`.
     pub(crate) fn one(&self, path: &'a str, mark: &Mark) -> Snippet<'_, Annotation<'_>> {
-        let Some(index) = self.index(mark.line) else { return Snippet::source("").path(path) };
-        let start = self.starts[index];
-        let end = self.starts.get(index + 1).map_or(self.text.len(), |next| next - 1);
+        let Some(line) = self.find(mark.line) else { return Snippet::source("").path(path) };
+        let within = |place: usize| place.saturating_sub(line.shown.start);
         let span = self.span(mark);
-        Snippet::source(&self.text[start..end])
-            .line_start(index + 1)
+        Snippet::source(self.text.get(line.shown.clone()).unwrap_or_default())
+            .line_start(usize::try_from(mark.line).unwrap_or(usize::MAX))
             .path(path)
-            .annotation(annotation(mark, span.start - start..span.end - start))
+            .annotation(annotation(mark, within(span.start)..within(span.end)))
     }
 
     /// The whole, of which the marked lines are shown.
@@ -59,19 +74,17 @@ impl<'a> Excerpt<'a> {
         Snippet::source(&self.text).path(path).annotations(annotations)
     }
 
-    fn index(&self, number: u32) -> Option<usize> {
-        let index = usize::try_from(number).ok()?.checked_sub(1)?;
-        (index < self.lines.len()).then_some(index)
+    fn find(&self, number: u32) -> Option<&Line<'a>> {
+        self.lines.get(usize::try_from(number).ok()?.checked_sub(1)?)
     }
 
     /// Where a mark stands in `text`.
     fn span(&self, mark: &Mark) -> Range<usize> {
-        let Some(index) = self.index(mark.line) else { return 0..0 };
-        let (start, line) = (self.starts[index], self.lines[index]);
-        let end = self.starts.get(index + 1).map_or(self.text.len(), |next| *next) - 1;
+        let Some(Line { octets, shown }) = self.find(mark.line) else { return 0..0 };
         let place = |column: usize| {
-            let before = &line[..column.saturating_sub(1).min(line.len()).min(LINE_SHOWN_MAX)];
-            self.text.floor_char_boundary((start + printable(before).len()).min(end))
+            let before = octets.get(..column.saturating_sub(1).min(LINE_SHOWN_MAX)).unwrap_or(octets);
+            let end = shown.start.saturating_add(printable(before).len());
+            self.text.floor_char_boundary(end.min(shown.end))
         };
         let from = place(mark.columns.start);
         from..place(mark.columns.end).max(from)
@@ -105,9 +118,8 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
             return None;
         }
         let end = rest.iter().position(|octet| matches!(octet, b'\r' | b'\n')).unwrap_or(rest.len());
-        let line = &rest[..end];
-        let skip = if rest[end..].starts_with(b"\r\n") { 2 } else { 1 };
-        rest = rest.get(end + skip..).unwrap_or_default();
+        let (line, end) = rest.split_at(end);
+        rest = end.strip_prefix(b"\r\n").or_else(|| end.get(1..)).unwrap_or_default();
         Some(line)
     })
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use abide::{Abide, Denied, Verdict};
+use abide::{Abide, Verdict};
 use abide_robots::{DocumentRecord, Pattern, RecordKind, Robots, Target};
 use annotate_snippets::Level;
 use futures_util::stream::{self, StreamExt};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use url::Url;
 
 use crate::args::CheckArgs;
-use crate::check::{self, absolute};
+use crate::check::{self, Judged, absolute};
 use crate::excerpt::{self, Excerpt, Mark};
 use crate::facts::{self, Facts};
 use crate::online::{self, Interruption};
@@ -53,13 +53,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
     })
 }
 
-fn print_json(
-    abide: &Abide,
-    args: &CheckArgs,
-    text: &str,
-    url: &Url,
-    result: &Result<Verdict, Denied>,
-) -> anyhow::Result<()> {
+fn print_json(abide: &Abide, args: &CheckArgs, text: &str, url: &Url, result: &Judged) -> anyhow::Result<()> {
     let robots = result.as_ref().ok().and_then(robots);
     let marks = robots.as_ref().map(|robots| {
         let excerpt = Excerpt::of(robots.text());
@@ -79,13 +73,7 @@ fn print_json(
     })
 }
 
-fn print(
-    abide: &Abide,
-    args: &CheckArgs,
-    text: &str,
-    url: &Url,
-    result: &Result<Verdict, Denied>,
-) -> anyhow::Result<()> {
+fn print(abide: &Abide, args: &CheckArgs, text: &str, url: &Url, result: &Judged) -> anyhow::Result<()> {
     check::print(text, result)?;
     let Ok(verdict) = result else { return Ok(()) };
     excerpt(verdict, url)?;

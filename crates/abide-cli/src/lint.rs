@@ -1,7 +1,6 @@
 //! `abide lint`: what the author of a robots.txt should know.
 
 use std::io::Write;
-use std::path::Path;
 
 use abide_robots::{Remark, Robots};
 use annotate_snippets::Level;
@@ -10,7 +9,7 @@ use serde::Serialize;
 use crate::args::LintArgs;
 use crate::excerpt::{self, Excerpt, Mark};
 use crate::match_urls::read_file;
-use crate::{Status, online, style};
+use crate::{Status, batch, online, style};
 
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
@@ -33,7 +32,7 @@ pub(crate) fn run(args: LintArgs) -> anyhow::Result<Status> {
         let robots = Robots::parse(body);
         let remarks = robots.remarks();
         status = status.and(Status::of(remarks.is_empty()));
-        let name = name(path);
+        let name = batch::name(path);
         if args.output.json {
             for remark in &remarks {
                 online::print_json(&line(&name, remark))?;
@@ -43,10 +42,6 @@ pub(crate) fn run(args: LintArgs) -> anyhow::Result<Status> {
         }
     }
     Ok(status)
-}
-
-fn name(path: &Path) -> String {
-    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 fn line<'a>(file: &'a str, remark: &Remark) -> Line<'a> {

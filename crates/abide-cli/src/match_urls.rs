@@ -55,11 +55,23 @@ impl question::Question for Question {
 }
 
 fn answer(question: Question) -> Result<Match, String> {
-    let body = batch::bytes("robots", question.robots, question.robots_base64)?
+    let Question { robots, robots_base64, agent, url } = question;
+    let (rules, url) = rules_and_url(robots, robots_base64, agent, &url)?;
+    Ok(Match::new(None, &rules.verdict(&url.target())))
+}
+
+/// What a question of a batch is about: a robots.txt as it is for an agent, and a URL.
+pub(crate) fn rules_and_url(
+    robots: Option<String>,
+    robots_base64: Option<String>,
+    agent: batch::OneOrMore,
+    url: &str,
+) -> Result<(Rules, Asked), String> {
+    let body = batch::bytes("robots", robots, robots_base64)?
         .ok_or("expected \"robots\" or \"robots_base64\", found neither")?;
-    let tokens = tokens(&question.agent.into_vec())?;
-    let url = parse_url(&question.url)?;
-    Ok(Match::new(None, &Rules::parse(&body, &tokens).verdict(&url.target())))
+    let tokens = tokens(&agent.into_vec())?;
+    let url = parse_url(url)?;
+    Ok((Rules::parse(&body, &tokens), url))
 }
 
 /// The chain of product tokens. Offline, tokens such as MJ12bot are understood, too.

@@ -1,5 +1,17 @@
 //! The questions of a batch: which keys they have, and in our own words what is wrong with one.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -54,9 +66,8 @@ impl Holds {
     /// Where in `value` the first thing is that does not fit, and what it is.
     fn misfit(self, value: &Value) -> Option<(String, &Value)> {
         let item = |fits: fn(&Value) -> bool| {
-            let items = value.as_array()?;
-            let at = items.iter().position(|item| !fits(item))?;
-            Some((format!("[{at}]"), &items[at]))
+            let (at, item) = value.as_array()?.iter().enumerate().find(|(_, item)| !fits(item))?;
+            Some((format!("[{at}]"), item))
         };
         let whole = Some((String::new(), value));
         match self {
@@ -117,7 +128,8 @@ pub(crate) fn fault<Q: Question>(line: &[u8], error: &serde_json::Error) -> Stri
 fn no_json(line: &[u8], error: &serde_json::Error) -> String {
     if let Err(error) = std::str::from_utf8(line) {
         let at = error.valid_up_to();
-        return format!("expected UTF-8, found the octet 0x{:02x} at column {}", line[at], at + 1);
+        let (octet, column) = (line.get(at).copied().unwrap_or_default(), at.saturating_add(1));
+        return format!("expected UTF-8, found the octet 0x{octet:02x} at column {column}");
     }
     let column = error.column();
     if error.is_eof() {
@@ -126,14 +138,15 @@ fn no_json(line: &[u8], error: &serde_json::Error) -> String {
     if error.to_string().starts_with("recursion limit") {
         return format!("the JSON object is nested too deeply at column {column}");
     }
-    let rest = String::from_utf8_lossy(&line[column.saturating_sub(1).min(line.len())..]);
+    let rest = String::from_utf8_lossy(line.get(column.saturating_sub(1)..).unwrap_or_default());
     let found: String = rest.chars().take(SHOWN_MAX).collect();
     format!("expected JSON, found {found:?} at column {column}")
 }
 
 fn cut(text: &str) -> String {
     const MESSAGE_MAX: usize = 200;
-    text.char_indices().nth(MESSAGE_MAX).map_or(text.to_owned(), |(end, _)| format!("{}...", &text[..end]))
+    let end = text.char_indices().nth(MESSAGE_MAX);
+    end.map_or(text.to_owned(), |(end, _)| format!("{}...", text.split_at(end).0))
 }
 
 /// Of what stands where JSON ends, in characters.

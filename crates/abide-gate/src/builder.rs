@@ -8,12 +8,11 @@ use abide_robots::ProductToken;
 use ipnet::IpNet;
 
 use crate::access::{AccessCache, AccessEvent, AccessObserver, AccessPolicy, AccessStore, Fetch};
-use crate::clock::CaughtClock;
 use crate::event::{Event, Listeners, Observer, Observers};
 use crate::gate::Gate;
 use crate::paced::PacedFetch;
 use crate::pacing::{PaceObserver, PacePolicy, PaceStore, Pacer};
-use crate::{AddressGuard, Clock, SystemClock};
+use crate::{AddressGuard, CaughtClock, Clock, SystemClock};
 
 /// Settings of a [`Gate`], and of every client that is built on one. The default is the polite choice.
 ///
@@ -144,9 +143,9 @@ impl GateBuilder {
         warn_of_dangers(&self.addresses, &self.access);
         let observers = Observers::new(self.observers);
         let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
-        let clock: Arc<dyn Clock> = Arc::new(CaughtClock(Arc::clone(&self.clock)));
+        let clock: Arc<dyn Clock> = Arc::new(CaughtClock::new(Arc::clone(&self.clock)));
         // The pacer catches a panic of the clock itself: nobody can be paced by it, so the URL is denied.
-        let mut pacer = Pacer::builder(self.pace).clock(self.clock);
+        let mut pacer = Pacer::builder(self.pace).clock(Arc::clone(&self.clock));
         if let Some(store) = self.pace_store {
             pacer = pacer.store(store);
         }
@@ -170,7 +169,7 @@ impl GateBuilder {
         let mut access = AccessCache::builder(tokens, Arc::new(fetch))
             // What the pacer lets wait must not look like an outage.
             .policy(self.access.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN)))
-            .clock(Arc::clone(&clock))
+            .clock(self.clock)
             .observer(Arc::new(move |event: &AccessEvent<'_>| tell_those_who_wait(&waiting, event)));
         if !observers.is_empty() {
             let all = observers.clone();

@@ -82,9 +82,16 @@ impl Clock for SystemClock {
     }
 }
 
-/// Somebody's clock, which may panic: then the machine's tells the time, and the panic goes no further.
+/// Somebody's clock, which may panic: then the machine's tells the time, and the panic goes no further. For stores that are given one.
 #[derive(Debug)]
-pub(crate) struct CaughtClock(pub(crate) Arc<dyn Clock>);
+pub struct CaughtClock(Arc<dyn Clock>);
+
+impl CaughtClock {
+    /// Guards a clock.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self(clock)
+    }
+}
 
 impl Clock for CaughtClock {
     fn now(&self) -> Instant {

@@ -208,9 +208,7 @@ impl Gate {
     /// With [`Denied::Deferred`] at once when the turn cannot come in time; with [`Denied::CrawlDelayTooLong`]; with
     /// [`Denied::Store`] when told to fail closed; with what robots.txt says by then.
     pub async fn turn(&self, url: &Url, verdict: Verdict, left: &mut Duration) -> Result<Turn, Error> {
-        // A turn that is given back is told as granted all the same.
-        let lapsed = verdict.has_lapsed(self.clock.wall());
-        match Some(&verdict).filter(|_| !lapsed).and_then(|verdict| self.turn_at_once(url, verdict)) {
+        match self.turn_at_once(url, &verdict) {
             Some(permit) => Ok(Turn { verdict, permit, waited: Duration::ZERO }),
             None => Box::pin(self.turn_after_waiting(url, verdict, left)).await,
         }
@@ -219,17 +217,13 @@ impl Gate {
     /// The same if the host's turn is there this instant, and no store must be asked: without waiting, and without a future. `None`:
     /// [`turn`](Self::turn) waits for it.
     pub fn turn_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
-        if verdict.is_robots_txt() {
+        // A busy machine can take as long between verdict and turn as a wait would. Looked at first: a turn that is given back is
+        // told as granted all the same.
+        if verdict.is_robots_txt() || verdict.has_lapsed(self.clock.wall()) {
             return None;
         }
         let ask = Ask::new().crawl_delay(verdict.crawl_delay().unwrap_or_default());
-        let permit = self.pacer.at_once(url, &ask)?;
-        // A busy machine can take as long between verdict and turn as a wait would.
-        if verdict.has_lapsed(self.clock.wall()) {
-            permit.give_back();
-            return None;
-        }
-        Some(permit)
+        self.pacer.at_once(url, &ask)
     }
 
     async fn turn_after_waiting(

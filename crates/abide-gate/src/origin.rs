@@ -1,5 +1,17 @@
 //! The keys that everything is filed under: the origin for rules, the host for pacing.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -56,17 +68,16 @@ impl Origin {
     }
 
     /// Where its robots.txt is asked for: `scheme://host[:port]/robots.txt`.
+    #[expect(clippy::expect_used, reason = "the text was put together from the parts of a parsed URL")]
     pub fn robots_url(&self) -> Url {
-        let text = format!("{}/robots.txt", self.text);
-        // Cannot fail: the text was put together from the parts of a parsed URL.
-        Url::parse(&text).expect("scheme, host and port come from a parsed URL")
+        Url::parse(&format!("{}/robots.txt", self.text))
+            .expect("scheme, host and port come from a parsed URL")
     }
 
     /// The pacing key of this origin.
     pub fn host(&self) -> Host {
-        let rest = &self.text[self.scheme().len() + "://".len()..];
-        let host = rest.rsplit_once(':').map_or(rest, |(host, _)| host);
-        Host::from_ascii(host)
+        let (_, rest) = self.text.split_once("://").unwrap_or_default();
+        Host::from_ascii(rest.rsplit_once(':').map_or(rest, |(host, _)| host))
     }
 }
 
@@ -96,7 +107,9 @@ impl<'u> OriginOf<'u> {
     pub(crate) fn mixed(self) -> u64 {
         let words = self.text.as_bytes().chunks(8).map(|chunk| {
             let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
+            if let Some(part) = word.get_mut(..chunk.len()) {
+                part.copy_from_slice(chunk);
+            }
             u64::from_le_bytes(word)
         });
         // 2^64 divided by the golden ratio; the high bits are the best mixed.

@@ -2,6 +2,18 @@
 //!
 //! Clients differ in their error types and agree in what lies below them: I/O errors, and the words of hyper, h2 and rustls.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::error::Error;
 use std::io;
 

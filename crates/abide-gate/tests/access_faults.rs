@@ -12,8 +12,9 @@ use abide_gate::access::{
     AccessCache, AccessEvent, AccessPolicy, AccessStore, BoxFuture, FetchError, FetchErrorKind, Lease,
     LeaseHolder, MemoryAccessStore, Record, Refused, Source, StoreError,
 };
+use abide_gate::pacing::{Cause, MemoryPaceStore, PaceStore, ScopeKey};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Origin, WallMillis};
+use abide_gate::{Clock, Origin, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep};
 
@@ -98,6 +99,8 @@ struct Faulty {
     operations: AtomicUsize,
     /// The operation with this number fails; 0 for none.
     fails_at: AtomicUsize,
+    /// And by a panic.
+    panics: AtomicBool,
 }
 
 impl Faulty {
@@ -106,7 +109,9 @@ impl Faulty {
         if self.hangs.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
-        match fails.load(Ordering::SeqCst) || number == self.fails_at.load(Ordering::SeqCst) {
+        let is_failing = fails.load(Ordering::SeqCst) || number == self.fails_at.load(Ordering::SeqCst);
+        assert!(!is_failing || !self.panics.load(Ordering::SeqCst), "the store's own mistake");
+        match is_failing {
             true => Err(StoreError::new("disk full\u{1b}[31m")),
             false => Ok(()),
         }
@@ -195,20 +200,60 @@ async fn c21_the_last_good_copy_survives_in_memory_while_the_store_fails() {
 /// Every operation of a story fails once (§6 of the reliability requirements: for every k).
 #[tokio::test(start_paused = true)]
 async fn g09_a_store_fault_at_any_operation_opens_nothing() {
-    for k in 1..=20 {
+    for (k, panics) in (1..=20).flat_map(|k| [(k, false), (k, true)]) {
         let fetch = ScriptedFetch::new(|_, times| match times {
             0 => Scripted::text(GOOD),
             _ => Scripted::status(503),
         });
         let (world, store) = faulty(fetch);
         store.fails_at.store(k, Ordering::SeqCst);
+        store.panics.store(panics, Ordering::SeqCst);
         for _ in 0..4 {
             let answer = world.ask_and_settle().await;
-            assert!(is_good(&answer), "fault at operation {k}");
+            assert!(is_good(&answer), "fault at operation {k}, panic: {panics}");
             sleep(DAY).await;
         }
-        assert!(store.operations.load(Ordering::SeqCst) >= 9);
+        let operations = store.operations.load(Ordering::SeqCst);
+        assert!(operations >= 9);
+        assert_eq!(world.cache.totals().store_faults, u64::from(k <= operations));
     }
+}
+
+/// Not asked for by a fetch: the caller himself asks the store.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_panics_when_an_answer_is_invalidated_changes_nothing() {
+    let (world, store) = faulty(ScriptedFetch::always(Scripted::text(GOOD)));
+    world.ask().await;
+    for fails in [&store.load_fails, &store.save_fails, &store.panics] {
+        fails.store(true, Ordering::SeqCst);
+    }
+    world.cache.invalidate(&origin()).await;
+    assert!(is_good(&world.ask().await));
+    assert_eq!(world.fetch.count(), 2);
+}
+
+/// Panics whatever it is asked.
+#[derive(Debug)]
+struct Broken;
+
+impl Clock for Broken {
+    fn now(&self) -> Instant {
+        panic!("the clock's own mistake")
+    }
+
+    fn wall(&self) -> WallMillis {
+        panic!("the clock's own mistake")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_machines_clock_stands_in_for_one_that_panics() {
+    let fetch = Arc::new(ScriptedFetch::always(Scripted::text(GOOD)));
+    let cache = AccessCache::builder(tokens(), fetch).clock(Arc::new(Broken)).build();
+    assert!(is_good(&cache.of(&origin()).await.unwrap()));
+    let turns = MemoryPaceStore::with_clock(Arc::new(Broken));
+    let until = turns.hold(&ScopeKey::from("a.example"), WallMillis(1), 1, Cause::Operator).await.unwrap();
+    assert!(until > WallMillis(1), "{until:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -449,27 +494,7 @@ impl AccessStore for JustSaved {
         self.inner.save(origin, record)
     }
 
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
-        self.inner.lease(origin, holder, now, ttl)
-    }
-
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.release(origin, holder)
-    }
-
-    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.inner.sweep(older_than)
-    }
+    leases_of_inner!();
 }
 
 #[tokio::test(start_paused = true)]
@@ -485,6 +510,7 @@ async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
     );
     assert!(is_good(&world.ask().await));
     assert_eq!(world.fetch.count(), 0);
-    let free = store.lease(&origin(), LeaseHolder(42), world.wall(), Duration::from_secs(9)).await.unwrap();
+    // A lease for longer than this one would be taken for one of a clock that was set back.
+    let free = store.lease(&origin(), LeaseHolder(42), world.wall(), HOUR).await.unwrap();
     assert_eq!(free, Lease::Leader, "and the lease was given back");
 }

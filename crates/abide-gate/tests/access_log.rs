@@ -86,23 +86,7 @@ impl AccessStore for FullAtTimes {
         }
     }
 
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> Io<'a, Lease> {
-        self.inner.lease(origin, holder, now, ttl)
-    }
-
-    fn release<'a>(&'a self, origin: &'a Origin, holder: LeaseHolder) -> Io<'a, ()> {
-        self.inner.release(origin, holder)
-    }
-
-    fn sweep(&self, older_than: WallMillis) -> Io<'_, u64> {
-        self.inner.sweep(older_than)
-    }
+    leases_of_inner!();
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,27 +42,7 @@ impl AccessStore for Late {
         })
     }
 
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
-        self.inner.lease(origin, holder, now, ttl)
-    }
-
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.release(origin, holder)
-    }
-
-    fn sweep(&self, now: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.inner.sweep(now)
-    }
+    leases_of_inner!();
 }
 
 /// Old rules, new rules, and then the site is down.

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
-use abide_gate::{Clock, Gate, Origin, SystemClock};
+use abide_gate::access::{
+    AccessPolicy, AccessStore, BoxFuture, Fetch, FetchError, MemoryAccessStore, RobotsReply, RobotsRequest,
+};
+use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Clock, Gate, Origin, SystemClock, WallMillis};
 use url::Url;
 
 #[derive(Debug)]
@@ -62,6 +65,36 @@ async fn what_is_invalidated_is_not_there_at_once_and_what_is_learnt_again_is() 
     assert_eq!(at_once(&gate, page), None);
     gate.answer(&origin).await.unwrap();
     assert_eq!(at_once(&gate, page), Some(true));
+}
+
+/// Cache and store are bounded and may forget an answer before it is invalidated.
+#[tokio::test(start_paused = true)]
+async fn what_only_a_verdict_still_holds_can_be_invalidated() {
+    let fetch = ScriptedFetch::new(|request, _| match request.url().host_str() {
+        Some("example.org") => Scripted::text("User-agent: *\nDisallow: /private/\n"),
+        _ => Scripted::text(vec![b'#'; 500_000]),
+    });
+    let store = Arc::new(MemoryAccessStore::new());
+    let gate = Gate::builder()
+        .access(AccessPolicy::default().with_answers_weight(0))
+        .access_store(store.clone())
+        .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
+    let page = url("https://example.org/a");
+    let origin = Origin::of(&page).unwrap();
+    gate.answer(&origin).await.unwrap();
+    let held = gate.judge_at_once(&page);
+    for number in 0..100 {
+        gate.answer(&format!("https://other{number}.example").parse().unwrap()).await.unwrap();
+    }
+    store.sweep(WallMillis(u64::MAX)).await.unwrap();
+    assert!(gate.access().cached(&origin).is_none(), "the cache has forgotten it");
+    assert!(gate.judge_at_once(&page).is_some(), "the verdict keeps it: {held:?}");
+
+    gate.access().invalidate(&origin).await;
+    assert!(gate.judge_at_once(&page).is_none());
+    let asked = fetch.count();
+    gate.judge(&page, Duration::from_secs(30)).await.unwrap();
+    assert_eq!(fetch.count(), asked + 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
 use faulty::{Fault, Faulty};
-use support::{deferral, host, ms, s, url};
+use support::{Lagging, deferral, host, ms, s, url};
 
 /// What was told, but for turns.
 #[derive(Debug, Default)]
@@ -341,20 +341,6 @@ async fn who_could_just_come_in_time_after_another_process_asks_now_and_then() {
         store.calls() - before
     });
     assert!((5..=16).contains(&asked), "{asked}");
-}
-
-/// Lags behind tokio's clock: it goes at half its speed.
-#[derive(Debug)]
-struct Lagging(Instant);
-
-impl Clock for Lagging {
-    fn now(&self) -> Instant {
-        self.0 + self.0.elapsed() / 2
-    }
-
-    fn wall(&self) -> WallMillis {
-        WallMillis(0)
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,10 @@
 mod support;
 
 use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -82,6 +84,72 @@ impl PaceStore for Listener {
     fn peek<'a>(&'a self, _: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
         Box::pin(async { Ok(ScopeState::default()) })
     }
+}
+
+/// Counts its losses by going through the pacer itself, and then panics.
+#[derive(Debug, Default)]
+struct Meddler {
+    inner: MemoryPaceStore,
+    pacer: OnceLock<Pacer>,
+    calls: AtomicU64,
+}
+
+impl PaceStore for Meddler {
+    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply> {
+        self.inner.reserve(scopes, ask)
+    }
+
+    fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()> {
+        self.inner.renew(scopes, lease, ttl)
+    }
+
+    fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()> {
+        self.inner.release(scopes, lease, ended)
+    }
+
+    fn hold<'a>(
+        &'a self,
+        scope: &'a ScopeKey,
+        until: WallMillis,
+        strikes: u8,
+        cause: Cause,
+    ) -> StoreFuture<'a, WallMillis> {
+        self.inner.hold(scope, until, strikes, cause)
+    }
+
+    fn losses(&self) -> u64 {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        if let Some(pacer) = self.pacer.get().filter(|_| call == 1) {
+            let other = url(&format!("http://h{call}.example/"));
+            let mut asking = pin!(pacer.acquire(&other, Ask::new()));
+            assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        panic!("the store's own mistake")
+    }
+
+    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
+        self.inner.peek(scope)
+    }
+}
+
+/// Where a lock is held it waits for itself, so another thread watches.
+#[test]
+fn a_store_is_asked_for_its_losses_under_no_lock_and_may_panic() {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let store = Arc::new(Meddler::default());
+            let pacer = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
+            store.pacer.set(pacer.clone()).unwrap();
+            for name in ["a", "b"] {
+                pacer.acquire(&url(&format!("http://{name}.example/")), Ask::new()).await.unwrap().finish();
+            }
+            tell.send(store.calls.load(Ordering::SeqCst)).unwrap();
+        });
+    });
+    let calls = told.recv_timeout(s(60)).expect("nothing waits for itself, and no panic gets out");
+    assert!(calls >= 3, "{calls}: once when it was built, and with each answer");
 }
 
 fn pacer(store: &Arc<Listener>) -> Pacer {

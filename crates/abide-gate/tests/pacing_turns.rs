@@ -12,7 +12,7 @@ use abide_gate::pacing::{Ask, Cause, DeferReason, Deferral, PacePolicy, Pacer, P
 use abide_gate::{Clock, ManualClock, Origin, SystemClock, WallMillis};
 use tokio::time::{Instant, advance, sleep, timeout};
 
-use support::{Log, deferral, host, ms, s, url};
+use support::{Lagging, Log, deferral, host, ms, s, url};
 
 #[tokio::test(start_paused = true)]
 async fn one_in_flight_and_the_gap_from_the_end_of_the_response() {
@@ -450,20 +450,6 @@ async fn a_budget_without_end_is_a_budget() {
     sleep(s(400 * 86_400)).await;
     permit.finish();
     assert!(open.await.unwrap());
-}
-
-/// Lags behind tokio's clock: it goes at half its speed.
-#[derive(Debug)]
-struct Lagging(Instant);
-
-impl Clock for Lagging {
-    fn now(&self) -> Instant {
-        self.0 + self.0.elapsed() / 2
-    }
-
-    fn wall(&self) -> WallMillis {
-        WallMillis(0)
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 
 use abide_robots::{Pattern, RecordKind, Rules, Target};
-use sfv::visitor::{EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
+use sfv::visitor::{EntryVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
 use sfv::{BareItemFromInput, KeyRef, Parser};
 
+use crate::item::ItemOnly;
 use crate::value::SfValue;
 
 /// The App-Directives of a robots.txt that cover one URL, for any application.
@@ -228,7 +229,7 @@ impl<'a> ListVisitor<'a> for &mut Members {
 
     fn entry(&mut self) -> Result<impl EntryVisitor<'a>, Infallible> {
         self.0.push(None);
-        Ok(Entry(self))
+        Ok(ItemOnly(Entry(self)))
     }
 
     fn finish(self) -> Result<(), Infallible> {
@@ -238,18 +239,6 @@ impl<'a> ListVisitor<'a> for &mut Members {
 
 /// The member that was begun last.
 struct Entry<'m>(&'m mut Members);
-
-impl<'a> EntryVisitor<'a> for Entry<'_> {
-    type Error = Infallible;
-
-    fn item(self) -> Result<impl ItemVisitor<'a>, Infallible> {
-        Ok(self)
-    }
-
-    fn inner_list(self) -> Result<impl InnerListVisitor<'a>, Infallible> {
-        Ok(Ignored)
-    }
-}
 
 impl<'a> ItemVisitor<'a> for Entry<'_> {
     type Out = ();

@@ -63,6 +63,7 @@ mod store;
 
 mod date;
 mod element;
+mod item;
 mod link;
 mod rule;
 mod stated;

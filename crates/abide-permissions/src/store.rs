@@ -13,6 +13,9 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PermissionSt
 
 /// Keeps records by their URL. A store keeps what it is given and decides nothing; in particular it drops nothing for being
 /// stale.
+///
+/// A response waits for it, for two seconds at most, and its host's turn with the response. A store that takes longer, fails or panics
+/// costs the record, and is told in the log (`abide.permissions.not_kept`).
 pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
     /// The record of this URL, if there is one.
     fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>>;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::{Clock, SystemClock};
+use abide_gate::{CaughtClock, Clock, SystemClock};
 use redb::StorageBackend;
 
 use crate::disk::{Disk, Limits, Options};
@@ -96,10 +96,10 @@ impl Builder {
         self
     }
 
-    /// Another clock, for tests.
+    /// Another clock, for tests. Where it panics the machine's stands in.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.clock = Arc::new(CaughtClock::new(clock));
         self
     }
 

@@ -93,8 +93,8 @@ impl Shared {
 
     /// Asks the turns something. Whoever needs both locks them in this order: turns, queue.
     pub(crate) fn turns<T>(&self, ask: impl FnOnce(&mut Turns, Now) -> T) -> Result<T, Error> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Now::read(&*self.clock);
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock: what is granted now is in what is written at the end.
         self.check_open()?;
         let answer = ask(&mut turns, now);
@@ -104,8 +104,8 @@ impl Shared {
 
     /// Holds a scope. It counts at once, and is written when the commit is done.
     pub(crate) fn hold(&self, scope: &ScopeKey, asked: Held) -> Result<(WallMillis, Option<Pending>), Error> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Now::read(&*self.clock);
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let held = turns.hold(scope, asked, now);
         let pending = self.put(true, |batch| batch.hold(scope.clone(), Some(held)))?;
         Ok((held.until, pending))
@@ -187,8 +187,8 @@ impl Shared {
 
     /// Tells the writer to write everything and to end. Whoever asks is told how it ended.
     pub(crate) fn close(&self) -> Pending {
-        let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Now::read_for_writing(&*self.clock);
+        let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let mut queue = self.queue();
         if matches!(queue.phase, Phase::Open) {
             turns.holds(now).for_each(|(scope, held)| queue.batch.hold(scope, held));

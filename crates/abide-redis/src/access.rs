@@ -1,5 +1,17 @@
 //! Records of robots.txt, and who is fetching one.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -197,13 +209,14 @@ fn read(held: &str) -> Option<(LeaseHolder, WallMillis)> {
 
 /// Looks at every record, server by server. Each step is a command of its own, so others are not kept waiting.
 async fn sweep(link: &Arc<Link>, older_than: WallMillis) -> Result<u64, Error> {
-    let mut swept = 0;
+    let mut swept = 0_u64;
     for server in link.servers().await? {
         let mut cursor = 0_u64;
         loop {
             let (next, keys) = link.run(scan(Arc::clone(&server), link.keys.every_robots(), cursor)).await?;
             for keys in keys.chunks(SWEPT_AT_ONCE) {
-                swept += link.run(sweep_some(Arc::clone(&server), keys.to_vec(), older_than)).await?;
+                let some = link.run(sweep_some(Arc::clone(&server), keys.to_vec(), older_than)).await?;
+                swept = swept.saturating_add(some);
             }
             if next == 0 {
                 break;

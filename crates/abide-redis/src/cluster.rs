@@ -4,6 +4,18 @@
 //! cluster's own default (`cluster-require-full-coverage yes`). Otherwise it would be away for some hosts and back for others, many
 //! times a second.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -54,6 +66,7 @@ const NODES_MAX: usize = 1_000;
 const ASKED_MAX: usize = 16;
 
 impl Cluster {
+    #[expect(clippy::indexing_slicing, reason = "a URL names one node at least")]
     pub(crate) fn new(seeds: Vec<Client>, settings: Settings) -> Self {
         let like = seeds[0].get_connection_info().clone();
         Self { seeds, like, settings, look: Latest::default(), map: Mutex::default() }
@@ -142,7 +155,7 @@ impl Cluster {
     /// The nodes that are known, then those that the user has named, each once.
     fn candidates(&self) -> Vec<Client> {
         let mut known: Vec<Arc<Address>> = lock(&self.map).nodes.keys().cloned().collect();
-        known.truncate(ASKED_MAX - self.seeds.len().min(ASKED_MAX / 2));
+        known.truncate(ASKED_MAX.saturating_sub(self.seeds.len().min(ASKED_MAX / 2)));
         let mut clients: Vec<Client> =
             known.iter().filter_map(|address| place::client(&self.like, address).ok()).collect();
         let unknown = |seed: &&Client| {
@@ -212,8 +225,10 @@ impl Map {
             let has =
                 |slot: u16| of.get(usize::from(slot)).is_some_and(|owner| owner.as_ref() == Some(address));
             // The last slot, since those who move slots away begin with the first.
-            if !node.epoch_slot().is_some_and(has) {
-                node.put_epoch(last[address]);
+            if let Some(slot) = last.get(address)
+                && !node.epoch_slot().is_some_and(has)
+            {
+                node.put_epoch(*slot);
             }
         }
         (self.nodes, self.of) = (nodes, of);

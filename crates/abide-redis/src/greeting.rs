@@ -4,6 +4,18 @@
 //! restart, a failover (which loses what was not replicated, and copies the key) and FLUSHALL end it; whoever comes first makes a new
 //! one in its place. Nobody knows what was sent shortly before, so after the birth every host waits for one full gap.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use abide_gate::pacing::LeaseId;
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, cmd, pipe};
@@ -135,8 +147,8 @@ async fn epoch(
     identity: &str,
     now: (u64, u64),
 ) -> RedisResult<Epoch> {
-    let now = now.0 * 1_000_000 + now.1;
-    let new = format!("{} {} {identity}", now + ON_ITS_WAY, LeaseId::random());
+    let soon = micros_of(now).saturating_add(ON_ITS_WAY);
+    let new = format!("{soon} {} {identity}", LeaseId::random());
     let mut ask = pipe();
     ask.cmd("SET").arg(&key).arg(&new).arg("NX").arg("EX").arg(EPOCH_LIFE_SECONDS).ignore();
     ask.cmd("GET").arg(&key);
@@ -149,7 +161,7 @@ async fn epoch(
     }
     let born = value.split(' ').next().and_then(|born| born.parse().ok()).unwrap_or(u64::MAX);
     // One that was born in the future has seen a clock set back since.
-    Ok(Epoch { born: born.min(now + ON_ITS_WAY), key, value })
+    Ok(Epoch { born: born.min(soon), key, value })
 }
 
 /// Unless another has done so meanwhile: then its epoch counts.
@@ -163,6 +175,11 @@ async fn replace(connection: &mut MultiplexedConnection, key: &str, old: &str, n
         false => replace.cmd("UNWATCH"),
     };
     replace.exec_async(connection).await
+}
+
+/// An answer to `TIME`.
+pub(crate) fn micros_of((seconds, micros): (u64, u64)) -> u64 {
+    seconds.saturating_mul(1_000_000).saturating_add(micros)
 }
 
 /// Whether the data is what it was: to be asked *after* what was done with it.

@@ -1,5 +1,17 @@
 //! What a request asks for: the URL that is judged, and that the request then carries.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use http::header::HOST;
 use http::{Request, Uri};
 use url::Url;
@@ -17,11 +29,11 @@ pub(crate) fn url_of<B>(request: &mut Request<B>) -> Result<Url, ServiceError> {
     let written = request.uri().to_string();
     // The URI of a CONNECT, `a.example:443`, would be a URL of the scheme `a.example`.
     let is_absolute = request.uri().scheme().is_some();
-    let Some(url) = parse(&written).filter(|_| is_absolute) else { return Err(no_origin(request.uri())) };
+    let Some(url) = parse(&written).filter(|_| is_absolute) else { return Err(no_origin(&written)) };
     if url.as_str() != written {
         match Uri::try_from(url.as_str()) {
             Ok(uri) => *request.uri_mut() = uri,
-            Err(_) => return Err(no_origin(request.uri())),
+            Err(_) => return Err(no_origin(&written)),
         }
     }
     if foreign_host(request.headers(), &url).is_some() {
@@ -36,8 +48,19 @@ fn parse(written: &str) -> Option<Url> {
     Some(without_userinfo(&url))
 }
 
-fn no_origin(uri: &Uri) -> ServiceError {
-    ServiceError::NoOrigin { uri: uri.clone() }
+fn no_origin(written: &str) -> ServiceError {
+    ServiceError::NoOrigin { uri: Uri::try_from(without_user(written)).unwrap_or_default() }
+}
+
+/// As [`without_userinfo`], of what need not be a URL: `http` takes `http://user:secret@256.256.256.256/`, and `user:secret@a.example:443`.
+fn without_user(written: &str) -> String {
+    let (scheme, slashes, rest) = match written.split_once("//") {
+        Some((scheme, rest)) if !scheme.contains('/') => (scheme, "//", rest),
+        _ => ("", "", written),
+    };
+    let (authority, path) = rest.find(['/', '?']).map_or((rest, ""), |end| rest.split_at(end));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    [scheme, slashes, host, path].concat()
 }
 
 #[cfg(test)]
@@ -70,9 +93,22 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_without_origin_is_refused() {
-        for uri in ["/relative", "a.example:443", "*"] {
-            assert!(matches!(ask(uri, None), Err(ServiceError::NoOrigin { .. })), "{uri}");
+    fn a_uri_without_origin_is_refused_and_shown_without_user_information() {
+        for (written, shown) in [
+            ("/relative", "/relative"),
+            ("/for/user:marker@a.example", "/for/user:marker@a.example"),
+            ("//user:marker@a.example/x", "//a.example/x"),
+            ("a.example:443", "a.example:443"),
+            ("user:marker@a.example:443", "a.example:443"),
+            ("*", "*"),
+            ("http://user:marker@256.256.256.256/", "http://256.256.256.256/"),
+            ("http://user:marker@a.example:99999/x?y=@", "http://a.example:99999/x?y=@"),
+        ] {
+            let refused = ask(written, None).unwrap_err();
+            let ServiceError::NoOrigin { uri } = &refused else { panic!("{written}: {refused:?}") };
+            assert_eq!(uri.to_string(), shown);
+            let is_told = format!("{refused:?} {refused}").contains("marker");
+            assert_eq!(is_told, shown.contains("marker"), "{refused:?}");
         }
     }
 

@@ -21,7 +21,7 @@ pub struct Builder {
     user_agent: Option<String>,
     gate: GateBuilder,
     scan: Scan,
-    read: Option<ReadOptions>,
+    read: ReadOptions,
     permission_store: Option<Arc<dyn PermissionStore>>,
 }
 
@@ -33,7 +33,7 @@ impl Builder {
             user_agent: None,
             gate: GateBuilder::new(),
             scan: Scan::Eager,
-            read: None,
+            read: ReadOptions::for_tokens([]),
             permission_store: None,
         }
     }
@@ -67,7 +67,7 @@ impl Builder {
 
     /// Limits and strictness of reading permissions. Its tokens are replaced by the crawler's own.
     pub fn read_options(mut self, options: ReadOptions) -> Self {
-        self.read = Some(options);
+        self.read = options;
         self
     }
 
@@ -120,8 +120,7 @@ impl Builder {
 
     fn finish(self, identity: Identity, fetch: Arc<dyn Fetch>) -> AbideLayer {
         let tokens = identity.tokens().to_vec();
-        let read = self.read.unwrap_or_else(|| ReadOptions::for_tokens(tokens.iter().cloned()));
-        let read = read.with_tokens(tokens.iter().cloned());
+        let read = self.read.with_tokens(tokens.iter().cloned());
         AbideLayer::new(Core {
             identity,
             gate: self.gate.build(tokens, fetch),

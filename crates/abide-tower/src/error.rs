@@ -19,7 +19,7 @@ pub enum ServiceError {
     Refused(Error),
     /// The URI names no origin, so there is nobody to ask: it is relative, of a `CONNECT`, or no URL.
     NoOrigin {
-        /// The URI of the request.
+        /// The URI of the request, without user information.
         uri: Uri,
     },
     /// The service below failed.

@@ -13,7 +13,6 @@ mod options;
 // A request's way.
 mod admit;
 mod asked;
-mod log;
 mod ready;
 mod service;
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, Gate, NoAddress, PermitBody, Symptoms, Verdict};
-use abide_visit::{Hop, Trail, WatchedBody};
+use abide_visit::{CallSpan, Hop, Trail, Visit, WatchedBody, tell_failed};
 use bytes::Bytes;
 use http::{Extensions, Request, Response};
 use http_body::Body;
@@ -22,7 +22,6 @@ use crate::admit::{Unsent, admit, options_of};
 use crate::asked::url_of;
 use crate::error::ServiceError;
 use crate::layer::Core;
-use crate::log::{self, Call};
 use crate::options::Options;
 use crate::ready::Ready;
 use crate::{BoxError, fault};
@@ -89,13 +88,16 @@ where
         let core = Arc::clone(&self.core);
         Box::pin(async move {
             let url = url_of(&mut request).inspect_err(|error| tell(&core, None, error))?;
-            let call = Call::begin(request.method(), &url);
+            let call = CallSpan::begin(request.method(), &url);
             let visiting = async {
                 let answered = visit(&core, request, url.clone(), ready).await;
                 answered.inspect_err(|error| tell(&core, Some(&url), error))
             };
-            let answered = call.cover(visiting).await;
-            answered.inspect(|response| call.answered(response))
+            let answered = call.instrument(visiting).await;
+            answered.inspect(|response| {
+                let waited = Visit::of(response.extensions()).map(Visit::waited).unwrap_or_default();
+                call.answered(1, response.status(), waited);
+            })
         })
     }
 }
@@ -111,7 +113,7 @@ impl<S: fmt::Debug> fmt::Debug for AbideService<S> {
 fn tell(core: &Core, url: Option<&Url>, error: &ServiceError) {
     match (error, url) {
         (ServiceError::Refused(error), _) => core.gate.tell_refused(error),
-        (ServiceError::Inner(error), Some(url)) => log::failed(url, &**error),
+        (ServiceError::Inner(error), Some(url)) => tell_failed(0, url, &**error),
         (ServiceError::Inner(_) | ServiceError::NoOrigin { .. }, _) => {}
     }
 }

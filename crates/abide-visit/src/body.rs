@@ -1,5 +1,17 @@
 //! The body on its way to the caller: what was read ahead is replayed, then the rest, byte for byte.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
@@ -69,21 +81,22 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
     /// Takes what has arrived already, up to a limit, without waiting: a small page whose last byte is here has ended on the
     /// wire, and its host's turn with it, also if the caller reads it later.
     pub(crate) async fn take_what_is_here(&mut self) {
-        let mut taken = 0;
-        let mut patience = 1;
+        let mut taken = 0_usize;
+        let mut is_patient = true;
         while !self.has_ended && taken < AHEAD_MAX {
             let Poll::Ready(frame) = poll_fn(|context| Poll::Ready(self.poll_wire(context))).await else {
                 // Where the length says that nothing more comes, only the end is to be waited for, and that is the reader's to do.
-                if patience == 0 || self.wire.is_end_stream() {
+                if !is_patient || self.wire.is_end_stream() {
                     return;
                 }
                 // The connection's own task hands over one frame at a time, the end too: let it run once.
-                patience -= 1;
+                is_patient = false;
                 tokio::task::yield_now().await;
                 continue;
             };
             let Some(frame) = frame else { return };
-            taken += frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
+            let len = frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
+            taken = taken.saturating_add(len);
             self.keep(frame);
         }
     }
@@ -210,7 +223,7 @@ impl<B: Body + fmt::Debug> fmt::Debug for WatchedBody<B> {
 fn has_joined<E>(last: &mut FrameResult<E>, next: &FrameResult<E>) -> bool {
     let (Ok(last), Ok(next)) = (last, next) else { return false };
     let (Some(last), Some(next)) = (last.data_mut(), next.data_ref()) else { return false };
-    if last.len() + next.len() > JOINED_MAX {
+    if last.len().saturating_add(next.len()) > JOINED_MAX {
         return false;
     }
     // What was joined before is ours alone and grows in place; the client's own buffer is copied once.

@@ -27,7 +27,8 @@
 //! ```
 //!
 //! # In scope
-//! [`Reader`], which reads a response; [`WatchedBody`], which replays what was read ahead; [`Visit`], which tells.
+//! [`Reader`], which reads a response; [`WatchedBody`], which replays what was read ahead; [`Visit`], which tells;
+//! [`CallSpan`], [`HopSpan`] and [`tell_failed`], by which every client says the same in `tracing`.
 //!
 //! # Out of scope
 //! Sending anything. What fields and metas mean is `abide-permissions`; whether and when to ask is `abide-gate`.
@@ -41,10 +42,12 @@ mod remember;
 mod scan;
 
 // What is told of it.
+mod log;
 mod trail;
 mod visit;
 
 pub use body::WatchedBody;
+pub use log::{CallSpan, HopSpan, tell_failed};
 pub use reader::{Left, Reader, Reading};
 pub use scan::Scan;
 pub use trail::{Hop, Stopped, Trail};

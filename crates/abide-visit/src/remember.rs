@@ -1,9 +1,14 @@
 //! What a page permitted at the last visit, for the visits that do not say it again (304, HEAD).
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode};
+use tokio::time::timeout;
 use url::Url;
 
 use abide_gate::without_userinfo;
@@ -12,6 +17,8 @@ use abide_permissions::{
     Update, Visit,
 };
 
+use crate::log;
+
 /// What is known of a URL from this visit and those before it.
 #[derive(Debug)]
 pub(crate) struct Known {
@@ -19,9 +26,12 @@ pub(crate) struct Known {
     pub(crate) preferences: Preferences,
 }
 
+/// So long a response waits for the store. It is unread until then, and holds up the next request to its host.
+const STORE_TIME_MAX: Duration = Duration::from_secs(2);
+
 /// Keeps what a response says about its URL, and returns what is known of it now where that is more than the response says.
 ///
-/// A store that fails is told in the log, and the response's own rules stand.
+/// A store that fails, hangs or panics is told in the log, and the response's own rules stand.
 pub(crate) async fn remember(
     store: &Arc<dyn PermissionStore>,
     read: &ReadOptions,
@@ -33,28 +43,23 @@ pub(crate) async fn remember(
 ) -> Option<Known> {
     let fields: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
     let visit = Visit::new(status.as_u16(), &fields, head, now).with_preferences(robots);
-    match take_in(store, &key(url), &visit, status).await {
+    let key = key(url);
+    let mut taking_in = pin!(take_in(store, &key, &visit, status));
+    let caught = poll_fn(|context| {
+        catch_unwind(AssertUnwindSafe(|| taking_in.as_mut().poll(context)))
+            .unwrap_or_else(|_| Poll::Ready(Err(PermissionStoreError::new("a panic"))))
+    });
+    let slow = |_| Err(PermissionStoreError::new(format!("no answer within {STORE_TIME_MAX:?}")));
+    match timeout(STORE_TIME_MAX, caught).await.unwrap_or_else(slow) {
         Ok(Some((record, Update::Revalidated | Update::FieldsReplaced))) => {
             Some(Known { permissions: record.permissions(read), preferences: record.preferences() })
         }
         Ok(_) => None,
         Err(error) => {
-            not_kept(url, &error);
+            log::not_kept(url, &error);
             None
         }
     }
-}
-
-/// Stable names: `docs/observability.md` lists them.
-fn not_kept(url: &Url, error: &PermissionStoreError) {
-    #[cfg(feature = "tracing")]
-    tracing::warn!(
-        name: "abide.permissions.not_kept", target: "abide::permissions",
-        origin = %abide_gate::Origin::of(url).map_or_else(|_| url.scheme().to_owned(), |origin| origin.to_string()),
-        error = ?error.to_string(), "permissions could not be kept"
-    );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (url, error);
 }
 
 async fn take_in(

@@ -36,7 +36,7 @@ pub struct Builder {
     timeout: Option<Duration>,
     redirects: RedirectPolicy,
     scan: Scan,
-    read: Option<ReadOptions>,
+    read: ReadOptions,
     fixed_names: HashMap<String, Vec<SocketAddr>>,
     resolver: Arc<dyn Resolve>,
     permission_store: Option<Arc<dyn PermissionStore>>,
@@ -54,7 +54,7 @@ impl Builder {
             timeout: None,
             redirects: RedirectPolicy::default(),
             scan: Scan::Eager,
-            read: None,
+            read: ReadOptions::for_tokens([]),
             fixed_names: HashMap::new(),
             resolver: Arc::new(SystemResolver),
             permission_store: None,
@@ -126,7 +126,7 @@ impl Builder {
 
     /// Limits and strictness of reading permissions. Its tokens are replaced by the crawler's own.
     pub fn read_options(mut self, options: ReadOptions) -> Self {
-        self.read = Some(options);
+        self.read = options;
         self
     }
 
@@ -287,10 +287,7 @@ impl Builder {
     fn finish(self, fetch: Arc<dyn Fetch>) -> Result<Abide, BuildError> {
         let identity = self.identity()?;
         let tokens = identity.tokens().to_vec();
-        let read = self.read.clone().map_or_else(
-            || ReadOptions::for_tokens(tokens.iter().cloned()),
-            |read| read.with_tokens(tokens.iter().cloned()),
-        );
+        let read = self.read.with_tokens(tokens.iter().cloned());
         let core = Core {
             identity,
             gate: self.gate.build(tokens, fetch),

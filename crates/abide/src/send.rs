@@ -38,7 +38,13 @@ pub(crate) fn answered(
     match answer {
         _ if times > 1 => Err(wrong_order(url, OrderProblem::SentAgain { times })),
         Ok(response) => not_followed(url, &response).map(|()| response),
-        Err(error) => Err(failed(error, url, permit.take())),
+        Err(mut error) => {
+            // reqwest's own errors show it.
+            if let Some(shown) = error.url_mut() {
+                *shown = without_userinfo(shown);
+            }
+            Err(failed(error, url, permit.take()))
+        }
     }
 }
 

@@ -11,10 +11,9 @@ use url::Url;
 
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, Error, Verdict, has_userinfo, without_userinfo};
-use abide_visit::{Hop, Reading, Stopped, Trail, WatchedBody};
+use abide_visit::{CallSpan, Hop, HopSpan, Reading, Stopped, Trail, WatchedBody, tell_failed};
 
 use crate::client::Abide;
-use crate::log::{self, Call};
 use crate::options::Options;
 use crate::redirect::{self, Hop as NextHop, Step};
 use crate::send::{answered, put_together, refuse, send_through, take_apart};
@@ -93,7 +92,7 @@ impl<'a> Walk<'a> {
     ) -> impl Future<Output = Result<Response>> {
         async move {
             // Within the future: what is above may enter its own span only when it is polled.
-            let call = Call::begin(self.request.as_ref().expect(ONE_REQUEST));
+            let call = CallSpan::begin(&self.method, self.request.as_ref().expect(ONE_REQUEST).url());
             let answer = call.cover(pin!(self.hops(extensions, &next))).await;
             let response = self.end(&call, answer, extensions)?;
             // Apart from the wait: what is matched on would be kept through it.
@@ -113,7 +112,7 @@ impl<'a> Walk<'a> {
                 Box::pin(self.admit()).await?;
             }
             let response = {
-                let hop = log::Hop::begin(self.trail.hops().len(), &self.leg().url);
+                let hop = HopSpan::begin(self.trail.hops().len(), &self.leg().url);
                 let answer = match self.pace {
                     Pace::Here => {
                         if !(at_once && hop.within(|| self.has_turn_at_once())) {
@@ -213,7 +212,7 @@ impl<'a> Walk<'a> {
         request
     }
 
-    fn answered(&mut self, hop: &log::Hop, answer: (Result<Response>, u32)) -> Result<Response> {
+    fn answered(&mut self, hop: &HopSpan, answer: (Result<Response>, u32)) -> Result<Response> {
         let url = &self.leg.as_ref().expect(ONE_LEG).url;
         let response = answered(url, &mut self.permit, answer)?;
         self.heard(hop, &response, self.permit.as_ref().map(Permit::elapsed).unwrap_or_default());
@@ -223,7 +222,7 @@ impl<'a> Walk<'a> {
     /// Through the chain to the half that paces.
     async fn send_below(
         &mut self,
-        hop: &log::Hop,
+        hop: &HopSpan,
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
@@ -237,9 +236,9 @@ impl<'a> Walk<'a> {
         Ok(sent.response)
     }
 
-    fn heard(&mut self, hop: &log::Hop, response: &Response, wire: Duration) {
+    fn heard(&mut self, hop: &HopSpan, response: &Response, wire: Duration) {
         self.wire_time = self.wire_time.map(|left| left.saturating_sub(wire));
-        hop.answered(response.status().as_u16(), self.leg().waited, wire);
+        hop.answered(response.status(), self.leg().waited, wire);
     }
 
     /// The hop has ended. If it is a redirect to follow, the next request is there then.
@@ -329,13 +328,13 @@ impl<'a> Walk<'a> {
     /// Tells of the end of the call, but for the head of its answer.
     fn end(
         &mut self,
-        call: &Call,
+        call: &CallSpan,
         answer: Result<Response>,
         extensions: &mut Extensions,
     ) -> Result<Response> {
         match &answer {
             Ok(answer) => {
-                call.answered(self.trail.hops().len(), answer.status().as_u16(), self.trail.waited());
+                call.answered(self.trail.hops().len(), answer.status(), self.trail.waited());
             }
             Err(_) => self.leave_trail(extensions),
         }
@@ -361,7 +360,7 @@ impl<'a> Walk<'a> {
             Some(denied) => self.refusal(denied.clone().into()),
             None => {
                 if let Some(leg) = &self.leg {
-                    log::failed(self.trail.hops().len(), &leg.url, &error);
+                    tell_failed(self.trail.hops().len(), &leg.url, &error);
                 }
                 error
             }

@@ -4,6 +4,18 @@
 //! page that named it is marked as done, and a page is marked once it is saved; so a kill at any moment loses no URL, and at worst
 //! a page is fetched twice. A last line that was cut off is dropped. It is removed when nothing is left.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -200,7 +212,7 @@ fn read(file: &mut File, names: &[String]) -> Result<Option<Past>, Unreadable> {
         if !line.ends_with(b"\n") && (line.len() as u64) < LINE_LEN_MAX {
             break;
         }
-        (whole, number) = (whole + line.len() as u64, number + 1);
+        (whole, number) = (whole.saturating_add(line.len() as u64), number.saturating_add(1));
         match (number, serde_json::from_slice(&line)) {
             (1, Ok(Entry::Crawl { version: VERSION, urls })) if urls == names => {}
             (2.., Ok(Entry::Done { url })) => drop(past.done.insert(url)),

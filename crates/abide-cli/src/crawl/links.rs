@@ -1,5 +1,17 @@
 //! The links of a page, and the URLs of a sitemap.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::Read;

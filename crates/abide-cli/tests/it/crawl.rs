@@ -75,7 +75,7 @@ async fn sites() -> Server {
 }
 
 /// Host and path of everything that was asked for, without robots.txt, sorted.
-fn pages(server: &Server) -> Vec<String> {
+pub(crate) fn pages(server: &Server) -> Vec<String> {
     let mut pages = server.asked();
     pages.retain(|what| !what.ends_with("/robots.txt"));
     pages.sort();

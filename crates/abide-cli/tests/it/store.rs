@@ -7,6 +7,7 @@ use std::time::Duration;
 use abide_tests::{Reply, Server};
 use serde_json::{Value, json};
 
+use crate::crawl::pages;
 use crate::{Ran, abide, file, online};
 
 /// Twelve pages in a chain of two links each; robots.txt with a rule.
@@ -22,13 +23,6 @@ async fn site() -> Server {
         }
     })
     .await
-}
-
-fn pages(server: &Server) -> Vec<String> {
-    let mut pages = server.asked();
-    pages.retain(|what| !what.ends_with("/robots.txt"));
-    pages.sort();
-    pages
 }
 
 fn all() -> Vec<String> {

@@ -19,7 +19,7 @@ use crate::access::memory::MemoryAccessStore;
 use crate::access::observer::{AccessObserver, Observers};
 use crate::access::policy::AccessPolicy;
 use crate::access::store::{AccessStore, LeaseHolder};
-use crate::{Clock, Origin, SystemClock};
+use crate::{CaughtClock, Clock, Origin, SystemClock};
 
 /// Puts an [`AccessCache`] together. Everything but tokens and [`Fetch`] has a default.
 #[must_use]
@@ -63,9 +63,9 @@ impl AccessCacheBuilder {
         self
     }
 
-    /// Who tells the time. Default: [`SystemClock`].
+    /// Who tells the time. Default: [`SystemClock`], which also stands in where this one panics.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.clock = Arc::new(CaughtClock::new(clock));
         self
     }
 

@@ -1,5 +1,17 @@
 //! One attempt: from `/robots.txt` through its redirects to an outcome (RFC 9309 §2.3.1.2).
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,8 +132,8 @@ impl<'a> Chain<'a> {
         Some(copy.validators.clone()).filter(|validators| !validators.is_empty())
     }
 
+    #[expect(clippy::expect_used, reason = "the constructor puts one in, and nothing takes any out")]
     fn here(&self) -> &Url {
-        // The constructor puts one in and nothing takes any out.
         self.visited.last().expect("the chain begins with /robots.txt")
     }
 
@@ -132,10 +144,10 @@ impl<'a> Chain<'a> {
         let request = RobotsRequest::new(self.here().clone(), self.budget)
             .with_validators(validators)
             .with_turns(self.turns.clone())
-            .at_hop(self.visited.len() - 1);
+            .at_hop(self.visited.len().saturating_sub(1));
         self.counters.requests.add(1);
         // The budget is kept by `Fetch`, which knows when the slot was there; this only ends one that does not.
-        let patience = self.budget + self.policy.slot_wait_max;
+        let patience = self.budget.saturating_add(self.policy.slot_wait_max);
         let reply = match timeout(patience, self.fetch.fetch(request)).await {
             Ok(result) => result,
             Err(_) => Err(FetchError::new(FetchErrorKind::Deadline, "no head in time")),
@@ -179,7 +191,7 @@ impl<'a> Chain<'a> {
     /// §2.3.1.1: reads the body within what is left of the deadline, counted from the request's start.
     async fn read(&self, reply: RobotsReply) -> Outcome {
         let (status, hold, headers) = (reply.status().as_u16(), reply.hold(), reply.headers().clone());
-        let until = reply.started() + self.budget;
+        let until = reply.started().checked_add(self.budget).unwrap_or(reply.started());
         let text = match timeout_at(until, body::read(reply.into_body(), self.policy.body_limit)).await {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {

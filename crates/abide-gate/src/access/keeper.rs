@@ -1,9 +1,12 @@
 //! The store as the cache uses it: whatever fails there changes no decision.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -49,19 +52,19 @@ impl Keeper {
 
     /// The stored record, if there is one that can be used.
     pub(crate) async fn load(&self, origin: &Origin) -> Option<Record> {
-        let loaded = self.within(self.store.load(origin)).await;
+        let loaded = self.within(async { self.store.load(origin).await }).await;
         let record = self.noted(origin, loaded, &self.reading_fails)??;
         let fits = record.copy().is_none_or(|copy| copy.body().len() <= self.policy.body_limit);
         (record.origin() == origin && fits).then_some(record)
     }
 
     pub(crate) async fn save(&self, record: &Record) {
-        let saved = self.within(self.store.save(record.origin(), record)).await;
+        let saved = self.within(async { self.store.save(record.origin(), record).await }).await;
         self.noted(record.origin(), saved, &self.writing_fails);
     }
 
     pub(crate) async fn release(&self, origin: &Origin) {
-        let released = self.within(self.store.release(origin, self.holder)).await;
+        let released = self.within(async { self.store.release(origin, self.holder).await }).await;
         if let Err(error) = released {
             self.fault(origin, &error, &self.reading_fails);
         }
@@ -77,7 +80,8 @@ impl Keeper {
         let end = self.clock.now() + ttl * LEADERS_MAX;
         while self.clock.now() < end {
             // Asked each time: a leader that gives up, since the pacing has put it off, releases its lease and brings nothing.
-            let lease = self.within(self.store.lease(origin, self.holder, self.clock.wall(), ttl)).await;
+            let now = self.clock.wall();
+            let lease = self.within(async { self.store.lease(origin, self.holder, now, ttl).await }).await;
             match lease {
                 Ok(Lease::Leader) => return self.came_meanwhile(origin, previous).await,
                 Ok(Lease::Follow { until }) => {
@@ -115,14 +119,19 @@ impl Keeper {
         self.policy.deadline + self.policy.slot_wait_max + Duration::from_secs(5)
     }
 
+    /// The store's answer, for which it has a limited time, and whose panic goes no further.
     async fn within<T>(
         &self,
         operation: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        match timeout(self.policy.store_timeout, operation).await {
-            Ok(result) => result,
-            Err(_) => Err(StoreError::new("it did not answer in time")),
-        }
+        let mut operation = pin!(operation);
+        let caught = poll_fn(|context| {
+            catch_unwind(AssertUnwindSafe(|| operation.as_mut().poll(context)))
+                .unwrap_or_else(|_| Poll::Ready(Err(StoreError::new("it panicked"))))
+        });
+        timeout(self.policy.store_timeout, caught)
+            .await
+            .unwrap_or_else(|_| Err(StoreError::new("it did not answer in time")))
     }
 
     fn noted<T>(&self, origin: &Origin, result: Result<T, StoreError>, fails: &AtomicBool) -> Option<T> {

@@ -279,3 +279,29 @@ impl Drop for Lost<'_> {
         }
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::ManualClock;
+    use crate::access::AccessCache;
+    use crate::testing::access::{Scripted, ScriptedFetch};
+
+    #[tokio::test(start_paused = true)]
+    async fn who_finds_no_room_is_to_come_back_and_finds_it_then() {
+        let start = WallMillis(1_800_000_000_000);
+        let fetch = ScriptedFetch::always(Scripted::status(404).head_after(Duration::from_secs(1)));
+        let mut cache = AccessCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
+            .clock(Arc::new(ManualClock::starting_at(start)))
+            .build();
+        Arc::get_mut(&mut cache.known).unwrap().flights = Flights::new(1);
+        let [a, b] = ["https://a.example", "https://b.example"].map(|origin| origin.parse().unwrap());
+        let (first, second) = tokio::join!(cache.of(&a), cache.of(&b));
+        assert!(first.is_ok());
+        match second {
+            Err(Refused::Deferred { not_before, .. }) => assert_eq!(not_before, start.plus(FULL_WAIT)),
+            other => panic!("expected a deferral, found {other:?}"),
+        }
+        assert!(cache.of(&b).await.is_ok());
+    }
+}

@@ -1,5 +1,17 @@
 //! What is known of one origin's robots.txt, and how an attempt changes it.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -302,8 +314,9 @@ impl Record {
 
     /// About how many bytes it takes in memory.
     pub fn weight(&self) -> usize {
-        let copy = self.copy.as_ref().map_or(0, |copy| copy.body.len() + copy.final_url.as_str().len() + 300);
-        self.origin.as_str().len() + copy + 300
+        let copy =
+            self.copy.as_ref().map_or([0; 3], |copy| [copy.body.len(), copy.final_url.as_str().len(), 300]);
+        copy.into_iter().fold(self.origin.as_str().len().saturating_add(300), usize::saturating_add)
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::feedback::{Cause, STRIKES_KEPT, credible};
 use super::scope::ScopeKey;
 use super::store::{Busy, Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, ScopeState, StoreFuture};
-use crate::{Clock, SystemClock, WallMillis};
+use crate::{CaughtClock, Clock, SystemClock, WallMillis};
 
 /// Turns in memory. It knows nothing after a restart: who restarts often uses a durable store.
 ///
@@ -60,14 +60,14 @@ const KEPT: Duration = Duration::from_secs(3_600);
 
 impl Default for MemoryPaceStore {
     fn default() -> Self {
-        Self::with_clock(Arc::new(SystemClock))
+        Self { clock: Arc::new(SystemClock), state: Mutex::default() }
     }
 }
 
 impl MemoryPaceStore {
-    /// With another clock.
+    /// With another clock. Where it panics the machine's stands in.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, state: Mutex::default() }
+        Self { clock: Arc::new(CaughtClock::new(clock)), ..Self::default() }
     }
 
     fn state(&self, now: Instant) -> MutexGuard<'_, State> {

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 
-use super::core::Core;
+use super::core::{Core, catch};
 use super::event::PaceEvent;
 use super::moment::Moment;
 use super::policy::Shared;
@@ -90,7 +90,8 @@ impl SharedStore {
     pub(crate) fn new(store: Arc<dyn PaceStore>, options: Shared, core: Weak<Core>) -> Self {
         let unshared = Arc::default();
         let tasks = Tasks { running: watch::Sender::new(0) };
-        let health = Health { losses: store.losses(), ..Health::default() };
+        let losses = catch(|| store.losses()).unwrap_or_default();
+        let health = Health { losses, ..Health::default() };
         Self { store, options, core, health: Mutex::new(health), runtime: OnceLock::new(), tasks, unshared }
     }
 
@@ -185,13 +186,15 @@ impl SharedStore {
 
     /// It answered. Returns when it last came back.
     pub(crate) fn came_up(&self, core: &Core, now: Moment) -> Moment {
+        let losses = catch(|| self.store.losses());
         let mut health = self.health();
         let was_down = health.outage.take().is_some();
         if was_down {
             health.back = now;
         }
-        let (back, losses) = (health.back, self.store.losses());
-        let has_lost = std::mem::replace(&mut health.losses, losses) != losses;
+        let (back, known) = (health.back, health.losses);
+        health.losses = losses.unwrap_or(known);
+        let has_lost = health.losses != known;
         drop(health);
         if was_down {
             core.tell(&PaceEvent::StoreBack);

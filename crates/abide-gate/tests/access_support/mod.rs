@@ -1,6 +1,6 @@
 //! What the tests of `access` share: a cache on a manual clock, before a scripted web.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses a part of it")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +17,34 @@ pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Rules that allow `/open` and disallow `/closed`.
 pub(crate) const GOOD: &str = "User-agent: *\nDisallow: /closed\n";
+
+/// What a store does not do otherwise than its `inner`, if that is reading and writing: leases and sweeps.
+macro_rules! leases_of_inner {
+    () => {
+        fn lease<'a>(
+            &'a self,
+            origin: &'a Origin,
+            holder: LeaseHolder,
+            now: WallMillis,
+            ttl: Duration,
+        ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+            self.inner.lease(origin, holder, now, ttl)
+        }
+
+        fn release<'a>(
+            &'a self,
+            origin: &'a Origin,
+            holder: LeaseHolder,
+        ) -> BoxFuture<'a, Result<(), StoreError>> {
+            self.inner.release(origin, holder)
+        }
+
+        fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+            self.inner.sweep(older_than)
+        }
+    };
+}
+pub(crate) use leases_of_inner;
 
 pub(crate) struct World {
     pub(crate) fetch: ScriptedFetch,

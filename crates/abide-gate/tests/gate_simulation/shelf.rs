@@ -37,7 +37,11 @@ enum Fault {
     Hang,
     Slow,
     Rot,
+    Panic,
 }
+
+/// Quiet: it is part of the story.
+const PANIC: &str = "the script says: panic";
 
 impl Weather {
     pub(crate) fn new(seed: Option<u64>) -> Self {
@@ -54,7 +58,8 @@ impl Weather {
         }
         // By the time and not by what happened before, so that a run that is shrunk meets the same faults.
         let mut chance = Chance::of(&[self.seed?, self.began.elapsed().as_millis() as u64]);
-        const FAULTS: [Fault; 5] = [Fault::Error, Fault::Lie, Fault::Hang, Fault::Slow, Fault::Rot];
+        const FAULTS: [Fault; 6] =
+            [Fault::Error, Fault::Lie, Fault::Hang, Fault::Slow, Fault::Rot, Fault::Panic];
         chance.one_in(8).then(|| chance.of_these(&FAULTS))
     }
 }
@@ -89,6 +94,7 @@ impl Reader {
             Some(Fault::Error) => Err(said()),
             Some(Fault::Lie) => done.await.and(Err(said())),
             Some(Fault::Hang) => std::future::pending().await,
+            Some(Fault::Panic) => panic!("{}", PANIC),
             Some(Fault::Slow) => {
                 sleep(Duration::from_millis(1_500)).await;
                 done.await
@@ -171,6 +177,7 @@ impl Turns {
             Some(Fault::Error) => Box::pin(async { Err(PaceFault::new("connection refused")) }),
             Some(Fault::Lie) => Box::pin(async { done.await.and(Err(PaceFault::new("connection reset"))) }),
             Some(Fault::Hang) => Box::pin(std::future::pending()),
+            Some(Fault::Panic) => panic!("{}", PANIC),
             Some(Fault::Slow) => Box::pin(async {
                 sleep(Duration::from_millis(700)).await;
                 done.await

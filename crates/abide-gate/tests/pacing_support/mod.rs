@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::Host;
 use abide_gate::pacing::{Ask, Deferral, Pacer, Permit, Refusal};
+use abide_gate::{Clock, Host, WallMillis};
 use tokio::time::{Instant, sleep};
 use url::Url;
 
@@ -31,6 +31,20 @@ pub(crate) fn deferral<T>(result: Result<T, Refusal>) -> Deferral {
         Err(Refusal::Deferred(deferral)) => deferral,
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("granted"),
+    }
+}
+
+/// Lags behind tokio's clock: it goes at half its speed.
+#[derive(Debug)]
+pub(crate) struct Lagging(pub(crate) Instant);
+
+impl Clock for Lagging {
+    fn now(&self) -> Instant {
+        self.0 + self.0.elapsed() / 2
+    }
+
+    fn wall(&self) -> WallMillis {
+        WallMillis(0)
     }
 }
 

@@ -3,10 +3,11 @@
 use std::convert::Infallible;
 use std::fmt;
 
-use sfv::visitor::{EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
+use sfv::visitor::{EntryVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
 use sfv::{BareItemFromInput, KeyRef, Parser};
 
 use super::split::{Pieces, lower_case_outside_strings};
+use crate::item::ItemOnly;
 use crate::value::SfValue;
 
 /// A member of a `Robots-Tag` field as it is written: a product token and its parameters. Case is folded outside strings.
@@ -76,23 +77,11 @@ impl<'a> ListVisitor<'a> for &mut Collector {
 
     fn entry(&mut self) -> Result<impl EntryVisitor<'a>, Infallible> {
         self.members = self.members.saturating_add(1);
-        Ok(&mut **self)
+        Ok(ItemOnly(&mut **self))
     }
 
     fn finish(self) -> Result<(), Infallible> {
         Ok(())
-    }
-}
-
-impl<'a> EntryVisitor<'a> for &mut Collector {
-    type Error = Infallible;
-
-    fn item(self) -> Result<impl ItemVisitor<'a>, Infallible> {
-        Ok(self)
-    }
-
-    fn inner_list(self) -> Result<impl InnerListVisitor<'a>, Infallible> {
-        Ok(Ignored)
     }
 }
 

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::convert::Infallible;
 
-use sfv::visitor::{EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
+use sfv::visitor::{EntryVisitor, Ignored, ItemVisitor, ListVisitor, ParameterVisitor};
 use sfv::{BareItemFromInput, KeyRef, Parser};
 
 use crate::date::UnavailableAfter;
+use crate::item::ItemOnly;
 use crate::options::ReadOptions;
 use crate::rule::{Known, ValuedRule, known};
 use crate::stated::Stated;
@@ -163,23 +164,11 @@ impl<'a> ListVisitor<'a> for &mut Collector<'a, '_> {
 
     fn entry(&mut self) -> Result<impl EntryVisitor<'a>, Infallible> {
         self.members = self.members.saturating_add(1);
-        Ok(&mut **self)
+        Ok(ItemOnly(&mut **self))
     }
 
     fn finish(self) -> Result<(), Infallible> {
         Ok(())
-    }
-}
-
-impl<'a> EntryVisitor<'a> for &mut Collector<'a, '_> {
-    type Error = Infallible;
-
-    fn item(self) -> Result<impl ItemVisitor<'a>, Infallible> {
-        Ok(self)
-    }
-
-    fn inner_list(self) -> Result<impl InnerListVisitor<'a>, Infallible> {
-        Ok(Ignored)
     }
 }
 

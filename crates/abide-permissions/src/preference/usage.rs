@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use sfv::visitor::{
-    DictionaryVisitor, EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ParameterVisitor,
-};
+use sfv::visitor::{DictionaryVisitor, EntryVisitor, Ignored, ItemVisitor, ParameterVisitor};
 use sfv::{BareItemFromInput, KeyRef, Parser};
 
 use super::{Preference, Usage};
+use crate::item::ItemOnly;
 
 /// The current vocabulary. Labels of earlier and later drafts are kept as [`Usage::Other`].
 pub(super) const LABELS: [(&str, Usage); 2] = [("search", Usage::Search), ("train-ai", Usage::TrainAi)];
@@ -52,7 +51,7 @@ impl<'a> DictionaryVisitor<'a> for &mut Labels {
     fn entry(&mut self, label: &'a KeyRef) -> Result<impl EntryVisitor<'a>, Infallible> {
         let preference = self.0.entry(label.as_str().into()).or_default();
         *preference = Preference::Unknown;
-        Ok(Value(preference))
+        Ok(ItemOnly(Value(preference)))
     }
 
     fn finish(self) -> Result<(), Infallible> {
@@ -61,18 +60,6 @@ impl<'a> DictionaryVisitor<'a> for &mut Labels {
 }
 
 struct Value<'p>(&'p mut Preference);
-
-impl<'a> EntryVisitor<'a> for Value<'_> {
-    type Error = Infallible;
-
-    fn item(self) -> Result<impl ItemVisitor<'a>, Infallible> {
-        Ok(self)
-    }
-
-    fn inner_list(self) -> Result<impl InnerListVisitor<'a>, Infallible> {
-        Ok(Ignored)
-    }
-}
 
 impl<'a> ItemVisitor<'a> for Value<'_> {
     type Out = ();

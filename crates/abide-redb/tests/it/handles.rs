@@ -1,8 +1,10 @@
 //! Handles, tasks and runtimes: what blocks, what does not, and who is told what.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
 use std::time::Duration;
 
 use abide_gate::access::{AccessStore, Lease, LeaseHolder};
@@ -13,8 +15,61 @@ use abide_permissions::PermissionStore;
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
 use tokio::task::{JoinSet, yield_now};
+use tokio::time::Instant;
 
 use crate::support::{Disk, Fault, open, origin, permission, record, scope, url};
+
+/// Asks its own store whatever it is asked, and panics then.
+#[derive(Debug, Default)]
+struct Meddler {
+    store: OnceLock<Store>,
+    is_asked: AtomicBool,
+}
+
+impl Meddler {
+    fn meddle(&self) -> ! {
+        if let Some(store) = self.store.get()
+            && !self.is_asked.swap(true, Ordering::SeqCst)
+        {
+            let peeked =
+                PaceStore::peek(store, &scope(1)).as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(peeked.is_ready());
+            self.is_asked.store(false, Ordering::SeqCst);
+        }
+        panic!("the clock's own mistake")
+    }
+}
+
+impl Clock for Meddler {
+    fn now(&self) -> Instant {
+        self.meddle()
+    }
+
+    fn wall(&self) -> WallMillis {
+        self.meddle()
+    }
+}
+
+/// Where a lock is held it waits for itself, so another thread watches.
+#[test]
+fn a_clock_is_asked_under_no_lock_and_may_panic() {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let clock = Arc::new(Meddler::default());
+            let store = Store::builder().clock(clock.clone()).open_backend(Disk::default()).unwrap();
+            clock.store.set(store.clone()).unwrap();
+            store.hold(&scope(1), hour(), 0, Cause::Operator).await.unwrap();
+            let held = store.peek(&scope(1)).await.unwrap().held;
+            store.close().await.unwrap();
+            tell.send(held).unwrap();
+        });
+    });
+    let held =
+        told.recv_timeout(Duration::from_secs(60)).expect("nothing waits for itself, and no panic gets out");
+    assert!(!held.is_zero());
+}
 
 fn hour() -> WallMillis {
     SystemClock.wall().plus(Duration::from_secs(3_600))

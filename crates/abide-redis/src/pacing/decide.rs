@@ -1,6 +1,18 @@
 //! What is done to the turns of one scope: plain functions of what is stored and the server's `now`. The same as `turn.lua`, for
 //! servers without EVAL; the suites run on both.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use std::time::Duration;
 
 use abide_gate::pacing::{self, LeaseId, ScopeState};
@@ -130,12 +142,15 @@ const LEASE: u64 = 3_600_000_000;
 /// For so long a key is kept after its last promise.
 const KEPT: u64 = 3_600_000_000;
 
+/// No promise is for longer: a start, and its gap or its lease.
+const OWED_MAX: u64 = 2 * CREDIBLE;
+
 impl Stored {
     /// Answers an operation, and says what is to be written for it.
     pub(crate) fn apply(mut self, operation: &Operation) -> (Outcome, Writes) {
         let mut writes = Writes::default();
         if let Operation::Reserve(ask) = operation
-            && ask.born > self.now + ON_ITS_WAY
+            && ask.born > self.after(ON_ITS_WAY)
         {
             return (Outcome::Stale, writes);
         }
@@ -167,12 +182,12 @@ impl Stored {
             Operation::Renew { lease, ttl } => {
                 let lease = lease.to_string();
                 if self.alive().any(|(name, _)| *name == lease) {
-                    writes.lease = Some(self.kept_lease(lease, self.now + ttl));
+                    writes.lease = Some(self.kept_lease(lease, self.after(*ttl)));
                 }
                 Outcome::Done
             }
             Operation::Hold { ahead, strikes, cause } => {
-                let until = self.now + ahead;
+                let until = self.after(*ahead);
                 if until > self.slot.hold || *strikes > self.slot.strikes {
                     if until > self.slot.hold {
                         (self.slot.hold, self.slot.cause) = (until, cause.clone());
@@ -195,12 +210,12 @@ impl Stored {
             let starts = if ask.limit == 1 { self.slot.start } else { self.now };
             return Outcome::InFlight { wait: starts.saturating_sub(self.now) };
         }
-        let mut ready = self.slot.start.max(self.slot.end).max(ask.born) + ask.gap;
+        let mut ready = self.slot.start.max(self.slot.end).max(ask.born).saturating_add(ask.gap);
         // A hold says nothing of when the host was asked last.
         let is_known = self.slot.start.max(self.slot.end) > 0;
         let may_be_evicted = ask.is_evicting && !is_known;
         if may_be_evicted {
-            ready = ready.max(self.now + ask.gap);
+            ready = ready.max(self.after(ask.gap));
         }
         let is_held = self.slot.hold > ready;
         let wait = ready.max(self.slot.hold).saturating_sub(self.now);
@@ -220,53 +235,64 @@ impl Stored {
         }
         let (wait, before) = (wait.max(ask.delay), self.slot.start);
         if !ask.is_question {
-            self.slot.start = before.max(self.now + wait);
+            self.slot.start = before.max(self.after(wait));
             self.slot.gap = self.slot.gap.max(ask.gap);
             writes.slot = Some(self.kept_slot());
             writes.clean_until = Some(self.now);
-            writes.lease = Some(self.kept_lease(own, self.now + wait + ask.ttl));
+            writes.lease = Some(self.kept_lease(own, self.after(wait).saturating_add(ask.ttl)));
         }
         Outcome::Granted { wait, moved: (before, self.slot.start), strikes: self.slot.strikes }
     }
 
     /// A lease that ends later than any that is given now is of a time before the clock was set back.
     fn drop_leases_of_the_future(&mut self, ttl: u64, writes: &mut Writes) {
-        let last = self.slot.start.max(self.now) + ttl.max(LEASE);
+        let last = self.slot.start.max(self.now).saturating_add(ttl.max(LEASE));
         let before = self.flight.len();
         self.flight.retain(|(_, expiry)| *expiry <= last);
         writes.clean_after = (self.flight.len() < before).then_some(last);
     }
 
-    /// What lies in the future because the clock was set back: nobody waits for years.
+    /// What lies in the future because the clock was set back, or since somebody else has written it: nobody waits for years.
     fn repair(&mut self) -> bool {
-        let before = (self.slot.start, self.slot.end, self.slot.hold);
+        let (before, credible) = (self.slot.clone(), self.after(CREDIBLE));
         // No response has ended in the future: by so much at least was the clock set back, and the last start is older by that.
         let set_back = self.slot.end.saturating_sub(self.now);
         self.slot.start = self.slot.start.saturating_sub(set_back).max(self.slot.start.min(self.now));
-        if self.slot.start > self.now + CREDIBLE {
+        if self.slot.start > credible {
             self.slot.start = self.now;
         }
         self.slot.end = self.slot.end.min(self.now);
-        if self.slot.hold > self.now + CREDIBLE {
-            self.slot.hold = self.now + DAY;
+        if self.slot.hold > credible {
+            self.slot.hold = self.after(DAY);
         }
-        before != (self.slot.start, self.slot.end, self.slot.hold)
+        self.slot.gap = self.slot.gap.min(CREDIBLE);
+        before != self.slot
+    }
+
+    fn after(&self, span: u64) -> u64 {
+        self.now.saturating_add(span)
+    }
+
+    /// For how long something is kept that ends then.
+    fn life(&self, end: u64, gap: u64) -> u64 {
+        let owed = end.saturating_sub(self.now).saturating_add(gap).min(OWED_MAX);
+        owed.saturating_add(KEPT)
     }
 
     /// No promise outlives what is kept.
     fn kept_slot(&self) -> (Slot, u64) {
-        let last = self.slot.start.max(self.slot.end).max(self.slot.hold).max(self.now);
-        (self.slot.clone(), last - self.now + self.slot.gap + KEPT)
+        let last = self.slot.start.max(self.slot.end).max(self.slot.hold);
+        (self.slot.clone(), self.life(last, self.slot.gap))
     }
 
     fn kept_lease(&self, lease: String, expiry: u64) -> (String, u64, u64) {
         let last = self.flight.iter().map(|(_, expiry)| *expiry).max().unwrap_or(0).max(expiry);
-        (lease, expiry, last.saturating_sub(self.now).saturating_add(KEPT))
+        (lease, expiry, self.life(last, 0))
     }
 
     /// Those that are not forgiven.
     fn strikes(&self) -> u8 {
-        if self.slot.hold + STRIKES_KEPT <= self.now { 0 } else { self.slot.strikes }
+        if self.slot.hold.saturating_add(STRIKES_KEPT) <= self.now { 0 } else { self.slot.strikes }
     }
 
     fn alive(&self) -> impl Iterator<Item = &(String, u64)> {
@@ -286,8 +312,8 @@ impl Stored {
     /// Whether a grant that starts after `wait` still stands. With one request in flight nothing can have ended since, unless the
     /// server has lost somebody's lease.
     pub(crate) fn stands(&self, lease: LeaseId, gap: u64, limit: u16, wait: u64) -> bool {
-        let (lease, start) = (lease.to_string(), self.now + wait);
-        let is_undisturbed = limit > 1 || self.slot.end + gap <= start;
+        let (lease, start) = (lease.to_string(), self.after(wait));
+        let is_undisturbed = limit > 1 || self.slot.end.checked_add(gap).is_some_and(|ready| ready <= start);
         is_undisturbed && self.slot.hold <= start && self.alive().any(|(name, _)| *name == lease)
     }
 }
@@ -295,4 +321,112 @@ impl Stored {
 /// Whole microseconds, rounded up, and no more than is believed anyway.
 pub(crate) fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX).min(CREDIBLE)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What anybody may have written, and what we do.
+    fn number() -> impl Strategy<Value = u64> {
+        const NOW: u64 = 1_800_000_000_000_000;
+        let ours = prop_oneof![NOW - DAY..NOW + DAY, NOW - 9..NOW + 9, 0..DAY];
+        prop_oneof![Just(0), any::<u64>(), u64::MAX - 9..=u64::MAX, ours]
+    }
+
+    fn stored() -> impl Strategy<Value = Stored> {
+        let slot = (number(), number(), number(), number(), any::<u8>()).prop_map(
+            |(start, end, hold, gap, strikes)| Slot { start, end, hold, cause: String::new(), gap, strikes },
+        );
+        let flight = vec((0..4_u128, number()), 0..4).prop_map(|leases| {
+            leases.into_iter().map(|(lease, expiry)| (LeaseId(lease).to_string(), expiry)).collect()
+        });
+        (number(), slot, flight).prop_map(|(now, slot, flight)| Stored { now, slot, flight })
+    }
+
+    fn ask() -> impl Strategy<Value = Reserve> {
+        let numbers = (number(), number(), number(), number(), number());
+        (0..4_u128, numbers, 1..3_u16, any::<bool>(), any::<bool>()).prop_map(
+            |(lease, (gap, max_wait, ttl, delay, born), limit, is_evicting, is_question)| Reserve {
+                lease: LeaseId(lease),
+                gap,
+                limit,
+                max_wait,
+                ttl,
+                delay,
+                born,
+                is_evicting,
+                is_question,
+            },
+        )
+    }
+
+    fn operations() -> impl Strategy<Value = Operation> {
+        let lease = || (0..4_u128).prop_map(LeaseId);
+        prop_oneof![
+            ask().prop_map(Operation::Reserve),
+            (lease(), number()).prop_map(|(lease, gap)| Operation::Response { lease, gap }),
+            lease().prop_map(|lease| Operation::Unsent { lease }),
+            (lease(), number(), number())
+                .prop_map(|(lease, before, after)| Operation::Undo { lease, moved: (before, after) }),
+            (lease(), number()).prop_map(|(lease, ttl)| Operation::Renew { lease, ttl }),
+            (number(), any::<u8>()).prop_map(|(ahead, strikes)| Operation::Hold {
+                ahead,
+                strikes,
+                cause: String::new()
+            }),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4_096, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn nothing_that_is_stored_panics_or_is_kept_for_longer_than_a_promise(
+            stored in stored(), operation in operations(),
+        ) {
+            let (_, writes) = stored.clone().apply(&operation);
+            let lives = [writes.slot.map(|(_, life)| life), writes.lease.map(|(_, _, life)| life)];
+            for life in lives.into_iter().flatten() {
+                prop_assert!(life <= OWED_MAX + KEPT, "{life}");
+            }
+            stored.state();
+        }
+
+        #[test]
+        fn nothing_that_is_stored_lets_a_request_out_too_early(stored in stored(), ask in ask()) {
+            let (outcome, _) = stored.clone().apply(&Operation::Reserve(ask.clone()));
+            let mut known = stored;
+            known.repair();
+            let Slot { start, end, hold, gap, .. } = known.slot;
+            let credible = known.now.saturating_add(CREDIBLE);
+            prop_assert!(start <= credible && end <= known.now && hold <= credible && gap <= CREDIBLE);
+            if let Outcome::Granted { wait, .. } = outcome {
+                let at = known.now.saturating_add(wait);
+                prop_assert!(at >= start.max(end).max(ask.born).saturating_add(ask.gap) && at >= hold);
+                let (own, last) = (ask.lease.to_string(), start.max(known.now).saturating_add(ask.ttl.max(LEASE)));
+                let others = known.flight.iter().filter(|(lease, expiry)| {
+                    *lease != own && *expiry > known.now && *expiry <= last
+                });
+                prop_assert!(others.count() < usize::from(ask.limit));
+            }
+        }
+
+        #[test]
+        fn a_grant_stands_only_if_its_gap_is_over_by_then(
+            stored in stored(), gap in number(), limit in 1..3_u16, wait in number(),
+        ) {
+            if stored.stands(LeaseId(0), gap, limit, wait) {
+                let start = u128::from(stored.now) + u128::from(wait);
+                let Slot { end, hold, .. } = stored.slot;
+                prop_assert!(limit > 1 || u128::from(end) + u128::from(gap) <= start);
+                prop_assert!(u128::from(hold) <= start);
+                let own = LeaseId(0).to_string();
+                prop_assert!(stored.alive().any(|(lease, _)| *lease == own));
+            }
+        }
+    }
 }

@@ -3,14 +3,22 @@
 -- microseconds, which a double holds exactly until the year 2255. Answers: verdict, a time, a text, strikes.
 local slot, flight, op = KEYS[1], KEYS[2], ARGV[1]
 local DAY, CREDIBLE, KEPT, ON_ITS_WAY, LEASE, STRIKES_KEPT = 86400e6, 97200e6, 3600e6, 1e5, 3600e6, 1800e6
+-- No promise is for longer: a start, and its gap or its lease.
+local OWED = 2 * CREDIBLE
 
 local time = redis.call('TIME')
 local now = time[1] * 1e6 + time[2]
 
 local was = redis.call('HMGET', slot, 'start', 'end', 'hold', 'cause', 'gap', 'strikes')
-local start, ended = tonumber(was[1]) or 0, tonumber(was[2]) or 0
-local hold, cause, gap = tonumber(was[3]) or 0, was[4] or '', tonumber(was[5]) or 0
-local strikes = tonumber(was[6]) or 0
+
+-- What is not a number that we write is the largest: it is taken for a time that is far ahead, and nothing is let out for it.
+local function number(text, most)
+  if not text then return 0 end
+  return text:match('^%d+$') and math.min(tonumber(text), most) or most
+end
+
+local start, ended, hold = number(was[1], 2^53), number(was[2], 2^53), number(was[3], 2^53)
+local cause, gap, strikes = was[4] or '', number(was[5], 2^53), number(was[6], 255)
 -- A hold says nothing of when the host was asked last.
 local known = start > 0 or ended > 0
 
@@ -20,7 +28,7 @@ end
 
 -- Every write names an expiry, in milliseconds, that no promise outlives.
 local function keep(key, span)
-  redis.call('PEXPIRE', key, text(math.ceil((span + KEPT) / 1000)))
+  redis.call('PEXPIRE', key, text(math.ceil((math.min(span, OWED) + KEPT) / 1000)))
 end
 
 local function put()
@@ -40,13 +48,14 @@ if op == 'reserve' and tonumber(ARGV[8]) > now + ON_ITS_WAY then
   return {'stale', 0, '', 0}
 end
 
--- What lies in the future because the clock was set back: nobody waits for years.
-if start > now + CREDIBLE or ended > now or hold > now + CREDIBLE then
+-- What lies in the future because the clock was set back, or since somebody else has written it: nobody waits for years.
+if start > now + CREDIBLE or ended > now or hold > now + CREDIBLE or gap > CREDIBLE then
   -- No response has ended in the future: by so much at least was the clock set back, and the last start is older by that.
   if ended > now then start = math.max(start - (ended - now), math.min(start, now)) end
   if start > now + CREDIBLE then start = now end
   if ended > now then ended = now end
   if hold > now + CREDIBLE then hold = now + DAY end
+  gap = math.min(gap, CREDIBLE)
   put()
 end
 

@@ -1,12 +1,24 @@
 //! An operation without scripts: what is stored is watched and read, decided upon here, and written only if nobody else has
 //! written meanwhile.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, cmd, pipe};
 
 use super::decide::{Operation, Outcome, Slot, Stored, Writes};
 use crate::Error;
-use crate::greeting::{Epoch, ask_epoch};
+use crate::greeting::{Epoch, ask_epoch, micros_of};
 use crate::key::TurnKeys;
 use crate::node::Reached;
 
@@ -57,7 +69,8 @@ pub(crate) async fn read(at: &Reached, keys: &TurnKeys) -> Result<(Stored, bool)
 }
 
 /// Of the slot: start, end, hold, cause, gap, strikes.
-type Fields = (Option<u64>, Option<u64>, Option<u64>, Option<String>, Option<u64>, Option<u8>);
+type Fields =
+    (Option<String>, Option<String>, Option<String>, Option<String>, Option<String>, Option<String>);
 /// Time, slot, flight, epoch.
 type Answers = ((u64, u64), Fields, Vec<(String, f64)>, Option<String>);
 
@@ -72,22 +85,30 @@ async fn ask(
     questions.cmd("ZRANGE").arg(&keys.flight).arg(0).arg(-1).arg("WITHSCORES");
     questions.add_command(ask_epoch(epoch));
     let answers: Answers = questions.query_async(connection).await?;
-    let ((seconds, micros), (start, end, hold, cause, gap, strikes), flight, now) = answers;
+    let (time, (start, end, hold, cause, gap, strikes), flight, now) = answers;
     let stored = Stored {
-        now: seconds * 1_000_000 + micros,
+        now: micros_of(time),
         slot: Slot {
-            start: start.unwrap_or(0),
-            end: end.unwrap_or(0),
-            hold: hold.unwrap_or(0),
+            start: number(start),
+            end: number(end),
+            hold: number(hold),
             cause: cause.unwrap_or_default(),
-            gap: gap.unwrap_or(0),
-            strikes: strikes.unwrap_or(0),
+            gap: number(gap),
+            strikes: u8::try_from(number(strikes)).unwrap_or(u8::MAX),
         },
         // Scores are whole microseconds; what is not becomes zero, or the most.
         flight: flight.into_iter().map(|(lease, expiry)| (lease, expiry as u64)).collect(),
     };
     Ok((stored, now.as_ref() == Some(&epoch.value)))
 }
+
+/// What is not one that we write is the largest: it is taken for a time that is far ahead, and nothing is let out for it.
+fn number(text: Option<String>) -> u64 {
+    text.map_or(0, |text| text.parse().unwrap_or(NUMBER_MAX).min(NUMBER_MAX))
+}
+
+/// A double holds what is below exactly.
+const NUMBER_MAX: u64 = 1 << 53;
 
 /// All writes in one transaction; none if there is nothing to write.
 fn pipeline(keys: &TurnKeys, writes: &Writes) -> Option<Pipeline> {

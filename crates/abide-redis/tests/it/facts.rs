@@ -70,6 +70,62 @@ async fn a_refusal_writes_nothing() {
     }
 }
 
+/// Whoever can write to the server may write anything: it makes a host wait, and lets nothing out early. Nor does it make the store
+/// look as if it were away, which would cost all other hosts their shared turns.
+#[tokio::test]
+async fn numbers_that_we_have_not_written_let_nothing_out_early() {
+    const ABSURD: [&str; 10] = [
+        "nan",
+        "-nan",
+        "inf",
+        "-1",
+        "1e300",
+        "0x10",
+        "1.5",
+        "one",
+        "18446744073709551615",
+        "9007199254740993",
+    ];
+    let life_max = (2 * 27 + 2) * 3_600_000;
+    for args in [&[][..], WITHOUT_EVAL] {
+        let Some(redis) = Redis::start_with(args) else { return };
+        let store = redis.aged().connect().await.unwrap();
+        let (scopes, gap) = (host(ms(1_000)), ms(1_000));
+        let (slot, flight) = ("abide:{a.example}:slot", "abide:{a.example}:flight");
+        for (field, absurd) in ["start", "end", "hold", "gap", "strikes"]
+            .into_iter()
+            .flat_map(|f| ABSURD.map(|absurd| (f, absurd)))
+        {
+            let what = format!("{field} {absurd} {args:?}");
+            let _: i64 = redis.ask(&["DEL", slot, flight]);
+            let _: i64 = redis.ask(&["HSET", slot, field, absurd]);
+            store.peek(&scopes[0].key).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+            let ask = ask(ms(5_000));
+            let reply = store.reserve(&scopes, ask).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+            match (field, reply) {
+                // As if it had been asked this very moment.
+                ("start" | "end", Reply::Granted { wait, .. }) => assert_eq!(wait, gap, "{what}"),
+                ("hold", Reply::Refused { wait, reason: Busy::Hold { .. }, .. }) => {
+                    assert!(wait > HOUR * 23 && wait <= HOUR * 24, "{what}: {wait:?}");
+                    continue;
+                }
+                ("gap" | "strikes", Reply::Granted { strikes: 0, .. }) => {}
+                (_, reply) => panic!("{what}: {reply:?}"),
+            }
+            // Of another lease, which was never given: it is not believed, and does not stand in the way of ours.
+            let _: i64 = redis.ask(&["ZADD", flight, "inf", "other"]);
+            PaceStore::renew(&store, &scopes, ask.lease, HOUR).await.unwrap();
+            PaceStore::release(&store, &scopes, ask.lease, Ended::Response).await.unwrap();
+            let soon = granted(&store, &scopes, self::ask(ms(5_000))).await;
+            assert!(soon <= gap * 2, "{what}: {soon:?}");
+            for key in [slot, flight] {
+                let life: i64 = redis.ask(&["PTTL", key]);
+                assert!((1..life_max).contains(&life), "{what}: {key} {life}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn every_key_expires_and_none_before_its_promise() {
     for args in [&[][..], WITHOUT_EVAL] {

@@ -1,24 +1,47 @@
 //! What is said in `tracing`.
 
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use abide_tests::{Reply, Server, Step};
+use tower::ServiceExt;
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::NoSubscriber;
-use tracing::{Dispatch, Event, Metadata, Subscriber};
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Event, Instrument, Metadata, Subscriber};
 
-use crate::{client, refused, send, status};
+use crate::{client, get, refused, send, status};
 
-/// Hears the names of our spans and events, and which fields they are given later.
+/// Hears the names of our spans and events, which fields they are given later, and the parents of all spans.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<String>>>);
+struct Heard(Arc<Mutex<Told>>);
+
+#[derive(Default)]
+struct Told {
+    said: Vec<String>,
+    /// Name and parent, by number from 1.
+    spans: Vec<(&'static str, Option<&'static str>)>,
+    entered: Vec<Id>,
+}
 
 impl Heard {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.0.lock().unwrap()
+    }
+
     fn note(&self, metadata: &Metadata<'_>) {
         if metadata.target() == "abide::request" {
-            self.0.lock().unwrap().push(metadata.name().to_owned());
+            self.told().said.push(metadata.name().to_owned());
         }
     }
+}
+
+/// Listens on this thread until the guard is dropped.
+fn listen() -> (Heard, DefaultGuard) {
+    // With a second subscriber, tracing asks both whether an event is wanted, and does not remember another thread's no.
+    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
+    LazyLock::force(&SECOND);
+    let heard = Heard::default();
+    let guard = tracing::subscriber::set_default(heard.clone());
+    (heard, guard)
 }
 
 impl Subscriber for Heard {
@@ -28,11 +51,14 @@ impl Subscriber for Heard {
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
         self.note(span.metadata());
-        Id::from_u64(1)
+        let mut told = self.told();
+        let parent = told.entered.last().map(|id| told.spans[id.into_u64() as usize - 1].0);
+        told.spans.push((span.metadata().name(), parent));
+        Id::from_u64(told.spans.len() as u64)
     }
 
     fn record(&self, _: &Id, values: &Record<'_>) {
-        self.0.lock().unwrap().push(format!("{values:?}"));
+        self.told().said.push(format!("{values:?}"));
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
@@ -41,18 +67,18 @@ impl Subscriber for Heard {
         self.note(event.metadata());
     }
 
-    fn enter(&self, _: &Id) {}
+    fn enter(&self, id: &Id) {
+        self.told().entered.push(id.clone());
+    }
 
-    fn exit(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {
+        self.told().entered.pop();
+    }
 }
 
 #[tokio::test]
 async fn each_request_has_a_span_and_each_end_without_an_answer_an_event() {
-    // With a second subscriber, tracing asks both whether an event is wanted, and does not remember another thread's no.
-    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
-    LazyLock::force(&SECOND);
-    let heard = Heard::default();
-    let _listening = tracing::subscriber::set_default(heard.clone());
+    let (heard, _listening) = listen();
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /private/"),
         "/reset" => Reply::raw(vec![Step::Reset]),
@@ -60,7 +86,7 @@ async fn each_request_has_a_span_and_each_end_without_an_answer_an_event() {
     })
     .await;
     let client = client(&server);
-    let said = || std::mem::take(&mut *heard.0.lock().unwrap());
+    let said = || std::mem::take(&mut heard.told().said);
     let named =
         |said: &[String]| said.iter().filter(|name| name.starts_with("abide.")).cloned().collect::<Vec<_>>();
 
@@ -74,4 +100,16 @@ async fn each_request_has_a_span_and_each_end_without_an_answer_an_event() {
 
     assert!(send(&client, "http://a.example/reset").await.is_err());
     assert_eq!(named(&said()), ["abide.request", "abide.request.failed"]);
+}
+
+#[tokio::test]
+async fn a_call_is_a_child_of_the_span_that_its_future_is_instrumented_with() {
+    let server = Server::start(|_| Reply::html("page")).await;
+    let (heard, _listening) = listen();
+    // The span is entered when the call is polled, not while its future is made.
+    let instrumented = client(&server).map_future(|call| call.instrument(tracing::info_span!("theirs")));
+    instrumented.oneshot(get("http://a.example/x")).await.unwrap();
+    let told = heard.told();
+    let parents: Vec<_> = told.spans.iter().filter(|(name, _)| *name == "abide.request").collect();
+    assert_eq!(parents, [&("abide.request", Some("theirs"))]);
 }

@@ -1,0 +1,78 @@
+//! How long a deferral counts, to the millisecond. The request had gone out, to be redirected to a host that is held: until the hold is over
+//! it would be sent for nothing.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod access_support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_gate::access::{FetchError, Refused, StoreError};
+use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use access_support::*;
+use tokio::time::sleep;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// The host that it is redirected to is held for an hour, as the first request learns.
+async fn world() -> World {
+    let world = World::new(ScriptedFetch::new(|request, times| match (request.hop(), times) {
+        (0, _) => Scripted::redirect("https://b.example/robots.txt"),
+        (_, 0) => {
+            let held = FetchError::deferred(START.plus(HOUR), Arc::new(StoreError::new("the host is held")));
+            Scripted::error(held.kind().clone())
+        }
+        _ => Scripted::text(GOOD),
+    }));
+    assert!(is_refused(&world).await);
+    world
+}
+
+async fn is_refused(world: &World) -> bool {
+    match world.cache.of(&origin()).await {
+        Err(Refused::Deferred { not_before, .. }) => not_before == START.plus(HOUR),
+        other => {
+            assert!(is_good(&other.unwrap()));
+            false
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deferral_is_over_at_its_end_and_not_a_millisecond_before() {
+    let world = world().await;
+    sleep(HOUR - MILLISECOND).await;
+    assert!(is_refused(&world).await);
+    sleep(MILLISECOND).await;
+    assert!(!is_refused(&world).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deferral_from_further_ahead_than_any_hold_is_of_a_clock_that_was_set_back() {
+    let world = world().await;
+    let farthest = START.plus(HOUR).minus(27 * HOUR);
+    world.clock.jump_to(farthest);
+    assert!(is_refused(&world).await);
+    world.clock.jump_to(farthest.minus(MILLISECOND));
+    assert!(!is_refused(&world).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deferral_that_is_over_does_not_come_back_with_the_clock() {
+    let world = world().await;
+    sleep(HOUR).await;
+    assert!(!is_refused(&world).await);
+    // By then the answer is from the future, and asked for again.
+    world.clock.jump_to(START);
+    assert!(!is_refused(&world).await);
+    assert_eq!(world.fetch.count(), 6, "three times, with a redirect each");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_invalidated_is_asked_again_though_it_was_put_off() {
+    let world = world().await;
+    assert!(is_refused(&world).await);
+    world.cache.invalidate(&origin()).await;
+    assert!(!is_refused(&world).await);
+}
