@@ -11,7 +11,8 @@ use crate::target::Target;
 use crate::token::ProductToken;
 use crate::verdict::{Reason, RuleKind, Verdict};
 
-/// A verdict with every rule that was considered for it, in file order.
+/// A verdict with every rule that was considered for it, in file order. It has no `Display`: the verdict is the sentence,
+/// and [`Considered::line`] finds the lines to show beside it ([`Robots::records`] has their places).
 #[derive(Clone, Debug)]
 pub struct Explanation {
     verdict: Verdict,
@@ -53,7 +54,8 @@ pub enum Fate {
     Repeated,
     /// It does not cover the target.
     NoMatch,
-    /// It covers nothing: its pattern is empty, or starts with neither `/` nor `*`.
+    /// It covers nothing: its pattern is empty, or starts with neither `/` nor `*`; or it is an Allow of more than 16 KiB,
+    /// which is dropped.
     NeverMatches,
 }
 
@@ -63,7 +65,8 @@ impl Considered {
         self.kind
     }
 
-    /// The pattern as written.
+    /// The pattern as written, of a Disallow of more than 16 KiB its beginning. Empty for an Allow of more than 16 KiB, of
+    /// which nothing is read. Octets that are no UTF-8 are shown as U+FFFD.
     pub fn pattern(&self) -> &str {
         &self.pattern
     }

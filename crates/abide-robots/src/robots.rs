@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use crate::compile;
 use crate::decode::Text;
-use crate::group::{Agent, Gathered, Gatherer, Raw, agent};
+use crate::group::{self, Gathered, Gatherer, Raw};
 use crate::line::{self, Key, Lines, RecordKind};
 use crate::profile::ReadOptions;
 use crate::rules::Rules;
@@ -62,7 +62,7 @@ impl Robots {
 
     /// Reads a file with a profile or a limit of your choice.
     pub fn parse_with(body: &[u8], options: ReadOptions) -> Self {
-        let text = Text::of(body, options.limit);
+        let text = Text::of(body, options);
         let (cut, utf16) = (text.cut, text.utf16);
         let text = text.into_octets().into_boxed_slice();
         let statements = statements(&text, options);
@@ -104,12 +104,14 @@ impl Robots {
         self.statements.iter().map(|statement| DocumentRecord { robots: self, statement })
     }
 
-    /// The Sitemap records, as written, wherever they stand. Octets that are no UTF-8 make a record be left out.
+    /// The Sitemap records, as written, wherever they stand: those that [`Rules::sitemaps`] gives. Left out are empty
+    /// ones, those with octets that are no UTF-8, and those of more than 16 KiB.
     pub fn sitemaps(&self) -> impl Iterator<Item = &str> {
         self.global(RecordKind::Sitemap)
     }
 
-    /// The License records (RSL 1.0), as written, wherever they stand.
+    /// The License records (RSL 1.0), as written, wherever they stand; left out are those that
+    /// [`sitemaps`](Self::sitemaps) would leave out.
     pub fn licenses(&self) -> impl Iterator<Item = &str> {
         self.global(RecordKind::License)
     }
@@ -131,10 +133,19 @@ impl Robots {
     }
 
     fn global(&self, kind: RecordKind) -> impl Iterator<Item = &str> {
-        self.records()
-            .filter(move |record| record.kind() == kind)
-            .filter_map(|record| core::str::from_utf8(record.value()).ok())
+        self.statements
+            .iter()
+            .filter(move |statement| statement.key.kind == kind)
+            .filter_map(|statement| self.used(statement))
+            .filter_map(|value| core::str::from_utf8(value).ok())
             .filter(|value| !value.is_empty())
+    }
+
+    /// What of a record's value is used; nothing if the record is dropped for its length.
+    fn used(&self, statement: &Statement) -> Option<&[u8]> {
+        let Key { kind, value_at, .. } = statement.key;
+        let value = line::fitting(kind, self.line(statement), value_at, self.options.profile)?;
+        Some(line::trim(line::without_comment(value)))
     }
 
     fn line(&self, statement: &Statement) -> &[u8] {
@@ -190,14 +201,16 @@ pub struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// Whom the group addresses: the product tokens of its user-agent lines as written, or `*`. A line that names
+    /// Whom the group addresses: the product tokens of its user-agent lines in their spelling, or `*`. A line that names
     /// nobody gives nothing.
+    ///
+    /// What follows a token is left out, as in `ExampleBot/1.0`. A value such as `MJ12bot` is given whole, though RFC 9309
+    /// reads `MJ`: it names both a crawler that is called so ([`ProductToken::lenient`]) and one that is called `MJ`.
+    /// [`DocumentRecord::addresses`] knows.
     pub fn agents(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let profile = self.robots.options.profile;
         self.of_kind(|kind| kind == RecordKind::UserAgent)
-            .map(|record| match agent(record.value()) {
-                Agent::Global => "*",
-                Agent::Token(name) => core::str::from_utf8(name).unwrap_or_default(),
-            })
+            .map(move |record| core::str::from_utf8(group::name(record.value(), profile)).unwrap_or_default())
             .filter(|name| !name.is_empty())
     }
 
@@ -246,12 +259,20 @@ impl<'a> DocumentRecord<'a> {
     /// The key as written.
     pub fn key(&self) -> &'a [u8] {
         let before = slice::before(self.robots.line(self.statement), self.statement.key.value_at);
-        line::trim(before.strip_suffix(b":").unwrap_or(before))
+        line::trimmed(before.strip_suffix(b":").unwrap_or(before), self.robots.options.profile)
     }
 
     /// The value, without its comment and the space around it.
     pub fn value(&self) -> &'a [u8] {
-        line::value(self.robots.line(self.statement), self.statement.key.value_at)
+        let line = self.robots.line(self.statement);
+        line::value(line, self.statement.key.value_at, self.robots.options.profile)
+    }
+
+    /// Whether it is a user-agent line that addresses the crawler that goes by `token`, as [`Rules::parse`] takes it;
+    /// without a token, whether it is one that addresses everybody (`*`).
+    pub fn addresses(&self, token: Option<&ProductToken>) -> bool {
+        self.kind() == RecordKind::UserAgent
+            && group::addresses(self.value(), token, self.robots.options.profile)
     }
 
     /// The line it stands on; the first is 1.
