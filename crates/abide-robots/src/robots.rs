@@ -302,6 +302,7 @@ mod tests {
     use alloc::string::String;
 
     use super::*;
+    use crate::Profile;
 
     #[test]
     fn a_user_agent_line_that_follows_a_rule_begins_a_group_and_nothing_else_does() {
@@ -329,6 +330,50 @@ mod tests {
         assert_eq!(format!("{group:?}"), "Group { agents: [\"a\"], rules: 2, .. }");
         let record = group.rules().next().unwrap();
         assert_eq!(format!("{record:?}"), "DocumentRecord { kind: Disallow, value: \"/\\xff\", line: 2 }");
+    }
+
+    #[test]
+    fn records_that_are_kept_as_text_say_where_they_stand() {
+        let text = "user-agent: a\r\nRequest-rate: 1/5m # slowly\n\tVisit-time:0600-0845\nHost : example.com\nClean-param: s&t /f\n\
+                    noindex: /n";
+        let robots = Robots::parse(text.as_bytes());
+        let shown = |kind| {
+            let record = robots.records().find(|record| record.kind() == kind).unwrap();
+            assert_eq!(record.line() as usize, text[..record.span().start].matches('\n').count() + 1);
+            let value = core::str::from_utf8(record.value()).unwrap();
+            (&text[record.span()], String::from(value))
+        };
+        for (kind, line, value) in [
+            (RecordKind::RequestRate, "Request-rate: 1/5m # slowly", "1/5m"),
+            (RecordKind::VisitTime, "\tVisit-time:0600-0845", "0600-0845"),
+            (RecordKind::Host, "Host : example.com", "example.com"),
+            (RecordKind::CleanParam, "Clean-param: s&t /f", "s&t /f"),
+            (RecordKind::Other, "noindex: /n", "/n"),
+        ] {
+            assert_eq!(shown(kind), (line, String::from(value)));
+        }
+        assert_eq!(robots.groups().next().unwrap().records().count(), 6);
+    }
+
+    #[test]
+    fn a_user_agent_line_says_whom_it_addresses() {
+        let token = |text| ProductToken::lenient(text).unwrap();
+        let robots =
+            Robots::parse(b"user-agent: MJ12bot\nuser-agent: FooBot/2\nuser-agent: * # all\nallow: /MJ");
+        let lines = |token: Option<&ProductToken>| -> Vec<u32> {
+            robots.records().filter(|record| record.addresses(token)).map(|record| record.line()).collect()
+        };
+        assert_eq!(lines(Some(&token("mj12bot"))), [1]);
+        assert_eq!(lines(Some(&token("MJ"))), [1]);
+        assert_eq!(lines(Some(&token("foobot"))), [2]);
+        assert_eq!(lines(Some(&token("foo"))), [0; 0]);
+        assert_eq!(lines(None), [3]);
+        let agents = |robots: &Robots| -> Vec<String> {
+            robots.groups().flat_map(|group| group.agents().map(String::from).collect::<Vec<_>>()).collect()
+        };
+        assert_eq!(agents(&robots), ["MJ12bot", "FooBot", "*"]);
+        let google = Robots::parse_with(robots.text(), ReadOptions::new().with_profile(Profile::Google));
+        assert_eq!(agents(&google), ["MJ", "FooBot", "*"]);
     }
 
     #[test]
