@@ -47,6 +47,10 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 // What a crawler is called and what it asks about.
 mod profile;
 mod target;
