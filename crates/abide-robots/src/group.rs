@@ -243,7 +243,7 @@ pub(crate) fn name(value: &[u8], profile: Profile) -> &[u8] {
 
 /// Whether the value is a token of [`ProductToken::lenient`].
 pub(crate) fn is_lenient(value: &[u8]) -> bool {
-    value.iter().all(|&octet| is_lenient_octet(octet))
+    !value.is_empty() && value.iter().all(|&octet| is_lenient_octet(octet))
 }
 
 /// Whom a user-agent line addresses.

@@ -270,6 +270,7 @@ impl Reader<'_> {
         let first = control.filter(|&at| at < valid).unwrap_or(valid);
         if let Some(octet) = content.get(first) {
             let at = place.columns(0, content).start.saturating_add(first);
+            // Columns count from one.
             let is_compared = key.kind.is_rule() && at > key.value_at;
             let consequence = match self.profile {
                 Profile::Google if *octet == 0 => "; the line ends before it",
@@ -356,8 +357,7 @@ impl Reader<'_> {
         let rest = |name: &[u8]| columns.start.saturating_add(name.len())..columns.end;
         match agent(value, self.profile) {
             Agent::Token([]) => {
-                let whom =
-                    if is_name && !value.is_empty() { "only a crawler that is called so" } else { "nobody" };
+                let whom = if is_name { "only a crawler that is called so" } else { "nobody" };
                 let sentence =
                     format!("{} is neither a product token nor \"*\"; the line names {whom}", quoted(value));
                 self.remark(RemarkKind::NoToken, line, columns, sentence);
