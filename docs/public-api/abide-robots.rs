@@ -12,6 +12,7 @@ impl<'a> DocumentRecord<'a> {
     pub fn kind(&self) -> RecordKind {}
     pub fn key(&self) -> &'a [u8] {}
     pub fn value(&self) -> &'a [u8] {}
+    pub fn addresses(&self, token: Option<&ProductToken>) -> bool {}
     pub fn line(&self) -> u32 {}
     pub fn span(&self) -> Range<usize> {}
 }
@@ -166,6 +167,10 @@ pub enum RemarkKind {
     Utf16,
     Html,
 }
+impl RemarkKind {
+    pub fn as_str(self) -> &'static str {}
+}
+impl fmt::Display for RemarkKind {}
 #[derive(Clone)]
 pub struct Robots {}
 impl Robots {
@@ -229,6 +234,8 @@ impl Rules {
         tokens: &[ProductToken],
         options: ReadOptions,
     ) -> Self {}
+    pub fn allow_all() -> Self {}
+    pub fn disallow_all() -> Self {}
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {}
     pub fn verdict(&self, target: &Target<'_>) -> Verdict {}
     pub fn crawl_delay(&self) -> Option<Duration> {}

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use abide::{Abide, Verdict};
-use abide_robots::{DocumentRecord, Pattern, RecordKind, Robots, Target};
+use abide_robots::{DocumentRecord, Pattern, ProductToken, RecordKind, Robots, Target};
 use annotate_snippets::Level;
 use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
@@ -113,13 +113,14 @@ fn robots(verdict: &Verdict) -> Option<Robots> {
 fn marks(robots: &Robots, verdict: Option<&Verdict>, url: &Url) -> Vec<Mark> {
     let Some(rules) = verdict.and_then(Verdict::rules) else { return Vec::new() };
     let target = Target::of(url);
-    let token = rules.token().unwrap_or("*");
+    let token = rules.token().and_then(|token| ProductToken::lenient(token).ok());
+    let applies = |record: &DocumentRecord<'_>| record.addresses(token.as_ref());
     let deciding = rules.rule().map(|rule| rule.line());
     let mut marks = Vec::new();
-    for group in robots.groups().filter(|group| group.agents().any(|name| name.eq_ignore_ascii_case(token))) {
+    for group in robots.groups().filter(|group| group.records().any(|record| applies(&record))) {
         for record in group.records() {
             let label = match record.kind() {
-                RecordKind::UserAgent if is_for(&record, token) => "this group applies",
+                RecordKind::UserAgent if applies(&record) => "this group applies",
                 RecordKind::Allow | RecordKind::Disallow if Some(record.line()) == deciding => {
                     "this rule decides"
                 }
@@ -134,11 +135,6 @@ fn marks(robots: &Robots, verdict: Option<&Verdict>, url: &Url) -> Vec<Mark> {
         }
     }
     marks
-}
-
-fn is_for(record: &DocumentRecord<'_>, token: &str) -> bool {
-    let name = record.value().get(..token.len()).unwrap_or_default();
-    name.eq_ignore_ascii_case(token.as_bytes())
 }
 
 fn is_covered(record: &DocumentRecord<'_>, target: &Target<'_>) -> bool {

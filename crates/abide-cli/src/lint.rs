@@ -20,7 +20,7 @@ struct Line<'a> {
     column: usize,
     /// Behind the last.
     column_end: usize,
-    kind: String,
+    kind: &'static str,
     message: String,
 }
 
@@ -51,21 +51,9 @@ fn line<'a>(file: &'a str, remark: &Remark) -> Line<'a> {
         line: remark.line(),
         column: columns.start,
         column_end: columns.end,
-        kind: kind(remark),
+        kind: remark.kind().as_str(),
         message: remark.to_string(),
     }
-}
-
-/// `MisspeltKey` as `misspelt-key`.
-fn kind(remark: &Remark) -> String {
-    let mut name = String::new();
-    for letter in format!("{:?}", remark.kind()).chars() {
-        if letter.is_ascii_uppercase() && !name.is_empty() {
-            name.push('-');
-        }
-        name.push(letter.to_ascii_lowercase());
-    }
-    name
 }
 
 fn print(name: &str, robots: &Robots, remarks: &[Remark]) -> anyhow::Result<()> {
@@ -73,7 +61,7 @@ fn print(name: &str, robots: &Robots, remarks: &[Remark]) -> anyhow::Result<()> 
     for remark in remarks.iter().take(SHOWN_MAX) {
         let mark =
             Mark { line: remark.line(), columns: remark.columns(), label: String::new(), is_primary: true };
-        let title = Level::WARNING.primary_title(remark.to_string()).id(kind(remark));
+        let title = Level::WARNING.primary_title(remark.to_string()).id(remark.kind().as_str());
         excerpt::print(&[title.element(excerpt.one(name, &mark))])?;
     }
     let count = match remarks.len() {

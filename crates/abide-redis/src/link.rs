@@ -40,11 +40,10 @@ enum Way {
     Cluster(Arc<Cluster>),
 }
 
-/// A key that lies elsewhere is looked for so often: a slot on its way from one node to another is there in some milliseconds for each
-/// of its keys.
-const TURNS_MAX: u32 = 12;
+/// A key that lies elsewhere is followed so often.
+const MOVES_MAX: u32 = 12;
 
-/// While a slot is on its way.
+/// A slot on its way from one node to another is there in some milliseconds for each of its keys.
 const MOVES_IN: Duration = Duration::from_millis(50);
 
 impl Link {
@@ -81,7 +80,8 @@ impl Link {
         };
         // Before the command as a whole is given up as slow.
         let end = Instant::now() + self.limit / 2;
-        for turn in 1..=TURNS_MAX {
+        let mut moves = 0;
+        loop {
             let reached = cluster.reach(slot(key)).await;
             let asked = match &reached {
                 Ok(reached) => ask(reached.clone()).await,
@@ -92,10 +92,15 @@ impl Link {
                 Err(error) => error,
             };
             match error.elsewhere() {
-                Some(Elsewhere::Moved { slot, to }) => {
-                    cluster.moved(*slot, to.clone(), reached.ok().as_ref())
+                Some(Elsewhere::Moved { slot, to }) if moves < MOVES_MAX => {
+                    moves += 1;
+                    cluster.moved(*slot, to.clone(), reached.ok().as_ref());
                 }
-                Some(Elsewhere::Moving) if turn < TURNS_MAX && Instant::now() < end => sleep(MOVES_IN).await,
+                Some(Elsewhere::Moved { .. }) => {
+                    cluster.outdated();
+                    return Err(Error::not_whole(&self.server));
+                }
+                Some(Elsewhere::Moving) if Instant::now() < end => sleep(MOVES_IN).await,
                 Some(Elsewhere::Moving) => return Err(Error::moving(&self.server)),
                 None => {
                     cluster.outdated();
@@ -103,8 +108,6 @@ impl Link {
                 }
             }
         }
-        cluster.outdated();
-        Err(Error::not_whole(&self.server))
     }
 
     /// Every server, for what concerns all keys.

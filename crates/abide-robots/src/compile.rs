@@ -21,8 +21,10 @@ use crate::token::ProductToken;
 pub(crate) const ITEM_MATCHED: u32 = 100;
 pub(crate) const ITEM_AGENT: u32 = 101;
 
-/// Reads `text` and keeps what concerns the crawler: one pass, and only the lines of its groups are read to their end.
-pub(crate) fn compile(text: &[u8], tokens: &[ProductToken], profile: Profile) -> Block {
+/// Reads `text` by RFC 9309 and keeps what concerns the crawler: one pass, and only the lines of its groups are read to
+/// their end.
+pub(crate) fn compile(text: &[u8], tokens: &[ProductToken]) -> Block {
+    let profile = Profile::Rfc9309;
     /// The octets of a line with a rule, which few files go below.
     const LINE: usize = 24;
     /// More than fit into the 512,000 octets that are read unless another limit is chosen.
@@ -54,10 +56,8 @@ pub(crate) fn take<'a>(
         // One that is dropped for its length still ends the run of user-agent lines before it.
         return gatherer.rule(Raw { kind, value: value.unwrap_or_default(), line: number });
     }
-    // An over-long user-agent line still begins a group, if nobody's.
-    if let Some(value) = value.or((kind == RecordKind::UserAgent).then_some(&[])) {
-        gatherer.take(Raw { kind, value: line::trim(line::without_comment(value)), line: number });
-    }
+    let Some(value) = value else { return };
+    gatherer.take(Raw { kind, value: line::trim(line::without_comment(value)), line: number });
 }
 
 /// Compiles rules that have been gathered.
@@ -262,7 +262,7 @@ impl Draft {
         for record in records {
             match record.kind {
                 RecordKind::UserAgent => {
-                    let name = agent_name(record.value, tokens);
+                    let name = agent_name(record.value, tokens, self.profile);
                     if !name.is_empty() && names.insert(name) {
                         self.push_item(name, 0, ITEM_AGENT);
                         let start = self.out.len().saturating_sub(name.len());
@@ -278,12 +278,10 @@ impl Draft {
         }
     }
 
-    /// A text that is given out as a `&str`.
+    /// A text that is given out as a `&str`, as [`crate::Robots`] does. URLs are UTF-8.
     fn push_text(&mut self, octets: &[u8], line: u32, kind: u32) {
-        match core::str::from_utf8(octets) {
-            Ok("") => {}
-            Ok(text) => self.push_item(text.as_bytes(), line, kind),
-            Err(_) => self.push_item(String::from_utf8_lossy(octets).as_bytes(), line, kind),
+        if !octets.is_empty() && core::str::from_utf8(octets).is_ok() {
+            self.push_item(octets, line, kind);
         }
     }
 
@@ -363,16 +361,20 @@ impl<'a> Names<'a> {
 }
 
 /// The name that a user-agent line gives; the whole value where it is one of our tokens.
-fn agent_name<'a>(value: &'a [u8], tokens: &[ProductToken]) -> &'a [u8] {
-    match agent(value) {
+fn agent_name<'a>(value: &'a [u8], tokens: &[ProductToken], profile: Profile) -> &'a [u8] {
+    match agent(value, profile) {
         Agent::Global => b"*",
-        Agent::Token(_) if tokens.iter().any(|token| token.is_named_by(value)) => value,
+        Agent::Token(_) if is_ours(value, tokens, profile) => value,
         Agent::Token(name) => name,
     }
 }
 
+fn is_ours(value: &[u8], tokens: &[ProductToken], profile: Profile) -> bool {
+    profile == Profile::Rfc9309 && tokens.iter().any(|token| token.is_named_by(value))
+}
+
 /// Google's parser takes `Allow: /a/index.html` for the directory `/a/` as well.
-fn directory_of_index(pattern: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn directory_of_index(pattern: &[u8]) -> Option<Vec<u8>> {
     let slash = memchr::memrchr(b'/', pattern)?;
     let directory =
         slice::from(pattern, slash).starts_with(b"/index.htm").then(|| pattern.get(..=slash))??;

@@ -4,6 +4,7 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::profile::{Profile, ReadOptions};
 use crate::slice;
 
 /// What is read of a body, and what was done to it.
@@ -15,29 +16,35 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    pub(crate) fn of(body: &'a [u8], limit: usize) -> Self {
-        if let [0xff, 0xfe, rest @ ..] = body {
-            return Self::of_utf16(rest, limit, u16::from_le_bytes);
+    pub(crate) fn of(body: &'a [u8], options: ReadOptions) -> Self {
+        match body {
+            // Google's parser knows UTF-8 only.
+            [0xff, 0xfe, ..] if options.profile == Profile::Rfc9309 => {
+                Self::of_utf16(body, options.limit, u16::from_le_bytes)
+            }
+            [0xfe, 0xff, ..] if options.profile == Profile::Rfc9309 => {
+                Self::of_utf16(body, options.limit, u16::from_be_bytes)
+            }
+            _ => {
+                let (octets, cut) = within(body, options.limit);
+                Self { octets: Cow::Borrowed(without_mark(octets)), cut, utf16: false }
+            }
         }
-        if let [0xfe, 0xff, rest @ ..] = body {
-            return Self::of_utf16(rest, limit, u16::from_be_bytes);
-        }
-        let (octets, cut) = within(body, limit);
-        Self { octets: Cow::Borrowed(without_mark(octets)), cut, utf16: false }
     }
 
-    /// RFC 9309 §2.2.2: "Implementors MAY bridge encoding mismatches".
+    /// RFC 9309 §2.2.2: "Implementors MAY bridge encoding mismatches". The first unit is the mark, which counts as it does
+    /// in UTF-8.
     fn of_utf16(body: &[u8], limit: usize, unit: fn([u8; 2]) -> u16) -> Self {
-        let (pairs, _) = slice::before(body, limit).as_chunks::<2>();
-        let text: String = char::decode_utf16(pairs.iter().map(|pair| unit(*pair)))
+        let mut units = body.as_chunks::<2>().0.iter().map(|pair| unit(*pair));
+        let text: String = char::decode_utf16(units.by_ref().take(limit / 2).skip(1))
             .map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER))
             .collect();
         let mut octets = text.into_bytes();
-        let cut = body.len() > limit;
-        if cut {
+        let next = units.next();
+        if next.is_some_and(|next| !matches!(u8::try_from(next), Ok(b'\r' | b'\n'))) {
             octets.truncate(end_of_last_line(&octets));
         }
-        Self { octets: Cow::Owned(octets), cut, utf16: true }
+        Self { octets: Cow::Owned(octets), cut: next.is_some(), utf16: true }
     }
 }
 
@@ -69,6 +76,10 @@ impl Text<'_> {
 mod tests {
     use super::*;
 
+    fn text(body: &[u8], limit: usize) -> Text<'_> {
+        Text::of(body, ReadOptions { limit, ..ReadOptions::new() })
+    }
+
     #[test]
     fn the_line_cut_by_the_limit_is_dropped() {
         assert_eq!(within(b"ab\ncd\nef", 8), (&b"ab\ncd\nef"[..], false));
@@ -81,25 +92,46 @@ mod tests {
     #[test]
     fn marks_are_skipped_whole_or_in_part() {
         for body in [&b"\xef\xbb\xbfa"[..], b"\xef\xbba", b"\xefa", b"a"] {
-            assert_eq!(*Text::of(body, 99).octets, *b"a");
+            assert_eq!(*text(body, 99).octets, *b"a");
         }
-        assert_eq!(*Text::of(b"\xbba", 99).octets, *b"\xbba");
+        assert_eq!(*text(b"\xbba", 99).octets, *b"\xbba");
     }
 
     #[test]
     fn utf16_with_a_mark_is_decoded() {
-        assert_eq!(*Text::of(b"\xff\xfea\0\xe9\0\n\0", 99).octets, *"aé\n".as_bytes());
-        assert_eq!(*Text::of(b"\xfe\xff\0a\0\xe9\0\n\0", 99).octets, *"aé\n".as_bytes());
+        assert_eq!(*text(b"\xff\xfea\0\xe9\0\n\0", 99).octets, *"aé\n".as_bytes());
+        assert_eq!(*text(b"\xfe\xff\0a\0\xe9\0\n\0", 99).octets, *"aé\n".as_bytes());
     }
 
     #[test]
-    fn the_line_of_utf16_cut_by_the_limit_is_dropped() {
-        let body = b"\xff\xfea\0\n\0b\0c\0";
-        for (limit, octets, cut) in
-            [(9, "a\nbc", false), (8, "a\nbc", false), (7, "a\n", true), (6, "a\n", true), (2, "", true)]
-        {
-            let text = Text::of(body, limit);
-            assert_eq!((&*text.octets, text.cut), (octets.as_bytes(), cut), "{limit}");
+    fn the_limit_means_the_same_in_utf16() {
+        let utf16: Vec<u8> = "\u{feff}a\nbc\nd".encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for (units, octets, cut) in [
+            (8, "a\nbc\nd", false),
+            (7, "a\nbc\nd", false),
+            (6, "a\nbc\n", true),
+            (5, "a\nbc", true),
+            (4, "a\n", true),
+            (3, "a\n", true),
+            (2, "a", true),
+            (1, "", true),
+        ] {
+            let wide = text(&utf16, 2 * units);
+            assert_eq!((&*wide.octets, wide.cut), (octets.as_bytes(), cut), "{units}");
+            // The mark has two octets more.
+            let narrow = text("\u{feff}a\nbc\nd".as_bytes(), units + 2);
+            assert_eq!((&*narrow.octets, narrow.cut), (octets.as_bytes(), cut), "{units}");
         }
+        let odd = [&utf16[..], b"x"].concat();
+        assert_eq!(*text(&odd, utf16.len()).octets, *b"a\nbc\nd");
+        assert!(!text(&odd, utf16.len()).cut);
+    }
+
+    #[test]
+    fn utf16_is_nothing_to_google() {
+        let options = ReadOptions::new().with_profile(Profile::Google);
+        let text = Text::of(b"\xff\xfea\0", options);
+        assert!(!text.utf16);
+        assert_eq!(*text.octets, *b"\xff\xfea\0");
     }
 }

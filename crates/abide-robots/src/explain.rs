@@ -11,7 +11,8 @@ use crate::target::Target;
 use crate::token::ProductToken;
 use crate::verdict::{Reason, RuleKind, Verdict};
 
-/// A verdict with every rule that was considered for it, in file order.
+/// A verdict with every rule that was considered for it, in file order. It has no `Display`: the verdict is the sentence,
+/// and [`Considered::line`] finds the lines to show beside it ([`Robots::records`] has their places).
 #[derive(Clone, Debug)]
 pub struct Explanation {
     verdict: Verdict,
@@ -53,7 +54,8 @@ pub enum Fate {
     Repeated,
     /// It does not cover the target.
     NoMatch,
-    /// It covers nothing: its pattern is empty, or starts with neither `/` nor `*`.
+    /// It covers nothing: its pattern is empty, or starts with neither `/` nor `*`; or it is an Allow of more than 16 KiB,
+    /// which is dropped.
     NeverMatches,
 }
 
@@ -63,7 +65,8 @@ impl Considered {
         self.kind
     }
 
-    /// The pattern as written.
+    /// The pattern as written, of a Disallow of more than 16 KiB its beginning. Empty for an Allow of more than 16 KiB, of
+    /// which nothing is read. Octets that are no UTF-8 are shown as U+FFFD.
     pub fn pattern(&self) -> &str {
         &self.pattern
     }
@@ -131,6 +134,7 @@ impl Robots {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Profile, ReadOptions};
 
     #[test]
     fn each_rule_has_its_fate() {
@@ -153,6 +157,30 @@ mod tests {
         );
         assert_eq!(why.rules()[0].pattern(), "/a");
         assert!(why.verdict().is_allowed());
+    }
+
+    #[test]
+    fn google_explains_by_its_own_reading() {
+        let google = ReadOptions::new().with_profile(Profile::Google);
+        let file = b"User-agent: b\nDisallowed: /%61\nAllow: /a/index.html\nDisallow: /a\n\nUser-agent: *\nDisallow: /";
+        let robots = Robots::parse_with(file, google);
+        let chain = ["a", "b"].map(|token| ProductToken::new(token).unwrap());
+        let why = robots.explain(&chain, &Target::new("/a/"));
+        let fates: Vec<(u32, Fate)> = why.rules().iter().map(|rule| (rule.line(), rule.fate())).collect();
+        assert_eq!(fates, [(2, Fate::NoMatch), (3, Fate::Decides), (4, Fate::Shorter)]);
+        assert_eq!(why.verdict().token(), Some("b"));
+        assert!(!robots.explain(&[], &Target::new("/robots.txt")).verdict().is_allowed());
+    }
+
+    #[test]
+    fn an_over_long_allow_is_shown_without_its_pattern() {
+        let long = "x".repeat(20_000);
+        let robots =
+            Robots::parse(alloc::format!("User-agent: *\nAllow: /{long}\nDisallow: /{long}").as_bytes());
+        let why = robots.explain(&[], &Target::new("/a"));
+        let shown: Vec<(usize, Fate)> =
+            why.rules().iter().map(|rule| (rule.pattern().len(), rule.fate())).collect();
+        assert_eq!(shown, [(0, Fate::NeverMatches), (16 * 1024, Fate::NoMatch)]);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::line::RecordKind;
+use crate::line::{RecordKind, is_trimmed};
 use crate::profile::Profile;
 use crate::slice;
-use crate::token::{ProductToken, is_token_octet};
+use crate::token::{ProductToken, is_lenient_octet, is_token_octet};
 
 /// A record as it stands in the file.
 #[derive(Clone, Copy, Debug)]
@@ -214,7 +214,7 @@ fn is_of_group(kind: RecordKind) -> bool {
 
 /// RFC 9309 §2.2.1: case-insensitive equality with the product token, never a prefix or a part of it.
 fn level(value: &[u8], tokens: &[ProductToken], profile: Profile) -> Level {
-    match agent(value) {
+    match agent(value, profile) {
         Agent::Global => tokens.len(),
         Agent::Token(name) => tokens
             .iter()
@@ -224,6 +224,26 @@ fn level(value: &[u8], tokens: &[ProductToken], profile: Profile) -> Level {
             })
             .unwrap_or(NOT_ADDRESSED),
     }
+}
+
+/// Whether a user-agent line addresses the crawler that goes by the token; without one, whether it addresses all.
+pub(crate) fn addresses(value: &[u8], token: Option<&ProductToken>, profile: Profile) -> bool {
+    level(value, token.map(core::slice::from_ref).unwrap_or_default(), profile) == 0
+}
+
+/// The name that a user-agent line gives: `*`, or its product token. Where digits end that and the whole value is a token
+/// of [`ProductToken::lenient`], it is the value, as [`level`] takes it. Empty if it names nobody.
+pub(crate) fn name(value: &[u8], profile: Profile) -> &[u8] {
+    match agent(value, profile) {
+        Agent::Global => b"*",
+        Agent::Token(_) if profile == Profile::Rfc9309 && is_lenient(value) => value,
+        Agent::Token(name) => name,
+    }
+}
+
+/// Whether the value is a token of [`ProductToken::lenient`].
+pub(crate) fn is_lenient(value: &[u8]) -> bool {
+    !value.is_empty() && value.iter().all(|&octet| is_lenient_octet(octet))
 }
 
 /// Whom a user-agent line addresses.
@@ -237,9 +257,10 @@ pub(crate) enum Agent<'a> {
 /// `product-token = identifier / "*"`
 ///
 /// Lenient: what follows the token is ignored, as in `ExampleBot/1.0`.
-pub(crate) fn agent(value: &[u8]) -> Agent<'_> {
+pub(crate) fn agent(value: &[u8], profile: Profile) -> Agent<'_> {
     match value {
-        [b'*'] | [b'*', b' ' | b'\t', ..] => Agent::Global,
+        [b'*'] => Agent::Global,
+        [b'*', next, ..] if is_trimmed(*next, profile) => Agent::Global,
         _ => {
             let length = value.iter().position(|&octet| !is_token_octet(octet)).unwrap_or(value.len());
             Agent::Token(slice::before(value, length))
@@ -247,13 +268,23 @@ pub(crate) fn agent(value: &[u8]) -> Agent<'_> {
     }
 }
 
-/// Decimal seconds. `None` for what is no such number, negative or endless; more than a `Duration` holds is its maximum.
+/// Decimal seconds, to the nanosecond. `None` for what is no such number; more than a `Duration` holds is its maximum.
 pub(crate) fn seconds(value: &[u8]) -> Option<Duration> {
-    if !matches!(value.first(), Some(b'0'..=b'9' | b'.')) {
+    let point = value.iter().position(|&octet| octet == b'.').unwrap_or(value.len());
+    let (whole, fraction) = (slice::before(value, point), slice::behind(value, point));
+    let is_number = |digits: &[u8]| digits.iter().all(u8::is_ascii_digit);
+    if !is_number(whole) || !is_number(fraction) || (whole.is_empty() && fraction.is_empty()) {
         return None;
     }
-    let seconds: f64 = core::str::from_utf8(value).ok()?.parse().ok()?;
-    seconds.is_finite().then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+    let digit = |octet: &u8| octet.saturating_sub(b'0');
+    let seconds = whole
+        .iter()
+        .try_fold(0u64, |number, octet| number.checked_mul(10)?.checked_add(u64::from(digit(octet))));
+    // Nine digits: what lies behind them is less than a nanosecond.
+    let nanos = fraction.iter().chain(&[b'0'; 9]).take(9);
+    let nanos =
+        nanos.fold(0u32, |number, octet| number.saturating_mul(10).saturating_add(u32::from(digit(octet))));
+    Some(seconds.map_or(Duration::MAX, |seconds| Duration::new(seconds, nanos)))
 }
 
 #[cfg(test)]
@@ -261,15 +292,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crawl_delay_is_a_finite_number_of_seconds() {
+    fn a_crawl_delay_is_a_number_of_decimal_digits() {
         for (value, expected) in [
             ("1", Some(Duration::from_secs(1))),
             ("1.5", Some(Duration::from_millis(1500))),
             (".5", Some(Duration::from_millis(500))),
             ("0", Some(Duration::ZERO)),
             ("1000000000", Some(Duration::from_secs(1_000_000_000))),
-            ("1e300", Some(Duration::MAX)),
-            ("1e309", None),
+            ("1.", Some(Duration::from_secs(1))),
+            ("007", Some(Duration::from_secs(7))),
+            ("123456789.123456789", Some(Duration::new(123_456_789, 123_456_789))),
+            ("0.0000000019", Some(Duration::from_nanos(1))),
+            ("18446744073709551615.5", Some(Duration::new(u64::MAX, 500_000_000))),
+            ("18446744073709551616", Some(Duration::MAX)),
+            ("99999999999999999999999999", Some(Duration::MAX)),
+            ("1e3", None),
+            ("1e300", None),
+            ("1.5.", None),
+            ("0x1", None),
             ("", None),
             ("-1", None),
             ("-0", None),
@@ -287,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_token_ends_at_the_first_other_octet() {
-        let token = |value| match agent(value) {
+        let token = |value| match agent(value, Profile::Rfc9309) {
             Agent::Global => &b"*"[..],
             Agent::Token(name) => name,
         };
@@ -299,5 +339,22 @@ mod tests {
         assert_eq!(token(b"* x"), b"*");
         assert_eq!(token(b"*/1"), b"");
         assert_eq!(token(b"*bot"), b"");
+        assert_eq!(token(b"*\x0cx"), b"");
+        assert!(matches!(agent(b"*\x0cx", Profile::Google), Agent::Global));
+    }
+
+    #[test]
+    fn a_value_with_digits_is_shown_whole() {
+        for (value, ours, google) in [
+            (&b"MJ12bot"[..], &b"MJ12bot"[..], &b"MJ"[..]),
+            (b"360Spider", b"360Spider", b""),
+            (b"Foo/1.0", b"Foo", b"Foo"),
+            (b"Foo.x 2", b"Foo", b"Foo"),
+            (b"* all", b"*", b"*"),
+            (b"", b"", b""),
+        ] {
+            assert_eq!(name(value, Profile::Rfc9309), ours);
+            assert_eq!(name(value, Profile::Google), google);
+        }
     }
 }

@@ -21,8 +21,9 @@
 //! Fetching and caching (§2.3, 2.4) are `abide-gate`'s; reading the preferences is `abide-permissions`'.
 //!
 //! # Features
-//! * `std` (default): lets memchr find out at run time what the processor can do. The crate needs `alloc` only.
-//! * `url`: a [`Target`] from a `&url::Url`.
+//! * `std` (default): lets memchr find out at run time what the processor can do. Without it and `url` the crate needs
+//!   `alloc` only.
+//! * `url`: a [`Target`] from a `&url::Url`. The crate `url` comes with `std`.
 //! * `serde`: `Serialize` and `Deserialize` for [`ProductToken`].
 
 // Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
@@ -45,6 +46,10 @@
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 // What a crawler is called and what it asks about.
 mod profile;

@@ -1,8 +1,8 @@
 //! The one reader: a file as lines, a line as a record. RFC 9309 §2.2.
 
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 
-use crate::profile::Profile;
+use crate::profile::{GOOGLE_LINE_MAX, LINE_MAX, Profile};
 use crate::slice;
 
 /// What a line states, by its key.
@@ -53,6 +53,12 @@ impl RecordKind {
     pub(crate) fn is_global(self) -> bool {
         matches!(self, Self::Sitemap | Self::License)
     }
+
+    /// Whether the record may stand before any group: some crawlers read `Host` and `Clean-param` for the whole file, and
+    /// of an unknown record nobody can tell.
+    pub(crate) fn stands_anywhere(self) -> bool {
+        self.is_global() || matches!(self, Self::Host | Self::CleanParam | Self::Other)
+    }
 }
 
 /// Keys as they are usually spelt. The first of a kind is its name.
@@ -75,7 +81,9 @@ const NAMES: &[(&str, RecordKind)] = &[
 ];
 
 /// Lenient (RFC 9309 §2.2.4 allows it for other records, the field does it for all): misspellings that files are full
-/// of. None of them is of `Allow`, as a misspelling may add a restriction and never lift one.
+/// of. None of them is of `Allow`: a rule that is not written by the book may add a restriction and never lift one. A
+/// misspelt user-agent line is read for what it is, and so begins a group, which may take a crawler out of the one before
+/// it or out of the `*` group; so does a misspelt Disallow that ends a run of user-agent lines.
 const MISSPELLINGS: &[(&str, RecordKind)] = &[
     ("useragent", RecordKind::UserAgent),
     ("user agent", RecordKind::UserAgent),
@@ -203,9 +211,9 @@ fn is_agent_tail(line: &[u8]) -> bool {
 /// Any key: `*WS key *WS ":"`, its misspellings, and a missing colon.
 #[inline(never)]
 fn any_key(line: &[u8], profile: Profile) -> Option<Key> {
-    let line = without_comment(line);
+    let line = content(line, profile);
     if let Some(colon) = memchr(b':', line) {
-        let name = trim(slice::before(line, colon));
+        let name = trimmed(slice::before(line, colon), profile);
         let (kind, spelling) = kind_of(name, profile);
         if kind == RecordKind::Other
             && profile == Profile::Rfc9309
@@ -240,10 +248,10 @@ fn kind_of(name: &[u8], profile: Profile) -> (RecordKind, Spelling) {
 /// Not for `Allow`: what the file does not say by the book may add a restriction and never lift one. Google's parser
 /// takes any key.
 fn without_colon(line: &[u8], profile: Profile) -> Option<Key> {
-    let start = line.iter().position(|&octet| !is_space(octet))?;
+    let start = line.iter().position(|&octet| !is_trimmed(octet, profile))?;
     let end = start.saturating_add(slice::from(line, start).iter().position(|&octet| is_space(octet))?);
     let (name, value) = line.split_at_checked(end)?;
-    let value = trim(value);
+    let value = trimmed(value, profile);
     if value.is_empty() || value.iter().any(|&octet| is_space(octet)) {
         return None;
     }
@@ -256,9 +264,43 @@ fn without_colon(line: &[u8], profile: Profile) -> Option<Key> {
 }
 
 /// The value that starts at `at`, without its comment and the space around it.
-#[inline]
-pub(crate) fn value(line: &[u8], at: usize) -> &[u8] {
-    trim(without_comment(slice::from(line, at)))
+pub(crate) fn value(line: &[u8], at: usize, profile: Profile) -> &[u8] {
+    trimmed(slice::from(content(line, profile), at), profile)
+}
+
+/// The line without its comment. To Google's parser it is what fits into a buffer, and a string of C, which ends before a
+/// NUL.
+pub(crate) fn content(line: &[u8], profile: Profile) -> &[u8] {
+    match profile {
+        Profile::Rfc9309 => without_comment(line),
+        Profile::Google => {
+            let line = slice::before(line, GOOGLE_LINE_MAX);
+            slice::before(line, memchr2(b'#', 0, line).unwrap_or(line.len()))
+        }
+    }
+}
+
+/// Without the space around it.
+pub(crate) fn trimmed(mut text: &[u8], profile: Profile) -> &[u8] {
+    if profile == Profile::Rfc9309 {
+        return trim(text);
+    }
+    while let [octet, rest @ ..] = text
+        && is_trimmed(*octet, profile)
+    {
+        text = rest;
+    }
+    while let [rest @ .., octet] = text
+        && is_trimmed(*octet, profile)
+    {
+        text = rest;
+    }
+    text
+}
+
+/// Whether an octet is space around a key or a value. Google's parser goes by `isspace` of C there.
+pub(crate) fn is_trimmed(octet: u8, profile: Profile) -> bool {
+    is_space(octet) || (profile == Profile::Google && matches!(octet, b'\t'..=b'\r'))
 }
 
 /// `comment = "#" *(UTF8-char-noctl / WS / "#")`; it starts anywhere.
@@ -301,39 +343,41 @@ fn trim_all(mut text: &[u8]) -> &[u8] {
 /// What of a record's value is used, perhaps with the comment behind it; `None`: the record is dropped, as its value is
 /// longer than the limit.
 ///
-/// Stricter: the prefix of a Disallow covers all that the whole would have covered, so it stays. Half of an Allow, or
-/// of anything else, might say what its author did not.
+/// Stricter: the prefix of a Disallow covers all that the whole would have covered, so it stays. So does that of a
+/// user-agent line, which names whom the line names. Half of an Allow, or of anything else, might say what its author did
+/// not.
 #[inline]
 pub(crate) fn fitting(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
-    if line.len() <= profile.line_max() {
+    if line.len() <= profile.plain_line_max() {
         return Some(trim(slice::from(line, value_at)));
     }
-    fitting_of_long(kind, line, value_at, profile)
+    fitting_of_other(kind, line, value_at, profile)
 }
 
 #[cold]
-fn fitting_of_long(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
-    let max = profile.line_max();
-    let whole = value(line, value_at);
+fn fitting_of_other(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
+    let whole = value(line, value_at, profile);
     match (profile, kind) {
-        (Profile::Google, _) => Some(value(slice::before(line, max), value_at.min(max))),
-        (Profile::Rfc9309, _) if whole.len() <= max => Some(whole),
-        (Profile::Rfc9309, RecordKind::Disallow) => Some(without_half(slice::before(whole, max))),
+        (Profile::Google, _) => Some(whole),
+        (Profile::Rfc9309, _) if whole.len() <= LINE_MAX => Some(whole),
+        (Profile::Rfc9309, RecordKind::Disallow) => Some(without_half(slice::before(whole, LINE_MAX))),
+        (Profile::Rfc9309, RecordKind::UserAgent) => Some(slice::before(whole, LINE_MAX)),
         (Profile::Rfc9309, _) => None,
     }
 }
 
 /// A cut behind `%` or `%4` would leave octets that match something else than the escape did, and one behind a `$` a
-/// pattern that matches less.
-fn without_half(value: &[u8]) -> &[u8] {
-    match value {
-        [rest @ .., b'%' | b'$'] | [rest @ .., b'%', _] => rest,
-        _ => value,
+/// pattern that matches less. What stands before them then is at the end itself.
+fn without_half(mut value: &[u8]) -> &[u8] {
+    while let [rest @ .., b'%' | b'$'] | [rest @ .., b'%', _] = value {
+        value = rest;
     }
+    value
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::borrow::ToOwned;
     use alloc::format;
     use alloc::vec::Vec;
 
@@ -341,7 +385,7 @@ mod tests {
 
     fn read(line: &str) -> Option<(RecordKind, Spelling, &str)> {
         let key = key(line.as_bytes(), Profile::Rfc9309)?;
-        let value = core::str::from_utf8(value(line.as_bytes(), key.value_at)).unwrap();
+        let value = core::str::from_utf8(value(line.as_bytes(), key.value_at, Profile::Rfc9309)).unwrap();
         Some((key.kind, key.spelling, value))
     }
 
@@ -399,7 +443,7 @@ mod tests {
         let beyond = |end: &str| [&long(end)[..], b"bbbb"].concat();
         assert_eq!(read(RecordKind::Disallow, &long("")), Some(long("")));
         assert_eq!(read(RecordKind::Disallow, &beyond("")), Some(long("")));
-        for end in ["%", "%2", "$"] {
+        for end in ["%", "%2", "$", "$$", "$%", "$%4", "%$%2$$"] {
             let cut = long(end);
             assert_eq!(
                 read(RecordKind::Disallow, &beyond(end)).unwrap(),
@@ -407,9 +451,41 @@ mod tests {
                 "{end}"
             );
         }
+        assert_eq!(read(RecordKind::Disallow, &beyond("$%41")), Some(long("$%41")));
         assert_eq!(read(RecordKind::Allow, &beyond("")), None);
+        assert_eq!(read(RecordKind::Sitemap, &beyond("")), None);
+        assert_eq!(read(RecordKind::UserAgent, &beyond("")), Some(long("")));
         let spaced = [&b" ".repeat(20_000)[..], b"/a$", &b" ".repeat(20_000), b"# why"].concat();
         assert_eq!(read(RecordKind::Allow, &spaced).unwrap(), b"/a$");
+    }
+
+    #[test]
+    fn to_google_a_line_is_a_string_of_c() {
+        let read = |line: &str| {
+            let key = key(line.as_bytes(), Profile::Google)?;
+            let value = fitting(key.kind, line.as_bytes(), key.value_at, Profile::Google)?;
+            Some((key.kind, core::str::from_utf8(value).unwrap().to_owned()))
+        };
+        for (line, expected) in [
+            ("disallow: /a\0b", Some((RecordKind::Disallow, "/a"))),
+            ("disallow: /a \0# b", Some((RecordKind::Disallow, "/a"))),
+            ("disallow: /a#\0b", Some((RecordKind::Disallow, "/a"))),
+            ("disal\0low: /a", None),
+            ("\x0bdisallow\x0c:\x0b/a\x0bb\x0c", Some((RecordKind::Disallow, "/a\x0bb"))),
+            ("\x0bdisallow /a\x0c", Some((RecordKind::Disallow, "/a"))),
+            ("disallow\x0b/a", None),
+            ("disallow \x0b", None),
+            (" \x0b:/a", None),
+        ] {
+            let expected = expected.map(|(kind, value)| (kind, value.to_owned()));
+            assert_eq!(read(line), expected, "{line:?}");
+        }
+        let long = format!("disallow: /{}", "a".repeat(20_000));
+        assert_eq!(
+            read(&long),
+            Some((RecordKind::Disallow, long["disallow: ".len()..2083 * 8 - 1].to_owned()))
+        );
+        assert_eq!(read(&format!("{}disallow: /a", " ".repeat(20_000))), None);
     }
 
     #[test]

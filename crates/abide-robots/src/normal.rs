@@ -5,7 +5,8 @@
 //! * `*` and `$` are encoded where they stand for themselves, so that in a pattern `*` is always "any octets" and `$`
 //!   always "the end" (§2.2.3).
 //! * In the query `:`, `/`, `?` and `@` delimit nothing: their escapes are decoded there (§2.2.2, second row of the
-//!   table; the RFC encodes both, we decode both, which compares the same). `%2F` stays what it is in a path.
+//!   table; the RFC encodes both, we decode both, which compares the same). `%2F` stays what it is in a path. Neither does
+//!   `'`, and URL parsers write `%27` for it there, so a `url::Url` and a text agree.
 //! * A `%` that starts no escape is kept, and no digit behind it is decoded that would make it start one. So a normal
 //!   form is its own normal form.
 //!
@@ -125,6 +126,11 @@ pub(crate) fn push_google(text: &[u8], side: Side, out: &mut Vec<u8>) {
     }
 }
 
+/// Whether a target is its own form in [`push_google`].
+pub(crate) fn is_googles_form(target: &[u8]) -> bool {
+    !target.iter().any(|octet| matches!(octet, 0 | b'*' | b'$' | 0x80..))
+}
+
 /// Rewrites the escapes of a normal form that mean something else when they lie in the query.
 ///
 /// A pattern may reach the query through a `*` without a `?` of its own: `/*url=http%3A%2F%2F`. Its octets after the
@@ -153,6 +159,9 @@ pub(crate) fn query_form(normal: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The octets of a normal form as RFC 9309 §2.2.2 counts them: in the query its delimiters count as their encodings.
+///
+/// A pattern that reaches the query through a `*` counts as it is written, as the same octets may lie in the path: of
+/// `/*u=http://` and `/*u=http%3A%2F%2F`, which cover the same queries, the second has more octets.
 pub(crate) fn octets(normal: &[u8]) -> usize {
     match normal.iter().position(|&octet| octet == b'?') {
         None => normal.len(),
@@ -175,7 +184,7 @@ fn push_escaped(value: u8, in_query: bool, out: &mut Vec<u8>) {
 
 fn delimits_nothing_in_query(octet: u8) -> bool {
     // `[` and `]` belong here too, but a path cannot hold them either, so they are encoded everywhere.
-    matches!(octet, b':' | b'/' | b'?' | b'@')
+    matches!(octet, b':' | b'/' | b'?' | b'@' | b'\'')
 }
 
 /// The value of the two hexadecimal digits that `text` starts with.
@@ -217,6 +226,8 @@ mod tests {
             (b"/a%2fb", b"/a%2Fb"),
             (b"/a?u=http%3A%2F%2Fb", b"/a?u=http://b"),
             (b"/a?u=%26%3d", b"/a?u=%26%3D"),
+            (b"/a?u=%27'", b"/a?u=''"),
+            (b"/%27'", b"/%27'"),
             (b"/100%", b"/100%"),
             (b"/100%2", b"/100%2"),
             (b"/100%zz", b"/100%zz"),
@@ -245,6 +256,9 @@ mod tests {
         let target = google("/ä\u{2a}\u{aa}\0$".as_bytes(), Side::Target);
         assert_eq!(target, b"/\xff\xff\xaa\xff\xff\x80\xa4");
         assert_eq!(google(b"/$\xa4\0*$", Side::Pattern), b"/\xa4%A4\x80*$");
+        for text in ["/*", "/a$", "/\0", "/ä"] {
+            assert!(!is_googles_form(text.as_bytes()), "{text:?}");
+        }
     }
 
     #[test]
@@ -263,6 +277,7 @@ mod tests {
         ] {
             assert_eq!(google(text, Side::Pattern), pattern, "{}", text.escape_ascii());
             assert_eq!(google(text, Side::Target), text, "{}", text.escape_ascii());
+            assert!(is_googles_form(text));
         }
     }
 
@@ -301,11 +316,14 @@ mod tests {
     fn delimiters_in_the_query_count_as_their_encodings() {
         assert_eq!(octets(b"/a:b"), 4);
         assert_eq!(octets(b"/a?b=/"), 8);
+        assert_eq!(octets(b"/a'?b='"), 9);
+        assert_eq!([octets(b"/*u=://"), octets(b"/*u=%3A//")], [7, 9]);
     }
 
     #[test]
     fn a_pattern_that_may_reach_the_query_has_a_second_form() {
         assert_eq!(query_form(b"/*url=http%3A%2F%2F").as_deref(), Some(&b"/*url=http://"[..]));
+        assert_eq!(query_form(b"/*q=%27").as_deref(), Some(&b"/*q='"[..]));
         assert_eq!(query_form(b"/a%2F*b"), None);
         assert_eq!(query_form(b"/a%2F"), None);
     }

@@ -47,7 +47,10 @@ impl Pattern {
     }
 
     /// The length that decides which of several patterns is the most specific: the octets of the normal form, as
-    /// RFC 9309 §2.2.2 counts them.
+    /// RFC 9309 §2.2.2 counts them: in the query, `:`, `/`, `?`, `@` and `'` count as their encodings.
+    ///
+    /// The query of a pattern starts at its `?`. Where one reaches the query through a `*`, it counts as written: of
+    /// `/*u=http://` and `/*u=http%3A%2F%2F`, which cover the same queries, the second has more octets.
     pub fn octets(&self) -> usize {
         normal::octets(&self.normal)
     }

@@ -226,7 +226,9 @@ fn word(text: &[u8], at: usize) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::String;
     use alloc::vec::Vec;
+    use core::cell::Cell;
 
     use super::*;
 
@@ -277,6 +279,34 @@ mod tests {
                 assert_eq!(start_of_run(&keys, keys.len() - 1), usize::from(before), "{before}, {run}");
             }
         }
+    }
+
+    #[test]
+    fn links_and_searches_take_few_steps() {
+        // Again and again a chain of prefixes, and a text that is none of theirs.
+        let mut texts: Vec<String> = (0..40)
+            .flat_map(|chain| (1..40).map(move |length| alloc::format!("/{chain:02}{}", "a".repeat(length))))
+            .collect();
+        texts.sort();
+        let steps = Cell::new(0);
+        let mut items: Vec<(u32, u32)> = Vec::new();
+        for (index, text) in texts.iter().enumerate() {
+            let before = index.checked_sub(1).map_or("", |before| &texts[before]);
+            let shared = common(0, before.as_bytes(), text.as_bytes()) as u32;
+            let link = link(items.len(), shared, |index| {
+                steps.set(steps.get() + 1);
+                items.get(index).copied()
+            });
+            items.push((text.len() as u32, link));
+        }
+        assert!(steps.get() <= 2 * texts.len(), "{} steps for {} texts", steps.get(), texts.len());
+        let looks = Cell::new(0);
+        let text_of = |index: usize| {
+            looks.set(looks.get() + 1);
+            texts[index].as_bytes()
+        };
+        last_before(0..texts.len(), 0, text_of, b"/20aaaaaaaa/b");
+        assert!(looks.get() <= texts.len().ilog2() as usize + 2, "{} looks", looks.get());
     }
 
     #[test]

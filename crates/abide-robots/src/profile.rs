@@ -6,7 +6,10 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
-    /// RFC 9309, with the lenience described in the crate's documentation.
+    /// RFC 9309, with the lenience that the field relies on: a byte order mark is skipped and UTF-16 with one is decoded;
+    /// known misspellings of keys are understood, and a missing colon between two words, but for Allow; a pattern may
+    /// start with `*`; what follows a product token is ignored, and a token with digits is known where it is the whole
+    /// value. `docs/rfc9309.md` in the repository lists it clause by clause.
     #[default]
     Rfc9309,
     /// What Google's open-source parser does, for those who test how a site looks to Googlebot. Not for crawling.
@@ -14,11 +17,12 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Octets of a value that are looked at; in Google's profile, of a line.
-    pub(crate) fn line_max(self) -> usize {
+    /// The octets up to which a line is read by the book. In Google's profile none is.
+    #[inline]
+    pub(crate) fn plain_line_max(self) -> usize {
         match self {
             Profile::Rfc9309 => LINE_MAX,
-            Profile::Google => GOOGLE_LINE_MAX,
+            Profile::Google => 0,
         }
     }
 }
@@ -26,11 +30,11 @@ impl Profile {
 /// RFC 9309 §2.5: a parsing limit "MUST be at least 500 kibibytes".
 pub(crate) const FILE_MAX: usize = 512_000;
 
-/// 16 KiB. Longer than the longest URL that servers take; what bounds a line bounds the work a pattern can cause.
+/// 16 KiB of a value. Longer than the longest URL that servers take; what bounds a line bounds the work a pattern can cause.
 pub(crate) const LINE_MAX: usize = 16 * 1024;
 
 /// Google's parser keeps a buffer of eight times the longest URL of a browser of old (2,083), less its last octet.
-const GOOGLE_LINE_MAX: usize = 2083 * 8 - 1;
+pub(crate) const GOOGLE_LINE_MAX: usize = 2083 * 8 - 1;
 
 /// How a file is read: the profile, and the limit of RFC 9309 §2.5.
 ///

@@ -1,17 +1,20 @@
 //! What a file's author should know: lines that are not read, or not read as written.
 
-use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
+use core::time::Duration;
 
-use crate::group::{Agent, agent, seconds};
+use crate::compile::directory_of_index;
+use crate::group::{self, Agent, agent, seconds};
 use crate::line::{self, Key, Lines, RecordKind, Spelling};
 use crate::normal::{self, Side};
 use crate::pattern::can_match;
+use crate::profile::{GOOGLE_LINE_MAX, LINE_MAX, Profile};
 use crate::robots::Robots;
 use crate::slice;
 
@@ -23,7 +26,8 @@ pub enum RemarkKind {
     MisspeltKey,
     /// The colon is missing, and is read as if it were there.
     MissingColon,
-    /// The line is neither a record nor a comment.
+    /// The line is neither a record nor a comment. An Allow whose colon is missing is none either: a guess could lift a
+    /// restriction.
     UnreadableLine,
     /// The key is unknown to us; the record changes nothing.
     UnknownRecord,
@@ -31,21 +35,24 @@ pub enum RemarkKind {
     OutsideGroup,
     /// A user-agent line names nobody.
     NoToken,
-    /// Something follows the product token and is ignored.
+    /// Something follows the product token or `*`, and is ignored. It is not, where the whole value is a token with digits
+    /// by which a crawler goes ([`ProductToken::lenient`](crate::ProductToken::lenient)).
     TokenCut,
     /// A record other than a rule stands between user-agent lines, which it does not separate.
     RecordInsideRun,
     /// The pattern can match nothing.
     NeverMatches,
-    /// The same rule stands in the group already.
+    /// The same rule stands in the group already, or in another group of the very same agents, with which it is combined
+    /// (RFC 9309 §2.2.1). Patterns that differ only in stars that add nothing are the same.
     DuplicateRule,
-    /// Another rule of the group decides wherever this one would.
+    /// Another rule of the group, or of another group of the very same agents, has such a pattern too, and decides
+    /// wherever this one would: it has more octets, or is an Allow.
     HiddenRule,
-    /// The value is longer than 16 KiB.
+    /// The value is longer than 16 KiB; in Google's profile, the line is longer than 16,663 octets.
     OverlongLine,
     /// The line holds octets that are no UTF-8, or control characters.
     InvalidOctets,
-    /// The Crawl-delay is no finite number of seconds.
+    /// The Crawl-delay is no number of seconds in decimal digits, or more than can be counted.
     UnusableCrawlDelay,
     /// The URL of a Sitemap or License is not absolute.
     RelativeUrl,
@@ -55,6 +62,38 @@ pub enum RemarkKind {
     Utf16,
     /// The file looks like HTML.
     Html,
+}
+
+impl RemarkKind {
+    /// Its name in words joined by hyphens, such as `misspelt-key`: what programs may rely on.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MisspeltKey => "misspelt-key",
+            Self::MissingColon => "missing-colon",
+            Self::UnreadableLine => "unreadable-line",
+            Self::UnknownRecord => "unknown-record",
+            Self::OutsideGroup => "outside-group",
+            Self::NoToken => "no-token",
+            Self::TokenCut => "token-cut",
+            Self::RecordInsideRun => "record-inside-run",
+            Self::NeverMatches => "never-matches",
+            Self::DuplicateRule => "duplicate-rule",
+            Self::HiddenRule => "hidden-rule",
+            Self::OverlongLine => "overlong-line",
+            Self::InvalidOctets => "invalid-octets",
+            Self::UnusableCrawlDelay => "unusable-crawl-delay",
+            Self::RelativeUrl => "relative-url",
+            Self::CutByLimit => "cut-by-limit",
+            Self::Utf16 => "utf16",
+            Self::Html => "html",
+        }
+    }
+}
+
+impl fmt::Display for RemarkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// A remark on a place in a robots.txt. `Display` is one sentence.
@@ -102,11 +141,19 @@ impl fmt::Display for Remark {
 impl Robots {
     /// What the file's author should know, in file order. At most a few remarks a line.
     pub fn remarks(&self) -> Vec<Remark> {
-        let mut reader =
-            Reader { robots: self, remarks: Vec::new(), phase: Phase::Outside, rules: BTreeMap::new() };
+        let mut reader = Reader {
+            robots: self,
+            profile: self.options().profile,
+            remarks: Vec::new(),
+            phase: Phase::Outside,
+            agents: BTreeSet::new(),
+            group: None,
+            groups: BTreeMap::new(),
+            rules: BTreeMap::new(),
+        };
         reader.whole_file();
         for ((_, line), number) in Lines::of(self.text()).zip(1..) {
-            reader.line(Place { line, number });
+            reader.line(Place { line, number, profile: reader.profile });
         }
         reader.remarks.sort_by_key(|remark| (remark.line, remark.columns.start));
         reader.remarks
@@ -118,12 +165,14 @@ impl Robots {
 struct Place<'a> {
     line: &'a [u8],
     number: u32,
+    profile: Profile,
 }
 
 impl Place<'_> {
     /// The columns of the part of the line that stands behind `from` and space.
     fn columns(&self, from: usize, part: &[u8]) -> Range<usize> {
-        let space = slice::from(self.line, from).iter().take_while(|&&octet| line::is_space(octet)).count();
+        let behind = slice::from(self.line, from).iter();
+        let space = behind.take_while(|&&octet| line::is_trimmed(octet, self.profile)).count();
         let first = from.saturating_add(space).saturating_add(1);
         first..first.saturating_add(part.len())
     }
@@ -134,17 +183,29 @@ enum Phase {
     Outside,
     /// Inside a run of user-agent lines: where its first other record stands, if it has one.
     Agents {
-        other: Option<(u32, usize)>,
+        other: Option<Other>,
     },
     Rules,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Other {
+    kind: RecordKind,
+    number: u32,
+    width: usize,
+}
+
 struct Reader<'a> {
     robots: &'a Robots,
+    profile: Profile,
     remarks: Vec<Remark>,
     phase: Phase,
-    /// The rules of the group at hand by what they match: the octets and kind of the most specific, its line and place.
-    rules: BTreeMap<Vec<u8>, Known>,
+    /// Whom the group at hand names. Groups that name the very same are one.
+    agents: BTreeSet<Vec<u8>>,
+    group: Option<usize>,
+    groups: BTreeMap<BTreeSet<Vec<u8>>, usize>,
+    /// The rules of each group by what they match: the octets and kind of the most specific, its line and place.
+    rules: BTreeMap<(usize, Vec<u8>), Known>,
 }
 
 #[derive(Clone)]
@@ -162,12 +223,13 @@ impl Reader<'_> {
 
     fn whole_file(&mut self) {
         let text = self.robots.text();
-        let start = text.trim_ascii_start();
-        if start.first() == Some(&b'<') {
-            let space = text.strip_suffix(start).unwrap_or_default();
-            let lines_before = Lines::of(space).count() as u32;
-            let line = if space.is_empty() { 1 } else { lines_before.saturating_add(1) };
-            self.remark(RemarkKind::Html, line, 1..2, "the file looks like HTML, not like a robots.txt");
+        let first = text.iter().position(|octet| !octet.is_ascii_whitespace()).unwrap_or(text.len());
+        if text.get(first) == Some(&b'<')
+            && let Some(((_, line), number)) =
+                Lines::of(slice::before(text, first.saturating_add(1))).zip(1..).last()
+        {
+            let columns = line.len()..line.len().saturating_add(1);
+            self.remark(RemarkKind::Html, number, columns, "the file looks like HTML, not like a robots.txt");
         }
         if self.robots.is_utf16() {
             self.remark(RemarkKind::Utf16, 1, 1..1, "the file is UTF-16; RFC 9309 asks for UTF-8");
@@ -184,41 +246,46 @@ impl Reader<'_> {
 
     fn line(&mut self, place: Place<'_>) {
         let content = line::trim(line::without_comment(place.line));
-        let Some(key) = line::key(place.line, self.robots.options().profile) else {
+        let Some(key) = line::key(place.line, self.profile) else {
             if !content.is_empty() {
                 let columns = place.columns(0, content);
-                self.remark(
-                    RemarkKind::UnreadableLine,
-                    place.number,
-                    columns,
-                    "the line is no record and is skipped",
-                );
+                let sentence = if is_allow_without_colon(content) {
+                    "a colon is missing behind \"Allow\"; as a guess could lift a restriction, the line is skipped"
+                } else {
+                    "the line is no record and is skipped"
+                };
+                self.remark(RemarkKind::UnreadableLine, place.number, columns, sentence);
             }
             return;
         };
-        self.octets(place, content);
+        self.octets(place, key, content);
         self.spelling(place, key);
         self.value(place, key);
         self.group(place, key);
     }
 
-    fn octets(&mut self, place: Place<'_>, content: &[u8]) {
+    fn octets(&mut self, place: Place<'_>, key: Key, content: &[u8]) {
         let valid = core::str::from_utf8(content).map_or_else(|error| error.valid_up_to(), |_| content.len());
         let control = content.iter().position(|&octet| octet.is_ascii_control() && octet != b'\t');
         let first = control.filter(|&at| at < valid).unwrap_or(valid);
         if let Some(octet) = content.get(first) {
             let at = place.columns(0, content).start.saturating_add(first);
+            // Columns count from one.
+            let is_compared = key.kind.is_rule() && at > key.value_at;
+            let consequence = match self.profile {
+                Profile::Google if *octet == 0 => "; the line ends before it",
+                Profile::Rfc9309 if is_compared => "; it is compared as its percent-encoding",
+                _ => "",
+            };
             let octet = octet.escape_ascii();
-            let sentence = format!(
-                "the octet {octet} is neither UTF-8 nor printable; it is compared as its percent-encoding"
-            );
+            let sentence = format!("the octet {octet} is neither UTF-8 nor printable{consequence}");
             self.remark(RemarkKind::InvalidOctets, place.number, at..at.saturating_add(1), sentence);
         }
     }
 
     fn spelling(&mut self, place: Place<'_>, key: Key) {
         let before = slice::before(place.line, key.value_at);
-        let name = line::trim(before.strip_suffix(b":").unwrap_or(before));
+        let name = line::trimmed(before.strip_suffix(b":").unwrap_or(before), self.profile);
         let (columns, shown) = (place.columns(0, name), quoted(name));
         match key.spelling {
             Spelling::Misspelt => {
@@ -239,19 +306,12 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, place: Place<'_>, key: Key) {
-        let value = line::value(place.line, key.value_at);
+        let value = line::value(place.line, key.value_at, self.profile);
         let columns = place.columns(key.value_at, value);
-        if value.len() > self.robots.options().profile.line_max() {
-            let sentence = "the value is longer than 16 KiB: of a Disallow its beginning counts, any other record is dropped";
-            self.remark(RemarkKind::OverlongLine, place.number, columns.clone(), sentence);
-        }
+        self.length(place, &columns);
         match key.kind {
             RecordKind::UserAgent => self.agent(place.number, columns, value),
-            RecordKind::CrawlDelay if seconds(value).is_none() => {
-                let sentence =
-                    format!("{} is no finite number of seconds; the record is ignored", quoted(value));
-                self.remark(RemarkKind::UnusableCrawlDelay, place.number, columns, sentence);
-            }
+            RecordKind::CrawlDelay => self.delay(place.number, columns, value),
             RecordKind::Sitemap | RecordKind::License if !is_absolute(value) => {
                 let sentence =
                     format!("a {} is an absolute URL, which {} is not", key.kind.name(), quoted(value));
@@ -265,17 +325,57 @@ impl Reader<'_> {
         }
     }
 
+    fn length(&mut self, place: Place<'_>, value: &Range<usize>) {
+        let line_end = place.line.len().saturating_add(1);
+        match self.profile {
+            Profile::Rfc9309 if value.len() > LINE_MAX => {
+                let sentence = "the value is longer than 16 KiB: of a Disallow or a User-agent its beginning counts, any \
+                                other record is dropped";
+                self.remark(RemarkKind::OverlongLine, place.number, value.clone(), sentence);
+            }
+            Profile::Google if place.line.len() > GOOGLE_LINE_MAX => {
+                let rest = GOOGLE_LINE_MAX.saturating_add(1)..line_end;
+                let sentence = "the line is longer than 16,663 octets; the rest is not read";
+                self.remark(RemarkKind::OverlongLine, place.number, rest, sentence);
+            }
+            _ => {}
+        }
+    }
+
+    fn delay(&mut self, line: u32, columns: Range<usize>, value: &[u8]) {
+        let sentence = match seconds(value) {
+            None => "is no number of seconds in decimal digits; the record is ignored",
+            Some(Duration::MAX) => "is more than can be counted; it is read as the longest time there is",
+            Some(_) => return,
+        };
+        self.remark(RemarkKind::UnusableCrawlDelay, line, columns, format!("{} {sentence}", quoted(value)));
+    }
+
     fn agent(&mut self, line: u32, columns: Range<usize>, value: &[u8]) {
-        match agent(value) {
+        // A crawler whose name is the whole value takes the line as its own.
+        let is_name = self.profile == Profile::Rfc9309 && group::is_lenient(value);
+        let rest = |name: &[u8]| columns.start.saturating_add(name.len())..columns.end;
+        match agent(value, self.profile) {
             Agent::Token([]) => {
+                let whom = if is_name { "only a crawler that is called so" } else { "nobody" };
                 let sentence =
-                    format!("{} is neither a product token nor \"*\"; the line names nobody", quoted(value));
+                    format!("{} is neither a product token nor \"*\"; the line names {whom}", quoted(value));
                 self.remark(RemarkKind::NoToken, line, columns, sentence);
             }
             Agent::Token(name) if name.len() < value.len() => {
-                let columns = columns.start.saturating_add(name.len())..columns.end;
-                let sentence = format!("the product token is {}; the rest is ignored", quoted(name));
-                self.remark(RemarkKind::TokenCut, line, columns, sentence);
+                let (shown, whole) = (quoted(name), quoted(value));
+                let sentence = if is_name {
+                    format!(
+                        "the product token is {shown}; only a crawler that is called {whole} reads the rest"
+                    )
+                } else {
+                    format!("the product token is {shown}; the rest is ignored")
+                };
+                self.remark(RemarkKind::TokenCut, line, rest(name), sentence);
+            }
+            Agent::Global if value.len() > 1 => {
+                let sentence = "\"*\" is everybody; the rest is ignored";
+                self.remark(RemarkKind::TokenCut, line, rest(b"*"), sentence);
             }
             Agent::Token(_) | Agent::Global => {}
         }
@@ -285,17 +385,20 @@ impl Reader<'_> {
     fn group(&mut self, place: Place<'_>, key: Key) {
         let kind = key.kind;
         match (self.phase, kind) {
-            (Phase::Agents { other: Some((number, width)) }, RecordKind::UserAgent) => {
-                let sentence = "the record does not end the run of user-agent lines: it and what follows belong to all of them";
-                self.remark(RemarkKind::RecordInsideRun, number, 1..width.saturating_add(1), sentence);
+            (phase, RecordKind::UserAgent) => {
+                match phase {
+                    Phase::Agents { other } => self.record_inside_run(other),
+                    Phase::Outside | Phase::Rules => self.agents.clear(),
+                }
                 self.phase = Phase::Agents { other: None };
+                self.group = None;
+                let value = line::value(place.line, key.value_at, self.profile);
+                let name = group::name(value, self.profile);
+                if !name.is_empty() {
+                    self.agents.insert(name.to_ascii_lowercase());
+                }
             }
-            (Phase::Agents { .. }, RecordKind::UserAgent) => {}
-            (_, RecordKind::UserAgent) => {
-                self.rules.clear();
-                self.phase = Phase::Agents { other: None };
-            }
-            (Phase::Outside, kind) if !kind.is_global() && kind != RecordKind::Other => {
+            (Phase::Outside, kind) if !kind.stands_anywhere() => {
                 let columns = place.columns(0, line::trim(place.line));
                 let sentence = "the record stands before any user-agent line and belongs to nobody";
                 self.remark(RemarkKind::OutsideGroup, place.number, columns, sentence);
@@ -304,33 +407,66 @@ impl Reader<'_> {
                 self.phase = Phase::Rules;
                 self.rule(place, key);
             }
-            (Phase::Agents { other: None }, _) => {
-                self.phase = Phase::Agents { other: Some((place.number, place.line.len())) };
+            (Phase::Agents { other: None }, kind) => {
+                let other = Other { kind, number: place.number, width: place.line.len() };
+                self.phase = Phase::Agents { other: Some(other) };
             }
             _ => {}
         }
     }
 
-    /// Two rules match the same if they differ in stars at their ends only. The longer one decides, or the Allow.
+    fn record_inside_run(&mut self, other: Option<Other>) {
+        let Some(Other { kind, number, width }) = other else { return };
+        let sentence = if kind.stands_anywhere() {
+            "the record does not end the run of user-agent lines: what follows belongs to all of them"
+        } else {
+            "the record does not end the run of user-agent lines: it and what follows belong to all of them"
+        };
+        self.remark(RemarkKind::RecordInsideRun, number, 1..width.saturating_add(1), sentence);
+    }
+
+    /// The group at hand, by its number among those that name others; none if it names nobody.
+    fn number_of_group(&mut self) -> Option<usize> {
+        if self.group.is_none() && !self.agents.is_empty() {
+            let next = self.groups.len();
+            let agents = core::mem::take(&mut self.agents);
+            self.group = Some(*self.groups.entry(agents).or_insert(next));
+        }
+        self.group
+    }
+
+    /// Of two rules that match the same, the one with more octets decides, or the Allow.
     fn rule(&mut self, place: Place<'_>, key: Key) {
-        let value = line::value(place.line, key.value_at);
-        if !can_match(value) {
+        let allow = key.kind == RecordKind::Allow;
+        let value = line::fitting(key.kind, place.line, key.value_at, self.profile);
+        let value = line::trim(line::without_comment(value.unwrap_or_default()));
+        let is_two_rules = self.profile == Profile::Google && allow && directory_of_index(value).is_some();
+        if !can_match(value) || is_two_rules {
             return;
         }
         let mut pattern = Vec::with_capacity(value.len());
-        normal::push_normal(value, Side::Pattern, &mut pattern);
-        let mut matches = pattern.clone();
-        while matches.pop_if(|octet| *octet == b'*').is_some() {}
-        let rank = (normal::octets(&pattern), key.kind == RecordKind::Allow);
-        let rule =
-            Known { rank, pattern, number: place.number, columns: place.columns(0, line::trim(place.line)) };
+        let octets = match self.profile {
+            Profile::Rfc9309 => {
+                normal::push_normal(value, Side::Pattern, &mut pattern);
+                normal::octets(&pattern)
+            }
+            Profile::Google => {
+                normal::push_google(value, Side::Pattern, &mut pattern);
+                pattern.len()
+            }
+        };
+        let Some(group) = self.number_of_group() else { return };
+        let matches = (group, without_idle_stars(&pattern));
+        let columns = place.columns(0, line::trim(place.line));
+        let rule = Known { rank: (octets, allow), pattern, number: place.number, columns };
         match self.rules.entry(matches) {
             Entry::Vacant(place) => {
                 place.insert(rule);
             }
             Entry::Occupied(mut known) => {
                 let known = known.get_mut();
-                let duplicate = known.rank == rule.rank && known.pattern == rule.pattern;
+                let duplicate = known.rank == rule.rank;
+                let same = known.pattern == rule.pattern;
                 let (hidden, by) = if rule.rank > known.rank {
                     (core::mem::replace(known, rule.clone()), rule)
                 } else {
@@ -338,7 +474,11 @@ impl Reader<'_> {
                 };
                 let line = by.number;
                 if duplicate {
-                    let sentence = format!("the rule stands on line {line} already");
+                    let sentence = if same {
+                        format!("the rule stands on line {line} already")
+                    } else {
+                        format!("the rule on line {line} says the same")
+                    };
                     self.remark(RemarkKind::DuplicateRule, hidden.number, hidden.columns, sentence);
                 } else {
                     let sentence = format!("the rule on line {line} matches the same and takes precedence");
@@ -349,7 +489,32 @@ impl Reader<'_> {
     }
 }
 
-fn is_absolute(url: &[u8]) -> bool {
+/// The pattern without stars that add nothing, so that patterns which match the same are the same: one of several in a
+/// row is enough; at the end none is needed, and then no `$` either; and as every path starts with a slash, a star before
+/// anything but a slash may stand behind one.
+fn without_idle_stars(pattern: &[u8]) -> Vec<u8> {
+    let pattern =
+        if pattern.ends_with(b"*$") { pattern.strip_suffix(b"$").unwrap_or(pattern) } else { pattern };
+    let mut out = Vec::with_capacity(pattern.len().saturating_add(1));
+    let behind_stars = pattern.iter().find(|octet| **octet != b'*');
+    if pattern.first() == Some(&b'*') && behind_stars != Some(&b'/') {
+        out.push(b'/');
+    }
+    for &octet in pattern {
+        if octet != b'*' || out.last() != Some(&b'*') {
+            out.push(octet);
+        }
+    }
+    out.pop_if(|octet| *octet == b'*');
+    out
+}
+
+fn is_allow_without_colon(content: &[u8]) -> bool {
+    let mut words = content.split(|&octet| line::is_space(octet)).filter(|word| !word.is_empty());
+    words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"allow")) && words.count() == 1
+}
+
+pub(crate) fn is_absolute(url: &[u8]) -> bool {
     let scheme = url.split(|&octet| octet == b':').next().unwrap_or_default();
     matches!(scheme.first(), Some(b'a'..=b'z' | b'A'..=b'Z'))
         && scheme.iter().all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(octet))
@@ -391,7 +556,11 @@ mod tests {
             ),
             (
                 "User-agent: 123",
-                "1:13..16 NoToken: \"123\" is neither a product token nor \"*\"; the line names nobody",
+                "1:13..16 NoToken: \"123\" is neither a product token nor \"*\"; the line names only a crawler that is called so",
+            ),
+            (
+                "User-agent: /1",
+                "1:13..15 NoToken: \"/1\" is neither a product token nor \"*\"; the line names nobody",
             ),
             ("User-agent: Foo/1.0", "1:16..20 TokenCut: the product token is \"Foo\"; the rest is ignored"),
             (
@@ -416,23 +585,140 @@ mod tests {
                 "3:1..10 HiddenRule: the rule on line 2 matches the same and takes precedence",
             ),
             (
+                "User-agent: b\nUser-agent: A\nDisallow: /a\nUser-agent: *\nDisallow: /a\nUser-agent: a/2\nUser-agent: b\n\
+                 Disallow: /b\nDisallow: /a",
+                "9:1..13 DuplicateRule: the rule stands on line 3 already",
+            ),
+            (
+                "User-agent: a\nDisallow: /a**b\nUser-agent: a\nAllow: /a*b",
+                "4:1..12 HiddenRule: the rule on line 2 matches the same and takes precedence",
+            ),
+            (
+                "User-agent: a\nDisallow: *\nDisallow: /",
+                "3:1..12 DuplicateRule: the rule on line 2 says the same",
+            ),
+            (
+                "User-agent: MJ12bot",
+                "1:15..20 TokenCut: the product token is \"MJ\"; only a crawler that is called \"MJ12bot\" reads the rest",
+            ),
+            ("User-agent: * all of you", "1:14..25 TokenCut: \"*\" is everybody; the rest is ignored"),
+            (
+                "allow /x",
+                "1:1..9 UnreadableLine: a colon is missing behind \"Allow\"; as a guess could lift a restriction, the line \
+                 is skipped",
+            ),
+            (
+                "User-agent: a\nSitemap: https://a.example/\nUser-agent: b\nDisallow: /",
+                "2:1..28 RecordInsideRun: the record does not end the run of user-agent lines: what follows belongs to all \
+                 of them",
+            ),
+            ("User-agent: a\x07b", "1:14..15 InvalidOctets: the octet \\x07 is neither UTF-8 nor printable"),
+            (
+                "User-agent: a\nCrawl-delay: 1e3",
+                "2:14..17 UnusableCrawlDelay: \"1e3\" is no number of seconds in decimal digits; the record is ignored",
+            ),
+            (
+                "User-agent: a\nCrawl-delay: 99999999999999999999",
+                "2:14..34 UnusableCrawlDelay: \"99999999999999999999\" is more than can be counted; it is read as the longest \
+                 time there is",
+            ),
+            (
                 "User-agent: a\nDisallow: /\x07",
                 "2:12..13 InvalidOctets: the octet \\x07 is neither UTF-8 nor printable; it is compared as its \
                  percent-encoding",
             ),
             (
                 "User-agent: a\nCrawl-delay: soon",
-                "2:14..18 UnusableCrawlDelay: \"soon\" is no finite number of seconds; the record is ignored",
+                "2:14..18 UnusableCrawlDelay: \"soon\" is no number of seconds in decimal digits; the record is ignored",
             ),
             (
                 "Sitemap: /s.xml",
                 "1:10..16 RelativeUrl: a Sitemap is an absolute URL, which \"/s.xml\" is not",
             ),
             ("<!doctype html>", "1:1..2 Html: the file looks like HTML, not like a robots.txt"),
+            (" <html>", "1:2..3 Html: the file looks like HTML, not like a robots.txt"),
+            ("\n\r\n  <html>\n<body>x", "3:3..4 Html: the file looks like HTML, not like a robots.txt"),
         ] {
             let found = shown(body.as_bytes());
             assert!(found.contains(&String::from(expected)), "{body:?}: {found:#?}");
         }
+    }
+
+    #[test]
+    fn each_misspelling_is_remarked_on() {
+        for (key, read_as) in [
+            ("useragent", "User-agent"),
+            ("user agent", "User-agent"),
+            ("dissallow", "Disallow"),
+            ("dissalow", "Disallow"),
+            ("disalow", "Disallow"),
+            ("diasllow", "Disallow"),
+            ("disallaw", "Disallow"),
+            ("site-map", "Sitemap"),
+            ("crawldelay", "Crawl-delay"),
+            ("crawl delay", "Crawl-delay"),
+        ] {
+            let body = format!("user-agent: a\n{key}: 1");
+            let expected = format!("2:1..{} MisspeltKey: \"{key}\" is read as \"{read_as}\"", key.len() + 1);
+            assert!(shown(body.as_bytes()).contains(&expected), "{:?}", shown(body.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn kinds_have_names_that_stay() {
+        use RemarkKind::*;
+        let names: Vec<&str> = [MisspeltKey, RecordInsideRun, UnusableCrawlDelay, CutByLimit, Utf16, Html]
+            .map(RemarkKind::as_str)
+            .into();
+        assert_eq!(
+            names,
+            ["misspelt-key", "record-inside-run", "unusable-crawl-delay", "cut-by-limit", "utf16", "html"]
+        );
+        assert_eq!(format!("{DuplicateRule}"), "duplicate-rule");
+    }
+
+    #[test]
+    fn stars_that_add_nothing_make_no_other_rule() {
+        for same in [
+            &["/", "*", "/*", "**", "*$", "/*$", "/**$"][..],
+            &["/a", "/a*", "/a**", "/a*$"],
+            &["/a*b", "/a**b*"],
+            &["*a$", "/*a$", "**a$"],
+            &["*/a", "**/a"],
+        ] {
+            for pattern in same {
+                assert_eq!(
+                    without_idle_stars(pattern.as_bytes()),
+                    without_idle_stars(same[0].as_bytes()),
+                    "{pattern}"
+                );
+            }
+        }
+        for pattern in ["/a", "/a$", "/*/a", "*/a", "/*a", "/a*b$"] {
+            assert_eq!(without_idle_stars(pattern.as_bytes()), pattern.as_bytes());
+        }
+    }
+
+    #[test]
+    fn rules_of_groups_that_are_not_combined_are_not_compared() {
+        for body in [
+            "User-agent: a\nDisallow: /a\nUser-agent: b\nDisallow: /a",
+            "User-agent: a\nUser-agent: b\nDisallow: /a\nUser-agent: b\nDisallow: /a",
+            "User-agent: a\nDisallow: */a\nDisallow: /*/a",
+        ] {
+            assert_eq!(shown(body.as_bytes()), [""; 0], "{body}");
+        }
+        // Of an over-long Allow nothing is left that could decide, and of an over-long Disallow its beginning.
+        let long = "x".repeat(20_000);
+        let body =
+            format!("User-agent: a\nAllow: /{long}\nAllow: /{long}\nDisallow: /{long}y\nDisallow: /{long}z");
+        let kinds: Vec<(u32, RemarkKind)> = Robots::parse(body.as_bytes())
+            .remarks()
+            .iter()
+            .map(|remark| (remark.line, remark.kind))
+            .collect();
+        let overlong = [2, 3, 4, 5].map(|line| (line, RemarkKind::OverlongLine));
+        assert_eq!(kinds, [&overlong[..3], &[(5, RemarkKind::DuplicateRule)], &overlong[3..]].concat());
     }
 
     #[test]
@@ -445,7 +731,10 @@ mod tests {
     #[test]
     fn what_belongs_to_the_file_may_stand_before_any_group() {
         assert_eq!(
-            shown(b"Sitemap: https://a.example/s\nLicense: https://a.example/l\nUser-agent: *\nDisallow: /"),
+            shown(
+                b"Sitemap: https://a.example/s\nLicense: https://a.example/l\nHost: a.example\nClean-param: s /f\n\
+                  User-agent: *\nDisallow: /"
+            ),
             [""; 0]
         );
         let found = shown(b"foo: bar\nUser-agent: *\nDisallow: /");
@@ -489,6 +778,31 @@ mod tests {
         assert!(shown(body)[0].starts_with("2:1..11 UnknownRecord"));
         let google = ReadOptions::new().with_profile(Profile::Google);
         assert_eq!(Robots::parse_with(body, google).remarks(), []);
+        let shown = |body: &[u8]| -> Vec<String> {
+            let remarks = Robots::parse_with(body, google).remarks();
+            remarks.iter().map(|r| format!("{}:{:?} {:?}: {r}", r.line, r.columns, r.kind)).collect()
+        };
+        // It decodes nothing, and takes `Allow: /a/index.html` for two rules.
+        assert_eq!(shown(b"user-agent: a\ndisallow: /a\ndisallow: /%61"), [""; 0]);
+        assert_eq!(shown(b"user-agent: a\nallow: /a/index.html\ndisallow: /a/index.html*"), [""; 0]);
+        assert_eq!(
+            shown(b"user-agent: a\ndisallow: /%aa\ndisallow: /%AA"),
+            ["3:1..15 DuplicateRule: the rule stands on line 2 already"]
+        );
+        assert_eq!(
+            shown(b"user-agent: MJ12bot"),
+            ["1:15..20 TokenCut: the product token is \"MJ\"; the rest is ignored"]
+        );
+        assert_eq!(
+            shown(b"user-agent: a\ndisallow: /a\0b"),
+            [
+                "2:13..14 InvalidOctets: the octet \\x00 is neither UTF-8 nor printable; the line ends before it"
+            ]
+        );
+        assert_eq!(
+            shown(format!("user-agent: a\nallow: /{}", "a".repeat(16_660)).as_bytes()),
+            ["2:16664..16669 OverlongLine: the line is longer than 16,663 octets; the rest is not read"]
+        );
     }
 
     #[test]

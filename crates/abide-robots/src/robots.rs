@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use crate::compile;
 use crate::decode::Text;
-use crate::group::{Agent, Gathered, Gatherer, Raw, agent};
+use crate::group::{self, Gathered, Gatherer, Raw};
 use crate::line::{self, Key, Lines, RecordKind};
 use crate::profile::ReadOptions;
 use crate::rules::Rules;
@@ -62,7 +62,7 @@ impl Robots {
 
     /// Reads a file with a profile or a limit of your choice.
     pub fn parse_with(body: &[u8], options: ReadOptions) -> Self {
-        let text = Text::of(body, options.limit);
+        let text = Text::of(body, options);
         let (cut, utf16) = (text.cut, text.utf16);
         let text = text.into_octets().into_boxed_slice();
         let statements = statements(&text, options);
@@ -104,12 +104,14 @@ impl Robots {
         self.statements.iter().map(|statement| DocumentRecord { robots: self, statement })
     }
 
-    /// The Sitemap records, as written, wherever they stand. Octets that are no UTF-8 make a record be left out.
+    /// The Sitemap records, as written, wherever they stand: those that [`Rules::sitemaps`] gives. Left out are empty
+    /// ones, those with octets that are no UTF-8, and those of more than 16 KiB.
     pub fn sitemaps(&self) -> impl Iterator<Item = &str> {
         self.global(RecordKind::Sitemap)
     }
 
-    /// The License records (RSL 1.0), as written, wherever they stand.
+    /// The License records (RSL 1.0), as written, wherever they stand; left out are those that
+    /// [`sitemaps`](Self::sitemaps) would leave out.
     pub fn licenses(&self) -> impl Iterator<Item = &str> {
         self.global(RecordKind::License)
     }
@@ -131,10 +133,19 @@ impl Robots {
     }
 
     fn global(&self, kind: RecordKind) -> impl Iterator<Item = &str> {
-        self.records()
-            .filter(move |record| record.kind() == kind)
-            .filter_map(|record| core::str::from_utf8(record.value()).ok())
+        self.statements
+            .iter()
+            .filter(move |statement| statement.key.kind == kind)
+            .filter_map(|statement| self.used(statement))
+            .filter_map(|value| core::str::from_utf8(value).ok())
             .filter(|value| !value.is_empty())
+    }
+
+    /// What of a record's value is used; nothing if the record is dropped for its length.
+    fn used(&self, statement: &Statement) -> Option<&[u8]> {
+        let Key { kind, value_at, .. } = statement.key;
+        let value = line::fitting(kind, self.line(statement), value_at, self.options.profile)?;
+        Some(line::trim(line::without_comment(value)))
     }
 
     fn line(&self, statement: &Statement) -> &[u8] {
@@ -190,14 +201,16 @@ pub struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// Whom the group addresses: the product tokens of its user-agent lines as written, or `*`. A line that names
+    /// Whom the group addresses: the product tokens of its user-agent lines in their spelling, or `*`. A line that names
     /// nobody gives nothing.
+    ///
+    /// What follows a token is left out, as in `ExampleBot/1.0`. A value such as `MJ12bot` is given whole, though RFC 9309
+    /// reads `MJ`: it names both a crawler that is called so ([`ProductToken::lenient`]) and one that is called `MJ`.
+    /// [`DocumentRecord::addresses`] knows.
     pub fn agents(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let profile = self.robots.options.profile;
         self.of_kind(|kind| kind == RecordKind::UserAgent)
-            .map(|record| match agent(record.value()) {
-                Agent::Global => "*",
-                Agent::Token(name) => core::str::from_utf8(name).unwrap_or_default(),
-            })
+            .map(move |record| core::str::from_utf8(group::name(record.value(), profile)).unwrap_or_default())
             .filter(|name| !name.is_empty())
     }
 
@@ -246,12 +259,20 @@ impl<'a> DocumentRecord<'a> {
     /// The key as written.
     pub fn key(&self) -> &'a [u8] {
         let before = slice::before(self.robots.line(self.statement), self.statement.key.value_at);
-        line::trim(before.strip_suffix(b":").unwrap_or(before))
+        line::trimmed(before.strip_suffix(b":").unwrap_or(before), self.robots.options.profile)
     }
 
     /// The value, without its comment and the space around it.
     pub fn value(&self) -> &'a [u8] {
-        line::value(self.robots.line(self.statement), self.statement.key.value_at)
+        let line = self.robots.line(self.statement);
+        line::value(line, self.statement.key.value_at, self.robots.options.profile)
+    }
+
+    /// Whether it is a user-agent line that addresses the crawler that goes by `token`, as [`Rules::parse`] takes it;
+    /// without a token, whether it is one that addresses everybody (`*`).
+    pub fn addresses(&self, token: Option<&ProductToken>) -> bool {
+        self.kind() == RecordKind::UserAgent
+            && group::addresses(self.value(), token, self.robots.options.profile)
     }
 
     /// The line it stands on; the first is 1.
@@ -281,6 +302,7 @@ mod tests {
     use alloc::string::String;
 
     use super::*;
+    use crate::Profile;
 
     #[test]
     fn a_user_agent_line_that_follows_a_rule_begins_a_group_and_nothing_else_does() {
@@ -308,6 +330,50 @@ mod tests {
         assert_eq!(format!("{group:?}"), "Group { agents: [\"a\"], rules: 2, .. }");
         let record = group.rules().next().unwrap();
         assert_eq!(format!("{record:?}"), "DocumentRecord { kind: Disallow, value: \"/\\xff\", line: 2 }");
+    }
+
+    #[test]
+    fn records_that_are_kept_as_text_say_where_they_stand() {
+        let text = "user-agent: a\r\nRequest-rate: 1/5m # slowly\n\tVisit-time:0600-0845\nHost : example.com\nClean-param: s&t /f\n\
+                    noindex: /n";
+        let robots = Robots::parse(text.as_bytes());
+        let shown = |kind| {
+            let record = robots.records().find(|record| record.kind() == kind).unwrap();
+            assert_eq!(record.line() as usize, text[..record.span().start].matches('\n').count() + 1);
+            let value = core::str::from_utf8(record.value()).unwrap();
+            (&text[record.span()], String::from(value))
+        };
+        for (kind, line, value) in [
+            (RecordKind::RequestRate, "Request-rate: 1/5m # slowly", "1/5m"),
+            (RecordKind::VisitTime, "\tVisit-time:0600-0845", "0600-0845"),
+            (RecordKind::Host, "Host : example.com", "example.com"),
+            (RecordKind::CleanParam, "Clean-param: s&t /f", "s&t /f"),
+            (RecordKind::Other, "noindex: /n", "/n"),
+        ] {
+            assert_eq!(shown(kind), (line, String::from(value)));
+        }
+        assert_eq!(robots.groups().next().unwrap().records().count(), 6);
+    }
+
+    #[test]
+    fn a_user_agent_line_says_whom_it_addresses() {
+        let token = |text| ProductToken::lenient(text).unwrap();
+        let robots =
+            Robots::parse(b"user-agent: MJ12bot\nuser-agent: FooBot/2\nuser-agent: * # all\nallow: /MJ");
+        let lines = |token: Option<&ProductToken>| -> Vec<u32> {
+            robots.records().filter(|record| record.addresses(token)).map(|record| record.line()).collect()
+        };
+        assert_eq!(lines(Some(&token("mj12bot"))), [1]);
+        assert_eq!(lines(Some(&token("MJ"))), [1]);
+        assert_eq!(lines(Some(&token("foobot"))), [2]);
+        assert_eq!(lines(Some(&token("foo"))), [0; 0]);
+        assert_eq!(lines(None), [3]);
+        let agents = |robots: &Robots| -> Vec<String> {
+            robots.groups().flat_map(|group| group.agents().map(String::from).collect::<Vec<_>>()).collect()
+        };
+        assert_eq!(agents(&robots), ["MJ12bot", "FooBot", "*"]);
+        let google = Robots::parse_with(robots.text(), ReadOptions::new().with_profile(Profile::Google));
+        assert_eq!(agents(&google), ["MJ", "FooBot", "*"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::group::{Gatherer, Raw};
 use crate::line::RecordKind;
 use crate::normal::{self, Side};
 use crate::profile::{Profile, ReadOptions};
+use crate::robots::Robots;
 use crate::search;
 use crate::target::Target;
 use crate::token::ProductToken;
@@ -18,8 +19,9 @@ use crate::verdict::{Decision, Verdict};
 
 /// What a robots.txt says to one crawler: its rules, Crawl-delay, sitemaps and preferences.
 ///
-/// All of it lies in one block of memory; a clone shares it. Equal rule sets are equal values (`Eq`, `Hash`), so a
-/// cache of many hosts can keep one of each.
+/// All of it lies in one block of memory; a clone shares it. Files that say the same to the crawler on the same lines are
+/// equal values (`Eq`, `Hash`), so a cache of many hosts can keep one of each. Line numbers, sitemaps and the patterns as
+/// written are part of the value.
 ///
 /// It holds no remarks on the file: reading for one crawler passes over the groups of others, and who crawls has no use
 /// for them. [`Robots::remarks`](crate::Robots::remarks) has them all.
@@ -39,15 +41,31 @@ pub struct Rules {
 
 impl Rules {
     /// Reads a robots.txt for a crawler that goes by `tokens`: the first of them that has a group wins, else the `*`
-    /// group applies (RFC 9309 §2.2.1). Never fails: what cannot be read is skipped, a line at a time.
+    /// group applies (RFC 9309 §2.2.1). Without tokens it is always the `*` group. Never fails: what cannot be read is
+    /// skipped, a line at a time.
     pub fn parse(body: &[u8], tokens: &[ProductToken]) -> Self {
         Self::parse_with(body, tokens, ReadOptions::new())
     }
 
     /// Like [`parse`](Self::parse), with a profile or a limit of your choice.
     pub fn parse_with(body: &[u8], tokens: &[ProductToken], options: ReadOptions) -> Self {
-        let text = Text::of(body, options.limit);
-        Self::of_block(compile::compile(&text.octets, tokens, options.profile))
+        // Crawlers read by RFC 9309, and their way is the short one.
+        if options.profile == Profile::Google {
+            return Robots::parse_with(body, options).rules(tokens);
+        }
+        let text = Text::of(body, options);
+        Self::of_block(compile::compile(&text.octets, tokens))
+    }
+
+    /// What applies where there is no file (RFC 9309 §2.3.1.3, "Unavailable" status): all is allowed, as no group applies.
+    pub fn allow_all() -> Self {
+        Self::parse(b"", &[])
+    }
+
+    /// What applies where the file cannot be had (RFC 9309 §2.3.1.4, "Unreachable" status): all is disallowed but
+    /// `/robots.txt`, by a rule `Disallow: /` for everybody that stands in no file, so on line 0.
+    pub fn disallow_all() -> Self {
+        Self::of_rule(Raw { kind: RecordKind::Disallow, value: b"/", line: 0 }, Profile::Rfc9309)
     }
 
     /// One rule for everybody.
@@ -72,8 +90,9 @@ impl Rules {
 
     /// Whether the target may be fetched.
     ///
-    /// Allocates nothing, unless the file was made to cause work: where thousands of wildcard rules meet a target of
-    /// thousands of octets, memory in their order of size buys an answer in bounded time.
+    /// Allocates nothing, but in two cases. Where the file was made to cause work, and thousands of wildcard rules meet a
+    /// target of thousands of octets, memory in their order of size buys an answer in bounded time. And in the profile
+    /// [`Google`](Profile::Google) a target that holds `*`, `$` or octets beyond ASCII is written down in its form.
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {
         match self.decide(target) {
             Decision::Rule { allow, .. } => allow,
@@ -108,8 +127,12 @@ impl Rules {
         if flags & FLAG_GROUP == 0 {
             return Decision::NoGroup;
         }
-        let mut octets = Vec::new();
-        normal::push_google(target.given(), Side::Target, &mut octets);
+        let given = target.given();
+        if normal::is_googles_form(given) {
+            return self.most_specific(given, given.len());
+        }
+        let mut octets = Vec::with_capacity(given.len());
+        normal::push_google(given, Side::Target, &mut octets);
         self.most_specific(&octets, octets.len())
     }
 
@@ -127,12 +150,14 @@ impl Rules {
         self.block.delay()
     }
 
-    /// The Sitemap records of the file, as written: absolute URLs, if their authors kept to the protocol.
+    /// The Sitemap records of the file, as written: absolute URLs, if their authors kept to the protocol. Left out are empty
+    /// ones, those with octets that are no UTF-8, and those of more than 16 KiB.
     pub fn sitemaps(&self) -> impl Iterator<Item = &str> {
         self.texts(RecordKind::Sitemap as u32)
     }
 
-    /// The License records of the file (RSL 1.0), as written.
+    /// The License records of the file (RSL 1.0), as written; left out are those that [`sitemaps`](Self::sitemaps) would
+    /// leave out.
     pub fn licenses(&self) -> impl Iterator<Item = &str> {
         self.texts(RecordKind::License as u32)
     }
@@ -234,7 +259,7 @@ impl<'a> Record<'a> {
 #[cfg(test)]
 mod tests {
     use alloc::format;
-    use alloc::string::String;
+    use alloc::string::{String, ToString};
 
     use super::*;
     use crate::Reason;
@@ -265,7 +290,7 @@ mod tests {
     fn a_delay_may_be_longer_than_32_bits_hold() {
         let delay = |text: &str| parse(&format!("user-agent: *\ncrawl-delay: {text}\n")).crawl_delay();
         assert_eq!(delay("5000000000.5"), Some(Duration::new(5_000_000_000, 500_000_000)));
-        assert_eq!(delay("1e300"), Some(Duration::MAX));
+        assert_eq!(delay("18446744073709551616"), Some(Duration::MAX));
     }
 
     #[test]
@@ -304,6 +329,41 @@ mod tests {
         assert!(Rules::parse(file, &[]).is_allowed(&target));
         let google = ReadOptions::new().with_profile(Profile::Google);
         assert!(!Rules::parse_with(file, &[], google).is_allowed(&target));
+    }
+
+    #[test]
+    fn where_there_is_no_file_all_or_nothing_is_allowed() {
+        let target = Target::new("/a");
+        let nothing = Rules::disallow_all().verdict(&target);
+        assert_eq!(nothing.to_string(), "disallowed by \"Disallow: /\" on line 0");
+        assert!(Rules::disallow_all().is_allowed(&Target::new("/robots.txt")));
+        let all = Rules::allow_all().verdict(&target);
+        assert_eq!((all.is_allowed(), all.reason()), (true, Reason::NoGroup));
+    }
+
+    #[test]
+    fn google_reads_lines_and_targets_as_strings_of_c() {
+        let google = ReadOptions::new().with_profile(Profile::Google);
+        for (file, target, allowed) in [
+            (&b"user-agent: *\ndisallow: /a\0b"[..], "/a", false),
+            (b"user-agent: *\ndisallow: /a\x0b", "/a", false),
+            (b"user-agent: *\x0c\ndisallow: /a", "/a", false),
+            (b"user-agent: * \x0cx\ndisallow: /a", "/a", false),
+            // UTF-16 is nothing that it reads.
+            (b"\xff\xfeu\0s\0e\0r\0-\0a\0g\0e\0n\0t\0:\0*\0\n\0d\0i\0s\0a\0l\0l\0o\0w\0:\0/\0", "/a", true),
+            (b"user-agent: *\ndisallow: /$\xe4*a$", "/$\u{e4}*a", true),
+            (b"user-agent: *\ndisallow: /$b*a$", "/$b*a", false),
+        ] {
+            let rules = Rules::parse_with(file, &[], google);
+            assert_eq!(rules.is_allowed(&Target::new(target)), allowed, "{}", file.escape_ascii());
+            assert_eq!(Robots::parse_with(file, google).rules(&[]), rules);
+        }
+        let rules = Rules::parse_with(
+            b"user-agent: MJ12bot\ndisallow: /",
+            &[ProductToken::lenient("MJ12bot").unwrap()],
+            google,
+        );
+        assert!(!rules.has_group());
     }
 
     #[test]

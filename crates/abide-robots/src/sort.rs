@@ -214,6 +214,24 @@ mod tests {
     }
 
     #[test]
+    fn each_octet_is_looked_at_a_few_times() {
+        // Each a prefix of the next; all the same; all the same but for their end.
+        let nested: Vec<String> = (1..800).map(|length| "a".repeat(length)).collect();
+        let same: Vec<String> = (0..800).map(|_| "a".repeat(400)).collect();
+        let late: Vec<String> = (0..800).map(|n| format!("{}{n}", "a".repeat(400))).collect();
+        for texts in [nested, same, late] {
+            let looks = core::cell::Cell::new(0);
+            by_octets(0..texts.len() as u32, 0, |number| {
+                looks.set(looks.get() + 1);
+                texts[number as usize].as_bytes()
+            });
+            // A look takes eight octets.
+            let words: usize = texts.iter().map(|text| text.len() / 8 + 1).sum();
+            assert!(looks.get() <= words, "{} looks at {words} words", looks.get());
+        }
+    }
+
+    #[test]
     fn many_texts_are_sorted_and_say_what_they_share() {
         let mut texts: Vec<String> =
             (0..2000u32).map(|n| format!("/{}{:x}", "ab".repeat(n as usize % 23), n * n % 977)).collect();

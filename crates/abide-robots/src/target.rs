@@ -33,6 +33,9 @@ impl<'a> Target<'a> {
     ///
     /// Of an absolute URL, scheme and authority are dropped. Dot segments are left alone: resolving them is the
     /// business of a URL parser, and `url::Url` has done it.
+    ///
+    /// It never objects: what starts with no `/` gets one, so `mailto:x` is asked about as `/mailto:x`. Who is not sure to
+    /// have a URL that robots.txt is about parses it first.
     #[inline]
     pub fn new(path_and_query: &'a str) -> Self {
         let text = path_and_query.as_bytes();
@@ -130,6 +133,14 @@ impl<'a> From<&'a url::Url> for Target<'a> {
 #[cfg(feature = "url")]
 impl<'a> Target<'a> {
     /// Path and query of the URL; its fragment is dropped.
+    ///
+    /// ```
+    /// use abide_robots::Target;
+    ///
+    /// let url = url::Url::parse("https://example.com/a/../b?q='c'#top")?;
+    /// assert_eq!(Target::of(&url), Target::new("/b?q='c'"));
+    /// # Ok::<(), url::ParseError>(())
+    /// ```
     pub fn of(url: &'a url::Url) -> Self {
         Self::from(url)
     }

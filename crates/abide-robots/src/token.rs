@@ -40,7 +40,10 @@ impl ProductToken {
     /// # Errors
     /// When `text` is empty or holds anything but ASCII letters, digits, `_`, `-` and `.`.
     pub fn lenient(text: &str) -> Result<Self, InvalidToken> {
-        Self::checked(text, |octet| is_token_octet(octet) || octet.is_ascii_digit() || octet == b'.')
+        Self::checked(text, is_lenient_octet).map_err(|InvalidToken(problem)| match problem {
+            Problem::Octet { letter, at, .. } => InvalidToken(Problem::Octet { letter, at, lenient: true }),
+            Problem::Empty => InvalidToken(problem),
+        })
     }
 
     fn checked(text: &str, fits: impl Fn(u8) -> bool) -> Result<Self, InvalidToken> {
@@ -48,7 +51,7 @@ impl ProductToken {
             return Err(InvalidToken(Problem::Empty));
         }
         match text.char_indices().find(|(_, letter)| !letter.is_ascii() || !fits(*letter as u8)) {
-            Some((at, letter)) => Err(InvalidToken(Problem::Octet { letter, at })),
+            Some((at, letter)) => Err(InvalidToken(Problem::Octet { letter, at, lenient: false })),
             None => Ok(Self(text.into())),
         }
     }
@@ -123,12 +126,13 @@ impl serde_core::Serialize for ProductToken {
     }
 }
 
-/// Checks the text as [`ProductToken::new`] does.
+/// Checks the text as [`ProductToken::lenient`] does, so that every token comes back. Who reads the name of a crawler of
+/// theirs checks it with [`ProductToken::new`].
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for ProductToken {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = alloc::borrow::Cow::<str>::deserialize(deserializer)?;
-        Self::new(&text).map_err(serde_core::de::Error::custom)
+        Self::lenient(&text).map_err(serde_core::de::Error::custom)
     }
 }
 
@@ -139,18 +143,20 @@ pub struct InvalidToken(Problem);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Problem {
     Empty,
-    Octet { letter: char, at: usize },
+    Octet { letter: char, at: usize, lenient: bool },
 }
 
 impl fmt::Display for InvalidToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Problem::Empty => f.write_str("expected a product token, found nothing"),
-            Problem::Octet { letter, at } => {
-                write!(
-                    f,
-                    "expected a product token of letters, \"_\" and \"-\", found {letter:?} at octet {at}"
-                )
+            Problem::Octet { letter, at, lenient } => {
+                let expected = if lenient {
+                    "letters, digits, \"_\", \"-\" and \".\""
+                } else {
+                    "letters, \"_\" and \"-\""
+                };
+                write!(f, "expected a product token of {expected}, found {letter:?} at octet {at}")
             }
         }
     }
@@ -161,6 +167,11 @@ impl core::error::Error for InvalidToken {}
 /// `identifier = 1*(%x2D / %x41-5A / %x5F / %x61-7A)`
 pub(crate) fn is_token_octet(octet: u8) -> bool {
     octet.is_ascii_alphabetic() || octet == b'_' || octet == b'-'
+}
+
+/// What [`ProductToken::lenient`] takes.
+pub(crate) fn is_lenient_octet(octet: u8) -> bool {
+    is_token_octet(octet) || octet.is_ascii_digit() || octet == b'.'
 }
 
 #[cfg(test)]
@@ -214,6 +225,16 @@ mod tests {
         let token: ProductToken = serde_json::from_str("\"FooBot\"").unwrap();
         assert_eq!(serde_json::to_string(&token).unwrap(), "\"FooBot\"");
         assert!(serde_json::from_str::<ProductToken>("\"Foo/1\"").is_err());
+        assert!(serde_json::from_str::<ProductToken>("\"\"").is_err());
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn every_token_comes_back_through_serde() {
+        for token in [ProductToken::new("FooBot").unwrap(), ProductToken::lenient("MJ12bot.x").unwrap()] {
+            let text = serde_json::to_string(&token).unwrap();
+            assert_eq!(serde_json::from_str::<ProductToken>(&text).unwrap().as_str(), token.as_str());
+        }
     }
 
     #[test]
@@ -224,5 +245,9 @@ mod tests {
             "expected a product token of letters, \"_\" and \"-\", found '/' at octet 3"
         );
         assert_eq!(ProductToken::new("").unwrap_err().to_string(), "expected a product token, found nothing");
+        assert_eq!(
+            ProductToken::lenient("a.1/b").unwrap_err().to_string(),
+            "expected a product token of letters, digits, \"_\", \"-\" and \".\", found '/' at octet 3"
+        );
     }
 }

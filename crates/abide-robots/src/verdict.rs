@@ -164,7 +164,7 @@ impl<'a> Rule<'a> {
         self.pattern
     }
 
-    /// The line it stands on; the first is 1.
+    /// The line it stands on; the first is 1. Zero for the rule of [`Rules::disallow_all`], which stands in no file.
     pub fn line(&self) -> u32 {
         self.line
     }

@@ -5,15 +5,19 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
+use crate::group::seconds;
 use crate::line::{Key, RecordKind, Spelling, key};
 use crate::pattern::can_match;
 use crate::profile::{LINE_MAX, Profile};
+use crate::remark::is_absolute;
 use crate::token::ProductToken;
 
 /// Writes a robots.txt, record by record.
 ///
-/// Whatever text comes in, it stays in its place: what would end a line, begin a comment, or be read as something else is
-/// an error.
+/// Whatever text comes in, it stays in its place: what would end a line, begin a comment, or be read as something else, by
+/// us or by Google's parser ([`Profile::Google`]), is an error. So is what would be read, but mean nothing.
+///
+/// A step that fails takes the builder with it. Who goes on after an error steps with a clone.
 ///
 /// ```
 /// use abide_robots::RobotsBuilder;
@@ -56,7 +60,8 @@ impl RobotsBuilder {
     /// Begins a group for product tokens or `*`.
     ///
     /// # Errors
-    /// When there is no token, or one is neither a product token nor `*`.
+    /// When there is no token, or one is neither a product token nor `*`. A name with digits is none: RFC 9309 would read
+    /// the letters before them, and so another crawler's name.
     pub fn group<'a>(mut self, tokens: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidRecord> {
         self.end_group();
         let start = self.text.len();
@@ -73,11 +78,11 @@ impl RobotsBuilder {
         Ok(self)
     }
 
-    /// Adds an Allow rule to the group.
+    /// Adds an Allow rule to the group. An empty pattern allows nothing that is not allowed without it.
     ///
     /// # Errors
-    /// When no group was begun, or the pattern cannot stand there: it must start with `/` or `*`, fit into 16 KiB, and hold
-    /// no `#` and no control characters (write `%23`).
+    /// When no group was begun, or the pattern cannot stand there: unless it is empty, it must start with `/` or `*`. The
+    /// line must fit into 16 KiB and hold no `#` (write `%23`), no line breaks and no control characters.
     pub fn allow(self, pattern: &str) -> Result<Self, InvalidRecord> {
         self.rule("Allow", pattern)
     }
@@ -90,12 +95,11 @@ impl RobotsBuilder {
         self.rule("Disallow", pattern)
     }
 
-    /// Adds a Crawl-delay to the group.
+    /// Adds a Crawl-delay to the group, to the nanosecond.
     ///
     /// # Errors
     /// When no group was begun.
     pub fn crawl_delay(self, delay: Duration) -> Result<Self, InvalidRecord> {
-        // As decimal digits, not through a floating-point number, so that each nanosecond stays.
         let seconds = format!("{}.{:09}", delay.as_secs(), delay.subsec_nanos());
         self.record("Crawl-delay", seconds.trim_end_matches('0').trim_end_matches('.'))
     }
@@ -103,17 +107,29 @@ impl RobotsBuilder {
     /// Adds a record to the group that is neither a user-agent line nor a rule, such as `Content-Signal`.
     ///
     /// # Errors
-    /// When no group was begun, the key would be read as one of those, or key or value cannot stand there.
+    /// When no group was begun; when the key would be read as one of those, or as another, by Google's parser too, which
+    /// takes `Allowed` for `Allow`; when key or value cannot stand there; when the value is no number of seconds
+    /// (`Crawl-delay`) or no absolute URL (`Sitemap`, `License`).
     pub fn record(mut self, name: &str, value: &str) -> Result<Self, InvalidRecord> {
         let line = format!("{name}: {value}");
         let read = key(line.as_bytes(), Profile::Rfc9309);
-        let value_at = name.len().saturating_add(1);
-        let other = Some(Key { kind: kind_of(read), spelling: Spelling::Exact, value_at });
-        if read != other || shapes_groups(kind_of(read)) || name.trim() != name {
+        let kind = read.map_or(RecordKind::Other, |key| key.kind);
+        let expected = Some(Key { kind, spelling: Spelling::Exact, value_at: name.len().saturating_add(1) });
+        let is_read_alike = read == expected && key(line.as_bytes(), Profile::Google) == expected;
+        if !is_read_alike || shapes_groups(kind) || name.trim() != name {
             return Err(InvalidRecord::new(name, value, Problem::Key));
         }
         if self.group == Group::None {
             return Err(InvalidRecord::new(name, value, Problem::NoGroup));
+        }
+        match kind {
+            RecordKind::CrawlDelay if seconds(value.as_bytes()).is_none() => {
+                return Err(InvalidRecord::new(name, value, Problem::Delay));
+            }
+            kind if kind.is_global() && !is_absolute(value.as_bytes()) => {
+                return Err(InvalidRecord::new(name, value, Problem::Url));
+            }
+            _ => {}
         }
         self.text.push_str(&written(name, value)?);
         Ok(self)
@@ -122,8 +138,11 @@ impl RobotsBuilder {
     /// Adds a Sitemap to the file.
     ///
     /// # Errors
-    /// When the URL cannot stand there.
+    /// When the URL is not absolute, or cannot stand there.
     pub fn sitemap(mut self, url: &str) -> Result<Self, InvalidRecord> {
+        if !is_absolute(url.as_bytes()) {
+            return Err(InvalidRecord::new("Sitemap", url, Problem::Url));
+        }
         self.sitemaps.push_str(&written("Sitemap", url)?);
         Ok(self)
     }
@@ -158,17 +177,15 @@ impl RobotsBuilder {
     }
 }
 
-fn kind_of(key: Option<Key>) -> RecordKind {
-    key.map_or(RecordKind::Other, |key| key.kind)
-}
-
 fn shapes_groups(kind: RecordKind) -> bool {
     kind.is_rule() || kind == RecordKind::UserAgent
 }
 
 /// A line with its end, if it is read as it is written.
 fn written(name: &str, value: &str) -> Result<String, InvalidRecord> {
-    let spoils = |letter: char| letter == '#' || letter.is_control();
+    // Readers that split lines as Unicode does take the last two for line ends.
+    let spoils =
+        |letter: char| letter == '#' || letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}');
     if name.contains(spoils) || value.contains(spoils) {
         return Err(InvalidRecord::new(name, value, Problem::Character));
     }
@@ -199,6 +216,8 @@ enum Problem {
     Character,
     Space,
     Length,
+    Delay,
+    Url,
 }
 
 impl InvalidRecord {
@@ -215,10 +234,14 @@ impl fmt::Display for InvalidRecord {
             Problem::Token => "expected a product token or \"*\"",
             Problem::NoGroup => "expected a group to be begun before",
             Problem::Pattern => "expected a pattern that starts with \"/\" or \"*\"",
-            Problem::Key => "expected the key of a record that is neither a rule nor a user-agent line",
-            Problem::Character => "expected no \"#\" and no control characters",
+            Problem::Key => {
+                "expected the key of a record that nobody reads as a rule, a user-agent line or another record"
+            }
+            Problem::Character => "expected no \"#\", no line breaks and no control characters",
             Problem::Space => "expected no space around the value",
             Problem::Length => "expected a line of at most 16 KiB",
+            Problem::Delay => "expected a number of seconds in decimal digits",
+            Problem::Url => "expected an absolute URL",
         };
         write!(f, "{expected}, found {name:?} with {value:?}")
     }
@@ -247,7 +270,18 @@ mod tests {
     #[test]
     fn nothing_can_be_injected() {
         let group = || RobotsBuilder::new().group(["*"]).unwrap();
-        for pattern in ["/a\nAllow: /", "/a\rb", "/a#b", " /a", "/a ", "a", "/\u{0}", "/\u{85}"] {
+        for pattern in [
+            "/a\nAllow: /",
+            "/a\rb",
+            "/a#b",
+            " /a",
+            "/a ",
+            "a",
+            "/\u{0}",
+            "/\u{85}",
+            "/a\u{2028}Allow: /",
+            "/\u{2029}",
+        ] {
             assert!(group().disallow(pattern).is_err(), "{pattern:?}");
         }
         assert!(group().allow(&format!("/{}", "a".repeat(LINE_MAX))).is_err());
@@ -267,10 +301,53 @@ mod tests {
             ("x\nAllow", "/"),
             ("", "a"),
             ("a:b", "c"),
+            // Google's parser looks at the beginning of a key only.
+            ("Allowed", "/x"),
+            ("Disallowed", "/x"),
+            ("User-agents", "*"),
+            ("Allow /x", ""),
+            ("Sitemaps", "https://a.example/"),
+            ("x\u{2028}Allow", "/"),
         ] {
             assert!(group().record(name, value).is_err(), "{name:?}");
         }
         assert!(RobotsBuilder::new().sitemap("https://a/\nDisallow: /").is_err());
+        for (name, value) in
+            [("Noindex", "/x"), ("Host", "a"), ("App-Directive", "a;b"), ("Crawl-delay", "1.5")]
+        {
+            assert!(group().record(name, value).is_ok(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn what_would_mean_nothing_is_not_written() {
+        let group = || RobotsBuilder::new().group(["*"]).unwrap();
+        for url in ["", "x", "/s.xml"] {
+            assert!(group().sitemap(url).is_err(), "{url:?}");
+            assert!(
+                group().record("Sitemap", url).is_err() && group().record("License", url).is_err(),
+                "{url:?}"
+            );
+        }
+        for delay in ["", "soon", "1e3", "-1"] {
+            assert!(group().record("Crawl-delay", delay).is_err(), "{delay:?}");
+        }
+        let written = group().allow("").unwrap().sitemap("https://a.example/s").unwrap().build();
+        assert_eq!(Robots::parse(written.as_bytes()).remarks(), []);
+    }
+
+    #[test]
+    fn each_nanosecond_is_read_back() {
+        for delay in [
+            Duration::ZERO,
+            Duration::from_nanos(1),
+            Duration::new(123_456_789, 123_456_789),
+            Duration::new(u64::MAX, 999_999_998),
+            Duration::MAX,
+        ] {
+            let text = RobotsBuilder::new().group(["*"]).unwrap().crawl_delay(delay).unwrap().build();
+            assert_eq!(Robots::parse(text.as_bytes()).rules(&[]).crawl_delay(), Some(delay), "{text}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod naive;
 const PIECES: &[&str] = &[
     "/", "a", "b", "ab", "*", "$", "?", "%", "%2F", "%2f", "/", "%41", "A", "%3F", "%3a", ":", "@", "%40",
     "%24", "%2A", "é", "%C3%A9", "%c3", "index", "cat", "&", "%26", "=", " ", "%20", "[", "%5B", "~", "%7E",
-    "4", "1", "2F", "aaaa", "aaab", "abcd",
+    "4", "1", "2F", "aaaa", "aaab", "abcd", "'", "%27",
 ];
 
 fn text(pieces: std::ops::Range<usize>) -> impl Strategy<Value = String> {

@@ -8,6 +8,7 @@ use abide_robots::{
     Target,
 };
 use serde::Deserialize;
+use url::Url;
 
 #[derive(Deserialize)]
 struct Probes {
@@ -46,6 +47,7 @@ struct Case {
     token: Option<String>,
     delay: Option<f64>,
     sitemaps: Option<Vec<String>>,
+    licenses: Option<Vec<String>>,
     records: Option<usize>,
     pattern: Option<String>,
 }
@@ -91,6 +93,7 @@ fn run(case: &Case) {
         }
     }
     let rules = Rules::parse(&body, &tokens);
+    agrees(name, &Robots::parse(&body), &rules, &tokens);
     for (target, line) in &case.lines {
         let verdict = rules.verdict(&Target::new(target));
         assert_eq!(verdict.rule().map(|rule| rule.line()), Some(*line), "{name}: line for {target}");
@@ -105,6 +108,9 @@ fn run(case: &Case) {
     }
     if let Some(sitemaps) = &case.sitemaps {
         assert_eq!(&rules.sitemaps().collect::<Vec<_>>(), sitemaps, "{name}: sitemaps");
+    }
+    if let Some(licenses) = &case.licenses {
+        assert_eq!(&rules.licenses().collect::<Vec<_>>(), licenses, "{name}: licenses");
     }
     if let Some(records) = case.records {
         assert_eq!(rules.records().count(), records, "{name}: records");
@@ -283,13 +289,30 @@ fn described(robots: &Robots, line: u32) -> String {
 }
 
 /// Asks the compiled rules and the document.
-fn check(name: &str, body: &[u8], tokens: &[ProductToken], target: &str, allowed: bool) {
-    let target = Target::new(target);
+fn check(name: &str, body: &[u8], tokens: &[ProductToken], text: &str, allowed: bool) {
+    let target = Target::new(text);
     let rules = Rules::parse(body, tokens);
     let verdict = rules.verdict(&target);
     assert_eq!(verdict.is_allowed(), allowed, "{name}: {target}: {verdict}");
     assert_eq!(rules.is_allowed(&target), allowed, "{name}: {target}: {verdict}");
-    assert_eq!(Robots::parse(body).rules(tokens), rules, "{name}: the document agrees");
+    agrees(name, &Robots::parse(body), &rules, tokens);
+    if let Some(url) = url_of(text) {
+        let parsed = Target::new(&url[url::Position::BeforePath..url::Position::AfterQuery]);
+        assert_eq!(rules.is_allowed(&parsed), allowed, "{name}: {url}: {verdict}");
+    }
+}
+
+/// What the document says and what is compiled for one crawler.
+fn agrees(name: &str, robots: &Robots, rules: &Rules, tokens: &[ProductToken]) {
+    assert_eq!(&robots.rules(tokens), rules, "{name}: the document agrees");
+    assert!(robots.sitemaps().eq(rules.sitemaps()), "{name}: sitemaps of the document");
+    assert!(robots.licenses().eq(rules.licenses()), "{name}: licenses of the document");
+}
+
+/// The target as a URL, but for those that a URL parser makes another of: it resolves dot segments and drops line ends.
+fn url_of(target: &str) -> Option<Url> {
+    let is_other = !target.starts_with('/') || target.contains("/.") || target.contains(char::is_control);
+    if is_other { None } else { Some(Url::parse(&format!("https://example.com{target}")).unwrap()) }
 }
 
 /// Resolves `\xNN`, `\t`, `\r`, `\n`, `\\` and `{N:text}`.

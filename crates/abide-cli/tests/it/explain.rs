@@ -62,6 +62,16 @@ async fn the_marks_are_there_as_json() {
 }
 
 #[tokio::test]
+async fn a_user_agent_line_that_only_begins_like_ours_is_not_marked() {
+    let robots = "User-agent: examplebot-news\nUser-agent: ExampleBot/2\nDisallow: /c\n";
+    let server = Server::start(move |_| Reply::new(200, robots)).await;
+    let ran = online(server.address(), &["explain", "--json", "http://h.example:PORT/c"]).await;
+    let line = ran.line();
+    let marked: Vec<&Value> = line["marks"].as_array().unwrap().iter().map(|mark| &mark["line"]).collect();
+    assert_eq!(marked, [&json!(2), &json!(3)]);
+}
+
+#[tokio::test]
 async fn without_a_robots_txt_there_is_only_the_reason() {
     let server = Server::start(|_| Reply::new(500, ROBOTS)).await;
     let ran = online(server.address(), &["explain", "http://h.example:PORT/c"]).await;

@@ -25,7 +25,7 @@ pub struct Subject {
 }
 
 /// The gap of most facts: long enough for a slow machine to tell early from late.
-const GAP: Duration = Duration::from_millis(200);
+const GAP: Duration = Duration::from_millis(400);
 
 /// How far a store's clock, in whole milliseconds, may differ from ours over a gap.
 const BLUR: Duration = Duration::from_millis(3);
@@ -231,7 +231,8 @@ impl Subject {
         let (scopes, first, next) = (scope("starts", 1), asking(GAP, TTL), asking(GAP * 4, TTL));
         self.granted(&scopes, first).await;
         self.release(&scopes, first.lease, Ended::Response).await;
-        let (granted, began) = (self.granted(&scopes, next).await, self.clock.now());
+        let began = self.clock.now();
+        let granted = self.granted(&scopes, next).await;
         let (_, wait, reason) = self.refused(&scopes, asking(GAP * 4, TTL)).await;
         assert_eq!(reason, Busy::InFlight);
         assert!(wait <= granted && wait + began.elapsed() + BLUR >= granted, "{wait:?} of {granted:?}");

@@ -17,7 +17,7 @@ use crate::support::judge::{
     until_all_came, until_shared, website, within,
 };
 use crate::support::workers::{Crew, run_time, stop};
-use crate::support::{Cluster, ms};
+use crate::support::{Cluster, PATIENCE, ms};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -54,7 +54,12 @@ async fn the_suites_of_every_store_pass_on_three_nodes_with_scripts_and_without(
     suites.spawn(testing::pacing::pace_store(Arc::new(both)));
     let runs = AtomicUsize::new(0);
     let open = |prefix: String| async {
-        Store::builder(&cluster.url()).key_prefix(&{ prefix }).connect().await.unwrap()
+        Store::builder(&cluster.url())
+            .key_prefix(&{ prefix })
+            .command_timeout(PATIENCE)
+            .connect()
+            .await
+            .unwrap()
     };
     testing::access::conformance(|| open(format!("run{}", runs.fetch_add(1, Ordering::Relaxed)))).await;
     testing::access::survives_reopening(|| open("again".to_owned())).await;
@@ -102,7 +107,7 @@ async fn turns_of_a_slot_that_moves_are_kept() {
     let without = builder.without_scripts().connect().await.unwrap();
     for (store, from) in [(with, 0), (without, 100)] {
         let name = host_on(&cluster, 0, from);
-        let (scopes, first) = (host(&name, ms(5_000)), ask());
+        let (scopes, first) = (host(&name, ms(60_000)), ask());
         granted(&store, &scopes, first).await;
         let origin: Origin = format!("https://{name}").parse().unwrap();
         store.save(&origin, &sample_record(&origin, WallMillis(0), "kept")).await.unwrap();
@@ -112,14 +117,14 @@ async fn turns_of_a_slot_that_moves_are_kept() {
         let asking = {
             let (store, name) = (store.clone(), name.clone());
             // Half of it is there: this one waits until all is.
-            tokio::spawn(async move { store.confirm(&host(&name, ms(5_000)), first.lease, ms(0)).await })
+            tokio::spawn(async move { store.confirm(&host(&name, ms(60_000)), first.lease, ms(0)).await })
         };
         sleep(ms(200)).await;
         end_move(&cluster, slot, (0, 1));
         assert!(asking.await.unwrap().unwrap(), "the lease has moved too");
         PaceStore::release(&store, &scopes, first.lease, Ended::Response).await.unwrap();
         let wait = granted(&store, &scopes, ask()).await;
-        assert!(wait > ms(4_000) && wait <= ms(5_000), "{wait:?}");
+        assert!(wait > ms(40_000) && wait <= ms(60_000), "{wait:?}");
     }
 }
 
@@ -189,16 +194,16 @@ async fn hosts_of_a_slot_that_was_lost_wait_one_gap() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let store = cluster.aged("abide").await.connect().await.unwrap();
     let name = host_on(&cluster, 0, 0);
-    let (scopes, first) = (host(&name, ms(1_000)), ask());
+    let (scopes, first) = (host(&name, ms(60_000)), ask());
     assert_eq!(granted(&store, &scopes, first).await, ms(0));
     PaceStore::release(&store, &scopes, first.lease, Ended::Response).await.unwrap();
     let (slot, _) = cluster.owner(&format!("{{{name}}}"));
     cluster.nodes[0].ask::<()>(&["DEL", &format!("abide:{{{name}}}:slot")]);
     give(&cluster, slot, 1);
     let wait = granted(&store, &scopes, ask()).await;
-    assert!(wait > ms(900) && wait <= ms(1_000), "{wait:?}");
+    assert!(wait > ms(40_000) && wait <= ms(60_000), "{wait:?}");
     // Others on the same node have not lost anything.
-    assert_eq!(granted(&store, &host(&host_on(&cluster, 1, 0), ms(1_000)), ask()).await, ms(0));
+    assert_eq!(granted(&store, &host(&host_on(&cluster, 1, 0), ms(60_000)), ask()).await, ms(0));
 }
 
 #[tokio::test]
@@ -207,16 +212,16 @@ async fn a_node_that_forgets_costs_its_own_hosts_one_gap() {
     let store = cluster.aged("abide").await.connect().await.unwrap();
     assert_eq!(store.losses(), 0);
     cluster.nodes[2].ask::<()>(&["FLUSHALL"]);
-    let wait = granted(&store, &host(&host_on(&cluster, 2, 0), ms(5_000)), ask()).await;
-    assert!(wait > ms(4_500), "{wait:?}");
+    let wait = granted(&store, &host(&host_on(&cluster, 2, 0), ms(60_000)), ask()).await;
+    assert!(wait > ms(40_000), "{wait:?}");
     assert_eq!(store.losses(), 1, "so that it is told again of holds");
-    assert_eq!(granted(&store, &host(&host_on(&cluster, 1, 0), ms(5_000)), ask()).await, ms(0));
-    let [one] = host(&host_on(&cluster, 1, 100), ms(5_000));
-    let [two] = host(&host_on(&cluster, 2, 100), ms(5_000));
+    assert_eq!(granted(&store, &host(&host_on(&cluster, 1, 0), ms(60_000)), ask()).await, ms(0));
+    let [one] = host(&host_on(&cluster, 1, 100), ms(60_000));
+    let [two] = host(&host_on(&cluster, 2, 100), ms(60_000));
     let mut scopes = [one, two];
     scopes.sort_by(|a, b| a.key.cmp(&b.key));
     let wait = granted(&store, &scopes, ask()).await;
-    assert!(wait > ms(3_500), "a request of two hosts waits for both: {wait:?}");
+    assert!(wait > ms(35_000), "a request of two hosts waits for both: {wait:?}");
     let mut busy = store.reserve(&scopes[..1], ask()).await.unwrap();
     assert!(matches!(busy, Reply::Refused { reason: Busy::InFlight, .. }), "{busy:?}");
     busy = store.reserve(&scopes[1..], ask()).await.unwrap();

@@ -8,7 +8,7 @@ use abide_gate::pacing::PaceStore;
 use abide_gate::testing;
 use abide_redis::Store;
 
-use crate::support::{Redis, WITHOUT_EVAL};
+use crate::support::{PATIENCE, Redis, WITHOUT_EVAL};
 
 /// At the same time, since the suite mostly waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,7 +47,7 @@ async fn records_with_scripts_without_and_on_a_cluster() {
 async fn records(redis: &Redis) {
     let runs = AtomicUsize::new(0);
     let open = |prefix: String| async move {
-        Store::builder(&redis.url()).key_prefix(&prefix).connect().await.unwrap()
+        Store::builder(&redis.url()).key_prefix(&prefix).command_timeout(PATIENCE).connect().await.unwrap()
     };
     testing::access::conformance(|| open(format!("run{}", runs.fetch_add(1, Ordering::Relaxed)))).await;
     testing::access::survives_reopening(|| open("again".to_owned())).await;

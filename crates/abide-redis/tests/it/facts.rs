@@ -162,7 +162,7 @@ async fn a_host_that_may_have_been_evicted_waits_a_whole_gap_however_little_pati
     for args in [EVICTING.to_vec(), [EVICTING, WITHOUT_EVAL].concat()] {
         let Some(redis) = Redis::start_with(&args) else { return };
         let store = redis.aged().connect().await.unwrap();
-        let gap = ms(1_000);
+        let gap = ms(5_000);
         let hosts = ["a.example", "b.example", "c.example"].map(|name| ScopeAsk::new(name.into(), gap, 1));
         for scopes in [&hosts[..1], &hosts[1..]] {
             let began = Instant::now();
@@ -171,9 +171,9 @@ async fn a_host_that_may_have_been_evicted_waits_a_whole_gap_however_little_pati
             sleep(ms(300)).await;
             let later = refused(&store, scopes, ask(ms(200))).await.0;
             assert!(later + ms(250) <= wait, "the time runs: {wait:?}, {later:?}");
-            let wait = granted(&store, scopes, ask(ms(5_000))).await;
+            let wait = granted(&store, scopes, ask(ms(10_000))).await;
             assert!(began.elapsed() + wait >= gap, "{wait:?}");
-            assert!(scopes.len() == 2 || wait <= ms(700), "from the first question on: {wait:?}");
+            assert!(scopes.len() == 2 || wait <= ms(4_700), "from the first question on: {wait:?}");
         }
     }
 }
@@ -190,7 +190,7 @@ async fn a_clock_that_was_set_back_keeps_nobody_for_years() {
         let key = "abide:{a.example}:slot";
         redis.ask::<()>(&["HSET", key, "start", &ahead, "end", &ahead]);
         let (wait, reason) = refused(&store, &host(HOUR), ask(ms(0))).await;
-        assert!(reason == Busy::Gap && wait <= HOUR && wait > HOUR - ms(1_000), "{wait:?}");
+        assert!(reason == Busy::Gap && wait <= HOUR && wait > HOUR - ms(60_000), "{wait:?}");
         sleep(ms(20)).await;
         assert!(refused(&store, &host(HOUR), ask(ms(0))).await.0 < wait, "the time runs");
         // Of a process that died before the clock was set back.
@@ -257,7 +257,7 @@ async fn on_a_new_server_every_host_waits_one_gap() {
         for _ in 0..20 {
             // The first command may find the old connection dead.
             if let Ok(Reply::Granted { wait: granted, .. }) =
-                store.reserve(&host(ms(5_000)), ask(ms(60_000))).await
+                store.reserve(&host(ms(60_000)), ask(HOUR)).await
             {
                 wait = Some(granted);
                 break;
@@ -265,7 +265,7 @@ async fn on_a_new_server_every_host_waits_one_gap() {
             sleep(ms(100)).await;
         }
         let wait = wait.unwrap_or_else(|| panic!("after {lost} there are turns again"));
-        assert!(wait > ms(1_500) && wait <= ms(5_100), "after {lost}: {wait:?}");
+        assert!(wait > ms(30_000) && wait <= ms(60_100), "after {lost}: {wait:?}");
     }
 }
 
@@ -285,12 +285,12 @@ async fn connections_for_watch_are_to_the_server_that_was_greeted() {
     let store = Store::connect(&proxy.url()).await.unwrap();
     replica.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
     let first = ask(HOUR);
-    granted(&direct, &host(ms(5_000)), first).await;
-    PaceStore::release(&direct, &host(ms(5_000)), first.lease, Ended::Response).await.unwrap();
+    granted(&direct, &host(ms(60_000)), first).await;
+    PaceStore::release(&direct, &host(ms(60_000)), first.lease, Ended::Response).await.unwrap();
     proxy.lead_to(replica.port());
     for _ in 0..10 {
-        match store.reserve(&host(ms(5_000)), ask(HOUR)).await {
-            Ok(Reply::Granted { wait, .. }) => return assert!(wait > ms(3_000), "{wait:?}"),
+        match store.reserve(&host(ms(60_000)), ask(HOUR)).await {
+            Ok(Reply::Granted { wait, .. }) => return assert!(wait > ms(30_000), "{wait:?}"),
             // It finds out that the server is another one, and greets that.
             Err(_) => sleep(ms(100)).await,
             refused => panic!("{refused:?}"),
@@ -303,13 +303,13 @@ async fn connections_for_watch_are_to_the_server_that_was_greeted() {
 async fn a_lost_lease_is_not_confirmed() {
     let Some(redis) = Redis::start() else { return };
     let store = redis.aged().connect().await.unwrap();
-    let (scopes, first) = (host(ms(100)), ask(HOUR));
+    let (scopes, first) = (host(ms(1_000)), ask(HOUR));
     granted(&store, &scopes, first).await;
     assert!(store.confirm(&scopes, first.lease, ms(0)).await.unwrap());
     assert!(!store.confirm(&scopes, LeaseId::random(), ms(0)).await.unwrap(), "of nobody");
     redis.ask::<()>(&["FLUSHALL"]);
     assert!(!store.confirm(&scopes, first.lease, ms(0)).await.unwrap(), "after a flush");
-    sleep(ms(300)).await;
+    sleep(ms(1_200)).await;
     let second = ask(HOUR);
     granted(&store, &scopes, second).await;
     assert!(store.confirm(&scopes, second.lease, ms(0)).await.unwrap());

@@ -69,10 +69,10 @@ fn length(pattern: &[Unit]) -> usize {
 }
 
 fn delimiter(octet: u8) -> bool {
-    b":/?@".contains(&octet)
+    b":/?@'".contains(&octet)
 }
 
-/// The octets of a target. In the query `: / ? @` and their escapes are the same: both are the octet itself.
+/// The octets of a target. In the query `: / ? @ '` and their escapes are the same: both are the octet itself.
 fn octets(units: &[Unit]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut in_query = false;

@@ -1,0 +1,58 @@
+//! What the types promise: to be shared between threads, to be small, and to answer without an allocation.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::alloc::System;
+
+use abide_robots::{ProductToken, Profile, ReadOptions, Robots, Rules, Target, Verdict};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Rules>();
+    is_shared::<Robots>();
+    is_shared::<Verdict>();
+    is_shared::<Target<'static>>();
+    is_shared::<ProductToken>();
+};
+
+/// A pointer with its length, and the place of the rule.
+#[test]
+fn a_verdict_is_small() {
+    assert!(size_of::<Verdict>() <= 5 * size_of::<usize>(), "{}", size_of::<Verdict>());
+    assert_eq!(size_of::<Rules>(), 2 * size_of::<usize>());
+}
+
+/// The allocator counts what the whole process does, so the rounds are repeated until nobody else is at work. What
+/// allocates each time, fails each time.
+#[track_caller]
+fn allocates_nothing<T>(what: &str, round: impl Fn() -> T) {
+    let undisturbed = (0..1000).any(|_| {
+        let region = Region::new(ALLOCATOR);
+        let _answer = round();
+        region.change().allocations == 0
+    });
+    assert!(undisturbed, "{what} allocates");
+}
+
+#[test]
+fn a_question_allocates_nothing() {
+    let literals: String = (0..100).map(|number| format!("disallow: /{number}/\n")).collect();
+    let wildcards: String = (0..200).map(|number| format!("allow: /*{number}.php$\n")).collect();
+    let google = ReadOptions::new().with_profile(Profile::Google);
+    for rules in ["disallow: /a\n", &literals, &(literals.clone() + &wildcards)] {
+        let file = format!("user-agent: *\ncrawl-delay: 1\n{rules}");
+        let rules = Rules::parse(file.as_bytes(), &[]);
+        let as_google = Rules::parse_with(file.as_bytes(), &[], google);
+        for path in ["/a/b?c=d/e:f", "/7/8.php", "/robots.txt"] {
+            allocates_nothing("a target", || Target::new(path));
+            let target = Target::new(path);
+            allocates_nothing("a yes or no", || rules.is_allowed(&target));
+            allocates_nothing("a yes or no for Google", || as_google.is_allowed(&target));
+            allocates_nothing("a verdict", || rules.verdict(&target).clone());
+        }
+    }
+}
