@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide::access::AccessPolicy;
+use abide::access::{AccessPolicy, Source};
 use abide::pacing::PacePolicy;
 use abide::{Abide, Denied, ResponseExt};
 use abide_tests::{Reply, Seen, Server, Step};
@@ -91,7 +91,8 @@ async fn each_fault_of_robots_txt_is_met_as_required() {
                 Reply::new(200, GOOD)
             }
             Some(fault) => site(seen, &fault.script),
-            None => Reply::new(200, "User-agent: *\nAllow: /\n"),
+            // The site that others redirect to.
+            None => Reply::new(200, GOOD),
         })
         .await,
     );
@@ -107,7 +108,7 @@ async fn each_fault_of_robots_txt_is_met_as_required() {
             let host = format!("f{n}.example");
             let result = cold(&fault, &host, &abide, &client, &server).await;
             let result = match (result, fault.expect) {
-                (Ok(()), Expect::Unreachable) => with_copy(&fault, &host, &abide, &client).await,
+                (Ok(()), Expect::Unreachable) => with_copy(&fault, &host, &abide, &client, &server).await,
                 (result, _) => result,
             };
             result.map_err(|why| format!("{} {} ({host}): {why}", fault.id, fault.name))
@@ -174,18 +175,24 @@ async fn with_copy(
     host: &str,
     abide: &Abide,
     client: &ClientWithMiddleware,
+    server: &Server,
 ) -> Result<(), String> {
     let host = format!("copy-{host}");
     let before = visit(client, &host, "/open").await?;
     (before == "200").then_some(()).ok_or(format!("while all was well: {before}"))?;
     let origin = format!("http://{host}").parse().unwrap();
-    abide.gate_handle().access().invalidate(&origin).await;
+    abide.invalidate(&origin).await;
     let open = visit(client, &host, "/open").await?;
     let closed = visit(client, &host, "/closed").await?;
     // A 503 besides holds the host, and the page waits.
     let waits = fault.name.starts_with("503") && open == "deferred";
     let is_right = (open == "200" || waits) && closed == "disallowed";
-    is_right.then_some(()).ok_or(format!("with a copy: open {open}, closed {closed}"))
+    is_right.then_some(()).ok_or(format!("with a copy: open {open}, closed {closed}"))?;
+    // The fault was met: asked once while all was well, and again as often as on a cold host.
+    let asked = server.count(&format!("{host}/robots.txt"));
+    (asked == 1 + fault.asked).then_some(()).ok_or(format!("with a copy: {asked} requests for robots.txt"))?;
+    let source = abide.rules(&origin).await.map_err(|error| format!("{error:?}"))?.source();
+    (source == Source::LastGood).then_some(()).ok_or(format!("with a copy: by {source:?}"))
 }
 
 /// The status of a page, or why there is none.
