@@ -190,7 +190,9 @@ async fn with_copy(
     is_right.then_some(()).ok_or(format!("with a copy: open {open}, closed {closed}"))?;
     // The fault was met: asked once while all was well, and again as often as on a cold host.
     let asked = server.count(&format!("{host}/robots.txt"));
-    (asked == 1 + fault.asked).then_some(()).ok_or(format!("with a copy: {asked} requests for robots.txt"))?;
+    (asked == 1 + fault.asked)
+        .then_some(())
+        .ok_or(format!("with a copy: {asked} requests for robots.txt"))?;
     let source = abide.rules(&origin).await.map_err(|error| format!("{error:?}"))?.source();
     (source == Source::LastGood).then_some(()).ok_or(format!("with a copy: by {source:?}"))
 }
