@@ -39,12 +39,10 @@
         clippy::string_slice
     )
 )]
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
-#[cfg(test)]
-extern crate std;
 
 // What a crawler is called and what it asks about.
 mod profile;
@@ -75,6 +73,7 @@ mod slice;
 mod sort;
 mod sweep;
 mod verdict;
+mod work;
 
 pub use explain::{Considered, Explanation, Fate};
 pub use line::RecordKind;
