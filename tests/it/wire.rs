@@ -371,7 +371,7 @@ async fn s13_a_name_that_rebinds_reaches_nobody() {
             let resolver = Rebinding { server: server.address(), then, times, asked: AtomicUsize::new(0) };
             // No connection is kept, so that each request asks the resolver.
             let inner = reqwest::Client::builder().pool_max_idle_per_host(0);
-            hasty(server.address()).resolver(Arc::new(resolver)).build_client(inner).unwrap()
+            builder(&server).resolver(Arc::new(resolver)).build_client(inner).unwrap()
         };
         // The first request for robots.txt, and one that is redirected.
         for (host, times) in [("a.example", 0), ("moved.example", 1)] {

@@ -355,9 +355,9 @@ fn statuses(table: &mut Table) {
         let reply = Reply::with_headers(503, &[("retry-after", wait)], TRAP);
         table.add("S6", format!("503 with a Retry-After of {wait:?}"), Unreachable, reply);
         table.also(Also::Held(asked.unwrap_or(60)));
-        let reply = Reply::with_headers(503, &[("retry-after", wait), ("retry-after", "30")], TRAP);
+        let reply = Reply::with_headers(503, &[("retry-after", wait), ("retry-after", "300")], TRAP);
         table.add("S6", format!("503 with a Retry-After of {wait:?} and another"), Unreachable, reply);
-        table.also(Also::Held(asked.unwrap_or(30)));
+        table.also(Also::Held(asked.unwrap_or_default().max(300)));
     }
     let slowly = Duration::from_millis(1_500);
     table.add("S3", "429 slowly", Deferred, Reply::new(429, TRAP).after(slowly));

@@ -125,6 +125,20 @@ fn each_broken_promise_is_caught() {
     }
 }
 
+/// Where stores fail, clocks jump and processes are killed there are more excuses, and still not for everything.
+#[test]
+fn a_refusal_without_reason_is_caught_in_every_setting() {
+    quiet();
+    for seed in 0..6 {
+        for excuse in [Excuse::Interrupted, Excuse::Deferred, Excuse::Unreachable] {
+            let mut plan = Plan::of_seed(seed);
+            plan.events.retain(|event| event.at < 10 * DAY);
+            let promise = run(&plan, Some(Rude::OverBlocks(excuse))).err().map(|violation| violation.promise);
+            assert_eq!(promise, Some("G10"), "seed {seed}, {excuse:?}");
+        }
+    }
+}
+
 #[test]
 fn a_failing_run_shrinks_to_what_matters_and_replays_alike() {
     quiet();
