@@ -77,11 +77,15 @@ pub(crate) enum Complaint {
 struct Excuse {
     held_until: Duration,
     strikes: u32,
-    /// Requests in a row that no answer came to.
-    faults: u32,
-    broken_until: Duration,
     /// A turn may be taken in the shared store that nobody has.
     unsure_until: Duration,
+}
+
+/// Requests of one process in a row that no answer came to, and the pause that may follow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    count: u32,
+    pause_until: Duration,
 }
 
 /// Callers that may be waiting for their turn.
@@ -139,6 +143,7 @@ struct State {
     /// Until when a process may not trust its shared store.
     store_back: HashMap<Who, Duration>,
     lines: HashMap<(Who, usize), Line>,
+    faults: HashMap<(Who, usize), Faults>,
     /// Robots fetches that may be waiting for theirs.
     flying: HashMap<(Who, usize), Duration>,
     /// When a robots.txt was last redirected to the host that some of them live on.
@@ -306,14 +311,14 @@ impl Judge {
     pub(crate) fn reaches(&self, who: Who, host: usize, is_there: bool) {
         let now = self.now();
         let mut state = self.state();
-        let excuse = state.excuses.entry((self.circle(who), host)).or_default();
+        let faults = state.faults.entry((who, host)).or_default();
         if is_there {
-            excuse.faults = 0;
+            faults.count = 0;
             return;
         }
-        excuse.faults += 1;
-        if excuse.faults >= FAULTS_MAX {
-            excuse.broken_until = now + HOUR + SECOND;
+        faults.count += 1;
+        if faults.count >= FAULTS_MAX {
+            faults.pause_until = now + HOUR + SECOND;
         }
     }
 
@@ -538,8 +543,9 @@ impl Judge {
                 let in_circle = self.circle(*other) == circle;
                 in_circle && now < *since + FLIGHT_MAX && hosts_of(state, *site, now).contains(&Some(host))
             });
+            let pause_until = state.faults.get(&(who, host)).copied().unwrap_or_default().pause_until;
             let store_back = state.store_back.get(&who).copied().unwrap_or_default();
-            let is_excused = [store_back, excuse.held_until, excuse.broken_until, excuse.unsure_until]
+            let is_excused = [store_back, excuse.held_until, pause_until, excuse.unsure_until]
                 .iter()
                 .any(|until| *until > now);
             is_excused || is_busy || others_wait || flying
