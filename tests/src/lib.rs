@@ -24,8 +24,10 @@ struct Migrating;
 
 mod reply;
 mod server;
+mod silent;
 mod tls;
 
 pub use reply::{Reply, Step};
 pub use server::{Names, Seen, Server};
+pub use silent::{OWN_ADDRESSES, Silent};
 pub use tls::Authority;

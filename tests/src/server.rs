@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -63,8 +63,7 @@ impl Server {
     /// # Panics
     /// When loopback cannot be listened on: there is nothing to test then.
     pub async fn start(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be listened on");
-        let address = listener.local_addr().expect("a bound socket has an address");
+        let (listener, address) = listen().expect("loopback can be listened on");
         let log = Arc::new(Mutex::new(Vec::new()));
         let answer = Arc::new(answer);
         let seen = Arc::clone(&log);
@@ -84,8 +83,7 @@ impl Server {
         acceptor: TlsAcceptor,
         answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be listened on");
-        let address = listener.local_addr().expect("a bound socket has an address");
+        let (listener, address) = listen().expect("loopback can be listened on");
         let log = Arc::new(Mutex::new(Vec::new()));
         let answer = Arc::new(answer);
         let seen = Arc::clone(&log);
@@ -127,6 +125,18 @@ impl Server {
         lock(&self.log).iter().filter(|seen| seen.what() == what).count()
     }
 }
+
+/// The connections have small buffers, so that what was sent is not much more than what was taken.
+fn listen() -> std::io::Result<(TcpListener, SocketAddr)> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    let listener = socket.listen(1_024)?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+const SEND_BUFFER: u32 = 64 * 1024;
 
 impl Drop for Server {
     fn drop(&mut self) {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessCache, AccessEvent, AccessPolicy, AccessStore, BoxFuture, FetchError, FetchErrorKind, Lease,
-    LeaseHolder, MemoryAccessStore, Record, Refused, Source, StoreError,
+    AccessCache, AccessEvent, AccessPolicy, AccessStore, Answer, BoxFuture, FetchError, FetchErrorKind,
+    Lease, LeaseHolder, MemoryAccessStore, Record, Refused, Source, StoreError,
 };
 use abide_gate::pacing::{Cause, MemoryPaceStore, PaceStore, ScopeKey};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
@@ -101,6 +101,8 @@ struct Faulty {
     fails_at: AtomicUsize,
     /// And by a panic.
     panics: AtomicBool,
+    /// And so do those that follow it.
+    goes_on: AtomicBool,
 }
 
 impl Faulty {
@@ -109,7 +111,9 @@ impl Faulty {
         if self.hangs.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
-        let is_failing = fails.load(Ordering::SeqCst) || number == self.fails_at.load(Ordering::SeqCst);
+        let fails_at = self.fails_at.load(Ordering::SeqCst);
+        let goes_on = self.goes_on.load(Ordering::SeqCst) && fails_at > 0 && number > fails_at;
+        let is_failing = fails.load(Ordering::SeqCst) || number == fails_at || goes_on;
         assert!(!is_failing || !self.panics.load(Ordering::SeqCst), "the store's own mistake");
         match is_failing {
             true => Err(StoreError::new("disk full\u{1b}[31m")),
@@ -197,25 +201,58 @@ async fn c21_the_last_good_copy_survives_in_memory_while_the_store_fails() {
     assert!(is_good(&answer));
 }
 
-/// Every operation of a story fails once (§6 of the reliability requirements: for every k).
+/// A story of a site and a crawler, day by day: what the site answers, and what must follow.
+type Story = (fn(usize) -> Scripted, &'static [fn(&Arc<Answer>) -> bool]);
+
+const STORIES: [Story; 2] = [
+    // Well, and then down: the copy goes on being used.
+    (
+        |times| if times == 0 { Scripted::text(GOOD) } else { Scripted::status(503) },
+        &[is_good, is_good, is_good, is_good],
+    ),
+    // Down from the start: nothing is known, and nothing is opened. Then it is back.
+    (
+        |times| if times < 4 { Scripted::status(503) } else { Scripted::text(GOOD) },
+        &[disallows_all, disallows_all, disallows_all, disallows_all, is_good, is_good],
+    ),
+];
+
+/// Of the operation with this number, 0 for none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fault {
+    operation: usize,
+    /// And of those that follow it.
+    goes_on: bool,
+    panics: bool,
+}
+
+/// Plays a story with a store that fails so. How many operations there were.
+async fn play((site, days): Story, fault: Fault) -> usize {
+    let (world, store) = faulty(ScriptedFetch::new(move |_, times| site(times)));
+    store.fails_at.store(fault.operation, Ordering::SeqCst);
+    store.goes_on.store(fault.goes_on, Ordering::SeqCst);
+    store.panics.store(fault.panics, Ordering::SeqCst);
+    for (day, is_right) in days.iter().enumerate() {
+        let answer = world.ask_and_settle().await;
+        assert!(is_right(&answer), "{fault:?}, day {day}: {answer:?}");
+        sleep(DAY).await;
+    }
+    assert_eq!(world.fetch.count(), days.len(), "{fault:?}: asked once a day");
+    store.operations.load(Ordering::SeqCst)
+}
+
+/// Every operation of a story fails once, and once for good (§6 of the reliability requirements: for every k).
 #[tokio::test(start_paused = true)]
 async fn g09_a_store_fault_at_any_operation_opens_nothing() {
-    for (k, panics) in (1..=20).flat_map(|k| [(k, false), (k, true)]) {
-        let fetch = ScriptedFetch::new(|_, times| match times {
-            0 => Scripted::text(GOOD),
-            _ => Scripted::status(503),
-        });
-        let (world, store) = faulty(fetch);
-        store.fails_at.store(k, Ordering::SeqCst);
-        store.panics.store(panics, Ordering::SeqCst);
-        for _ in 0..4 {
-            let answer = world.ask_and_settle().await;
-            assert!(is_good(&answer), "fault at operation {k}, panic: {panics}");
-            sleep(DAY).await;
+    for story in STORIES {
+        let healthy = play(story, Fault::default()).await;
+        assert!(healthy > 2 * story.1.len(), "a day takes some operations: {healthy}");
+        for operation in 1..=healthy {
+            for (goes_on, panics) in [(false, false), (false, true), (true, false), (true, true)] {
+                let operations = play(story, Fault { operation, goes_on, panics }).await;
+                assert!(operations >= operation, "operation {operation} has failed");
+            }
         }
-        let operations = store.operations.load(Ordering::SeqCst);
-        assert!(operations >= 9);
-        assert_eq!(world.cache.totals().store_faults, u64::from(k <= operations));
     }
 }
 

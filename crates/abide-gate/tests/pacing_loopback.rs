@@ -23,6 +23,9 @@ use url::Url;
 const GAP: Duration = Duration::from_millis(20);
 const BODY: usize = 2_000;
 
+/// From so many gaps on the median is held to the letter.
+const LONG_RUN: usize = 100_000;
+
 /// Longer than the test takes.
 const EVER: Duration = Duration::from_secs(7_200);
 
@@ -231,7 +234,8 @@ fn report(seen: &[Seen], mut wire: Vec<Duration>, cancelled: usize) {
     println!("smallest {:?}, 0.1 % {:?}, 1 % {:?}, median {:?}", gaps[0], at(0.001), at(0.01), at(0.5));
     println!("promise {GAP:?}, median time on the wire {median_wire:?}");
     assert_eq!((below, overlaps), (0, 0));
-    // Not lazy: the gap, a round trip, a tenth; and what a busy machine adds to a timer.
-    let lazy = GAP + median_wire + GAP / 10 + Duration::from_millis(10);
+    // Not lazy: the gap, a round trip, a tenth. And what a busy machine adds to a timer, but not in the long run, which has it to itself.
+    let slack = if gaps.len() < LONG_RUN { Duration::from_millis(10) } else { Duration::ZERO };
+    let lazy = GAP + median_wire + GAP / 10 + slack;
     assert!(at(0.5) <= lazy, "median {:?}, expected at most {lazy:?}", at(0.5));
 }

@@ -139,10 +139,12 @@ async fn soak(hosts: u64) {
     let refreshes: Vec<u32> = again.iter().copied().skip_while(|count| *count == 0).collect();
     let lasted = refreshes.iter().rposition(|count| *count > 0).map_or(1, |last| last + 1);
     let mean = sum(again) as f64 / lasted as f64;
-    let most = again.iter().max().copied().unwrap_or(0);
+    // As many seconds as ten refreshes take at an even pace, so that three times as many are no chance.
+    let window = (10.0 / mean).ceil() as usize;
+    let most = again.chunks(window).map(sum).max().unwrap_or(0);
     println!(
         "{hosts} hosts, {pages} pages, {} MB more resident ({} bytes a host), {} robots.txt and {} refreshes over {lasted} s, \
-         {mean:.1} a second, {most} at most",
+         {mean:.3} a second, {most} at most in {window} s",
         grown / 1_000_000,
         grown / hosts,
         sum(first),
@@ -150,9 +152,12 @@ async fn soak(hosts: u64) {
     );
     assert_eq!(pages, hosts * ROUNDS, "every page was fetched");
     assert_eq!(sum(first), hosts, "every robots.txt was asked for once");
-    assert!(sum(again) <= hosts, "and at most once again");
+    // Used 20 hours after its fetch: asked for again from some point on in the last fifth of 24 hours, which is past for one in six.
+    let due = hosts as f64 / 6.0;
+    assert!((sum(again) as f64 - due).abs() < due / 4.0, "{} again, where {due} are due", sum(again));
     assert!(grown <= 1 << 30, "{grown} bytes");
-    assert!(f64::from(most) <= (3.0 * mean).max(12.0), "{most} in a second, where {mean} is the mean");
+    let even = mean * window as f64;
+    assert!(most as f64 <= 3.0 * even, "{most} in {window} s, where {even} is the mean");
     assert_eq!((gate.pacer().stats().in_flight(), gate.access().in_flight()), (0, 0));
 }
 

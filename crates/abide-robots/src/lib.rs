@@ -40,12 +40,10 @@
         clippy::string_slice
     )
 )]
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
-#[cfg(test)]
-extern crate std;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -80,6 +78,7 @@ mod slice;
 mod sort;
 mod sweep;
 mod verdict;
+mod work;
 
 pub use explain::{Considered, Explanation, Fate};
 pub use line::RecordKind;

@@ -4,6 +4,7 @@
 use core::ops::Range;
 
 use crate::slice;
+use crate::work;
 
 /// No text is a prefix.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -47,6 +48,7 @@ pub(crate) fn last_before<'a>(
         let middle = low.midpoint(high);
         let text = text_of(middle);
         let shared = shared_from(from, text, target);
+        work::count(1_usize.saturating_add(shared.saturating_sub(from) / 8));
         if sorts_behind(text, target, shared) {
             high = middle;
         } else {

@@ -5,6 +5,7 @@ use crate::index::{Index, signature};
 use crate::pattern;
 use crate::prefix;
 use crate::sweep;
+use crate::work;
 
 /// The rule that decides, by its place in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,7 @@ fn longest_literal(block: &Block, literals: Literals<'_>, target: &[u8]) -> Opti
     };
     let mut index = count.checked_sub(1)?;
     loop {
+        work::count(1);
         let entry = literals.entry(index)?;
         if usize::from(entry.length) <= shared {
             return Some((Found::Literal(index), entry.allows()));
@@ -130,6 +132,7 @@ impl Search<'_> {
     fn consider(&mut self, candidate: usize, best: &mut Option<usize>) -> Result<(), Exhausted> {
         // Candidates that are only looked at count too: a slot may be long, and the target may name it often.
         self.work_left = self.work_left.checked_sub(LOOK).ok_or(Exhausted)?;
+        work::count(1);
         if best.is_none_or(|best| candidate < best) && self.matches(candidate)? && self.wins(candidate) {
             *best = Some(candidate);
         }
@@ -138,10 +141,12 @@ impl Search<'_> {
 
     #[inline]
     fn matches(&mut self, index: usize) -> Result<bool, Exhausted> {
+        work::count(1);
         if self.parts.signature(index).is_none_or(|signature| signature & !self.signature != 0) {
             return Ok(false);
         }
         self.work_left = self.work_left.checked_sub(self.target.len()).ok_or(Exhausted)?;
+        work::count(self.target.len());
         let Some(entry) = self.parts.wildcard(index) else { return Ok(false) };
         let block = self.parts.block;
         Ok(pattern::matches(entry.pattern(block), entry.query_form(block), self.target, self.query))

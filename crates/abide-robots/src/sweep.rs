@@ -11,6 +11,7 @@ use crate::block::{Entry, Parts};
 use crate::prefix;
 use crate::slice;
 use crate::sort::{self, Sorted};
+use crate::work;
 
 /// The first of the `count` first wildcards that covers the target.
 pub(crate) fn first_match(parts: &Parts<'_>, count: usize, target: &[u8], query: usize) -> Option<usize> {
@@ -121,6 +122,7 @@ impl<'a> Sweep<'a> {
         let numbers =
             (0..(forms.len() as u32).saturating_mul(2)).filter(|&number| number & 1 == 0 || !same(number));
         self.numbers = vec![[0; 2]; forms.len()];
+        work::count(self.forms.len());
         for Sorted { number, shared, .. } in sort::by_octets(numbers, 0, text) {
             if self.pieces.is_empty() || shared != sort::ALL {
                 let link = prefix::link(self.pieces.len(), shared, |index| {
@@ -145,6 +147,7 @@ impl<'a> Sweep<'a> {
     fn start(&mut self, at: usize) {
         let mut next = self.starting.get(at).copied().unwrap_or(NOBODY);
         while let Some(&waiting) = self.waiting.get(next as usize) {
+            work::count(1);
             self.wait_for_piece(waiting.pattern, at);
             next = waiting.next;
         }
@@ -158,6 +161,7 @@ impl<'a> Sweep<'a> {
         let mut pieces = forms.iter().zip(self.numbers.get(next..).unwrap_or_default());
         loop {
             let Some((piece, [anywhere, in_query])) = pieces.next() else { return };
+            work::count(1);
             let last = (*stage as usize).saturating_add(1) == pattern.pieces;
             let is_empty = piece[0].is_empty();
             if last && (pattern.at_end || is_empty) {
@@ -194,6 +198,7 @@ impl<'a> Sweep<'a> {
         let (count, shared) = prefix::last_before(0..pieces.len(), 0, text_of, rest);
         let mut number = (count as u32).wrapping_sub(1);
         while let Some(piece) = self.pieces.get_mut(number as usize) {
+            work::count(1);
             let (length, link) = (piece.text.len(), piece.link);
             if length <= shared && length <= rest.len() {
                 let anywhere = core::mem::replace(&mut piece.anywhere, NOBODY);
@@ -209,6 +214,7 @@ impl<'a> Sweep<'a> {
 
     fn go_on(&mut self, mut next: u32, end: usize) {
         while let Some(&Waiting { pattern, stage, next: following }) = self.waiting.get(next as usize) {
+            work::count(1);
             // It may have waited for two forms, and the other came first.
             if let Some(at_hand) = self.stages.get_mut(pattern as usize)
                 && *at_hand == stage

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_tests::{Reply, Seen, Step};
+use abide_tests::{OWN_ADDRESSES, Reply, Seen, Step};
 
-use super::Expect::{AllowAll, Deferred, Rules, Unreachable};
-use super::{Expect, Fault, GOOD, raw};
+use super::Expect::{AllowAll, Deferred, Rules, TooSlow, Unreachable};
+use super::{Also, Expect, Fault, GOOD, MARKER, raw};
 
 /// What a fault must not make us believe.
 const TRAP: &str = "User-agent: *\nAllow: /\n";
@@ -34,7 +34,15 @@ impl Table {
             script: Arc::new(script),
             is_slow: matches!(id, "C10" | "C11"),
             asked: 1,
+            also: Also::Nothing,
         });
+    }
+
+    /// What else must be known of the last row.
+    fn also(&mut self, also: Also) {
+        if let Some(last) = self.0.last_mut() {
+            last.also = also;
+        }
     }
 }
 
@@ -228,6 +236,27 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// A coding by its name in HTTP.
+type Coding = (&'static str, fn(&[u8]) -> Vec<u8>);
+
+const CODINGS: [Coding; 4] = [("gzip", gzip), ("deflate", zlib), ("br", brotli), ("zstd", zstd)];
+
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn brotli(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 1, 18);
+    encoder.write_all(bytes).unwrap();
+    encoder.into_inner()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).unwrap()
+}
+
 fn codings(table: &mut Table) {
     let coded = |codings: &[&str], body: Vec<u8>| {
         let fields: Vec<_> = codings.iter().map(|coding| ("content-encoding", *coding)).collect();
@@ -241,30 +270,51 @@ fn codings(table: &mut Table) {
         bytes
     };
     for (id, name, reply) in [
-        ("C16", "gzip cut", coded(&["gzip"], gzip(trap)[..20].to_vec())),
         ("C16", "gzip without its end", coded(&["gzip"], gzip(trap)[..gzip(trap).len() - 8].to_vec())),
         ("C16", "gzip with a wrong checksum", coded(&["gzip"], corrupt(6))),
         ("C16", "gzip with a wrong length", coded(&["gzip"], corrupt(2))),
         ("C16", "gzip corrupt", coded(&["gzip"], corrupt(14))),
-        ("C16", "named gzip, but plain", coded(&["gzip"], trap.to_vec())),
         ("C17", "an unknown coding", coded(&["x-unknown"], trap.to_vec())),
+        ("C17", "compress, which nobody asks for", coded(&["compress"], trap.to_vec())),
         ("C17", "an empty coding's neighbour", coded(&["gzip, x-unknown"], gzip(trap))),
-        ("C17", "gzip twice", coded(&["gzip", "gzip"], gzip(&gzip(trap)))),
-        ("C17", "gzip twice in one field", coded(&["gzip, gzip"], gzip(&gzip(trap)))),
-        ("C17", "gzip twice, named once", coded(&["gzip"], gzip(&gzip(trap)))),
         ("C17", "gzip fifty times", coded(&["gzip"; 50], (0..50).fold(trap.to_vec(), |body, _| gzip(&body)))),
-        ("C17", "deflate, which is not asked for", coded(&["deflate"], trap.to_vec())),
-        ("C17", "brotli, which is not asked for", coded(&["br"], trap.to_vec())),
+        (
+            "C17",
+            "deflate without its frame",
+            coded(&["deflate"], zlib(trap)[2..zlib(trap).len() - 4].to_vec()),
+        ),
         ("C17", "zstd bytes without a name", Reply::new(200, [0x28, 0xb5, 0x2f, 0xfd, 0, 0])),
-        ("C17", "gzip bytes without a name", Reply::new(200, gzip(trap))),
     ] {
         table.add(id, name, Unreachable, reply);
     }
     table.add("C17", "identity", Rules, coded(&["identity"], GOOD.into()));
-    table.add("C16", "gzip", Rules, coded(&["gzip"], gzip(GOOD.as_bytes())));
-    let mut bomb = GOOD.as_bytes().to_vec();
-    bomb.resize(256 * 1024 * 1024, b'#');
-    table.add("C15", "a bomb of 256 MB", Rules, coded(&["gzip"], gzip(&bomb)));
+    // A text as long as texts are, and one that says nothing else.
+    let long = format!("{TRAP}{}", "Allow: /some/path/or/other # and why it is allowed\n".repeat(40));
+    for (coding, code) in CODINGS {
+        table.add("C16", coding, Rules, coded(&[coding], code(GOOD.as_bytes())));
+        for trap in [trap, long.as_bytes()] {
+            let (bytes, twice) = (code(trap), code(&code(trap)));
+            let cut = bytes[..bytes.len() * 2 / 3].to_vec();
+            for (id, name, reply) in [
+                ("C16", "cut", coded(&[coding], cut)),
+                ("C16", "named, but plain", coded(&[coding], trap.to_vec())),
+                ("C17", "without a name", Reply::new(200, bytes)),
+                ("C17", "twice", coded(&[coding, coding], twice.clone())),
+                ("C17", "twice in one field", coded(&[&format!("{coding}, {coding}")], twice.clone())),
+                ("C17", "twice, named once", coded(&[coding], twice)),
+                ("C17", "within gzip, named gzip", coded(&["gzip"], gzip(&code(trap)))),
+                ("C17", "around gzip, named twice", coded(&[coding, "gzip"], code(&gzip(trap)))),
+            ] {
+                table.add(id, format!("{coding} {name}, {} octets", trap.len()), Unreachable, reply);
+                if name == "without a name" {
+                    table.also(Also::StillCoded);
+                }
+            }
+        }
+        let mut bomb = GOOD.as_bytes().to_vec();
+        bomb.resize(if coding == "gzip" { 256 } else { 32 } * 1024 * 1024, b'#');
+        table.add("C15", format!("a bomb in {coding}"), Rules, coded(&[coding], code(&bomb)));
+    }
 }
 
 fn statuses(table: &mut Table) {
@@ -281,25 +331,44 @@ fn statuses(table: &mut Table) {
     ];
     table.add("S1", "404 with an endless body", AllowAll, Reply::raw(endless));
     table.add("S3", "429", Deferred, Reply::new(429, TRAP));
+    table.also(Also::Held(60));
     table.add("S3", "429 with an hour", Deferred, Reply::with_headers(429, &[("retry-after", "3600")], TRAP));
+    table.also(Also::Held(3_600));
     for status in
         [500, 501, 502, 503, 504, 505, 507, 508, 511, 520, 521, 522, 523, 524, 525, 530, 599, 600, 700, 999]
     {
         table.add("S4", status.to_string(), Unreachable, Reply::new(status, TRAP));
     }
-    for wait in [
-        "0",
-        "-1",
-        "1.5",
-        "18446744073709551616",
-        "Fri, 31 Dec 1999 23:59:59 GMT",
-        "Fri, 31 Dec 9999 23:59:59 GMT",
-        "soon",
-        "",
+    const DAY: u64 = 86_400;
+    for (wait, asked) in [
+        ("0", None),
+        ("-1", None),
+        ("1.5", None),
+        ("120", Some(120)),
+        ("86401", Some(DAY)),
+        ("18446744073709551616", Some(DAY)),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", None),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", Some(DAY)),
+        ("soon", None),
+        ("", None),
     ] {
-        let reply = Reply::with_headers(503, &[("retry-after", wait), ("retry-after", "1")], TRAP);
+        let reply = Reply::with_headers(503, &[("retry-after", wait)], TRAP);
         table.add("S6", format!("503 with a Retry-After of {wait:?}"), Unreachable, reply);
+        table.also(Also::Held(asked.unwrap_or(60)));
+        let reply = Reply::with_headers(503, &[("retry-after", wait), ("retry-after", "300")], TRAP);
+        table.add("S6", format!("503 with a Retry-After of {wait:?} and another"), Unreachable, reply);
+        table.also(Also::Held(asked.unwrap_or_default().max(300)));
     }
+    let slowly = Duration::from_millis(1_500);
+    table.add("S3", "429 slowly", Deferred, Reply::new(429, TRAP).after(slowly));
+    table.also(Also::Held(60));
+    table.add("S4", "500 slowly", Unreachable, Reply::new(500, TRAP).after(slowly));
+    table.add("S4", "503 slowly", Unreachable, Reply::new(503, TRAP).after(slowly));
+    table.also(Also::Held(60));
+    table.play("S3", "429 behind a slow redirect", Deferred, move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::redirect(302, "/rules").after(slowly),
+        _ => Reply::new(429, TRAP).after(slowly),
+    });
     table.add("S7", "304 unasked", Unreachable, Reply::new(304, ""));
     table.0.last_mut().unwrap().asked = 2;
     for status in [300, 305, 306, 310, 399] {
@@ -335,22 +404,23 @@ fn redirects(table: &mut Table) {
         table.play("S9", status.to_string(), Rules, to);
     }
     for (name, location) in [
-        ("a relative path", "a/../rules"),
-        ("another host", "http://elsewhere.example/rules"),
-        ("the same scheme", "//elsewhere.example/rules"),
-        ("a query", "?rules"),
-        ("a fragment", "/rules#x"),
-        ("another port", "http://elsewhere.example:80/rules"),
-        ("user information", "http://user:s3cret-of-theirs@elsewhere.example/rules"),
-        ("an absolute path with dots", "/../../rules"),
+        ("a relative path", "a/../rules".to_owned()),
+        ("another host", "http://elsewhere.example/rules".to_owned()),
+        ("the same scheme", "//elsewhere.example/rules".to_owned()),
+        ("a query", "?rules".to_owned()),
+        ("a fragment", "/rules#x".to_owned()),
+        ("another port", "http://elsewhere.example:80/rules".to_owned()),
+        ("user information", format!("http://user:{MARKER}@elsewhere.example/rules")),
+        ("an absolute path with dots", "/../../rules".to_owned()),
     ] {
-        let elsewhere = location.contains("elsewhere");
+        let is_elsewhere = location.contains("elsewhere");
         let to = move |seen: &Seen| match seen.path.as_str() {
-            "/robots.txt" => Reply::redirect(301, location),
+            "/robots.txt" => Reply::redirect(301, &location),
+            // The rules are there and not here.
+            _ if is_elsewhere => Reply::new(200, TRAP),
             _ => Reply::new(200, GOOD),
         };
-        // What answers for the unknown host allows everything.
-        table.play("S9", name, if elsewhere { AllowAll } else { Rules }, to);
+        table.play("S9", name, Rules, to);
     }
     for hops in [2, 5] {
         table.play("S9", format!("{hops} hops"), Rules, move |seen| {
@@ -374,6 +444,12 @@ fn redirects(table: &mut Table) {
         "/robots.txt" => Reply::raw(bomb.clone()),
         _ => Reply::new(200, GOOD),
     });
+    let coded = b"HTTP/1.1 302 Found\r\nlocation: /rules\r\ncontent-encoding: gzip\r\n\r\n";
+    let bomb = vec![Step::Send(coded.to_vec()), Step::Repeat(gzip(&[0; 16 * 1024 * 1024]), 65_536)];
+    table.play("S15", "a compressed bomb in a redirect", Rules, move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::raw(bomb.clone()),
+        _ => Reply::new(200, GOOD),
+    });
     table.play("S16", "cookies on the way", Rules, |seen| match seen.path.as_str() {
         "/robots.txt" => {
             Reply::with_headers(302, &[("location", "/rules"), ("set-cookie", "a=1; Path=/")], "")
@@ -391,6 +467,7 @@ fn refused_redirects(table: &mut Table) {
         "data:text/plain,User-agent:%20*",
         "javascript:alert(1)",
         "gopher://elsewhere.example/",
+        "s3://elsewhere.example/robots.txt",
         "ws://elsewhere.example/",
         "about:blank",
         "mailto:a@b.example",
@@ -404,6 +481,7 @@ fn refused_redirects(table: &mut Table) {
         "http://a<b.example/",
     ] {
         table.add("S11", format!("to {location:?}"), Unreachable, Reply::redirect(302, location));
+        table.also(Also::RedirectRefused);
     }
     let fields = |fields: &[u8]| {
         raw([b"HTTP/1.1 302 Found\r\ncontent-length: 0\r\n".as_slice(), fields, b"\r\n"].concat())
@@ -417,30 +495,18 @@ fn refused_redirects(table: &mut Table) {
         ("a Location with a tab", b"location: /a\tb\r\n"),
     ] {
         table.add("S11", name, Unreachable, fields(bytes));
+        table.also(Also::RedirectRefused);
     }
 }
 
 fn addresses(table: &mut Table, silent: u16) {
-    for host in [
-        "127.0.0.2",
-        "2130706434",
-        "0x7f000002",
-        "0177.0.0.2",
-        "127.2",
-        "127.0.2",
-        "0x7f.2",
-        "127.0.0.2.",
-        "%31%32%37.0.0.2",
-        "\u{ff11}\u{ff12}\u{ff17}.0.0.2",
-        "[::ffff:127.0.0.2]",
-        "[::ffff:7f00:2]",
-        "[64:ff9b::7f00:2]",
-    ] {
+    for host in OWN_ADDRESSES {
         let location = format!("http://{host}:{silent}/robots.txt");
         table.add("S12", format!("to {host}"), Unreachable, Reply::redirect(302, &location));
+        table.also(Also::AddressRefused);
     }
+    // Not this machine's, so that nobody can listen there: they are refused for what they are, and not since nobody answers.
     for host in [
-        "0.0.0.0",
         "10.0.0.1",
         "100.64.0.1",
         "169.254.169.254",
@@ -450,32 +516,37 @@ fn addresses(table: &mut Table, silent: u16) {
         "198.18.0.1",
         "224.0.0.1",
         "255.255.255.255",
-        "[::]",
-        "[::1]",
+        "[64:ff9b::7f00:2]",
         "[fc00::1]",
         "[fe80::1]",
         "[ff02::1]",
         "[2001:db8::1]",
         "[2002:7f00:1::]",
     ] {
-        let location = format!("http://{host}/robots.txt");
+        let location = format!("http://{host}:{silent}/robots.txt");
         table.add("S12", format!("to {host}"), Unreachable, Reply::redirect(302, &location));
+        table.also(Also::AddressRefused);
     }
 }
 
 fn fields(table: &mut Table) {
-    for value in [
-        "max-age=0",
-        "max-age=-1",
-        "max-age=18446744073709551616",
-        "max-age=soon",
-        "no-store",
-        "max-age=\"5\"",
-        ",,,",
+    const DAY: u64 = 86_400;
+    for (value, lasts) in [
+        ("max-age=0", 300),
+        ("max-age=60", 300),
+        ("max-age=3600", 3_600),
+        ("max-age=1000000", DAY),
+        ("max-age=-1", DAY),
+        ("max-age=18446744073709551616", DAY),
+        ("max-age=soon", DAY),
+        ("no-store", 300),
+        ("max-age=\"5\"", 300),
+        (",,,", DAY),
     ] {
         let reply =
             Reply::with_headers(200, &[("cache-control", value), ("age", "999999999"), ("date", "x")], GOOD);
         table.add("S17", format!("Cache-Control: {value}"), Rules, reply);
+        table.also(Also::Lasts(lasts));
     }
     for value in ["application/octet-stream", "text/plain; charset=utf-16", "image/png", "nonsense", ""] {
         table.add(
@@ -495,6 +566,13 @@ fn contents(table: &mut Table) {
     };
     let with = |before: &[u8]| [before, GOOD.as_bytes()].concat();
     let agents: String = (0..20_000).map(|n| format!("User-agent: bot{n}\n")).collect();
+    // So that this line ends with octet number `end`.
+    let ends_at = |end: usize, rest: &str| {
+        let (start, line) = ("User-agent: *\n#", "\nDisallow: /closed");
+        let filler = "x".repeat(end - start.len() - line.len());
+        format!("{start}{filler}{line}{rest}").into_bytes()
+    };
+    let long = "*".repeat(20_000);
     let stars = format!("{GOOD}{}", format!("Disallow: /{}x\n", "*a".repeat(500)).repeat(400));
     for (id, name, expect, body) in [
         ("T1", "HTML with rules in it", Rules, with(b"<html>\n")),
@@ -510,7 +588,24 @@ fn contents(table: &mut Table) {
         ("T4", "CR CR LF", Rules, GOOD.replace('\n', "\r\r\n").into()),
         ("T4", "vertical tabs", Rules, with(b"User-agent: a\x0b\x0c\n")),
         ("T5", "a line of 400 KB before", Rules, with(&[vec![b'x'; 400_000], b"\n".to_vec()].concat())),
+        ("T5", "a rule that ends at the limit, and the file with it", Rules, ends_at(512_000, "")),
+        ("T5", "a rule that ends at the limit, and its line", Rules, ends_at(512_000, "\nAllow: /closed\n")),
+        ("T5", "a rule that ends at the limit, and CR LF", Rules, ends_at(512_000, "\r\nAllow: /closed\n")),
+        ("T5", "a rule that goes on behind the limit", AllowAll, ends_at(512_000, "x\n")),
+        ("T5", "a rule that ends one octet behind the limit", AllowAll, ends_at(512_001, "")),
+        ("T5", "a line that ends one octet behind the limit", AllowAll, ends_at(512_001, "\nAllow: /\n")),
         ("T6", "one line of 10 MB", AllowAll, vec![b'x'; 10_000_000]),
+        ("T6", "an Allow of 20 KB", Rules, format!("{GOOD}Allow: /clo{long}sed\n").into()),
+        ("T6", "a Disallow of 20 KB", Rules, format!("User-agent: *\nDisallow: /closed{long}x\n").into()),
+        ("T9", "a Crawl-delay of 1e309", Rules, format!("{GOOD}Crawl-delay: 1e309\n").into()),
+        ("T9", "a Crawl-delay of NaN", Rules, format!("{GOOD}Crawl-delay: NaN\n").into()),
+        ("T9", "a Crawl-delay of -1", Rules, format!("{GOOD}Crawl-delay: -1\n").into()),
+        ("T9", "a Crawl-delay of 0.5", Rules, format!("{GOOD}Crawl-delay: 0.5\n").into()),
+        ("T9", "a Crawl-delay of 10^9", TooSlow, format!("{GOOD}Crawl-delay: 1000000000\n").into()),
+        ("T10", "broken App-Directives", Rules, format!("App-Directives: ;;==((\"\n{GOOD}App-Directives: ,\n").into()),
+        ("T10", "App-Directives of 100 KB", Rules, format!("App-Directives: a;{}\n{GOOD}", "b;".repeat(50_000)).into()),
+        ("T11", "escapes in a token and a comment", Rules, with(b"User-agent: \x1b[31mx\nDisallow: /\x1b[2J\n\x1b]0;x\x07\n")),
+        ("T11", "escapes beside the rule", Rules, "User-agent: *\x1b[31m\nUser-agent: ExampleBot\x1b[0m\nUser-agent: *\nDisallow: /closed\x1b\nDisallow: /cl*\u{7}*\nDisallow: /closed # \x1b[2J\n".into()),
         ("G11", "20,000 agents before", Rules, with(agents.as_bytes())),
         ("G11", "stars", Rules, stars.into()),
         ("G11", "colons", Rules, with(&b":\n".repeat(100_000))),

@@ -187,10 +187,35 @@ fn names_another(headers: &HeaderMap, field: HeaderName, harmless: &[u8]) -> boo
     members.any(|member| !member.is_empty() && !member.eq_ignore_ascii_case(harmless))
 }
 
-/// Whether a body begins like a gzip or zstd stream. For nested codings a client may remove the field with the first layer.
+/// Whether a body is still in a coding. For nested ones a client may remove the field with the first layer, so that nothing says so but
+/// the body.
 pub(crate) fn looks_coded(body: &[u8]) -> bool {
-    body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+    let is_named = body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
+    is_named || is_no_text(body)
 }
+
+/// Brotli and deflate begin with no name. Stricter: octets that neither UTF-8 nor any other text is made of are taken for one of them and
+/// not for a text without rules, which would mean allow all; unless there are rules, and they do not stand behind the beginning of such
+/// a stream: what it could not make shorter it holds as it was.
+fn is_no_text(body: &[u8]) -> bool {
+    let start = body.get(..TEXT_LEN_LOOKED_AT).unwrap_or(body);
+    let is_wide = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
+    // A character that is cut off at the end is none that is wrong.
+    let is_utf8 = std::str::from_utf8(start).map_or_else(|error| error.error_len().is_none(), |_| true);
+    if is_wide || is_utf8 || !start.iter().copied().any(is_odd) {
+        return false;
+    }
+    let begins_oddly = start.iter().take(4).any(|&b| b == 0x0b || is_odd(b));
+    begins_oddly || !has_rule_line(body)
+}
+
+/// A control character that is no white space and neither a NUL, an escape nor the end of a file in DOS.
+fn is_odd(b: u8) -> bool {
+    b < b' ' && !matches!(b, 0 | b'\t' | b'\n' | 0x0b | 0x0c | b'\r' | 0x1a | 0x1b)
+}
+
+/// Enough of a stream to hold what no text does.
+const TEXT_LEN_LOOKED_AT: usize = 4_096;
 
 /// Whether a 2xx document is HTML rather than text: by its type, or by how it begins.
 pub(crate) fn is_html(content_type: Option<&[u8]>, body: &[u8]) -> bool {
@@ -303,6 +328,30 @@ mod tests {
         }
         assert!(looks_coded(b"\x1f\x8b\x08") && looks_coded(&[0x28, 0xb5, 0x2f, 0xfd]));
         assert!(!looks_coded(b"\x1f") && !looks_coded(b"User-agent: *"));
+    }
+
+    #[test]
+    fn c17_streams_without_a_name_are_no_texts() {
+        for (coded, body) in [
+            // "User-agent: *\nAllow: /\n" in deflate, and in brotli as it is and as it was.
+            (true, &b"\x78\x9c\x0b\x2d\x4e\x2d\xd2\x4d\x4c\x4f\xcd\x2b\xb1\x52\xd0\xe2\x72\xcc\xc9\xc9\x2f\xb7\x52\xd0\x07"[..]),
+            (true, b"\x8b\x0b\x80\x03\x92\x40\x55\x73\xea"),
+            (true, b"\x0b\x0b\x80User-agent: *\nAllow: /\n\x03"),
+            // Strange, but texts: Latin-1, a DOS end of file, escapes, NUL, both marks, rules among rubbish.
+            (false, b"# \xe9t\xe9\nDisallow: /\n\x1a"),
+            (false, b"# \xe9t\xe9\n"),
+            (false, b"\x01\x02 in UTF-8"),
+            (false, b"\x1b[31m\0 \xe9"),
+            (false, b"\xef\xbb\xbf# \xe9"),
+            (false, b"\xff\xfe\x01\x02\xe9"),
+            (false, b"User-agent: *\nDisallow: /\n\x01\xe9"),
+            (false, b""),
+        ] {
+            assert_eq!(looks_coded(body), coded, "{body:?}");
+        }
+        // A character that the look ends within is whole.
+        let text = ["\u{1}".to_owned(), "\u{e9}".repeat(4_096)].concat();
+        assert!(!looks_coded(text.as_bytes()));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use abide_gate::{Denied, WallMillis};
 use tokio::time::Instant;
 
-use super::plan::{DAY, MINUTE, ORIGINS, Path, SECOND, Setting};
+use super::plan::{CDN, DAY, HOUR, MINUTE, ORIGINS, Path, SECOND, Setting};
 
 /// A process, of which there is a new one after each restart.
 pub(crate) type Who = u32;
@@ -61,6 +61,57 @@ struct Host {
     held_until: Duration,
 }
 
+/// Why a host is to be left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Complaint {
+    /// The server has said for how long.
+    Asks(Duration),
+    /// It has not.
+    Silent,
+    /// The operator says so.
+    Operator(Duration),
+}
+
+/// The most that may follow from what happened at a host: until then a refusal has a reason.
+#[derive(Clone, Copy, Debug, Default)]
+struct Excuse {
+    held_until: Duration,
+    strikes: u32,
+    /// A turn may be taken in the shared store that nobody has.
+    unsure_until: Duration,
+}
+
+/// Requests of one process in a row that no answer came to, and the pause that may follow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    count: u32,
+    pause_until: Duration,
+}
+
+/// Callers that may be waiting for their turn.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    calling: u32,
+    /// When the last one left. Others may have been told to go when he was still there.
+    left: Option<Duration>,
+}
+
+/// The longest gap that a site of the simulation asks for.
+const GAP_MAX: Duration = Duration::from_millis(2_500);
+/// What a server without a usable Retry-After is left alone for, the first time.
+pub(crate) const HOLD: Duration = Duration::from_secs(60);
+const STRIKES_KEPT: Duration = Duration::from_secs(30 * 60);
+/// So many faults in a row, and a host is given a pause, of an hour at most.
+const FAULTS_MAX: u32 = 5;
+/// The longest back-off of a robots.txt, its jitter, and the flight.
+const BACK_OFF_MAX: Duration = Duration::from_secs(67 * 60);
+/// A flight that waits for the turns of all its hops.
+const FLIGHT_MAX: Duration = Duration::from_secs(7 * 60 + 30 + 20);
+/// The life of a lease that nobody has given back.
+const LEASE: Duration = Duration::from_secs(60);
+/// As long as a time that a wrong clock has written down is believed.
+const JUMP_REMEMBERED: Duration = Duration::from_secs(28 * 60 * 60);
+
 /// What happened in numbers, so that a run in which nothing happens is seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
@@ -69,6 +120,8 @@ pub(crate) struct Counts {
     pub(crate) disallowed: u64,
     pub(crate) unreachable: u64,
     pub(crate) deferred: u64,
+    /// Deferred while a clock lied or soon after: that it had to wait is not judged then.
+    pub(crate) unjudged: u64,
     pub(crate) interrupted: u64,
     pub(crate) last_good: u64,
     pub(crate) long_outages: u64,
@@ -86,6 +139,18 @@ struct State {
     fetching: HashMap<(Who, usize), u32>,
     not_asked_before: HashMap<(Who, usize), Duration>,
     lost: HashMap<(Who, usize), Duration>,
+    excuses: HashMap<(Who, usize), Excuse>,
+    /// Until when a process may not trust its shared store.
+    store_back: HashMap<Who, Duration>,
+    lines: HashMap<(Who, usize), Line>,
+    faults: HashMap<(Who, usize), Faults>,
+    /// Robots fetches that may be waiting for theirs.
+    flying: HashMap<(Who, usize), Duration>,
+    /// When a robots.txt was last redirected to the host that some of them live on.
+    led: HashMap<usize, Duration>,
+    /// Clocks that lie now, and when the last one was put right.
+    lying: u32,
+    lied_until: Option<Duration>,
     /// How far back the wall clock lies. What is read in a store is as young then as the clock has it.
     lies_back: Duration,
     violations: Vec<Violation>,
@@ -216,12 +281,95 @@ impl Judge {
         host.last_end = Some(now);
     }
 
-    /// The server asks to be left alone.
-    pub(crate) fn complains(&self, who: Who, host: usize, hold: Duration) {
-        let until = self.now() + hold;
+    /// The server asks to be left alone, or the operator wants it to be.
+    pub(crate) fn complains(&self, who: Who, host: usize, complaint: Complaint) {
+        let now = self.now();
         let mut state = self.state();
+        let excuse = state.excuses.entry((self.circle(who), host)).or_default();
+        if now > excuse.held_until + STRIKES_KEPT {
+            excuse.strikes = 0;
+        }
+        let (least, most) = match complaint {
+            // The clock has milliseconds.
+            Complaint::Operator(lasts) => (lasts - Duration::from_millis(1), lasts),
+            Complaint::Asks(asked) => (asked.min(DAY), asked.min(DAY)),
+            Complaint::Silent => (HOLD, (HOLD * (1 << excuse.strikes.min(12))).min(DAY)),
+        };
+        excuse.strikes += u32::from(!matches!(complaint, Complaint::Operator(_)));
+        // A tenth of jitter.
+        excuse.held_until = excuse.held_until.max(now + most * 11 / 10 + SECOND);
         let host = state.hosts.entry((self.group(who), host)).or_default();
-        host.held_until = host.held_until.max(until);
+        host.held_until = host.held_until.max(now + least);
+    }
+
+    /// Those that can hold a host for each other, in whatever way.
+    fn circle(&self, who: Who) -> Who {
+        if self.setting.pace_store { 0 } else { who }
+    }
+
+    /// No answer came to a request, or one did.
+    pub(crate) fn reaches(&self, who: Who, host: usize, is_there: bool) {
+        let now = self.now();
+        let mut state = self.state();
+        let faults = state.faults.entry((who, host)).or_default();
+        if is_there {
+            faults.count = 0;
+            return;
+        }
+        faults.count += 1;
+        if faults.count >= FAULTS_MAX {
+            faults.pause_until = now + HOUR + SECOND;
+        }
+    }
+
+    /// The shared store does not answer this process as it should: nobody knows who has a turn of this host.
+    pub(crate) fn store_stumbles(&self, who: Who, host: usize) {
+        let until = self.now() + LEASE + GAP_MAX;
+        let mut state = self.state();
+        state.excuses.entry((0, host)).or_default().unsure_until = until;
+        state.store_back.insert(who, Duration::MAX);
+    }
+
+    /// It answers. Nobody knows what the others did meanwhile: after an outage each host is given one gap.
+    pub(crate) fn store_answers(&self, who: Who) {
+        let now = self.now();
+        if let Some(back) = self.state().store_back.get_mut(&who) {
+            *back = (*back).min(now + GAP_MAX);
+        }
+    }
+
+    /// A turn that was not used is given back; its gap stays in the shared store.
+    pub(crate) fn gives_back(&self, host: usize) {
+        let until = self.now() + GAP_MAX;
+        let excuse = &mut self.state().excuses;
+        let excuse = excuse.entry((0, host)).or_default();
+        excuse.unsure_until = excuse.unsure_until.max(until);
+    }
+
+    /// A caller wants a turn of this host, or has gone.
+    pub(crate) fn calls(&self, who: Who, host: usize, comes: bool) {
+        self.tell(|| format!("a caller {} host {host}", if comes { "comes to" } else { "leaves" }));
+        let now = self.now();
+        let mut state = self.state();
+        let line = state.lines.entry((self.circle(who), host)).or_default();
+        line.calling = if comes { line.calling + 1 } else { line.calling - 1 };
+        line.left = if comes { line.left } else { Some(now) };
+    }
+
+    /// A process may be about to ask for this robots.txt, or is done.
+    pub(crate) fn flies(&self, who: Who, origin: usize, takes_off: bool) {
+        let now = self.now();
+        let mut state = self.state();
+        match takes_off {
+            true => state.flying.insert((who, origin), now),
+            false => state.flying.remove(&(who, origin)),
+        };
+    }
+
+    /// A robots.txt is redirected to the host that some of them live on.
+    pub(crate) fn leads_to_cdn(&self, origin: usize) {
+        let now = self.now();
+        self.state().led.insert(origin, now);
     }
 
     pub(crate) fn says(&self, who: Who, origin: usize, said: Said) {
@@ -276,6 +424,8 @@ impl Judge {
         let mut state = self.state();
         let lies = state.lies_back;
         state.lies_back = if begins { lies + by } else { lies.saturating_sub(by) };
+        state.lying = if begins { state.lying + 1 } else { state.lying - 1 };
+        state.lied_until = Some(self.now());
     }
 
     /// Somebody has told a process to ask again.
@@ -290,7 +440,20 @@ impl Judge {
     }
 
     /// A caller was refused: for that there must be a reason.
-    pub(crate) fn refused(&self, who: Who, origin: usize, path: Path, denied: &Denied, wall: WallMillis) {
+    ///
+    /// `left` is what the caller could still have waited.
+    pub(crate) fn refused(
+        &self,
+        who: Who,
+        origin: usize,
+        path: Path,
+        denied: &Denied,
+        left: Duration,
+        wall: WallMillis,
+    ) {
+        self.tell(|| {
+            format!("process {who} refuses {path:?} of {}, {left:?} left: {denied}", ORIGINS[origin].0)
+        });
         let now = self.now();
         let mut state = self.state();
         let known = self.known(&state, who, origin);
@@ -303,12 +466,20 @@ impl Judge {
             }
             Denied::Unreachable { .. } => {
                 state.counts.unreachable += 1;
-                self.wrongly_unreachable(&state, &known, now)
+                self.wrongly_unreachable(&state, origin, &known, now)
             }
             Denied::Deferred { not_before, .. } => {
                 state.counts.deferred += 1;
                 let wait = WallMillis::from(*not_before).since(wall);
-                (!self.setting.jumps && wait > 27 * 60 * MINUTE).then_some("deferred for more than 27 hours")
+                match () {
+                    () if self.clock_lies(&state, now) => {
+                        state.counts.unjudged += 1;
+                        None
+                    }
+                    () if wait > 27 * HOUR => Some("deferred for more than 27 hours"),
+                    () if self.must_wait(&state, who, origin, left, now) => None,
+                    () => Some("deferred, and it was its turn"),
+                }
             }
             Denied::Interrupted => {
                 state.counts.interrupted += 1;
@@ -323,7 +494,13 @@ impl Judge {
         }
     }
 
-    fn wrongly_unreachable(&self, state: &State, known: &[Attempt], now: Duration) -> Option<&'static str> {
+    fn wrongly_unreachable(
+        &self,
+        state: &State,
+        origin: usize,
+        known: &[Attempt],
+        now: Duration,
+    ) -> Option<&'static str> {
         if !known.iter().any(|attempt| matches!(attempt.said, Said::Unreachable | Said::Momentary)) {
             return Some("it could be reached");
         }
@@ -332,10 +509,47 @@ impl Judge {
             return Some("there is a copy");
         }
         // Whoever held the host: a process that was killed has left its records.
-        let is_held = state.hosts.values().any(|host| host.held_until + 67 * MINUTE > now);
+        let hosts = hosts_of(state, origin, now);
+        let excuses = state.excuses.iter().filter(|((_, host), _)| hosts.contains(&Some(*host)));
+        let is_held = excuses.map(|(_, excuse)| excuse.held_until).any(|until| until + MINUTE > now);
         let last = last.map(|last| last.at).unwrap_or_default();
-        (!self.setting.jumps && !is_held && now > last + 67 * MINUTE)
+        (!self.clock_lies(state, now) && !is_held && now > last + BACK_OFF_MAX)
             .then_some("it was not asked again in time")
+    }
+
+    /// Whether a wrong clock may have left its traces: what was waited for cannot be told then.
+    fn clock_lies(&self, state: &State, now: Duration) -> bool {
+        state.lying > 0 || state.lied_until.is_some_and(|until| now < until + JUMP_REMEMBERED)
+    }
+
+    /// Whether something is in the way of a request for this site, or of one for its robots.txt, for longer than is `left`: a hold, a host
+    /// that is down, an open response, others who wait, or the gap.
+    fn must_wait(&self, state: &State, who: Who, origin: usize, left: Duration, now: Duration) -> bool {
+        let circle = self.circle(who);
+        hosts_of(state, origin, now).into_iter().flatten().any(|host| {
+            let excuse = state.excuses.get(&(circle, host)).copied().unwrap_or_default();
+            let mut those = state
+                .hosts
+                .iter()
+                .filter(|((who, at), _)| *at == host && (self.setting.pace_store || *who == circle));
+            let margin = Duration::from_millis(5);
+            let is_busy = those.any(|(_, at)| {
+                let is_near = |end: Duration| end + GAP_MAX + margin > now + left;
+                at.in_flight > 0 || at.last_end.is_some_and(is_near)
+            });
+            let line = state.lines.get(&(circle, host)).copied().unwrap_or_default();
+            let others_wait = line.calling > 1 || line.left.is_some_and(|left| left + margin > now);
+            let flying = state.flying.iter().any(|((other, site), since)| {
+                let in_circle = self.circle(*other) == circle;
+                in_circle && now < *since + FLIGHT_MAX && hosts_of(state, *site, now).contains(&Some(host))
+            });
+            let pause_until = state.faults.get(&(who, host)).copied().unwrap_or_default().pause_until;
+            let store_back = state.store_back.get(&who).copied().unwrap_or_default();
+            let is_excused = [store_back, excuse.held_until, pause_until, excuse.unsure_until]
+                .iter()
+                .any(|until| *until > now);
+            is_excused || is_busy || others_wait || flying
+        })
     }
 
     /// How long a call took, and how long of that it waited for its turns, those of robots.txt included.
@@ -376,6 +590,12 @@ impl Judge {
         let no_copy = attempt.copies.is_empty() || self.setting.access_faults;
         no_copy && attempt.failing.is_some_and(|since| now >= since + long)
     }
+}
+
+/// The host of a site, and the one that its robots.txt was redirected to of late.
+fn hosts_of(state: &State, origin: usize, now: Duration) -> [Option<usize>; 2] {
+    let led = state.led.get(&origin);
+    [Some(ORIGINS[origin].1), led.is_some_and(|at| now < *at + JUMP_REMEMBERED).then_some(CDN)]
 }
 
 /// What follows from an answer, and from what was known before.

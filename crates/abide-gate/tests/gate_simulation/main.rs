@@ -19,7 +19,7 @@ mod world;
 
 use judge::{Counts, Violation};
 use plan::{DAY, DAYS, Plan};
-use world::{Rude, run};
+use world::{Excuse, Rude, run};
 
 /// The script's own panics are part of the story.
 fn quiet() {
@@ -76,7 +76,7 @@ fn a_month_of_faults_breaks_no_promise() {
     }
     let sum = |of: fn(&Counts) -> u64| all.iter().map(|(_, counts)| of(counts)).sum::<u64>();
     println!(
-        "{seeds} runs of {DAYS} days in {:?}: {} pages, {} robots requests, {} disallowed, {} unreachable, {} deferred, {} interrupted, \
+        "{seeds} runs of {DAYS} days in {:?}: {} pages, {} robots requests, {} disallowed, {} unreachable, {} deferred ({} of them not judged), {} interrupted, \
          {} pages by a last good copy, {} after a long outage; {} us a day",
         began.elapsed(),
         sum(|counts| counts.pages),
@@ -84,6 +84,7 @@ fn a_month_of_faults_breaks_no_promise() {
         sum(|counts| counts.disallowed),
         sum(|counts| counts.unreachable),
         sum(|counts| counts.deferred),
+        sum(|counts| counts.unjudged),
         sum(|counts| counts.interrupted),
         sum(|counts| counts.last_good),
         sum(|counts| counts.long_outages),
@@ -113,12 +114,28 @@ fn each_broken_promise_is_caught() {
         (Rude::ShortGap, &["G4"]),
         (Rude::Leak, &["end", "G10"]),
         (Rude::TwoGates, &["G3", "G4", "G12", "G1"]),
-        (Rude::OverBlocks, &["G10"]),
+        (Rude::OverBlocks(Excuse::Interrupted), &["G10"]),
+        (Rude::OverBlocks(Excuse::Deferred), &["G10"]),
+        (Rude::OverBlocks(Excuse::Unreachable), &["G10"]),
         (Rude::Patient, &["G5"]),
         (Rude::LeavesTask, &["end"]),
     ] {
         let (_, violation) = caught(rude);
         assert!(promises.contains(&violation.promise), "{rude:?}: {violation}");
+    }
+}
+
+/// Where stores fail, clocks jump and processes are killed there are more excuses, and still not for everything.
+#[test]
+fn a_refusal_without_reason_is_caught_in_every_setting() {
+    quiet();
+    for seed in 0..6 {
+        for excuse in [Excuse::Interrupted, Excuse::Deferred, Excuse::Unreachable] {
+            let mut plan = Plan::of_seed(seed);
+            plan.events.retain(|event| event.at < 10 * DAY);
+            let promise = run(&plan, Some(Rude::OverBlocks(excuse))).err().map(|violation| violation.promise);
+            assert_eq!(promise, Some("G10"), "seed {seed}, {excuse:?}");
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use abide_gate::{Origin, WallMillis};
 use tokio::time::{Instant, sleep};
 
 use super::judge::{Judge, Who};
-use super::plan::{Chance, ORIGINS};
+use super::plan::{CDN, Chance, ORIGINS};
 
 /// Whether something fails now.
 #[derive(Debug)]
@@ -147,6 +147,7 @@ impl AccessStore for Reader {
         now: WallMillis,
         ttl: Duration,
     ) -> BoxFuture<'a, Result<Lease, AccessFault>> {
+        self.judge.flies(self.who, number(origin), true);
         Box::pin(self.through(self.shelf.leases.lease(origin, holder, now, ttl)))
     }
 
@@ -155,6 +156,7 @@ impl AccessStore for Reader {
         origin: &'a Origin,
         holder: LeaseHolder,
     ) -> BoxFuture<'a, Result<(), AccessFault>> {
+        self.judge.flies(self.who, number(origin), false);
         Box::pin(self.through(self.shelf.leases.release(origin, holder)))
     }
 
@@ -163,16 +165,29 @@ impl AccessStore for Reader {
     }
 }
 
-/// The turns of all processes.
+/// The turns of all processes, as one of them uses them.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    pub(crate) inner: MemoryPaceStore,
+    pub(crate) who: Who,
+    pub(crate) inner: Arc<MemoryPaceStore>,
+    pub(crate) judge: Arc<Judge>,
     pub(crate) weather: Arc<Weather>,
 }
 
 impl Turns {
-    fn through<'a, T: Send + 'a>(&'a self, done: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
-        match self.weather.fault() {
+    fn through<'a, 'k, T: Send + 'a>(
+        &'a self,
+        scopes: impl IntoIterator<Item = &'k ScopeKey>,
+        done: StoreFuture<'a, T>,
+    ) -> StoreFuture<'a, T> {
+        let fault = self.weather.fault();
+        for scope in scopes {
+            match fault {
+                None | Some(Fault::Rot) => {}
+                Some(_) => self.judge.store_stumbles(self.who, host_number(scope)),
+            }
+        }
+        match fault {
             None | Some(Fault::Rot) => done,
             Some(Fault::Error) => Box::pin(async { Err(PaceFault::new("connection refused")) }),
             Some(Fault::Lie) => Box::pin(async { done.await.and(Err(PaceFault::new("connection reset"))) }),
@@ -186,17 +201,36 @@ impl Turns {
     }
 }
 
+fn host_number(scope: &ScopeKey) -> usize {
+    let digit = scope.as_str().strip_prefix('h').and_then(|rest| rest.chars().next()?.to_digit(10));
+    digit.map_or(CDN, |digit| digit as usize)
+}
+
+fn keys(scopes: &[ScopeAsk]) -> impl Iterator<Item = &ScopeKey> {
+    scopes.iter().map(|scope| &scope.key)
+}
+
 impl PaceStore for Turns {
     fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply> {
-        self.through(self.inner.reserve(scopes, ask))
+        let reserved = self.through(keys(scopes), self.inner.reserve(scopes, ask));
+        Box::pin(async {
+            let reply = reserved.await;
+            if reply.is_ok() {
+                self.judge.store_answers(self.who);
+            }
+            reply
+        })
     }
 
     fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()> {
-        self.through(self.inner.renew(scopes, lease, ttl))
+        self.through(keys(scopes), self.inner.renew(scopes, lease, ttl))
     }
 
     fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()> {
-        self.through(self.inner.release(scopes, lease, ended))
+        if ended == Ended::Unsent {
+            keys(scopes).for_each(|scope| self.judge.gives_back(host_number(scope)));
+        }
+        self.through(keys(scopes), self.inner.release(scopes, lease, ended))
     }
 
     fn hold<'a>(
@@ -206,10 +240,10 @@ impl PaceStore for Turns {
         strikes: u8,
         cause: Cause,
     ) -> StoreFuture<'a, WallMillis> {
-        self.through(self.inner.hold(scope, until, strikes, cause))
+        self.through([scope], self.inner.hold(scope, until, strikes, cause))
     }
 
     fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
-        self.through(self.inner.peek(scope))
+        self.through([scope], self.inner.peek(scope))
     }
 }

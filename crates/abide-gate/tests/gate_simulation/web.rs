@@ -20,14 +20,9 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, Sleep, sleep};
 use url::Url;
 
-use super::judge::{Judge, Said, Who};
+use super::judge::{Complaint, Judge, Said, Who};
 use super::plan::{CDN, Chance, HOUR, ORIGINS, Pages, Path, Phase, Plan, Robots, SECOND};
 use super::shelf::number;
-
-/// What a server without a usable Retry-After is left alone for, at least.
-const HOLD: Duration = Duration::from_secs(60);
-/// More than this is not honoured.
-const HOLD_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Debug)]
 pub(crate) struct Web {
@@ -78,7 +73,10 @@ impl Web {
         let rules = self.rules(origin, phase, now.crawl_delay);
         let etag = format!("\"{phase}\"");
         let hop = request.hop() as u64;
-        let onward = || Scripted::redirect(&redirect(origin, hop));
+        let onward = || {
+            self.judge.leads_to_cdn(origin);
+            Scripted::redirect(&redirect(origin, hop))
+        };
         let unreachable = |answer| (Said::Unreachable, answer);
         match now.robots {
             Robots::Good | Robots::GoodAfterRedirects => {
@@ -169,13 +167,14 @@ impl Web {
                 if let Some(seconds) = hold {
                     reply.headers.insert("retry-after", seconds.into());
                 }
-                self.judge.complains(who, host, held_for(hold));
+                self.judge.complains(who, host, complaint_of(hold));
             }
             Pages::Broken if chance.one_in(2) => {
                 use TransportFault::{EnhanceYourCalm, Refused, Reset, Timeout};
                 let fault = chance.of_these(&[Refused, Reset, Timeout, EnhanceYourCalm]);
-                if fault == EnhanceYourCalm {
-                    self.judge.complains(who, host, HOLD);
+                match fault {
+                    EnhanceYourCalm => self.judge.complains(who, host, Complaint::Silent),
+                    _ => self.judge.reaches(who, host, false),
                 }
                 reply.fault = Some(fault);
                 return reply;
@@ -193,6 +192,7 @@ impl Web {
                     StatusCode::from_u16(chance.of_these(&[200, 200, 200, 404, 500, 403])).unwrap();
             }
         }
+        self.judge.reaches(who, host, true);
         reply.body = Some(PageBody { guard: Some(guard), chunks, every, pause: Box::pin(sleep(every)) });
         reply
     }
@@ -229,8 +229,8 @@ fn retry_after(chance: &mut Chance) -> Option<u64> {
     chance.of_these(&[None, Some(1), Some(20), Some(300), Some(7_200), Some(1_000_000)])
 }
 
-fn held_for(seconds: Option<u64>) -> Duration {
-    seconds.map_or(HOLD, |seconds| Duration::from_secs(seconds).min(HOLD_MAX))
+fn complaint_of(retry_after: Option<u64>) -> Complaint {
+    retry_after.map_or(Complaint::Silent, |seconds| Complaint::Asks(Duration::from_secs(seconds)))
 }
 
 fn complaint(said: Said, status: u16, chance: &mut Chance) -> (Said, Scripted) {
@@ -274,11 +274,17 @@ impl Fetch for RobotsFetch {
             let guard =
                 OnTheWire { web: Arc::clone(&self.web), who: self.who, host, robots_of: Some(origin) };
             let started = Instant::now();
-            let reply = self.script.fetch(request).await?;
+            let reply = match self.script.fetch(request).await {
+                Ok(reply) => reply,
+                Err(error) => {
+                    self.web.judge.reaches(self.who, host, false);
+                    return Err(error);
+                }
+            };
             let (status, headers) = (reply.status(), reply.headers().clone());
             if matches!(status.as_u16(), 429 | 503) {
                 let asked = headers.get("retry-after").map(|value| value.to_str().unwrap().parse().unwrap());
-                self.web.judge.complains(self.who, host, held_for(asked));
+                self.web.judge.complains(self.who, host, complaint_of(asked));
             }
             let body = Guarded { body: reply.into_body(), guard: Some(guard) }.boxed_unsync();
             Ok(RobotsReply::new(status, headers, body, started))
@@ -300,6 +306,9 @@ impl Body for Guarded {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, FetchError>>> {
         let polled = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if let (Some(Err(_)), Some(guard)) = (&polled, &self.guard) {
+            guard.web.judge.reaches(guard.who, guard.host, false);
+        }
         if !matches!(polled, Some(Ok(_))) {
             self.guard = None;
         }

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessEvent, AccessPolicy};
+use abide_gate::access::{self, AccessEvent, AccessPolicy};
 use abide_gate::pacing::{
-    Ask, Cause, MemoryPaceStore, PaceEvent, PaceObserver, PacePolicy, PaceStore, Permit, ScopeKey,
+    Ask, Cause, DeferReason, MemoryPaceStore, PaceEvent, PaceObserver, PacePolicy, PaceStore, Permit,
+    ScopeKey,
 };
 use abide_gate::{Clock, Denied, Gate, GateBuilder, Host, ManualClock, Origin, PermitBody, WallMillis};
 use http_body_util::BodyExt;
@@ -16,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use url::Url;
 
-use super::judge::{Counts, Judge, Violation, Who};
+use super::judge::{Complaint, Counts, Judge, Violation, Who};
 use super::plan::{Chance, DAY, HOUR, MINUTE, ORIGINS, Path, Plan, Reading, SECOND, Visit, What, Wish};
 use super::shelf::{Reader, Shelf, Turns, Weather, number};
 use super::web::Web;
@@ -42,12 +43,20 @@ pub(crate) enum Rude {
     Leak,
     /// Copies of the gate that know nothing of each other.
     TwoGates,
-    /// Refuses what is allowed, now and then.
-    OverBlocks,
+    /// Refuses what is allowed, now and then, in one of three ways.
+    OverBlocks(Excuse),
     /// Waits longer than it may.
     Patient,
     /// A task that never ends.
     LeavesTask,
+}
+
+/// What a gate can say that need not be true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Excuse {
+    Interrupted,
+    Deferred,
+    Unreachable,
 }
 
 #[derive(Clone, Debug)]
@@ -63,7 +72,7 @@ struct World {
     judge: Arc<Judge>,
     clock: Arc<ManualClock>,
     shelf: Arc<Shelf>,
-    turns: Option<Arc<Turns>>,
+    turns: Option<Arc<MemoryPaceStore>>,
     weather: Arc<Weather>,
     pace_weather: Arc<Weather>,
     processes: Mutex<Vec<Process>>,
@@ -99,10 +108,7 @@ impl World {
         let clock = Arc::new(ManualClock::starting_at(START));
         let weather = |is_bad: bool, n| Arc::new(Weather::new(is_bad.then_some(plan.seed * 10 + n)));
         let pace_weather = weather(setting.pace_faults, 7);
-        let turns = setting.pace_store.then(|| {
-            let inner = MemoryPaceStore::with_clock(clock.clone());
-            Arc::new(Turns { inner, weather: Arc::clone(&pace_weather) })
-        });
+        let turns = setting.pace_store.then(|| Arc::new(MemoryPaceStore::with_clock(clock.clone())));
         let world = Self {
             web,
             judge,
@@ -150,7 +156,8 @@ impl World {
             .pace_observer(Arc::new(Observer { panics }))
             .seed(self.web.plan.seed ^ u64::from(who));
         if let Some(turns) = &self.turns {
-            builder = builder.pace_store(turns.clone());
+            let (judge, weather) = (Arc::clone(&self.judge), Arc::clone(&self.pace_weather));
+            builder = builder.pace_store(Arc::new(Turns { who, inner: Arc::clone(turns), judge, weather }));
         }
         let gate = builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(self.web.fetch(who)));
         self.gates.lock().unwrap().push(gate.clone());
@@ -266,8 +273,9 @@ impl World {
             let permit = gate.pacer().acquire(url, Ask::new().budget(budget)).await.ok()?;
             return Some((Some(permit), Duration::ZERO));
         }
+        let mut left = budget;
+        let _calling = Calling::of(self, process.who, url);
         let admitted = async {
-            let mut left = budget;
             let verdict = gate.judge_within(url, &mut left).await?;
             if let Some(denied) = verdict.refusal(url) {
                 return Err(denied.into());
@@ -278,22 +286,39 @@ impl World {
             let (_, permit, _) = gate.turn(url, verdict, &mut left).await?.into_parts();
             Ok::<_, abide_gate::Error>((Some(permit), budget - left))
         };
-        match admitted.await {
-            Ok(_) if rude == Some(Rude::OverBlocks) => {
-                self.refused(process, url, &Denied::Interrupted);
+        let admitted = admitted.await;
+        match (admitted, rude) {
+            (Ok(_), Some(Rude::OverBlocks(excuse))) => {
+                self.refused(process, url, &self.lie(url, excuse), left);
                 None
             }
-            Ok(admitted) => Some(admitted),
-            Err(error) => {
-                self.refused(process, url, error.denied());
+            (Ok(admitted), _) => Some(admitted),
+            (Err(error), _) => {
+                self.refused(process, url, error.denied(), left);
                 None
             }
         }
     }
 
-    fn refused(&self, process: &Process, url: &Url, denied: &Denied) {
+    /// A refusal that nothing has led to.
+    fn lie(&self, url: &Url, excuse: Excuse) -> Denied {
+        let (now, url) = (self.clock.wall(), url.clone());
+        let soon = now.plus(MINUTE).to_system_time();
+        match excuse {
+            Excuse::Interrupted => Denied::Interrupted,
+            Excuse::Deferred => {
+                Denied::Deferred { url, not_before: soon, reason: DeferReason::Robots, hop: 0 }
+            }
+            Excuse::Unreachable => {
+                let since = now.to_system_time();
+                Denied::Unreachable { url, since, cause: access::Cause::Connect, retry_at: soon, hop: 0 }
+            }
+        }
+    }
+
+    fn refused(&self, process: &Process, url: &Url, denied: &Denied, left: Duration) {
         let origin = number(&Origin::of(url).unwrap());
-        self.judge.refused(process.who, origin, Path::of(url.path()), denied, self.clock.wall());
+        self.judge.refused(process.who, origin, Path::of(url.path()), denied, left, self.clock.wall());
     }
 
     /// One request and its body. Where it redirects to, if it does.
@@ -367,8 +392,7 @@ impl World {
     fn hold(&self, n: usize, host: usize, lasts: Duration) {
         let process = self.process(n);
         process.gate.pacer().hold(&host_of(host), self.clock.wall().plus(lasts), Cause::Operator);
-        // The clock has milliseconds.
-        self.judge.complains(process.who, host, lasts - Duration::from_millis(1));
+        self.judge.complains(process.who, host, Complaint::Operator(lasts));
     }
 
     /// G10: all is well again, and so everything that is allowed is fetched, by every process, and nothing else.
@@ -471,7 +495,7 @@ impl World {
             }
         }
         for (host, turns) in (0..super::plan::HOSTS).zip(self.turns.iter().cycle()) {
-            let leases = turns.inner.peek(&ScopeKey::from(&host_of(host))).await.unwrap().in_flight;
+            let leases = turns.peek(&ScopeKey::from(&host_of(host))).await.unwrap().in_flight;
             if leases > 0 {
                 self.judge.violated("end", format!("{leases} leases of host {host} are left"));
             }
@@ -480,6 +504,27 @@ impl World {
         if tasks > 0 {
             self.judge.violated("end", format!("{tasks} tasks are left"));
         }
+    }
+}
+
+/// Somebody who may be waiting for a turn, for as long as he is there.
+struct Calling<'a> {
+    judge: &'a Judge,
+    who: Who,
+    host: usize,
+}
+
+impl<'a> Calling<'a> {
+    fn of(world: &'a World, who: Who, url: &Url) -> Self {
+        let host = ORIGINS[number(&Origin::of(url).unwrap())].1;
+        world.judge.calls(who, host, true);
+        Self { judge: &world.judge, who, host }
+    }
+}
+
+impl Drop for Calling<'_> {
+    fn drop(&mut self) {
+        self.judge.calls(self.who, self.host, false);
     }
 }
 

@@ -158,6 +158,8 @@ async fn g08_no_acknowledged_record_is_lost_by_a_kill() {
         "{kills} kills, {acknowledged} acknowledged commits, 0 lost, slowest open {slowest:?}, {size} bytes"
     );
     assert!(acknowledged > kills, "they wrote something: {acknowledged}");
+    // A second is the promise (reliability §6); a machine that does other things as well may stand still for a while.
+    assert!(slowest < Duration::from_secs(10), "slowest open {slowest:?}");
 }
 
 /// Writes down what the child says, and ends it after some lines. What it had said by then counts, too.

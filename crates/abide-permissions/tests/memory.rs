@@ -1,0 +1,82 @@
+//! What a head costs in memory, whatever it holds (G6): counted by the allocator, in a process of its own.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::alloc::System;
+
+use abide_permissions::{HeadScanner, Progress, ReadOptions};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const META: &str = "<meta name=robots content=noindex>";
+/// What is read of a head at most, by default.
+const HEAD: usize = 512 * 1024;
+/// So small that what is allocated for a while and what is kept cannot be far apart.
+const PIECE: usize = 64;
+
+/// What the scan of this document holds at most: for each piece what was held before, and all that was allocated meanwhile.
+fn most_held(document: &str) -> usize {
+    let region = Region::new(ALLOCATOR);
+    let options = ReadOptions::new("ExampleBot".parse().unwrap());
+    let mut scanner = HeadScanner::new(&options, Some("text/html"));
+    let (mut held, mut allocated, mut most) = (0, 0, 0);
+    for piece in document.as_bytes().chunks(PIECE) {
+        let progress = scanner.feed(piece);
+        let now = region.change();
+        most = most.max(held + (now.bytes_allocated - allocated));
+        (held, allocated) = (now.bytes_allocated - now.bytes_deallocated, now.bytes_allocated);
+        if progress == Progress::Done {
+            break;
+        }
+    }
+    let head = scanner.finish();
+    let now = region.change();
+    assert!(head.bytes() > 0);
+    most.max(held + (now.bytes_allocated - allocated))
+}
+
+/// As long as it takes to meet the limit of bytes.
+fn endless(first: &str, piece: &str) -> String {
+    format!("{first}{}", piece.repeat(HEAD / piece.len() + 1))
+}
+
+/// What an honest head costs, and a hostile one that nothing need be kept of.
+const ORDINARY: usize = 128 * 1024;
+/// The limit of what is kept of one tag, and as much again as is read: what is found is kept, at up to three times its length.
+const HOSTILE: usize = 1024 * 1024 + HEAD;
+
+#[test]
+fn g06_a_head_costs_no_more_than_its_bound() {
+    let honest = format!(
+        "<!doctype html><head><title>A page</title>{META}{}</head>",
+        "<link rel=stylesheet href=/a/style.css><script>let a = 1;</script>".repeat(500)
+    );
+    for (what, document, bound) in [
+        ("an honest page", honest, ORDINARY),
+        ("links", endless(META, "<link rel=x href=y>\n"), ORDINARY),
+        ("a comment", endless(&format!("{META}<!--"), "x"), ORDINARY),
+        ("a style", endless(&format!("{META}<style>"), "a{}"), ORDINARY),
+        ("brackets", endless(META, "<"), ORDINARY),
+        ("references", endless(&format!("{META}<title>"), "&NotEqualTilde;"), ORDINARY),
+        ("end tags", endless("</x>", "</br>"), ORDINARY),
+        ("a noscript", endless(&format!("{META}<noscript>"), "<link rel=x>"), ORDINARY),
+        ("noscripts", endless(META, "<noscript><link></noscript>"), ORDINARY),
+        ("white space", endless(" ", " "), ORDINARY),
+        // Of these something must be kept: one tag as a whole, every meta, every template that is open.
+        ("an attribute", endless(&format!("{META}<link x=\""), "y"), HOSTILE),
+        ("attributes", endless(&format!("{META}<link "), "a b=c "), HOSTILE),
+        ("a tag name", endless(&format!("{META}<"), "a"), HOSTILE),
+        ("content", endless("<meta name=robots content=\"", "noindex,"), HOSTILE),
+        ("metas", endless("", META), HOSTILE),
+        ("metas of no interest", endless(META, "<meta name=a content=b>"), HOSTILE),
+        ("metas in a noscript", endless("<noscript>", META), HOSTILE),
+        ("templates", endless(META, "<template>"), HOSTILE),
+    ] {
+        let most = most_held(&document);
+        println!("{what}: {} KiB", most / 1024);
+        assert!(most > 1024, "{what}: something is counted");
+        assert!(most <= bound, "{what}: {} KiB, and {} are the bound", most / 1024, bound / 1024);
+    }
+}

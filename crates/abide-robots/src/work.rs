@@ -1,0 +1,76 @@
+//! What a verdict costs, in steps, for the tests that hold it to a bound. Nothing is counted outside of them.
+
+/// So many steps are taken: octets that a pattern is matched against, words of octets that are compared, or places that are looked at.
+#[inline(always)]
+pub(crate) fn count(steps: usize) {
+    #[cfg(test)]
+    tests::STEPS.with(|sum| sum.set(sum.get().saturating_add(steps)));
+    let _ = steps;
+}
+
+#[cfg(test)]
+#[path = "../benches/workload.rs"]
+mod workload;
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+
+    use super::workload;
+    use crate::{ProductToken, Rules, Target};
+
+    thread_local! {
+        pub(super) static STEPS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// For each octet of the file and the path. Where one pattern is tried after the other there are four of them at most, since then the
+    /// walk for all of them begins; in that each octet costs a search among the pieces, and each piece is met once.
+    const STEPS_PER_OCTET: usize = 8;
+
+    /// Steps of one verdict, which must be few.
+    fn steps(what: &str, file: &str, path: &str) -> usize {
+        let token = ProductToken::new(workload::AGENT).unwrap();
+        let (rules, target) = (Rules::parse(file.as_bytes(), &[token]), Target::new(path));
+        STEPS.set(0);
+        let is_allowed = rules.is_allowed(&target);
+        let steps = STEPS.get();
+        println!("{what}: {steps} steps, {} octets: {is_allowed}", file.len() + path.len());
+        let most = STEPS_PER_OCTET * (file.len() + path.len());
+        assert!(steps <= most, "{what}: {steps} steps, {most} at most");
+        steps
+    }
+
+    #[test]
+    fn g11_hostile_files_cost_steps_in_proportion_to_what_is_sent() {
+        let all: usize = workload::hostile().iter().map(|(what, file, path)| steps(what, file, path)).sum();
+        assert!(all > 1_000_000, "something is counted: {all}");
+    }
+
+    /// google/robotstxt#85: a pattern of 80,000 octets and a path of 1,600 took 3.7 s. One line, and as many as fit into a file.
+    #[test]
+    fn g11_google_robotstxt_85_a_pattern_of_80000_octets_and_a_path_of_1600() {
+        // With every octet that the patterns name, so that none is passed over at a glance.
+        let path = format!("/b{}", "a".repeat(1_600));
+        for piece in ["*", "*a", "*aa", "a*"] {
+            let pattern = format!("/{}b", piece.repeat(80_000 / piece.len()));
+            let line = format!("Disallow: {pattern}\n");
+            for lines in [1, 6] {
+                let file = format!("User-agent: *\n{}", line.repeat(lines));
+                steps(&format!("{lines} of {piece}"), &file, &path);
+            }
+        }
+    }
+
+    /// Protego CVE-2026-55520: stars that a backtracking matcher tries in every combination.
+    #[test]
+    fn g11_protego_2026_55520_stars_are_not_tried_in_every_combination() {
+        for stars in [30, 300, 8_000] {
+            let pattern = "*a".repeat(stars);
+            for end in ["b", "b$", "$", "*b*"] {
+                let file = format!("User-agent: *\nDisallow: /{pattern}{end}\n");
+                let path = format!("/b{}", "a".repeat(16_000));
+                steps(&format!("{stars} stars and {end}"), &file, &path);
+            }
+        }
+    }
+}
