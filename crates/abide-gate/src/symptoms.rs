@@ -226,6 +226,7 @@ mod tests {
             (Phase::Head, "connection closed before message completed", None, "Reset"),
             (Phase::Head, "message head is too large", None, "HeadTooLarge"),
             (Phase::Head, "invalid HTTP version parsed", None, "Protocol"),
+            (Phase::Head, "user callback", None, "Other"),
             (Phase::Body, "error reading a body", Some(Io::UnexpectedEof), "Decode"),
         ] {
             let found = told(text, io).during(phase).kind();
