@@ -75,3 +75,20 @@ fn an_empty_line_states_nothing_and_earns_no_remark() {
     let cut = "a".repeat(9_000);
     assert_eq!(read(&[("Robots-Tag", &cut)]).remarks().len(), 1);
 }
+
+#[test]
+fn read_strictly_each_statement_still_tells_its_line() {
+    let strict = options().with_strict_sf(true);
+    let lines =
+        [("Robots-Tag", "*;noindex"), ("Robots-Tag", "other;noai, *;nosnippet"), ("Robots-Tag", "*;noai")];
+    let read = crate::read_with(&strict, &lines, Head::default());
+    let told: Vec<_> = read.statements().iter().map(|statement| statement.source().to_string()).collect();
+    assert_eq!(
+        told,
+        [
+            "Robots-Tag line 1 (sf): *;noindex",
+            "Robots-Tag line 2 (sf): *;nosnippet",
+            "Robots-Tag line 3 (sf): *;noai"
+        ]
+    );
+}
