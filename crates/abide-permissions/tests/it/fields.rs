@@ -155,6 +155,7 @@ fn values_that_are_none_are_remarked_with_their_rule_and_their_place() {
     for (field, value, remark) in [
         ("X-Robots-Tag", "max-snippet: lots", "expected a value for max-snippet, found `lots`"),
         ("Robots-Tag", "*;max-image-preview=huge", "expected a value for max-image-preview, found `huge`"),
+        ("Robots-Tag", "*;max-image-preview=HUGE", "expected a value for max-image-preview, found `HUGE`"),
         ("Robots-Tag", "*;max-video-preview", "expected a value for max-video-preview, found ``"),
         ("Robots-Tag", "*;unavailable_after=never", "expected a value for unavailable_after, found `never`"),
         ("Robots-Tag", r#"*;max-snippet="\"20""#, r#"expected a value for max-snippet, found `\"20`"#),

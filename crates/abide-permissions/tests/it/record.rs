@@ -254,3 +254,22 @@ fn metas_that_can_name_nobody_are_not_kept() {
     assert_eq!(visit(&[("twitter:card", "summary"), ("robots", "noindex"), ("og:type", "x")]), plain);
     assert_ne!(visit(&[("robots", "noindex"), (" otherbot ", "noai")]), plain);
 }
+
+#[test]
+fn metas_of_heads_that_were_cut_are_gathered_once_each_and_within_bounds() {
+    let cut = |contents: Vec<String>| {
+        let metas = contents.into_iter().map(|content| Meta::new("robots", content));
+        Visit::new(200, &[], Head::from_metas(metas, HeadEnd::ByteLimit), day(0))
+    };
+    let stated = |record: &PermissionRecord| record.permissions(&options()).statements().len();
+    let mut record = PermissionRecord::new("x", &cut(vec!["noindex".to_owned()]));
+    for (contents, expected) in [
+        (vec!["noindex".to_owned()], 1),
+        (vec!["noindex".to_owned(), "nofollow".to_owned()], 2),
+        ((0..2000).map(|n| format!("noai, x{n}")).collect(), 1024),
+        (vec!["nosnippet".to_owned()], 1024),
+    ] {
+        record.update(&cut(contents));
+        assert_eq!(stated(&record), expected);
+    }
+}
