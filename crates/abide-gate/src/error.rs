@@ -460,6 +460,23 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_has_a_word_for_logs_and_the_url_that_was_refused() {
+        let hops = vec!["https://a.example/first".parse().unwrap(), url()];
+        for (denied, name, has_url) in [
+            (Denied::Disallowed { url: url(), verdict: Verdict::robots_txt(), hop: 0 }, "disallowed", true),
+            (unreachable(), "unreachable", true),
+            (deferred(), "deferred", true),
+            (refused(), "address_refused", true),
+            (Denied::TooManyRedirects { hops }, "too_many_redirects", true),
+            (Denied::RedirectBypass { asked: url(), got: url() }, "redirect_bypass", true),
+            (Denied::Store { reason: "away".to_owned() }, "store", false),
+            (Denied::Interrupted, "interrupted", false),
+        ] {
+            assert_eq!((denied.name(), denied.url()), (name, has_url.then(url).as_ref()));
+        }
+    }
+
+    #[test]
     fn a_refusal_after_redirects_says_which_one_it_was() {
         let before = || vec![(url(), StatusCode::FOUND); 2];
         for (denied, expected) in [

@@ -221,6 +221,7 @@ mod tests {
         for (phase, text, io, kind) in [
             (Phase::Connect, "dns error", None, "Dns"),
             (Phase::Connect, "tcp connect error", Some(Io::ConnectionRefused), "Connect"),
+            (Phase::Connect, "handshake failure", None, "Tls"),
             (Phase::Connect, "received corrupt message", Some(Io::InvalidData), "Tls"),
             (Phase::Head, "connection error", Some(Io::ConnectionReset), "Reset"),
             (Phase::Head, "connection closed before message completed", None, "Reset"),

@@ -185,6 +185,7 @@ async fn who_hears_of_everything_hears_of_both_halves_and_of_what_was_decided() 
     gate.admit(&url(PAGE), 30 * SECOND).await.unwrap().1.finish();
     let refused = gate.admit(&private, 30 * SECOND).await.unwrap_err();
     gate.tell_refused(&refused);
+    assert_eq!(gate.overrides(), 0);
     gate.overridden(&private, "our own site".into(), &mut SECOND.clone()).await.unwrap();
     assert_eq!(
         *heard.lock().unwrap(),
