@@ -167,4 +167,44 @@ mod tests {
         assert_eq!(WallMillis(5).minus(Duration::from_secs(1)), WallMillis(0));
         assert_eq!(WallMillis(u64::MAX).plus(Duration::MAX), WallMillis(u64::MAX));
     }
+
+    #[test]
+    fn system_times_are_kept_to_the_millisecond_from_1970_on() {
+        let time = UNIX_EPOCH + Duration::from_micros(1_800_000_000_000_999);
+        let wall = WallMillis::from(time);
+        assert_eq!(wall, WallMillis(1_800_000_000_000));
+        assert_eq!(wall.to_system_time(), time - Duration::from_micros(999));
+        assert_eq!(format!("{wall:?}"), "1800000000000ms");
+        assert_eq!(WallMillis::from(UNIX_EPOCH - Duration::from_secs(1)), WallMillis(0));
+    }
+
+    /// A clock that is a day ahead, or a broken one.
+    #[derive(Debug)]
+    struct Ahead(bool);
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+    impl Clock for Ahead {
+        fn now(&self) -> Instant {
+            assert!(self.0, "broken");
+            Instant::now() + DAY
+        }
+
+        fn wall(&self) -> WallMillis {
+            assert!(self.0, "broken");
+            SystemClock.wall().plus(DAY)
+        }
+    }
+
+    #[test]
+    fn the_machines_clock_stands_in_for_one_that_panics_and_only_for_that() {
+        for (works, ahead) in [(true, DAY), (false, Duration::ZERO)] {
+            let clock = CaughtClock(Arc::new(Ahead(works)));
+            let wall = clock.wall().since(SystemTime::now().into());
+            let now = clock.now().saturating_duration_since(Instant::now());
+            for shown in [wall, now] {
+                assert!(shown.abs_diff(ahead) < DAY / 2, "{works}: {shown:?} ahead");
+            }
+        }
+    }
 }

@@ -407,3 +407,121 @@ impl fmt::Display for Hop {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: WallMillis = WallMillis(1_800_000_000_000);
+
+    fn url() -> Url {
+        "https://a.example/x".parse().unwrap()
+    }
+
+    fn deferred() -> Denied {
+        Denied::Deferred { url: url(), not_before: AT.to_system_time(), reason: DeferReason::Robots, hop: 0 }
+    }
+
+    fn unreachable() -> Denied {
+        let (since, retry_at) = (SystemTime::UNIX_EPOCH, AT.to_system_time());
+        Denied::Unreachable { url: url(), since, cause: Cause::Status(503), retry_at, hop: 0 }
+    }
+
+    fn refused() -> Denied {
+        Denied::AddressRefused { url: url(), address: None, hop: 0 }
+    }
+
+    #[test]
+    fn asking_again_makes_sense_after_what_passes_and_when_that_is_known_it_is_told() {
+        let verdict = Verdict::robots_txt();
+        for (denied, is_disallowed, is_temporary, retry_at) in [
+            (Denied::Disallowed { url: url(), verdict, hop: 0 }, true, false, None),
+            (unreachable(), false, true, Some(AT)),
+            (deferred(), false, true, Some(AT)),
+            (refused(), false, false, None),
+            (Denied::UnsupportedUrl { url: url() }, false, false, None),
+            (Denied::Store { reason: "away".to_owned() }, false, true, None),
+            (Denied::Panicked { callback: "clock" }, false, false, None),
+            (Denied::Interrupted, false, true, None),
+        ] {
+            let retry_at = retry_at.map(WallMillis::to_system_time);
+            assert_eq!(
+                (denied.is_disallowed(), denied.is_temporary(), denied.retry_at()),
+                (is_disallowed, is_temporary, retry_at),
+                "{denied:?}"
+            );
+            let error = Error::from(denied);
+            assert_eq!(
+                (error.is_disallowed(), error.is_temporary(), error.retry_at()),
+                (is_disallowed, is_temporary, retry_at),
+                "{error:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_refusal_has_a_word_for_logs_and_the_url_that_was_refused() {
+        let hops = vec!["https://a.example/first".parse().unwrap(), url()];
+        for (denied, name, has_url) in [
+            (Denied::Disallowed { url: url(), verdict: Verdict::robots_txt(), hop: 0 }, "disallowed", true),
+            (unreachable(), "unreachable", true),
+            (deferred(), "deferred", true),
+            (refused(), "address_refused", true),
+            (Denied::TooManyRedirects { hops }, "too_many_redirects", true),
+            (Denied::RedirectBypass { asked: url(), got: url() }, "redirect_bypass", true),
+            (Denied::Store { reason: "away".to_owned() }, "store", false),
+            (Denied::Interrupted, "interrupted", false),
+        ] {
+            assert_eq!((denied.name(), denied.url()), (name, has_url.then(url).as_ref()));
+        }
+    }
+
+    #[test]
+    fn a_refusal_after_redirects_says_which_one_it_was() {
+        let before = || vec![(url(), StatusCode::FOUND); 2];
+        for (denied, expected) in [
+            (refused(), "https://a.example/x is refused (redirect 2): it has no public address"),
+            (
+                deferred(),
+                "https://a.example/x is deferred (redirect 2): robots.txt of a.example had to wait; not before Fri, 15 Jan \
+                 2027 08:00:00 GMT",
+            ),
+            (
+                unreachable(),
+                "https://a.example/x is not asked for (redirect 2): its robots.txt is unreachable (it answered with \
+                 status 503), and then everything is disallowed",
+            ),
+        ] {
+            let first = denied.to_string();
+            assert_eq!(first, expected.replace(" (redirect 2)", ""), "the request itself");
+            let error = Error::from(denied).after(before());
+            assert_eq!(error.denied().to_string(), expected);
+            assert_eq!(error.chain(), before());
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_found_in_any_depth_and_nowhere_else() {
+        #[derive(Debug)]
+        struct Layer(Box<dyn StdError>);
+        impl fmt::Display for Layer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a layer")
+            }
+        }
+        impl StdError for Layer {
+            fn source(&self) -> Option<&(dyn StdError + 'static)> {
+                Some(&*self.0)
+            }
+        }
+        let wrapped = |inner: Box<dyn StdError>| Layer(Box::new(Layer(inner)));
+        for inner in [Box::new(Error::from(refused())) as Box<dyn StdError>, Box::new(refused())] {
+            assert!(matches!(Error::find(&*inner), Some(Denied::AddressRefused { .. })));
+            assert!(matches!(Error::find(&wrapped(inner)), Some(Denied::AddressRefused { .. })));
+        }
+        assert!(Error::find(&wrapped(Box::new(fmt::Error))).is_none());
+        let error = Error::from(refused());
+        assert_eq!(error.to_string(), "the address is refused");
+        assert_eq!(error.source().unwrap().to_string(), refused().to_string());
+    }
+}

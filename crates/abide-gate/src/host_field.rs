@@ -96,4 +96,15 @@ mod tests {
             assert_eq!(foreign_host(&headers, &url.parse().unwrap()).is_none(), own, "{url} {host}");
         }
     }
+    #[test]
+    fn a_request_for_two_sites_at_once_is_refused_with_what_it_says() {
+        let url: Url = "http://user:secret@a.example/x".parse().unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, "a.example".parse().unwrap());
+        assert!(refuse_foreign_host(&headers, &url).is_ok());
+        headers.append(HOST, HeaderValue::from_bytes(b"b.example\xff").unwrap());
+        let error = refuse_foreign_host(&headers, &url).unwrap_err();
+        let Denied::ForeignHost { url, host } = error.denied() else { panic!("{error:?}") };
+        assert_eq!((url.as_str(), host.as_str()), ("http://a.example/x", "b.example\u{fffd}"));
+    }
 }

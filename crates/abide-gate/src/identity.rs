@@ -162,6 +162,31 @@ mod tests {
         identity.sign(&mut headers).unwrap();
         assert_eq!(headers[USER_AGENT], "Mine (EXAMPLEBOT)");
         headers.append(USER_AGENT, HeaderValue::from_static("curl/8"));
-        assert!(matches!(identity.sign(&mut headers).unwrap_err().denied(), Denied::Identity { .. }));
+        let error = identity.sign(&mut headers).unwrap_err();
+        let Denied::Identity { user_agent, token } = error.denied() else { panic!("{error:?}") };
+        assert_eq!((user_agent.as_str(), token.as_str()), ("curl/8", "ExampleBot"));
+    }
+
+    #[test]
+    fn what_is_no_identity_says_what_was_expected() {
+        let told = |token: &str, user_agent: &str| {
+            let error = Identity::new(token, &[], Some(user_agent)).unwrap_err();
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            (error.to_string(), cause)
+        };
+        assert_eq!(
+            told("ExampleBot", "Mozilla/5.0").0,
+            "expected a User-Agent that contains the product token \"ExampleBot\", found \"Mozilla/5.0\"; write it as \
+             \"ExampleBot/1.0 (+https://example.com/bot)\""
+        );
+        assert_eq!(
+            told("ExampleBot", "ExampleBot\n"),
+            ("expected a User-Agent of visible ASCII, found \"ExampleBot\\n\"".to_owned(), None)
+        );
+        let invalid = ProductToken::new("Example Bot").unwrap_err().to_string();
+        assert_eq!(
+            told("Example Bot", "Example Bot"),
+            ("the product token cannot be used".to_owned(), Some(invalid))
+        );
     }
 }

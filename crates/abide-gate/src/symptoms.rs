@@ -233,11 +233,13 @@ mod tests {
         for (phase, text, io, kind) in [
             (Phase::Connect, "dns error", None, "Dns"),
             (Phase::Connect, "tcp connect error", Some(Io::ConnectionRefused), "Connect"),
+            (Phase::Connect, "handshake failure", None, "Tls"),
             (Phase::Connect, "received corrupt message", Some(Io::InvalidData), "Tls"),
             (Phase::Head, "connection error", Some(Io::ConnectionReset), "Reset"),
             (Phase::Head, "connection closed before message completed", None, "Reset"),
             (Phase::Head, "message head is too large", None, "HeadTooLarge"),
             (Phase::Head, "invalid HTTP version parsed", None, "Protocol"),
+            (Phase::Head, "user callback", None, "Other"),
             (Phase::Body, "error reading a body", Some(Io::UnexpectedEof), "Decode"),
         ] {
             let found = told(text, io).during(phase).kind();

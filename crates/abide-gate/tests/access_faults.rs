@@ -551,3 +551,66 @@ async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
     let free = store.lease(&origin(), LeaseHolder(42), world.wall(), HOUR).await.unwrap();
     assert_eq!(free, Lease::Leader, "and the lease was given back");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deferral_of_a_clock_that_was_set_back_by_days_is_over() {
+    let held = START.plus(HOUR);
+    let fetch = ScriptedFetch::new(move |request, times| match (request.hop(), times) {
+        (0, _) => Scripted::redirect("https://b.example/robots.txt"),
+        (_, 0) => deferred(held),
+        _ => Scripted::text(GOOD),
+    });
+    let world = World::new(fetch);
+    world.cache.of(&origin()).await.unwrap_err();
+    world.clock.jump_to(START.minus(2 * HOUR));
+    world.cache.of(&origin()).await.unwrap_err();
+    assert_eq!(world.fetch.count(), 2, "hours are as long as the host may want");
+    world.clock.jump_to(START.minus(3 * DAY));
+    assert!(is_good(&world.ask().await));
+}
+
+/// Two processes with one store.
+fn two(fetch: &ScriptedFetch, policy: &AccessPolicy) -> [World; 2] {
+    let store = Arc::new(MemoryAccessStore::new());
+    [(); 2].map(|()| World::with_store(fetch.clone(), policy.clone(), store.clone()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_puts_a_fetch_off_leaves_it_to_another_process() {
+    let fetch = ScriptedFetch::new(|_, times| match times {
+        0 => deferred(START.plus(HOUR)),
+        _ => Scripted::text(GOOD),
+    });
+    let [first, second] = two(&fetch, &AccessPolicy::default());
+    first.cache.of(&origin()).await.unwrap_err();
+    let began = Instant::now();
+    assert!(is_good(&second.ask().await));
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_asks_while_another_process_takes_all_the_time_that_a_fetch_may_take() {
+    let policy = AccessPolicy::default();
+    let wire = policy.deadline() - Duration::from_secs(1);
+    let turn = Duration::from_secs(59);
+    let fetch = ScriptedFetch::always(Scripted::text(GOOD).slot_after(turn).head_after(wire));
+    let [first, second] = two(&fetch, &policy.with_slot_wait_max(turn));
+    let (one, other) = tokio::join!(first.ask(), async {
+        sleep(Duration::from_millis(50)).await;
+        second.ask().await
+    });
+    assert!(is_good(&one) && is_good(&other));
+    assert_eq!(fetch.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_whose_answers_have_grown_old_together_ask_once() {
+    let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(2)));
+    let [first, second] = two(&fetch, &AccessPolicy::default());
+    for asked in 1..=3 {
+        let (one, other) = tokio::join!(first.ask(), second.ask());
+        assert!(is_good(&one) && is_good(&other));
+        assert_eq!((one.asked_at(), fetch.count()), (other.asked_at(), asked));
+        sleep(3 * DAY).await;
+    }
+}

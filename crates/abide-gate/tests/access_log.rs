@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessPolicy, AccessStore, BoxFuture, FetchErrorKind, Lease, LeaseHolder, MemoryAccessStore, Record,
-    StoreError,
+    AccessCache, AccessEvent, AccessPolicy, AccessStore, BoxFuture, FetchErrorKind, Lease, LeaseHolder,
+    MemoryAccessStore, Record, StoreError,
 };
 use abide_gate::pacing::{Ask, PacePolicy, Pacer};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
@@ -154,6 +154,46 @@ async fn g07_pacing_is_logged_by_host_and_without_urls() {
     assert_eq!(levels, [Level::TRACE, Level::INFO, Level::WARN, Level::DEBUG], "{heard:?}");
     assert!(
         heard.iter().all(|(_, line)| line.contains("scope=\"a.example\"") && !line.contains("MARKER")),
+        "{heard:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_way_in_which_a_fetch_fails_is_said() {
+    for (answer, level, said) in [
+        (Scripted::error(FetchErrorKind::Tls), Level::DEBUG, "the robots.txt request failed"),
+        (
+            Scripted::error(FetchErrorKind::Deferred {
+                not_before: START.plus(HOUR),
+                why: Arc::new(StoreError::new("the host is held")),
+            }),
+            Level::DEBUG,
+            "the robots.txt request was deferred by the pacing",
+        ),
+    ] {
+        let listener = Listener::default();
+        let _guard = tracing::subscriber::set_default(listener.clone());
+        let _ = World::of(answer).cache.of(&origin()).await;
+        let heard = listener.heard();
+        let lines: Vec<_> = heard.iter().filter(|(_, line)| line.contains(said)).collect();
+        assert!(
+            matches!(lines[..], [(found, line)] if *found == level && line.contains("https://a.example")),
+            "{heard:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_is_told_of() {
+    let listener = Listener::default();
+    let _guard = tracing::subscriber::set_default(listener.clone());
+    let cache = AccessCache::builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(GOOD))))
+        .observer(Arc::new(|_: &AccessEvent<'_>| panic!("the observer is broken")))
+        .build();
+    assert!(is_good(&cache.of(&origin()).await.unwrap()));
+    let heard = listener.heard();
+    assert!(
+        heard.iter().any(|(level, line)| *level == Level::ERROR && line.contains("an observer panicked")),
         "{heard:?}"
     );
 }

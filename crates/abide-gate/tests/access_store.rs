@@ -70,3 +70,28 @@ async fn what_is_learnt_while_the_old_answer_is_forgotten_is_not_lost() {
     let stored = store.load(&origin()).await.unwrap().unwrap();
     assert_eq!(stored.copy().unwrap().body(), GOOD.as_bytes());
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_at_hand_is_bounded_by_what_it_weighs_and_the_rest_is_read_again() {
+    let body = format!("User-agent: *\nDisallow: /closed\n#{}", "x".repeat(150 * 1024));
+    let small = AccessPolicy::default().with_answers_weight(0);
+    let world = World::with_policy(ScriptedFetch::always(Scripted::text(body)), small);
+    let origins: Vec<Origin> = (0..200).map(|n| format!("https://h{n}.example").parse().unwrap()).collect();
+    for origin in &origins {
+        world.cache.of(origin).await.unwrap();
+    }
+    let at_hand = origins.iter().filter(|origin| world.cache.cached(origin).is_some()).count();
+    // Less than thirty have room; the cache throws out what it has not, some dozens of insertions later.
+    assert!((1..=100).contains(&at_hand), "{at_hand} of 150 KiB each, where 4 MiB may be kept");
+    for origin in &origins {
+        assert!(is_good(&world.cache.of(origin).await.unwrap()));
+    }
+    assert_eq!(world.fetch.count(), origins.len(), "the store has them");
+}
+
+#[test]
+fn what_a_store_says_is_escaped() {
+    let error = StoreError::new("disk\n\u{1b}[31mfull");
+    assert_eq!(error.to_string(), "the store failed: disk\\n\\u{1b}[31mfull");
+    assert_eq!(format!("{error:?}"), "StoreError(disk\\n\\u{1b}[31mfull)");
+}

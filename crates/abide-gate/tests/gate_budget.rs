@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, DeferReason, PacePolicy};
+use abide_gate::pacing::{Ask, Cause, DeferReason, PacePolicy};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Denied, Gate, SystemClock, WallMillis};
+use abide_gate::{Clock, Denied, Gate, Host, SystemClock, WallMillis};
 use tokio::time::Instant;
 use url::Url;
 
@@ -118,4 +118,31 @@ async fn a_clock_that_panics_at_any_call_refuses_the_url_at_most() {
         refusals += refused;
     }
     assert!(refusals > 0, "the pacer needs the clock");
+}
+
+/// Waits of ten seconds at most, and the host is held for twenty.
+fn held_gate() -> (Gate, Url) {
+    let gate = Gate::builder().max_wait(10 * SECOND).build(
+        vec!["ExampleBot".parse().unwrap()],
+        Arc::new(ScriptedFetch::always(Scripted::text("User-agent: *"))),
+    );
+    let url: Url = "https://a.example/page".parse().unwrap();
+    gate.pacer().hold(&Host::of(&url).unwrap(), gate.wall().plus(20 * SECOND), Cause::Operator);
+    (gate, url)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_more_patience_than_the_gate_waits_for_robots_txt_longer_than_others_do() {
+    for (budget, goes) in [(60, true), (12, false)] {
+        let (gate, url) = held_gate();
+        let began = Instant::now();
+        let answer = gate.admit(&url, budget * SECOND).await;
+        assert_eq!(answer.is_ok(), goes, "{budget} s: {answer:?}");
+        let waited = began.elapsed();
+        assert!(if goes { waited >= 20 * SECOND } else { waited.is_zero() }, "{budget} s: {waited:?}");
+    }
+    let (gate, url) = held_gate();
+    let mut left = 60 * SECOND;
+    gate.judge_within(&url, &mut left).await.unwrap();
+    assert!((39 * SECOND..=40 * SECOND).contains(&left), "{left:?} of 60 s");
 }

@@ -1,91 +1,184 @@
-//! Verdicts that lapse or change before their turn has come.
+//! What is known when a turn comes decides, not what was known when it was asked for.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, MemoryAccessStore};
-use abide_gate::pacing::PaceEvent;
-use abide_gate::testing::access::{Scripted, ScriptedFetch, sample_record};
-use abide_gate::{Clock, Event, Gate, ManualClock, Origin, WallMillis};
+use abide_gate::access::{FetchErrorKind, Source};
+use abide_gate::pacing::{Cause, DeferReason, PaceEvent, TransportFault};
+use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Denied, Event, Gate, Host, ManualClock, Origin, Verdict, WallMillis};
 use tokio::time::{Instant, sleep};
 use url::Url;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A gate that knows the rules of one origin, whose host is free.
-struct World {
-    gate: Gate,
-    fetch: ScriptedFetch,
-    clock: Arc<ManualClock>,
-    store: Arc<MemoryAccessStore>,
-    /// How many turns were told as granted.
-    granted: Arc<AtomicUsize>,
-    origin: Origin,
-    page: Url,
+fn page() -> Url {
+    "https://a.example/page".parse().unwrap()
 }
 
-async fn world() -> World {
-    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10"));
+fn origin() -> Origin {
+    Origin::of(&page()).unwrap()
+}
+
+fn gate(fetch: &ScriptedFetch) -> Gate {
     let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
-    let store = Arc::new(MemoryAccessStore::new());
-    let granted = Arc::new(AtomicUsize::new(0));
-    let told = Arc::clone(&granted);
-    let gate = Gate::builder()
-        .clock(clock.clone())
-        .access_store(store.clone())
-        .observer(Arc::new(move |event: &Event<'_>| {
-            let is_granted = matches!(event, Event::Pacing(PaceEvent::Granted { .. }));
-            told.fetch_add(is_granted.into(), Ordering::SeqCst);
-        }))
-        .seed(7)
-        .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
-    let page: Url = "https://a.example/page".parse().unwrap();
-    let origin = Origin::of(&page).unwrap();
-    gate.answer(&origin).await.unwrap();
-    sleep(20 * SECOND).await;
-    World { gate, fetch, clock, store, granted, origin, page }
+    Gate::builder().clock(clock).build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()))
+}
+
+/// One robots.txt and then, four seconds on the wire, another.
+fn first_then(first: &'static str, then: &'static str) -> ScriptedFetch {
+    ScriptedFetch::new(move |_, times| match times {
+        0 => Scripted::text(first),
+        _ => Scripted::text(then).head_after(4 * SECOND),
+    })
+}
+
+/// The verdict by the first robots.txt, while the second is on the wire.
+async fn renewing(gate: &Gate, fetch: &ScriptedFetch) -> Verdict {
+    let verdict = gate.judge(&page(), 30 * SECOND).await.unwrap();
+    gate.access().invalidate(&origin()).await;
+    let again = gate.clone();
+    tokio::spawn(async move { again.answer(&origin()).await.map(drop) });
+    while fetch.count() < 2 {
+        sleep(SECOND / 10).await;
+    }
+    verdict
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crawl_delay_that_grows_while_a_request_waits_for_its_turn_is_kept() {
-    let World { gate, fetch, clock, store, origin, page, .. } = world().await;
-    let due = gate.answer(&origin).await.unwrap().retry_at();
-    sleep(due.since(clock.wall()) - 5 * SECOND).await;
-    drop(gate.admit(&page, Duration::ZERO).await.unwrap());
-    let ended = Instant::now();
-    let waiting = tokio::spawn({
-        let gate = gate.clone();
-        async move { gate.admit(&page, 60 * SECOND).await.map(|_| Instant::now()) }
-    });
-    sleep(6 * SECOND).await;
-    // Another process has asked: the new rules come from the store, and no line is told of them.
-    let slower = sample_record(&origin, clock.wall(), "User-agent: *\nCrawl-delay: 20");
-    store.save(&origin, &slower).await.unwrap();
-    gate.answer(&origin).await.unwrap();
-    sleep(SECOND).await;
-    assert_eq!(gate.answer(&origin).await.unwrap().crawl_delay(), Some(20 * SECOND));
-    assert!(!waiting.is_finished());
-    let went = waiting.await.unwrap().unwrap();
-    assert_eq!((went - ended).as_secs(), 20);
+async fn who_is_disallowed_while_he_waits_is_refused_and_his_turn_is_free() {
+    let fetch = first_then("User-agent: *\nAllow: /", "User-agent: *\nDisallow: /page");
+    let gate = gate(&fetch);
+    let verdict = renewing(&gate, &fetch).await;
+    let mut left = 30 * SECOND;
+    let error = gate.turn(&page(), verdict, &mut left).await.unwrap_err();
+    assert!(error.is_disallowed(), "{error:?}");
+    assert!(left < 27 * SECOND, "{left:?}: he has waited for it");
+    let other: Url = "https://a.example/other".parse().unwrap();
+    assert!(gate.admit(&other, SECOND).await.is_ok(), "the turn that nobody has used");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crawl_delay_that_has_grown_meanwhile_is_waited_for() {
+    let fetch = first_then("User-agent: *\nAllow: /", "User-agent: *\nCrawl-delay: 10");
+    let gate = gate(&fetch);
+    let verdict = renewing(&gate, &fetch).await;
+    let began = Instant::now();
+    let turn = gate.turn(&page(), verdict, &mut (60 * SECOND)).await.unwrap();
+    let (verdict, _permit, waited) = turn.into_parts();
+    assert_eq!(verdict.crawl_delay(), Some(10 * SECOND));
+    assert_eq!(waited, began.elapsed());
+    assert!(waited >= 13 * SECOND, "{waited:?}: four on the wire, and ten from then");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_with_an_old_verdict_has_robots_txt_asked_first() {
+    let fetch = first_then("User-agent: *\nAllow: /", "User-agent: *\nDisallow: /page");
+    let gate = gate(&fetch);
+    let verdict = gate.judge(&page(), 30 * SECOND).await.unwrap();
+    sleep(2 * DAY).await;
+    assert!(gate.turn_at_once(&page(), &verdict).is_none());
+    let error = gate.turn(&page(), verdict, &mut (30 * SECOND)).await.unwrap_err();
+    assert!(error.is_disallowed(), "{error:?}");
+    assert_eq!(fetch.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_override_holds_after_a_wait_too() {
+    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /\nCrawl-delay: 5"));
+    let gate = gate(&fetch);
+    let verdict = gate.overridden(&page(), "our own site".into(), &mut (30 * SECOND)).await.unwrap();
+    assert_eq!((verdict.is_allowed(), verdict.rule(), verdict.source()), (true, None, None));
+    assert_eq!(verdict.to_string(), "allowed against robots.txt: our own site");
+    let (verdict, _permit, waited) =
+        gate.turn(&page(), verdict, &mut (30 * SECOND)).await.unwrap().into_parts();
+    assert_eq!((verdict.override_reason(), waited), (Some("our own site"), 5 * SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn robots_txt_itself_is_asked_for_as_slowly_as_the_pages_of_its_host() {
+    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /page\nCrawl-delay: 20"));
+    let gate = gate(&fetch);
+    let other: Url = "https://a.example/other".parse().unwrap();
+    gate.admit(&other, 60 * SECOND).await.unwrap().1.finish();
+    let (verdict, permit) = gate.admit(&origin().robots_url(), 60 * SECOND).await.unwrap();
+    assert_eq!(permit.waited(), 20 * SECOND);
+    assert_eq!(verdict.to_string(), "allowed, as robots.txt itself always is");
+    assert_eq!(fetch.count(), 1, "its own rules are not asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verdict_tells_the_rule_and_where_it_comes_from() {
+    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /page\n"));
+    let gate = gate(&fetch);
+    assert!(gate.judge_cached(&page()).is_none(), "nothing is known");
+    let verdict = gate.judge(&page(), 30 * SECOND).await.unwrap();
+    assert_eq!(verdict.rule().unwrap().to_string(), "Disallow: /page");
+    assert_eq!(verdict.rules().unwrap().rule().unwrap().line(), 2);
+    assert_eq!((verdict.source(), verdict.override_reason()), (Some(Source::Fresh), None));
+    assert!(verdict.to_string().contains("Disallow: /page"), "{verdict}");
+    // Also when it is soon time to ask again, and of nothing else.
+    for _ in 0..240 {
+        if gate.judge_at_once(&page()).is_some() {
+            sleep(DAY / 240).await;
+        }
+    }
+    assert!(gate.judge_at_once(&page()).is_none());
+    assert!(!gate.judge_cached(&page()).unwrap().is_allowed());
+    assert!(gate.judge_cached(&origin().robots_url()).unwrap().is_allowed());
+    for url in ["https://b.example/page", "https://10.0.0.1/robots.txt", "ftp://a.example/"] {
+        assert!(gate.judge_cached(&url.parse().unwrap()).is_none(), "{url}");
+    }
     assert_eq!(fetch.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_is_told_once_though_its_verdict_has_lapsed() {
-    let World { gate, granted, origin, page, .. } = world().await;
-    let old = gate.judge_at_once(&page).unwrap();
-    sleep(DAY).await;
-    // Somebody else has asked meanwhile.
-    gate.answer(&origin).await.unwrap();
-    sleep(20 * SECOND).await;
-    let before = granted.load(Ordering::SeqCst);
-    assert!(gate.turn_at_once(&page, &old).is_none());
-    let turn = gate.turn(&page, old.clone(), &mut SECOND.clone()).await.unwrap();
-    assert_eq!(granted.load(Ordering::SeqCst) - before, 1);
-    let (now, _permit, _) = turn.into_parts();
-    assert!(now.answer().unwrap().asked_at() > old.answer().unwrap().asked_at());
+async fn who_cannot_wait_for_robots_txt_is_told_so_at_once_and_nothing_is_asked() {
+    for (budget, is_short) in [(5, true), (30, false)] {
+        let fetch = ScriptedFetch::always(Scripted::text("User-agent: *"));
+        let gate = gate(&fetch);
+        gate.pacer().hold(&Host::of(&page()).unwrap(), gate.wall().plus(60 * SECOND), Cause::Operator);
+        let began = Instant::now();
+        let error = gate.judge(&page(), budget * SECOND).await.unwrap_err();
+        let Denied::Deferred { reason, .. } = error.denied() else { panic!("{error:?}") };
+        assert_eq!(matches!(reason, DeferReason::Robots), is_short, "{reason:?}");
+        assert_eq!(matches!(reason, DeferReason::Hold { .. }), !is_short, "{reason:?}");
+        assert_eq!((fetch.count(), gate.access().in_flight(), began.elapsed()), (0, 0, Duration::ZERO));
+    }
+    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *"));
+    let gate = gate(&fetch);
+    gate.pacer().hold(&Host::of(&page()).unwrap(), gate.wall().plus(20 * SECOND), Cause::Operator);
+    let began = Instant::now();
+    gate.judge(&page(), 5 * SECOND).await.unwrap_err();
+    assert_eq!((gate.access().in_flight(), began.elapsed()), (0, Duration::ZERO), "nor awaited by others");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_robots_txt_that_cannot_be_had_counts_against_its_host() {
+    for (kind, fault) in [
+        (FetchErrorKind::Connect, TransportFault::Refused),
+        (FetchErrorKind::Dns, TransportFault::NameNotFound),
+        (FetchErrorKind::Deadline, TransportFault::Timeout),
+    ] {
+        let opened = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&opened);
+        let observer = move |event: &Event<'_>| {
+            if let Event::Pacing(PaceEvent::BreakerOpened { fault, .. }) = event {
+                told.lock().unwrap().push(*fault);
+            }
+        };
+        let fetch = ScriptedFetch::always(Scripted::error(kind.clone()));
+        let gate = Gate::builder()
+            .observer(Arc::new(observer))
+            .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
+        for _ in 0..10 {
+            let _ = gate.answer(&origin()).await;
+            gate.access().invalidate(&origin()).await;
+            sleep(60 * SECOND).await;
+        }
+        assert!(opened.lock().unwrap().contains(&fault), "{kind:?}: {opened:?}");
+    }
 }

@@ -170,7 +170,9 @@ mod tests {
     #[test]
     fn a_record_saved_again_replaces_the_first() {
         let store = MemoryPermissionStore::new(NonZeroUsize::new(1).expect("one"));
+        assert!(store.is_empty());
         now(store.save(&record("a")));
+        assert!(!store.is_empty());
         let mut changed = record("a");
         changed.union_rendered([crate::Meta::new("robots", "noindex")]);
         now(store.save(&changed));

@@ -562,4 +562,61 @@ mod tests {
         bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(Record::decode(&bytes), None);
     }
+    fn sample() -> Record {
+        Record::sample(&"https://a.example".parse().unwrap(), WallMillis(1), "User-agent: *\n".into())
+    }
+
+    #[test]
+    fn every_cause_of_a_failure_is_kept() {
+        let others = [
+            Cause::Status(503),
+            Cause::Dns,
+            Cause::Connect,
+            Cause::Tls,
+            Cause::Reset,
+            Cause::Protocol,
+            Cause::HeadTooLarge,
+            Cause::Body,
+            Cause::StillCoded,
+            Cause::Html,
+            Cause::AddressRefused([10, 0, 0, 1].into()),
+            Cause::AddressRefused([1, 2, 3, 4, 5, 6, 7, 8].into()),
+            Cause::Deadline,
+            Cause::Other,
+        ];
+        for cause in others.into_iter().chain(REFUSALS.map(Cause::RedirectRefused)) {
+            let record = Record { last: LastAnswer::Unreachable(cause), ..sample() };
+            assert_eq!(Record::decode(&record.encode()), Some(record), "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn what_we_would_never_have_known_is_absent() {
+        let with = |change: fn(&mut GoodCopy)| {
+            let mut record = sample();
+            change(Arc::make_mut(record.copy.as_mut().unwrap()));
+            record
+        };
+        let day = Duration::from_secs(24 * 60 * 60);
+        assert_eq!(
+            LIFETIME_MAX, day,
+            "RFC 9309 §2.4: \"SHOULD NOT use the cached version for more than 24 hours\""
+        );
+        for (what, record, is_kept) in [
+            ("as it is", sample(), true),
+            ("rules without a copy", Record { copy: None, ..sample() }, false),
+            ("fresh for a day", Record { fresh_until: WallMillis(1).plus(day), ..sample() }, true),
+            ("fresh for longer", Record { fresh_until: WallMillis(2).plus(day), ..sample() }, false),
+            ("a lifetime of a day", with(|copy| copy.lifetime = Some(LIFETIME_MAX)), true),
+            ("a longer one", with(|copy| copy.lifetime = Some(LIFETIME_MAX + Duration::from_secs(1))), false),
+            ("http", with(|copy| copy.final_url = "http://a.example/x".parse().unwrap()), true),
+            ("a user", with(|copy| copy.final_url = "http://u@a.example/x".parse().unwrap()), false),
+            ("a password", with(|copy| copy.final_url = "http://:p@a.example/x".parse().unwrap()), false),
+            ("ftp", with(|copy| copy.final_url = "ftp://a.example/x".parse().unwrap()), false),
+            ("no host", with(|copy| copy.final_url = "data:,x".parse().unwrap()), false),
+        ] {
+            let decoded = Record::decode(&record.encode());
+            assert_eq!(decoded, is_kept.then_some(record), "{what}");
+        }
+    }
 }

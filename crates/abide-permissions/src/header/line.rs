@@ -66,8 +66,9 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> Line<'a> {
 pub(super) fn read_members<'a>(value: &'a [u8], options: &ReadOptions) -> Vec<(usize, Part<'a>)> {
     let mut end = 0_usize;
     let pieces = Pieces::of(value).map(|piece| {
-        let start = end;
-        end = start.saturating_add(piece.len()).saturating_add(1);
+        let blanks = piece.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let start = end.saturating_add(blanks);
+        end = end.saturating_add(piece.len()).saturating_add(1);
         (start, trim(piece))
     });
     pieces

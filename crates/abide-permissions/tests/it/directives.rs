@@ -428,3 +428,110 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_value_is_of_one_type() {
+    let all = [
+        SfValue::Boolean(true),
+        SfValue::Integer(7),
+        SfValue::Decimal(2.5),
+        SfValue::String("text".to_owned()),
+        SfValue::Token("token".to_owned()),
+        SfValue::Date(1000),
+        SfValue::Bytes(vec![2, 3]),
+        SfValue::Display("shown".to_owned()),
+    ];
+    let told = |ask: fn(&SfValue) -> Option<String>| all.iter().map(ask).collect::<Vec<_>>();
+    let only = |expected: &[(usize, &str)]| {
+        let mut only = vec![None; all.len()];
+        expected.iter().for_each(|(at, value)| only[*at] = Some((*value).to_owned()));
+        only
+    };
+    assert_eq!(told(|value| value.as_bool().map(|value| value.to_string())), only(&[(0, "true")]));
+    assert_eq!(SfValue::Boolean(false).as_bool(), Some(false));
+    assert_eq!(told(|value| value.as_integer().map(|value| value.to_string())), only(&[(1, "7")]));
+    assert_eq!(
+        told(|value| value.as_decimal().map(|value| value.to_string())),
+        only(&[(1, "7"), (2, "2.5")])
+    );
+    assert_eq!(
+        told(|value| value.as_str().map(str::to_owned)),
+        only(&[(3, "text"), (4, "token"), (7, "shown")])
+    );
+    assert_eq!(told(|value| value.as_date().map(|value| value.to_string())), only(&[(5, "1000")]));
+    assert_eq!(told(|value| value.as_bytes().map(|value| format!("{value:?}"))), only(&[(6, "[2, 3]")]));
+}
+
+#[test]
+fn a_directive_tells_the_line_and_the_path_that_it_stands_under() {
+    let rules = for_everybody("App-Directives: a;x\nApp-Directives: /foo/ b;y=2\nApp-Directives: c");
+    let directives = AppDirectives::of(&rules, &Target::new("/foo/1"));
+    let told = |app: &str| {
+        let found = directives.for_app(app).unwrap();
+        assert_eq!(found.is_empty(), found.iter().next().is_none());
+        found.iter().map(|d| (d.name().to_owned(), d.path().map(str::to_owned), d.line())).collect::<Vec<_>>()
+    };
+    assert_eq!(told("a"), [("x".to_owned(), None, 2)]);
+    assert_eq!(told("b"), [("y".to_owned(), Some("/foo/".to_owned()), 3)]);
+    assert_eq!(told("c"), []);
+}
+
+#[test]
+fn usages_are_shown_as_their_labels() {
+    let usages = [Usage::TrainAi, Usage::Search, Usage::AiInput, Usage::Tdm, Usage::Other("a\nb".into())];
+    assert_eq!(usages.map(|usage| usage.to_string()), ["train-ai", "search", "ai-input", "tdm", "a\\nb"]);
+}
+
+#[test]
+fn a_statement_keeps_the_text_that_it_was_read_from() {
+    let rules = for_everybody("Content-Usage: /x train-ai=n\nContent-Signal: search=no");
+    let preferences = Preferences::default().with_robots(&rules, &Target::new("/x"));
+    let texts: Vec<&str> = preferences.statements().iter().map(|statement| statement.text()).collect();
+    assert_eq!(texts, ["train-ai=n", "search=no"]);
+    assert!(preferences.remarks().is_empty(), "a path with a preference behind it is as it should be");
+
+    let noai = |permissions: &Permissions| {
+        let preferences = Preferences::default().with_noai(permissions);
+        preferences.statements().iter().map(|statement| statement.text().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(noai(&read(&[("X-Robots-Tag", "NoAI, noindex")])), ["NoAI, noindex"; 2]);
+    assert_eq!(noai(&crate::page("<meta name=robots content='noai, nofollow'>")), ["noai"; 2]);
+}
+
+#[test]
+fn what_a_carrier_states_is_told_apart_from_what_the_other_one_states() {
+    let fields: [(&str, &[u8]); 2] =
+        [("Content-Usage", b"train-ai=n, search=y"), ("CONTENT-SIGNAL", b"ai-train=yes")];
+    let preferences = Preferences::default().with_fields(fields);
+    let usage: Vec<_> = preferences.content_usage().collect();
+    assert_eq!(usage, [("search", Preference::Allow), ("train-ai", Preference::Disallow)]);
+    let signal: Vec<_> = preferences.content_signal().collect();
+    assert_eq!(signal, [("ai-train", Preference::Allow)]);
+    assert_eq!(preferences.resolve(&Usage::TrainAi).preference(), Preference::Disallow, "both together");
+}
+
+#[test]
+fn signals_without_a_key_or_with_one_that_is_no_usage_state_none() {
+    let fields: [(&str, &[u8]); 1] = [("Content-Signal", b"=no, use=no, use=yes, search=no")];
+    let preferences = Preferences::default().with_fields(fields);
+    let stated: Vec<_> =
+        preferences.statements().iter().map(|statement| statement.usage().to_string()).collect();
+    assert_eq!(stated, ["search"]);
+}
+
+#[test]
+fn remarks_on_preferences_are_bounded() {
+    for (times, expected) in [(3, 3), (100, 32)] {
+        let fields = vec![("Content-Usage", b"?".as_slice()); times];
+        assert_eq!(Preferences::default().with_fields(fields).remarks().len(), expected);
+    }
+}
+
+#[test]
+fn entries_of_tdmrep_beyond_ten_thousand_are_ignored() {
+    let file = (0..10_000).fold(TdmFile::default(), |file, _| file.with_entry("/other", 0, None));
+    let last = |file: &TdmFile| Tdm::default().with_file(file, &Target::new("/x")).is_reserved();
+    assert_eq!(last(&file.clone().with_entry("/x", 1, None)), None);
+    let short = TdmFile::default().with_entry("/other", 0, None).with_entry("/x", 1, None);
+    assert_eq!(last(&short), Some(true));
+}

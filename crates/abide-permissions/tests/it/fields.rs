@@ -2,7 +2,10 @@
 
 use std::time::SystemTime;
 
-use abide_permissions::{Flag, Head, Permissions, Reading, Rules, reading_of};
+use abide_permissions::{
+    FieldName, Flag, Head, ImagePreview, Limit, Permissions, Reading, Rules, SfValue, members, reading_of,
+    write_field,
+};
 
 use crate::{options, read};
 
@@ -74,4 +77,147 @@ fn an_empty_line_states_nothing_and_earns_no_remark() {
     // Of a line that the limit cuts within its first member, the limit is what there is to say.
     let cut = "a".repeat(9_000);
     assert_eq!(read(&[("Robots-Tag", &cut)]).remarks().len(), 1);
+}
+
+#[test]
+fn each_rule_is_asked_for_by_its_name_and_found_by_no_other() {
+    type Asked = fn(&Rules) -> bool;
+    let flags: [(&str, Asked); 10] = [
+        ("noindex", Rules::noindex),
+        ("nofollow", Rules::nofollow),
+        ("nosnippet", Rules::nosnippet),
+        ("noarchive", Rules::noarchive),
+        ("nocache", Rules::nocache),
+        ("noimageindex", Rules::noimageindex),
+        ("notranslate", Rules::notranslate),
+        ("indexifembedded", Rules::indexifembedded),
+        ("noai", Rules::noai),
+        ("noimageai", Rules::noimageai),
+    ];
+    for (name, _) in flags {
+        let read = read(&[("Robots-Tag", &format!("*;{name}"))]);
+        for (other, is_stated) in flags {
+            assert_eq!(is_stated(read.rules()), other == name, "{other} by {name}");
+        }
+        assert_eq!(format!("{:?}", read.rules()), format!("Rules({name})"));
+        assert_eq!((read.may_follow(), read.rules().may_follow()), (name != "nofollow", name != "nofollow"));
+    }
+    let valued =
+        read(&[("X-Robots-Tag", "max-snippet: 20, max-image-preview: standard, max-video-preview: 5")]);
+    let rules = valued.rules();
+    assert_eq!(
+        (rules.max_snippet(), valued.snippet_limit()),
+        (Some(Limit::AtMost(20)), Some(Limit::AtMost(20)))
+    );
+    assert_eq!(rules.snippet_limit(), Some(Limit::AtMost(20)));
+    assert_eq!(rules.max_image_preview(), Some(ImagePreview::Standard));
+    assert_eq!(rules.max_video_preview(), Some(Limit::AtMost(5)));
+    assert_eq!(rules.unavailable_after(), None);
+}
+
+#[test]
+fn what_ends_counts_at_the_time_at_which_the_page_was_received() {
+    let ending = read(&[("Robots-Tag", "*;unavailable_after=@1000")]);
+    assert_eq!(ending.rules().unavailable_after().unwrap().unix_seconds(), 1000);
+    for (seconds, may_index) in [(999, true), (2000, false)] {
+        let received = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        let at_that_time = ending.clone().with_received_at(received);
+        assert_eq!(at_that_time.received_at(), received);
+        assert_eq!((at_that_time.may_index(), ending.may_index_at(received)), (may_index, may_index));
+    }
+}
+
+#[test]
+fn fields_of_other_names_state_nothing_however_long_their_names() {
+    for name in
+        ["Set-Cookie", "User-Agent", "Connection", "Content-Type", "Max-Forwards", "Robots-Tags", "Robots"]
+    {
+        let read = read(&[(name, "noindex"), (name, "*;noindex")]);
+        assert!(read.statements().is_empty() && read.remarks().is_empty(), "{name}");
+        assert_eq!(FieldName::from_name(name), None);
+    }
+    assert_eq!(FieldName::from_name("ROBOTS-tag"), Some(FieldName::RobotsTag));
+    assert_eq!(FieldName::from_name("x-robots-TAG"), Some(FieldName::XRobotsTag));
+}
+
+#[test]
+fn unknown_rules_are_the_same_in_any_order_and_others_are_not() {
+    let of = |names: &str| read(&[("X-Robots-Tag", &format!("noindex, {names}"))]).rules().clone();
+    assert_eq!(of("foo, bar"), of("bar, foo, bar"));
+    for other in ["foo", "foo, baz", "foo, bar, baz", "", "baz, qux"] {
+        assert_ne!(of("foo, bar"), of(other), "{other}");
+        assert_ne!(of(other), of("foo, bar"), "{other}");
+    }
+}
+
+#[test]
+fn values_that_are_none_are_remarked_with_their_rule_and_their_place() {
+    for (field, value, remark) in [
+        ("X-Robots-Tag", "max-snippet: lots", "expected a value for max-snippet, found `lots`"),
+        ("Robots-Tag", "*;max-image-preview=huge", "expected a value for max-image-preview, found `huge`"),
+        ("Robots-Tag", "*;max-image-preview=HUGE", "expected a value for max-image-preview, found `HUGE`"),
+        ("Robots-Tag", "*;max-video-preview", "expected a value for max-video-preview, found ``"),
+        ("Robots-Tag", "*;unavailable_after=never", "expected a value for unavailable_after, found `never`"),
+        ("Robots-Tag", r#"*;max-snippet="\"20""#, r#"expected a value for max-snippet, found `\"20`"#),
+        ("Robots-Tag", "*;noindex, max-snippet", "expected a product token with rules as parameters"),
+    ] {
+        let read = read(&[(field, value)]);
+        let told: Vec<_> = read.remarks().iter().map(|remark| remark.problem().to_string()).collect();
+        assert_eq!(told, [remark], "{value}");
+        assert!(read.remarks()[0].source().to_string().starts_with(&format!("{field} line 1 (")), "{value}");
+    }
+}
+
+#[test]
+fn remarks_are_bounded_by_line_and_by_response() {
+    let bad = |times: usize| vec!["max-snippet: x"; times].join(", ");
+    for (value, lines, expected) in [(bad(7), 1, 7), (bad(100), 1, 8), (bad(100), 100, 32)] {
+        let read = read(&vec![("X-Robots-Tag", value.as_str()); lines]);
+        assert_eq!(read.remarks().len(), expected, "{lines} lines");
+    }
+}
+
+#[test]
+fn where_a_limit_was_met_is_told_without_the_text() {
+    let cut = format!("*;noindex, {}", "a".repeat(9_000));
+    let read = read(&[("Robots-Tag", "*;nosnippet"), ("Robots-Tag", &cut)]);
+    assert_eq!(read.remarks()[0].source().to_string(), "Robots-Tag line 2");
+    assert_eq!(read.rules().to_string(), "noindex, nosnippet");
+}
+
+#[test]
+fn read_strictly_each_statement_still_tells_its_line() {
+    let strict = options().with_strict_sf(true);
+    let lines =
+        [("Robots-Tag", "*;noindex"), ("Robots-Tag", "other;noai, *;nosnippet"), ("Robots-Tag", "*;noai")];
+    let read = crate::read_with(&strict, &lines, Head::default());
+    let told: Vec<_> = read.statements().iter().map(|statement| statement.source().to_string()).collect();
+    assert_eq!(
+        told,
+        [
+            "Robots-Tag line 1 (sf): *;noindex",
+            "Robots-Tag line 2 (sf): *;nosnippet",
+            "Robots-Tag line 3 (sf): *;noai"
+        ]
+    );
+}
+
+#[test]
+fn members_as_they_are_written_have_the_last_value_of_each_parameter() {
+    let found = members(br#""_bot";Foo=1;bar=?0;foo=2, 7;noindex, (a b);noindex, ExampleBot;max-snippet=20"#);
+    let shown: Vec<_> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(found[0].token(), "_bot");
+    let parameters: Vec<_> =
+        found[0].parameters().iter().map(|(name, value)| (name.as_str(), value)).collect();
+    assert_eq!(parameters, [("foo", &SfValue::Integer(2)), ("bar", &SfValue::Boolean(false))]);
+    assert_eq!(found.len(), 2, "{shown:?}: a number and a list name nobody");
+    assert_eq!(found[1].token(), "examplebot");
+}
+
+#[test]
+fn a_token_is_written_as_a_token_unless_it_cannot_be_one() {
+    let rules = read(&[("Robots-Tag", "*;noindex")]).rules().clone();
+    let written = |token: &str| write_field([(Some(&token.parse().unwrap()), &rules)]).unwrap().1;
+    assert_eq!(written("ExampleBot"), "ExampleBot;noindex");
+    assert_eq!(written("_bot"), r#""_bot";noindex"#);
 }

@@ -203,3 +203,73 @@ fn preferences_are_those_of_the_time_of_the_fetch() {
     assert_eq!(resolve(&record, Usage::TrainAi), Preference::Allow);
     assert_eq!(resolve(&record, Usage::Tdm), Preference::Unknown);
 }
+
+#[test]
+fn the_heuristic_can_be_changed_and_turned_off() {
+    let plain = FreshnessPolicy::default().with_default_ttl(Duration::from_secs(60));
+    assert_eq!(plain.heuristic_percent(), 10);
+    let modified = httpdate::fmt_http_date(day(0) - Duration::from_secs(1000));
+    let fields = [("Last-Modified", modified.as_bytes())];
+    let record = PermissionRecord::new("x", &Visit::new(200, &fields, unscanned(), day(0)));
+    for (percent, seconds) in [(10, 100), (50, 500), (0, 60)] {
+        let policy = plain.with_heuristic_percent(percent);
+        assert_eq!((policy.heuristic_percent(), policy.default_ttl()), (percent, Duration::from_secs(60)));
+        let freshness = record.freshness(day(0), &policy);
+        assert_eq!(freshness, Freshness::Fresh { left: Duration::from_secs(seconds) }, "{percent} %");
+        assert!(freshness.is_fresh());
+        assert!(!record.freshness(day(1), &policy).is_fresh());
+    }
+}
+
+#[test]
+fn the_time_of_a_visit_is_kept_to_the_millisecond_before_1970_too() {
+    let second = Duration::from_secs(1);
+    for time in [SystemTime::UNIX_EPOCH - 86_400 * second, SystemTime::UNIX_EPOCH, day(3) + second / 1000] {
+        let record = PermissionRecord::new("x", &Visit::new(200, &[], unscanned(), time));
+        assert_eq!(record.received_at(), time);
+    }
+}
+
+#[test]
+fn a_field_that_fits_to_the_octet_is_kept_whole_and_what_comes_then_is_not() {
+    let line = |octets: usize| format!("*;noindex, {};noai", "a".repeat(octets - 16));
+    for (octets, kept) in [(65_536, 65_536), (65_537, "*;noindex".len())] {
+        let line = line(octets);
+        let fields = [("Robots-Tag", line.as_bytes()), ("Robots-Tag", b"*;noai")];
+        let record = PermissionRecord::new("x", &Visit::new(200, &fields, unscanned(), day(0)));
+        let lengths: Vec<usize> = record.lines("robots-tag").map(<[u8]>::len).collect();
+        let others = if octets == kept { vec![] } else { vec!["*;noai".len()] };
+        assert_eq!(lengths, [vec![kept], others].concat(), "{octets}");
+    }
+}
+
+#[test]
+fn metas_that_can_name_nobody_are_not_kept() {
+    let visit = |metas: &[(&str, &str)]| {
+        let metas = metas.iter().map(|(name, content)| Meta::new(*name, *content));
+        let head = Head::from_metas(metas, HeadEnd::Ended);
+        PermissionRecord::new("x", &Visit::new(200, &[], head, day(0)))
+    };
+    let plain = visit(&[("robots", "noindex")]);
+    assert_eq!(visit(&[("twitter:card", "summary"), ("robots", "noindex"), ("og:type", "x")]), plain);
+    assert_ne!(visit(&[("robots", "noindex"), (" otherbot ", "noai")]), plain);
+}
+
+#[test]
+fn metas_of_heads_that_were_cut_are_gathered_once_each_and_within_bounds() {
+    let cut = |contents: Vec<String>| {
+        let metas = contents.into_iter().map(|content| Meta::new("robots", content));
+        Visit::new(200, &[], Head::from_metas(metas, HeadEnd::ByteLimit), day(0))
+    };
+    let stated = |record: &PermissionRecord| record.permissions(&options()).statements().len();
+    let mut record = PermissionRecord::new("x", &cut(vec!["noindex".to_owned()]));
+    for (contents, expected) in [
+        (vec!["noindex".to_owned()], 1),
+        (vec!["noindex".to_owned(), "nofollow".to_owned()], 2),
+        ((0..2000).map(|n| format!("noai, x{n}")).collect(), 1024),
+        (vec!["nosnippet".to_owned()], 1024),
+    ] {
+        record.update(&cut(contents));
+        assert_eq!(stated(&record), expected);
+    }
+}

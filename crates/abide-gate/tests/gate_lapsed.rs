@@ -1,0 +1,91 @@
+//! Verdicts that lapse or change before their turn has come.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use abide_gate::access::{AccessStore, MemoryAccessStore};
+use abide_gate::pacing::PaceEvent;
+use abide_gate::testing::access::{Scripted, ScriptedFetch, sample_record};
+use abide_gate::{Clock, Event, Gate, ManualClock, Origin, WallMillis};
+use tokio::time::{Instant, sleep};
+use url::Url;
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A gate that knows the rules of one origin, whose host is free.
+struct World {
+    gate: Gate,
+    fetch: ScriptedFetch,
+    clock: Arc<ManualClock>,
+    store: Arc<MemoryAccessStore>,
+    /// How many turns were told as granted.
+    granted: Arc<AtomicUsize>,
+    origin: Origin,
+    page: Url,
+}
+
+async fn world() -> World {
+    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10"));
+    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+    let store = Arc::new(MemoryAccessStore::new());
+    let granted = Arc::new(AtomicUsize::new(0));
+    let told = Arc::clone(&granted);
+    let gate = Gate::builder()
+        .clock(clock.clone())
+        .access_store(store.clone())
+        .observer(Arc::new(move |event: &Event<'_>| {
+            let is_granted = matches!(event, Event::Pacing(PaceEvent::Granted { .. }));
+            told.fetch_add(is_granted.into(), Ordering::SeqCst);
+        }))
+        .seed(7)
+        .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
+    let page: Url = "https://a.example/page".parse().unwrap();
+    let origin = Origin::of(&page).unwrap();
+    gate.answer(&origin).await.unwrap();
+    sleep(20 * SECOND).await;
+    World { gate, fetch, clock, store, granted, origin, page }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crawl_delay_that_grows_while_a_request_waits_for_its_turn_is_kept() {
+    let World { gate, fetch, clock, store, origin, page, .. } = world().await;
+    let due = gate.answer(&origin).await.unwrap().retry_at();
+    sleep(due.since(clock.wall()) - 5 * SECOND).await;
+    drop(gate.admit(&page, Duration::ZERO).await.unwrap());
+    let ended = Instant::now();
+    let waiting = tokio::spawn({
+        let gate = gate.clone();
+        async move { gate.admit(&page, 60 * SECOND).await.map(|_| Instant::now()) }
+    });
+    sleep(6 * SECOND).await;
+    // Another process has asked: the new rules come from the store, and no line is told of them.
+    let slower = sample_record(&origin, clock.wall(), "User-agent: *\nCrawl-delay: 20");
+    store.save(&origin, &slower).await.unwrap();
+    gate.answer(&origin).await.unwrap();
+    sleep(SECOND).await;
+    assert_eq!(gate.answer(&origin).await.unwrap().crawl_delay(), Some(20 * SECOND));
+    assert!(!waiting.is_finished());
+    let went = waiting.await.unwrap().unwrap();
+    assert_eq!((went - ended).as_secs(), 20);
+    assert_eq!(fetch.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_is_told_once_though_its_verdict_has_lapsed() {
+    let World { gate, granted, origin, page, .. } = world().await;
+    let old = gate.judge_at_once(&page).unwrap();
+    sleep(DAY).await;
+    // Somebody else has asked meanwhile.
+    gate.answer(&origin).await.unwrap();
+    sleep(20 * SECOND).await;
+    let before = granted.load(Ordering::SeqCst);
+    assert!(gate.turn_at_once(&page, &old).is_none());
+    let turn = gate.turn(&page, old.clone(), &mut SECOND.clone()).await.unwrap();
+    assert_eq!(granted.load(Ordering::SeqCst) - before, 1);
+    let (now, _permit, _) = turn.into_parts();
+    assert!(now.answer().unwrap().asked_at() > old.answer().unwrap().asked_at());
+}

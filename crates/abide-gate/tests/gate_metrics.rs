@@ -1,0 +1,119 @@
+//! What is counted has the words and numbers of `docs/observability.md`, where `tests/it` does not come by.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![cfg(feature = "metrics")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_gate::pacing::{PaceEvent, TransportFault};
+use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Event, Gate, ManualClock, MetricsObserver, Observer, Origin, WallMillis};
+use metrics::{
+    Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+};
+use tokio::time::sleep;
+
+/// Writes down each count and each number with its name and labels.
+#[derive(Debug, Clone, Default)]
+struct Sheet(Arc<Mutex<Vec<(String, f64)>>>);
+
+struct Line(Sheet, String);
+
+impl Sheet {
+    fn line(&self, key: &Key) -> Arc<Line> {
+        let labels: String =
+            key.labels().map(|label| format!(" {}={}", label.key(), label.value())).collect();
+        Arc::new(Line(self.clone(), format!("{}{labels}", key.name())))
+    }
+
+    fn of(&self, name: &str) -> Vec<(String, f64)> {
+        let lines = self.0.lock().unwrap();
+        lines.iter().filter(|(line, _)| line.starts_with(name)).cloned().collect()
+    }
+}
+
+impl Line {
+    fn write(&self, value: f64) {
+        self.0.0.lock().unwrap().push((self.1.clone(), value));
+    }
+}
+
+impl CounterFn for Line {
+    fn increment(&self, value: u64) {
+        self.write(value as f64);
+    }
+
+    fn absolute(&self, value: u64) {
+        self.write(value as f64);
+    }
+}
+
+impl HistogramFn for Line {
+    fn record(&self, value: f64) {
+        self.write(value);
+    }
+}
+
+impl Recorder for Sheet {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.line(key))
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(self.line(key))
+    }
+}
+
+#[test]
+fn the_faults_for_which_hosts_are_left_alone_have_the_words_of_the_page() {
+    let page = include_str!("../../../docs/observability.md");
+    let row = page.lines().find(|row| row.contains("`abide_breaker_openings_total`")).unwrap();
+    for (fault, word) in [
+        (TransportFault::Refused, "refused"),
+        (TransportFault::Timeout, "timeout"),
+        (TransportFault::Reset, "reset"),
+        (TransportFault::Protocol, "protocol"),
+        (TransportFault::EnhanceYourCalm, "enhance_your_calm"),
+        (TransportFault::NameNotFound, "name_not_found"),
+        (TransportFault::NoRoute, "no_route"),
+        (TransportFault::Certificate, "certificate"),
+        (TransportFault::Other, "other"),
+    ] {
+        let sheet = Sheet::default();
+        let event = PaceEvent::BreakerOpened { scope: "a.example", lasts: Duration::from_secs(60), fault };
+        metrics::with_local_recorder(&sheet, || MetricsObserver.observe(&Event::Pacing(&event)));
+        assert_eq!(sheet.of(""), [(format!("abide_breaker_openings_total fault={word}"), 1.0)]);
+        assert!(row.contains(word), "{row}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_age_of_a_copy_that_stands_in_is_that_when_it_was_asked_for_again() {
+    let sheet = Sheet::default();
+    let _guard = metrics::set_default_local_recorder(&sheet);
+    let fetch = ScriptedFetch::new(|_, times| match times {
+        0 => Scripted::text("User-agent: *"),
+        _ => Scripted::status(503),
+    });
+    let gate = Gate::builder()
+        .clock(Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000))))
+        .observer(Arc::new(MetricsObserver))
+        .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
+    let origin: Origin = "https://a.example".parse().unwrap();
+    gate.answer(&origin).await.unwrap();
+    assert_eq!(sheet.of("abide_robots_last_good"), []);
+    let days = Duration::from_secs(3 * 24 * 60 * 60);
+    sleep(days).await;
+    gate.answer(&origin).await.unwrap();
+    let ages = sheet.of("abide_robots_last_good_age_seconds");
+    assert!(matches!(ages[..], [(_, age)] if (age - days.as_secs_f64()).abs() < 5.0), "{ages:?}");
+}

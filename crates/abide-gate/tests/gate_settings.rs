@@ -1,0 +1,221 @@
+//! What is set on the builder of a gate reaches those it is for.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_gate::access::{AccessEvent, AccessPolicy, MemoryAccessStore};
+use abide_gate::pacing::{Cause, MemoryPaceStore, PaceEvent, PaceObserver, PacePolicy};
+use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{AddressGuard, Denied, Event, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis};
+use url::Url;
+
+const SECOND: Duration = Duration::from_secs(1);
+const PAGE: &str = "https://a.example/page";
+
+fn url(text: &str) -> Url {
+    text.parse().unwrap()
+}
+
+fn origin() -> Origin {
+    Origin::of(&url(PAGE)).unwrap()
+}
+
+fn built(builder: GateBuilder, fetch: &ScriptedFetch) -> Gate {
+    builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()))
+}
+
+fn rules() -> ScriptedFetch {
+    ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /private/\n"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn private_addresses_are_asked_if_their_network_is_allowed_in_whichever_way() {
+    let net = || "10.0.0.0/8".parse().unwrap();
+    let guard = AddressGuard::default().allow_net(net());
+    for (builder, near, far) in [
+        (Gate::builder(), false, false),
+        (Gate::builder().allow_net(net()), true, false),
+        (Gate::builder().addresses(guard), true, false),
+        (Gate::builder().danger_allow_all_addresses(), true, true),
+        (Gate::builder().allow_net(net()).addresses(AddressGuard::default()), false, false),
+    ] {
+        let told = builder.address_guard().clone();
+        let gate = built(builder, &rules());
+        for (page, open) in [("http://10.0.0.1/", near), ("http://192.168.0.1/", far)] {
+            let page = url(page);
+            assert_eq!(told.check_url(&page).is_ok(), open, "{told:?} {page}");
+            match gate.judge(&page, SECOND).await {
+                Ok(verdict) => assert!(open && verdict.is_allowed(), "{told:?} {page}"),
+                Err(error) => {
+                    let refused = matches!(error.denied(), Denied::AddressRefused { .. });
+                    assert!(refused && !open, "{told:?} {page}: {error:?}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_policies_of_robots_txt_and_of_pace_are_those_that_were_set() {
+    let short = AccessPolicy::default().with_deadline(3 * SECOND);
+    let slow = PacePolicy::default().gap(7 * SECOND);
+    let gate = built(Gate::builder().access(short).pace(slow).max_wait(20 * SECOND), &rules());
+    assert_eq!(gate.access().policy().deadline(), 3 * SECOND);
+    assert_eq!(gate.max_wait(), 20 * SECOND);
+    gate.answer(&origin()).await.unwrap();
+    assert_eq!(gate.next_slot(&url(PAGE)).unwrap().wait(), 7 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_wait_is_that_of_the_pace_unless_it_is_said() {
+    let waits = PacePolicy::default().max_wait(3 * SECOND);
+    assert_eq!(built(Gate::builder().pace(waits), &rules()).max_wait(), 3 * SECOND);
+    assert_eq!(built(Gate::builder(), &rules()).max_wait(), 30 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_shares_a_store_of_robots_txt_asks_nothing_that_is_known() {
+    let store = Arc::new(MemoryAccessStore::new());
+    for _ in 0..2 {
+        let fetch = rules();
+        let gate = built(Gate::builder().access_store(store.clone()), &fetch);
+        assert!(!gate.judge(&url("https://a.example/private/x"), SECOND).await.unwrap().is_allowed());
+        assert!(fetch.count() <= 1);
+        if fetch.count() == 0 {
+            return;
+        }
+    }
+    panic!("both gates have asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_shares_a_store_of_turns_leaves_a_host_alone_that_another_holds() {
+    let store = Arc::new(MemoryPaceStore::default());
+    let [first, second] = [(); 2].map(|()| built(Gate::builder().pace_store(store.clone()), &rules()));
+    let until = first.wall().plus(3600 * SECOND);
+    first.pacer().hold(&Host::of(&url(PAGE)).unwrap(), until, Cause::Operator);
+    tokio::time::sleep(SECOND).await;
+    let error = second.admit(&url(PAGE), SECOND).await.unwrap_err();
+    assert!(matches!(error.denied(), Denied::Deferred { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clock_is_the_one_that_was_set() {
+    let start = WallMillis(1_800_000_000_000);
+    let clock = Arc::new(ManualClock::starting_at(start));
+    let gate = built(Gate::builder().clock(clock.clone()), &rules());
+    assert_eq!(gate.wall(), start);
+    assert_eq!(gate.answer(&origin()).await.unwrap().asked_at(), start);
+    clock.jump_to(WallMillis(5));
+    assert_eq!(gate.wall(), WallMillis(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_with_the_same_seed_repeats_what_was_left_to_chance() {
+    let drawn = |seed| async move {
+        let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+        let asks_for_calm = Scripted::status(429).header("retry-after", b"60");
+        let gate = built(Gate::builder().clock(clock).seed(seed), &ScriptedFetch::always(asks_for_calm));
+        let mut drawn = Vec::new();
+        for number in 0..8 {
+            let origin = Origin::of(&url(&format!("https://h{number}.example/"))).unwrap();
+            let fresh_until = gate.answer(&origin).await.unwrap().fresh_until();
+            let held_for = gate.next_slot(&origin.robots_url()).unwrap().wait();
+            drawn.push((fresh_until, held_for));
+        }
+        drawn
+    };
+    let [one, again, other] = [drawn(1).await, drawn(1).await, drawn(2).await];
+    assert_eq!(one, again);
+    assert!(one.iter().zip(&other).any(|(one, other)| one.0 != other.0), "robots.txt");
+    assert!(one.iter().zip(&other).any(|(one, other)| one.1 != other.1), "holds");
+}
+
+/// Writes down that turns were granted.
+#[derive(Debug, Default)]
+struct Turns(Mutex<usize>);
+
+impl PaceObserver for Turns {
+    fn observe(&self, event: &PaceEvent<'_>) {
+        if let PaceEvent::Granted { .. } = event {
+            *self.0.lock().unwrap() += 1;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hears_of_one_half_alone_hears_of_it_without_anybody_else() {
+    let turns = Arc::new(Turns::default());
+    let gate = built(Gate::builder().pace_observer(turns.clone()), &rules());
+    gate.admit(&url(PAGE), 30 * SECOND).await.unwrap().1.finish();
+    assert_eq!(*turns.0.lock().unwrap(), 2, "robots.txt and the page");
+
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let observer = move |event: &AccessEvent<'_>| {
+        *count.lock().unwrap() += usize::from(matches!(event, AccessEvent::Asked { .. }));
+    };
+    let gate = built(Gate::builder().access_observer(Arc::new(observer)), &rules());
+    gate.admit(&url(PAGE), 30 * SECOND).await.unwrap().1.finish();
+    assert_eq!(*asked.lock().unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hears_of_everything_hears_of_both_halves_and_of_what_was_decided() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&heard);
+    let observer = move |event: &Event<'_>| {
+        told.lock().unwrap().push(match event {
+            Event::Robots(AccessEvent::Asked { .. }) => "asked",
+            Event::Robots(AccessEvent::Changed { .. }) => "changed",
+            Event::Pacing(PaceEvent::Granted { .. }) => "granted",
+            Event::Judged { verdict, .. } if verdict.is_allowed() => "allowed",
+            Event::Judged { .. } => "disallowed",
+            Event::Overridden { .. } => "overridden",
+            Event::Refused { .. } => "refused",
+            _ => return,
+        });
+    };
+    // One who panics takes nothing from the next.
+    let broken = |_: &Event<'_>| panic!("the observer is broken");
+    let gate = built(Gate::builder().observer(Arc::new(broken)).observer(Arc::new(observer)), &rules());
+    let private = url("https://a.example/private/x");
+    gate.admit(&url(PAGE), 30 * SECOND).await.unwrap().1.finish();
+    let refused = gate.admit(&private, 30 * SECOND).await.unwrap_err();
+    gate.tell_refused(&refused);
+    assert_eq!(gate.overrides(), 0);
+    gate.overridden(&private, "our own site".into(), &mut SECOND.clone()).await.unwrap();
+    assert_eq!(
+        *heard.lock().unwrap(),
+        ["granted", "asked", "changed", "allowed", "granted", "disallowed", "refused", "overridden"]
+    );
+    assert_eq!(gate.overrides(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crawl_delay_that_the_site_takes_back_is_waited_for_by_nobody_any_more() {
+    let first = Scripted::text("User-agent: *\nCrawl-delay: 20");
+    let fetch = ScriptedFetch::new(move |_, times| match times {
+        0 => first.clone(),
+        _ => Scripted::text("User-agent: *").head_after(4 * SECOND),
+    });
+    let gate = built(Gate::builder(), &fetch);
+    let page = url(PAGE);
+    let (verdict, permit) = gate.admit(&page, 30 * SECOND).await.unwrap();
+    permit.finish();
+    assert_eq!(verdict.crawl_delay(), Some(20 * SECOND));
+    gate.access().invalidate(&origin()).await;
+    let renewal = tokio::spawn({
+        let gate = gate.clone();
+        async move { gate.answer(&origin()).await.unwrap() }
+    });
+    tokio::time::sleep(21 * SECOND).await;
+    assert_eq!((fetch.count(), gate.access().in_flight()), (2, 1), "robots.txt is on the wire again");
+    let turn = gate.turn(&page, verdict, &mut (30 * SECOND)).await.unwrap();
+    let (verdict, _permit, waited) = turn.into_parts();
+    assert_eq!(verdict.crawl_delay(), None);
+    assert!(waited <= 5 * SECOND, "{waited:?}: until robots.txt has come, and the default gap");
+    assert_eq!(renewal.await.unwrap().crawl_delay(), None);
+}
