@@ -156,9 +156,9 @@ impl Entry {
         self.line_and_flags & !(ALLOW | REWRITTEN)
     }
 
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encoded(&self) -> [u8; LITERAL] {
         let lengths = u32::from(self.length) | u32::from(self.octets) << 16;
-        write_words([self.at, self.line_and_flags, self.link, lengths], out);
+        octets([self.at, self.line_and_flags, self.link, lengths])
     }
 
     #[inline]
@@ -215,7 +215,7 @@ pub(crate) struct Item {
 
 impl Item {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        write_words([self.at, self.length, self.line, self.kind], out);
+        out.extend_from_slice(&octets([self.at, self.length, self.line, self.kind]));
     }
 
     fn read(octets: &[u8; ITEM]) -> Self {
@@ -223,12 +223,13 @@ impl Item {
     }
 }
 
-fn write_words(words: [u32; 4], out: &mut Vec<u8>) {
+#[inline]
+fn octets(words: [u32; 4]) -> [u8; 16] {
     let mut octets = [0; 16];
     for (word, four) in words.iter().zip(octets.as_chunks_mut::<4>().0) {
         *four = word.to_le_bytes();
     }
-    out.extend_from_slice(&octets);
+    octets
 }
 
 /// The word at an octet, which is always a number that the compiler knows.

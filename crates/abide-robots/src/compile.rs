@@ -305,11 +305,16 @@ impl Draft {
         if block::are_keyed(self.literals.len()) {
             self.write_keys();
         }
-        for entry in &self.literals {
-            entry.write(&mut self.out);
+        // Four at a time: that there is room is asked less often.
+        let (fours, others) = self.literals.as_chunks::<4>();
+        for four in fours {
+            self.out.extend_from_slice(four.each_ref().map(Entry::encoded).as_flattened());
+        }
+        for entry in others {
+            self.out.extend_from_slice(&entry.encoded());
         }
         for entry in &self.wildcards {
-            entry.write(&mut self.out);
+            self.out.extend_from_slice(&entry.encoded());
             let signature = index::signature_of_pattern(entry, &self.out);
             self.out.extend_from_slice(&signature.to_le_bytes());
         }
