@@ -184,7 +184,7 @@ fn is_pub(visibility: &Visibility) -> bool {
 
 fn is_test_only(attribute: &Attribute) -> bool {
     let text = prettyplease::unparse(&parse_quote! { #attribute mod x; });
-    attribute.path().is_ident("cfg") && text.contains("cfg(test)")
+    attribute.path().is_ident("cfg") && ["cfg(test)", "cfg(all(test,"].iter().any(|cfg| text.contains(cfg))
 }
 
 /// What a user of the crate can see.
