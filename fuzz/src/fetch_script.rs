@@ -156,7 +156,14 @@ impl Script {
 
     fn answer(&mut self, request: &RobotsRequest, now: Duration) -> Scripted {
         let kind = self.byte().unwrap_or(0xff);
-        let piece = self.piece();
+        let mut piece = self.piece();
+        if !is_coded(&piece) {
+            // Octets that no text is made of may be taken for a coding that was left, and not for the rules in them.
+            piece
+                .iter_mut()
+                .filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())
+                .for_each(|byte| *byte = b' ');
+        }
         let field: Vec<u8> =
             piece.iter().copied().filter(|byte| *byte == b'\t' || (32..127).contains(byte)).collect();
         let next = self.next.take();
@@ -272,8 +279,7 @@ impl Script {
     }
 
     fn text(&mut self, answer: Scripted, body: &[u8], is_whole: bool, now: Duration) -> Scripted {
-        let is_coded = body.starts_with(b"\x1f\x8b") || body.starts_with(b"\x28\xb5\x2f\xfd");
-        if !is_whole || is_coded {
+        if !is_whole || is_coded(body) {
             self.fails(now);
             return answer;
         }
@@ -282,6 +288,10 @@ impl Script {
         self.heard = Heard { allows, copy_allows: allows, ..Heard::default() };
         answer
     }
+}
+
+fn is_coded(body: &[u8]) -> bool {
+    body.starts_with(b"\x1f\x8b") || body.starts_with(b"\x28\xb5\x2f\xfd")
 }
 
 /// Where a Location leads that is followed: to https, since https is not left; without user information and fragment.

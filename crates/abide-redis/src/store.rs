@@ -123,10 +123,10 @@ impl Builder {
         self
     }
 
-    /// How long a command may take, connecting included. Default 1 s, at least 1 ms. The pacer has a
+    /// How long a command may take, connecting included. Default 1 s, from 1 ms to one hour. The pacer has a
     /// [limit of its own](abide_gate::pacing::PacePolicy::store_timeout).
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
-        self.command_timeout = timeout.max(Duration::from_millis(1));
+        self.command_timeout = timeout.clamp(Duration::from_millis(1), Duration::from_secs(3_600));
         self
     }
 

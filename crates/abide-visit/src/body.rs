@@ -247,10 +247,23 @@ enum Reading {
     BrokeOff,
 }
 
-/// gzip or zstd where text should begin: a client undoes one coding of a nested one and removes the field with it.
+/// A coding where text should begin: a client undoes one of nested ones and removes the field with it. gzip and zstd have a name; what is
+/// neither UTF-8 nor UTF-16, and holds more control characters than any text, is taken for brotli or deflate.
 fn looks_coded(data: &[u8]) -> bool {
-    data.starts_with(&[0x1f, 0x8b]) || data.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || data == [0x1f]
+    let is_named =
+        data.starts_with(&[0x1f, 0x8b]) || data.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || data == [0x1f];
+    let start = data.get(..LOOKED_AT).unwrap_or(data);
+    let many = |parts: usize, is_one: fn(&u8) -> bool| {
+        start.iter().filter(|&octet| is_one(octet)).count().saturating_mul(parts) > start.len()
+    };
+    let is_wide = many(8, |&octet| octet == 0);
+    let is_odd = many(32, |octet| matches!(octet, 1..=8 | 0x0e..=0x19 | 0x1c..=0x1f));
+    is_named
+        || (is_odd && !is_wide && std::str::from_utf8(start).is_err_and(|error| error.error_len().is_some()))
 }
+
+/// Enough of a stream to hold what no text does.
+const LOOKED_AT: usize = 256;
 
 /// A head that comes more slowly than this is left to the reader of the body.
 const SCAN_TIME_MAX: Duration = Duration::from_secs(10);
@@ -369,5 +382,24 @@ mod tests {
         let (body, _) = read(b"no length was stated", std::iter::repeat(100)).await;
         let body = body.into_whole().expect_err("a reader would be told a length");
         assert_eq!(body.collect().await.unwrap().to_bytes(), "no length was stated");
+    }
+
+    #[test]
+    fn streams_without_a_name_are_no_pages() {
+        for (coded, start) in [
+            // A page in deflate and in brotli.
+            (true, &b"\x78\x9c\xb3\xc9\x28\xc9\xcd\xb1\xb3\xc9\x48\x4d\x4c\x01\x92\xb9\xa9\x25\x89\x0a"[..]),
+            (true, b"\x1b\x68\x00\xf8\x05\xe0\x6c\xe9\x8b\x12\x06\x91\x1f\xb2\x38\x0e"),
+            (true, b"\x1f\x8b\x08"),
+            (true, b"\x1f"),
+            // Windows-1251, UTF-16 without a mark, a stray control character, UTF-8 with many.
+            (false, b"<title>\xcf\xf0\xe8\xe2\xe5\xf2"),
+            (false, b"<\0t\0>\0\x1f\x04@\x048\x042\x045\x04"),
+            (false, b"<title>\xe9\x13</title><p>................................................"),
+            (false, b"\x01\x02\x03 \xc3\xa9"),
+            (false, b""),
+        ] {
+            assert_eq!(looks_coded(start), coded, "{start:?}");
+        }
     }
 }

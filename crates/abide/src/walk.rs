@@ -307,7 +307,7 @@ impl<'a> Walk<'a> {
         mut response: Response,
     ) -> std::result::Result<Response, Pin<Box<impl Future<Output = http::Response<WatchedBody<Wire>>>>>>
     {
-        let url = self.asked(&response).clone();
+        let url = without_userinfo(self.asked(&response));
         let trail = std::mem::take(&mut self.trail);
         let permit = self.permit.take();
         let reading = self.reading();

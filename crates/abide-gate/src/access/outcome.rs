@@ -17,6 +17,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use abide_robots::{RecordKind, Robots};
 use http::header::{CONTENT_ENCODING, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, StatusCode};
 
@@ -195,18 +196,26 @@ pub(crate) fn looks_coded(body: &[u8]) -> bool {
 }
 
 /// Brotli and deflate begin with no name. Stricter: octets that neither UTF-8 nor any other text is made of are taken for one of them and
-/// not for a text without rules, which would mean allow all; unless there are rules, and they do not stand behind the beginning of such
-/// a stream: what it could not make shorter it holds as it was.
+/// not for a text without rules, which would mean allow all; unless it has records, and does not begin as such a stream does: what is too
+/// short to be made shorter is held as it was, behind a head of some octets, in which one is no text's.
 fn is_no_text(body: &[u8]) -> bool {
     let start = body.get(..TEXT_LEN_LOOKED_AT).unwrap_or(body);
-    let is_wide = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
-    // A character that is cut off at the end is none that is wrong.
-    let is_utf8 = std::str::from_utf8(start).map_or_else(|error| error.error_len().is_none(), |_| true);
-    if is_wide || is_utf8 || !start.iter().copied().any(is_odd) {
+    if !start.iter().copied().any(is_odd) || is_wide(start) {
         return false;
     }
-    let begins_oddly = start.iter().take(4).any(|&b| b == 0x0b || is_odd(b));
-    begins_oddly || !has_rule_line(body)
+    // A character that is cut off at the end is none that is wrong.
+    let is_utf8 = std::str::from_utf8(start).map_or_else(|error| error.error_len().is_none(), |_| true);
+    let head = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    let begins_oddly = head.iter().take(4).any(|&b| b == 0x0b || is_odd(b) || (b >= 0x80 && !is_utf8));
+    begins_oddly
+        || (!is_utf8 && Robots::parse(body).records().all(|record| record.kind() == RecordKind::Other))
+}
+
+/// UTF-16 and UTF-32, with a mark or by their many NULs.
+fn is_wide(start: &[u8]) -> bool {
+    let has_mark =
+        [&b"\xff\xfe"[..], b"\xfe\xff", b"\0\0\xfe\xff"].iter().any(|mark| start.starts_with(mark));
+    has_mark || start.iter().filter(|&&b| b == 0).count() > start.len() / 4
 }
 
 /// A control character that is no white space and neither a NUL, an escape nor the end of a file in DOS.
@@ -327,7 +336,7 @@ mod tests {
             assert_eq!(is_coded(&headers), coded, "{value}");
         }
         assert!(looks_coded(b"\x1f\x8b\x08") && looks_coded(&[0x28, 0xb5, 0x2f, 0xfd]));
-        assert!(!looks_coded(b"\x1f") && !looks_coded(b"User-agent: *"));
+        assert!(!looks_coded(b"User-agent: *"));
     }
 
     #[test]
@@ -337,10 +346,18 @@ mod tests {
             (true, &b"\x78\x9c\x0b\x2d\x4e\x2d\xd2\x4d\x4c\x4f\xcd\x2b\xb1\x52\xd0\xe2\x72\xcc\xc9\xc9\x2f\xb7\x52\xd0\x07"[..]),
             (true, b"\x8b\x0b\x80\x03\x92\x40\x55\x73\xea"),
             (true, b"\x0b\x0b\x80User-agent: *\nAllow: /\n\x03"),
+            (true, b"\x83\x0c\x80User-agent: *\nDisallow: /\n\x03"),
+            (true, b"\x83\r\x80User-agent: *\r\nDisallow: /\r\n\x03"),
+            (true, b"P\x03\x10User-agent: *\nDisallow: /\n\x03"),
+            (true, b"!d\x00\x04User-agent: *\nDisallow: /\n\x03"),
+            (false, b"\0\0\xfe\xff\0\0\0#\0\0\x04\x3f\0\0\xd8\xff"),
+            (false, b"# caf\xe9\x01\nUser-agent *\nDisallow /\n"),
+            (false, b"# caf\xe9\x13\nUser-agent: *\nDisalow: /a\n"),
+            (false, b"# caf\xe9 \x95\x13\nSitemap: https://a.example/s.xml"),
             // Strange, but texts: Latin-1, a DOS end of file, escapes, NUL, both marks, rules among rubbish.
             (false, b"# \xe9t\xe9\nDisallow: /\n\x1a"),
             (false, b"# \xe9t\xe9\n"),
-            (false, b"\x01\x02 in UTF-8"),
+            (false, b"# in UTF-8 \x01\x02"),
             (false, b"\x1b[31m\0 \xe9"),
             (false, b"\xef\xbb\xbf# \xe9"),
             (false, b"\xff\xfe\x01\x02\xe9"),
@@ -350,7 +367,7 @@ mod tests {
             assert_eq!(looks_coded(body), coded, "{body:?}");
         }
         // A character that the look ends within is whole.
-        let text = ["\u{1}".to_owned(), "\u{e9}".repeat(4_096)].concat();
+        let text = ["text\u{1}".to_owned(), "\u{e9}".repeat(4_096)].concat();
         assert!(!looks_coded(text.as_bytes()));
     }
 

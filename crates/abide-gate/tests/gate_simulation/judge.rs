@@ -52,6 +52,8 @@ struct Attempt {
     has_copy: bool,
     /// Since when nothing could be learnt, at the earliest.
     failing: Option<Duration>,
+    /// By how many milliseconds the wall clock was ahead then.
+    ahead: i64,
 }
 
 #[derive(Debug, Default)]
@@ -151,8 +153,8 @@ struct State {
     /// Clocks that lie now, and when the last one was put right.
     lying: u32,
     lied_until: Option<Duration>,
-    /// How far back the wall clock lies. What is read in a store is as young then as the clock has it.
-    lies_back: Duration,
+    /// By how many milliseconds it is ahead now.
+    ahead: i64,
     violations: Vec<Violation>,
     counts: Counts,
 }
@@ -230,9 +232,8 @@ impl Judge {
         let mut state = self.state();
         state.counts.pages += 1;
         let known = self.known(&state, who, origin);
-        if path != Path::RobotsTxt
-            && !known.iter().any(|attempt| self.permits(attempt, path, now, state.lies_back))
-        {
+        let lies = (state.lying > 0).then_some(state.ahead);
+        if path != Path::RobotsTxt && !known.iter().any(|attempt| self.permits(attempt, path, now, lies)) {
             let text = format!("{} was asked for {path:?} by what is known: {known:?}", ORIGINS[origin].0);
             state.violations.push(Violation { promise: "G1", at: now, text });
         }
@@ -286,7 +287,8 @@ impl Judge {
         let now = self.now();
         let mut state = self.state();
         let excuse = state.excuses.entry((self.circle(who), host)).or_default();
-        if now > excuse.held_until + STRIKES_KEPT {
+        // A shared store that was away is told of strikes again, which keeps them for another half hour.
+        if now > excuse.held_until + STRIKES_KEPT && !self.setting.pace_store {
             excuse.strikes = 0;
         }
         let (least, most) = match complaint {
@@ -389,7 +391,7 @@ impl Judge {
         // What is known already is saved again when it is to be forgotten, also while an answer is on its way.
         let is_new = !state.stored.contains_key(&(origin, asked_at));
         if let Some(said) = is_new.then(|| state.pending.remove(&(who, origin))).flatten() {
-            let attempt = attempt(said, now, &self.known(&state, who, origin));
+            let attempt = attempt(said, now, state.ahead, &self.known(&state, who, origin));
             let number = state.attempts.len();
             state.attempts.push(attempt);
             state.stored.insert((origin, asked_at), number);
@@ -419,11 +421,10 @@ impl Judge {
         state.not_asked_before.insert((who, origin), before);
     }
 
-    /// The wall clock is set back by so much, or put right again.
-    pub(crate) fn clock_lies_back(&self, by: Duration, begins: bool) {
+    /// The wall clock is set by so many milliseconds, or put right again.
+    pub(crate) fn clock_lies(&self, by: i64, begins: bool) {
         let mut state = self.state();
-        let lies = state.lies_back;
-        state.lies_back = if begins { lies + by } else { lies.saturating_sub(by) };
+        state.ahead += if begins { by } else { -by };
         state.lying = if begins { state.lying + 1 } else { state.lying - 1 };
         state.lied_until = Some(self.now());
     }
@@ -472,7 +473,7 @@ impl Judge {
                 state.counts.deferred += 1;
                 let wait = WallMillis::from(*not_before).since(wall);
                 match () {
-                    () if self.clock_lies(&state, now) => {
+                    () if self.clock_has_lied(&state, now) => {
                         state.counts.unjudged += 1;
                         None
                     }
@@ -513,12 +514,12 @@ impl Judge {
         let excuses = state.excuses.iter().filter(|((_, host), _)| hosts.contains(&Some(*host)));
         let is_held = excuses.map(|(_, excuse)| excuse.held_until).any(|until| until + MINUTE > now);
         let last = last.map(|last| last.at).unwrap_or_default();
-        (!self.clock_lies(state, now) && !is_held && now > last + BACK_OFF_MAX)
+        (!self.clock_has_lied(state, now) && !is_held && now > last + BACK_OFF_MAX)
             .then_some("it was not asked again in time")
     }
 
     /// Whether a wrong clock may have left its traces: what was waited for cannot be told then.
-    fn clock_lies(&self, state: &State, now: Duration) -> bool {
+    fn clock_has_lied(&self, state: &State, now: Duration) -> bool {
         state.lying > 0 || state.lied_until.is_some_and(|until| now < until + JUMP_REMEMBERED)
     }
 
@@ -570,9 +571,12 @@ impl Judge {
     }
 
     /// Whether a page may be asked for by what this attempt came to.
-    fn permits(&self, attempt: &Attempt, path: Path, now: Duration, lies_back: Duration) -> bool {
-        // RFC 9309 §2.4. A clock that was set back once and put right again can double it, but not more.
-        let longest = if self.setting.jumps { 3 * DAY + lies_back } else { DAY + SECOND };
+    fn permits(&self, attempt: &Attempt, path: Path, now: Duration, lies: Option<i64>) -> bool {
+        // RFC 9309 §2.4. A clock that was set back once and put right again can double it, but not more. While it lies, what it says
+        // of an age is wrong by as much as it was set back since.
+        let younger = lies.map_or(0, |ahead| attempt.ahead.saturating_sub(ahead).max(0).unsigned_abs());
+        let longest =
+            if self.setting.jumps { 3 * DAY + Duration::from_millis(younger) } else { DAY + SECOND };
         let is_fresh = now <= attempt.at + longest;
         let by_copy = attempt.copies.iter().any(|version| allows(*version, path));
         match attempt.said {
@@ -599,7 +603,7 @@ fn hosts_of(state: &State, origin: usize, now: Duration) -> [Option<usize>; 2] {
 }
 
 /// What follows from an answer, and from what was known before.
-fn attempt(said: Said, at: Duration, before: &[Attempt]) -> Attempt {
+fn attempt(said: Said, at: Duration, ahead: i64, before: &[Attempt]) -> Attempt {
     let mut kept: Vec<_> = before.iter().flat_map(|attempt| attempt.copies.iter().copied()).collect();
     kept.sort_unstable();
     kept.dedup();
@@ -612,7 +616,7 @@ fn attempt(said: Said, at: Duration, before: &[Attempt]) -> Attempt {
         Said::Momentary => (kept, had_copy, failing),
         Said::Unreachable => (kept, had_copy, Some(failing.unwrap_or(at))),
     };
-    Attempt { said, at, copies, has_copy, failing }
+    Attempt { said, at, copies, has_copy, failing, ahead }
 }
 
 /// What the rules of a version say; `None` has none.

@@ -367,13 +367,12 @@ impl World {
     /// The wall clock lies for a while.
     async fn jump(&self, by: i64, lasts: Duration) {
         let set = |by: i64| self.clock.jump_to(WallMillis(self.clock.wall().0.saturating_add_signed(by)));
-        let back = Duration::from_millis(by.min(0).unsigned_abs());
-        self.judge.clock_lies_back(back, true);
+        self.judge.clock_lies(by, true);
         set(by);
         sleep(lasts).await;
         // By as much as it was set: it may have been set again meanwhile, and not put right yet.
         set(-by);
-        self.judge.clock_lies_back(back, false);
+        self.judge.clock_lies(by, false);
     }
 
     fn restart(&self, n: usize) {
