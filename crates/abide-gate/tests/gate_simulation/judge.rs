@@ -111,7 +111,7 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(67 * 60);
 const FLIGHT_MAX: Duration = Duration::from_secs(7 * 60 + 30 + 20);
 /// The life of a lease that nobody has given back.
 const LEASE: Duration = Duration::from_secs(60);
-/// As long as a time that a wrong clock has written down is believed.
+/// As long as a time that a wrong clock has written down is believed, once it has come near.
 const JUMP_REMEMBERED: Duration = Duration::from_secs(28 * 60 * 60);
 
 /// What happened in numbers, so that a run in which nothing happens is seen.
@@ -155,6 +155,7 @@ struct State {
     lied_until: Option<Duration>,
     /// By how many milliseconds it is ahead now.
     ahead: i64,
+    most_ahead: Duration,
     violations: Vec<Violation>,
     counts: Counts,
 }
@@ -232,8 +233,9 @@ impl Judge {
         let mut state = self.state();
         state.counts.pages += 1;
         let known = self.known(&state, who, origin);
-        let lies = (state.lying > 0).then_some(state.ahead);
-        if path != Path::RobotsTxt && !known.iter().any(|attempt| self.permits(attempt, path, now, lies)) {
+        if path != Path::RobotsTxt
+            && !known.iter().any(|attempt| self.permits(attempt, path, now, state.ahead))
+        {
             let text = format!("{} was asked for {path:?} by what is known: {known:?}", ORIGINS[origin].0);
             state.violations.push(Violation { promise: "G1", at: now, text });
         }
@@ -425,6 +427,8 @@ impl Judge {
     pub(crate) fn clock_lies(&self, by: i64, begins: bool) {
         let mut state = self.state();
         state.ahead += if begins { by } else { -by };
+        let ahead = Duration::from_millis(state.ahead.max(0).unsigned_abs());
+        state.most_ahead = state.most_ahead.max(ahead);
         state.lying = if begins { state.lying + 1 } else { state.lying - 1 };
         state.lied_until = Some(self.now());
     }
@@ -467,7 +471,9 @@ impl Judge {
             }
             Denied::Unreachable { .. } => {
                 state.counts.unreachable += 1;
-                self.wrongly_unreachable(&state, origin, &known, now)
+                // An answer that comes while the clock is set is of no day.
+                let is_judged = !self.clock_has_lied(&state, now);
+                is_judged.then(|| self.wrongly_unreachable(&state, origin, &known, now)).flatten()
             }
             Denied::Deferred { not_before, .. } => {
                 state.counts.deferred += 1;
@@ -514,13 +520,18 @@ impl Judge {
         let excuses = state.excuses.iter().filter(|((_, host), _)| hosts.contains(&Some(*host)));
         let is_held = excuses.map(|(_, excuse)| excuse.held_until).any(|until| until + MINUTE > now);
         let last = last.map(|last| last.at).unwrap_or_default();
-        (!self.clock_has_lied(state, now) && !is_held && now > last + BACK_OFF_MAX)
-            .then_some("it was not asked again in time")
+        (!is_held && now > last + BACK_OFF_MAX).then_some("it was not asked again in time")
+    }
+
+    /// Whether what somebody wrote down by a wrong clock may still be believed.
+    pub(crate) fn is_misled(&self) -> bool {
+        self.clock_has_lied(&self.state(), self.now())
     }
 
     /// Whether a wrong clock may have left its traces: what was waited for cannot be told then.
     fn clock_has_lied(&self, state: &State, now: Duration) -> bool {
-        state.lying > 0 || state.lied_until.is_some_and(|until| now < until + JUMP_REMEMBERED)
+        state.lying > 0
+            || state.lied_until.is_some_and(|until| now < until + state.most_ahead + JUMP_REMEMBERED)
     }
 
     /// Whether something is in the way of a request for this site, or of one for its robots.txt, for longer than is `left`: a hold, a host
@@ -571,13 +582,14 @@ impl Judge {
     }
 
     /// Whether a page may be asked for by what this attempt came to.
-    fn permits(&self, attempt: &Attempt, path: Path, now: Duration, lies: Option<i64>) -> bool {
-        // RFC 9309 §2.4. A clock that was set back once and put right again can double it, but not more. While it lies, what it says
-        // of an age is wrong by as much as it was set back since.
-        let younger = lies.map_or(0, |ahead| attempt.ahead.saturating_sub(ahead).max(0).unsigned_abs());
-        let longest =
-            if self.setting.jumps { 3 * DAY + Duration::from_millis(younger) } else { DAY + SECOND };
-        let is_fresh = now <= attempt.at + longest;
+    fn permits(&self, attempt: &Attempt, path: Path, now: Duration, ahead: i64) -> bool {
+        // RFC 9309 §2.4. A clock that was set back once and put right again can double it, but not more. Nobody knows better than the clock
+        // how old an answer is: one that was heard while the clock was ahead is younger for it, once it is past that.
+        let longest = if self.setting.jumps { 3 * DAY } else { DAY + SECOND };
+        let age = (now.saturating_sub(attempt.at).as_millis() as i64)
+            .saturating_add(ahead)
+            .saturating_sub(attempt.ahead);
+        let is_fresh = now <= attempt.at + longest || (0..=longest.as_millis() as i64).contains(&age);
         let by_copy = attempt.copies.iter().any(|version| allows(*version, path));
         match attempt.said {
             Said::Rules(_) | Said::NotModified => is_fresh && by_copy,
