@@ -485,6 +485,8 @@ impl Judge {
                     }
                     () if wait > 27 * HOUR => Some("deferred for more than 27 hours"),
                     () if self.must_wait(&state, who, origin, left, now) => None,
+                    // A turn that was given back to a shared store unused leaves its gap there.
+                    () if self.setting.pace_store && wait <= GAP_MAX => None,
                     () => Some("deferred, and it was its turn"),
                 }
             }
