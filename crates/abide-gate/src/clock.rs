@@ -82,7 +82,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// Somebody's clock, which may panic: then the machine's tells the time, and the panic goes no further. For stores that are given one.
+/// Somebody's clock, which may panic: then the machine's tells the time, and the panic goes no further. Caches and stores guard the
+/// clocks that they are given by it.
 #[derive(Debug)]
 pub struct CaughtClock(Arc<dyn Clock>);
 

@@ -4,18 +4,6 @@
 //! cluster's own default (`cluster-require-full-coverage yes`). Otherwise it would be away for some hosts and back for others, many
 //! times a second.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

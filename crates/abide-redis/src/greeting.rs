@@ -4,18 +4,6 @@
 //! restart, a failover (which loses what was not replicated, and copies the key) and FLUSHALL end it; whoever comes first makes a new
 //! one in its place. Nobody knows what was sent shortly before, so after the birth every host waits for one full gap.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use abide_gate::pacing::LeaseId;
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, cmd, pipe};

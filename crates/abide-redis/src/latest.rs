@@ -76,7 +76,7 @@ impl<T: Ends> Attempt<T> {
         match &*self.outcome.borrow() {
             None => is_waited_for,
             Some(Ok(made)) => !made.is_over(),
-            Some(Err(_)) => now < self.began + AGAIN,
+            Some(Err(_)) => now.saturating_duration_since(self.began) < AGAIN,
         }
     }
 }

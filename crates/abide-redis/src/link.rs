@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::LeaseId;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::Error;
 use crate::cluster::Cluster;
@@ -79,7 +79,7 @@ impl Link {
             Way::Cluster(cluster) => cluster,
         };
         // Before the command as a whole is given up as slow.
-        let end = Instant::now() + self.limit / 2;
+        let (began, patience) = (Instant::now(), self.limit.checked_div(2).unwrap_or_default());
         let mut moves = 0;
         loop {
             let reached = cluster.reach(slot(key)).await;
@@ -93,14 +93,14 @@ impl Link {
             };
             match error.elsewhere() {
                 Some(Elsewhere::Moved { slot, to }) if moves < MOVES_MAX => {
-                    moves += 1;
+                    moves = moves.saturating_add(1);
                     cluster.moved(*slot, to.clone(), reached.ok().as_ref());
                 }
                 Some(Elsewhere::Moved { .. }) => {
                     cluster.outdated();
                     return Err(Error::not_whole(&self.server));
                 }
-                Some(Elsewhere::Moving) if Instant::now() < end => sleep(MOVES_IN).await,
+                Some(Elsewhere::Moving) if began.elapsed() < patience => sleep(MOVES_IN).await,
                 Some(Elsewhere::Moving) => return Err(Error::moving(&self.server)),
                 None => {
                     cluster.outdated();
@@ -151,16 +151,16 @@ impl Link {
 
     /// Waits until nothing is out, and says whether it came to that.
     pub(crate) async fn settled(&self, limit: Duration) -> bool {
-        let end = Instant::now() + limit;
-        loop {
-            let given_back = self.given_back.notified();
-            if lock(&self.out).is_empty() {
-                return true;
+        let settling = async {
+            loop {
+                let given_back = self.given_back.notified();
+                if lock(&self.out).is_empty() {
+                    return;
+                }
+                given_back.await;
             }
-            if timeout_at(end, given_back).await.is_err() {
-                return false;
-            }
-        }
+        };
+        timeout(limit, settling).await.is_ok()
     }
 }
 

@@ -124,7 +124,7 @@ impl Node {
     }
 
     async fn connect(self: Arc<Self>) -> Result<Session, Error> {
-        let limit = self.settings.limit * GREETING_LIMITS;
+        let limit = self.settings.limit.saturating_mul(GREETING_LIMITS);
         match timeout(limit, self.greeted()).await {
             Ok(greeted) => greeted,
             Err(_) => Err(Error::slow(self.server(), limit)),
@@ -222,7 +222,7 @@ impl Reached {
     pub(crate) fn lost(&self) {
         if !self.session.end() {
             let mut losses = lock(&self.node.losses);
-            losses.truncate(LOSSES_MAX.0 - 1);
+            losses.truncate(LOSSES_MAX.0.saturating_sub(1));
             losses.push_front(Instant::now());
         }
     }

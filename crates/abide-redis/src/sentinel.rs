@@ -1,17 +1,5 @@
 //! Redis Sentinel: which server is the primary now.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

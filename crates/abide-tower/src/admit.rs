@@ -50,6 +50,7 @@ impl Unsent {
     }
 
     /// The request goes out now.
+    #[expect(clippy::expect_used, reason = "nothing else takes it, and this takes self")]
     pub(crate) fn send(mut self) -> Permit {
         self.0.take().expect("only this takes it, and it takes self")
     }

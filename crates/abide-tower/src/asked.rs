@@ -1,17 +1,5 @@
 //! What a request asks for: the URL that is judged, and that the request then carries.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use http::header::HOST;
 use http::{Request, Uri};
 use url::Url;

@@ -1,17 +1,5 @@
 //! The body on its way to the caller: what was read ahead is replayed, then the rest, byte for byte.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;

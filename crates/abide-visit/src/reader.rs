@@ -1,17 +1,5 @@
 //! Reads a response: its fields at once, its head as the plan says, its body untouched.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::fmt;
 use std::sync::Arc;
 

@@ -49,7 +49,7 @@ impl Trail {
 
     /// How long the call waited for its turns, those of requests that were never answered among them.
     pub fn waited(&self) -> Duration {
-        self.hops.iter().map(Hop::waited).sum::<Duration>() + self.unanswered
+        self.hops.iter().map(Hop::waited).fold(self.unanswered, Duration::saturating_add)
     }
 
     /// The call has waited so long in all, and ends without an answer.

@@ -193,7 +193,8 @@ impl SharedStore {
             health.back = now;
         }
         let (back, known) = (health.back, health.losses);
-        health.losses = losses.unwrap_or(known);
+        // Another thread may have asked later, and be here already.
+        health.losses = losses.unwrap_or(known).max(known);
         let has_lost = health.losses != known;
         drop(health);
         if was_down {

@@ -1,17 +1,5 @@
 //! Why a host is held, as text: `429 60000`, `503`, `calm`, `operator`, `shared`.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::time::Duration;
 
 use abide_gate::pacing::Cause;

@@ -1,17 +1,5 @@
 //! An operation in one script: `turn.lua`.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::sync::LazyLock;
 
 use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, cmd, pipe};

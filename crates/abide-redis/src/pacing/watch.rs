@@ -1,18 +1,6 @@
 //! An operation without scripts: what is stored is watched and read, decided upon here, and written only if nobody else has
 //! written meanwhile.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, cmd, pipe};
 
