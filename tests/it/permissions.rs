@@ -1,9 +1,14 @@
 //! What a response permits, attached to it when `send()` returns.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use abide::{HeadEnd, Options, PermissionRecord, PermissionStore, RequestBuilderExt, ResponseExt, Scan};
+use abide::{
+    HeadEnd, MemoryPermissionStore, Options, PermissionRecord, PermissionStore, RequestBuilderExt,
+    ResponseExt, Scan,
+};
 use abide_permissions::{PermissionStoreError, StoreFuture};
 use abide_tests::{Reply, Server, Step};
 
@@ -190,8 +195,7 @@ async fn a29_a_304_comes_with_the_last_known_rules() {
         ),
     })
     .await;
-    let store =
-        std::sync::Arc::new(abide::MemoryPermissionStore::new(std::num::NonZeroUsize::new(100).unwrap()));
+    let store = Arc::new(MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap()));
     let client = builder(&server).permission_store(store).build_client(reqwest::Client::builder()).unwrap();
     let first = client.get("http://a.example/x#part").send().await.unwrap().permissions();
     assert_eq!(first.rules().to_string(), "noindex, nofollow, nosnippet");
@@ -286,8 +290,7 @@ async fn what_was_not_looked_at_this_time_is_not_known_from_last_time() {
         _ => Reply::html("<head><meta name=robots content=nosnippet></head>"),
     })
     .await;
-    let store =
-        std::sync::Arc::new(abide::MemoryPermissionStore::new(std::num::NonZeroUsize::new(100).unwrap()));
+    let store = Arc::new(MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap()));
     let client = builder(&server).permission_store(store).build_client(reqwest::Client::builder()).unwrap();
     let url = "http://a.example/x";
     assert_eq!(client.get(url).send().await.unwrap().permissions().noindex_known(), Some(false));
@@ -340,6 +343,53 @@ impl PermissionStore for Faulty {
 
     fn remove<'a>(&'a self, _: &'a str) -> StoreFuture<'a, ()> {
         self.fail()
+    }
+}
+
+/// Keeps the first record, and no other.
+#[derive(Debug)]
+struct Full(MemoryPermissionStore);
+
+impl PermissionStore for Full {
+    fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>> {
+        self.0.load(url)
+    }
+
+    fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()> {
+        let is_first = self.0.is_empty();
+        if is_first {
+            self.0.save(record)
+        } else {
+            Box::pin(async { Err(PermissionStoreError::new("full")) })
+        }
+    }
+
+    fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()> {
+        self.0.remove(url)
+    }
+}
+
+/// The page comes to say noindex, which cannot be saved. A 304 of that version must not be answered by the one before.
+#[tokio::test]
+async fn what_could_not_be_saved_is_not_answered_by_what_was_there_before() {
+    let visits = AtomicUsize::new(0);
+    let server = Server::start(move |seen| match (seen.path.as_str(), visits.load(Ordering::Relaxed)) {
+        ("/robots.txt", _) => Reply::new(404, ""),
+        (_, visit) => {
+            visits.fetch_add(1, Ordering::Relaxed);
+            match visit {
+                0 => page(""),
+                1 => page("<meta name=robots content=noindex>"),
+                _ => Reply::new(304, ""),
+            }
+        }
+    })
+    .await;
+    let store = Arc::new(Full(MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap())));
+    let client = builder(&server).permission_store(store).build_client(reqwest::Client::builder()).unwrap();
+    for expected in [Some(false), Some(true), None] {
+        let response = client.get("http://a.example/x").send().await.unwrap();
+        assert_eq!(response.permissions().noindex_known(), expected);
     }
 }
 

@@ -15,7 +15,8 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PermissionSt
 /// stale.
 ///
 /// A response waits for it, for two seconds at most, and its host's turn with the response. A store that takes longer, fails or panics
-/// costs the record, and is told in the log (`abide.permissions.not_kept`).
+/// costs the record, and is told in the log (`abide.permissions.not_kept`). What it has of an older version of the page is removed
+/// then if it can be. If it cannot, a later 304 is answered by it: a store should not fail to save and go on to load.
 pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
     /// The record of this URL, if there is one.
     fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>>;

@@ -367,7 +367,7 @@ fn fitting_of_other(kind: RecordKind, line: &[u8], value_at: usize, profile: Pro
 }
 
 /// A cut behind `%` or `%4` would leave octets that match something else than the escape did, and one behind a `$` a
-/// pattern that matches less. What stands before them then is at the end itself.
+/// pattern that matches less. As what stands before them is at the end then, it is looked at likewise.
 fn without_half(mut value: &[u8]) -> &[u8] {
     while let [rest @ .., b'%' | b'$'] | [rest @ .., b'%', _] = value {
         value = rest;

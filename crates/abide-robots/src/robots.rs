@@ -271,8 +271,8 @@ impl<'a> DocumentRecord<'a> {
     /// Whether it is a user-agent line that addresses the crawler that goes by `token`, as [`Rules::parse`] takes it;
     /// without a token, whether it is one that addresses everybody (`*`).
     pub fn addresses(&self, token: Option<&ProductToken>) -> bool {
-        self.kind() == RecordKind::UserAgent
-            && group::addresses(self.value(), token, self.robots.options.profile)
+        let addresses = |value| group::addresses(value, token, self.robots.options.profile);
+        self.kind() == RecordKind::UserAgent && self.robots.used(self.statement).is_some_and(addresses)
     }
 
     /// The line it stands on; the first is 1.

@@ -39,7 +39,7 @@ impl CallSpan {
         }
     }
 
-    /// A part of the call, polled within the span, and pinned elsewhere.
+    /// A part of the call, which is pinned elsewhere: polled within the span, and dropped wherever it is dropped.
     pub fn cover<F: Future + Unpin>(&self, calling: F) -> impl Future<Output = F::Output> {
         #[cfg(feature = "tracing")]
         return Covered { span: &self.span, future: calling };
@@ -47,7 +47,7 @@ impl CallSpan {
         return calling;
     }
 
-    /// The whole call: also dropped within the span, with what it holds.
+    /// The whole call: polled and dropped within the span, with what it holds.
     pub fn instrument<F: Future>(&self, calling: F) -> impl Future<Output = F::Output> {
         #[cfg(feature = "tracing")]
         return tracing::Instrument::instrument(calling, self.span.clone());

@@ -79,10 +79,15 @@ async fn take_in(
         }
         None => (PermissionRecord::new(key, visit), Update::Replaced),
     };
-    if update != Update::Kept {
-        store.save(&record).await?;
+    if update == Update::Kept {
+        return Ok(Some((record, update)));
     }
-    Ok(Some((record, update)))
+    let saved = store.save(&record).await;
+    if saved.is_err() && update != Update::Revalidated {
+        // What is there is of an older version, and would stand for this one at the next 304: unknown is better.
+        let _ = store.remove(key).await;
+    }
+    saved.map(|()| Some((record, update)))
 }
 
 /// The URL without what does not reach the server.

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, cmd, pipe};
 
+use super::cause::lossy;
 use super::decide::{Operation, Outcome};
 use crate::Error;
 use crate::greeting::ask_epoch;
@@ -15,8 +16,8 @@ const TURN: &str = include_str!("turn.lua");
 /// By its hash it is a tenth as long.
 static HASH: LazyLock<String> = LazyLock::new(|| Script::new(TURN).get_hash().to_owned());
 
-/// Verdict, a time, a text, and strikes.
-type Answer = (String, u64, String, u8);
+/// Verdict, a time, a text, and strikes. The text is what is stored, which somebody else may have written.
+type Answer = (String, u64, Vec<u8>, u8);
 
 pub(crate) async fn run(
     at: &Reached,
@@ -77,6 +78,7 @@ fn call(how: &str, script: &str, keys: &TurnKeys, operation: &Operation) -> Cmd 
 }
 
 fn read((verdict, time, text, strikes): Answer) -> Option<Outcome> {
+    let text = lossy(&text);
     Some(match verdict.as_str() {
         "granted" => {
             let moved = text.split_once(' ').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));

@@ -4,6 +4,7 @@
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, cmd, pipe};
 
+use super::cause::lossy;
 use super::decide::{Operation, Outcome, Slot, Stored, Writes};
 use crate::Error;
 use crate::greeting::{Epoch, ask_epoch, micros_of};
@@ -57,10 +58,11 @@ pub(crate) async fn read(at: &Reached, keys: &TurnKeys) -> Result<(Stored, bool)
 }
 
 /// Of the slot: start, end, hold, cause, gap, strikes.
-type Fields =
-    (Option<String>, Option<String>, Option<String>, Option<String>, Option<String>, Option<String>);
+type Fields = (Octets, Octets, Octets, Octets, Octets, Octets);
+/// Somebody else may have written what is no UTF-8.
+type Octets = Option<Vec<u8>>;
 /// Time, slot, flight, epoch.
-type Answers = ((u64, u64), Fields, Vec<(String, f64)>, Option<String>);
+type Answers = ((u64, u64), Fields, Vec<(Vec<u8>, f64)>, Option<String>);
 
 async fn ask(
     connection: &mut MultiplexedConnection,
@@ -80,19 +82,19 @@ async fn ask(
             start: number(start),
             end: number(end),
             hold: number(hold),
-            cause: cause.unwrap_or_default(),
+            cause: lossy(&cause.unwrap_or_default()),
             gap: number(gap),
             strikes: u8::try_from(number(strikes)).unwrap_or(u8::MAX),
         },
         // Scores are whole microseconds; what is not becomes zero, or the most.
-        flight: flight.into_iter().map(|(lease, expiry)| (lease, expiry as u64)).collect(),
+        flight: flight.into_iter().map(|(lease, expiry)| (lossy(&lease), expiry as u64)).collect(),
     };
     Ok((stored, now.as_ref() == Some(&epoch.value)))
 }
 
 /// What is not one that we write is the largest: it is taken for a time that is far ahead, and nothing is let out for it.
-fn number(text: Option<String>) -> u64 {
-    text.map_or(0, |text| text.parse().unwrap_or(NUMBER_MAX).min(NUMBER_MAX))
+fn number(octets: Octets) -> u64 {
+    octets.map_or(0, |octets| lossy(&octets).parse().unwrap_or(NUMBER_MAX).min(NUMBER_MAX))
 }
 
 /// A double holds what is below exactly.

@@ -119,11 +119,11 @@ impl Redis {
     }
 
     /// A command on a connection of its own.
-    pub(crate) fn ask<T: FromRedisValue>(&self, words: &[&str]) -> T {
-        self.try_ask(words).unwrap_or_else(|error| panic!("{}: {error}", words[0]))
+    pub(crate) fn ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]>]) -> T {
+        self.try_ask(words).unwrap_or_else(|error| panic!("{}: {error}", words[0].as_ref().escape_ascii()))
     }
 
-    pub(crate) fn try_ask<T: FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
+    pub(crate) fn try_ask<T: FromRedisValue>(&self, words: &[impl AsRef<[u8]>]) -> redis::RedisResult<T> {
         try_ask(self.port, words)
     }
 
@@ -149,10 +149,10 @@ fn connection(port: u16) -> redis::RedisResult<Connection> {
 }
 
 /// A command to whoever listens on this port.
-pub(crate) fn try_ask<T: FromRedisValue>(port: u16, words: &[&str]) -> redis::RedisResult<T> {
-    let mut command = cmd(words[0]);
-    for word in &words[1..] {
-        command.arg(word);
+pub(crate) fn try_ask<T: FromRedisValue>(port: u16, words: &[impl AsRef<[u8]>]) -> redis::RedisResult<T> {
+    let mut command = redis::Cmd::new();
+    for word in words {
+        command.arg(word.as_ref());
     }
     command.query(&mut connection(port)?)
 }
