@@ -60,7 +60,23 @@ struct Attempt {
 struct Host {
     in_flight: u32,
     last_end: Option<Duration>,
-    held_until: Duration,
+    holds: Vec<Hold>,
+}
+
+/// Somebody has been told to leave a host alone.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    by: Who,
+    since: Duration,
+    until: Duration,
+}
+
+impl Hold {
+    /// A request that is confirmed already when another process is told to hold the host is on its way.
+    fn forbids(&self, who: Who, now: Duration) -> bool {
+        let heard = if who == self.by { self.since } else { self.since + ON_ITS_WAY };
+        (heard..self.until).contains(&now)
+    }
 }
 
 /// Why a host is to be left alone.
@@ -109,6 +125,8 @@ const FAULTS_MAX: u32 = 5;
 const BACK_OFF_MAX: Duration = Duration::from_secs(67 * 60);
 /// A flight that waits for the turns of all its hops.
 const FLIGHT_MAX: Duration = Duration::from_secs(7 * 60 + 30 + 20);
+/// The time from the last question to a shared store to the request.
+const ON_ITS_WAY: Duration = Duration::from_millis(100);
 /// The life of a lease that nobody has given back.
 const LEASE: Duration = Duration::from_secs(60);
 /// As long as a time that a wrong clock has written down is believed, once it has come near.
@@ -261,8 +279,8 @@ impl Judge {
         let at_host = state.hosts.entry((self.group(who), host)).or_default();
         let why = if at_host.in_flight > 0 {
             Some(format!("{} in flight at host {host} already", at_host.in_flight))
-        } else if now < at_host.held_until {
-            Some(format!("host {host} is held until {:?}", at_host.held_until))
+        } else if let Some(hold) = at_host.holds.iter().find(|hold| hold.forbids(who, now)) {
+            Some(format!("host {host} is held: {hold:?}"))
         } else {
             let end = at_host.last_end.filter(|end| now < *end + gap);
             end.map(|end| format!("{:?} after the last end at host {host}, not {gap:?}", now - end))
@@ -303,7 +321,8 @@ impl Judge {
         // A tenth of jitter.
         excuse.held_until = excuse.held_until.max(now + most * 11 / 10 + SECOND);
         let host = state.hosts.entry((self.group(who), host)).or_default();
-        host.held_until = host.held_until.max(now + least);
+        host.holds.retain(|hold| now < hold.until);
+        host.holds.push(Hold { by: who, since: now, until: now + least });
     }
 
     /// Those that can hold a host for each other, in whatever way.
