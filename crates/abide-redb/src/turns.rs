@@ -147,10 +147,9 @@ impl Turns {
 
     /// Holds a scope. Returns the hold that is in force, as the file is to be told.
     pub(crate) fn hold(&mut self, scope: &ScopeKey, asked: Held, now: Now) -> Held {
-        // What has passed holds nothing, and its strikes count from now.
-        let wanted = Hold::load(Held { until: asked.until.max(now.wall), ..asked }, now);
+        let wanted = Hold::load(asked, now);
         let entry = self.entry(scope, now.at);
-        let strikes = wanted.strikes.max(entry.strikes(now.at));
+        let strikes = wanted.strikes_at(now.at).max(entry.strikes(now.at));
         let longer = entry.hold.filter(|hold| hold.until >= wanted.until).unwrap_or(wanted);
         let hold = Hold { strikes, ..longer };
         self.put_hold(scope, hold, now);
@@ -235,6 +234,11 @@ impl Hold {
         later(self.until, kept) <= now
     }
 
+    /// Those that are not forgiven.
+    fn strikes_at(&self, now: Instant) -> u8 {
+        if self.is_over(now) { 0 } else { self.strikes }
+    }
+
     /// Its end, as it was said; or as it is now, if the wall clock has been set forward since.
     fn save(&self, now: Now) -> Held {
         let end = now.on_the_wall(self.until);
@@ -275,9 +279,8 @@ impl Entry {
         }
     }
 
-    /// Those that are not forgiven.
     fn strikes(&self, now: Instant) -> u8 {
-        self.hold.filter(|hold| !hold.is_over(now)).map_or(0, |hold| hold.strikes)
+        self.hold.map_or(0, |hold| hold.strikes_at(now))
     }
 
     fn keep_for(&mut self, until: Instant, gap: Duration) {

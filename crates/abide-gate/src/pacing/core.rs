@@ -416,7 +416,7 @@ fn wall_after(wall: WallMillis, ahead: Duration) -> WallMillis {
 
 /// As others are told of it.
 fn shared_hold(hold: Hold, now: Moment, wall: WallMillis) -> SharedHold {
-    let until = wall_after(wall, hold.until.since(now));
+    let until = wall_after(wall.minus(now.since(hold.until)), hold.until.since(now));
     SharedHold { until, strikes: hold.strikes_at(now), cause: hold.cause.unpack() }
 }
 

@@ -109,6 +109,21 @@ where
     assert_eq!(strikes().await, Some(3), "29 quiet minutes");
     pass(MINUTE + GAP).await;
     assert_eq!(strikes().await, Some(0), "30 quiet minutes");
+    // What is told late counts from its end all the same.
+    let told = async |ago| {
+        let until = SystemClock.wall().minus(ago);
+        subject.store.hold(&scopes[0].key, until, 2, COMPLAINT).await.expect("the store answers");
+    };
+    told(STRIKES_KEPT + MINUTE).await;
+    assert_eq!(subject.state(&scopes[0].key).await.strikes, 0, "told when they were forgiven");
+    told(STRIKES_KEPT - MINUTE * 2).await;
+    told(STRIKES_KEPT - MINUTE * 5).await;
+    told(STRIKES_KEPT - MINUTE * 2).await;
+    assert_eq!(subject.state(&scopes[0].key).await.strikes, 2, "25 quiet minutes");
+    pass(MINUTE * 4).await;
+    assert_eq!(strikes().await, Some(2), "29 quiet minutes");
+    pass(MINUTE + GAP).await;
+    assert_eq!(strikes().await, Some(0), "30 quiet minutes");
     // What is forgiven is not added to what comes then.
     subject.hold(&scopes[0].key, MINUTE, 1).await;
     assert_eq!(subject.state(&scopes[0].key).await.strikes, 1);
@@ -394,7 +409,8 @@ impl Subject {
             let key = fresh("edge-hold");
             for strikes in [u8::MAX, 0] {
                 self.store.hold(&key, until, strikes, Cause::Operator).await.expect("the store answers");
-                assert_eq!(self.state(&key).await.strikes, u8::MAX);
+                let kept = if until == WallMillis(0) { 0 } else { u8::MAX };
+                assert_eq!(self.state(&key).await.strikes, kept);
             }
         }
         self.release(&scope("nobody", 1), LeaseId(7), Ended::Unsent).await;

@@ -307,8 +307,7 @@ impl Judge {
         let now = self.now();
         let mut state = self.state();
         let excuse = state.excuses.entry((self.circle(who), host)).or_default();
-        // A shared store that was away is told of strikes again, which keeps them for another half hour.
-        if now > excuse.held_until + STRIKES_KEPT && !self.setting.pace_store {
+        if now > excuse.held_until + STRIKES_KEPT {
             excuse.strikes = 0;
         }
         let (least, most) = match complaint {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use abide_gate::WallMillis;
 use abide_gate::pacing::{self, LeaseId, ScopeState};
 
 use crate::greeting::ON_ITS_WAY;
@@ -64,7 +65,8 @@ pub(crate) enum Operation {
         ttl: u64,
     },
     Hold {
-        ahead: u64,
+        /// The end, from now; below zero it has passed.
+        ahead: i64,
         strikes: u8,
         cause: String,
     },
@@ -175,12 +177,13 @@ impl Stored {
                 Outcome::Done
             }
             Operation::Hold { ahead, strikes, cause } => {
-                let until = self.after(*ahead);
-                if until > self.slot.hold || *strikes > self.slot.strikes {
+                let until = self.now.saturating_add_signed(*ahead);
+                let told = if self.is_forgiven(until) { 0 } else { *strikes };
+                if until > self.slot.hold || told > self.slot.strikes {
                     if until > self.slot.hold {
                         (self.slot.hold, self.slot.cause) = (until, cause.clone());
                     }
-                    self.slot.strikes = self.slot.strikes.max(*strikes);
+                    self.slot.strikes = self.slot.strikes.max(told);
                     writes.slot = Some(self.kept_slot());
                 }
                 Outcome::Held { left: self.slot.hold.saturating_sub(self.now) }
@@ -280,7 +283,12 @@ impl Stored {
 
     /// Those that are not forgiven.
     fn strikes(&self) -> u8 {
-        if self.slot.hold.saturating_add(STRIKES_KEPT) <= self.now { 0 } else { self.slot.strikes }
+        if self.is_forgiven(self.slot.hold) { 0 } else { self.slot.strikes }
+    }
+
+    /// What led to a hold that ended then.
+    fn is_forgiven(&self, end: u64) -> bool {
+        end.saturating_add(STRIKES_KEPT) <= self.now
     }
 
     fn alive(&self) -> impl Iterator<Item = &(String, u64)> {
@@ -304,6 +312,13 @@ impl Stored {
         let is_undisturbed = limit > 1 || self.slot.end.checked_add(gap).is_some_and(|ready| ready <= start);
         is_undisturbed && self.slot.hold <= start && self.alive().any(|(name, _)| *name == lease)
     }
+}
+
+/// The time from `now` until the end of a hold, below zero if it has passed. More than 27 h (24 h and the jitter) is the mistake of a
+/// clock: 24 h.
+pub(crate) fn ahead(until: WallMillis, now: WallMillis) -> i64 {
+    let believed = |span| if span > Duration::from_micros(CREDIBLE) { DAY } else { micros(span) };
+    believed(until.since(now)).cast_signed().saturating_sub_unsigned(micros(now.since(until)))
 }
 
 /// Whole microseconds, rounded up, and no more than is believed anyway.
@@ -361,12 +376,29 @@ mod tests {
             (lease(), number(), number())
                 .prop_map(|(lease, before, after)| Operation::Undo { lease, moved: (before, after) }),
             (lease(), number()).prop_map(|(lease, ttl)| Operation::Renew { lease, ttl }),
-            (number(), any::<u8>()).prop_map(|(ahead, strikes)| Operation::Hold {
+            (any::<i64>(), any::<u8>()).prop_map(|(ahead, strikes)| Operation::Hold {
                 ahead,
                 strikes,
                 cause: String::new()
             }),
         ]
+    }
+
+    #[test]
+    fn a_hold_ends_ahead_or_has_ended_and_27_hours_away_at_most() {
+        let now = WallMillis(1_800_000_000_000);
+        let (hour, credible) = (3_600_000_000_i64, CREDIBLE.cast_signed());
+        for (until, expected) in [
+            (now, 0),
+            (now.plus(Duration::from_secs(3_600)), hour),
+            (now.minus(Duration::from_secs(3_600)), -hour),
+            (now.plus(Duration::from_secs(27 * 3_600)), credible),
+            (now.plus(Duration::from_millis(27 * 3_600_000 + 1)), 24 * hour),
+            (WallMillis(u64::MAX), 24 * hour),
+            (WallMillis(0), -credible),
+        ] {
+            assert_eq!(ahead(until, now), expected, "{until:?}");
+        }
     }
 
     proptest! {

@@ -86,8 +86,8 @@ impl PaceStore for Store {
     ) -> StoreFuture<'a, WallMillis> {
         let (keys, turns) = (self.link.keys.turn(scope.as_str()), Turns { link: Arc::clone(&self.link) });
         // Only the server's clock counts, so what is told is the length of the hold, by the clock that `until` was made with.
-        let ahead = credible(until.since(SystemClock.wall()));
-        let hold = Operation::Hold { ahead: micros(ahead), strikes, cause: cause::write(cause) };
+        let ahead = decide::ahead(until, SystemClock.wall());
+        let hold = Operation::Hold { ahead, strikes, cause: cause::write(cause) };
         Box::pin(async move {
             match self.link.run(async move { turns.one(&keys, &hold).await }).await? {
                 Outcome::Held { left } => Ok(SystemClock.wall().plus(Duration::from_micros(left))),
@@ -341,10 +341,4 @@ fn reserve(scope: &Scope, ask: LeaseAsk, greeting: &Greeting, delay: u64, is_que
         is_evicting: greeting.is_evicting,
         is_question,
     }
-}
-
-/// More than 27 h ahead (24 h and the jitter) is the mistake of a clock: 24 h.
-fn credible(ahead: Duration) -> Duration {
-    const DAY: Duration = Duration::from_secs(86_400);
-    if ahead > Duration::from_micros(decide::CREDIBLE) { DAY } else { ahead }
 }

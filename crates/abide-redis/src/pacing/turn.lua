@@ -60,7 +60,11 @@ if start > now + CREDIBLE or ended > now or hold > now + CREDIBLE or gap > CREDI
 end
 
 -- After so long without a complaint they are forgiven.
-if hold + STRIKES_KEPT <= now then strikes = 0 end
+local function forgiven(till)
+  return till + STRIKES_KEPT <= now
+end
+
+if forgiven(hold) then strikes = 0 end
 
 if op == 'reserve' then
   local lease, asked, limit, max_wait = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -131,6 +135,7 @@ end
 
 if op == 'hold' then
   local till, told = now + tonumber(ARGV[2]), tonumber(ARGV[4])
+  if forgiven(till) then told = 0 end
   if till > hold or told > strikes then
     if till > hold then hold, cause = till, ARGV[3] end
     strikes = math.max(strikes, told)
