@@ -44,6 +44,7 @@ impl fmt::Display for Violation {
 /// What was learnt once.
 #[derive(Clone, Debug)]
 struct Attempt {
+    who: Who,
     said: Said,
     at: Duration,
     /// The versions that a last good copy may have, nothing if there is none.
@@ -153,7 +154,8 @@ struct State {
     /// What a process may judge by: what it learnt last, and what it has read in its store since.
     known: HashMap<(Who, usize), Vec<usize>>,
     pending: HashMap<(Who, usize), Said>,
-    stored: HashMap<(usize, WallMillis), usize>,
+    /// By the time that is written down; two processes may have learnt something in the same millisecond.
+    stored: HashMap<(usize, WallMillis), Vec<usize>>,
     crawl_delays: HashMap<(usize, u64), Duration>,
     hosts: HashMap<(Who, usize), Host>,
     fetching: HashMap<(Who, usize), u32>,
@@ -184,6 +186,13 @@ pub(crate) struct Judge {
     setting: Setting,
     is_replay: bool,
     state: Mutex<State>,
+}
+
+impl State {
+    /// What was learnt of an origin at this time, by whomever.
+    fn stored_at(&self, origin: usize, asked_at: WallMillis) -> Vec<usize> {
+        self.stored.get(&(origin, asked_at)).cloned().unwrap_or_default()
+    }
 }
 
 impl Judge {
@@ -409,23 +418,24 @@ impl Judge {
         let now = self.now();
         let mut state = self.state();
         // What is known already is saved again when it is to be forgotten, also while an answer is on its way.
-        let is_new = !state.stored.contains_key(&(origin, asked_at));
+        let of_others = |number: usize| state.attempts[number].who != who && state.attempts[number].at == now;
+        let is_new = state.stored_at(origin, asked_at).into_iter().all(of_others);
         if let Some(said) = is_new.then(|| state.pending.remove(&(who, origin))).flatten() {
-            let attempt = attempt(said, now, state.ahead, &self.known(&state, who, origin));
+            let attempt = attempt((who, said), now, state.ahead, &self.known(&state, who, origin));
             let number = state.attempts.len();
             state.attempts.push(attempt);
-            state.stored.insert((origin, asked_at), number);
+            state.stored.entry((origin, asked_at)).or_default().push(number);
         }
-        let number = state.stored.get(&(origin, asked_at)).copied();
-        state.known.entry((who, origin)).or_default().extend(number);
+        let numbers = state.stored_at(origin, asked_at);
+        state.known.entry((who, origin)).or_default().extend(numbers);
     }
 
     /// A process has read a record.
     pub(crate) fn loads(&self, who: Who, origin: usize, asked_at: WallMillis) {
         self.tell(|| format!("process {who} loads {}, asked at {asked_at:?}", ORIGINS[origin].0));
         let mut state = self.state();
-        let number = state.stored.get(&(origin, asked_at)).copied();
-        state.known.entry((who, origin)).or_default().extend(number);
+        let numbers = state.stored_at(origin, asked_at);
+        state.known.entry((who, origin)).or_default().extend(numbers);
     }
 
     /// A process judges by what it has learnt now, and by nothing older.
@@ -433,11 +443,14 @@ impl Judge {
         let now = self.now();
         let mut state = self.state();
         // Not the last it has saved: it may have been told to forget what was known before, meanwhile.
-        let Some(&last) = state.stored.get(&(origin, asked_at)) else { return };
-        state.known.insert((who, origin), vec![last]);
+        let numbers = state.stored_at(origin, asked_at);
+        if numbers.is_empty() {
+            return;
+        }
         // One minute, less a tenth. After a 429 it is the end of the hold that counts.
-        let failed = state.attempts[last].said == Said::Unreachable;
+        let failed = numbers.iter().all(|number| state.attempts[*number].said == Said::Unreachable);
         let before = if failed { now + SECOND * 54 } else { Duration::ZERO };
+        state.known.insert((who, origin), numbers);
         state.not_asked_before.insert((who, origin), before);
     }
 
@@ -635,7 +648,7 @@ fn hosts_of(state: &State, origin: usize, now: Duration) -> [Option<usize>; 2] {
 }
 
 /// What follows from an answer, and from what was known before.
-fn attempt(said: Said, at: Duration, ahead: i64, before: &[Attempt]) -> Attempt {
+fn attempt((who, said): (Who, Said), at: Duration, ahead: i64, before: &[Attempt]) -> Attempt {
     let mut kept: Vec<_> = before.iter().flat_map(|attempt| attempt.copies.iter().copied()).collect();
     kept.sort_unstable();
     kept.dedup();
@@ -648,7 +661,7 @@ fn attempt(said: Said, at: Duration, ahead: i64, before: &[Attempt]) -> Attempt 
         Said::Momentary => (kept, had_copy, failing),
         Said::Unreachable => (kept, had_copy, Some(failing.unwrap_or(at))),
     };
-    Attempt { said, at, copies, has_copy, failing, ahead }
+    Attempt { who, said, at, copies, has_copy, failing, ahead }
 }
 
 /// What the rules of a version say; `None` has none.
