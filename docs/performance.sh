@@ -5,14 +5,14 @@
 #     docs/performance.sh            all tables, in one run
 #     docs/performance.sh NAME...    these
 #
-# Some 12 minutes on two cores, beside the first build. Instructions are counted by valgrind's callgrind; where valgrind is
+# Some four minutes on two cores, beside the first build. Instructions are counted by valgrind's callgrind; where valgrind is
 # missing, their tables stay as they are, and the run says so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 page=docs/performance.md
 
 # The tables, in the order of the page. What begins with `count_` needs valgrind.
-tables=(machine count_parse count_match count_hostile memory times gate pacer middleware count_middleware heads fields)
+tables=(machine count_parse count_match count_hostile memory times gate parts pacer middleware count_middleware heads fields)
 
 machine() {
     echo "| day | compiler | processors | load before |"
@@ -26,6 +26,7 @@ count_hostile() { crates/abide-robots/benches/instructions --only hostile; }
 memory() { cargo run --quiet --release -p abide-robots --example memory; }
 times() { cargo run --quiet --release -p abide-robots --example times; }
 gate() { cargo bench --quiet -p abide-gate --all-features --bench access; }
+parts() { cargo bench --quiet -p abide-gate --bench gate; }
 pacer() { cargo bench --quiet -p abide-gate --all-features --bench pacing; }
 middleware() { cargo bench --quiet -p abide --bench overhead; }
 count_middleware() { crates/abide/benches/instructions; }
