@@ -52,11 +52,7 @@ impl Save {
 
     pub(crate) fn page(&mut self, answer: &Answer, body: &Body) -> anyhow::Result<()> {
         let file = if answer.line.outcome == "fetched" {
-            self.count += 1;
-            let name = format!("{:06}.{}", self.count, extension(answer.content_type.as_deref()));
-            let path = self.directory.join(&name);
-            fs::write(&path, &body.bytes).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
-            Some(name)
+            Some(self.keep(extension(answer.content_type.as_deref()), &body.bytes)?)
         } else {
             None
         };
@@ -67,6 +63,21 @@ impl Save {
         // Whoever is interrupted finds an index of all that is there.
         self.index.flush()?;
         Ok(())
+    }
+
+    /// A file with the next number that is free: somebody else's files stay, and what a crawl has written that was killed before its
+    /// index said so.
+    fn keep(&mut self, extension: &str, bytes: &[u8]) -> anyhow::Result<String> {
+        loop {
+            self.count += 1;
+            let name = format!("{:06}.{extension}", self.count);
+            let path = self.directory.join(&name);
+            match File::create_new(&path).and_then(|mut file| file.write_all(bytes)) {
+                Ok(()) => return Ok(name),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(anyhow::anyhow!("{}: {error}", path.display())),
+            }
+        }
     }
 }
 

@@ -197,8 +197,11 @@ async fn saved_pages_are_whole_and_indexed() {
     let server = sites().await;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pages");
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("000001.html"), "somebody's").unwrap();
     let args = ["crawl", "--save", path.to_str().unwrap(), "http://a.example:PORT/"];
     online(server.address(), &args).await;
+    assert_eq!(std::fs::read_to_string(path.join("000001.html")).unwrap(), "somebody's");
     let index = std::fs::read_to_string(path.join("index.jsonl")).unwrap();
     let entries: Vec<Value> = index.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let deep = entries.iter().find(|entry| entry["url"].as_str().unwrap().ends_with("/deep")).unwrap();
