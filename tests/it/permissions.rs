@@ -346,50 +346,99 @@ impl PermissionStore for Faulty {
     }
 }
 
-/// Keeps the first record, and no other.
+/// Keeps what it is given first. Later it fails in one way or another.
 #[derive(Debug)]
-struct Full(MemoryPermissionStore);
+struct Failing {
+    kept: MemoryPermissionStore,
+    how: Failure,
+}
 
-impl PermissionStore for Full {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    Save,
+    Panic,
+    /// It has the record all the same, and will write it later.
+    Write,
+    Load,
+}
+
+impl PermissionStore for Failing {
     fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>> {
-        self.0.load(url)
+        match self.how {
+            Failure::Load if !self.kept.is_empty() => {
+                // Once, and then it is well.
+                let loaded = self.kept.load(url);
+                Box::pin(async move {
+                    let is_first =
+                        loaded.await?.is_some_and(|record| record.lines("robots-tag").next().is_none());
+                    if is_first { Err(PermissionStoreError::new("away")) } else { self.kept.load(url).await }
+                })
+            }
+            _ => self.kept.load(url),
+        }
     }
 
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()> {
-        let is_first = self.0.is_empty();
-        if is_first {
-            self.0.save(record)
-        } else {
-            Box::pin(async { Err(PermissionStoreError::new("full")) })
+        if self.kept.is_empty() || self.how == Failure::Load {
+            return self.kept.save(record);
         }
+        assert!(self.how != Failure::Panic, "the store's own mistake");
+        let kept = self.how == Failure::Write;
+        Box::pin(async move {
+            if kept {
+                self.kept.save(record).await?;
+            }
+            Err(PermissionStoreError::new("full"))
+        })
     }
 
     fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()> {
-        self.0.remove(url)
+        self.kept.remove(url)
     }
 }
 
-/// The page comes to say noindex, which cannot be saved. A 304 of that version must not be answered by the one before.
+/// The page comes to forbid more, or to forbid as much, and a 304 of that version follows. The version before must not answer it where it
+/// forbade less.
 #[tokio::test]
-async fn what_could_not_be_saved_is_not_answered_by_what_was_there_before() {
-    let visits = AtomicUsize::new(0);
-    let server = Server::start(move |seen| match (seen.path.as_str(), visits.load(Ordering::Relaxed)) {
-        ("/robots.txt", _) => Reply::new(404, ""),
-        (_, visit) => {
-            visits.fetch_add(1, Ordering::Relaxed);
-            match visit {
-                0 => page(""),
-                1 => page("<meta name=robots content=noindex>"),
+async fn what_could_not_be_saved_is_answered_by_nothing_that_forbids_less() {
+    let (free, noindex) = ("*;noarchive", "*;noindex");
+    for (how, first, then, expected) in [
+        (Failure::Save, free, noindex, None),
+        (Failure::Panic, free, noindex, None),
+        (Failure::Save, noindex, noindex, Some(true)),
+        (Failure::Panic, noindex, noindex, Some(true)),
+        (Failure::Write, free, noindex, Some(true)),
+        (Failure::Load, "", noindex, Some(true)),
+    ] {
+        let visits = AtomicUsize::new(0);
+        let server = Server::start(move |seen| {
+            if seen.path == "/robots.txt" {
+                return Reply::new(404, "");
+            }
+            let page = |rules| {
+                let tag = ("robots-tag", rules);
+                let fields = [("content-type", "text/html"), tag];
+                Reply::with_headers(
+                    200,
+                    if rules.is_empty() { &fields[..1] } else { &fields },
+                    "<title>x</title>",
+                )
+            };
+            match visits.fetch_add(1, Ordering::Relaxed) {
+                0 => page(first),
+                1 => page(then),
                 _ => Reply::new(304, ""),
             }
+        })
+        .await;
+        let kept = MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap());
+        let store = Arc::new(Failing { kept, how });
+        let client =
+            builder(&server).permission_store(store).build_client(reqwest::Client::builder()).unwrap();
+        for expected in [Some(first == noindex), Some(true), expected] {
+            let response = client.get("http://a.example/x").send().await.unwrap();
+            assert_eq!(response.permissions().noindex_known(), expected, "{how:?}, {first} and {then}");
         }
-    })
-    .await;
-    let store = Arc::new(Full(MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap())));
-    let client = builder(&server).permission_store(store).build_client(reqwest::Client::builder()).unwrap();
-    for expected in [Some(false), Some(true), None] {
-        let response = client.get("http://a.example/x").send().await.unwrap();
-        assert_eq!(response.permissions().noindex_known(), expected);
     }
 }
 

@@ -15,8 +15,10 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PermissionSt
 /// stale.
 ///
 /// A response waits for it, for two seconds at most, and its host's turn with the response. A store that takes longer, fails or panics
-/// costs the record, and is told in the log (`abide.permissions.not_kept`). What it has of an older version of the page is removed
-/// then if it can be. If it cannot, a later 304 is answered by it: a store should not fail to save and go on to load.
+/// costs the record, and is told in the log (`abide.permissions.not_kept`). Where saving fails or panics, the store is asked what it has
+/// now, and told to remove that if it forbids less than the record: nothing being known is better. What cannot be loaded or removed, or
+/// not in time, stays, and a later 304 is answered by it: a store should not fail now and go on with older records then. One that keeps
+/// what it will write later may return it from `load`, and fail all the same.
 pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
     /// The record of this URL, if there is one.
     fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>>;
