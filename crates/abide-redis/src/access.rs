@@ -10,6 +10,7 @@ use redis::{RedisError, Value, cmd, pipe};
 
 use crate::link::Link;
 use crate::node::{Node, Reached};
+use crate::text::Text;
 use crate::{Error, Store};
 
 /// So many records are looked at in one go when old ones are swept away: 8 MB at most.
@@ -103,10 +104,10 @@ impl Ask {
             let asked = first.query_async(&mut at.connection()).await;
             asked.map_err(|error| at.failed(&error))
         };
-        let (set, held): (Value, Option<String>) = self.link.at(&self.key, ask).await?;
+        let (set, held): (Value, Option<Text>) = self.link.at(&self.key, ask).await?;
         match held {
             _ if set != Value::Nil => return Ok(Lease::Leader),
-            Some(held) => {
+            Some(Text(held)) => {
                 if let Some(until) = self.other(&held, now, ttl) {
                     return Ok(Lease::Follow { until });
                 }
@@ -176,7 +177,8 @@ impl Ask {
     ) -> Result<Option<Option<String>>, RedisError> {
         let mut look = pipe();
         look.cmd("WATCH").arg(&self.key).ignore().cmd("GET").arg(&self.key);
-        let (held,): (Option<String>,) = look.query_async(connection).await?;
+        let (held,): (Option<Text>,) = look.query_async(connection).await?;
+        let held = held.map(|Text(held)| held);
         let Some(change) = decide(held.as_deref()) else {
             cmd("UNWATCH").exec_async(connection).await?;
             return Ok(Some(held));
@@ -215,7 +217,7 @@ async fn sweep(link: &Arc<Link>, older_than: WallMillis) -> Result<u64, Error> {
     Ok(swept)
 }
 
-async fn scan(server: Arc<Node>, pattern: String, cursor: u64) -> Result<(u64, Vec<String>), Error> {
+async fn scan(server: Arc<Node>, pattern: String, cursor: u64) -> Result<(u64, Vec<Vec<u8>>), Error> {
     let at = server.reach().await?;
     let mut scan = cmd("SCAN");
     scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(200);
@@ -224,7 +226,7 @@ async fn scan(server: Arc<Node>, pattern: String, cursor: u64) -> Result<(u64, V
 }
 
 /// A record that is written anew between the two looks is lost, and fetched again.
-async fn sweep_some(server: Arc<Node>, keys: Vec<String>, older_than: WallMillis) -> Result<u64, Error> {
+async fn sweep_some(server: Arc<Node>, keys: Vec<Vec<u8>>, older_than: WallMillis) -> Result<u64, Error> {
     let at = server.reach().await?;
     let mut connection = at.connection();
     let (mut look, mut remove) = (pipe(), pipe());

@@ -9,6 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, cmd, pipe};
 
 use crate::key::Keys;
+use crate::text::Text;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Greeting {
@@ -35,6 +36,13 @@ pub(crate) struct Epoch {
     pub(crate) value: String,
     /// In microseconds of the server's clock.
     pub(crate) born: u64,
+}
+
+impl Epoch {
+    /// Whether this is what the key holds now.
+    pub(crate) fn is(&self, found: Option<&Text>) -> bool {
+        found.is_some_and(|Text(found)| *found == self.value)
+    }
 }
 
 /// An epoch that nobody has greeted for so long ends, which costs every host one gap.
@@ -141,11 +149,11 @@ async fn epoch(
     ask.cmd("SET").arg(&key).arg(&new).arg("NX").arg("EX").arg(EPOCH_LIFE_SECONDS).ignore();
     ask.cmd("GET").arg(&key);
     ask.cmd("EXPIRE").arg(&key).arg(EPOCH_LIFE_SECONDS).ignore();
-    let (mut value,): (String,) = ask.query_async(connection).await?;
+    let (Text(mut value),): (Text,) = ask.query_async(connection).await?;
     // Who may not know the server's name believes what is there.
     if identity != NAMELESS && !value.ends_with(identity) {
         replace(connection, &key, &value, &new).await?;
-        (value,) = ask.query_async(connection).await?;
+        (Text(value),) = ask.query_async(connection).await?;
     }
     let born = value.split(' ').next().and_then(|born| born.parse().ok()).unwrap_or(u64::MAX);
     // One that was born in the future has seen a clock set back since.
@@ -156,9 +164,9 @@ async fn epoch(
 async fn replace(connection: &mut MultiplexedConnection, key: &str, old: &str, new: &str) -> RedisResult<()> {
     let mut look = pipe();
     look.cmd("WATCH").arg(key).ignore().cmd("GET").arg(key);
-    let (found,): (Option<String>,) = look.query_async(connection).await?;
+    let (found,): (Option<Text>,) = look.query_async(connection).await?;
     let mut replace = pipe();
-    match found.as_deref() == Some(old) {
+    match found.is_some_and(|Text(found)| found == old) {
         true => replace.atomic().cmd("SET").arg(key).arg(new).arg("EX").arg(EPOCH_LIFE_SECONDS),
         false => replace.cmd("UNWATCH"),
     };

@@ -77,7 +77,7 @@ impl Keys {
 
     /// A tag ends at the first `}`, and an empty one is none.
     fn tagged(&self, of: &str, what: &str) -> String {
-        let mut key = String::with_capacity([self.prefix.len(), of.len(), what.len(), 4].iter().sum());
+        let mut key = String::with_capacity(self.prefix.len().saturating_add(of.len()).saturating_add(32));
         key.push_str(&self.prefix);
         key.push_str(":{");
         for c in of.chars() {

@@ -28,6 +28,7 @@ mod link;
 mod node;
 mod place;
 mod sentinel;
+mod text;
 
 // The traits.
 mod access;

@@ -14,11 +14,6 @@ pub(crate) fn write(cause: Cause) -> String {
     }
 }
 
-/// What is stored, as text. What is no UTF-8 is none of ours, and is held like the rest that is not understood.
-pub(crate) fn lossy(stored: &[u8]) -> String {
-    String::from_utf8_lossy(stored).into_owned()
-}
-
 /// What a newer version may have written is held all the same.
 pub(crate) fn read(text: &str) -> Cause {
     let (first, rest) = text.split_once(' ').unwrap_or((text, ""));

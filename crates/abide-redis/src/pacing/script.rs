@@ -4,20 +4,20 @@ use std::sync::LazyLock;
 
 use redis::{Cmd, ErrorKind, RedisError, Script, ServerErrorKind, cmd, pipe};
 
-use super::cause::lossy;
 use super::decide::{Operation, Outcome};
 use crate::Error;
 use crate::greeting::ask_epoch;
 use crate::key::TurnKeys;
 use crate::node::Reached;
+use crate::text::Text;
 
 const TURN: &str = include_str!("turn.lua");
 
 /// By its hash it is a tenth as long.
 static HASH: LazyLock<String> = LazyLock::new(|| Script::new(TURN).get_hash().to_owned());
 
-/// Verdict, a time, a text, and strikes. The text is what is stored, which somebody else may have written.
-type Answer = (String, u64, Vec<u8>, u8);
+/// Verdict, a time, a text, and strikes.
+type Answer = (String, u64, Text, u8);
 
 pub(crate) async fn run(
     at: &Reached,
@@ -45,8 +45,8 @@ async fn ask(at: &Reached, call: Cmd, operation: &Operation) -> Result<(Answer, 
     }
     let mut both = pipe();
     both.add_command(call).add_command(ask_epoch(&at.greeting().epoch));
-    let (answer, epoch): (Answer, Option<String>) = both.query_async(&mut connection).await?;
-    Ok((answer, epoch.as_ref() == Some(&at.greeting().epoch.value)))
+    let (answer, epoch): (Answer, Option<Text>) = both.query_async(&mut connection).await?;
+    Ok((answer, at.greeting().epoch.is(epoch.as_ref())))
 }
 
 fn call(how: &str, script: &str, keys: &TurnKeys, operation: &Operation) -> Cmd {
@@ -77,8 +77,7 @@ fn call(how: &str, script: &str, keys: &TurnKeys, operation: &Operation) -> Cmd 
     call
 }
 
-fn read((verdict, time, text, strikes): Answer) -> Option<Outcome> {
-    let text = lossy(&text);
+fn read((verdict, time, Text(text), strikes): Answer) -> Option<Outcome> {
     Some(match verdict.as_str() {
         "granted" => {
             let moved = text.split_once(' ').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));

@@ -4,12 +4,12 @@
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, cmd, pipe};
 
-use super::cause::lossy;
 use super::decide::{Operation, Outcome, Slot, Stored, Writes};
 use crate::Error;
 use crate::greeting::{Epoch, ask_epoch, micros_of};
 use crate::key::TurnKeys;
 use crate::node::Reached;
+use crate::text::Text;
 
 /// Others can be faster so often. Each time one of them has got what it wanted.
 const TRIES: usize = 32;
@@ -39,13 +39,13 @@ async fn attempts(
         let (stored, _) = ask(connection, questions, epoch, keys).await?;
         let (outcome, writes) = stored.apply(operation);
         let Some(writes) = pipeline(keys, &writes) else {
-            let (epoch_now,): (Option<String>,) =
+            let (epoch_now,): (Option<Text>,) =
                 pipe().cmd("UNWATCH").ignore().add_command(ask_epoch(epoch)).query_async(connection).await?;
-            return Ok(Some((outcome, epoch_now.as_ref() == Some(&epoch.value))));
+            return Ok(Some((outcome, epoch.is(epoch_now.as_ref()))));
         };
         if writes.query_async::<Value>(connection).await? != Value::Nil {
-            let now: Option<String> = ask_epoch(epoch).query_async(connection).await?;
-            return Ok(Some((outcome, now.as_ref() == Some(&epoch.value))));
+            let now: Option<Text> = ask_epoch(epoch).query_async(connection).await?;
+            return Ok(Some((outcome, epoch.is(now.as_ref()))));
         }
     }
     Ok(None)
@@ -58,11 +58,9 @@ pub(crate) async fn read(at: &Reached, keys: &TurnKeys) -> Result<(Stored, bool)
 }
 
 /// Of the slot: start, end, hold, cause, gap, strikes.
-type Fields = (Octets, Octets, Octets, Octets, Octets, Octets);
-/// Somebody else may have written what is no UTF-8.
-type Octets = Option<Vec<u8>>;
+type Fields = (Option<Text>, Option<Text>, Option<Text>, Option<Text>, Option<Text>, Option<Text>);
 /// Time, slot, flight, epoch.
-type Answers = ((u64, u64), Fields, Vec<(Vec<u8>, f64)>, Option<String>);
+type Answers = ((u64, u64), Fields, Vec<(Text, f64)>, Option<Text>);
 
 async fn ask(
     connection: &mut MultiplexedConnection,
@@ -82,19 +80,21 @@ async fn ask(
             start: number(start),
             end: number(end),
             hold: number(hold),
-            cause: lossy(&cause.unwrap_or_default()),
+            cause: cause.unwrap_or_default().0,
             gap: number(gap),
             strikes: u8::try_from(number(strikes)).unwrap_or(u8::MAX),
         },
         // Scores are whole microseconds; what is not becomes zero, or the most.
-        flight: flight.into_iter().map(|(lease, expiry)| (lossy(&lease), expiry as u64)).collect(),
+        flight: flight.into_iter().map(|(Text(lease), expiry)| (lease, expiry as u64)).collect(),
     };
-    Ok((stored, now.as_ref() == Some(&epoch.value)))
+    Ok((stored, epoch.is(now.as_ref())))
 }
 
 /// What is not one that we write is the largest: it is taken for a time that is far ahead, and nothing is let out for it.
-fn number(octets: Octets) -> u64 {
-    octets.map_or(0, |octets| lossy(&octets).parse().unwrap_or(NUMBER_MAX).min(NUMBER_MAX))
+fn number(text: Option<Text>) -> u64 {
+    // Numbers that we write have no sign, which `parse` would take.
+    let ours = |text: String| text.bytes().all(|octet| octet.is_ascii_digit()).then(|| text.parse().ok());
+    text.map_or(0, |Text(text)| ours(text).flatten().unwrap_or(NUMBER_MAX).min(NUMBER_MAX))
 }
 
 /// A double holds what is below exactly.

@@ -74,7 +74,7 @@ async fn a_refusal_writes_nothing() {
 /// look as if it were away, which would cost all other hosts their shared turns.
 #[tokio::test]
 async fn numbers_that_we_have_not_written_let_nothing_out_early() {
-    const ABSURD: [&[u8]; 11] = [
+    const ABSURD: [&[u8]; 12] = [
         b"nan",
         b"-nan",
         b"inf",
@@ -83,6 +83,7 @@ async fn numbers_that_we_have_not_written_let_nothing_out_early() {
         b"0x10",
         b"1.5",
         b"one",
+        b"+1",
         b"18446744073709551615",
         b"9007199254740993",
         b"\xff\xfe1",
@@ -125,6 +126,31 @@ async fn numbers_that_we_have_not_written_let_nothing_out_early() {
                 let life: i64 = redis.ask(&["PTTL", key]);
                 assert!((1..life_max).contains(&life), "{what}: {key} {life}");
             }
+        }
+    }
+}
+
+/// Whoever fetches a robots.txt, and since when the data is whole: what somebody else has written there is taken over.
+#[tokio::test]
+async fn what_is_no_text_is_no_outage() {
+    for args in [&[][..], WITHOUT_EVAL] {
+        let Some(redis) = Redis::start_with(args) else { return };
+        let store = redis.aged().connect().await.unwrap();
+        let origin: Origin = "https://a.example".parse().unwrap();
+        let now = abide_gate::Clock::wall(&SystemClock);
+        redis.ask::<()>(&[&b"SET"[..], b"abide:{https://a.example:443}:lease", b"\xff\xfe"]);
+        assert_eq!(store.lease(&origin, LeaseHolder(1), now, HOUR).await.unwrap(), Lease::Leader);
+        assert!(matches!(
+            store.lease(&origin, LeaseHolder(2), now, HOUR).await.unwrap(),
+            Lease::Follow { .. }
+        ));
+        AccessStore::release(&store, &origin, LeaseHolder(1)).await.unwrap();
+        redis.ask::<()>(&[&b"SET"[..], b"abide:epoch", b"\xff\xfe"]);
+        // That is a loss; whoever is greeted next begins anew.
+        let again = Store::connect(&redis.url()).await.unwrap();
+        for store in [&store, &again] {
+            store.peek(&"a.example".into()).await.unwrap();
+            granted(store, &[ScopeAsk::new("b.example".into(), ms(0), 9)], ask(ms(5_000))).await;
         }
     }
 }
