@@ -421,7 +421,9 @@ impl Judge {
         let of_others = |number: usize| state.attempts[number].who != who && state.attempts[number].at == now;
         let is_new = state.stored_at(origin, asked_at).into_iter().all(of_others);
         if let Some(said) = is_new.then(|| state.pending.remove(&(who, origin))).flatten() {
-            let attempt = attempt((who, said), now, state.ahead, &self.known(&state, who, origin));
+            let last_counts = !self.setting.jumps && !self.setting.access_faults;
+            let known = self.known(&state, who, origin);
+            let attempt = attempt((who, said), now, state.ahead, &known, last_counts);
             let number = state.attempts.len();
             state.attempts.push(attempt);
             state.stored.entry((origin, asked_at)).or_default().push(number);
@@ -647,16 +649,24 @@ fn hosts_of(state: &State, origin: usize, now: Duration) -> [Option<usize>; 2] {
     [Some(ORIGINS[origin].1), led.is_some_and(|at| now < *at + JUMP_REMEMBERED).then_some(CDN)]
 }
 
-/// What follows from an answer, and from what was known before.
-fn attempt((who, said): (Who, Said), at: Duration, ahead: i64, before: &[Attempt]) -> Attempt {
-    let mut kept: Vec<_> = before.iter().flat_map(|attempt| attempt.copies.iter().copied()).collect();
-    kept.sort_unstable();
-    kept.dedup();
+/// What follows from an answer, and from what was known before. Where nothing goes wrong but the sites, the last of that counts.
+fn attempt(
+    (who, said): (Who, Said),
+    at: Duration,
+    ahead: i64,
+    before: &[Attempt],
+    last_counts: bool,
+) -> Attempt {
+    let mut all: Vec<_> = before.iter().flat_map(|attempt| attempt.copies.iter().copied()).collect();
+    all.sort_unstable();
+    all.dedup();
     let failing = before.iter().filter_map(|attempt| attempt.failing).min();
     let had_copy = before.iter().max_by_key(|attempt| attempt.at).is_some_and(|last| last.has_copy);
+    let kept = if had_copy || !last_counts { all.clone() } else { Vec::new() };
     let (copies, has_copy, failing) = match said {
         Said::Rules(version) => (vec![version], true, None),
-        Said::NotModified => (kept, true, None),
+        // Only who has a copy is told so.
+        Said::NotModified => (all, true, None),
         Said::Gone => (Vec::new(), false, None),
         Said::Momentary => (kept, had_copy, failing),
         Said::Unreachable => (kept, had_copy, Some(failing.unwrap_or(at))),

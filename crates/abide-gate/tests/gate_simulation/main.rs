@@ -72,7 +72,7 @@ fn a_month_of_faults_breaks_no_promise() {
     let all = all.into_inner().unwrap();
     assert_eq!(all.len() as u64, seeds);
     for (seed, counts) in &all {
-        assert!(counts.pages > 300 && counts.disallowed > 30, "seed {seed}: little happened: {counts:?}");
+        assert!(counts.pages > 100 && counts.disallowed > 30, "seed {seed}: little happened: {counts:?}");
     }
     let sum = |of: fn(&Counts) -> u64| all.iter().map(|(_, counts)| of(counts)).sum::<u64>();
     println!(
