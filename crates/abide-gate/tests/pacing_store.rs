@@ -199,6 +199,17 @@ async fn a_store_that_has_lost_what_it_knew_is_told_again_of_holds_and_strikes()
             assert_eq!((!state.held.is_zero(), state.strikes), (is_held, strikes), "{name}, told by {n}");
         }
     }
+    // They count from the end of their hold, however late the store is told of them.
+    for (minutes, strikes) in [(25, 1), (4, 1), (2, 0)] {
+        sleep(s(minutes * 60)).await;
+        if minutes != 2 {
+            store.flush();
+            pacers[0].acquire(&url("http://d.example/"), Ask::new()).await.unwrap().finish();
+            assert!(pacers[0].settled(s(1)).await);
+        }
+        let state = store.peek(&ScopeKey::from("a.example")).await.unwrap();
+        assert_eq!(state.strikes, strikes, "{minutes} minutes later");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -106,9 +106,9 @@ impl Shared {
     pub(crate) fn hold(&self, scope: &ScopeKey, asked: Held) -> Result<(WallMillis, Option<Pending>), Error> {
         let now = Now::read(&*self.clock);
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = turns.hold(scope, asked, now);
-        let pending = self.put(true, |batch| batch.hold(scope.clone(), Some(held)))?;
-        Ok((held.until, pending))
+        let (end, held) = turns.hold(scope, asked, now);
+        let pending = self.put(true, |batch| batch.hold(scope.clone(), held))?;
+        Ok((end, pending))
     }
 
     /// Rows that nobody needs any more go with the next commit.

@@ -145,15 +145,17 @@ impl Turns {
         }
     }
 
-    /// Holds a scope. Returns the hold that is in force, as the file is to be told.
-    pub(crate) fn hold(&mut self, scope: &ScopeKey, asked: Held, now: Now) -> Held {
-        let wanted = Hold::load(asked, now);
+    /// Holds a scope. Returns the end of the hold that is in force, or now, and what the file is to be told.
+    pub(crate) fn hold(&mut self, scope: &ScopeKey, asked: Held, now: Now) -> (WallMillis, Option<Held>) {
+        let told = if now.wall.since(asked.until) < STRIKES_KEPT { asked.strikes } else { 0 };
+        let wanted = Hold::load(Held { strikes: told, ..asked }, now);
         let entry = self.entry(scope, now.at);
-        let strikes = wanted.strikes_at(now.at).max(entry.strikes(now.at));
+        let strikes = told.max(entry.strikes(now.at));
         let longer = entry.hold.filter(|hold| hold.until >= wanted.until).unwrap_or(wanted);
         let hold = Hold { strikes, ..longer };
         self.put_hold(scope, hold, now);
-        hold.save(now)
+        let held = hold.save(now);
+        (held.until.max(now.wall), (!hold.is_over(now.at)).then_some(held))
     }
 
     fn put_hold(&mut self, scope: &ScopeKey, hold: Hold, now: Now) {
@@ -234,11 +236,6 @@ impl Hold {
         later(self.until, kept) <= now
     }
 
-    /// Those that are not forgiven.
-    fn strikes_at(&self, now: Instant) -> u8 {
-        if self.is_over(now) { 0 } else { self.strikes }
-    }
-
     /// Its end, as it was said; or as it is now, if the wall clock has been set forward since.
     fn save(&self, now: Now) -> Held {
         let end = now.on_the_wall(self.until);
@@ -279,8 +276,9 @@ impl Entry {
         }
     }
 
+    /// Those that are not forgiven.
     fn strikes(&self, now: Instant) -> u8 {
-        self.hold.map_or(0, |hold| hold.strikes_at(now))
+        self.hold.filter(|hold| !hold.is_over(now)).map_or(0, |hold| hold.strikes)
     }
 
     fn keep_for(&mut self, until: Instant, gap: Duration) {

@@ -104,13 +104,6 @@ impl MemoryPaceStore {
     }
 }
 
-impl Hold {
-    /// Those that are not forgiven.
-    fn strikes_at(&self, now: Instant) -> u8 {
-        if now < later(self.until, STRIKES_KEPT) { self.strikes } else { 0 }
-    }
-}
-
 impl Entry {
     /// Why a request cannot start within `max_wait`.
     fn busy(&self, wanted: &ScopeAsk, max_wait: Duration, now: Instant) -> Option<(Duration, Busy)> {
@@ -133,8 +126,9 @@ impl Entry {
         }
     }
 
+    /// Those that are not forgiven.
     fn strikes(&self, now: Instant) -> u8 {
-        self.hold.map_or(0, |hold| hold.strikes_at(now))
+        self.hold.filter(|hold| now < later(hold.until, STRIKES_KEPT)).map_or(0, |hold| hold.strikes)
     }
 
     fn keep_for(&mut self, until: Instant, gap: Duration) {
@@ -194,12 +188,13 @@ impl PaceStore for MemoryPaceStore {
     ) -> StoreFuture<'a, WallMillis> {
         Box::pin(async move {
             let (now, wall) = (self.clock.now(), self.clock.wall());
+            let (ahead, ago) = (credible(until.since(wall)), wall.since(until));
+            let told = if ago < STRIKES_KEPT { strikes } else { 0 };
             // Some machines cannot say what was before they were started.
-            let passed = now.checked_sub(wall.since(until)).unwrap_or(now);
-            let wanted = Hold { until: passed + credible(until.since(wall)), strikes, cause };
+            let wanted = Hold { until: now.checked_sub(ago).unwrap_or(now) + ahead, strikes: told, cause };
             let mut state = self.state(now);
             let entry = state.scopes.entry(scope.clone()).or_default();
-            let strikes = wanted.strikes_at(now).max(entry.strikes(now));
+            let strikes = told.max(entry.strikes(now));
             let longer = entry.hold.filter(|hold| hold.until >= wanted.until).unwrap_or(wanted);
             entry.hold = Some(Hold { strikes, ..longer });
             entry.keep_for(longer.until, Duration::ZERO);

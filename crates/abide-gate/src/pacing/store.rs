@@ -59,7 +59,7 @@ pub trait PaceStore: fmt::Debug + Send + Sync + 'static {
         })
     }
 
-    /// Holds a scope until then, unless it is held for longer. Returns the end of the hold that is in force.
+    /// Holds a scope until then, unless it is held for longer. Returns the end of the hold that is in force, or now.
     ///
     /// `strikes` are the complaints that led to it (0: the operator's hold). Unless more are known, they are kept beside the end of the hold,
     /// until [`STRIKES_KEPT`](super::STRIKES_KEPT) after it. A time that has passed holds nothing, and tells the strikes only, unless they are

@@ -348,8 +348,10 @@ impl Subject {
 
     async fn strikes_without_a_hold_hold_nothing(&self) {
         let scopes = scope("told", 1);
-        let past = self.clock.wall().minus(Duration::from_secs(60));
-        self.store.hold(&scopes[0].key, past, 5, COMPLAINT).await.expect("the store answers");
+        let now = self.clock.wall();
+        let past = now.minus(Duration::from_secs(60));
+        let end = self.store.hold(&scopes[0].key, past, 5, COMPLAINT).await.expect("the store answers");
+        assert!(now.since(end) <= BLUR, "nothing is held, so now: {now:?}, found {end:?}");
         let state = self.state(&scopes[0].key).await;
         assert_eq!((state.held, state.strikes), (Duration::ZERO, 5));
         let ask = asking(Duration::ZERO, TTL);
