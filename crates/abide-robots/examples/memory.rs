@@ -60,5 +60,8 @@ fn row<V: Clone + Send + Sync + 'static>(name: &str, bodies: &[String], mut valu
         change.bytes_allocated as isize + change.bytes_reallocated - change.bytes_deallocated as isize;
     let blocks = change.allocations as isize - change.deallocations as isize;
     let hosts = bodies.len() as f64;
-    println!("| {name} | {:.0} | {:.1} |", octets as f64 / hosts, blocks as f64 / hosts);
+    let octets = (octets as f64 / hosts).round() as u64;
+    let shown =
+        if octets < 1_000 { octets.to_string() } else { format!("{},{:03}", octets / 1_000, octets % 1_000) };
+    println!("| {name} | {shown} | {:.1} |", blocks as f64 / hosts);
 }
