@@ -241,6 +241,8 @@ impl PermissionRecord {
     #[must_use]
     pub fn preferences(&self) -> Preferences {}
     #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {}
+    #[must_use]
     pub fn freshness(&self, now: SystemTime, policy: &FreshnessPolicy) -> Freshness {}
     #[must_use]
     pub fn url(&self) -> &str {}

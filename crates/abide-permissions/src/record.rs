@@ -189,6 +189,20 @@ impl PermissionRecord {
             .with_tdm(&tdm)
     }
 
+    /// Whether this record has every rule that the other one has, the same preferences, and claims to know as much: then it forbids as
+    /// much for whatever token, and can stand for the other one where that could not be kept.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let has_all = |own: &[Meta], others: &[Meta]| others.iter().all(|meta| own.contains(meta));
+        let mut rules = other.fields.iter().filter(|(name, _)| states_rules(name));
+        rules.all(|field| self.fields.contains(field))
+            && has_all(&self.metas, &other.metas)
+            && has_all(&self.noscript_metas, &other.noscript_metas)
+            && has_all(&self.rendered, &other.rendered)
+            && self.preferences() == other.preferences()
+            && self.head_end == other.head_end
+    }
+
     /// Whether it is time to look again.
     #[must_use]
     pub fn freshness(&self, now: SystemTime, policy: &FreshnessPolicy) -> Freshness {
@@ -284,8 +298,12 @@ impl PermissionRecord {
 
 /// The fields that are kept: those that state rules or preferences, and those that decide freshness.
 fn is_kept(name: &str) -> bool {
-    let states = ["robots-tag", "x-robots-tag", "content-usage", "content-signal"].contains(&name);
-    states || name.starts_with("tdm-") || CACHING_FIELDS.contains(&name)
+    let prefers = ["content-usage", "content-signal"].contains(&name) || name.starts_with("tdm-");
+    states_rules(name) || prefers || CACHING_FIELDS.contains(&name)
+}
+
+fn states_rules(name: &str) -> bool {
+    ["robots-tag", "x-robots-tag"].contains(&name)
 }
 
 /// Bytes kept of one field.

@@ -44,68 +44,52 @@ pub(crate) async fn remember(
     let fields: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
     let is_whole = status.is_success() && head.end().is_complete();
     let visit = Visit::new(status.as_u16(), &fields, head, now).with_preferences(robots);
+    let mut known = None;
+    let taking_in = take_in(store, url, &visit, (status, is_whole), &mut known);
     let slow = |_| Err(PermissionStoreError::new(format!("no answer within {STORE_TIME_MAX:?}")));
-    match timeout(STORE_TIME_MAX, take_in(store, read, url, &visit, (status, is_whole)))
-        .await
-        .unwrap_or_else(slow)
-    {
-        Ok(Some((record, Update::Revalidated | Update::FieldsReplaced))) => {
-            Some(Known { permissions: record.permissions(read), preferences: record.preferences() })
-        }
-        Ok(_) => None,
-        Err(error) => {
-            log::not_kept(url, &error);
-            None
-        }
+    if let Err(error) = timeout(STORE_TIME_MAX, taking_in).await.unwrap_or_else(slow) {
+        log::not_kept(url, &error);
     }
+    known.map(|record| Known { permissions: record.permissions(read), preferences: record.preferences() })
 }
 
+/// `known` is what a store had, and what the visit makes of it, where that is more than the visit says. It counts whatever becomes of it.
 async fn take_in(
     store: &Arc<dyn PermissionStore>,
-    read: &ReadOptions,
     url: &Url,
     visit: &Visit<'_>,
     (status, is_whole): (StatusCode, bool),
-) -> Result<Option<(PermissionRecord, Update)>, PermissionStoreError> {
+    known: &mut Option<PermissionRecord>,
+) -> Result<(), PermissionStoreError> {
     let key = key(url);
-    let known = match caught(async { store.load(&key).await }).await {
-        // All of it is replaced, whatever it is.
-        Err(_) if is_whole => None,
-        known => known?,
-    };
-    let (record, update) = match known {
-        Some(mut record) => {
-            let update = record.update(visit);
-            (record, update)
-        }
+    // A whole page replaces all that is known.
+    let loaded = if is_whole { None } else { caught(async { store.load(&key).await }).await? };
+    let new;
+    let record = match loaded {
+        Some(mut record) => match record.update(visit) {
+            Update::Kept => return Ok(()),
+            _ => &*known.insert(record),
+        },
         // An error page says nothing about the resource, and a 304 nothing about what we never had.
         None if !status.is_success() && !status.is_redirection() || status == StatusCode::NOT_MODIFIED => {
-            return Ok(None);
+            return Ok(());
         }
-        None => (PermissionRecord::new(&*key, visit), Update::Replaced),
+        None => {
+            new = PermissionRecord::new(&*key, visit);
+            &new
+        }
     };
-    if update == Update::Kept {
-        return Ok(Some((record, update)));
-    }
-    if let Err(error) = caught(async { store.save(&record).await }).await {
-        log::not_kept(url, &error);
-        if let Ok(Some(kept)) = caught(async { store.load(&key).await }).await
-            && !stands_for(&kept, &record, read)
-        {
+    let saved = caught(async { store.save(record).await }).await;
+    if saved.is_err() {
+        match caught(async { store.load(&key).await }).await {
+            Ok(None) => {}
+            // It is as good, or the record itself, which is to be written later.
+            Ok(Some(kept)) if kept.covers(record) => {}
             // It would answer the next 304. That nothing is known is better.
-            let _ = caught(async { store.remove(&key).await }).await;
+            _ => drop(caught(async { store.remove(&key).await }).await),
         }
     }
-    Ok(Some((record, update)))
-}
-
-/// Whether what a store has can stand for the record that it could not save: it forbids as much, and claims to know no more. A store
-/// that will save it later has the record itself.
-fn stands_for(kept: &PermissionRecord, wanted: &PermissionRecord, read: &ReadOptions) -> bool {
-    let forbids = kept.rules(read);
-    forbids.clone().union(&wanted.rules(read)) == forbids
-        && kept.preferences() == wanted.preferences()
-        && kept.head_end() == wanted.head_end()
+    saved
 }
 
 /// The store's answer. Its panic is an error.

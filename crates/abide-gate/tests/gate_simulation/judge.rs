@@ -661,8 +661,12 @@ fn attempt(
     all.sort_unstable();
     all.dedup();
     let failing = before.iter().filter_map(|attempt| attempt.failing).min();
-    let had_copy = before.iter().max_by_key(|attempt| attempt.at).is_some_and(|last| last.has_copy);
-    let kept = if had_copy || !last_counts { all.clone() } else { Vec::new() };
+    // Two processes may have learnt something at the same time.
+    let last = before.iter().map(|attempt| attempt.at).max();
+    let lasts = || before.iter().filter(|attempt| Some(attempt.at) == last);
+    let had_copy = last.is_some() && lasts().all(|attempt| attempt.has_copy);
+    let may_have_copy = lasts().any(|attempt| attempt.has_copy) || !last_counts;
+    let kept = if may_have_copy { all.clone() } else { Vec::new() };
     let (copies, has_copy, failing) = match said {
         Said::Rules(version) => (vec![version], true, None),
         // Only who has a copy is told so.

@@ -273,3 +273,39 @@ fn metas_of_heads_that_were_cut_are_gathered_once_each_and_within_bounds() {
         assert_eq!(stated(&record), expected);
     }
 }
+
+#[test]
+fn a_record_covers_another_that_forbids_no_more_for_whatever_token() {
+    let of =
+        |fields: Fields<'_>, head: Head| PermissionRecord::new("u", &Visit::new(200, fields, head, day(1)));
+    let whole = |metas: &[Meta]| Head::from_metas(metas.to_vec(), HeadEnd::Ended);
+    let (noindex, other) = (Meta::new("robots", "noindex"), Meta::new("otherbot", "noindex"));
+    let tags: Fields<'_> =
+        &[("Robots-Tag", b"*;noindex"), ("X-Robots-Tag", b"otherbot: nofollow"), ("ETag", b"1")];
+    let full = of(tags, whole(&[noindex.clone(), other.clone()]));
+    assert!(full.covers(&full));
+    // What is less, and what says nothing of rules.
+    for less in [
+        of(&tags[..1], whole(&[noindex.clone(), other.clone()])),
+        of(tags, whole(std::slice::from_ref(&noindex))),
+        of(&[tags[0], tags[1], ("ETag", b"2"), ("Age", b"7")], whole(&[other.clone(), noindex.clone()])),
+    ] {
+        assert!(full.covers(&less), "{less:?}");
+    }
+    let mut rendered = full.clone();
+    rendered.union_rendered([Meta::new("robots", "nosnippet")]);
+    for more in [
+        of(
+            &[tags[0], tags[1], ("Robots-Tag", b"OtherBot;nosnippet")],
+            whole(&[noindex.clone(), other.clone()]),
+        ),
+        of(&[tags[0], ("X-Robots-Tag", b"otherbot: nosnippet")], whole(&[noindex.clone(), other.clone()])),
+        of(tags, whole(&[noindex.clone(), other.clone(), Meta::new("third", "noindex")])),
+        of(tags, Head::from_metas([noindex.clone(), other.clone()], HeadEnd::ByteLimit)),
+        of(&[tags[0], tags[1], ("Content-Usage", b"train-ai=n")], whole(&[noindex.clone(), other.clone()])),
+        of(&[tags[0], tags[1], ("tdm-reservation", b"1")], whole(&[noindex, other])),
+        rendered,
+    ] {
+        assert!(!full.covers(&more), "{more:?}");
+    }
+}

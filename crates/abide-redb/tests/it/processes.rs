@@ -158,7 +158,7 @@ fn killed(file: u64, kills: u64) -> (Duration, u64, u64) {
     for life in (file..kills).step_by(FILES as usize) {
         let (mut other, output) = child_process(&path, life, ledger.start);
         // Some are killed before they have opened it, most at some time after so many lines.
-        let lines = if (life / FILES).is_multiple_of(10) { 0 } else { 1 + dice.below(60) };
+        let lines = if (life / FILES + 3 * file).is_multiple_of(10) { 0 } else { 1 + dice.below(60) };
         let wait = Duration::from_micros(dice.below(if lines == 0 { 20_000 } else { 3_000 }));
         acknowledged += follow(&mut ledger, output, &steps_of(life), lines, || {
             std::thread::sleep(wait);
