@@ -241,11 +241,10 @@ fn looks_coded(data: &[u8]) -> bool {
     let is_named =
         data.starts_with(&[0x1f, 0x8b]) || data.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || data == [0x1f];
     let start = data.get(..LOOKED_AT).unwrap_or(data);
-    let many = |parts: usize, is_one: fn(&u8) -> bool| {
-        start.iter().filter(|&octet| is_one(octet)).count().saturating_mul(parts) > start.len()
-    };
-    let is_wide = many(8, |&octet| octet == 0);
-    let is_odd = many(32, |octet| matches!(octet, 1..=8 | 0x0e..=0x19 | 0x1c..=0x1f));
+    let is_many = |count: usize, parts| count.saturating_mul(parts) > start.len();
+    let is_wide = is_many(start.iter().filter(|&&octet| octet == 0).count(), 8);
+    let odd = |octet: &&u8| matches!(octet, 1..=8 | 0x0e..=0x19 | 0x1c..=0x1f);
+    let is_odd = is_many(start.iter().filter(odd).count(), 32);
     is_named
         || (is_odd && !is_wide && std::str::from_utf8(start).is_err_and(|error| error.error_len().is_some()))
 }
