@@ -156,7 +156,8 @@ async fn a_slot_that_stays_on_its_way_keeps_only_its_own_hosts_waiting() {
     }
 }
 
-/// Each of their hosts goes from node to node all the time.
+/// Each of their hosts goes from node to node all the time, and stays for long enough that a process which is slow finds it: to one that
+/// comes too late again and again the store looks as if it were away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn moving_slots_shorten_no_gap() {
     let Some(cluster) = Cluster::start(&[]) else { return };
@@ -174,7 +175,7 @@ async fn moving_slots_shorten_no_gap() {
                 end_move(&cluster, *slot, way);
                 *owner = way.1;
                 moves += 1;
-                std::thread::sleep(ms(50));
+                std::thread::sleep(ms(200));
             }
         }
         cluster
