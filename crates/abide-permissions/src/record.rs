@@ -191,6 +191,18 @@ impl PermissionRecord {
 
     /// Whether this record has every rule that the other one has, the same preferences, and claims to know as much: then it forbids as
     /// much for whatever token, and can stand for the other one where that could not be kept.
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use abide_permissions::{Head, PermissionRecord, Visit};
+    ///
+    /// let of = |line: &[u8]| {
+    ///     let fields = [("Robots-Tag", line)];
+    ///     PermissionRecord::new("https://example.org/", &Visit::new(200, &fields, Head::default(), SystemTime::UNIX_EPOCH))
+    /// };
+    /// let (free, closed) = (of(b"*;noarchive"), of(b"*;noindex"));
+    /// assert!(closed.covers(&closed) && !free.covers(&closed));
+    /// ```
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let has_all = |own: &[Meta], others: &[Meta]| others.iter().all(|meta| own.contains(meta));

@@ -65,8 +65,8 @@ impl Save {
         Ok(())
     }
 
-    /// A file with the next number that is free: somebody else's files stay, and what a crawl has written that was killed before its
-    /// index said so.
+    /// A file under the next numbered name that is free: somebody else's files stay, and what a crawl has written that was killed before
+    /// its index said so.
     fn keep(&mut self, extension: &str, bytes: &[u8]) -> anyhow::Result<String> {
         loop {
             self.count += 1;

@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use abide_permissions::{
-    Freshness, FreshnessPolicy, Head, HeadEnd, Meta, PermissionRecord, ReadOptions, Update, Visit,
+    Freshness, FreshnessPolicy, Head, HeadEnd, HeadScanner, Meta, PermissionRecord, Progress, ReadOptions,
+    Update, Visit,
 };
 
 use crate::options;
@@ -308,4 +309,12 @@ fn a_record_covers_another_that_forbids_no_more_for_whatever_token() {
     ] {
         assert!(!full.covers(&more), "{more:?}");
     }
+    let scanned = |page: &str| {
+        let mut scanner = HeadScanner::new(&options(), Some("text/html"));
+        assert_eq!(scanner.feed(page.as_bytes()), Progress::Done);
+        of(&[], scanner.finish())
+    };
+    let plain = scanned("<title>x</title><body>");
+    let unscripted = scanned("<noscript><meta name=robots content=noindex></noscript><body>");
+    assert!(unscripted.covers(&plain) && !plain.covers(&unscripted));
 }
