@@ -9,6 +9,7 @@ use base64::{DecodeError, Engine, alphabet};
 use serde::Serialize;
 
 use crate::question::{self, Question};
+use crate::shown::write_json;
 use crate::{Status, Usage, style};
 
 /// A line longer than this is an error: four bodies of the largest robots.txt limit, as base64.
@@ -87,8 +88,8 @@ fn object<Q: Question>(line: &[u8]) -> Result<Q, String> {
 
 fn write_line<A: Serialize>(out: &mut impl Write, result: Result<A, String>) -> anyhow::Result<()> {
     match result {
-        Ok(answer) => serde_json::to_writer(&mut *out, &answer)?,
-        Err(error) => serde_json::to_writer(&mut *out, &serde_json::json!({ "error": error }))?,
+        Ok(answer) => write_json(&mut *out, &answer)?,
+        Err(error) => write_json(&mut *out, &serde_json::json!({ "error": error }))?,
     }
     out.write_all(b"\n")?;
     Ok(())

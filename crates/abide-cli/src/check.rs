@@ -1,6 +1,6 @@
 //! `abide check`: asks for robots.txt, never for the URLs.
 
-use std::io::Write;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use abide::{Abide, Denied, Error, Verdict};
@@ -9,11 +9,12 @@ use serde::Serialize;
 use url::Url;
 
 use crate::args::CheckArgs;
-use crate::excerpt::printable;
 use crate::fetch::refusal_word;
 use crate::json::{OnlineVerdict, not_before};
 use crate::match_urls::{Asked, parse_url, quoted};
 use crate::online::{self, Interruption};
+use crate::shown::public;
+use crate::style::PLAIN;
 use crate::watch::Watch;
 use crate::{Status, Usage, style};
 
@@ -23,7 +24,7 @@ pub(crate) type Judged = Result<Verdict, Denied>;
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Line<'a> {
-    url: &'a str,
+    url: Cow<'a, str>,
     outcome: &'static str,
     #[serde(flatten)]
     verdict: OnlineVerdict,
@@ -82,11 +83,12 @@ async fn check<'a>(abide: &Abide, text: &'a str) -> (&'a str, Judged) {
     (text, abide.check(&url).await.map_err(|error: Error| error.denied().clone()))
 }
 
-pub(crate) fn line<'a>(abide: &Abide, url: &'a str, result: &Judged) -> Line<'a> {
+pub(crate) fn line<'a>(abide: &Abide, text: &'a str, result: &Judged) -> Line<'a> {
+    let url = public(text);
     match result {
         Ok(verdict) => {
             let outcome = if verdict.is_allowed() { "allowed" } else { "denied" };
-            let refusal = url.parse().ok().and_then(|url| verdict.refusal(&url));
+            let refusal = text.parse().ok().and_then(|url| verdict.refusal(&url));
             let not_before = refusal.as_ref().and_then(not_before);
             let verdict = OnlineVerdict::new(verdict, abide.gate_handle().wall());
             Line { url, outcome, verdict, not_before, error: None }
@@ -102,11 +104,9 @@ pub(crate) fn line<'a>(abide: &Abide, url: &'a str, result: &Judged) -> Line<'a>
 }
 
 pub(crate) fn print(text: &str, result: &Judged) -> anyhow::Result<()> {
-    let mut out = anstream::stdout().lock();
-    let text = printable(text.as_bytes());
-    match result {
-        Ok(verdict) => writeln!(out, "{}  {text}  {verdict}", style::mark(verdict.is_allowed()))?,
-        Err(denied) => writeln!(out, "{}  {text}  {denied}", style::word(style::WAIT, refusal_word(denied)))?,
-    }
-    Ok(())
+    let (mark, said) = match result {
+        Ok(verdict) => (style::mark(verdict.is_allowed()), verdict.to_string()),
+        Err(denied) => ((style::WAIT, refusal_word(denied)), denied.to_string()),
+    };
+    Ok(style::say(&[mark, (PLAIN, &format!("  {}  {said}", public(text)))])?)
 }

@@ -1,6 +1,5 @@
 //! `abide directives`: what a robots.txt asks of those who use a site's content, without a network.
 
-use std::io::Write;
 use std::path::Path;
 
 use abide_permissions::{AppDirectives, Directives, Preference, Preferences, SfValue};
@@ -10,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::args::DirectivesArgs;
-use crate::excerpt::printable;
 use crate::match_urls::{Asked, parse_urls, read_file, rules_and_url, tokens};
 use crate::question::{self, Holds, Key};
+use crate::shown::public;
+use crate::style::{self, PLAIN};
 use crate::{Status, Usage, batch, online};
 
 /// What one question is answered with: all three keys, always.
@@ -53,7 +53,8 @@ pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
     let body = read_file(args.robots.as_deref().unwrap_or(Path::new("-")))?;
     let rules = Rules::parse(&body, &tokens);
     for (text, url) in args.urls.iter().zip(&urls) {
-        let answer = Answer { url: Some(text.clone()), ..Answer::new(&rules, url, args.app.as_deref()) };
+        let answer =
+            Answer { url: Some(public(text).into()), ..Answer::new(&rules, url, args.app.as_deref()) };
         if args.output.json {
             online::print_json(&answer)?;
         } else {
@@ -112,8 +113,7 @@ fn json(value: &SfValue) -> Value {
 }
 
 fn print(text: &str, answer: &Answer) -> anyhow::Result<()> {
-    let mut out = anstream::stdout().lock();
-    writeln!(out, "{}", printable(text.as_bytes()))?;
+    style::say(&[(PLAIN, &public(text))])?;
     let app = answer.app_directives.as_ref();
     for (name, values) in [
         ("App-Directives", app),
@@ -123,7 +123,7 @@ fn print(text: &str, answer: &Answer) -> anyhow::Result<()> {
         let Some(values) = values else { continue };
         let shown: Vec<_> = values.iter().map(|(key, value)| format!("{key}: {value}")).collect();
         let shown = if shown.is_empty() { "nothing stated".to_owned() } else { shown.join(", ") };
-        writeln!(out, "  {name}: {}", printable(shown.as_bytes()))?;
+        style::say(&[(PLAIN, &format!("  {name}: {shown}"))])?;
     }
     Ok(())
 }

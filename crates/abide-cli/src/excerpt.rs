@@ -16,6 +16,8 @@ use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Renderer, Snippet};
 
+use crate::shown::escaped;
+
 /// A file as it can be shown: text of any encoding, any line ends, any control characters.
 pub(crate) struct Excerpt<'a> {
     lines: Vec<Line<'a>>,
@@ -45,7 +47,7 @@ impl<'a> Excerpt<'a> {
         let mut excerpt = Self { lines: Vec::new(), text: String::new() };
         for octets in lines(text) {
             let start = excerpt.text.len();
-            excerpt.text.push_str(&printable(octets.get(..LINE_SHOWN_MAX).unwrap_or(octets)));
+            excerpt.text.push_str(&letters(octets.get(..LINE_SHOWN_MAX).unwrap_or(octets)));
             excerpt.lines.push(Line { octets, shown: start..excerpt.text.len() });
             excerpt.text.push('\n');
         }
@@ -83,7 +85,7 @@ impl<'a> Excerpt<'a> {
         let Some(Line { octets, shown }) = self.find(mark.line) else { return 0..0 };
         let place = |column: usize| {
             let before = octets.get(..column.saturating_sub(1).min(LINE_SHOWN_MAX)).unwrap_or(octets);
-            let end = shown.start.saturating_add(printable(before).len());
+            let end = shown.start.saturating_add(letters(before).len());
             self.text.floor_char_boundary(end.min(shown.end))
         };
         let from = place(mark.columns.start);
@@ -124,20 +126,10 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Without what would command a terminal, or show text in another order than it stands.
-pub(crate) fn printable(line: &[u8]) -> String {
-    let letter = |letter: char| {
-        let is_hidden = letter.is_control() && letter != '\t' || DIRECTIONS.contains(&letter);
-        if is_hidden { char::REPLACEMENT_CHARACTER } else { letter }
-    };
-    String::from_utf8_lossy(line).chars().map(letter).collect()
+/// What is shown of a line. A tab stays one: there is always room for it.
+fn letters(line: &[u8]) -> String {
+    line.split(|octet| *octet == b'\t').map(escaped).collect::<Vec<_>>().join("\t")
 }
-
-/// What turns the direction of text around (Unicode, bidirectional formatting).
-const DIRECTIONS: [char; 12] = [
-    '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}',
-    '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
-];
 
 const WIDTH: usize = 140;
 /// Of what is narrower nothing would be left beside the margin.

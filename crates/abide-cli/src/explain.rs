@@ -1,6 +1,5 @@
 //! `abide explain`: the robots.txt with the line that decides, and why.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use abide::{Abide, Verdict};
@@ -15,6 +14,7 @@ use crate::check::{self, Judged, absolute};
 use crate::excerpt::{self, Excerpt, Mark};
 use crate::facts::{self, Facts};
 use crate::online::{self, Interruption};
+use crate::shown::cut;
 use crate::watch::Watch;
 use crate::{Status, style};
 
@@ -59,7 +59,7 @@ fn print_json(abide: &Abide, args: &CheckArgs, text: &str, url: &Url, result: &J
         let excerpt = Excerpt::of(robots.text());
         let marked = |mark: Mark| Marked {
             line: mark.line,
-            text: excerpt::printable(excerpt.line(mark.line)),
+            text: String::from_utf8_lossy(excerpt.line(mark.line)).into_owned(),
             why: mark.label,
         };
         marks(robots, result.as_ref().ok(), url).into_iter().map(marked).collect()
@@ -79,11 +79,7 @@ fn print(abide: &Abide, args: &CheckArgs, text: &str, url: &Url, result: &Judged
     excerpt(verdict, url)?;
     let now = abide.gate_handle().wall();
     let lines = verdict.answer().map(|answer| facts::lines(answer, args.online.delay, now));
-    let (dim, reset) = (style::DIM, format!("{:#}", style::DIM));
-    let mut out = anstream::stdout().lock();
-    for line in lines.unwrap_or_default() {
-        writeln!(out, "{dim}{}{reset}", excerpt::printable(line.as_bytes()))?;
-    }
+    lines.into_iter().flatten().try_for_each(|line| style::say(&[(style::DIM, &line)]))?;
     Ok(())
 }
 
@@ -95,11 +91,12 @@ fn excerpt(verdict: &Verdict, url: &Url) -> anyhow::Result<()> {
         return Ok(());
     }
     let path = verdict.answer().and_then(|answer| answer.final_url()).map(Url::as_str).unwrap_or_default();
+    let (path, target) = (cut(path), cut(Target::of(url).as_str()));
     let excerpt = Excerpt::of(robots.text());
     let word = if verdict.is_allowed() { "allowed" } else { "disallowed" };
-    let title = Level::NOTE.primary_title(format!("this is why {} is {word}", Target::of(url).as_str()));
-    writeln!(anstream::stdout().lock())?;
-    excerpt::print(&[title.element(excerpt.all(path, &marks))])?;
+    let title = Level::NOTE.primary_title(format!("this is why {target} is {word}"));
+    style::say(&[])?;
+    excerpt::print(&[title.element(excerpt.all(&path, &marks))])?;
     Ok(())
 }
 

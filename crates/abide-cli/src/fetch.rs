@@ -1,6 +1,5 @@
 //! `abide fetch`: URLs through the whole middleware.
 
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,14 +10,15 @@ use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
 use url::Url;
 
+use crate::Status;
 use crate::args::FetchArgs;
 use crate::check::absolute;
-use crate::excerpt::printable;
 use crate::json::{OnlineVerdict, Tags, not_before};
 use crate::online::{self, Interruption};
+use crate::shown::{cut, public};
+use crate::style::{self, PLAIN};
 use crate::trail::{self, Sent, Trail};
 use crate::watch::Watch;
-use crate::{Status, style};
 
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
@@ -268,7 +268,7 @@ impl Hop {
 impl Line {
     fn empty(url: &str, outcome: &'static str) -> Self {
         Self {
-            url: url.to_owned(),
+            url: public(url).into(),
             outcome,
             status: None,
             final_url: None,
@@ -318,27 +318,26 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 fn print(line: &Line) -> anyhow::Result<()> {
-    let mut out = anstream::stdout().lock();
     let mark = match (line.outcome, line.status) {
-        ("fetched", Some(status)) => style::word(style::GOOD, &status.to_string()),
-        ("deferred", _) => style::word(style::WAIT, "deferred"),
-        (outcome, _) => style::word(style::BAD, outcome),
+        ("fetched", Some(status)) => (style::GOOD, &*status.to_string()),
+        ("deferred", _) => (style::WAIT, "deferred"),
+        (outcome, _) => (style::BAD, outcome),
     };
-    writeln!(out, "{mark}  {}", printable(line.url.as_bytes()))?;
+    style::say(&[mark, (PLAIN, "  "), (PLAIN, &line.url)])?;
     for hop in line.hops.iter().skip(1) {
-        writeln!(out, "     → {}", hop.url)?;
+        style::say(&[(PLAIN, "     → "), (PLAIN, &cut(&hop.url))])?;
     }
-    let (dim, reset) = (style::DIM, format!("{:#}", style::DIM));
     // The URL stands above already.
     let why = line.why.strip_prefix(&line.url).and_then(|why| why.strip_prefix(": ")).unwrap_or(&line.why);
-    writeln!(out, "     {dim}{}{reset}", printable(why.as_bytes()))?;
+    style::say(&[(style::DIM, &format!("     {why}"))])?;
     if let Some(bytes) = line.bytes {
         let noindex = match line.noindex {
             Some(true) => "not to be indexed",
             Some(false) => "may be indexed",
             None => "whether it may be indexed is not known",
         };
-        writeln!(out, "     {dim}{bytes} bytes, waited {} ms, {noindex}{reset}", line.waited_ms)?;
+        let waited = line.waited_ms;
+        style::say(&[(style::DIM, &format!("     {bytes} bytes, waited {waited} ms, {noindex}"))])?;
     }
     Ok(())
 }

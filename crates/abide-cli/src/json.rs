@@ -8,6 +8,8 @@ use abide_permissions::{Limit, Permissions};
 use abide_robots::{RuleKind, Rules, Verdict};
 use serde::Serialize;
 
+use crate::shown::public;
+
 /// What `match` answers for one URL.
 #[derive(Debug, Serialize)]
 pub(crate) struct Match {
@@ -45,7 +47,7 @@ impl Match {
             rule: rule(verdict),
             group: group(rules),
             crawl_delay: crawl_delay(rules),
-            sitemaps: rules.sitemaps().map(str::to_owned).collect(),
+            sitemaps: sitemaps(rules),
         }
     }
 }
@@ -61,6 +63,10 @@ pub(crate) fn rule(verdict: &Verdict) -> Option<Rule> {
 
 pub(crate) fn group(rules: &Rules) -> Option<Vec<String>> {
     rules.has_group().then(|| rules.group().map(str::to_owned).collect())
+}
+
+fn sitemaps(rules: &Rules) -> Vec<String> {
+    rules.sitemaps().map(|text| public(text).into()).collect()
 }
 
 pub(crate) fn crawl_delay(rules: &Rules) -> Option<f64> {
@@ -186,9 +192,7 @@ impl OnlineVerdict {
             rule: rules.and_then(rule),
             group: rules.and_then(|verdict| group(verdict.rules())),
             crawl_delay: verdict.crawl_delay().map(|delay| delay.as_secs_f64()),
-            sitemaps: rules
-                .map(|verdict| verdict.rules().sitemaps().map(str::to_owned).collect())
-                .unwrap_or_default(),
+            sitemaps: rules.map(|verdict| sitemaps(verdict.rules())).unwrap_or_default(),
             source: source_name(verdict.source()),
             robots_url: answer.map(|answer| answer.origin().robots_url().into()),
             final_url: answer.and_then(|answer| answer.final_url()).map(|url| url.as_str().to_owned()),

@@ -1,7 +1,5 @@
 //! `abide lint`: what the author of a robots.txt should know.
 
-use std::io::Write;
-
 use abide_robots::{Remark, Robots};
 use annotate_snippets::Level;
 use serde::Serialize;
@@ -9,6 +7,8 @@ use serde::Serialize;
 use crate::args::LintArgs;
 use crate::excerpt::{self, Excerpt, Mark};
 use crate::match_urls::read_file;
+use crate::shown::shown;
+use crate::style::PLAIN;
 use crate::{Status, batch, online, style};
 
 /// One line of `--json`.
@@ -57,22 +57,22 @@ fn line<'a>(file: &'a str, remark: &Remark) -> Line<'a> {
 }
 
 fn print(name: &str, robots: &Robots, remarks: &[Remark]) -> anyhow::Result<()> {
+    let path = shown(name);
     let excerpt = Excerpt::of(robots.text());
     for remark in remarks.iter().take(SHOWN_MAX) {
         let mark =
             Mark { line: remark.line(), columns: remark.columns(), label: String::new(), is_primary: true };
-        let title = Level::WARNING.primary_title(remark.to_string()).id(remark.kind().as_str());
-        excerpt::print(&[title.element(excerpt.one(name, &mark))])?;
+        let title = Level::WARNING.primary_title(shown(&remark.to_string())).id(remark.kind().as_str());
+        excerpt::print(&[title.element(excerpt.one(&path, &mark))])?;
     }
     let count = match remarks.len() {
-        0 => style::word(style::GOOD, "no remarks"),
-        1 => style::word(style::WAIT, "1 remark"),
-        many => style::word(style::WAIT, &format!("{many} remarks")),
+        0 => (style::GOOD, "no remarks"),
+        1 => (style::WAIT, "1 remark"),
+        many => (style::WAIT, &*format!("{many} remarks")),
     };
     let cut =
         if remarks.len() > SHOWN_MAX { format!(", of which {SHOWN_MAX} are shown") } else { String::new() };
-    writeln!(anstream::stdout().lock(), "{name}: {count}{cut}")?;
-    Ok(())
+    Ok(style::say(&[(PLAIN, name), (PLAIN, ": "), count, (PLAIN, &cut)])?)
 }
 
 /// A file may have a remark on each of 250,000 lines; nobody reads more than this. `--json` has them all.

@@ -15,12 +15,14 @@ mod manual;
 mod match_urls;
 mod online;
 mod question;
+mod shown;
 mod stores;
 mod style;
 mod tags;
 mod trail;
 mod watch;
 
+use std::borrow::Cow;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -63,8 +65,20 @@ fn refuse(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return if error.use_stderr() { Status::Usage.into() } else { Status::Done.into() };
     }
-    style::complain(format_args!("{}", one_line(&error.render().to_string())));
+    style::complain(format_args!("{}", one_line(&public(error.render().to_string()))));
     Status::Usage.into()
+}
+
+/// The message without the user information of the arguments that it repeats.
+fn public(message: String) -> String {
+    let given = std::env::args_os().skip(1).filter_map(|arg| arg.into_string().ok());
+    given.fold(message, |message, arg| {
+        let value = arg.split_once('=').map_or("", |(_, value)| value);
+        [arg.as_str(), value].into_iter().fold(message, |message, text| match shown::public(text) {
+            Cow::Borrowed(_) => message,
+            Cow::Owned(public) => message.replace(text, &public),
+        })
+    })
 }
 
 /// The message and its tips, without the usage that follows.
@@ -76,7 +90,7 @@ fn one_line(text: &str) -> String {
         words.push("-");
         words.extend(tip.split_whitespace());
     }
-    excerpt::printable(words.join(" ").as_bytes())
+    words.join(" ")
 }
 
 /// How a call ended, and its exit status.

@@ -1,6 +1,6 @@
 //! `abide match`: what a robots.txt file says about URLs, without a network.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 
 use abide_robots::{ProductToken, Rules, Target};
@@ -8,10 +8,11 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::args::MatchArgs;
-use crate::excerpt::printable;
 use crate::json::Match;
 use crate::question::{self, Holds, Key};
-use crate::{Status, Usage, batch};
+use crate::shown::public;
+use crate::style::{self, PLAIN};
+use crate::{Status, Usage, batch, online};
 
 pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
@@ -21,17 +22,15 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     let body = read_file(args.robots.as_deref().unwrap_or(Path::new("-")))?;
     let rules = Rules::parse(&body, &tokens);
     let urls = parse_urls(&args.urls)?;
-    let mut out = anstream::stdout().lock();
     let mut status = Status::Done;
     for (text, url) in args.urls.iter().zip(&urls) {
         let verdict = rules.verdict(&url.target());
         status = status.and(Status::of(verdict.is_allowed()));
         if args.output.json {
-            serde_json::to_writer(&mut out, &Match::new(Some(text.clone()), &verdict))?;
-            writeln!(out)?;
+            online::print_json(&Match::new(Some(public(text).into()), &verdict))?;
         } else {
-            let mark = crate::style::mark(verdict.is_allowed());
-            writeln!(out, "{mark}  {}  {verdict}", printable(text.as_bytes()))?;
+            let said = format!("  {}  {verdict}", public(text));
+            style::say(&[style::mark(verdict.is_allowed()), (PLAIN, &said)])?;
         }
     }
     Ok(status)
@@ -122,6 +121,10 @@ pub(crate) fn parse_url(text: &str) -> Result<Asked, String> {
         Err(url::ParseError::RelativeUrlWithoutBase) => return wrong(&with_scheme()),
         Err(error) => return wrong(&error.to_string()),
     };
+    if !url.has_host() && text.contains('@') && url.scheme() != "mailto" {
+        // What reads as a scheme is the name of a user.
+        return wrong(&with_scheme());
+    }
     match url.scheme() {
         "http" | "https" => Ok(Asked::Url(url)),
         // What reads as a scheme is a name, and its port stands behind it.
@@ -133,13 +136,14 @@ pub(crate) fn parse_url(text: &str) -> Result<Asked, String> {
 /// What browsers make of an address that is typed, if it looks like one.
 fn meant(text: &str) -> String {
     const SHOWN_MAX: usize = 80;
-    let rest = text.trim_start_matches('/');
+    let rest = text.rsplit_once('@').map_or(text, |(_, host)| host).trim_start_matches('/');
     format!("{:?}", format!("https://{}", if rest.len() > SHOWN_MAX { "example.org/" } else { rest }))
 }
 
-/// What somebody wrote, for a message: escaped, and cut where it would fill the screen.
+/// What was given, for a message: without user information, escaped, and cut where it would fill the screen.
 pub(crate) fn quoted(text: &str) -> String {
     const SHOWN_MAX: usize = 200;
+    let text = public(text);
     match text.char_indices().nth(SHOWN_MAX) {
         Some((end, _)) => format!("{:?}...", &text[..end]),
         None => format!("{text:?}"),

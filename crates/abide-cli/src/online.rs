@@ -15,6 +15,7 @@ use url::Url;
 
 use crate::args::{Online, ResolveArg};
 use crate::match_urls::read_file;
+use crate::shown::write_json;
 use crate::stores::Stores;
 use crate::watch::Watch;
 use crate::{Status, Usage, style};
@@ -170,7 +171,7 @@ where
 pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, value)?;
+    write_json(&mut out, value)?;
     out.write_all(b"\n").context("standard output")?;
     Ok(())
 }

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::match_urls::quoted;
+use crate::shown::public;
 
 /// What stands on one line of a batch.
 pub(crate) trait Question: DeserializeOwned {
@@ -139,7 +140,7 @@ fn no_json(line: &[u8], error: &serde_json::Error) -> String {
         return format!("the JSON object is nested too deeply at column {column}");
     }
     let rest = String::from_utf8_lossy(line.get(column.saturating_sub(1)..).unwrap_or_default());
-    let found: String = rest.chars().take(SHOWN_MAX).collect();
+    let found: String = public(&rest).chars().take(SHOWN_MAX).collect();
     format!("expected JSON, found {found:?} at column {column}")
 }
 

@@ -1,4 +1,4 @@
-//! The few colours there are. `anstream` takes them away where they do not belong.
+//! Lines for people, and the few colours there are. `anstream` takes those away where they do not belong.
 
 use std::fmt;
 use std::io::Write;
@@ -6,12 +6,14 @@ use std::io::Write;
 use anstyle::{AnsiColor, Style};
 
 use crate::args::Color;
+use crate::shown::shown;
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const WAIT: Style = AnsiColor::Yellow.on_default().bold();
 pub(crate) const NAME: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const PLAIN: Style = Style::new();
 
 /// Obeys `--color`.
 pub(crate) fn set_color(color: Color) {
@@ -24,14 +26,20 @@ pub(crate) fn set_color(color: Color) {
 
 /// One line on standard error. A caller that has closed it does not want to know.
 pub(crate) fn complain(what: fmt::Arguments<'_>) {
-    let _ = writeln!(anstream::stderr().lock(), "abide: {what}");
+    let _ = writeln!(anstream::stderr().lock(), "abide: {}", shown(&what.to_string()));
+}
+
+/// A part of a line, in its colour.
+pub(crate) type Part<'a> = (Style, &'a str);
+
+/// One line on standard output. Whatever stands in its parts is escaped here, so that only the colours command the terminal.
+pub(crate) fn say(parts: &[Part<'_>]) -> std::io::Result<()> {
+    let part = |(style, text): &Part<'_>| format!("{style}{}{style:#}", shown(text));
+    let line: String = parts.iter().map(part).collect();
+    writeln!(anstream::stdout().lock(), "{line}")
 }
 
 /// `allow` or `deny`.
-pub(crate) fn mark(allowed: bool) -> String {
-    if allowed { word(GOOD, "allow") } else { word(BAD, "deny ") }
-}
-
-pub(crate) fn word(style: Style, text: &str) -> String {
-    format!("{style}{text}{style:#}")
+pub(crate) fn mark(allowed: bool) -> Part<'static> {
+    if allowed { (GOOD, "allow") } else { (BAD, "deny ") }
 }

@@ -9,6 +9,7 @@ use crate::args::TagsArgs;
 use crate::json::Tags;
 use crate::match_urls::{read_file, tokens};
 use crate::question::{self, Holds, Key};
+use crate::style::{self, PLAIN};
 use crate::{Status, Usage, batch};
 
 pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
@@ -84,25 +85,18 @@ fn scan(options: &ReadOptions, html: &[u8], content_type: Option<&str>) -> Head 
 
 /// For people: the rules, then where each comes from.
 fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result<()> {
-    use std::io::Write;
-    let mut out = anstream::stdout().lock();
     let rules = permissions.rules().to_string();
-    writeln!(out, "{}", if rules.is_empty() { "no restrictions stated".to_owned() } else { rules })?;
+    style::say(&[(PLAIN, if rules.is_empty() { "no restrictions stated" } else { &rules })])?;
     for statement in permissions.statements() {
-        let (dim, reset) = (crate::style::DIM, format!("{:#}", crate::style::DIM));
-        writeln!(out, "  {dim}{}: {}{reset}", statement.source(), statement.rules())?;
+        style::say(&[(style::DIM, &format!("  {}: {}", statement.source(), statement.rules()))])?;
     }
     for remark in permissions.remarks() {
-        writeln!(out, "  remark: {remark}")?;
+        style::say(&[(PLAIN, &format!("  remark: {remark}"))])?;
     }
     for statement in preferences.statements() {
         let preference = statement.preference().as_str().unwrap_or("unknown");
-        writeln!(
-            out,
-            "preference: {} {preference} ({})",
-            statement.usage(),
-            statement.text().escape_debug()
-        )?;
+        let (usage, text) = (statement.usage(), statement.text());
+        style::say(&[(PLAIN, &format!("preference: {usage} {preference} ({text})"))])?;
     }
     Ok(())
 }

@@ -10,7 +10,6 @@ use abide::access::{AccessEvent, AccessObserver, Answer, Cause as Failure};
 use abide::pacing::{Cause, PaceEvent, PaceObserver};
 use url::Url;
 
-use crate::excerpt::printable;
 use crate::style;
 
 /// Hears of everything. A store that fails is told at once; the rest is kept when a crawl wants it for its report.
@@ -95,7 +94,6 @@ impl Watch {
 
     fn store_failed(&self, error: &str) {
         if !self.is_store_told.swap(true, Ordering::Relaxed) {
-            let error = printable(error.as_bytes());
             style::complain(format_args!("{error}; going on with what is in memory"));
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::args::CrawlArgs;
 use crate::crawl::report::{Event, Host, Report};
 use crate::crawl::summary::{self, count};
-use crate::excerpt::printable;
+use crate::shown::{cut, shown};
 
 pub(crate) fn page(report: &Report, args: &CrawlArgs) -> String {
     let chart = Chart::of(report, args.online.delay);
@@ -135,7 +135,7 @@ fn told(event: &Event) -> String {
     let status = if event.is_robots && event.status.is_none() { String::new() } else { status };
     let took =
         event.end.map(|end| format!(" in {:.0} ms", (end.saturating_sub(event.at)).as_secs_f64() * 1e3));
-    format!("{:.2} s: {} {status}{}", event.at.as_secs_f64(), event.url, took.unwrap_or_default())
+    format!("{:.2} s: {} {status}{}", event.at.as_secs_f64(), cut(&event.url), took.unwrap_or_default())
 }
 
 fn card(page: &mut String, host: &Host) {
@@ -219,8 +219,8 @@ fn tick(seconds: f64) -> (Duration, String) {
 }
 
 fn escaped(text: &str) -> String {
-    let text = printable(text.as_bytes());
-    text.replace('&', "&amp;")
+    shown(text)
+        .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('\'', "&#39;")
@@ -259,7 +259,7 @@ mod tests {
         let mut page = String::new();
         chart(1).bar(&mut page, class(&event), event.at, event.at, &told(&event));
         assert!(
-            page.contains("http://a/&lt;script&gt;&#39;&quot;&amp;\u{fffd}\u{fffd} no answer'"),
+            page.contains("http://a/&lt;script&gt;&#39;&quot;&amp;\\u{1b}\\u{202e} no answer'"),
             "{page}"
         );
     }

@@ -10,7 +10,7 @@ use crate::crawl::Flight;
 use crate::crawl::frontier::Frontier;
 use crate::crawl::report::Report;
 use crate::crawl::summary::span;
-use crate::excerpt::printable;
+use crate::shown::shown;
 
 pub(crate) struct Progress {
     bars: MultiProgress,
@@ -103,15 +103,13 @@ fn host_lines(frontier: &Frontier, in_flight: &HashMap<String, Flight>, now: Ins
             None => format!("waits {:>5.1} s", seconds(flight.since)),
             Some(sent) => format!("asks  {:>5.1} s", seconds(sent.at)),
         };
-        lines.push((
-            host,
-            format!("{state}  {}, {} queued", printable(path.as_bytes()), frontier.queued(host)),
-        ));
+        lines.push((host, format!("{state}  {path}, {} queued", frontier.queued(host))));
     }
     lines.sort_unstable();
     let width =
         lines.iter().take(HOSTS_MAX).map(|(host, _)| host.len()).max().unwrap_or(0).min(HOST_WIDTH_MAX);
-    lines.into_iter().take(HOSTS_MAX).map(|(host, state)| format!("  {host:<width$}  {state}")).collect()
+    let line = |(host, state)| shown(&format!("  {host:<width$}  {state}"));
+    lines.into_iter().take(HOSTS_MAX).map(line).collect()
 }
 
 const BAR_WIDTH: u64 = 16;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::Usage;
 use crate::crawl::Body;
 use crate::fetch::{Answer, Line};
+use crate::shown::write_json;
 use crate::trail::public;
 
 pub(crate) struct Save {
@@ -58,7 +59,7 @@ impl Save {
         };
         let saved = if file.is_some() { body.bytes.len() } else { 0 };
         let entry = Entry { file, content_type: answer.content_type.as_deref(), saved, line: &answer.line };
-        serde_json::to_writer(&mut self.index, &entry)?;
+        write_json(&mut self.index, &entry)?;
         self.index.write_all(b"\n")?;
         // Whoever is interrupted finds an index of all that is there.
         self.index.flush()?;

@@ -1,25 +1,22 @@
 //! The report for people, in lines that are read at any width, and for programs.
 
-use std::io::Write;
-
 use crate::crawl::report::{DeniedBy, FailedBy, Host, Report};
-use crate::excerpt::printable;
-use crate::{online, style};
+use crate::online;
+use crate::shown::cut;
+use crate::style::{self, PLAIN};
 
 pub(crate) fn print_json(report: &Report) -> anyhow::Result<()> {
     report.hosts().try_for_each(online::print_json)
 }
 
 pub(crate) fn print(report: &Report) -> anyhow::Result<()> {
-    let mut out = anstream::stdout().lock();
     for host in report.hosts() {
-        writeln!(out, "{}", style::word(style::NAME, &host.host))?;
+        style::say(&[(style::NAME, &host.host)])?;
         for line in lines(host) {
-            writeln!(out, "  {line}")?;
+            style::say(&[(PLAIN, "  "), (PLAIN, &line)])?;
         }
     }
-    writeln!(out, "{}", total(report))?;
-    Ok(())
+    Ok(style::say(&[(PLAIN, &total(report))])?)
 }
 
 /// One sentence on everything.
@@ -53,7 +50,7 @@ pub(crate) fn lines(host: &Host) -> Vec<String> {
     for (outcome, word) in [("refused", "refused"), ("error", "failed")] {
         let those = || host.failed_by.iter().filter(|by| by.outcome == outcome);
         if those().next().is_some() {
-            let each = |by: &FailedBy| format!("{} since {} ({})", by.urls, by.why, by.example);
+            let each = |by: &FailedBy| format!("{} since {} ({})", by.urls, by.why, cut(&by.example));
             lines.push(format!("{word}: {}", list(those().map(each))));
         }
     }
@@ -62,7 +59,7 @@ pub(crate) fn lines(host: &Host) -> Vec<String> {
             host.permissions.iter().map(|(name, pages)| format!("{name} on {}", count(*pages, "page")));
         lines.push(format!("permissions: {}", list(found)));
     }
-    lines.iter().map(|line| printable(line.as_bytes())).collect()
+    lines
 }
 
 /// One of the counts of a host.
@@ -140,7 +137,7 @@ pub(crate) fn span(seconds: u64) -> String {
 fn denial(by: &DeniedBy, own: &str) -> String {
     let whose = if by.host == own { String::new() } else { format!(" of {}", by.host) };
     match by.line {
-        Some(line) => format!("{} by \"{}\" on line {line}{whose}", by.urls, by.rule),
+        Some(line) => format!("{} by \"{}\" on line {line}{whose}", by.urls, cut(&by.rule)),
         None => format!("{} since {}{whose}", by.urls, by.rule),
     }
 }

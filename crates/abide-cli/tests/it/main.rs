@@ -14,6 +14,7 @@ mod fetch;
 mod lint;
 mod offline;
 mod pacing;
+mod secrets;
 mod store;
 #[cfg(target_os = "linux")]
 mod terminal;

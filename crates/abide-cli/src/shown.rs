@@ -1,0 +1,187 @@
+//! Text that others wrote, made fit to be shown: nothing in it commands a terminal, and no URL keeps its user information.
+//!
+//! All that is written for people goes through [`escaped`], and all that is written for programs through [`write_json`].
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::ser::Formatter;
+use url::Url;
+
+use crate::trail;
+
+/// A line, or a part of one, for people: escaped, and without the user information of the URLs in it.
+pub(crate) fn shown(text: &str) -> String {
+    escaped(without_user(text).as_bytes())
+}
+
+/// The same of what a server can make as long as it likes: cut after 200 characters.
+pub(crate) fn cut(text: &str) -> String {
+    const SHOWN_MAX: usize = 200;
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", shown(text.split_at(end).0)),
+        None => shown(text),
+    }
+}
+
+/// What would command a terminal, or show text in another order than it is in, as `\u{202e}`.
+pub(crate) fn escaped(text: &[u8]) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in String::from_utf8_lossy(text).chars() {
+        // Writing to a string cannot fail.
+        let _ = if is_hidden(letter) {
+            write!(shown, "{}", letter.escape_default())
+        } else {
+            shown.write_char(letter)
+        };
+    }
+    shown
+}
+
+/// Control characters, and those that Unicode calls format characters: they have no shape of their own, and some of them turn the
+/// direction of text around.
+fn is_hidden(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// The text of a URL without its user information. What is no URL loses everything before its last `@`.
+pub(crate) fn public(text: &str) -> Cow<'_, str> {
+    match Url::parse(text) {
+        Ok(url) if url.has_host() => match trail::public(&url) {
+            public if public == url => text.into(),
+            public => String::from(public).into(),
+        },
+        // A path, where an `@` is nothing else.
+        _ if text.starts_with('/') && !text.starts_with("//") => text.into(),
+        _ => match text.rsplit_once('@') {
+            Some((before, after)) => format!("{}...@{after}", scheme(before)).into(),
+            None => text.into(),
+        },
+    }
+}
+
+/// `http://`, if `text` begins like that.
+fn scheme(text: &str) -> &str {
+    let Some((name, rest)) = text.split_once("://") else { return "" };
+    let is_name = name.chars().all(|letter| letter.is_ascii_alphanumeric());
+    text.strip_suffix(rest).filter(|_| is_name).unwrap_or_default()
+}
+
+/// A sentence without the user information of the URLs in it.
+fn without_user(text: &str) -> Cow<'_, str> {
+    if !text.contains('@') {
+        return text.into();
+    }
+    let mut parts = text.split("//");
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_end = |letter: char| letter.is_whitespace() || matches!(letter, '/' | '?' | '#' | '\\');
+        let (authority, rest) = part.split_at(part.find(is_end).unwrap_or(part.len()));
+        kept.extend(["//", authority.rsplit_once('@').map_or(authority, |(_, host)| host), rest]);
+    }
+    kept.into()
+}
+
+/// Writes a value as JSON: exact for a program, and safe on a terminal, where what is hidden is shown as `\u202e`.
+pub(crate) fn write_json(out: impl Write, value: &(impl Serialize + ?Sized)) -> serde_json::Result<()> {
+    value.serialize(&mut serde_json::Serializer::with_formatter(out, Escaping))
+}
+
+/// JSON escapes also for what JSON would leave as it is.
+struct Escaping;
+
+impl Formatter for Escaping {
+    fn write_string_fragment<W: Write + ?Sized>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some((at, letter)) = rest.char_indices().find(|(_, letter)| is_hidden(*letter)) {
+            let (before, hidden) = rest.split_at(at);
+            out.write_all(before.as_bytes())?;
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                write!(out, "\\u{unit:04x}")?;
+            }
+            rest = hidden.strip_prefix(letter).unwrap_or_default();
+        }
+        out.write_all(rest.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_hidden_is_escaped() {
+        assert_eq!(escaped("a\x1b[31m\u{202e}é\t\u{9b}\n".as_bytes()), "a\\u{1b}[31m\\u{202e}é\\t\\u{9b}\\n");
+        assert_eq!(escaped(b"\xff"), "\u{fffd}");
+        assert_eq!(cut(&"\u{202e}".repeat(201)), "\\u{202e}".repeat(200) + "…");
+        assert_eq!(cut(&"x".repeat(200)), "x".repeat(200));
+    }
+
+    #[test]
+    fn json_is_exact_and_has_no_hidden_characters() {
+        for letter in (0..=0x10_ffff).filter_map(char::from_u32) {
+            let text = format!("a{letter}\"b\\");
+            let mut written = Vec::new();
+            write_json(&mut written, &text).unwrap();
+            let written = String::from_utf8(written).unwrap();
+            assert!(!written.contains(is_hidden), "{written}");
+            assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn urls_lose_their_user_information_and_nothing_else() {
+        for (text, kept) in [
+            ("http://u:p@a.example/x@y?@#@", "http://a.example/x@y?@#@"),
+            ("http:\\\\u@a.example", "http://a.example/"),
+            ("\thttp:u:p@a.example/", "http://a.example/"),
+            ("HTTP://A.example/%7e", "HTTP://A.example/%7e"),
+            ("/a@b", "/a@b"),
+            ("//u:p@a/", "...@a/"),
+            ("u:p@a", "...@a"),
+            ("http://u:p/q@a:port/", "http://...@a:port/"),
+            ("u://p@a@b:x", "u://...@b:x"),
+            ("a b", "a b"),
+        ] {
+            assert_eq!(public(text), kept, "{text}");
+        }
+    }
+
+    #[test]
+    fn sentences_lose_the_user_information_of_their_urls() {
+        for (text, kept) in [
+            ("http://u:p@a/x: no (ftp://q@b)", "http://a/x: no (ftp://b)"),
+            ("http://a/x@y and mail c@d", "http://a/x@y and mail c@d"),
+            ("//u:p@q@a", "//a"),
+            ("http:// a@b", "http:// a@b"),
+        ] {
+            assert_eq!(shown(text), kept);
+        }
+    }
+}
