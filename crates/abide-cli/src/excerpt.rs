@@ -12,11 +12,12 @@
     )
 )]
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Renderer, Snippet};
 
-use crate::shown::escaped;
+use crate::shown::{escaped, masked};
 
 /// A file as it can be shown: text of any encoding, any line ends, any control characters.
 pub(crate) struct Excerpt<'a> {
@@ -25,7 +26,7 @@ pub(crate) struct Excerpt<'a> {
 }
 
 struct Line<'a> {
-    octets: &'a [u8],
+    octets: Cow<'a, [u8]>,
     /// Where it stands in the text that is shown, without its end.
     shown: Range<usize>,
 }
@@ -45,18 +46,18 @@ pub(crate) struct Mark {
 impl<'a> Excerpt<'a> {
     pub(crate) fn of(text: &'a [u8]) -> Self {
         let mut excerpt = Self { lines: Vec::new(), text: String::new() };
-        for octets in lines(text) {
+        for octets in lines(text).map(masked) {
             let start = excerpt.text.len();
-            excerpt.text.push_str(&letters(octets.get(..LINE_SHOWN_MAX).unwrap_or(octets)));
+            excerpt.text.push_str(&letters(octets.get(..LINE_SHOWN_MAX).unwrap_or(&octets)));
             excerpt.lines.push(Line { octets, shown: start..excerpt.text.len() });
             excerpt.text.push('\n');
         }
         excerpt
     }
 
-    /// The octets of a line, without its end.
-    pub(crate) fn line(&self, number: u32) -> &'a [u8] {
-        self.find(number).map_or(b"", |line| line.octets)
+    /// The octets of a line, without its end, and with the user information of URLs masked.
+    pub(crate) fn line(&self, number: u32) -> &[u8] {
+        self.find(number).map_or(b"", |line| &line.octets)
     }
 
     /// The line of one mark alone, in a file called `path`.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::args::LintArgs;
 use crate::excerpt::{self, Excerpt, Mark};
 use crate::match_urls::read_file;
-use crate::shown::shown;
+use crate::shown::{shown, without_user};
 use crate::style::PLAIN;
 use crate::{Status, batch, online, style};
 
@@ -52,7 +52,7 @@ fn line<'a>(file: &'a str, remark: &Remark) -> Line<'a> {
         column: columns.start,
         column_end: columns.end,
         kind: remark.kind().as_str(),
-        message: remark.to_string(),
+        message: without_user(&remark.to_string()).into(),
     }
 }
 

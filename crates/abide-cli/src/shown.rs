@@ -17,6 +17,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::ops::Range;
 
 use serde::Serialize;
 use serde_json::ser::Formatter;
@@ -94,18 +95,37 @@ fn scheme(text: &str) -> &str {
 }
 
 /// A sentence without the user information of the URLs in it.
-fn without_user(text: &str) -> Cow<'_, str> {
-    if !text.contains('@') {
+pub(crate) fn without_user(text: &str) -> Cow<'_, str> {
+    let users = users(text.as_bytes());
+    if users.is_empty() {
         return text.into();
     }
-    let mut parts = text.split("//");
-    let mut kept = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let is_end = |letter: char| letter.is_whitespace() || matches!(letter, '/' | '?' | '#' | '\\');
-        let (authority, rest) = part.split_at(part.find(is_end).unwrap_or(part.len()));
-        kept.extend(["//", authority.rsplit_once('@').map_or(authority, |(_, host)| host), rest]);
-    }
+    let mut kept = text.to_owned();
+    users.into_iter().rev().for_each(|user| kept.replace_range(user, ""));
     kept.into()
+}
+
+/// The same of a line whose columns are to stay as they are.
+pub(crate) fn masked(line: &[u8]) -> Cow<'_, [u8]> {
+    let mut line = Cow::Borrowed(line);
+    for user in users(&line) {
+        line.to_mut().get_mut(user).unwrap_or_default().fill(b'*');
+    }
+    line
+}
+
+/// Where user information is: between `//` and the last `@` before the path, as in RFC 3986 §3.2.
+fn users(text: &[u8]) -> Vec<Range<usize>> {
+    let starts = text.windows(2).enumerate().filter(|(_, slashes)| *slashes == b"//");
+    let user = |(slashes, _): (usize, &[u8])| {
+        let start = slashes.saturating_add(2);
+        let rest = text.get(start..)?;
+        let is_end = |octet: &u8| octet.is_ascii_whitespace() || b"/?#\\".contains(octet);
+        let authority = rest.split(is_end).next()?;
+        let len = authority.iter().rposition(|octet| *octet == b'@')?;
+        Some(start..start.saturating_add(len).saturating_add(1))
+    };
+    starts.filter_map(user).collect()
 }
 
 /// Writes a value as JSON: exact for a program, and safe on a terminal, where what is hidden is shown as `\u202e`.
@@ -183,5 +203,10 @@ mod tests {
         ] {
             assert_eq!(shown(text), kept);
         }
+    }
+
+    #[test]
+    fn a_masked_line_keeps_its_columns() {
+        assert_eq!(*masked(b"Sitemap: http://u:p@a/ //q@b \xff"), *b"Sitemap: http://****a/ //**b \xff");
     }
 }

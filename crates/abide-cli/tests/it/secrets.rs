@@ -213,6 +213,15 @@ fn offline_calls_show_no_user_information() {
         assert!(ran.out.contains("a.example/secret"), "{}", ran.out);
         ran_silently(&args, &ran);
     }
+    let site = format!("http://{USER}:{PASSWORD}@a.example");
+    let remarked =
+        file(format!("Sitemap: //{USER}:{PASSWORD}@a.example/\nUser-agent: *\nDisallow: {site}/x\n"));
+    for call in [&["lint"][..], &["lint", "--json"]] {
+        let args = [call, &[remarked.path().to_str().unwrap()]].concat();
+        let ran = abide(&args);
+        assert!(ran.out.contains("never-matches") && ran.out.contains("relative-url"), "{}", ran.out);
+        ran_silently(&args, &ran);
+    }
     for call in ["match", "directives"] {
         let question = serde_json::json!({"agent": "a", "url": url, "robots": format!("Sitemap: {sitemap}")});
         let ran = abide_with(&[call, "--batch"], format!("{question}\n"));
