@@ -11,6 +11,7 @@ use url::Url;
 use crate::WallMillis;
 use crate::access::Cause;
 use crate::pacing::DeferReason;
+use crate::text::Escaped;
 use crate::verdict::Verdict;
 
 /// A request was refused before it went out.
@@ -123,6 +124,8 @@ impl StdError for Error {
 }
 
 /// Why a request did not go out, and what to do about it.
+///
+/// Shown, it is one sentence, in which URLs are cut after 200 characters; [`Denied::url`] is the whole.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Denied {
@@ -329,17 +332,20 @@ impl Denied {
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A Location may be 300 KB long.
+        let shown = |url: &Url| Escaped(url.as_str().as_bytes()).to_string();
         match self {
             Self::Disallowed { url, verdict, hop } => {
-                write!(f, "{url}{}: {verdict}", Hop(*hop))
+                write!(f, "{}{}: {verdict}", shown(url), Hop(*hop))
             }
             Self::Unreachable { url, cause, hop, .. } => write!(
                 f,
-                "{url} is not asked for{}: its robots.txt is unreachable ({cause}), and then everything is disallowed",
+                "{} is not asked for{}: its robots.txt is unreachable ({cause}), and then everything is disallowed",
+                shown(url),
                 Hop(*hop)
             ),
             Self::Deferred { url, not_before, reason, hop } => {
-                write!(f, "{url} is deferred{}: ", Hop(*hop))?;
+                write!(f, "{} is deferred{}: ", shown(url), Hop(*hop))?;
                 reason.sentence(url.host_str().unwrap_or_default(), f)?;
                 write!(
                     f,
@@ -349,27 +355,35 @@ impl fmt::Display for Denied {
             }
             Self::CrawlDelayTooLong { url, asked } => write!(
                 f,
-                "{url} is not asked for: the site's Crawl-delay is {} s, and more than 24 h is not waited for",
+                "{} is not asked for: the site's Crawl-delay is {} s, and more than 24 h is not waited for",
+                shown(url),
                 asked.as_secs()
             ),
             Self::AddressRefused { url, address: Some(address), hop } => write!(
                 f,
-                "{url} is refused{}: {address} is not a public address (allow its network if you mean it)",
+                "{} is refused{}: {address} is not a public address (allow its network if you mean it)",
+                shown(url),
                 Hop(*hop)
             ),
             Self::AddressRefused { url, address: None, hop } => {
-                write!(f, "{url} is refused{}: it has no public address", Hop(*hop))
+                write!(f, "{} is refused{}: it has no public address", shown(url), Hop(*hop))
             }
             Self::UnsupportedUrl { url } => {
-                write!(f, "expected an http or https URL, found the scheme {:?}", url.scheme())
+                write!(
+                    f,
+                    "expected an http or https URL, found the scheme \"{}\"",
+                    Escaped(url.scheme().as_bytes())
+                )
             }
             Self::TooManyRedirects { hops } => {
                 write!(f, "expected at most {} redirects, found more", hops.len().saturating_sub(1))
             }
             Self::RedirectBypass { asked, got } => write!(
                 f,
-                "asked for {asked} and got {got}: the inner client follows redirects past the gate; build it with \
-                 redirect::Policy::none(), or let abide build it (build_client)"
+                "asked for {} and got {}: the inner client follows redirects past the gate; build it with \
+                 redirect::Policy::none(), or let abide build it (build_client)",
+                shown(asked),
+                shown(got)
             ),
             Self::WrongOrder { problem, .. } => problem.fmt(f),
             Self::Identity { user_agent, token } => write!(
@@ -381,7 +395,7 @@ impl fmt::Display for Denied {
                 f,
                 "the request is for {} and its Host says {host}, whose rules were not asked; ask for {}://{host}/ and \
                  give its address to Builder::resolve",
-                url.authority(),
+                Escaped(url.authority().as_bytes()),
                 url.scheme()
             ),
             Self::Store { reason } => write!(f, "the shared store failed: {reason}"),
@@ -429,6 +443,60 @@ mod tests {
 
     fn refused() -> Denied {
         Denied::AddressRefused { url: url(), address: None, hop: 0 }
+    }
+
+    #[test]
+    fn no_url_makes_an_error_long() {
+        let long = "x".repeat(300_000);
+        for url in [format!("https://a.example/{long}?{long}"), format!("https://{long}.example/")] {
+            let url: Url = url.parse().unwrap();
+            let (not_before, scope) = (AT.to_system_time(), url.host_str().unwrap());
+            let reason = || DeferReason::InFlight { since: AT, open: Duration::from_secs(1) };
+            let deferral = crate::pacing::Deferral::new(scope, AT, Duration::ZERO, reason());
+            for (said, text) in [
+                ("deferred", deferral.to_string()),
+                (
+                    "disallowed",
+                    Denied::Disallowed { url: url.clone(), verdict: Verdict::robots_txt(), hop: 1 }
+                        .to_string(),
+                ),
+                (
+                    "unreachable",
+                    Denied::Unreachable {
+                        url: url.clone(),
+                        since: not_before,
+                        cause: Cause::Dns,
+                        retry_at: not_before,
+                        hop: 1,
+                    }
+                    .to_string(),
+                ),
+                (
+                    "deferred",
+                    Denied::Deferred { url: url.clone(), not_before, reason: reason(), hop: 1 }.to_string(),
+                ),
+                ("delay", Denied::CrawlDelayTooLong { url: url.clone(), asked: Duration::MAX }.to_string()),
+                (
+                    "address",
+                    Denied::AddressRefused { url: url.clone(), address: Some([127, 0, 0, 1].into()), hop: 1 }
+                        .to_string(),
+                ),
+                (
+                    "no address",
+                    Denied::AddressRefused { url: url.clone(), address: None, hop: 1 }.to_string(),
+                ),
+                ("bypass", Denied::RedirectBypass { asked: url.clone(), got: url.clone() }.to_string()),
+                ("redirects", Denied::TooManyRedirects { hops: vec![url.clone(); 11] }.to_string()),
+                (
+                    "foreign",
+                    Denied::ForeignHost { url: url.clone(), host: "b.example".to_owned() }.to_string(),
+                ),
+                ("scheme", Denied::UnsupportedUrl { url: format!("{long}:x").parse().unwrap() }.to_string()),
+                ("origin", crate::Origin::of(&format!("{long}:x").parse().unwrap()).unwrap_err().to_string()),
+            ] {
+                assert!(text.len() < 800, "{said}: {} bytes", text.len());
+            }
+        }
     }
 
     #[test]

@@ -56,6 +56,7 @@ mod clock;
 mod host_field;
 mod identity;
 mod origin;
+mod text;
 
 // Whether a robots.txt could be had, and when a request may go out: two halves that do not know each other.
 pub mod access;

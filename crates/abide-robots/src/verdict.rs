@@ -180,18 +180,22 @@ impl RuleKind {
     }
 }
 
+/// Characters of a pattern that are shown.
+const SHOWN_MAX: usize = 200;
+
+/// One line, cut after 200 characters of the pattern; [`Rule::pattern`] is the whole.
 impl fmt::Display for Rule<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.kind.as_str())?;
-        // What a stranger wrote goes to logs and terminals.
-        for letter in self.pattern.chars() {
-            if letter.is_control() {
-                write!(f, "{}", letter.escape_default())?
-            } else {
-                f.write_char(letter)?
+        // Logs and terminals show it: control and format characters are escaped, and a pattern may be as long as the file.
+        let mut letters = self.pattern.chars();
+        for letter in letters.by_ref().take(SHOWN_MAX) {
+            match letter {
+                '\'' | '"' | '\\' => f.write_char(letter)?,
+                _ => write!(f, "{}", letter.escape_debug())?,
             }
         }
-        Ok(())
+        if letters.as_str().is_empty() { Ok(()) } else { f.write_char('…') }
     }
 }
 
@@ -231,6 +235,16 @@ mod tests {
             let verdict = verdict(FILE, token, target);
             assert_eq!((verdict.reason(), verdict.to_string().as_str()), (reason, text), "{target}");
         }
+    }
+
+    #[test]
+    fn a_rule_is_shown_escaped_and_cut_at_200_characters() {
+        let file =
+            format!("user-agent: *\ndisallow: /\u{202e}\u{2066}\u{200b}\u{9b}'\"\\{}\n", "x".repeat(300));
+        let shown = verdict(file.as_bytes(), "a", "/").rules().verdict(&Target::new(&file[24..])).to_string();
+        let start = "disallowed by \"Disallow: /\\u{202e}\\u{2066}\\u{200b}\\u{9b}'\"\\xxx";
+        assert!(shown.starts_with(start) && shown.ends_with("x…\" on line 2"), "{shown}");
+        assert!(shown.chars().count() < 270, "{shown}");
     }
 
     #[test]

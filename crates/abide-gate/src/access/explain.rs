@@ -6,8 +6,8 @@ use abide_robots::{Target, Verdict};
 use httpdate::fmt_http_date;
 
 use crate::WallMillis;
-use crate::access::text::Escaped;
 use crate::access::{Access, Answer, Source};
+use crate::text::Escaped;
 
 /// Why one URL may be fetched or not: the whole of it, kept without another request. Cheap to clone.
 ///
@@ -100,6 +100,7 @@ impl Explanation {
     fn write_source(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let answer = &self.answer;
         let url = answer.origin().robots_url();
+        let url = Escaped(url.as_str().as_bytes());
         match answer.source() {
             Source::Fresh => write!(f, " of {url}, fetched {}", date(answer.fetched_at()))?,
             Source::Revalidated => {

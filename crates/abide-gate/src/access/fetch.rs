@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 use url::Url;
 
 use crate::WallMillis;
-use crate::access::text::Escaped;
+use crate::text::Escaped;
 
 /// A boxed future, so that the traits of this crate can be used as `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -49,7 +49,6 @@ mod counters;
 mod dice;
 mod log;
 mod observer;
-mod text;
 
 /// What the flights share their state by. `tests/access_schedules.rs` reads them with another one, which tries out orders.
 mod sync {

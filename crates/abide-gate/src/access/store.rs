@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::access::Record;
 use crate::access::fetch::BoxFuture;
-use crate::access::text::Escaped;
+use crate::text::Escaped;
 use crate::{Origin, WallMillis};
 
 /// Where records are kept between fetches, processes and restarts.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::breaker::TransportFault;
+use crate::text::Escaped;
 use crate::{UnsupportedUrl, WallMillis};
 
 /// The pacer's no. Most often a [`Deferral`].
@@ -160,6 +161,7 @@ pub enum DeferReason {
 
 impl DeferReason {
     pub(crate) fn sentence(&self, scope: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scope = Escaped(scope.as_bytes());
         match self {
             Self::Hold { status: Some(status), retry_after: Some(asked) } => {
                 write!(f, "{scope} answered {status} and asked for {}", Span(*asked))
