@@ -234,6 +234,46 @@ async fn p4_userinfo_is_nowhere() {
 }
 
 #[tokio::test]
+async fn a_location_of_300_kb_makes_no_error_long() {
+    let long = "x".repeat(300_000);
+    let server = Server::start(move |seen| match seen.path.get(1..5).unwrap_or_default() {
+        "robo" if seen.host() == "down.example" => Reply::new(503, ""),
+        "robo" if seen.host() == "busy.example" => Reply::with_headers(429, &[("retry-after", "3600")], ""),
+        "robo" => Reply::new(200, format!("User-agent: *\nDisallow: /secret{}*\n", "x".repeat(20_000))),
+        "rese" => Reply::raw(vec![Step::Reset]),
+        "to-s" => Reply::redirect(302, &format!("/secret{long}")),
+        "to-r" => Reply::redirect(302, &format!("/reset{}", &long[..60_000])),
+        "to-p" => Reply::redirect(302, &format!("/page{long}")),
+        "to-d" => Reply::redirect(302, &format!("http://down.example/{long}")),
+        "to-b" => Reply::redirect(302, &format!("http://busy.example/{long}")),
+        "to-a" => Reply::redirect(302, &format!("http://127.0.0.2/{long}")),
+        "to-l" => Reply::redirect(302, &format!("/to-l{}", &long[..60_000])),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let client = client(&server);
+    for (path, word) in [
+        ("to-secret", "Disallow"),
+        ("to-reset", "sending"),
+        // More than an http::Uri holds, which reqwest says itself.
+        ("to-page", "builder error"),
+        ("to-down", "unreachable"),
+        ("to-busy", "deferred"),
+        ("to-address", "not a public address"),
+        ("to-loop", "at most 10 redirects"),
+    ] {
+        let error = client.get(format!("http://a.example/{path}")).send().await.unwrap_err();
+        let mut text = error.to_string();
+        let mut next = std::error::Error::source(&error);
+        while let Some(cause) = next {
+            text = format!("{text}: {cause}");
+            next = cause.source();
+        }
+        assert!(text.contains(word) && text.len() < 2000, "{path}: {} bytes: {:.400}", text.len(), text);
+    }
+}
+
+#[tokio::test]
 async fn p5_an_inner_client_that_follows_is_noticed() {
     let server = site().await;
     let (abide, _) = builder(&server).build_with(reqwest::Client::builder()).unwrap();

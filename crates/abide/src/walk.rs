@@ -362,11 +362,26 @@ impl<'a> Walk<'a> {
                 if let Some(leg) = &self.leg {
                     tell_failed(self.trail.hops().len(), &leg.url, &error);
                 }
-                error
+                if self.trail.hops().is_empty() { error } else { without_long_url(error) }
             }
         }
     }
 }
+
+/// reqwest shows the URL of a request in its error, whole, and a server may redirect to one of 300 KB.
+fn without_long_url(error: reqwest_middleware::Error) -> reqwest_middleware::Error {
+    match error {
+        reqwest_middleware::Error::Reqwest(error)
+            if error.url().is_some_and(|url| url.as_str().len() > HOP_URL_SHOWN_MAX) =>
+        {
+            error.without_url().into()
+        }
+        error => error,
+    }
+}
+
+/// Honest URLs are shorter. With one that is not, an error of reqwest has no URL.
+const HOP_URL_SHOWN_MAX: usize = 2000;
 
 const ONE_REQUEST: &str = "a hop begins with its request, and ends when it has been sent";
 const ONE_LEG: &str = "a hop is admitted before it takes its turn, and lands once";

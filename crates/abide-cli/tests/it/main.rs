@@ -11,6 +11,7 @@ mod directives;
 mod documented;
 mod explain;
 mod fetch;
+mod hostile;
 mod lint;
 mod offline;
 mod pacing;
