@@ -1,14 +1,26 @@
 //! With reqwest-retry and http-cache in one chain: retry > gate > cache > pacing > wire.
 //!
 //! Each attempt is asked of robots.txt, and so is each redirect hop. What the cache answers waits for no turn, and refusals stay
-//! typed, since they arise outside of the cache.
+//! typed, because they arise outside of the cache. 429 and 503 are not retried: abide backs the host off, and the response is yours.
 
 use abide::{Abide, ResponseExt};
 use abide_examples::{Web, plain_client};
 use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
 use reqwest_middleware::ClientBuilder;
-use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
+use reqwest_retry::{DefaultRetryableStrategy, RetryTransientMiddleware, Retryable, RetryableStrategy};
+
+/// What reqwest-retry retries by default, but for the responses of a busy host.
+struct LeaveBusyHosts;
+
+impl RetryableStrategy for LeaveBusyHosts {
+    fn handle(&self, result: &reqwest_middleware::Result<reqwest::Response>) -> Option<Retryable> {
+        match result {
+            Ok(response) if matches!(response.status().as_u16(), 429 | 503) => None,
+            result => DefaultRetryableStrategy.handle(result),
+        }
+    }
+}
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -23,7 +35,7 @@ async fn main() -> anyhow::Result<()> {
         options: HttpCacheOptions::default(),
     };
     let client = ClientBuilder::new(inner)
-        .with(RetryTransientMiddleware::new_with_policy(back_off))
+        .with(RetryTransientMiddleware::new_with_policy_and_strategy(back_off, LeaveBusyHosts))
         .with(abide.gate())
         .with(Cache(cache))
         .with(abide.pacing())
@@ -34,7 +46,8 @@ async fn main() -> anyhow::Result<()> {
         // From the cache: no turn is waited for, and nothing reaches the server.
         "catalogue.html",
         "catalogue.html",
-        // Answers 503 once with `Retry-After: 2`: the retry waits in the gate until then, whatever its own back-off.
+        // Answers 503 once with `Retry-After: 2`: the next request to the host, whatever it is for, waits until then.
+        "opening-hours.html",
         "opening-hours.html",
         // Redirects into a disallowed path; a refusal is not retried.
         "my-account",

@@ -117,6 +117,7 @@ fn retry_cache() {
             "catalogue.html: 200 OK after waiting 1.",
             "catalogue.html: 200 OK after waiting 0.0 s",
             "catalogue.html: 200 OK after waiting 0.0 s",
+            "opening-hours.html: 503 Service Unavailable after waiting ",
             "opening-hours.html: 200 OK after waiting ",
             "my-account: refused: http://library.example/loans/7.html (redirect 1): disallowed by",
             "requests that reached the server:\n",

@@ -48,6 +48,25 @@ async fn a_request_that_hides_behind_another_name_is_refused() {
 }
 
 #[tokio::test]
+async fn the_user_agent_of_reqwests_builder_is_replaced() {
+    let server = Server::start(|_| Reply::new(200, "")).await;
+    let mut defaults = reqwest::header::HeaderMap::new();
+    defaults.insert("user-agent", "Mozilla/5.0".parse().unwrap());
+    for inner in [
+        reqwest::Client::builder().user_agent("Mozilla/5.0"),
+        reqwest::Client::builder().default_headers(defaults),
+    ] {
+        let client = builder(&server).build_client(inner).unwrap();
+        assert_eq!(status(&client, "http://a.example/x").await, 200);
+    }
+    let log = server.log();
+    assert_eq!(log.len(), 4, "robots.txt and the page, twice");
+    for seen in log {
+        assert_eq!(seen.header("user-agent"), Some("ExampleBot/1.0 (+https://example.com/bot)"));
+    }
+}
+
+#[tokio::test]
 async fn other_schemes_are_never_allowed() {
     let server = Server::start(|_| Reply::new(404, "")).await;
     let client = client(&server);

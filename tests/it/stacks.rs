@@ -10,8 +10,8 @@ use abide::{Abide, Denied, Error, OrderProblem, ResponseExt};
 use abide_tests::{Reply, Seen, Server};
 use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
-use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
+use reqwest_retry::{DefaultRetryableStrategy, RetryTransientMiddleware, Retryable, RetryableStrategy};
 
 use crate::builder;
 
@@ -49,10 +49,25 @@ fn crawler(server: &Server) -> (Abide, reqwest::Client) {
 }
 
 fn retry(times: u32) -> RetryTransientMiddleware<ExponentialBackoff> {
-    let back_off = ExponentialBackoff::builder()
+    RetryTransientMiddleware::new_with_policy(back_off(times))
+}
+
+fn back_off(times: u32) -> ExponentialBackoff {
+    ExponentialBackoff::builder()
         .retry_bounds(Duration::from_millis(1), Duration::from_millis(5))
-        .build_with_max_retries(times);
-    RetryTransientMiddleware::new_with_policy(back_off)
+        .build_with_max_retries(times)
+}
+
+/// As the cookbook and `lib.rs` show it.
+struct LeaveBusyHosts;
+
+impl RetryableStrategy for LeaveBusyHosts {
+    fn handle(&self, result: &reqwest_middleware::Result<reqwest::Response>) -> Option<Retryable> {
+        match result {
+            Ok(response) if matches!(response.status().as_u16(), 429 | 503) => None,
+            result => DefaultRetryableStrategy.handle(result),
+        }
+    }
 }
 
 fn cache() -> Cache<MokaManager> {
@@ -396,6 +411,67 @@ async fn a_network_error_keeps_its_type_below_a_retry_and_becomes_text_in_a_cach
         1,
         "so a retry above a cache does not know that it was transient"
     );
+}
+
+/// A host that is busy answers 429 or 503, with and without Retry-After; the rest of it fails or is well.
+async fn busy() -> Server {
+    Server::start(|seen| match (seen.path.as_str(), seen.host()) {
+        ("/robots.txt", _) => Reply::new(404, ""),
+        ("/flaky", _) => Reply::new(500, ""),
+        (_, "a.example") => Reply::new(503, "busy"),
+        (_, "b.example") => Reply::with_headers(503, &[("retry-after", "3600")], "busy"),
+        (_, "c.example") => Reply::new(429, "busy"),
+        (_, "d.example") => Reply::with_headers(429, &[("retry-after", "1")], "busy"),
+        _ => Reply::html("page"),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_retry_of_503_makes_a_deferral_of_the_response() {
+    let server = busy().await;
+    let (abide, inner) = crawler(&server);
+    let client = ClientBuilder::new(inner).with(retry(2)).with(abide.middleware()).build();
+    let denied = denied(&client, "http://a.example/x").await;
+    assert!(
+        matches!(denied, Denied::Deferred { .. }),
+        "held for a minute, and asked again at once: {denied:?}"
+    );
+    assert_eq!(paths(&server), ["/x"]);
+}
+
+#[tokio::test]
+async fn a_strategy_that_leaves_429_and_503_to_abide_keeps_the_response() {
+    for with_cache in [false, true] {
+        let server = busy().await;
+        let (abide, inner) = crawler(&server);
+        let retry = RetryTransientMiddleware::new_with_policy_and_strategy(back_off(2), LeaveBusyHosts);
+        let client = ClientBuilder::new(inner).with(retry);
+        let client = match with_cache {
+            true => client.with(abide.gate()).with(cache()).with(abide.pacing()).build(),
+            false => client.with(abide.middleware()).build(),
+        };
+        for (host, status) in [("a", 503), ("b", 503), ("c", 429), ("d", 429)] {
+            let url = format!("http://{host}.example/x");
+            let response = client.get(&url).send().await.unwrap();
+            assert_eq!(
+                (response.status().as_u16(), response.text().await.unwrap()),
+                (status, "busy".to_owned())
+            );
+            assert_eq!(server.count(&format!("{host}.example/x")), 1, "asked for once");
+            if host != "d" {
+                assert!(
+                    matches!(denied(&client, &url).await, Denied::Deferred { .. }),
+                    "abide holds the host"
+                );
+            }
+        }
+        // What fails otherwise is retried, and paced.
+        assert_eq!(client.get("http://e.example/flaky").send().await.unwrap().status(), 500);
+        assert_eq!(server.count("e.example/flaky"), 3);
+        let log = server.log();
+        assert!(are_paced(&log[log.len() - 4..]), "robots.txt, one request, two retries");
+    }
 }
 
 fn caused_by<T: std::error::Error + 'static>(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -202,6 +202,9 @@ impl Builder {
 
     /// A client with the whole middleware, built from `inner`.
     ///
+    /// The User-Agent of `inner` is replaced by that of [`user_agent`](Self::user_agent), or by the product token if none was given.
+    /// What else changes on `inner` is listed at [`build_with`](Self::build_with).
+    ///
     /// # Errors
     /// [`BuildError`].
     pub fn build_client(self, inner: reqwest::ClientBuilder) -> Result<ClientWithMiddleware, BuildError> {
@@ -213,7 +216,8 @@ impl Builder {
     /// [`Abide::pacing`] with a cache between them.
     ///
     /// On `inner` redirects and hidden retries are switched off, and its resolver and connect timeout are replaced: by those of
-    /// [`resolver`](Self::resolver), guarded, and [`connect_timeout`](Self::connect_timeout). Its cookie jar keeps what robots.txt
+    /// [`resolver`](Self::resolver), guarded, and [`connect_timeout`](Self::connect_timeout). Requests through the middleware carry
+    /// the User-Agent of [`user_agent`](Self::user_agent), not that of `inner`. Its cookie jar keeps what robots.txt
     /// sets, though it sends nothing there; its `timeout` counts for each hop anew ([`timeout`](Self::timeout) is that of a whole
     /// call); its `default_headers` go to every host, so do not put credentials into them,
     /// nor a `Host`, which is refused.

@@ -30,15 +30,28 @@
 //! [`Abide::middleware`] takes the place of the two halves.
 //!
 //! ```ignore
+//! struct LeaveBusyHosts;
+//!
+//! impl RetryableStrategy for LeaveBusyHosts {
+//!     fn handle(&self, result: &reqwest_middleware::Result<reqwest::Response>) -> Option<Retryable> {
+//!         match result {
+//!             Ok(response) if matches!(response.status().as_u16(), 429 | 503) => None,   // abide backs the host off
+//!             result => DefaultRetryableStrategy.handle(result),
+//!         }
+//!     }
+//! }
+//!
 //! let (abide, inner) = Abide::builder("ExampleBot").build_with(reqwest::Client::builder())?;
 //! let client = reqwest_middleware::ClientBuilder::new(inner)
-//!     .with(RetryTransientMiddleware::new_with_policy(back_off))   // refusals are never retried, retries wait their turn
+//!     .with(RetryTransientMiddleware::new_with_policy_and_strategy(back_off, LeaveBusyHosts))   // never retries refusals
 //!     .with(abide.gate())
 //!     .with(Cache(http_cache))                                     // hits are asked of robots.txt, and not paced
 //!     .with(abide.pacing())
 //!     .build();
 //! ```
 //!
+//! * a retry that asks again after a 429 or 503, as reqwest-retry's default strategy does: the host is backed off by then, so where that
+//!   lasts longer than the call may wait the caller gets [`Denied::Deferred`], and not the response.
 //! * abide above a cache: asked and paced, and hits are paced needlessly. The cache makes text of network errors, so a host that fails is
 //!   not left alone: the circuit breaker does not open, and HTTP/2's `ENHANCE_YOUR_CALM` does not hold it. Prefer the two halves.
 //! * abide inside a cache: hits pass it by; refusals become text, and there is no [`Visit`], since the cache builds its responses anew.
