@@ -126,3 +126,37 @@ fn every_test_that_a_page_names_exists() {
         }
     }
 }
+
+/// RFC 3986 §2.2: `reserved = gen-delims / sub-delims`, but for `#`, which ends what is compared.
+const RESERVED: &str = "!$&'()*+,/:;=?@[]";
+
+/// The reserved characters that are not their percent-encoding where `around` puts them.
+fn unlike_their_escapes(around: impl Fn(&str) -> String) -> String {
+    let covers = |pattern: &str, target: &str| {
+        let robots = format!("user-agent: *\ndisallow: {pattern}\n");
+        let rules = abide_robots::Rules::parse(robots.as_bytes(), &["ExampleBot".parse().unwrap()]);
+        !rules.verdict(&abide_robots::Target::new(target)).is_allowed()
+    };
+    let is_unlike = |letter: &char| {
+        let (plain, escape) = (around(&letter.to_string()), around(&format!("%{:02X}", u32::from(*letter))));
+        assert!(covers(&plain, &plain) && covers(&escape, &escape), "{letter} is itself");
+        let both = [covers(&plain, &escape), covers(&escape, &plain)];
+        assert_eq!(both[0], both[1], "{letter}: either way round");
+        !both[0]
+    };
+    RESERVED.chars().filter(is_unlike).map(String::from).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_page_names_each_reserved_character_that_is_not_its_escape() {
+    let (path, query) = (
+        unlike_their_escapes(|letter| format!("/a{letter}b")),
+        unlike_their_escapes(|letter| format!("/a?b{letter}c")),
+    );
+    let page = std::fs::read_to_string(root().join("docs/rfc9309.md")).unwrap();
+    for said in
+        [format!("In the path `{path}` are not their escapes"), format!("In the query `{query}` are not")]
+    {
+        assert!(page.contains(&said), "{said}");
+    }
+}
