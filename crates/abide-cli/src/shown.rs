@@ -100,9 +100,9 @@ pub(crate) fn without_user(text: &str) -> Cow<'_, str> {
     if users.is_empty() {
         return text.into();
     }
-    let mut kept = text.to_owned();
-    users.into_iter().rev().for_each(|user| kept.replace_range(user, ""));
-    kept.into()
+    let ends = users.iter().map(|user| user.start).chain([text.len()]);
+    let starts = [0].into_iter().chain(users.iter().map(|user| user.end));
+    starts.zip(ends).filter_map(|(start, end)| text.get(start..end)).collect::<String>().into()
 }
 
 /// The same of a line whose columns are to stay as they are.
@@ -114,18 +114,47 @@ pub(crate) fn masked(line: &[u8]) -> Cow<'_, [u8]> {
     line
 }
 
-/// Where user information is: between `//` and the last `@` before the path, as in RFC 3986 §3.2.
+/// Where user information is: from the slashes that begin an authority to the last `@` before the path, as in RFC 3986 §3.2.
 fn users(text: &[u8]) -> Vec<Range<usize>> {
-    let starts = text.windows(2).enumerate().filter(|(_, slashes)| *slashes == b"//");
-    let user = |(slashes, _): (usize, &[u8])| {
-        let start = slashes.saturating_add(2);
-        let rest = text.get(start..)?;
-        let is_end = |octet: &u8| octet.is_ascii_whitespace() || b"/?#\\".contains(octet);
-        let authority = rest.split(is_end).next()?;
-        let len = authority.iter().rposition(|octet| *octet == b'@')?;
-        Some(start..start.saturating_add(len).saturating_add(1))
-    };
-    starts.filter_map(user).collect()
+    let mut users = Vec::new();
+    let mut at = 0;
+    while let Some((before, rest)) = text.split_at_checked(at).filter(|(_, rest)| !rest.is_empty()) {
+        let slashes = rest.iter().take_while(|octet| is_slash(octet)).count();
+        at = at.saturating_add(slashes.max(1));
+        if slashes > 0 && begins_authority(before, slashes) {
+            let authority = rest.get(slashes..).unwrap_or_default();
+            let authority = authority.split(ends_authority).next().unwrap_or_default();
+            let end = authority.iter().rposition(|octet| *octet == b'@');
+            users.extend(end.map(|end| at..at.saturating_add(end).saturating_add(1)));
+        }
+    }
+    users
+}
+
+/// URL parsers take either slash.
+fn is_slash(octet: &u8) -> bool {
+    matches!(octet, b'/' | b'\\')
+}
+
+fn ends_authority(octet: &u8) -> bool {
+    is_slash(octet) || octet.is_ascii_whitespace() || matches!(octet, b'?' | b'#')
+}
+
+/// Whether so many slashes behind `before` begin an authority. In a path they do not: `/a//@b`.
+fn begins_authority(before: &[u8], slashes: usize) -> bool {
+    match before {
+        [scheme @ .., b':'] => slashes > 1 || is_http(scheme),
+        [.., last] => slashes > 1 && !last.is_ascii_alphanumeric() && !b"-._~%!$&*+;@)]".contains(last),
+        [] => slashes > 1,
+    }
+}
+
+/// Whether `text` ends with the name of one of the two schemes.
+fn is_http(text: &[u8]) -> bool {
+    [&b"http"[..], b"https"].into_iter().any(|name| {
+        let start = text.len().checked_sub(name.len());
+        start.and_then(|start| text.get(start..)).is_some_and(|end| end.eq_ignore_ascii_case(name))
+    })
 }
 
 /// Writes a value as JSON: exact for a program, and safe on a terminal, where what is hidden is shown as `\u202e`.
@@ -200,6 +229,9 @@ mod tests {
             ("http://a/x@y and mail c@d", "http://a/x@y and mail c@d"),
             ("//u:p@q@a", "//a"),
             ("http:// a@b", "http:// a@b"),
+            ("\"HTTPS:\\\\u:p@a\" http:/u@b http:////u@c", "\"HTTPS:\\\\a\" http:/b http:////c"),
+            // Paths, and what is no URL.
+            ("http://a//@x /b//@y /c:/d@e", "http://a//@x /b//@y /c:/d@e"),
         ] {
             assert_eq!(shown(text), kept);
         }
