@@ -11,6 +11,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use url::{Host, Url};
 
+use crate::match_urls::quoted;
+
 /// Ask robots.txt, read what a response permits, and fetch politely.
 ///
 /// Exit status: 0 done; 1 something was denied, deferred or failed; 2 wrong usage.
@@ -288,7 +290,7 @@ impl FromStr for HeaderArg {
         let (name, value) = text.split_once(':').ok_or("expected 'Name: value', found no colon")?;
         let name = name.trim();
         http::HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| format!("{name:?} is no header field name"))?;
+            .map_err(|_| format!("{} is no header field name", quoted(name)))?;
         Ok(Self { name: name.to_owned(), value: value.trim().to_owned() })
     }
 }
@@ -310,6 +312,10 @@ impl FromStr for ResolveArg {
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('+').unwrap_or(text);
         let expected = || "expected HOST:PORT:ADDR".to_owned();
+        if text.contains('@') {
+            // No part of what may be a password is repeated.
+            return Err(expected());
+        }
         // The colons in brackets are those of an address.
         let brackets = if text.starts_with('[') { text.find(']').ok_or_else(expected)? } else { 0 };
         let host_len = brackets + text[brackets..].find(':').ok_or_else(expected)?;
@@ -381,7 +387,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
-    let none = || format!("{text:?} is no time; write 2, 0.5s or 500ms");
+    let none = || format!("{} is no time; write 2, 0.5s or 500ms", quoted(text));
     if number.is_empty() {
         return Err(none());
     }
@@ -390,10 +396,10 @@ fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        other => return Err(format!("{other:?} is no unit of time; use ms, s, m or h")),
+        other => return Err(format!("{} is no unit of time; use ms, s, m or h", quoted(other))),
     };
     let number: f64 = number.parse().map_err(|_| none())?;
-    Duration::try_from_secs_f64(number * seconds_each).map_err(|_| format!("{text:?} is too long"))
+    Duration::try_from_secs_f64(number * seconds_each).map_err(|_| format!("{} is too long", quoted(text)))
 }
 
 /// A time in which something can be done.
@@ -423,7 +429,7 @@ fn network(text: &str) -> Result<IpNet, String> {
     text.parse()
         .ok()
         .or_else(single)
-        .ok_or_else(|| format!("expected a network such as 127.0.0.0/8, found {text:?}"))
+        .ok_or_else(|| format!("expected a network such as 127.0.0.0/8, found {}", quoted(text)))
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// What is shown of a line. A tab stays one: there is always room for it.
 fn letters(line: &[u8]) -> String {
-    line.split(|octet| *octet == b'\t').map(escaped).collect::<Vec<_>>().join("\t")
+    line.split(|byte| *byte == b'\t').map(escaped).collect::<Vec<_>>().join("\t")
 }
 
 const WIDTH: usize = 140;

@@ -33,9 +33,10 @@ pub(crate) fn shown(text: &str) -> String {
 /// The same of what a server can make as long as it likes: cut after 200 characters.
 pub(crate) fn cut(text: &str) -> String {
     const SHOWN_MAX: usize = 200;
+    let text = without_user(text);
     match text.char_indices().nth(SHOWN_MAX) {
-        Some((end, _)) => format!("{}…", shown(text.split_at(end).0)),
-        None => shown(text),
+        Some((end, _)) => format!("{}…", escaped(text.split_at(end).0.as_bytes())),
+        None => escaped(text.as_bytes()),
     }
 }
 
@@ -119,12 +120,12 @@ fn users(text: &[u8]) -> Vec<Range<usize>> {
     let mut users = Vec::new();
     let mut at = 0;
     while let Some((before, rest)) = text.split_at_checked(at).filter(|(_, rest)| !rest.is_empty()) {
-        let slashes = rest.iter().take_while(|octet| is_slash(octet)).count();
+        let slashes = rest.iter().take_while(|byte| is_slash(byte)).count();
         at = at.saturating_add(slashes.max(1));
         if slashes > 0 && begins_authority(before, slashes) {
             let authority = rest.get(slashes..).unwrap_or_default();
             let authority = authority.split(ends_authority).next().unwrap_or_default();
-            let end = authority.iter().rposition(|octet| *octet == b'@');
+            let end = authority.iter().rposition(|byte| *byte == b'@');
             users.extend(end.map(|end| at..at.saturating_add(end).saturating_add(1)));
         }
     }
@@ -132,12 +133,12 @@ fn users(text: &[u8]) -> Vec<Range<usize>> {
 }
 
 /// URL parsers take either slash.
-fn is_slash(octet: &u8) -> bool {
-    matches!(octet, b'/' | b'\\')
+fn is_slash(byte: &u8) -> bool {
+    matches!(byte, b'/' | b'\\')
 }
 
-fn ends_authority(octet: &u8) -> bool {
-    is_slash(octet) || octet.is_ascii_whitespace() || matches!(octet, b'?' | b'#')
+fn ends_authority(byte: &u8) -> bool {
+    is_slash(byte) || byte.is_ascii_whitespace() || matches!(byte, b'?' | b'#')
 }
 
 /// Whether so many slashes behind `before` begin an authority. In a path they do not: `/a//@b`.
