@@ -50,6 +50,8 @@ mod permissions;
 mod rules;
 mod statement;
 
+#[cfg(feature = "html")]
+mod content_type;
 mod head;
 mod header;
 mod meta;
@@ -77,7 +79,7 @@ pub use header::{FieldName, Member, Reading, members, reading_of, write_field};
 pub use link::link_follow;
 #[cfg(feature = "html")]
 pub use meta::{HeadScanner, Progress};
-pub use options::{LimitTooSmall, MetaScope, OnIncomplete, ReadOptions};
+pub use options::{LimitTooSmall, MetaScope, ReadOptions};
 pub use permissions::Permissions;
 pub use preference::{
     Carrier, Preference, PreferenceRemark, PreferenceSource, PreferenceStatement, Preferences, Resolution,
