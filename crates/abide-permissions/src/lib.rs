@@ -85,7 +85,7 @@ pub use preference::{
     Carrier, Preference, PreferenceRemark, PreferenceSource, PreferenceStatement, Preferences, Resolution,
     Tdm, TdmFile, Usage,
 };
-pub use record::{PermissionRecord, Update, Visit};
+pub use record::{PermissionRecord, Update, Visit, is_whole};
 pub use rule::{Flag, ImagePreview, InvalidImagePreview, Limit, ValuedRule};
 pub use rules::Rules;
 pub use statement::{Problem, Remark, Source, Statement};
