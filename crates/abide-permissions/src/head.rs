@@ -43,6 +43,15 @@ impl Head {
         Self { found, end, bytes }
     }
 
+    /// The same metas, of a part of the document: there may be more.
+    #[must_use]
+    pub const fn of_part(mut self) -> Self {
+        if self.end.is_complete() {
+            self.end = HeadEnd::Interrupted;
+        }
+        self
+    }
+
     /// Every meta element of the head whose name is not empty, in order, as a browser with scripting sees them.
     #[must_use]
     pub fn metas(&self) -> &[Meta] {

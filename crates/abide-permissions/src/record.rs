@@ -101,6 +101,12 @@ impl<'a> Visit<'a> {
         self
     }
 
+    /// Whether this is a whole page, all of whose permissions are known: its record replaces any other one.
+    #[must_use]
+    pub fn is_whole_page(&self) -> bool {
+        self.is_whole() && self.head.end().is_complete()
+    }
+
     fn is_whole(&self) -> bool {
         let ranges = self.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-range"));
         is_whole(self.status, ranges.map(|(_, value)| *value))
@@ -191,7 +197,7 @@ impl PermissionRecord {
     /// changes nothing and needs no call.
     pub fn update(&mut self, visit: &Visit<'_>) -> Update {
         match visit.status {
-            200..=299 if visit.head_end().is_complete() => {
+            200..=299 if visit.is_whole_page() => {
                 self.replace(visit);
                 Update::Replaced
             }
