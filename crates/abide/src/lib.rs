@@ -75,6 +75,7 @@ mod options;
 // A request's way.
 mod middleware;
 mod redirect;
+mod seen;
 mod send;
 mod sends;
 mod walk;
