@@ -53,7 +53,9 @@ fn restricts(line: &str) -> bool {
 type Fields = Vec<(&'static str, &'static str)>;
 
 fn some_rules(random: &mut Random) -> Fields {
-    (0..random.below(4)).map(|_| (random.pick(&["x-robots-tag", "robots-tag"]), random.pick(&LINES))).collect()
+    (0..random.below(4))
+        .map(|_| (random.pick(&["x-robots-tag", "robots-tag"]), random.pick(&LINES)))
+        .collect()
 }
 
 /// One page as the server has it, and what it has said of it.
@@ -73,7 +75,8 @@ impl Page {
         self.version += 1;
         self.rules = some_rules(random);
         self.has_meta = random.below(5) == 0;
-        self.types = random.pick::<&[&str]>(&[&["text/html"], &["text/html"], &["text/plain", "text/html"]]).to_vec();
+        self.types =
+            random.pick::<&[&str]>(&[&["text/html"], &["text/html"], &["text/plain", "text/html"]]).to_vec();
     }
 
     fn answer(&mut self, seen: &Seen, random: &mut Random) -> Reply {
@@ -203,7 +206,8 @@ async fn a_cache_that_drops_the_fields_of_abide_leaves_the_rest_unknown() {
         })),
         ..HttpCacheOptions::default()
     };
-    let client = ClientBuilder::new(inner).with(abide.gate()).with(cache(options)).with(abide.pacing()).build();
+    let client =
+        ClientBuilder::new(inner).with(abide.gate()).with(cache(options)).with(abide.pacing()).build();
     let count = crawl(&client, &server, &pages, 1).await;
     assert_eq!(count.wrong, 0, "{count:?}");
     assert!(count.known < count.requests, "{count:?}");
@@ -213,7 +217,9 @@ async fn a_cache_that_drops_the_fields_of_abide_leaves_the_rest_unknown() {
 async fn an_entry_that_another_client_put_into_the_cache_is_unknown() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::with_headers(200, &[("content-type", "text/plain"), ("cache-control", "max-age=60")], "x"),
+        _ => {
+            Reply::with_headers(200, &[("content-type", "text/plain"), ("cache-control", "max-age=60")], "x")
+        }
     })
     .await;
     let (abide, inner) = crawler(&server);
@@ -264,8 +270,11 @@ async fn a_hit_does_not_replace_a_record_that_came_later() {
     let settings = builder(&server).pace(pace).permission_store(store);
     let (abide, inner) = settings.build_with(reqwest::Client::builder()).unwrap();
     let options = HttpCacheOptions::default();
-    let cached =
-        ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache(options)).with(abide.pacing()).build();
+    let cached = ClientBuilder::new(inner.clone())
+        .with(abide.gate())
+        .with(cache(options))
+        .with(abide.pacing())
+        .build();
     let plain = ClientBuilder::new(inner).with(abide.middleware()).build();
     let url = "http://a.example/x";
     assert!(cached.get(url).send().await.unwrap().permissions().may_index());

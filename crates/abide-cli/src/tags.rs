@@ -61,8 +61,11 @@ fn read(
     content_type: Option<&str>,
 ) -> Permissions {
     let options = ReadOptions::for_tokens(tokens);
-    let field = headers.iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("content-type"));
-    let content_type = content_type.or(field.map(|(_, value)| value.as_str()));
+    let lines = headers.iter().filter(|(name, _)| name.trim().eq_ignore_ascii_case("content-type"));
+    // Several lines are one list, as in a response.
+    let lines: Vec<&str> = lines.map(|(_, value)| value.as_str()).collect();
+    let stated = (!lines.is_empty()).then(|| lines.join(", "));
+    let content_type = content_type.or(stated.as_deref());
     let head = html.map_or_else(Head::default, |html| scan(&options, html, content_type));
     let fields = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     Permissions::read(&options, fields, head, SystemTime::now())
@@ -87,7 +90,16 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
     use std::io::Write;
     let mut out = anstream::stdout().lock();
     let rules = permissions.rules().to_string();
-    writeln!(out, "{}", if rules.is_empty() { "no restrictions stated".to_owned() } else { rules })?;
+    let none = if permissions.is_complete() { "no restrictions stated" } else { "no restrictions found" };
+    writeln!(out, "{}", if rules.is_empty() { none.to_owned() } else { rules })?;
+    if !permissions.is_complete() {
+        let why = if permissions.head_end().is_complete() {
+            "a limit cut a field or a meta".to_owned()
+        } else {
+            permissions.head_end().to_string()
+        };
+        writeln!(out, "  what else is stated is unknown: {why}")?;
+    }
     for statement in permissions.statements() {
         let (dim, reset) = (crate::style::DIM, format!("{:#}", crate::style::DIM));
         writeln!(out, "  {dim}{}: {}{reset}", statement.source(), statement.rules())?;

@@ -108,7 +108,8 @@ pub(crate) fn read_salvaged(piece: &[u8], options: &ReadOptions) -> Stated {
                 b""
             }
             Head::Valued(rule, value) => {
-                let (value, rest) = split_once(value, |byte| byte.is_ascii_whitespace()).unwrap_or((value, b""));
+                let (value, rest) =
+                    split_once(value, |byte| byte.is_ascii_whitespace()).unwrap_or((value, b""));
                 stated.value(rule, value);
                 rest
             }

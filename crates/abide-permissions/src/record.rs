@@ -404,11 +404,12 @@ impl PermissionRecord {
 
     fn add_metas(&mut self, head: &Head) {
         self.metas_stale = true;
-        let has_all = add_new(&mut self.metas, head.metas().iter().filter(|meta| may_name_a_token(meta)).cloned())
-            & add_new(
-                &mut self.noscript_metas,
-                head.noscript_metas().iter().filter(|meta| may_name_a_token(meta)).cloned(),
-            );
+        let has_all =
+            add_new(&mut self.metas, head.metas().iter().filter(|meta| may_name_a_token(meta)).cloned())
+                & add_new(
+                    &mut self.noscript_metas,
+                    head.noscript_metas().iter().filter(|meta| may_name_a_token(meta)).cloned(),
+                );
         self.is_cut |= !has_all || head.noscript_cut();
     }
 }
@@ -448,7 +449,9 @@ impl<'a> Validators<'a> {
         }
         let mut tags = asked(visit, "if-none-match");
         match (tags.next(), tags.next()) {
-            (Some(tag), None) if !tag.contains(&b',') => Some(Self { tag: Some(strong(tag)), modified: None }),
+            (Some(tag), None) if !tag.contains(&b',') => {
+                Some(Self { tag: Some(strong(tag)), modified: None })
+            }
             (Some(_), _) => None,
             (None, _) => {
                 let mut dates = asked(visit, "if-modified-since");

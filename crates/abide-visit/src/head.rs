@@ -13,11 +13,19 @@ pub(crate) struct HeadReader {
     is_scanned: bool,
     /// Whether the body is all of the page, and not a part of it.
     is_whole: bool,
+    /// Whether the end of the body is surely that of the document.
+    has_sure_end: bool,
 }
 
 impl HeadReader {
     pub(crate) fn new(scanner: HeadScanner, is_whole: bool) -> Self {
-        Self { scanner: Box::new(scanner), start: Vec::new(), is_scanned: false, is_whole }
+        let (scanner, start) = (Box::new(scanner), Vec::new());
+        Self { scanner, start, is_scanned: false, is_whole, has_sure_end: true }
+    }
+
+    pub(crate) fn with_sure_end(mut self, is_sure: bool) -> Self {
+        self.has_sure_end = is_sure;
+        self
     }
 
     /// Takes the next bytes of the body.
@@ -48,7 +56,8 @@ impl HeadReader {
             return Head::not_scanned(HeadEnd::Undecoded);
         }
         let head = end(*self.scanner);
-        if self.is_whole { head } else { head.of_part() }
+        let is_cut = head.end() == HeadEnd::Eof && !self.has_sure_end;
+        if self.is_whole && !is_cut { head } else { head.of_part() }
     }
 }
 
@@ -78,7 +87,8 @@ fn has_magic(start: &[u8]) -> bool {
 /// As nearly all pages do: then the head need not be waited for any longer. Byte order marks, blanks and the zeros of UTF-16 may stand
 /// before it.
 fn begins_with_a_tag(start: &[u8]) -> bool {
-    let is_before = |byte: &&u8| matches!(byte, 0 | 0xef | 0xbb | 0xbf | 0xfe | 0xff) || byte.is_ascii_whitespace();
+    let is_before =
+        |byte: &&u8| matches!(byte, 0 | 0xef | 0xbb | 0xbf | 0xfe | 0xff) || byte.is_ascii_whitespace();
     start.iter().find(|byte| !is_before(byte)) == Some(&b'<')
 }
 
@@ -102,7 +112,8 @@ mod tests {
         head.finish()
     }
 
-    const DEFLATE: &[u8] = b"\x78\x9c\xb3\xc9\x28\xc9\xcd\xb1\xb3\xc9\x48\x4d\x4c\x01\x92\xb9\xa9\x25\x89\x0a";
+    const DEFLATE: &[u8] =
+        b"\x78\x9c\xb3\xc9\x28\xc9\xcd\xb1\xb3\xc9\x48\x4d\x4c\x01\x92\xb9\xa9\x25\x89\x0a";
     const BROTLI: &[u8] = b"\x1b\x68\x00\xf8\x05\xe0\x6c\xe9\x8b\x12\x06\x91\x1f\xb2\x38\x0e";
 
     #[test]

@@ -83,7 +83,8 @@ impl XmlScan {
                 (decoder, rest)
             }
         };
-        let mut text = String::with_capacity(decoder.max_utf8_buffer_length(bytes.len()).unwrap_or(bytes.len()));
+        let mut text =
+            String::with_capacity(decoder.max_utf8_buffer_length(bytes.len()).unwrap_or(bytes.len()));
         // What cannot be decoded is a fatal error in XML. What is before it counts.
         let (result, _) = decoder.decode_to_string_without_replacement(bytes, &mut text, last);
         self.reader.source_mut().bytes.extend(text.as_bytes());
@@ -173,11 +174,7 @@ struct Found {
 
 /// The encoding of a document that begins with these bytes; `None` when they are too few to tell. The byte order mark goes before the
 /// Content-Type, and that before the XML declaration (RFC 7303 §3).
-fn encoding(
-    first: &[u8],
-    declared: Option<&'static Encoding>,
-    last: bool,
-) -> Result<Option<Found>, HeadEnd> {
+fn encoding(first: &[u8], declared: Option<&'static Encoding>, last: bool) -> Result<Option<Found>, HeadEnd> {
     const MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe"];
     if let Some((encoding, mark)) = Encoding::for_bom(first) {
         return Ok(Some(Found { encoding, mark }));

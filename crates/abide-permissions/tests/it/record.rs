@@ -53,7 +53,14 @@ fn each_kind_of_response_has_the_effect_that_the_table_says() {
         ("304, silent", 304, &[TAG], unscanned(), Update::Revalidated, "noindex, nofollow"),
         ("304, speaking", 304, &[nosnippet[0], TAG], unscanned(), Update::Revalidated, "nofollow, nosnippet"),
         ("304, of another version", 304, nosnippet, unscanned(), Update::OtherVersion, "noindex, nofollow"),
-        ("a part", 206, nosnippet, head("noai", HeadEnd::Eof), Update::Added, "noindex, nofollow, nosnippet, noai"),
+        (
+            "a part",
+            206,
+            nosnippet,
+            head("noai", HeadEnd::Eof),
+            Update::Added,
+            "noindex, nofollow, nosnippet, noai",
+        ),
         ("a whole part", 206, &[WHOLE], head("noai", HeadEnd::Eof), Update::Replaced, "noai"),
         ("changes", 226, nosnippet, Head::default(), Update::Added, "noindex, nofollow, nosnippet"),
         (
@@ -141,9 +148,27 @@ fn a_304_is_about_the_record_only_with_its_validators() {
         ("a tag that the record has not", vec![date(then)], vec![tag("\"1\"")], vec![], false),
         ("the same date", vec![date(then)], vec![date(then)], vec![], true),
         ("another date", vec![date(then)], vec![date(later)], vec![], false),
-        ("the same tag and date", vec![tag("\"1\""), date(then)], vec![tag("\"1\""), date(then)], vec![], true),
-        ("the same tag, another date", vec![tag("\"1\""), date(then)], vec![tag("\"1\""), date(later)], vec![], false),
-        ("the same date, another tag", vec![tag("\"1\""), date(then)], vec![tag("\"2\""), date(then)], vec![], false),
+        (
+            "the same tag and date",
+            vec![tag("\"1\""), date(then)],
+            vec![tag("\"1\""), date(then)],
+            vec![],
+            true,
+        ),
+        (
+            "the same tag, another date",
+            vec![tag("\"1\""), date(then)],
+            vec![tag("\"1\""), date(later)],
+            vec![],
+            false,
+        ),
+        (
+            "the same date, another tag",
+            vec![tag("\"1\""), date(then)],
+            vec![tag("\"2\""), date(then)],
+            vec![],
+            false,
+        ),
         ("two tags", vec![tag("\"1\"")], vec![tag("\"1\""), tag("\"2\"")], vec![], false),
         ("nothing in either", vec![tag("\"1\"")], vec![], vec![], false),
         ("the tag of the request", vec![tag("\"1\"")], vec![], vec![none_match("\"1\"")], true),
@@ -161,7 +186,8 @@ fn a_304_is_about_the_record_only_with_its_validators() {
         ("codings of one date", vec![date(then), coding], vec![date(then)], vec![], true),
     ];
     for (what, kept, fields, request, matches) in cases {
-        let mut record = PermissionRecord::new("u", &Visit::new(200, &kept, head("noai", HeadEnd::Ended), day(0)));
+        let mut record =
+            PermissionRecord::new("u", &Visit::new(200, &kept, head("noai", HeadEnd::Ended), day(0)));
         let before = record.clone();
         let visit = Visit::new(304, &fields, unscanned(), day(1)).with_request(&request);
         let expected = if matches { Update::Revalidated } else { Update::OtherVersion };

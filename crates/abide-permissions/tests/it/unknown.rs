@@ -43,7 +43,10 @@ fn incomplete() -> Vec<(&'static str, Permissions)> {
             "a content over its limit",
             read_with(&wide, &[], Head::from_metas([Meta::new("robots", long_content)], HeadEnd::Ended)),
         ),
-        ("a noscript over its limit", read_with(&options(), &[], scan(&options(), noscript.as_bytes(), 4096))),
+        (
+            "a noscript over its limit",
+            read_with(&options(), &[], scan(&options(), noscript.as_bytes(), 4096)),
+        ),
     ];
     for end in [
         HeadEnd::ByteLimit,
@@ -54,7 +57,10 @@ fn incomplete() -> Vec<(&'static str, Permissions)> {
         HeadEnd::Undecoded,
         HeadEnd::NotScanned,
     ] {
-        cases.push(("a head that was not read to its end", read_with(&options(), &[], Head::not_scanned(end))));
+        cases.push((
+            "a head that was not read to its end",
+            read_with(&options(), &[], Head::not_scanned(end)),
+        ));
     }
     cases
 }
@@ -80,7 +86,8 @@ fn a_caller_may_ask_for_unknown_to_be_permitted_in_every_case() {
     let lax = options().danger_unknown_is_permitted(true);
     assert!(lax.is_unknown_permitted() && !options().is_unknown_permitted());
     let long = "OtherBot;a, ".repeat(1000);
-    let cut_content = Head::from_metas([Meta::new("robots", format!("a, {}", "a, ".repeat(9000)))], HeadEnd::Ended);
+    let cut_content =
+        Head::from_metas([Meta::new("robots", format!("a, {}", "a, ".repeat(9000)))], HeadEnd::Ended);
     let noscript = format!("<noscript>{}</noscript><p>", " ".repeat(70_000));
     let mut cases = vec![
         read_with(&lax, &[("Robots-Tag", &long)], Head::default()),
@@ -149,9 +156,13 @@ fn the_content_type_is_extracted_as_fetch_does() {
             assert!(HeadScanner::scans(Some(content_type.as_bytes())), "{what}");
         }
     }
-    for content_type in
-        ["text/plain", "image/png;charset=text/html", "text/plain, image/png", "text/htmlx", "*/*, text/plain"]
-    {
+    for content_type in [
+        "text/plain",
+        "image/png;charset=text/html",
+        "text/plain, image/png",
+        "text/htmlx",
+        "*/*, text/plain",
+    ] {
         assert_eq!(typed(Some(content_type), page.as_bytes(), 100).end(), HeadEnd::NotHtml, "{content_type}");
         assert!(!HeadScanner::scans(Some(content_type.as_bytes())), "{content_type}");
     }
@@ -229,13 +240,18 @@ fn xhtml_is_read_as_xml_and_in_pieces_of_any_size() {
             assert_eq!(head.end(), HeadEnd::Ended, "{document} by {size}");
         }
     }
-    let utf_16: Vec<u8> = format!("\u{feff}{}", xhtml("")).encode_utf16().flat_map(u16::to_be_bytes).collect();
+    let utf_16: Vec<u8> =
+        format!("\u{feff}{}", xhtml("")).encode_utf16().flat_map(u16::to_be_bytes).collect();
     let russian = encoding_rs::WINDOWS_1251.encode(&xhtml("<title>\u{43f}\u{440}</title>")).0.into_owned();
     for (content_type, document) in
         [(XHTML, utf_16), (Some("application/xhtml+xml;charset=windows-1251"), russian)]
     {
         for size in [1, 2, 3, 1000] {
-            assert_eq!(noindex_of(typed(content_type, &document, size)), Some(true), "{content_type:?} {size}");
+            assert_eq!(
+                noindex_of(typed(content_type, &document, size)),
+                Some(true),
+                "{content_type:?} {size}"
+            );
         }
     }
 }
@@ -252,7 +268,11 @@ fn xhtml_without_a_restriction_is_known_to_have_none() {
         "<svg xmlns='http://www.w3.org/2000/svg'><head><meta name='robots' content='noindex'/></head></svg>",
     ] {
         for size in [1, 5, 1000] {
-            assert_eq!(noindex_of(typed(XHTML, document.as_bytes(), size)), Some(false), "{document} by {size}");
+            assert_eq!(
+                noindex_of(typed(XHTML, document.as_bytes(), size)),
+                Some(false),
+                "{document} by {size}"
+            );
         }
     }
 }
@@ -303,7 +323,8 @@ fn hostile_xhtml_ends_in_an_answer() {
     ] {
         for size in [1000, usize::MAX] {
             let head = typed_with(&small, XHTML, document.as_bytes(), size);
-            let is_limit = matches!(head.end(), HeadEnd::MemoryLimit | HeadEnd::ByteLimit | HeadEnd::Malformed);
+            let is_limit =
+                matches!(head.end(), HeadEnd::MemoryLimit | HeadEnd::ByteLimit | HeadEnd::Malformed);
             assert!(is_limit, "{}…: {}", &document[..60], head.end());
         }
     }
