@@ -4,6 +4,8 @@
 //! none, or one that says that it is unknown (MIME Sniffing §7). Servers send both kinds of mistakes, and a page that a browser shows
 //! as HTML has metas that count.
 
+use std::borrow::Cow;
+
 /// How a document is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
@@ -14,13 +16,14 @@ pub(crate) enum Syntax {
 }
 
 /// What a Content-Type says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ContentType {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ContentType<'a> {
     /// `None`: the document is not HTML.
     pub(crate) syntax: Option<Syntax>,
     /// It says HTML as well as XML, and read in the other way the document may have other metas.
     pub(crate) is_unclear: bool,
-    pub(crate) charset: Option<Vec<u8>>,
+    /// As it is written, quotes and all.
+    charset: Option<&'a [u8]>,
 }
 
 /// What one value of the field says.
@@ -33,17 +36,17 @@ enum Kind {
     Other,
 }
 
-impl ContentType {
+impl<'a> ContentType<'a> {
     /// Reads the value of the field; of several lines, all of them with commas between them.
-    pub(crate) fn read(value: Option<&[u8]>) -> Self {
-        let mut kinds = Vec::new();
-        let mut last: Option<(Vec<u8>, Kind)> = None;
+    pub(crate) fn read(value: Option<&'a [u8]>) -> Self {
+        let mut kinds = Kinds::default();
+        let mut last: Option<(&[u8], Kind)> = None;
         let mut charset = None;
         for value in split_outside_strings(value.unwrap_or_default(), b',').map(trim) {
             let Some(mime) = Mime::parse(value) else {
                 // An empty value says nothing, and does not contradict the others either.
                 if !value.is_empty() {
-                    kinds.push(Kind::Unknown);
+                    kinds.add(Kind::Unknown);
                 }
                 continue;
             };
@@ -51,14 +54,14 @@ impl ContentType {
                 continue;
             }
             let kind = mime.kind();
-            kinds.push(kind);
+            kinds.add(kind);
             // Fetch, "extract a MIME type": the last one counts, and the charset of one before it that is the same.
-            let is_same = last.as_ref().is_some_and(|(essence, _)| *essence == mime.essence);
+            let is_same = last.is_some_and(|(essence, _)| essence.eq_ignore_ascii_case(mime.essence));
             charset = mime.charset.or(charset.filter(|_| is_same));
             last = Some((mime.essence, kind));
         }
         let kind = last.map_or(Kind::Unknown, |(_, kind)| kind);
-        let says = |kind| kinds.contains(&kind);
+        let says = |kind| kinds.has(kind);
         let syntax = match kind {
             Kind::Html => Some(Syntax::Html),
             Kind::Xml => Some(Syntax::Xml),
@@ -73,17 +76,36 @@ impl ContentType {
         let is_unclear = says(Kind::Xml) && (says(Kind::Html) || says(Kind::Unknown));
         Self { syntax, is_unclear, charset }
     }
+
+    /// The name of the encoding.
+    pub(crate) fn charset(&self) -> Option<Cow<'a, [u8]>> {
+        self.charset.map(unquoted)
+    }
+}
+
+/// Which kinds there are.
+#[derive(Clone, Copy, Default)]
+struct Kinds(u8);
+
+impl Kinds {
+    fn add(&mut self, kind: Kind) {
+        self.0 |= 1 << kind as u8;
+    }
+
+    fn has(self, kind: Kind) -> bool {
+        self.0 & (1 << kind as u8) != 0
+    }
 }
 
 /// A MIME type, as far as it matters here (MIME Sniffing §4.4).
-struct Mime {
-    /// Type and subtype in lower case.
-    essence: Vec<u8>,
-    charset: Option<Vec<u8>>,
+struct Mime<'a> {
+    /// Type and subtype.
+    essence: &'a [u8],
+    charset: Option<&'a [u8]>,
 }
 
-impl Mime {
-    fn parse(value: &[u8]) -> Option<Self> {
+impl<'a> Mime<'a> {
+    fn parse(value: &'a [u8]) -> Option<Self> {
         let mut parts = split_outside_strings(value, b';');
         let essence = trim_end(parts.next()?);
         let slash = essence.iter().position(|byte| *byte == b'/')?;
@@ -95,24 +117,28 @@ impl Mime {
         let charset = parts.find_map(|parameter| {
             let at = parameter.iter().position(|byte| *byte == b'=')?;
             let (name, value) = parameter.split_at_checked(at)?;
-            let value = unquoted(trim_end(value.split_first()?.1));
+            let value = trim_end(value.split_first()?.1);
             (trim(name).eq_ignore_ascii_case(b"charset") && !value.is_empty()).then_some(value)
         });
-        Some(Self { essence: essence.to_ascii_lowercase(), charset })
+        Some(Self { essence, charset })
     }
 
     fn kind(&self) -> Kind {
-        match self.essence.as_slice() {
-            b"text/html" => Kind::Html,
-            b"application/xhtml+xml" => Kind::Xml,
-            b"unknown/unknown" | b"application/unknown" => Kind::Unknown,
-            _ => Kind::Other,
+        let is = |name: &str| self.essence.eq_ignore_ascii_case(name.as_bytes());
+        if is("text/html") {
+            Kind::Html
+        } else if is("application/xhtml+xml") {
+            Kind::Xml
+        } else if is("unknown/unknown") || is("application/unknown") {
+            Kind::Unknown
+        } else {
+            Kind::Other
         }
     }
 }
 
 /// The value of a parameter, without quotes of either kind: single ones are no syntax, and people write them.
-fn unquoted(value: &[u8]) -> Vec<u8> {
+fn unquoted(value: &[u8]) -> Cow<'_, [u8]> {
     match value {
         [b'"', rest @ ..] => {
             let mut escaped = false;
@@ -121,10 +147,10 @@ fn unquoted(value: &[u8]) -> Vec<u8> {
                 escaped = *byte == b'\\' && !escaped;
                 !ends
             });
-            inner.filter(|byte| *byte != b'\\').collect()
+            Cow::Owned(inner.filter(|byte| *byte != b'\\').collect())
         }
-        [b'\'', inner @ .., b'\''] => inner.to_vec(),
-        value => value.to_vec(),
+        [b'\'', inner @ .., b'\''] => Cow::Borrowed(inner),
+        value => Cow::Borrowed(value),
     }
 }
 
@@ -185,8 +211,9 @@ mod tests {
             ("text/plain, */*, ", None, false, None),
         ] {
             let read = ContentType::read(Some(value.as_bytes()));
-            let charset = charset.map(|charset: &str| charset.as_bytes().to_vec());
-            assert_eq!(read, ContentType { syntax, is_unclear, charset }, "{value}");
+            let found = read.charset().map(|charset| String::from_utf8_lossy(&charset).into_owned());
+            let expected = (syntax, is_unclear, charset.map(str::to_owned));
+            assert_eq!((read.syntax, read.is_unclear, found), expected, "{value}");
         }
         assert_eq!(ContentType::read(None).syntax, Some(Unknown));
     }

@@ -147,16 +147,16 @@ pub enum HeadEnd {
 }
 
 impl HeadEnd {
-    /// The word of the command's contract: `ended`, `eof`, `byte_limit`, `memory_limit`, or `none` when there was no scan, or none
-    /// that counts as one. A body that broke off is `eof`.
+    /// The word of the command's contract: `ended`, `eof`, `byte_limit`, `memory_limit`, or `none` when there was no scan.
+    /// A body that broke off, and a head that was read and does not count as known, are `eof`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ended => "ended",
-            Self::Eof | Self::Interrupted => "eof",
+            Self::Eof | Self::Interrupted | Self::Malformed | Self::Unclear => "eof",
             Self::ByteLimit => "byte_limit",
             Self::MemoryLimit => "memory_limit",
-            Self::Malformed | Self::Unclear | Self::NotHtml | Self::Undecoded | Self::NotScanned => "none",
+            Self::NotHtml | Self::Undecoded | Self::NotScanned => "none",
         }
     }
 

@@ -17,7 +17,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PermissionSt
 /// A response waits for it, for two seconds at most, and its host's turn with the response. A store that takes longer, fails or panics
 /// costs the record, and is told in the log (`abide.permissions.not_kept`). Where saving fails or panics, the store is asked what it has
 /// now, and told to remove that unless it [`covers`](PermissionRecord::covers) the record: nothing being known is better. What cannot be
-/// removed, or not in time, stays, and a later 304 is answered by it. So it is with an outage of `abide-redis` that ends, and with a full
+/// removed, or not in time, stays, and a later 304 of its version is answered by it. So it is with an outage of `abide-redis` that ends, and with a full
 /// queue of `abide-redb` before a disk that fails.
 pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
     /// The record of this URL, if there is one.

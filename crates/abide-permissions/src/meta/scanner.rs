@@ -46,14 +46,24 @@ pub struct HeadScanner {
 
 /// How the document is read.
 enum Reader {
-    Html {
-        decode: Decode,
-        /// In a box: most of it is lol_html, which is not needed for what is no HTML, and large.
-        scan: Option<Box<Scan>>,
-        /// A document of unknown type is XML if it begins so; so much of that has been seen.
-        declaration: Option<usize>,
-    },
-    Xml(Box<XmlScan>),
+    Html(HtmlReader),
+    Xml(Box<XmlReader>),
+}
+
+struct HtmlReader {
+    decode: Decode,
+    /// In a box: most of it is lol_html, which is not needed for what is no HTML, and large.
+    scan: Option<Box<Scan>>,
+    /// A document of unknown type is XML if it begins so; so much of that has been seen.
+    declaration: Option<usize>,
+    end: Option<HeadEnd>,
+}
+
+struct XmlReader {
+    scan: XmlScan,
+    end: Option<HeadEnd>,
+    /// Stricter: a document that is not well-formed is unknown in any case, and what it forbids in the eyes of HTML readers counts too.
+    html: HtmlReader,
 }
 
 /// Whether a scanner wants more.
@@ -73,20 +83,10 @@ impl HeadScanner {
     /// [`HeadEnd::NotHtml`] at once.
     #[must_use]
     pub fn new(options: &ReadOptions, content_type: Option<&str>) -> Self {
-        let ContentType { syntax, is_unclear, charset } = ContentType::read(content_type.map(str::as_bytes));
-        let reader = match syntax {
-            Some(Syntax::Xml) => Reader::Xml(Box::new(XmlScan::new(
-                charset.as_deref(),
-                options.meta_scope(),
-                options.memory_limit(),
-            ))),
-            _ => Reader::Html {
-                decode: Decode::new(charset.as_deref()),
-                scan: None,
-                declaration: (syntax == Some(Syntax::Unknown)).then_some(0),
-            },
-        };
-        let end = if syntax.is_some() { None } else { Some(HeadEnd::NotHtml) };
+        let content_type = ContentType::read(content_type.map(str::as_bytes));
+        let reader = Reader::new(options, &content_type);
+        let end = if content_type.syntax.is_some() { None } else { Some(HeadEnd::NotHtml) };
+        let is_unclear = content_type.is_unclear;
         Self { options: options.clone(), reader, is_unclear, bytes: 0, end }
     }
 
@@ -104,7 +104,7 @@ impl HeadScanner {
                 return Progress::Done;
             }
             self.bytes = self.bytes.saturating_add(slice.len());
-            self.end = self.reader.write(&self.options, slice, false, &mut self.is_unclear).err();
+            self.end = self.reader.write(&self.options, slice, false, &mut self.is_unclear);
         }
         if self.end.is_none() && bytes.len() > room {
             self.end = Some(HeadEnd::ByteLimit);
@@ -116,7 +116,7 @@ impl HeadScanner {
     #[must_use]
     pub fn finish(mut self) -> Head {
         if self.end.is_none() {
-            self.end = self.reader.write(&self.options, b"", true, &mut self.is_unclear).err();
+            self.end = self.reader.write(&self.options, b"", true, &mut self.is_unclear);
         }
         self.into_head(HeadEnd::Eof)
     }
@@ -128,39 +128,109 @@ impl HeadScanner {
     }
 
     fn into_head(self, otherwise: HeadEnd) -> Head {
-        let found = match self.reader {
-            Reader::Html { scan, .. } => scan.map(|scan| scan.into_found()).unwrap_or_default(),
-            Reader::Xml(scan) => Found { metas: scan.metas, ..Found::default() },
-        };
-        let end = match self.end.unwrap_or(otherwise) {
+        let scanned = self.end.or(self.reader.end()).unwrap_or(otherwise);
+        let end = match scanned {
             HeadEnd::Ended | HeadEnd::Eof if self.is_unclear => HeadEnd::Unclear,
             end => end,
         };
+        let found = self.reader.into_found(scanned);
         Head::new(found, end, self.bytes)
     }
 }
 
 impl Reader {
-    /// Takes the next bytes, which may be the `last`. An error is the end of the scan.
+    fn new(options: &ReadOptions, content_type: &ContentType<'_>) -> Self {
+        let charset = content_type.charset();
+        let html = HtmlReader {
+            decode: Decode::new(charset.as_deref()),
+            scan: None,
+            declaration: (content_type.syntax == Some(Syntax::Unknown)).then_some(0),
+            end: None,
+        };
+        if content_type.syntax != Some(Syntax::Xml) {
+            return Self::Html(html);
+        }
+        let scan = XmlScan::new(charset.as_deref(), options.meta_scope(), options.memory_limit());
+        Self::Xml(Box::new(XmlReader { scan, end: None, html }))
+    }
+
+    /// Takes the next bytes, which may be the `last`. Returns how the scan has ended, once it has.
     fn write(
         &mut self,
         options: &ReadOptions,
         bytes: &[u8],
         last: bool,
         is_unclear: &mut bool,
-    ) -> Result<(), HeadEnd> {
+    ) -> Option<HeadEnd> {
         match self {
-            Self::Xml(scan) if last => Err(scan.end()),
-            Self::Xml(scan) => scan.write(bytes),
-            Self::Html { decode, scan, declaration } => {
-                let decoded = if last { decode.finish() } else { decode.feed(bytes) };
-                // MIME Sniffing §7.1: then it is XML.
-                *is_unclear |= has_declaration(declaration, &decoded);
-                let scan = scan.get_or_insert_with(|| Box::new(Scan::new(options, decode.output())));
-                scan.write(&decoded)?;
-                if last { scan.end() } else { Ok(()) }
+            Self::Html(html) => html.write(options, bytes, last, is_unclear),
+            Self::Xml(xml) => xml.write(options, bytes, last),
+        }
+    }
+
+    /// How the document was found to end, while it was still looked at in another way.
+    fn end(&self) -> Option<HeadEnd> {
+        match self {
+            Self::Html(_) => None,
+            Self::Xml(xml) => xml.end,
+        }
+    }
+
+    /// What was found by a scan that has ended so.
+    fn into_found(self, end: HeadEnd) -> Found {
+        match self {
+            Self::Html(html) => html.into_found(),
+            Self::Xml(xml) => {
+                let XmlReader { scan, html, .. } = *xml;
+                let mut found = Found { metas: scan.metas, ..Found::default() };
+                if end != HeadEnd::Ended {
+                    let html = html.into_found();
+                    let new = html.metas.into_iter().filter(|meta| !found.metas.contains(meta));
+                    let new: Vec<_> = new.collect();
+                    found.metas.extend(new);
+                    found.noscript_metas = html.noscript_metas;
+                }
+                found
             }
         }
+    }
+}
+
+impl XmlReader {
+    fn write(&mut self, options: &ReadOptions, bytes: &[u8], last: bool) -> Option<HeadEnd> {
+        if self.end.is_none() {
+            self.end = if last { Some(self.scan.end()) } else { self.scan.write(bytes).err() };
+        }
+        if self.end == Some(HeadEnd::Ended) {
+            return self.end;
+        }
+        let html = self.html.write(options, bytes, last, &mut false);
+        self.end.filter(|_| html.is_some() || last)
+    }
+}
+
+impl HtmlReader {
+    fn write(
+        &mut self,
+        options: &ReadOptions,
+        bytes: &[u8],
+        last: bool,
+        is_unclear: &mut bool,
+    ) -> Option<HeadEnd> {
+        if self.end.is_some() {
+            return self.end;
+        }
+        let decoded = if last { self.decode.finish() } else { self.decode.feed(bytes) };
+        // MIME Sniffing §7.1: then it is XML.
+        *is_unclear |= has_declaration(&mut self.declaration, &decoded);
+        let scan = self.scan.get_or_insert_with(|| Box::new(Scan::new(options, self.decode.output())));
+        let written = scan.write(&decoded).and_then(|()| if last { scan.end() } else { Ok(()) });
+        self.end = written.err();
+        self.end
+    }
+
+    fn into_found(self) -> Found {
+        self.scan.map(|scan| scan.into_found()).unwrap_or_default()
     }
 }
 

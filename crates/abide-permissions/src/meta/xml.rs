@@ -119,8 +119,10 @@ impl Place {
                 let is_first = self.depth == 1;
                 match html_name(&name) {
                     Some("html") if is_first => {}
+                    // HTML that is no document of XML, as it is written by hand.
+                    Some(_) if is_first => return Err(HeadEnd::Malformed),
                     // Another kind of document.
-                    _ if is_first => return Err(HeadEnd::Ended),
+                    None if is_first => return Err(HeadEnd::Ended),
                     Some("head") if self.depth == 2 && self.head.is_none() => self.head = Some(self.depth),
                     Some("template") if self.template.is_none() => self.template = Some(self.depth),
                     Some("meta") if self.counts() => {

@@ -210,7 +210,6 @@ fn noindex_is_known_when_everything_was_looked_at() {
 fn other_content_types_are_not_scanned() {
     for (content_type, end) in [
         (Some("text/html"), HeadEnd::Eof),
-        (Some("application/xhtml+xml; charset=utf-8"), HeadEnd::Malformed),
         (None, HeadEnd::Eof),
         (Some("text/plain"), HeadEnd::NotHtml),
         (Some("application/pdf"), HeadEnd::NotHtml),

@@ -141,7 +141,9 @@ fn a_304_is_about_the_record_only_with_its_validators() {
     let vary = ("vary", b"accept-language".as_slice());
     let coding = ("Vary", b"Accept-Encoding".as_slice());
     type Line = (&'static str, &'static [u8]);
-    let cases: Vec<(&str, Vec<Line>, Vec<Line>, Vec<Line>, bool)> = vec![
+    /// What the record and the 304 have, and what was asked.
+    type Case = (&'static str, Vec<Line>, Vec<Line>, Vec<Line>, bool);
+    let cases: Vec<Case> = vec![
         ("the same tag", vec![tag("\"1\"")], vec![tag("\"1\"")], vec![], true),
         ("the same tag, weak", vec![tag("\"1\"")], vec![tag("W/\"1\"")], vec![], true),
         ("another tag", vec![tag("\"1\"")], vec![tag("\"2\"")], vec![none_match("\"1\", \"2\"")], false),

@@ -302,6 +302,15 @@ fn xhtml_that_is_not_well_formed_before_its_head_ends_is_unknown() {
     assert_eq!(noindex_of(typed(XHTML, &broken, 10)), Some(true), "after the head nothing matters");
     let stated = "<html><head><meta name='robots' content='noindex'/><p></head>";
     assert_eq!(noindex_of(typed(XHTML, stated.as_bytes(), 3)), Some(true), "what was stated before counts");
+    let soup = format!("<title>x</title>{META}<p>");
+    for size in [1, 7, 1000] {
+        let head = typed(XHTML, soup.as_bytes(), size);
+        assert_eq!(
+            (noindex_of(head.clone()), head.end()),
+            (Some(true), HeadEnd::Malformed),
+            "what HTML readers see counts"
+        );
+    }
     let latin = b"<html xmlns='http://www.w3.org/1999/xhtml'><head><title>\xe9</title></head></html>";
     assert_eq!(noindex_of(typed(XHTML, latin, 3)), None, "no UTF-8");
 }
