@@ -41,7 +41,7 @@ impl<'a> ContentType<'a> {
     pub(crate) fn read(value: Option<&'a [u8]>) -> Self {
         let mut kinds = Kinds::default();
         let mut last: Option<(&[u8], Kind)> = None;
-        let mut charset = None;
+        let (mut charset, mut charset_of_page) = (None, None);
         for value in split_outside_strings(value.unwrap_or_default(), b',').map(trim) {
             let Some(mime) = Mime::parse(value) else {
                 // An empty value says nothing, and does not contradict the others either.
@@ -59,6 +59,9 @@ impl<'a> ContentType<'a> {
             let is_same = last.is_some_and(|(essence, _)| essence.eq_ignore_ascii_case(mime.essence));
             charset = mime.charset.or(charset.filter(|_| is_same));
             last = Some((mime.essence, kind));
+            if kind != Kind::Other {
+                charset_of_page = charset;
+            }
         }
         let kind = last.map_or(Kind::Unknown, |(_, kind)| kind);
         let says = |kind| kinds.has(kind);
@@ -74,7 +77,7 @@ impl<'a> ContentType<'a> {
         };
         // One reading finds what the other misses. A page that is taken for something else has no metas.
         let is_unclear = says(Kind::Xml) && (says(Kind::Html) || says(Kind::Unknown));
-        Self { syntax, is_unclear, charset }
+        Self { syntax, is_unclear, charset: charset_of_page }
     }
 
     /// The name of the encoding.
@@ -196,7 +199,8 @@ mod tests {
             ("text/html;charset=gbk, text/html", Some(Html), false, Some("gbk")),
             ("text/html;charset=gbk, text/html;charset=utf-8", Some(Html), false, Some("utf-8")),
             ("text/plain;charset=gbk, text/html", Some(Html), false, None),
-            ("text/html;charset=gbk, text/plain", Some(Html), false, None),
+            ("text/html;charset=gbk, text/plain", Some(Html), false, Some("gbk")),
+            ("text/html;charset=gbk, text/plain, text/html", Some(Html), false, None),
             ("text/plain, text/html, image/png", Some(Html), false, None),
             ("text/html charset=gbk, x/unknown", Some(Unknown), false, None),
             ("image/png, application/xhtml+xml", Some(Xml), false, None),
@@ -207,7 +211,7 @@ mod tests {
             ("text/html, */*", Some(Html), false, None),
             ("*/*", Some(Unknown), false, None),
             ("text", Some(Unknown), false, None),
-            ("text/plain;charset=utf-8", None, false, Some("utf-8")),
+            ("text/plain;charset=utf-8", None, false, None),
             ("text/plain, */*, ", None, false, None),
         ] {
             let read = ContentType::read(Some(value.as_bytes()));

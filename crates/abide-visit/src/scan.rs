@@ -102,8 +102,7 @@ pub(crate) fn plan(
     }
     let content_type = content_type(headers).map(|value| String::from_utf8_lossy(&value).into_owned());
     let scanner = HeadScanner::new(read, content_type.as_deref());
-    let ranges = headers.get_all(header::CONTENT_RANGE).iter().map(HeaderValue::as_bytes);
-    let head = HeadReader::new(scanner, is_whole(status.as_u16(), ranges));
+    let head = HeadReader::new(scanner, is_all(status, headers));
     // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
     // within its head may go on then. Of a whole document nobody expects to see an end before that of its body.
     let has_length = headers.contains_key(header::CONTENT_LENGTH);
@@ -141,9 +140,14 @@ pub(crate) fn reason_to_leave(
     if HeadScanner::scans(content_type(headers).as_deref()) {
         return None;
     }
-    // A part of several that is not whole would say that its page is no HTML.
-    let is_part = status == StatusCode::PARTIAL_CONTENT;
-    Some(if is_part { HeadEnd::NotScanned } else { HeadEnd::NotHtml })
+    // The type of a part may be that of several parts.
+    Some(if is_all(status, headers) { HeadEnd::NotHtml } else { HeadEnd::NotScanned })
+}
+
+/// Whether the body is the whole page.
+fn is_all(status: StatusCode, headers: &HeaderMap) -> bool {
+    let ranges = headers.get_all(header::CONTENT_RANGE).iter().map(HeaderValue::as_bytes);
+    is_whole(status.as_u16(), ranges)
 }
 
 /// `Content-Range: bytes 0-…`.
