@@ -110,6 +110,8 @@ impl Head {
     #[must_use]
     pub fn from_metas(metas: impl IntoIterator<Item = Meta>, end: HeadEnd) -> Self {}
     #[must_use]
+    pub const fn of_part(mut self) -> Self {}
+    #[must_use]
     pub fn metas(&self) -> &[Meta] {}
     #[must_use]
     pub fn noscript_metas(&self) -> &[Meta] {}
@@ -129,6 +131,8 @@ pub enum HeadEnd {
     ByteLimit,
     MemoryLimit,
     Interrupted,
+    Malformed,
+    Unclear,
     NotHtml,
     Undecoded,
     NotScanned,
@@ -221,11 +225,6 @@ pub enum MetaScope {
     Head,
     Document,
 }
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnIncomplete {
-    UseFound,
-    AssumeNoindex,
-}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermissionRecord {}
 impl PermissionRecord {
@@ -284,6 +283,8 @@ impl Permissions {
     #[must_use]
     pub const fn with_received_at(mut self, received_at: SystemTime) -> Self {}
     #[must_use]
+    pub const fn with_missing_fields(mut self) -> Self {}
+    #[must_use]
     pub fn union_rendered(mut self, options: &ReadOptions, metas: &[Meta]) -> Self {}
     #[must_use]
     pub const fn rules(&self) -> &Rules {}
@@ -301,6 +302,8 @@ impl Permissions {
     pub const fn is_truncated(&self) -> bool {}
     #[must_use]
     pub const fn received_at(&self) -> SystemTime {}
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {}
     #[must_use]
     pub fn may_index(&self) -> bool {}
     #[must_use]
@@ -431,7 +434,7 @@ impl ReadOptions {
     #[must_use]
     pub const fn with_meta_scope(mut self, scope: MetaScope) -> Self {}
     #[must_use]
-    pub const fn with_on_incomplete(mut self, on_incomplete: OnIncomplete) -> Self {}
+    pub const fn danger_unknown_is_permitted(mut self, is_permitted: bool) -> Self {}
     #[must_use]
     pub fn tokens(&self) -> &[ProductToken] {}
     #[must_use]
@@ -447,7 +450,7 @@ impl ReadOptions {
     #[must_use]
     pub const fn meta_scope(&self) -> MetaScope {}
     #[must_use]
-    pub const fn on_incomplete(&self) -> OnIncomplete {}
+    pub const fn is_unknown_permitted(&self) -> bool {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -517,10 +520,6 @@ impl Rules {
     #[must_use]
     pub fn is_empty(&self) -> bool {}
     #[must_use]
-    pub fn may_index_at(&self, now: SystemTime) -> bool {}
-    #[must_use]
-    pub const fn may_follow(&self) -> bool {}
-    #[must_use]
     pub const fn snippet_limit(&self) -> Option<Limit> {}
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {}
@@ -565,7 +564,6 @@ pub enum Source {
     Noscript { index: usize, name: Box<str> },
     #[non_exhaustive]
     Rendered { index: usize, name: Box<str> },
-    Incomplete(HeadEnd),
 }
 impl fmt::Display for Source {}
 #[derive(Clone, Debug, PartialEq)]
@@ -631,7 +629,9 @@ impl fmt::Display for UnavailableAfter {}
 pub enum Update {
     Replaced,
     FieldsReplaced,
+    Added,
     Revalidated,
+    OtherVersion,
     Kept,
 }
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -667,8 +667,17 @@ impl<'a> Visit<'a> {
         received_at: SystemTime,
     ) -> Self {}
     #[must_use]
+    pub const fn with_request(mut self, fields: &'a [(&'a str, &'a [u8])]) -> Self {}
+    #[must_use]
     pub fn with_preferences(mut self, preferences: &Preferences) -> Self {}
+    #[must_use]
+    pub fn is_whole_page(&self) -> bool {}
 }
+#[must_use]
+pub fn is_whole<'a>(
+    status: u16,
+    content_ranges: impl IntoIterator<Item = &'a [u8]>,
+) -> bool {}
 #[must_use]
 pub fn link_follow(rel: &str) -> bool {}
 #[must_use]

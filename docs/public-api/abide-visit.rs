@@ -64,6 +64,9 @@ impl fmt::Debug for Reader {}
 pub struct Reading<'a> {}
 impl<'a> Reading<'a> {
     pub fn with_scan(mut self, scan: Option<Scan>) -> Self {}
+    pub fn with_request(mut self, fields: Option<&'a HeaderMap>) -> Self {}
+    pub fn from_cache(mut self, time: WallMillis) -> Self {}
+    pub fn with_missing_fields(mut self) -> Self {}
     pub async fn pass(self, trail: &mut Trail, status: StatusCode, headers: &HeaderMap) {}
     pub fn leave(self, status: StatusCode, headers: &HeaderMap) -> Option<Left<'a>> {}
     pub fn finish<B>(

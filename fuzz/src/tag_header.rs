@@ -50,6 +50,9 @@ pub fn run(bytes: &[u8]) {
     for statement in whole.statements() {
         assert!(contains(whole.rules(), statement.rules()) && !statement.source().to_string().contains('\n'));
     }
+    // A field that was cut permits nothing.
+    assert!(whole.is_complete() != whole.is_truncated());
+    assert!(whole.is_complete() || !(whole.may_index() || whole.may_follow()));
     for remark in whole.remarks() {
         assert!(!remark.to_string().contains('\n'));
     }

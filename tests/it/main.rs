@@ -4,6 +4,7 @@
 mod access;
 mod bad_input;
 mod bodies;
+mod cached;
 mod capture;
 mod faults;
 mod halves;

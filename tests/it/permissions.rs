@@ -304,6 +304,199 @@ async fn what_was_not_looked_at_this_time_is_not_known_from_last_time() {
     assert!(client.head(url).send().await.unwrap().permissions().rules().nosnippet());
 }
 
+/// A page in the head of which `noindex` stands late.
+const LATE: &str =
+    "<!doctype html><html><head><title>x</title><meta name=robots content=noindex></head><body>";
+
+/// The permissions of the one page that a server has, eagerly and lazily read.
+async fn read_both_ways(reply: Reply) -> [abide::Permissions; 2] {
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => reply.clone(),
+    })
+    .await;
+    let client = client(&server);
+    let mut read = Vec::new();
+    for scan in [Scan::Eager, Scan::Lazy] {
+        let request = client.get("http://a.example/x").abide(Options::new().with_scan(scan));
+        let page = request.send().await.unwrap();
+        let settled = page.visit().unwrap().settled();
+        drop(page.bytes().await);
+        read.push(settled.await);
+    }
+    read.try_into().unwrap()
+}
+
+#[tokio::test]
+async fn pages_with_strange_types_and_empty_codings_are_read() {
+    let html: &[&[(&str, &str)]] = &[
+        &[("content-type", "text/html charset=utf-8")],
+        &[("content-type", "text/html, text/html")],
+        &[("content-type", "text/plain"), ("content-type", "text/html")],
+        &[("content-type", "text/html"), ("content-type", "text/plain")],
+        &[("content-type", "*/*")],
+        &[("content-type", "")],
+        &[("content-type", "unknown/unknown")],
+        &[("content-type", "text")],
+        &[],
+        &[("content-type", "text/html"), ("content-encoding", "")],
+        &[("content-type", "text/html"), ("content-encoding", "identity, ,")],
+    ];
+    for fields in html {
+        for permissions in read_both_ways(Reply::with_headers(200, fields, LATE)).await {
+            assert_eq!(permissions.noindex_known(), Some(true), "{fields:?}: {}", permissions.head_end());
+        }
+    }
+    let xhtml = "<html xmlns='http://www.w3.org/1999/xhtml'><head><script src='a.js'/><title/>\
+                 <meta name='robots' content='noindex'/></head><body/></html>";
+    let fields = [("content-type", "application/xhtml+xml")];
+    for permissions in read_both_ways(Reply::with_headers(200, &fields, xhtml)).await {
+        assert_eq!(permissions.noindex_known(), Some(true), "{}", permissions.head_end());
+    }
+}
+
+#[tokio::test]
+async fn parts_and_changes_of_a_page_are_unknown() {
+    let range = |text: &'static str| ("content-range", text);
+    let (html, several) =
+        (("content-type", "text/html"), ("content-type", "multipart/byteranges; boundary=x"));
+    for (status, fields, body) in [
+        (206, vec![html, range("bytes 0-20/100")], &LATE[..21]),
+        (206, vec![html, range("bytes 0-20/*")], &LATE[..21]),
+        (206, vec![html, range("bytes 0-99/200")], "<title>x</title><body>"),
+        (206, vec![("content-type", "application/pdf"), range("bytes 0-3/10")], "%PDF"),
+        (206, vec![html, range("bytes 50-99/100")], "<body>"),
+        (206, vec![html], "<body>"),
+        (206, vec![several], "--x"),
+        (226, vec![html, ("im", "diffe")], "1c\n."),
+    ] {
+        for permissions in read_both_ways(Reply::with_headers(status, &fields, body)).await {
+            assert_eq!(permissions.noindex_known(), None, "{status} {fields:?}");
+            assert!(!permissions.may_index(), "{status} {fields:?}");
+        }
+    }
+    let whole = [html, range("bytes 0-21/22")];
+    for permissions in read_both_ways(Reply::with_headers(206, &whole, "<title>x</title><body>")).await {
+        assert_eq!(permissions.noindex_known(), Some(false));
+    }
+}
+
+#[tokio::test]
+async fn a_second_gzip_member_that_the_client_drops_leaves_the_head_unknown() {
+    use std::io::Write;
+    let gzip = |text: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let fields = [("content-type", "text/html"), ("content-encoding", "gzip")];
+    for (first, second) in [(&LATE[..40], &LATE[40..]), ("", LATE), ("<!doctype html>\n", &LATE[15..])] {
+        let body = [gzip(first), gzip(second)].concat();
+        for permissions in read_both_ways(Reply::with_headers(200, &fields, body)).await {
+            assert_ne!(permissions.noindex_known(), Some(false), "{first}: {}", permissions.head_end());
+        }
+    }
+    for permissions in read_both_ways(Reply::with_headers(200, &fields, gzip("<title>x</title><p>"))).await {
+        assert_eq!(permissions.noindex_known(), Some(false), "one member is read as ever");
+    }
+}
+
+#[tokio::test]
+async fn a_part_of_a_page_leaves_its_record_restricted() {
+    let server = Server::start(|seen| match (seen.path.as_str(), seen.header("range")) {
+        ("/robots.txt", _) => Reply::new(404, ""),
+        (_, Some(_)) => Reply::with_headers(
+            206,
+            &[("content-type", "text/html"), ("content-range", "bytes 0-20/100"), ("etag", "\"1\"")],
+            &LATE[..21],
+        ),
+        _ if seen.header("if-none-match").is_some() => Reply::with_headers(304, &[("etag", "\"1\"")], ""),
+        _ => Reply::with_headers(200, &[("content-type", "text/html"), ("etag", "\"1\"")], LATE),
+    })
+    .await;
+    let store = Arc::new(MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap()));
+    let client = builder(&server).permission_store(store).build_client(reqwest::Client::builder()).unwrap();
+    let url = "http://a.example/x";
+    assert_eq!(client.get(url).send().await.unwrap().permissions().noindex_known(), Some(true));
+    let part = client.get(url).header("range", "bytes=0-20").send().await.unwrap();
+    assert_eq!((part.status().as_u16(), part.permissions().noindex_known()), (206, Some(true)));
+    let again = client.get(url).header("if-none-match", "\"1\"").send().await.unwrap();
+    assert_eq!((again.status().as_u16(), again.permissions().noindex_known()), (304, Some(true)));
+    // Without an earlier visit a part says what it says, and no more.
+    let part = client.get("http://a.example/y").header("range", "bytes=0-20").send().await.unwrap();
+    assert_eq!(part.permissions().noindex_known(), None);
+    let again = client.get("http://a.example/y").header("if-none-match", "\"1\"").send().await.unwrap();
+    assert_eq!(again.permissions().noindex_known(), None);
+}
+
+#[tokio::test]
+async fn a_304_of_another_version_than_the_record_is_unknown() {
+    let date = "Fri, 01 Jan 2027 00:00:00 GMT";
+    let later = "Sat, 02 Jan 2027 00:00:00 GMT";
+    for (what, kept, asked, sent, expected) in [
+        (
+            "the same",
+            vec![("etag", "\"1\"")],
+            ("if-none-match", "\"1\""),
+            vec![("etag", "\"1\"")],
+            Some(false),
+        ),
+        ("the request names it", vec![("etag", "\"1\"")], ("if-none-match", "\"1\""), vec![], Some(false)),
+        ("the date", vec![("last-modified", date)], ("if-modified-since", date), vec![], Some(false)),
+        (
+            "rolled back",
+            vec![("etag", "\"2\"")],
+            ("if-none-match", "\"1\", \"2\""),
+            vec![("etag", "\"1\"")],
+            None,
+        ),
+        ("one of several", vec![("etag", "\"2\"")], ("if-none-match", "\"1\", \"2\""), vec![], None),
+        ("seen elsewhere", vec![("etag", "\"1\"")], ("if-none-match", "\"2\""), vec![], None),
+        (
+            "another date",
+            vec![("last-modified", date)],
+            ("if-modified-since", later),
+            vec![("last-modified", later)],
+            None,
+        ),
+        (
+            "a variant",
+            vec![("vary", "accept-language"), ("last-modified", date)],
+            ("if-modified-since", date),
+            vec![],
+            None,
+        ),
+        ("no validators", vec![], ("if-none-match", "\"1\""), vec![("etag", "\"1\"")], None),
+    ] {
+        let (first, second) = (kept.clone(), sent.clone());
+        let server = Server::start(move |seen| match seen.path.as_str() {
+            "/robots.txt" => Reply::new(404, ""),
+            _ if seen.header("if-none-match").or(seen.header("if-modified-since")).is_some() => {
+                Reply::with_headers(304, &second, "")
+            }
+            _ => Reply::with_headers(200, &[&[("content-type", "text/plain")], &*first].concat(), "x"),
+        })
+        .await;
+        let store = Arc::new(MemoryPermissionStore::new(NonZeroUsize::new(100).unwrap()));
+        let client =
+            builder(&server).permission_store(store).build_client(reqwest::Client::builder()).unwrap();
+        let url = "http://a.example/x";
+        assert_eq!(
+            client.get(url).send().await.unwrap().permissions().noindex_known(),
+            Some(false),
+            "{what}"
+        );
+        let again = client.get(url).header(asked.0, asked.1).send().await.unwrap();
+        assert_eq!(again.status().as_u16(), 304, "{what}");
+        let permissions = again.permissions();
+        assert_eq!(
+            (permissions.noindex_known(), permissions.may_index()),
+            (expected, expected == Some(false)),
+            "{what}"
+        );
+    }
+}
+
 /// Has no record, and fails when it is asked for one or given one.
 #[derive(Debug, Clone, Copy)]
 struct Faulty {
@@ -411,13 +604,13 @@ async fn what_could_not_be_saved_is_answered_by_nothing_that_forbids_less() {
                 return Reply::new(404, "");
             }
             let page = |rules| {
-                let fields = [("content-type", "text/html"), ("robots-tag", rules)];
+                let fields = [("content-type", "text/html"), ("robots-tag", rules), ("etag", "\"1\"")];
                 Reply::with_headers(200, &fields, "<title>x</title>")
             };
             match visits.fetch_add(1, Ordering::Relaxed) {
                 0 => page(first),
                 1 => page(then),
-                _ => Reply::new(304, ""),
+                _ => Reply::with_headers(304, &[("etag", "\"1\"")], ""),
             }
         })
         .await;

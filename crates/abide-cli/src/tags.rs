@@ -62,8 +62,11 @@ fn read(
     content_type: Option<&str>,
 ) -> Permissions {
     let options = ReadOptions::for_tokens(tokens);
-    let field = headers.iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("content-type"));
-    let content_type = content_type.or(field.map(|(_, value)| value.as_str()));
+    let lines = headers.iter().filter(|(name, _)| name.trim().eq_ignore_ascii_case("content-type"));
+    // Several lines are one list, as in a response.
+    let lines: Vec<&str> = lines.map(|(_, value)| value.as_str()).collect();
+    let stated = (!lines.is_empty()).then(|| lines.join(", "));
+    let content_type = content_type.or(stated.as_deref());
     let head = html.map_or_else(Head::default, |html| scan(&options, html, content_type));
     let fields = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     Permissions::read(&options, fields, head, SystemTime::now())
@@ -86,7 +89,16 @@ fn scan(options: &ReadOptions, html: &[u8], content_type: Option<&str>) -> Head 
 /// For people: the rules, then where each comes from.
 fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result<()> {
     let rules = permissions.rules().to_string();
-    style::say(&[(PLAIN, if rules.is_empty() { "no restrictions stated" } else { &rules })])?;
+    let none = if permissions.is_complete() { "no restrictions stated" } else { "no restrictions found" };
+    style::say(&[(PLAIN, if rules.is_empty() { none } else { &rules })])?;
+    if !permissions.is_complete() {
+        let why = if permissions.head_end().is_complete() {
+            "a limit cut a field or a meta".to_owned()
+        } else {
+            permissions.head_end().to_string()
+        };
+        style::say(&[(PLAIN, &format!("  what else is stated is unknown: {why}"))])?;
+    }
     for statement in permissions.statements() {
         style::say(&[(style::DIM, &format!("  {}: {}", statement.source(), statement.rules()))])?;
     }

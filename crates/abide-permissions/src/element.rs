@@ -92,6 +92,46 @@ fn read_words(element: &[u8], stated: &mut Stated) {
     }
 }
 
+/// The known rules in a piece of a structured field that is no member of it, where its words are told apart by spaces as well:
+/// `noindex nofollow`, `noindex really`. Stricter: what else is in the piece does not silence them; a foreign user agent in front does.
+pub(crate) fn read_salvaged(piece: &[u8], options: &ReadOptions) -> Stated {
+    let mut stated = Stated::default();
+    let mut rest = piece.trim_ascii();
+    while !rest.is_empty() {
+        rest = match Head::of(rest, Some(options)) {
+            Head::Absent => {
+                read_known_words(rest, &mut stated);
+                b""
+            }
+            Head::Valued(ValuedRule::UnavailableAfter, value) => {
+                stated.value(ValuedRule::UnavailableAfter, value);
+                b""
+            }
+            Head::Valued(rule, value) => {
+                let (value, rest) =
+                    split_once(value, |byte| byte.is_ascii_whitespace()).unwrap_or((value, b""));
+                stated.value(rule, value);
+                rest
+            }
+            Head::Flag(flag, name, rest) => {
+                stated.flag(flag, name);
+                rest
+            }
+            Head::Agent(false, _) => b"",
+            Head::Agent(true, rest) | Head::Nobody(rest) => rest,
+        };
+    }
+    stated
+}
+
+fn read_known_words(text: &[u8], stated: &mut Stated) {
+    for word in text.split(u8::is_ascii_whitespace) {
+        if let Some(flag) = known(word).filter(|known| known.is_flag()) {
+            stated.flag(flag, word);
+        }
+    }
+}
+
 /// Both sides of the first byte of the kind, trimmed.
 pub(crate) fn split_once(text: &[u8], kind: impl Fn(u8) -> bool) -> Option<(&[u8], &[u8])> {
     let at = text.iter().position(|byte| kind(*byte))?;

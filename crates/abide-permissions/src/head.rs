@@ -43,6 +43,15 @@ impl Head {
         Self { found, end, bytes }
     }
 
+    /// The same metas, of a part of the document: there may be more.
+    #[must_use]
+    pub const fn of_part(mut self) -> Self {
+        if self.end.is_complete() {
+            self.end = HeadEnd::Interrupted;
+        }
+        self
+    }
+
     /// Every meta element of the head whose name is not empty, in order, as a browser with scripting sees them.
     #[must_use]
     pub fn metas(&self) -> &[Meta] {
@@ -123,8 +132,12 @@ pub enum HeadEnd {
     ByteLimit,
     /// The limit on memory was met, by a huge tag or comment.
     MemoryLimit,
-    /// The body broke off.
+    /// The body broke off, or is a part of the document only.
     Interrupted,
+    /// The document is XML, and not well-formed before its head has ended.
+    Malformed,
+    /// The Content-Type does not settle how the document is to be read. It was read in one way; in another it may say more.
+    Unclear,
     /// The content is not HTML, or there is none.
     NotHtml,
     /// The body is still content-coded, so it cannot be read.
@@ -135,12 +148,12 @@ pub enum HeadEnd {
 
 impl HeadEnd {
     /// The word of the command's contract: `ended`, `eof`, `byte_limit`, `memory_limit`, or `none` when there was no scan.
-    /// A body that broke off is `eof`.
+    /// A body that broke off, and a head that was read and does not count as known, are `eof`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ended => "ended",
-            Self::Eof | Self::Interrupted => "eof",
+            Self::Eof | Self::Interrupted | Self::Malformed | Self::Unclear => "eof",
             Self::ByteLimit => "byte_limit",
             Self::MemoryLimit => "memory_limit",
             Self::NotHtml | Self::Undecoded | Self::NotScanned => "none",
@@ -153,10 +166,13 @@ impl HeadEnd {
         matches!(self, Self::Ended | Self::Eof | Self::NotHtml)
     }
 
-    /// Whether a scan was begun and not ended.
+    /// Whether a scan was begun, and does not show all metas.
     #[must_use]
     pub const fn is_incomplete_scan(self) -> bool {
-        matches!(self, Self::ByteLimit | Self::MemoryLimit | Self::Interrupted)
+        matches!(
+            self,
+            Self::ByteLimit | Self::MemoryLimit | Self::Interrupted | Self::Malformed | Self::Unclear
+        )
     }
 }
 
@@ -169,6 +185,8 @@ impl fmt::Display for HeadEnd {
             Self::ByteLimit => "the limit on bytes was met",
             Self::MemoryLimit => "the limit on memory was met",
             Self::Interrupted => "the body broke off",
+            Self::Malformed => "the document is XML and not well-formed",
+            Self::Unclear => "the Content-Type does not settle how to read the document",
             Self::NotHtml => "the content is not HTML",
             Self::Undecoded => "the body is still content-coded",
             Self::NotScanned => "the body was not looked at",

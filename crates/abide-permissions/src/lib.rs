@@ -50,6 +50,8 @@ mod permissions;
 mod rules;
 mod statement;
 
+#[cfg(feature = "html")]
+mod content_type;
 mod head;
 mod header;
 mod meta;
@@ -77,13 +79,13 @@ pub use header::{FieldName, Member, Reading, members, reading_of, write_field};
 pub use link::link_follow;
 #[cfg(feature = "html")]
 pub use meta::{HeadScanner, Progress};
-pub use options::{LimitTooSmall, MetaScope, OnIncomplete, ReadOptions};
+pub use options::{LimitTooSmall, MetaScope, ReadOptions};
 pub use permissions::Permissions;
 pub use preference::{
     Carrier, Preference, PreferenceRemark, PreferenceSource, PreferenceStatement, Preferences, Resolution,
     Tdm, TdmFile, Usage,
 };
-pub use record::{PermissionRecord, Update, Visit};
+pub use record::{PermissionRecord, Update, Visit, is_whole};
 pub use rule::{Flag, ImagePreview, InvalidImagePreview, Limit, ValuedRule};
 pub use rules::Rules;
 pub use statement::{Problem, Remark, Source, Statement};

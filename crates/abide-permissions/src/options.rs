@@ -25,7 +25,7 @@ pub struct ReadOptions {
     memory_limit: usize,
     strict_sf: bool,
     meta_scope: MetaScope,
-    on_incomplete: OnIncomplete,
+    unknown_is_permitted: bool,
 }
 
 impl ReadOptions {
@@ -46,7 +46,7 @@ impl ReadOptions {
             memory_limit: MEMORY_LIMIT,
             strict_sf: false,
             meta_scope: MetaScope::Head,
-            on_incomplete: OnIncomplete::UseFound,
+            unknown_is_permitted: false,
         }
     }
 
@@ -111,10 +111,15 @@ impl ReadOptions {
         self
     }
 
-    /// What follows from a head that could not be read to its end. The default is to use what was found.
+    /// Whether what is unknown counts as permitted in `may_index()` and the other answers of
+    /// [`Permissions`](crate::Permissions), whatever the reason: a limit, a body that is still coded or was not looked at, a
+    /// 304 without a record. Off by default.
+    ///
+    /// With it a `noindex` that could not be read is not obeyed. [`Permissions::noindex_known`](crate::Permissions::noindex_known)
+    /// tells unknown from permitted without it.
     #[must_use]
-    pub const fn with_on_incomplete(mut self, on_incomplete: OnIncomplete) -> Self {
-        self.on_incomplete = on_incomplete;
+    pub const fn danger_unknown_is_permitted(mut self, is_permitted: bool) -> Self {
+        self.unknown_is_permitted = is_permitted;
         self
     }
 
@@ -160,10 +165,10 @@ impl ReadOptions {
         self.meta_scope
     }
 
-    /// What follows from a head that could not be read to its end.
+    /// Whether what is unknown counts as permitted.
     #[must_use]
-    pub const fn on_incomplete(&self) -> OnIncomplete {
-        self.on_incomplete
+    pub const fn is_unknown_permitted(&self) -> bool {
+        self.unknown_is_permitted
     }
 
     /// Whether the name of a meta, or the text before a colon, is one of ours or everybody's as `global` has it.
@@ -202,16 +207,6 @@ pub enum MetaScope {
     Head,
     /// Everywhere up to the limit, as Google does. The scan then reads on after the head.
     Document,
-}
-
-/// What follows from a head that could not be read to its end, because a limit was met or the body broke off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnIncomplete {
-    /// The rules found so far.
-    #[default]
-    UseFound,
-    /// Those, and `noindex`.
-    AssumeNoindex,
 }
 
 /// The limit is smaller than the specification, or the scanner, can do with.

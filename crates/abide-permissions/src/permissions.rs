@@ -39,6 +39,7 @@ pub struct Permissions {
     head: Head,
     truncated: bool,
     fields_read: bool,
+    unknown_is_permitted: bool,
     received_at: SystemTime,
 }
 
@@ -64,6 +65,7 @@ impl Permissions {
             head,
             truncated: findings.truncated,
             fields_read: true,
+            unknown_is_permitted: options.is_unknown_permitted(),
             received_at,
         }
     }
@@ -83,6 +85,14 @@ impl Permissions {
     #[must_use]
     pub const fn with_received_at(mut self, received_at: SystemTime) -> Self {
         self.received_at = received_at;
+        self
+    }
+
+    /// Says that there may be field lines which [`Permissions::read`] was not given, because something on the way does not
+    /// keep them, as HTTP caches do. What is stated stays, and nothing else is known.
+    #[must_use]
+    pub const fn with_missing_fields(mut self) -> Self {
+        self.fields_read = false;
         self
     }
 
@@ -149,39 +159,54 @@ impl Permissions {
         self.received_at
     }
 
-    /// Whether the content may be in an index, judged when the response was received.
+    /// Whether everything was read that could state a rule: every field line, and the head to its end unless there is no
+    /// HTML. If not, only what [`Permissions::rules`] has is known.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.fields_read && !self.truncated && self.head_end().is_complete()
+    }
+
+    /// Whether the content may be in an index, judged when the response was received. Unknown is no: `true` only when
+    /// [`Permissions::is_complete`], or with [`ReadOptions::danger_unknown_is_permitted`].
     #[must_use]
     pub fn may_index(&self) -> bool {
-        self.rules.may_index_at(self.received_at)
+        self.may_index_at(self.received_at)
     }
 
     /// Whether the content may be in an index at `now`. Later than the response, an `unavailable_after` may have passed.
+    /// Unknown is no, as for [`Permissions::may_index`].
     #[must_use]
     pub fn may_index_at(&self, now: SystemTime) -> bool {
-        self.rules.may_index_at(now)
+        self.permits_what_is_not_stated() && self.rules.may_index_at(now)
     }
 
-    /// Whether the page's links may be followed. For a single link see [`link_follow`](crate::link_follow).
+    /// Whether the page's links may be followed. Unknown is no, as for [`Permissions::may_index`]. For a single link see
+    /// [`link_follow`](crate::link_follow).
     #[must_use]
     pub const fn may_follow(&self) -> bool {
-        self.rules.may_follow()
+        self.permits_what_is_not_stated() && !self.rules.nofollow()
     }
 
-    /// The longest text snippet in characters; none at all when `nosnippet`. `None`: nothing is stated.
+    /// The longest text snippet in characters; none at all when `nosnippet`, or when that is unknown. `None`: no limit is
+    /// stated.
     #[must_use]
     pub const fn snippet_limit(&self) -> Option<Limit> {
-        self.rules.snippet_limit()
+        if self.permits_what_is_not_stated() { self.rules.snippet_limit() } else { Some(Limit::AtMost(0)) }
     }
 
-    /// What is known about `noindex`: `Some(true)` when any source states it; `Some(false)` when the fields were read whole
-    /// and the head was scanned to its end, or there is no HTML; `None` when something was not looked at.
+    /// What is known about `noindex`: `Some(true)` when any source states it; `Some(false)` when none does and the reading
+    /// [`is_complete`](Permissions::is_complete); `None` when something was not read. No setting changes this.
     #[must_use]
     pub const fn noindex_known(&self) -> Option<bool> {
-        if self.rules.noindex() {
-            return Some(true);
+        match (self.rules.noindex(), self.is_complete()) {
+            (true, _) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
         }
-        let all_seen = self.fields_read && !self.truncated && self.head_end().is_complete();
-        if all_seen { Some(false) } else { None }
+    }
+
+    const fn permits_what_is_not_stated(&self) -> bool {
+        self.unknown_is_permitted || self.is_complete()
     }
 }
 
@@ -195,6 +220,7 @@ impl Default for Permissions {
             head: Head::not_scanned(HeadEnd::NotScanned),
             truncated: false,
             fields_read: false,
+            unknown_is_permitted: false,
             received_at: SystemTime::UNIX_EPOCH,
         }
     }

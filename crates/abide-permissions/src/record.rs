@@ -24,7 +24,7 @@ use crate::rules::Rules;
 ///
 /// let options = ReadOptions::new("ExampleBot".parse()?);
 /// let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-/// let fields = [("Robots-Tag", b"*;noindex".as_slice()), ("Cache-Control", b"max-age=60")];
+/// let fields = [("Robots-Tag", b"*;noindex".as_slice()), ("Cache-Control", b"max-age=60"), ("ETag", b"\"1\"")];
 /// let first = Visit::new(200, &fields, Head::default(), then);
 /// let mut record = PermissionRecord::new("https://example.org/a", &first);
 ///
@@ -34,7 +34,7 @@ use crate::rules::Rules;
 /// assert!(record.rules(&options).noindex());
 ///
 /// // It has not changed: a 304 without a Robots-Tag keeps the one we have.
-/// let again = Visit::new(304, &[], Head::default(), then + year);
+/// let again = Visit::new(304, &[("ETag", b"\"1\"")], Head::default(), then + year);
 /// assert_eq!(record.update(&again), Update::Revalidated);
 /// assert!(record.rules(&options).noindex());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -52,6 +52,9 @@ pub struct PermissionRecord {
     rendered: Vec<Meta>,
     head_end: HeadEnd,
     metas_stale: bool,
+    /// Something that may state rules had no room here, or was not looked at.
+    #[cfg_attr(feature = "serde", serde(default))]
+    is_cut: bool,
     /// What robots.txt preferred when the resource was fetched.
     #[cfg_attr(feature = "serde", serde(default))]
     preferences: Vec<PreferenceStatement>,
@@ -62,6 +65,7 @@ pub struct PermissionRecord {
 pub struct Visit<'a> {
     status: u16,
     fields: &'a [(&'a str, &'a [u8])],
+    request: &'a [(&'a str, &'a [u8])],
     head: Head,
     received_at: SystemTime,
     preferences: Vec<PreferenceStatement>,
@@ -76,7 +80,15 @@ impl<'a> Visit<'a> {
         head: Head,
         received_at: SystemTime,
     ) -> Self {
-        Self { status, fields, head, received_at, preferences: Vec::new() }
+        Self { status, fields, request: &[], head, received_at, preferences: Vec::new() }
+    }
+
+    /// Adds the fields of the request. A 304 without validators is about the version that `If-None-Match` or
+    /// `If-Modified-Since` names.
+    #[must_use]
+    pub const fn with_request(mut self, fields: &'a [(&'a str, &'a [u8])]) -> Self {
+        self.request = fields;
+        self
     }
 
     /// Adds what robots.txt prefers for the URL: the copy that decided this very fetch. Later copies do not change what was
@@ -88,6 +100,58 @@ impl<'a> Visit<'a> {
         self.preferences.extend(of_robots.take(STATEMENTS_MAX).cloned());
         self
     }
+
+    /// Whether this is a whole page, all of whose permissions are known: its record replaces any other one.
+    #[must_use]
+    pub fn is_whole_page(&self) -> bool {
+        self.is_whole() && self.head.end().is_complete()
+    }
+
+    fn is_whole(&self) -> bool {
+        let ranges = self.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-range"));
+        is_whole(self.status, ranges.map(|(_, value)| *value))
+    }
+
+    /// How the scan ended, as far as it was one of the resource.
+    fn head_end(&self) -> HeadEnd {
+        let is_of_resource = self.is_whole() || (matches!(self.status, 300..=399) && self.status != 304);
+        match self.head.end() {
+            end if is_of_resource || !end.is_complete() => end,
+            _ => HeadEnd::Interrupted,
+        }
+    }
+}
+
+/// Whether a response with this status and these `Content-Range` lines is a whole representation of its resource, and not a part of it
+/// (206) or what has changed in it (226). A 206 is whole when its range reaches from the first byte to the last.
+///
+/// ```
+/// use abide_permissions::is_whole;
+///
+/// assert!(is_whole(200, []));
+/// assert!(is_whole(206, [b"bytes 0-99/100".as_slice()]));
+/// assert!(!is_whole(206, [b"bytes 0-20/100".as_slice()]));
+/// assert!(!is_whole(304, []));
+/// ```
+#[must_use]
+pub fn is_whole<'a>(status: u16, content_ranges: impl IntoIterator<Item = &'a [u8]>) -> bool {
+    if status != 206 {
+        return matches!(status, 200..=299) && status != 226;
+    }
+    let mut ranges = content_ranges.into_iter();
+    let (Some(range), None) = (ranges.next(), ranges.next()) else { return false };
+    let whole = || {
+        // RFC 9110 §14.4; without a `Content-Range` of its own a 206 has several parts.
+        let range = std::str::from_utf8(range).ok()?.trim_ascii();
+        let (unit, range) = range.split_once(' ')?;
+        let (last, length) = range.strip_prefix("0-")?.split_once('/')?;
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !unit.eq_ignore_ascii_case("bytes") || !is_number(last) || !is_number(length) {
+            return None;
+        }
+        Some(last.parse::<u64>().ok()?.checked_add(1)? == length.parse::<u64>().ok()?)
+    };
+    whole() == Some(true)
 }
 
 /// What a visit has changed.
@@ -98,8 +162,13 @@ pub enum Update {
     Replaced,
     /// The field lines are new. The metas are those of an earlier visit, and of as much as could be scanned now.
     FieldsReplaced,
+    /// A part of the resource has come, or what has changed in it. What it says is added, and what else there is, is not known.
+    Added,
     /// Nothing has changed but what the 304 says anew.
     Revalidated,
+    /// The 304 is about another version than the one that was recorded, or does not say about which: nothing is known of that
+    /// version. The record is as it was.
+    OtherVersion,
     /// The response says nothing about the resource.
     Kept,
 }
@@ -117,6 +186,7 @@ impl PermissionRecord {
             rendered: Vec::new(),
             head_end: HeadEnd::NotScanned,
             metas_stale: false,
+            is_cut: false,
             preferences: Vec::new(),
         };
         record.replace(visit);
@@ -127,10 +197,18 @@ impl PermissionRecord {
     /// changes nothing and needs no call.
     pub fn update(&mut self, visit: &Visit<'_>) -> Update {
         match visit.status {
-            200..=299 if visit.head.end().is_complete() => {
+            200..=299 if visit.is_whole_page() => {
                 self.replace(visit);
                 Update::Replaced
             }
+            // RFC 9110 §15.3.7: fields that a 206 does not have may be there all the same.
+            200..=299 if !visit.is_whole() => {
+                self.add_fields(visit);
+                self.add_metas(&visit.head);
+                self.head_end = visit.head_end();
+                Update::Added
+            }
+            304 if !self.is_version_of(visit) => Update::OtherVersion,
             304 => {
                 self.revalidate(visit);
                 Update::Revalidated
@@ -149,7 +227,7 @@ impl PermissionRecord {
 
     /// Adds the metas of the document after its scripts have run. Nothing is taken away by it.
     pub fn union_rendered(&mut self, metas: impl IntoIterator<Item = Meta>) {
-        add_new(&mut self.rendered, metas);
+        self.is_cut |= !add_new(&mut self.rendered, metas);
     }
 
     /// Forgets every rule, as after a 404 or 410 that is believed.
@@ -161,6 +239,7 @@ impl PermissionRecord {
         self.preferences.clear();
         self.head_end = HeadEnd::NotScanned;
         self.metas_stale = false;
+        self.is_cut = false;
     }
 
     /// The last known rules for these tokens, fresh or stale.
@@ -174,7 +253,9 @@ impl PermissionRecord {
     pub fn permissions(&self, options: &ReadOptions) -> Permissions {
         let fields = self.fields.iter().map(|(name, line)| (&**name, &**line));
         let head = Head::from_parts(self.metas.clone(), self.noscript_metas.clone(), self.head_end);
-        Permissions::read(options, fields, head, self.received_at()).union_rendered(options, &self.rendered)
+        let read = Permissions::read(options, fields, head, self.received_at());
+        let read = read.union_rendered(options, &self.rendered);
+        if self.is_cut { read.with_missing_fields() } else { read }
     }
 
     /// The preferences that were stated when the resource was fetched: by robots.txt, by the fields that are kept, and by
@@ -213,6 +294,7 @@ impl PermissionRecord {
             && has_all(&self.rendered, &other.rendered)
             && self.preferences() == other.preferences()
             && self.head_end == other.head_end
+            && self.is_cut == other.is_cut
     }
 
     /// Whether it is time to look again.
@@ -261,7 +343,7 @@ impl PermissionRecord {
         self.forget();
         self.replace_fields(visit);
         self.add_metas(&visit.head);
-        self.head_end = visit.head.end();
+        self.head_end = visit.head_end();
         self.metas_stale = false;
     }
 
@@ -269,6 +351,25 @@ impl PermissionRecord {
         self.fields.clear();
         self.preferences.clear();
         self.add_fields(visit);
+    }
+
+    /// Whether the 304 is about the version that is recorded (RFC 9111 §4.3.4): by its own validators, else by the one of the request.
+    fn is_version_of(&self, visit: &Visit<'_>) -> bool {
+        let fields = || self.fields.iter().map(|(name, line)| (&**name, &**line));
+        let (Some(ours), Some(theirs)) = (Validators::of(fields()), Validators::of_304(visit)) else {
+            return false;
+        };
+        match theirs {
+            Validators { tag: Some(tag), modified } => {
+                let contradicts = |ours| modified.is_some_and(|theirs| ours != theirs);
+                ours.tag == Some(tag) && !ours.modified.is_some_and(contradicts)
+            }
+            // Variants of a page often have the same date.
+            Validators { tag: None, modified: Some(modified) } => {
+                ours.modified == Some(modified) && !varies(fields()) && !varies(visit.fields.iter().copied())
+            }
+            Validators { tag: None, modified: None } => false,
+        }
     }
 
     /// RFC 9111 §3.2: a field that the 304 has replaces all lines of that name; the others stay. Those that speak of the
@@ -287,7 +388,10 @@ impl PermissionRecord {
                 // Of a line that does not fit, its complete members are kept.
                 let kept =
                     if line.len() > room { line.get(..room).and_then(complete_members) } else { Some(*line) };
+                self.is_cut |= line.len() > room && states_rules(&name);
                 self.fields.push((name.into(), kept.unwrap_or_default().into()));
+            } else {
+                self.is_cut |= states_rules(&name);
             }
         }
         // Stricter: whether a 304 is a fetch is left open, so the statements of then and now both count.
@@ -300,18 +404,86 @@ impl PermissionRecord {
 
     fn add_metas(&mut self, head: &Head) {
         self.metas_stale = true;
-        add_new(&mut self.metas, head.metas().iter().filter(|meta| may_name_a_token(meta)).cloned());
-        add_new(
-            &mut self.noscript_metas,
-            head.noscript_metas().iter().filter(|meta| may_name_a_token(meta)).cloned(),
-        );
+        let has_all =
+            add_new(&mut self.metas, head.metas().iter().filter(|meta| may_name_a_token(meta)).cloned())
+                & add_new(
+                    &mut self.noscript_metas,
+                    head.noscript_metas().iter().filter(|meta| may_name_a_token(meta)).cloned(),
+                );
+        self.is_cut |= !has_all || head.noscript_cut();
     }
 }
 
-/// The fields that are kept: those that state rules or preferences, and those that decide freshness.
+/// What names the version of a resource.
+#[derive(Default)]
+struct Validators<'a> {
+    /// Without the `W/` of a weak one: a server says by either that it is the same page.
+    tag: Option<&'a [u8]>,
+    modified: Option<&'a [u8]>,
+}
+
+impl<'a> Validators<'a> {
+    /// Those of a response; `None` when there are several of a kind.
+    fn of(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Option<Self> {
+        let mut validators = Self::default();
+        for (name, line) in fields {
+            let (place, value) = if name.eq_ignore_ascii_case("etag") {
+                (&mut validators.tag, strong(line))
+            } else if name.eq_ignore_ascii_case("last-modified") {
+                (&mut validators.modified, line.trim_ascii())
+            } else {
+                continue;
+            };
+            if place.replace(value).is_some_and(|other| other != value) {
+                return None;
+            }
+        }
+        Some(validators)
+    }
+
+    /// Those of a 304, else those of the request that it answers.
+    fn of_304(visit: &Visit<'a>) -> Option<Self> {
+        let stated = Self::of(visit.fields.iter().copied())?;
+        if stated.tag.is_some() || stated.modified.is_some() {
+            return Some(stated);
+        }
+        let mut tags = asked(visit, "if-none-match");
+        match (tags.next(), tags.next()) {
+            (Some(tag), None) if !tag.contains(&b',') => {
+                Some(Self { tag: Some(strong(tag)), modified: None })
+            }
+            (Some(_), _) => None,
+            (None, _) => {
+                let mut dates = asked(visit, "if-modified-since");
+                let date = dates.next().filter(|_| dates.next().is_none())?;
+                Some(Self { tag: None, modified: Some(date.trim_ascii()) })
+            }
+        }
+    }
+}
+
+fn asked<'a>(visit: &Visit<'a>, name: &'static str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    visit.request.iter().filter(move |(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, line)| *line)
+}
+
+fn strong(tag: &[u8]) -> &[u8] {
+    let tag = tag.trim_ascii();
+    tag.strip_prefix(b"W/").unwrap_or(tag)
+}
+
+/// Whether there are variants with other content; another coding is no other content.
+fn varies<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
+    let lines = fields.filter(|(name, _)| name.eq_ignore_ascii_case("vary")).map(|(_, line)| line);
+    lines
+        .flat_map(|line| line.split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .any(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"accept-encoding"))
+}
+
+/// The fields that are kept: those that state rules or preferences, those that decide freshness, and those that tell versions apart.
 fn is_kept(name: &str) -> bool {
     let prefers = ["content-usage", "content-signal"].contains(&name) || name.starts_with("tdm-");
-    states_rules(name) || prefers || CACHING_FIELDS.contains(&name)
+    states_rules(name) || prefers || CACHING_FIELDS.contains(&name) || ["etag", "vary"].contains(&name)
 }
 
 fn states_rules(name: &str) -> bool {
@@ -335,12 +507,20 @@ fn may_name_a_token(meta: &Meta) -> bool {
         .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
-fn add_new(metas: &mut Vec<Meta>, new: impl IntoIterator<Item = Meta>) {
+/// Whether there was room for all of them.
+fn add_new(metas: &mut Vec<Meta>, new: impl IntoIterator<Item = Meta>) -> bool {
+    let mut has_room = true;
     for meta in new {
-        if metas.len() < METAS_MAX && !metas.contains(&meta) {
+        if metas.contains(&meta) {
+            continue;
+        }
+        if metas.len() < METAS_MAX {
             metas.push(meta);
+        } else {
+            has_room = false;
         }
     }
+    has_room
 }
 
 fn unix_millis(time: SystemTime) -> i64 {

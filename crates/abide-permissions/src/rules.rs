@@ -148,16 +148,10 @@ impl Rules {
             && self.unknown.is_empty()
     }
 
-    /// Whether the content may be in an index at `now`: neither `noindex` nor past its `unavailable_after`.
-    #[must_use]
-    pub fn may_index_at(&self, now: SystemTime) -> bool {
+    /// Whether nothing in this set keeps the content out of an index at `now`. Whether the set is complete it cannot tell;
+    /// see [`Permissions::may_index_at`](crate::Permissions::may_index_at).
+    pub(crate) fn may_index_at(&self, now: SystemTime) -> bool {
         !self.noindex() && self.unavailable_after.is_none_or(|after| !after.has_passed(now))
-    }
-
-    /// Whether the page's links may be followed. For a single link see [`link_follow`](crate::link_follow).
-    #[must_use]
-    pub const fn may_follow(&self) -> bool {
-        !self.nofollow()
     }
 
     /// The longest text snippet in characters: none at all when `nosnippet`, else [`Rules::max_snippet`].

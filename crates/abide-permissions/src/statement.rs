@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::head::HeadEnd;
 use crate::header::{FieldName, Reading};
 use crate::rule::ValuedRule;
 use crate::rules::Rules;
@@ -73,8 +72,6 @@ pub enum Source {
         /// Its name as written.
         name: Box<str>,
     },
-    /// The head could not be read to its end, and the caller asked to assume the worst.
-    Incomplete(HeadEnd),
 }
 
 impl Source {
@@ -100,7 +97,6 @@ impl fmt::Display for Source {
             Self::Rendered { index, name } => {
                 write!(f, "meta {} of the rendered document named {}", index.saturating_add(1), Shown(name))
             }
-            Self::Incomplete(end) => write!(f, "the head is incomplete: {end}"),
         }
     }
 }

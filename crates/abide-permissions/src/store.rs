@@ -17,13 +17,14 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PermissionSt
 /// A response waits for it, for two seconds at most, and its host's turn with the response. A store that takes longer, fails or panics
 /// costs the record, and is told in the log (`abide.permissions.not_kept`). Where saving fails or panics, the store is asked what it has
 /// now, and told to remove that unless it [`covers`](PermissionRecord::covers) the record: nothing being known is better. What cannot be
-/// removed, or not in time, stays, and a later 304 is answered by it. So it is with an outage of `abide-redis` that ends, and with a full
+/// removed, or not in time, stays, and a later 304 of its version is answered by it. So it is with an outage of `abide-redis` that ends, and with a full
 /// queue of `abide-redb` before a disk that fails.
 pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
     /// The record of this URL, if there is one.
     fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>>;
 
-    /// Keeps a record. The last writer wins.
+    /// Keeps a record, unless the one that is there was received later: responses may end in another order than they came, and
+    /// several processes may share the store. Of two that were received at the same time the last writer wins.
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()>;
 
     /// Removes the record of this URL.
@@ -103,6 +104,9 @@ impl Records {
     }
 
     fn insert(&mut self, record: &PermissionRecord, records_max: usize) {
+        if self.by_url.get(record.url()).is_some_and(|(_, kept)| kept.received_at() > record.received_at()) {
+            return;
+        }
         self.remove(record.url());
         while self.by_url.len() >= records_max
             && let Some((_, oldest)) = self.by_use.pop_first()
@@ -168,6 +172,21 @@ mod tests {
         assert_eq!(now(store.load("b")), None);
         assert_eq!(now(store.load("a")), Some(record("a")));
         assert_eq!(store.len(), 2);
+    }
+
+    #[test]
+    fn a_record_received_later_stays() {
+        let store = MemoryPermissionStore::new(NonZeroUsize::new(1).expect("one"));
+        let at = |seconds, fields: &[(&str, &[u8])]| {
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            PermissionRecord::new("a", &Visit::new(200, fields, Head::default(), time))
+        };
+        let later = at(2, &[("robots-tag", b"*;noindex")]);
+        now(store.save(&later));
+        now(store.save(&at(1, &[])));
+        assert_eq!(now(store.load("a")), Some(later));
+        now(store.save(&at(2, &[])));
+        assert_eq!(now(store.load("a")), Some(at(2, &[])));
     }
 
     #[test]

@@ -17,10 +17,10 @@ const HEAD: usize = 512 * 1024;
 const PIECE: usize = 64;
 
 /// What the scan of this document holds at most: for each piece what was held before, and all that was allocated meanwhile.
-fn most_held(document: &str) -> usize {
+fn most_held(document: &str, content_type: &str) -> usize {
     let region = Region::new(ALLOCATOR);
     let options = ReadOptions::new("ExampleBot".parse().unwrap());
-    let mut scanner = HeadScanner::new(&options, Some("text/html"));
+    let mut scanner = HeadScanner::new(&options, Some(content_type));
     let (mut held, mut allocated, mut most) = (0, 0, 0);
     for piece in document.as_bytes().chunks(PIECE) {
         let progress = scanner.feed(piece);
@@ -74,9 +74,35 @@ fn g06_a_head_costs_no_more_than_its_bound() {
         ("metas in a noscript", endless("<noscript>", META), HOSTILE),
         ("templates", endless(META, "<template>"), HOSTILE),
     ] {
-        let most = most_held(&document);
+        let most = most_held(&document, "text/html");
         println!("{what}: {} KiB", most / 1024);
         assert!(most > 1024, "{what}: something is counted");
+        assert!(most <= bound, "{what}: {} KiB, and {} are the bound", most / 1024, bound / 1024);
+    }
+}
+
+/// XHTML is read in two ways until it turns out to be well-formed.
+#[test]
+fn g06_an_xhtml_head_costs_no_more_than_its_bound() {
+    let open = "<html xmlns='http://www.w3.org/1999/xhtml'><head>";
+    let long_name = "x".repeat(4000);
+    for (what, document, bound) in [
+        ("links", endless(open, "<link rel='x' href='y'/>"), ORDINARY),
+        ("a comment", endless(&format!("{open}<!--"), "x"), ORDINARY),
+        ("text", endless(&format!("{open}<title>"), "x"), HOSTILE),
+        ("an attribute", endless(&format!("{open}<link x='"), "y"), HOSTILE),
+        ("attributes", endless(&format!("{open}<link "), "a='c' "), HOSTILE),
+        ("a name", endless(&format!("{open}<"), "x"), HOSTILE),
+        ("open elements", endless(open, "<x>"), HOSTILE),
+        ("long names", endless(open, &format!("<{long_name}>")), HOSTILE),
+        ("prefixes", endless(open, "<x xmlns:a='u' xmlns:b='v' xmlns:c='w'>"), HOSTILE),
+        ("a doctype", endless("<!DOCTYPE html [", "<!ELEMENT x ANY>"), HOSTILE),
+        ("entities", endless("<!DOCTYPE html [", "<!ENTITY a 'bbbbbbbbbbbb'>"), HOSTILE),
+        ("a processing instruction", endless(&format!("{open}<?x "), "y"), HOSTILE),
+        ("metas", endless(open, "<meta name='robots' content='noindex'/>"), HOSTILE),
+    ] {
+        let most = most_held(&document, "application/xhtml+xml");
+        println!("{what}: {} KiB", most / 1024);
         assert!(most <= bound, "{what}: {} KiB, and {} are the bound", most / 1024, bound / 1024);
     }
 }

@@ -13,14 +13,45 @@ use crate::row::Held;
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) records: BTreeMap<Origin, Record>,
-    /// `None`: removed.
-    pub(crate) permissions: BTreeMap<Box<str>, Option<PermissionRecord>>,
+    pub(crate) permissions: BTreeMap<Box<str>, Permission>,
     /// `None`: forgotten.
     pub(crate) holds: BTreeMap<ScopeKey, Option<Held>>,
     /// It is the last one, and everything has been said.
     pub(crate) closes: bool,
     /// About how many bytes the records take.
     weight: usize,
+}
+
+/// What is to become of a record of permissions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Permission {
+    /// The one that is there is removed, however late it was received.
+    pub(crate) is_removed: bool,
+    /// Kept, unless the one that is there was received later.
+    pub(crate) record: Option<PermissionRecord>,
+}
+
+impl Permission {
+    /// What becomes of it after something else has.
+    pub(crate) fn after(self, earlier: Self) -> Self {
+        match self.is_removed {
+            true => self,
+            false => {
+                Self { is_removed: earlier.is_removed, record: received_later(self.record, earlier.record) }
+            }
+        }
+    }
+}
+
+/// The one that counts: `new`, unless `old` was received later.
+pub(crate) fn received_later(
+    new: Option<PermissionRecord>,
+    old: Option<PermissionRecord>,
+) -> Option<PermissionRecord> {
+    match (new, old) {
+        (Some(new), Some(old)) if old.received_at() > new.received_at() => Some(old),
+        (new, old) => new.or(old),
+    }
 }
 
 /// About what a record of permissions takes, which is not counted more exactly: a page has a few hundred bytes of them, and no
@@ -43,9 +74,13 @@ impl Batch {
         }
     }
 
-    pub(crate) fn permission(&mut self, url: &str, record: Option<PermissionRecord>) {
-        if self.permissions.insert(url.into(), record).is_none() {
-            self.weight += PERMISSION_WEIGHT + url.len();
+    pub(crate) fn permission(&mut self, url: &str, permission: Permission) {
+        match self.permissions.get_mut(url) {
+            Some(waiting) => *waiting = permission.after(std::mem::take(waiting)),
+            None => {
+                self.permissions.insert(url.into(), permission);
+                self.weight += PERMISSION_WEIGHT + url.len();
+            }
         }
     }
 
@@ -70,12 +105,13 @@ impl Batch {
                 false => dropped += 1,
             }
         }
-        for (url, record) in &old.permissions {
-            if self.permissions.contains_key(url) {
+        for (url, permission) in &old.permissions {
+            if let Some(newer) = self.permissions.get_mut(url) {
+                *newer = std::mem::take(newer).after(permission.clone());
                 continue;
             }
             match self.weight < weight_max {
-                true => self.permission(url, record.clone()),
+                true => self.permission(url, permission.clone()),
                 false => dropped += 1,
             }
         }

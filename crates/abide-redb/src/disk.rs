@@ -135,12 +135,13 @@ impl Disk {
                 let (age, row) = row::robots(record);
                 ROBOTS.insert(write, origin.as_str(), age, &row, &mut state.robots_bytes)?;
             }
-            for (url, record) in &batch.permissions {
-                match record.as_ref().and_then(row::permission) {
-                    Some((age, row)) => {
-                        PERMISSIONS.insert(write, url, age, &row, &mut state.permissions_bytes)?;
-                    }
-                    None => PERMISSIONS.remove(write, url, &mut state.permissions_bytes)?,
+            for (url, permission) in &batch.permissions {
+                if permission.is_removed {
+                    PERMISSIONS.remove(write, url, &mut state.permissions_bytes)?;
+                }
+                let Some((age, row)) = permission.record.as_ref().and_then(row::permission) else { continue };
+                if !PERMISSIONS.has_later(write, url, age, |row| row::read_permission(url, row).is_some())? {
+                    PERMISSIONS.insert(write, url, age, &row, &mut state.permissions_bytes)?;
                 }
             }
             write_holds(write, &batch.holds)?;

@@ -60,6 +60,18 @@ impl Kind {
         Ok(())
     }
 
+    /// Whether there is a row of a later age that can be read.
+    pub(crate) fn has_later(
+        &self,
+        write: &WriteTransaction,
+        key: &str,
+        age: u64,
+        is_readable: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<bool, Fault> {
+        let row = write.open_table(self.rows)?.get(key)?.map(|row| row.value().to_vec());
+        Ok(row.is_some_and(|row| row::age(&row) > age && is_readable(&row)))
+    }
+
     pub(crate) fn remove(&self, write: &WriteTransaction, key: &str, bytes: &mut u64) -> Result<(), Fault> {
         let (mut rows, mut ages) = (write.open_table(self.rows)?, write.open_table(self.ages)?);
         if let Some(old) = rows.remove(key)? {

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 use abide_gate::access::Record;
 use abide_gate::pacing::ScopeKey;
 use abide_gate::{Clock, Origin, WallMillis};
-use abide_permissions::PermissionRecord;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Permission};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::leases::Leases;
@@ -138,11 +137,12 @@ impl Shared {
         Ok(queue.batches().find_map(|batch| batch.records.get(origin)).cloned())
     }
 
-    /// The same for permissions. `Some(None)`: it is to be removed.
-    pub(crate) fn waiting_permission(&self, url: &str) -> Result<Option<Option<PermissionRecord>>, Error> {
+    /// What waits to become of a record of permissions.
+    pub(crate) fn waiting_permission(&self, url: &str) -> Result<Permission, Error> {
         let queue = self.queue();
         queue.check_open(&self.disk)?;
-        Ok(queue.batches().find_map(|batch| batch.permissions.get(url)).cloned())
+        let waiting = queue.batches().filter_map(|batch| batch.permissions.get(url)).cloned();
+        Ok(waiting.reduce(Permission::after).unwrap_or_default())
     }
 
     /// Puts something into the next batch. `Some`: the caller has to wait until it is written.

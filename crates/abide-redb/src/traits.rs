@@ -10,6 +10,7 @@ use abide_gate::pacing::{
 use abide_gate::{Origin, WallMillis};
 use abide_permissions::{PermissionRecord, PermissionStore, PermissionStoreError};
 
+use crate::batch::{Permission, received_later};
 use crate::error::Error;
 use crate::row::Held;
 use crate::store::Store;
@@ -115,20 +116,27 @@ impl PaceStore for Store {
 impl PermissionStore for Store {
     fn load<'a>(&'a self, url: &'a str) -> abide_permissions::StoreFuture<'a, Option<PermissionRecord>> {
         Box::pin(async move {
-            if let Some(record) = self.shared().waiting_permission(url)? {
+            let Permission { is_removed, record } = self.shared().waiting_permission(url)?;
+            if is_removed {
                 return Ok(record);
             }
             let url = url.to_owned();
-            Ok(self.on_disk(move |shared| shared.disk.permission(&url)).await?)
+            match (self.on_disk(move |shared| shared.disk.permission(&url)).await, record) {
+                (Ok(on_disk), waiting) => Ok(received_later(waiting, on_disk)),
+                // It is known all the same.
+                (Err(_), Some(waiting)) => Ok(Some(waiting)),
+                (Err(error), None) => Err(error.into()),
+            }
         })
     }
 
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> abide_permissions::StoreFuture<'a, ()> {
-        self.put_permission(record.url(), Some(record))
+        let permission = Permission { is_removed: false, record: Some(record.clone()) };
+        self.put_permission(record.url(), permission)
     }
 
     fn remove<'a>(&'a self, url: &'a str) -> abide_permissions::StoreFuture<'a, ()> {
-        self.put_permission(url, None)
+        self.put_permission(url, Permission { is_removed: true, record: None })
     }
 }
 
@@ -136,10 +144,10 @@ impl Store {
     fn put_permission<'a>(
         &'a self,
         url: &'a str,
-        record: Option<&'a PermissionRecord>,
+        permission: Permission,
     ) -> abide_permissions::StoreFuture<'a, ()> {
         Box::pin(async move {
-            let pending = self.shared().put(false, |batch| batch.permission(url, record.cloned()))?;
+            let pending = self.shared().put(false, |batch| batch.permission(url, permission))?;
             Ok(self.written(pending).await?)
         })
     }

@@ -1,9 +1,11 @@
 //! Records of permissions, by URL. They are kept for ever: the last known rules hold until the page is fetched again.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use abide_permissions::{PermissionRecord, PermissionStore, PermissionStoreError};
-use redis::{Cmd, FromRedisValue, cmd};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, FromRedisValue, RedisResult, Value, cmd, pipe};
 
 use crate::link::Link;
 use crate::node::Reached;
@@ -28,10 +30,17 @@ impl PermissionStore for Store {
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let text = serde_json::to_vec(record).map_err(PermissionStoreError::new)?;
+            let received = record.received_at();
             let key = self.link.keys.permissions(record.url());
-            let mut save = cmd("SET");
-            save.arg(&key).arg(text);
-            ask(&self.link, key, save).await
+            let asking = Arc::clone(&self.link);
+            let save = self.link.run(async move {
+                let save = |at: Reached| {
+                    let (key, text) = (&key, &text);
+                    async move { save(&at, key, text, received).await }
+                };
+                asking.at(&key, save).await
+            });
+            save.await.map_err(|error: Error| PermissionStoreError::new(error))
         })
     }
 
@@ -42,6 +51,42 @@ impl PermissionStore for Store {
         Box::pin(async move { ask(&self.link, key, remove).await })
     }
 }
+
+/// Sets the record, unless the one that is there was received later. Another process may be about to do the same.
+async fn save(at: &Reached, key: &str, text: &[u8], received: SystemTime) -> Result<(), Error> {
+    // What is watched belongs to the connection, so nobody else may use it meanwhile.
+    let mut spare = at.spare().await?;
+    let done = attempts(&mut spare.connection, key, text, received).await;
+    let is_done = done.map_err(|error| at.failed(&error))?;
+    at.put_back(spare);
+    if is_done { Ok(()) } else { Err(Error::unexpected(at.server())) }
+}
+
+async fn attempts(
+    connection: &mut MultiplexedConnection,
+    key: &str,
+    text: &[u8],
+    received: SystemTime,
+) -> RedisResult<bool> {
+    for _ in 0..TRIES {
+        let (old,): (Option<Vec<u8>>,) =
+            pipe().cmd("WATCH").arg(key).ignore().cmd("GET").arg(key).query_async(connection).await?;
+        let old = old.and_then(|old| serde_json::from_slice::<PermissionRecord>(&old).ok());
+        if old.is_some_and(|old| old.received_at() > received) {
+            let () = cmd("UNWATCH").query_async(connection).await?;
+            return Ok(true);
+        }
+        let mut set = pipe();
+        set.atomic().cmd("SET").arg(key).arg(text);
+        if set.query_async::<Value>(connection).await? != Value::Nil {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Others can be faster so often.
+const TRIES: usize = 32;
 
 async fn ask<T: FromRedisValue + Send + 'static>(
     link: &Arc<Link>,

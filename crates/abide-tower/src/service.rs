@@ -13,7 +13,7 @@ use abide_gate::pacing::Permit;
 use abide_gate::{Denied, Gate, NoAddress, PermitBody, Symptoms, Verdict};
 use abide_visit::{CallSpan, Hop, Trail, Visit, WatchedBody, tell_failed};
 use bytes::Bytes;
-use http::{Extensions, Request, Response};
+use http::{Extensions, HeaderMap, Request, Response, header};
 use http_body::Body;
 use tower_service::Service;
 use url::Url;
@@ -134,6 +134,7 @@ where
     let options = options_of(request.extensions());
     let (verdict, unsent, waited) = turn_and_reservation(core, &url, &options, &mut ready).await?;
     let method = request.method().clone();
+    let conditions = conditions(request.headers());
     let call = ready.call(request);
     let permit = unsent.send();
     let response = match call.await {
@@ -148,7 +149,16 @@ where
     let mut trail = Trail::default();
     trail.push(Hop::new(url, response.status(), verdict, waited).with_remote_addr(remote));
     let reading = core.reader.response_to(&method, core.gate.wall()).with_scan(options.scan);
+    let reading = reading.with_request(conditions.as_ref());
     Ok(reading.finish(trail, response.map(|body| PermitBody::new(Box::pin(body), permit))).await)
+}
+
+/// What a 304 may be the answer to. `None`, as for most requests: nothing.
+fn conditions(headers: &HeaderMap) -> Option<HeaderMap> {
+    let names = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE];
+    let lines = names.iter().flat_map(|name| headers.get_all(name).iter().map(move |value| (name, value)));
+    let lines: HeaderMap = lines.map(|(name, value)| (name.clone(), value.clone())).collect();
+    if lines.is_empty() { None } else { Some(lines) }
 }
 
 /// The host's turn, and the inner service ready for it.

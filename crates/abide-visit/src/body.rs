@@ -13,7 +13,9 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::watch;
 
-use abide_permissions::{Head, HeadEnd, HeadScanner, Progress};
+use abide_permissions::{Head, Progress};
+
+use crate::head::HeadReader;
 
 type FrameResult<E> = Result<Frame<Bytes>, E>;
 
@@ -38,31 +40,25 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
     ///
     /// An error met here belongs to the reader: it is replayed at its place. A server that drips its head is waited for no
     /// longer than [`SCAN_TIME_MAX`].
-    pub(crate) async fn read_head(&mut self, mut scanner: Box<HeadScanner>) -> Head {
-        let mut begun = false;
+    pub(crate) async fn read_head(&mut self, mut head: HeadReader) -> Head {
         let reading = async {
             while let Some(frame) = poll_fn(|context| self.poll_wire(context)).await {
                 let data = frame.as_ref().ok().and_then(Frame::data_ref).cloned();
                 let failed = frame.is_err();
                 self.keep(frame);
                 if failed {
-                    return Reading::BrokeOff;
+                    return false;
                 }
-                let Some(data) = data.filter(|data| !data.is_empty()) else { continue };
-                if !begun && looks_coded(&data) {
-                    return Reading::Coded;
-                }
-                begun = true;
-                if scanner.feed(&data) == Progress::Done {
+                let Some(data) = data else { continue };
+                if head.feed(&data) == Progress::Done {
                     break;
                 }
             }
-            Reading::Done
+            true
         };
         match tokio::time::timeout(SCAN_TIME_MAX, reading).await {
-            Ok(Reading::Done) => scanner.finish(),
-            Ok(Reading::Coded) => Head::not_scanned(HeadEnd::Undecoded),
-            Ok(Reading::BrokeOff) | Err(_) => scanner.interrupt(),
+            Ok(true) => head.finish(),
+            Ok(false) | Err(_) => head.interrupt(),
         }
     }
 
@@ -130,13 +126,8 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
     }
 
     /// Scans while the caller reads; the result is sent when the head has ended or the body is dropped.
-    pub(crate) fn scan_lazily(&mut self, scanner: Box<HeadScanner>, result: watch::Sender<Option<Head>>) {
-        self.lazy = Mutex::new(Some(Box::new(LazyScan {
-            scanner: Some(scanner),
-            has_begun: false,
-            is_whole: false,
-            result,
-        })));
+    pub(crate) fn scan_lazily(&mut self, head: HeadReader, result: watch::Sender<Option<Head>>) {
+        self.lazy = Mutex::new(Some(Box::new(LazyScan { head: Some(head), is_whole: false, result })));
     }
 
     fn observe(&mut self, frame: Option<&FrameResult<B::Error>>) {
@@ -228,30 +219,6 @@ fn has_joined<E>(last: &mut FrameResult<E>, next: &FrameResult<E>) -> bool {
 /// Frames read ahead are joined up to this size, so two neighbours are always more than it.
 const JOINED_MAX: usize = 4 * 1024;
 
-/// How reading ahead has ended.
-enum Reading {
-    Done,
-    Coded,
-    BrokeOff,
-}
-
-/// A coding where text should begin: a client undoes one of nested ones and removes the field with it. gzip and zstd have a name; what is
-/// neither UTF-8 nor UTF-16, and holds more control characters than any text, is taken for brotli or deflate.
-fn looks_coded(data: &[u8]) -> bool {
-    let is_named =
-        data.starts_with(&[0x1f, 0x8b]) || data.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || data == [0x1f];
-    let start = data.get(..LOOKED_AT).unwrap_or(data);
-    let is_many = |count: usize, parts| count.saturating_mul(parts) > start.len();
-    let is_wide = is_many(start.iter().filter(|&&octet| octet == 0).count(), 8);
-    let odd = |octet: &&u8| matches!(octet, 1..=8 | 0x0e..=0x19 | 0x1c..=0x1f);
-    let is_odd = is_many(start.iter().filter(odd).count(), 32);
-    is_named
-        || (is_odd && !is_wide && std::str::from_utf8(start).is_err_and(|error| error.error_len().is_some()))
-}
-
-/// Enough of a stream to hold what no text does.
-const LOOKED_AT: usize = 256;
-
 /// A head that comes more slowly than this is left to the reader of the body.
 const SCAN_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -261,9 +228,7 @@ const AHEAD_MAX: usize = 16 * 1024;
 /// A scan that happens while the body passes. Its end, by whatever cause, sends what was found.
 #[derive(Debug)]
 struct LazyScan {
-    scanner: Option<Box<HeadScanner>>,
-    /// Something of the body was seen.
-    has_begun: bool,
+    head: Option<HeadReader>,
     /// The body, or the head, was seen to its end.
     is_whole: bool,
     result: watch::Sender<Option<Head>>,
@@ -272,22 +237,16 @@ struct LazyScan {
 impl LazyScan {
     /// Whether nothing more is wanted.
     fn feed(&mut self, frame: &Frame<Bytes>) -> bool {
-        let (Some(scanner), Some(data)) = (self.scanner.as_mut(), frame.data_ref()) else { return false };
-        if !self.has_begun && looks_coded(data) {
-            self.scanner = None;
-            self.result.send_replace(Some(Head::not_scanned(HeadEnd::Undecoded)));
-            return true;
-        }
-        self.has_begun |= !data.is_empty();
-        self.is_whole = scanner.feed(data) == Progress::Done;
+        let (Some(head), Some(data)) = (self.head.as_mut(), frame.data_ref()) else { return false };
+        self.is_whole = head.feed(data) == Progress::Done;
         self.is_whole
     }
 }
 
 impl Drop for LazyScan {
     fn drop(&mut self) {
-        if let Some(scanner) = self.scanner.take() {
-            let head = if self.is_whole { scanner.finish() } else { scanner.interrupt() };
+        if let Some(head) = self.head.take() {
+            let head = if self.is_whole { head.finish() } else { head.interrupt() };
             self.result.send_replace(Some(head));
         }
     }
@@ -296,7 +255,7 @@ impl Drop for LazyScan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abide_permissions::ReadOptions;
+    use abide_permissions::{HeadScanner, ReadOptions};
     use http_body_util::BodyExt;
 
     /// A body in frames of these sizes.
@@ -326,10 +285,10 @@ mod tests {
         sizes: impl Iterator<Item = usize> + Send + 'static,
     ) -> (WatchedBody<Dripped>, Head) {
         let options = ReadOptions::new("ExampleBot".parse().unwrap());
-        let scanner = Box::new(HeadScanner::new(&options, Some("text/html")));
+        let head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
         let wire = Dripped { rest: Bytes::copy_from_slice(page), sizes: Box::new(sizes) };
         let mut body = WatchedBody::new(wire);
-        let head = body.read_head(scanner).await;
+        let head = body.read_head(head).await;
         body.take_what_is_here().await;
         (body, head)
     }
@@ -369,24 +328,5 @@ mod tests {
         let (body, _) = read(b"no length was stated", std::iter::repeat(100)).await;
         let body = body.into_whole().expect_err("a reader would be told a length");
         assert_eq!(body.collect().await.unwrap().to_bytes(), "no length was stated");
-    }
-
-    #[test]
-    fn streams_without_a_name_are_no_pages() {
-        for (coded, start) in [
-            // A page in deflate and in brotli.
-            (true, &b"\x78\x9c\xb3\xc9\x28\xc9\xcd\xb1\xb3\xc9\x48\x4d\x4c\x01\x92\xb9\xa9\x25\x89\x0a"[..]),
-            (true, b"\x1b\x68\x00\xf8\x05\xe0\x6c\xe9\x8b\x12\x06\x91\x1f\xb2\x38\x0e"),
-            (true, b"\x1f\x8b\x08"),
-            (true, b"\x1f"),
-            // Windows-1251, UTF-16 without a mark, a stray control character, UTF-8 with many.
-            (false, b"<title>\xcf\xf0\xe8\xe2\xe5\xf2"),
-            (false, b"<\0t\0>\0\x1f\x04@\x048\x042\x045\x04"),
-            (false, b"<title>\xe9\x13</title><p>................................................"),
-            (false, b"\x01\x02\x03 \xc3\xa9"),
-            (false, b""),
-        ] {
-            assert_eq!(looks_coded(start), coded, "{start:?}");
-        }
     }
 }

@@ -48,6 +48,7 @@
 
 // How a response is read.
 mod body;
+mod head;
 mod reader;
 mod remember;
 mod scan;

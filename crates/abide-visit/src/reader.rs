@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use http_body::Body;
 
 use abide_gate::WallMillis;
-use abide_permissions::{Head, HeadEnd, PermissionStore, Preferences, ReadOptions};
+use abide_permissions::{Head, HeadEnd, PermissionStore, Preferences, ReadOptions, Visit as Visited};
 use abide_robots::Target;
 
 use crate::body::WatchedBody;
@@ -47,7 +47,7 @@ impl Reader {
 
     /// The answer to a request with this method, whose head arrived at `received`.
     pub fn response_to<'a>(&'a self, method: &'a Method, received: WallMillis) -> Reading<'a> {
-        Reading { reader: self, scan: self.scan, method, received }
+        Reading { reader: self, scan: self.scan, method, received, request: None, origin: Origin::Wire }
     }
 }
 
@@ -68,6 +68,19 @@ pub struct Reading<'a> {
     scan: Scan,
     method: &'a Method,
     received: WallMillis,
+    request: Option<&'a HeaderMap>,
+    origin: Origin,
+}
+
+/// Where an answer comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// From the server, with all its fields.
+    Wire,
+    /// From a cache, with all fields of the server's answer of that time.
+    Cache(WallMillis),
+    /// Through something that may have dropped field lines.
+    Unknown,
 }
 
 impl<'a> Reading<'a> {
@@ -77,9 +90,31 @@ impl<'a> Reading<'a> {
         self
     }
 
+    /// These fields were sent with the request: a 304 may be about the version that they name.
+    pub fn with_request(mut self, fields: Option<&'a HeaderMap>) -> Self {
+        self.request = fields;
+        self
+    }
+
+    /// The server sent this at `time`, and a cache kept it with all its fields.
+    pub fn from_cache(mut self, time: WallMillis) -> Self {
+        self.origin = Origin::Cache(time);
+        self
+    }
+
+    /// Something on the way, such as a cache, may have dropped field lines: nothing is known but what is stated.
+    pub fn with_missing_fields(mut self) -> Self {
+        self.origin = Origin::Unknown;
+        self
+    }
+
+    fn fields(&self, headers: &HeaderMap) -> Fields {
+        Fields::of(self.scan, headers, self.origin != Origin::Unknown, self.received)
+    }
+
     /// A redirect that is followed: the last hop of `trail` keeps its own rules.
     pub async fn pass(self, trail: &mut Trail, status: StatusCode, headers: &HeaderMap) {
-        let fields = Fields::of(self.scan, headers, self.received);
+        let fields = self.fields(headers);
         trail.keep_rules(fields.permissions(&self.reader.options, not_scanned()));
         if let Some(store) = self.store() {
             self.remember(store, trail, status, headers, not_scanned()).await;
@@ -93,7 +128,7 @@ impl<'a> Reading<'a> {
         if self.store().is_some() {
             return None;
         }
-        let fields = Fields::of(self.scan, headers, self.received);
+        let fields = self.fields(headers);
         Some(Left { reader: self.reader, reason, fields })
     }
 
@@ -112,7 +147,7 @@ impl<'a> Reading<'a> {
         let (mut response, reader) = (response.map(WatchedBody::new), self.reader);
         let (status, options) = (response.status(), &reader.options);
         let plan = scan::plan(options, self.scan, self.method, (status, response.headers()));
-        let fields = Fields::of(self.scan, response.headers(), self.received);
+        let fields = self.fields(response.headers());
         async move {
             let seen = scan::run(plan, response.body_mut()).await;
             let known = match self.store() {
@@ -128,10 +163,11 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Where what this response says is kept: only these methods ask for the resource itself.
+    /// Where what this response says is kept: only these methods ask for the resource itself, and what may have lost fields says too
+    /// little.
     fn store(&self) -> Option<&Arc<dyn PermissionStore>> {
         let asks = matches!(*self.method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
-        self.reader.store.as_ref().filter(|_| asks)
+        self.reader.store.as_ref().filter(|_| asks && self.origin != Origin::Unknown)
     }
 
     /// Keeps what the response says for later visits, under the URL that the last hop asked for.
@@ -148,10 +184,22 @@ impl<'a> Reading<'a> {
             // As it was when this was fetched: the very copy that let the request out.
             Preferences::default().with_robots(verdict.rules(), &Target::of(hop.url()))
         });
-        let (options, robots) = (&self.reader.options, robots.unwrap_or_default());
-        let now = self.received.to_system_time();
-        remember(store, options, hop.url(), (status, headers), head, &robots, now).await
+        let robots = robots.unwrap_or_default();
+        let received = match self.origin {
+            Origin::Cache(time) => time,
+            Origin::Wire | Origin::Unknown => self.received,
+        };
+        let fields = lines(headers);
+        let asked = self.request.map(lines).unwrap_or_default();
+        let visit = Visited::new(status.as_u16(), &fields, head, received.to_system_time())
+            .with_request(&asked)
+            .with_preferences(&robots);
+        remember(store, &self.reader.options, hop.url(), &visit, status).await
     }
+}
+
+fn lines(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
+    headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
 }
 
 /// An answer whose body is left alone.

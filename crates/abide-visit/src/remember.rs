@@ -5,16 +5,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use tokio::time::timeout;
 use url::Url;
 
 use abide_gate::without_userinfo;
 use abide_permissions::{
-    Head, PermissionRecord, PermissionStore, PermissionStoreError, Permissions, Preferences, ReadOptions,
-    Update, Visit,
+    PermissionRecord, PermissionStore, PermissionStoreError, Permissions, Preferences, ReadOptions, Update,
+    Visit,
 };
 
 use crate::log;
@@ -36,16 +36,11 @@ pub(crate) async fn remember(
     store: &Arc<dyn PermissionStore>,
     read: &ReadOptions,
     url: &Url,
-    (status, headers): (StatusCode, &HeaderMap),
-    head: Head,
-    robots: &Preferences,
-    now: SystemTime,
+    visit: &Visit<'_>,
+    status: StatusCode,
 ) -> Option<Known> {
-    let fields: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-    let is_whole = status.is_success() && head.end().is_complete();
-    let visit = Visit::new(status.as_u16(), &fields, head, now).with_preferences(robots);
     let mut known = None;
-    let taking_in = take_in(store, url, &visit, (status, is_whole), &mut known);
+    let taking_in = take_in(store, url, visit, status, &mut known);
     let slow = |_| Err(PermissionStoreError::new(format!("no answer within {STORE_TIME_MAX:?}")));
     if let Err(error) = timeout(STORE_TIME_MAX, taking_in).await.unwrap_or_else(slow) {
         log::not_kept(url, &error);
@@ -58,16 +53,17 @@ async fn take_in(
     store: &Arc<dyn PermissionStore>,
     url: &Url,
     visit: &Visit<'_>,
-    (status, is_whole): (StatusCode, bool),
+    status: StatusCode,
     known: &mut Option<PermissionRecord>,
 ) -> Result<(), PermissionStoreError> {
     let key = key(url);
     // A whole page replaces all that is known.
-    let loaded = if is_whole { None } else { caught(async { store.load(&key).await }).await? };
+    let loaded = if visit.is_whole_page() { None } else { caught(async { store.load(&key).await }).await? };
     let new;
     let record = match loaded {
         Some(mut record) => match record.update(visit) {
-            Update::Kept => return Ok(()),
+            // Of another version nothing is known: the response's own rules are all there is.
+            Update::Kept | Update::OtherVersion => return Ok(()),
             _ => &*known.insert(record),
         },
         // An error page says nothing about the resource, and a 304 nothing about what we never had.

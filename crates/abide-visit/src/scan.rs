@@ -1,14 +1,19 @@
 //! Which responses are read, and how: header fields always, the head of HTML pages.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body::Body;
 use tokio::sync::watch;
 
 use abide_gate::WallMillis;
-use abide_permissions::{Head, HeadEnd, HeadScanner, Meta, Permissions, Preferences, ReadOptions, Tdm};
+use abide_permissions::{
+    Head, HeadEnd, HeadScanner, Meta, MetaScope, Permissions, Preferences, ReadOptions, Tdm, is_whole,
+};
 
 use crate::body::WatchedBody;
+use crate::head::HeadReader;
 use crate::remember::Known;
 use crate::visit::Answer;
 
@@ -35,23 +40,27 @@ pub(crate) enum Plan {
     /// Nothing, for this reason.
     Leave(HeadEnd),
     /// Its head is read before the caller gets it.
-    Ahead(Box<HeadScanner>),
+    Ahead(HeadReader),
     /// Its head is read as it passes.
-    Along(Box<HeadScanner>),
+    Along(HeadReader),
 }
 
 /// The field lines of one response that hold rules, and when they came.
 #[derive(Debug, Clone)]
 pub(crate) struct Fields {
     lines: Vec<(HeaderName, HeaderValue)>,
+    /// Whether these are all lines that the server sent.
+    are_all: bool,
     received: WallMillis,
 }
 
 impl Fields {
     /// Takes the lines, or none if nothing is to be read.
-    pub(crate) fn of(scan: Scan, headers: &HeaderMap, received: WallMillis) -> Self {
-        let lines = headers.iter().filter(|(name, _)| scan != Scan::Off && holds_rules(name.as_str()));
-        Self { lines: lines.map(|(name, value)| (name.clone(), value.clone())).collect(), received }
+    pub(crate) fn of(scan: Scan, headers: &HeaderMap, are_all: bool, received: WallMillis) -> Self {
+        let are_read = scan != Scan::Off;
+        let lines = headers.iter().filter(|(name, _)| are_read && holds_rules(name.as_str()));
+        let lines = lines.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Self { lines, are_all: are_all && are_read, received }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -68,7 +77,8 @@ impl Fields {
     /// What they permit, together with a head.
     pub(crate) fn permissions(&self, read: &ReadOptions, head: Head) -> Permissions {
         let lines = self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        Permissions::read(read, lines, head, self.received.to_system_time())
+        let permissions = Permissions::read(read, lines, head, self.received.to_system_time());
+        if self.are_all { permissions } else { permissions.with_missing_fields() }
     }
 }
 
@@ -90,16 +100,27 @@ pub(crate) fn plan(
     if let Some(reason) = reason_to_leave(scan, method, (status, headers)) {
         return Plan::Leave(reason);
     }
-    let content_type =
-        headers.get(header::CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let content_type = content_type(headers).map(|value| String::from_utf8_lossy(&value).into_owned());
     let scanner = HeadScanner::new(read, content_type.as_deref());
+    let head = HeadReader::new(scanner, is_all(status, headers));
+    // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
+    // within its head may go on then. Of a whole document nobody expects to see an end before that of its body.
+    let has_length = headers.contains_key(header::CONTENT_LENGTH);
+    let head = head.with_sure_end(has_length || read.meta_scope() == MetaScope::Document);
     match scan {
-        Scan::Lazy => Plan::Along(Box::new(scanner)),
-        _ => Plan::Ahead(Box::new(scanner)),
+        Scan::Lazy => Plan::Along(head),
+        _ => Plan::Ahead(head),
     }
 }
 
-/// Only a final 2xx says something about its URL, and only a body that is all there, from its beginning, decoded, and HTML.
+/// All lines of the field, as one value.
+fn content_type(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
+    let mut lines = headers.get_all(header::CONTENT_TYPE).iter().map(HeaderValue::as_bytes);
+    let first = lines.next()?;
+    Some(lines.fold(Cow::Borrowed(first), |all, line| Cow::Owned([&*all, b", ", line].concat())))
+}
+
+/// Only a final 2xx says something about its URL, and only a body that begins where the page does, decoded, and HTML.
 pub(crate) fn reason_to_leave(
     scan: Scan,
     method: &Method,
@@ -108,7 +129,7 @@ pub(crate) fn reason_to_leave(
     let skipped = matches!(scan, Scan::Off | Scan::Headers)
         || !status.is_success()
         || *method == Method::HEAD
-        || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT)
+        || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::IM_USED)
         || (status == StatusCode::PARTIAL_CONTENT && !starts_at_zero(headers));
     if skipped {
         return Some(HeadEnd::NotScanned);
@@ -116,8 +137,17 @@ pub(crate) fn reason_to_leave(
     if is_coded(headers) {
         return Some(HeadEnd::Undecoded);
     }
-    let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    (!HeadScanner::scans(content_type)).then_some(HeadEnd::NotHtml)
+    if HeadScanner::scans(content_type(headers).as_deref()) {
+        return None;
+    }
+    // The type of a part may be that of several parts.
+    Some(if is_all(status, headers) { HeadEnd::NotHtml } else { HeadEnd::NotScanned })
+}
+
+/// Whether the body is the whole page.
+fn is_all(status: StatusCode, headers: &HeaderMap) -> bool {
+    let ranges = headers.get_all(header::CONTENT_RANGE).iter().map(HeaderValue::as_bytes);
+    is_whole(status.as_u16(), ranges)
 }
 
 /// `Content-Range: bytes 0-…`.
@@ -126,10 +156,13 @@ fn starts_at_zero(headers: &HeaderMap) -> bool {
     range.is_some_and(|range| range.starts_with(b"bytes 0-"))
 }
 
-/// The client did not undo the content coding.
+/// The client did not undo the content coding. An element of the list may be empty (RFC 9110 §5.6.1), and then names none.
 fn is_coded(headers: &HeaderMap) -> bool {
-    let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
-    codings.any(|value| !value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
+    let lines = headers.get_all(header::CONTENT_ENCODING).iter();
+    lines
+        .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
 }
 
 /// Carries the plan out: a head, or one that comes with the body.
@@ -139,10 +172,10 @@ where
 {
     let seen = match plan {
         Plan::Leave(reason) => Seen::Now(Head::not_scanned(reason)),
-        Plan::Ahead(scanner) => Seen::Now(Box::pin(body.read_head(scanner)).await),
-        Plan::Along(scanner) => {
+        Plan::Ahead(head) => Seen::Now(Box::pin(body.read_head(head)).await),
+        Plan::Along(reader) => {
             let (sender, head) = watch::channel(None);
-            body.scan_lazily(scanner, sender);
+            body.scan_lazily(reader, sender);
             Seen::Later(head)
         }
     };

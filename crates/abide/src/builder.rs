@@ -168,7 +168,8 @@ impl Builder {
     /// Where permissions are kept between visits. Default: nowhere.
     ///
     /// With a store, a 304 comes with the last known rules (draft-illyes-repext-03 §3.1.4: they "MUST continue to be honored"),
-    /// and so does a page whose head was not read this time. A head that is scanned lazily is not kept.
+    /// and so does a page whose head was not read this time. A 304 of another version than the recorded one is unknown: its ETag and
+    /// Last-Modified are compared, or else what the request asked for. A head that is scanned lazily is not kept.
     pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {
         self.permission_store = Some(store);
         self

@@ -52,10 +52,16 @@
 //!
 //! * a retry that asks again after a 429 or 503, as reqwest-retry's default strategy does: the host is backed off by then, so where that
 //!   lasts longer than the call may wait the caller gets [`Denied::Deferred`], and not the response.
-//! * abide above a cache: asked and paced, and hits are paced needlessly. The cache makes text of network errors, so a host that fails is
+//! * Permissions and a cache: HTTP caches do not keep every field line (http-cache loses the second `X-Robots-Tag` when a 304 updates an
+//!   entry). Between the halves nothing is lost: [`Abide::pacing`] writes what the server sent into fields of its own (`abide-seen-…`),
+//!   the cache keeps them with its entry, and [`Abide::gate`] puts the lines back and takes those fields away. Where they are missing,
+//!   indexing permission is unknown: entries of another client or of an earlier version, and caches told to drop or rewrite fields
+//!   (http-cache's `modify_response`).
+//! * abide above a cache: asked and paced, and hits are paced needlessly. Permissions are unknown unless a restriction is found: what
+//!   the cache has dropped cannot be seen, and every answer without an address is taken for a cache's. The cache makes text of network errors, so a host that fails is
 //!   not left alone: the circuit breaker does not open, and HTTP/2's `ENHANCE_YOUR_CALM` does not hold it. Prefer the two halves.
-//! * abide inside a cache: hits pass it by; refusals become text, and there is no [`Visit`], since the cache builds its responses anew.
-//!   This cannot be noticed.
+//! * abide inside a cache: hits pass it by; refusals become text, and there is no [`Visit`], because the cache builds its responses anew.
+//!   abide cannot detect this. The permissions of a response without a [`Visit`] are unknown.
 //! * a retry below the pacing sends again in one turn: noticed with a client of [`Builder::build_with`] by the answers it got, and
 //!   refused with [`Denied::WrongOrder`]. Attempts that end in a timeout are not counted, so those may go out unpaced and unnoticed,
 //!   and with an inner client of your own none is.
@@ -88,6 +94,7 @@ mod options;
 // A request's way.
 mod middleware;
 mod redirect;
+mod seen;
 mod send;
 mod sends;
 mod walk;

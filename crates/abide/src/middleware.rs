@@ -14,6 +14,7 @@ use abide_gate::pacing::Permit;
 use abide_gate::{Error, OrderProblem, Verdict, without_userinfo};
 
 use crate::client::Abide;
+use crate::seen;
 use crate::send::{Admission, Sent, answered, refuse, take_apart, wrong_order};
 use crate::sends::counted;
 use crate::walk::{Pace, Walk};
@@ -154,7 +155,8 @@ impl Middleware for PacingMiddleware {
         }
         let (Sent { response, .. }, permit) = sent?;
         let asked = response.url().clone();
-        let response = take_apart(asked, None, response, permit);
+        let mut response = take_apart(asked, None, response, permit);
+        seen::tell(&mut response, self.abide.core.gate.wall());
         Ok(Response::from(response.map(reqwest::Body::wrap)))
     }
 }

@@ -16,6 +16,7 @@ use abide_visit::{CallSpan, Hop, HopSpan, Reading, Stopped, Trail, WatchedBody, 
 use crate::client::Abide;
 use crate::options::Options;
 use crate::redirect::{self, Hop as NextHop, Step};
+use crate::seen::{self, Source};
 use crate::send::{answered, put_together, refuse, send_through, take_apart};
 use crate::sends::counted;
 use crate::whole;
@@ -51,6 +52,8 @@ pub(crate) struct Walk<'a> {
     /// Its URL, if it has user information.
     asked: Option<Box<Url>>,
     template: Option<Box<Template>>,
+    /// Where the last answer comes from.
+    source: Source,
 }
 
 /// A hop that is admitted.
@@ -78,6 +81,7 @@ impl<'a> Walk<'a> {
             method: request.method().clone(),
             asked: Some(request.url()).filter(|url| has_userinfo(url)).cloned().map(Box::new),
             template: Template::of(&request),
+            source: Source::Wire,
             request: Some(request),
         }
     }
@@ -215,6 +219,8 @@ impl<'a> Walk<'a> {
     fn answered(&mut self, hop: &HopSpan, answer: (Result<Response>, u32)) -> Result<Response> {
         let url = &self.leg.as_ref().expect(ONE_LEG).url;
         let response = answered(url, &mut self.permit, answer)?;
+        // A cache below makes its answers anew, also those that have just come from the wire.
+        self.source = if response.remote_addr().is_some() { Source::Wire } else { Source::Unknown };
         self.heard(hop, &response, self.permit.as_ref().map(Permit::elapsed).unwrap_or_default());
         Ok(response)
     }
@@ -229,7 +235,8 @@ impl<'a> Walk<'a> {
         let (request, before) = (self.outgoing(), self.budget);
         let leg = self.leg.as_mut().expect(ONE_LEG);
         let verdict = leg.verdict.clone();
-        let sent = send_through(&leg.url, verdict, &mut self.budget, request, extensions, next).await?;
+        let mut sent = send_through(&leg.url, verdict, &mut self.budget, request, extensions, next).await?;
+        self.source = seen::take(sent.response.status(), sent.response.headers_mut());
         leg.verdict = sent.verdict;
         leg.waited += before.saturating_sub(self.budget);
         self.heard(hop, &sent.response, sent.wire);
@@ -322,7 +329,14 @@ impl<'a> Walk<'a> {
 
     fn reading(&self) -> Reading<'_> {
         let core = &self.abide.core;
-        core.reader.response_to(&self.method, core.gate.wall()).with_scan(self.options.scan)
+        let request = self.template.as_ref().map(|template| &template.headers);
+        let reading = core.reader.response_to(&self.method, core.gate.wall());
+        let reading = reading.with_scan(self.options.scan).with_request(request);
+        match self.source {
+            Source::Wire => reading,
+            Source::Kept(time) => reading.from_cache(time),
+            Source::Unknown => reading.with_missing_fields(),
+        }
     }
 
     /// Tells of the end of the call, but for the head of its answer.

@@ -166,10 +166,16 @@ fn bombs(table: &mut Vec<Fault>) {
     )];
     let script = Arc::new(move || Reply::raw(declared.clone()));
     table.push(Fault { id: "9", name: "a page that is cut".into(), rules: NOINDEX, script, body: None });
-    for (name, kind) in [("a PDF", "application/pdf"), ("no type", "nonsense"), ("an image", "image/png")] {
+    for (name, kind, rules) in [
+        ("a PDF", "application/pdf", NONE),
+        ("an image", "image/png", NONE),
+        ("no type", "nonsense", NOINDEX),
+        ("several types", "text/html, text/html", NOINDEX),
+        ("a type with a space", "text/html charset=utf-8", NOINDEX),
+    ] {
         let body = META.as_bytes().to_vec();
         let sent = body.clone();
         let script = Arc::new(move || Reply::with_headers(200, &[("content-type", kind)], sent.clone()));
-        table.push(Fault { id: "9", name: name.into(), rules: NONE, script, body: Some(body) });
+        table.push(Fault { id: "9", name: name.into(), rules, script, body: Some(body) });
     }
 }

@@ -119,6 +119,34 @@ fn tags_tell_people_the_rules_and_their_sources() {
     }
     let none = abide(&["tags", "--agent", "ExampleBot", "--header", "X-Robots-Tag: otherbot: noindex"]);
     assert!(none.out.starts_with("no restrictions stated"), "{}", none.out);
+    let long = format!("X-Robots-Tag: {}", "otherbot: noindex, ".repeat(1000));
+    let cut = abide(&["tags", "--agent", "ExampleBot", "--header", &long]);
+    assert!(cut.out.starts_with("no restrictions found\n  what else is stated is unknown: "), "{}", cut.out);
+}
+
+#[test]
+fn tags_read_a_page_by_all_its_content_types() {
+    let page = file("<meta name=robots content=noindex>");
+    let xhtml = file(
+        "<html xmlns='http://www.w3.org/1999/xhtml'><head><title/><meta name='robots' content='noindex'/></head></html>",
+    );
+    let (page, xhtml) = (page.path().to_str().unwrap(), xhtml.path().to_str().unwrap());
+    for (path, types, noindex) in [
+        (page, vec!["text/html charset=utf-8"], true),
+        (page, vec!["text/plain", "text/html"], true),
+        (page, vec!["text/html", "text/plain"], true),
+        (page, vec!["*/*"], true),
+        (page, vec!["text/plain", "image/png"], false),
+        (xhtml, vec!["application/xhtml+xml"], true),
+    ] {
+        let mut args = vec!["tags".to_owned(), "--json".into(), "--agent".into(), "ExampleBot".into()];
+        for kind in &types {
+            args.extend(["--header".into(), format!("Content-Type: {kind}")]);
+        }
+        args.push(path.into());
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        assert_eq!(abide(&args).line()["rules"]["noindex"], json!(noindex), "{types:?}");
+    }
 }
 
 #[test]

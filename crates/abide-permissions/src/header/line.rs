@@ -4,7 +4,7 @@ use super::draft00;
 use super::split::{Pieces, lower_case_outside_strings};
 use super::structured::{Member, ProductName, parse_member};
 use super::{FieldName, Reading};
-use crate::element::read_elements;
+use crate::element::{read_elements, read_salvaged};
 use crate::options::ReadOptions;
 use crate::rule::{Known, known};
 use crate::stated::Stated;
@@ -47,6 +47,10 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> Line<'a> {
                 Some(stated)
             }
             Verdict::StatesNothing => continue,
+            Verdict::Bad if text.iter().any(u8::is_ascii_whitespace) => {
+                let salvaged = read_salvaged(text, options);
+                if salvaged.rules.is_empty() { None } else { Some(salvaged) }
+            }
             Verdict::Bad => None,
         };
         parts.push(Part { text, stated });

@@ -32,8 +32,8 @@ enum Stage {
 const ESCAPE: u8 = 0x1b;
 
 impl Decode {
-    pub(super) fn new(charset: Option<&str>) -> Self {
-        let declared = charset.and_then(|label| Encoding::for_label(label.as_bytes()));
+    pub(super) fn new(charset: Option<&[u8]>) -> Self {
+        let declared = charset.and_then(Encoding::for_label);
         Self { stage: Stage::Mark(Vec::new()), declared, output: UTF_8 }
     }
 
@@ -130,7 +130,7 @@ mod tests {
 
     /// What comes out, fed in pieces of this size, and in which encoding.
     fn run(charset: Option<&str>, bytes: &[u8], size: usize) -> (Vec<u8>, &'static str) {
-        let mut decode = Decode::new(charset);
+        let mut decode = Decode::new(charset.map(str::as_bytes));
         let mut output = Vec::new();
         for piece in bytes.chunks(size) {
             output.extend_from_slice(&decode.feed(piece));

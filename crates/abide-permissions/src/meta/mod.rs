@@ -14,27 +14,22 @@ mod reference;
 mod rewriter;
 #[cfg(feature = "html")]
 mod scanner;
+#[cfg(feature = "html")]
+mod xml;
 
 #[cfg(feature = "html")]
 pub use scanner::{HeadScanner, Progress};
 
 use crate::element::read_elements;
 use crate::head::{Head, Meta};
-use crate::options::{OnIncomplete, ReadOptions};
-use crate::rule::Flag;
-use crate::rules::Rules;
-use crate::statement::{Findings, Source, Statement};
+use crate::options::ReadOptions;
+use crate::statement::{Findings, Source};
 
 /// Reads the metas of a head that bind us.
 pub(crate) fn read_head(options: &ReadOptions, head: &Head, findings: &mut Findings) {
     read_metas(options, head.metas(), |index, name| Source::Meta { index, name }, findings);
     read_metas(options, head.noscript_metas(), |index, name| Source::Noscript { index, name }, findings);
     findings.truncated |= head.end().is_incomplete_scan() || head.noscript_cut();
-    if head.end().is_incomplete_scan() && options.on_incomplete() == OnIncomplete::AssumeNoindex {
-        let mut rules = Rules::default();
-        rules.state(Flag::NoIndex);
-        findings.statements.push(Statement::new(rules, Source::Incomplete(head.end())));
-    }
 }
 
 /// Reads the metas that bind us; all of them count (repext-03 §3.1.2: "the union of all rules found").

@@ -8,6 +8,8 @@ use lol_html::AsciiCompatibleEncoding;
 use super::decode::Decode;
 use super::machine::{Machine, Noscript};
 use super::rewriter::{Driver, Stop};
+use super::xml::XmlScan;
+use crate::content_type::{ContentType, Syntax};
 use crate::head::{Found, Head, HeadEnd, Meta};
 use crate::options::{MetaScope, ReadOptions};
 
@@ -35,11 +37,33 @@ use crate::options::{MetaScope, ReadOptions};
 /// and, in the reading without scripting, what is left unfinished inside a noscript and would swallow its end.
 pub struct HeadScanner {
     options: ReadOptions,
+    reader: Reader,
+    /// Read in another way the document may have other metas.
+    is_unclear: bool,
+    bytes: usize,
+    end: Option<HeadEnd>,
+}
+
+/// How the document is read.
+enum Reader {
+    Html(HtmlReader),
+    Xml(Box<XmlReader>),
+}
+
+struct HtmlReader {
     decode: Decode,
     /// In a box: most of it is lol_html, which is not needed for what is no HTML, and large.
     scan: Option<Box<Scan>>,
-    bytes: usize,
+    /// A document of unknown type is XML if it begins so; so much of that has been seen.
+    declaration: Option<usize>,
     end: Option<HeadEnd>,
+}
+
+struct XmlReader {
+    scan: XmlScan,
+    end: Option<HeadEnd>,
+    /// Stricter: a document that is not well-formed is unknown in any case, and what it forbids in the eyes of HTML readers counts too.
+    html: HtmlReader,
 }
 
 /// Whether a scanner wants more.
@@ -53,19 +77,23 @@ pub enum Progress {
 }
 
 impl HeadScanner {
-    /// A scanner for a response with this Content-Type. `text/html` and `application/xhtml+xml` are scanned (the latter read
-    /// as HTML), and so is a response without a Content-Type; any other is [`HeadEnd::NotHtml`] at once.
+    /// A scanner for a response with this Content-Type; of several lines, all of them with commas between them. The MIME type is
+    /// extracted as the Fetch standard does. `text/html` is read as HTML and `application/xhtml+xml` as XML; HTML is also what has no
+    /// MIME type, or one that means "unknown" (`*/*`, `unknown/unknown`, `application/unknown`). Any other is
+    /// [`HeadEnd::NotHtml`] at once.
     #[must_use]
     pub fn new(options: &ReadOptions, content_type: Option<&str>) -> Self {
-        let end = if Self::scans(content_type.map(str::as_bytes)) { None } else { Some(HeadEnd::NotHtml) };
-        let decode = Decode::new(content_type.and_then(charset));
-        Self { options: options.clone(), decode, scan: None, bytes: 0, end }
+        let content_type = ContentType::read(content_type.map(str::as_bytes));
+        let reader = Reader::new(options, &content_type);
+        let end = if content_type.syntax.is_some() { None } else { Some(HeadEnd::NotHtml) };
+        let is_unclear = content_type.is_unclear;
+        Self { options: options.clone(), reader, is_unclear, bytes: 0, end }
     }
 
     /// Whether a response with this Content-Type is scanned at all: no scanner need be made for another.
     #[must_use]
     pub fn scans(content_type: Option<&[u8]>) -> bool {
-        content_type.is_none_or(is_html)
+        ContentType::read(content_type).syntax.is_some()
     }
 
     /// Takes the next bytes of the body.
@@ -76,10 +104,7 @@ impl HeadScanner {
                 return Progress::Done;
             }
             self.bytes = self.bytes.saturating_add(slice.len());
-            let decoded = self.decode.feed(slice);
-            let scan =
-                self.scan.get_or_insert_with(|| Box::new(Scan::new(&self.options, self.decode.output())));
-            self.end = scan.write(&decoded).err();
+            self.end = self.reader.write(&self.options, slice, false, &mut self.is_unclear);
         }
         if self.end.is_none() && bytes.len() > room {
             self.end = Some(HeadEnd::ByteLimit);
@@ -91,10 +116,7 @@ impl HeadScanner {
     #[must_use]
     pub fn finish(mut self) -> Head {
         if self.end.is_none() {
-            let rest = self.decode.finish();
-            let scan =
-                self.scan.get_or_insert_with(|| Box::new(Scan::new(&self.options, self.decode.output())));
-            self.end = scan.write(&rest).and_then(|()| scan.end()).err();
+            self.end = self.reader.write(&self.options, b"", true, &mut self.is_unclear);
         }
         self.into_head(HeadEnd::Eof)
     }
@@ -106,9 +128,127 @@ impl HeadScanner {
     }
 
     fn into_head(self, otherwise: HeadEnd) -> Head {
-        let found = self.scan.map(|scan| scan.into_found()).unwrap_or_default();
-        Head::new(found, self.end.unwrap_or(otherwise), self.bytes)
+        let scanned = self.end.or(self.reader.end()).unwrap_or(otherwise);
+        let end = match scanned {
+            HeadEnd::Ended | HeadEnd::Eof if self.is_unclear => HeadEnd::Unclear,
+            end => end,
+        };
+        let found = self.reader.into_found(scanned);
+        Head::new(found, end, self.bytes)
     }
+}
+
+impl Reader {
+    fn new(options: &ReadOptions, content_type: &ContentType<'_>) -> Self {
+        let charset = content_type.charset();
+        let html = HtmlReader {
+            decode: Decode::new(charset.as_deref()),
+            scan: None,
+            declaration: (content_type.syntax == Some(Syntax::Unknown)).then_some(0),
+            end: None,
+        };
+        if content_type.syntax != Some(Syntax::Xml) {
+            return Self::Html(html);
+        }
+        let scan = XmlScan::new(charset.as_deref(), options.meta_scope(), options.memory_limit());
+        Self::Xml(Box::new(XmlReader { scan, end: None, html }))
+    }
+
+    /// Takes the next bytes, which may be the `last`. Returns how the scan has ended, once it has.
+    fn write(
+        &mut self,
+        options: &ReadOptions,
+        bytes: &[u8],
+        last: bool,
+        is_unclear: &mut bool,
+    ) -> Option<HeadEnd> {
+        match self {
+            Self::Html(html) => html.write(options, bytes, last, is_unclear),
+            Self::Xml(xml) => xml.write(options, bytes, last),
+        }
+    }
+
+    /// How the document was found to end, while it was still looked at in another way.
+    fn end(&self) -> Option<HeadEnd> {
+        match self {
+            Self::Html(_) => None,
+            Self::Xml(xml) => xml.end,
+        }
+    }
+
+    /// What was found by a scan that has ended so.
+    fn into_found(self, end: HeadEnd) -> Found {
+        match self {
+            Self::Html(html) => html.into_found(),
+            Self::Xml(xml) => {
+                let XmlReader { scan, html, .. } = *xml;
+                let mut found = Found { metas: scan.metas, ..Found::default() };
+                if end != HeadEnd::Ended {
+                    let html = html.into_found();
+                    let new = html.metas.into_iter().filter(|meta| !found.metas.contains(meta));
+                    let new: Vec<_> = new.collect();
+                    found.metas.extend(new);
+                    found.noscript_metas = html.noscript_metas;
+                }
+                found
+            }
+        }
+    }
+}
+
+impl XmlReader {
+    fn write(&mut self, options: &ReadOptions, bytes: &[u8], last: bool) -> Option<HeadEnd> {
+        if self.end.is_none() {
+            self.end = if last { Some(self.scan.end()) } else { self.scan.write(bytes).err() };
+        }
+        if self.end == Some(HeadEnd::Ended) {
+            return self.end;
+        }
+        let html = self.html.write(options, bytes, last, &mut false);
+        self.end.filter(|_| html.is_some() || last)
+    }
+}
+
+impl HtmlReader {
+    fn write(
+        &mut self,
+        options: &ReadOptions,
+        bytes: &[u8],
+        last: bool,
+        is_unclear: &mut bool,
+    ) -> Option<HeadEnd> {
+        if self.end.is_some() {
+            return self.end;
+        }
+        let decoded = if last { self.decode.finish() } else { self.decode.feed(bytes) };
+        // MIME Sniffing §7.1: then it is XML.
+        *is_unclear |= has_declaration(&mut self.declaration, &decoded);
+        let scan = self.scan.get_or_insert_with(|| Box::new(Scan::new(options, self.decode.output())));
+        let written = scan.write(&decoded).and_then(|()| if last { scan.end() } else { Ok(()) });
+        self.end = written.err();
+        self.end
+    }
+
+    fn into_found(self) -> Found {
+        self.scan.map(|scan| scan.into_found()).unwrap_or_default()
+    }
+}
+
+/// Whether the document begins with `<?xml`, blanks aside: so much of it was `seen` before these bytes; `None` when it does not.
+fn has_declaration(seen: &mut Option<usize>, bytes: &[u8]) -> bool {
+    const DECLARATION: &[u8] = b"<?xml";
+    for byte in bytes {
+        let Some(count) = *seen else { return false };
+        if count == 0 && byte.is_ascii_whitespace() {
+            continue;
+        }
+        *seen = (DECLARATION.get(count) == Some(byte)).then(|| count.saturating_add(1));
+        if *seen == Some(DECLARATION.len()) {
+            *seen = None;
+            return true;
+        }
+    }
+    false
 }
 
 impl fmt::Debug for HeadScanner {
@@ -223,40 +363,9 @@ const NOSCRIPT_SCANS_MAX: usize = 256;
 /// lol_html appends the whole of a chunk to what it has buffered, so small slices keep its memory small.
 const SLICE_BYTES: usize = 4 * 1024;
 
-/// Whether a Content-Type is one whose head is scanned.
-fn is_html(content_type: &[u8]) -> bool {
-    let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-    essence.eq_ignore_ascii_case(b"text/html") || essence.eq_ignore_ascii_case(b"application/xhtml+xml")
-}
-
-/// The `charset` parameter of a Content-Type.
-fn charset(content_type: &str) -> Option<&str> {
-    content_type.split(';').skip(1).find_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        name.trim_ascii()
-            .eq_ignore_ascii_case("charset")
-            .then(|| value.trim_ascii().trim_matches(['"', '\'']))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn content_types_are_read_without_case_and_with_parameters() {
-        for (content_type, html, expected) in [
-            ("text/html", true, None),
-            ("Text/HTML ; Charset=UTF-8", true, Some("UTF-8")),
-            ("application/xhtml+xml;a=b; charset=\"utf-16\"", true, Some("utf-16")),
-            ("text/plain;charset=utf-8", false, Some("utf-8")),
-            ("text/htmlx", false, None),
-            ("", false, None),
-        ] {
-            assert_eq!(is_html(content_type.as_bytes()), html, "{content_type}");
-            assert_eq!(charset(content_type), expected, "{content_type}");
-        }
-    }
 
     #[test]
     fn the_scanner_can_be_sent_to_another_thread() {

@@ -1,6 +1,6 @@
 //! Limits and decoding: what a hostile or strange document may cost, and how it ends.
 
-use abide_permissions::{Head, HeadEnd, HeadScanner, OnIncomplete, Permissions, Progress, ReadOptions};
+use abide_permissions::{Head, HeadEnd, HeadScanner, Permissions, Progress, ReadOptions};
 
 use crate::{options, read_with, scan};
 
@@ -36,28 +36,13 @@ fn the_byte_limit_falls_where_it_falls() {
 }
 
 #[test]
-fn what_is_found_before_a_limit_counts_and_the_worst_may_be_assumed() {
-    let document = format!("<meta name=robots content=nofollow>{}", " ".repeat(9000));
+fn what_is_found_before_a_limit_counts_and_the_rest_is_unknown() {
+    let document = format!("<meta name=robots content=nosnippet>{}", " ".repeat(9000));
     let found = read_with(&small(), &[], scan(&small(), document.as_bytes(), usize::MAX));
-    assert_eq!(found.rules().to_string(), "nofollow");
-    assert!(found.is_truncated());
+    assert_eq!(found.rules().to_string(), "nosnippet");
+    assert!(found.is_truncated() && !found.is_complete());
+    assert!(!found.may_index() && !found.may_follow());
     assert_eq!(found.noindex_known(), None);
-    let worst = small().with_on_incomplete(OnIncomplete::AssumeNoindex);
-    let assumed = read_with(&worst, &[], scan(&worst, document.as_bytes(), usize::MAX));
-    assert_eq!(assumed.rules().to_string(), "noindex, nofollow");
-    assert_eq!(
-        assumed.statements()[1].source().to_string(),
-        "the head is incomplete: the limit on bytes was met"
-    );
-}
-
-#[test]
-fn what_was_never_scanned_is_not_assumed_to_be_restricted() {
-    let options = options().with_on_incomplete(OnIncomplete::AssumeNoindex);
-    for reason in [HeadEnd::Undecoded, HeadEnd::NotScanned, HeadEnd::NotHtml] {
-        let permissions = read_with(&options, &[], Head::not_scanned(reason));
-        assert!(permissions.rules().is_empty() && !permissions.is_truncated(), "{reason}");
-    }
 }
 
 #[test]
@@ -209,6 +194,8 @@ fn noindex_is_known_when_everything_was_looked_at() {
         (HeadEnd::ByteLimit, None),
         (HeadEnd::MemoryLimit, None),
         (HeadEnd::Interrupted, None),
+        (HeadEnd::Malformed, None),
+        (HeadEnd::Unclear, None),
         (HeadEnd::Undecoded, None),
         (HeadEnd::NotScanned, None),
     ] {
@@ -223,7 +210,6 @@ fn noindex_is_known_when_everything_was_looked_at() {
 fn other_content_types_are_not_scanned() {
     for (content_type, end) in [
         (Some("text/html"), HeadEnd::Eof),
-        (Some("application/xhtml+xml; charset=utf-8"), HeadEnd::Eof),
         (None, HeadEnd::Eof),
         (Some("text/plain"), HeadEnd::NotHtml),
         (Some("application/pdf"), HeadEnd::NotHtml),

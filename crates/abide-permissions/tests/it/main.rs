@@ -13,6 +13,7 @@ mod properties;
 mod record;
 mod repext03;
 mod support;
+mod unknown;
 mod vendors;
 
 use std::time::SystemTime;

@@ -11,6 +11,9 @@ use crate::options;
 
 type Fields<'a> = &'a [(&'a str, &'a [u8])];
 
+/// What makes a 304 one about [`record`].
+const TAG: (&str, &[u8]) = ("ETag", b"\"a\"");
+
 fn day(n: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000 + n * 86_400)
 }
@@ -26,7 +29,7 @@ fn unscanned() -> Head {
 /// A record that knows `noindex` from the field and `nofollow` from a meta.
 fn record() -> PermissionRecord {
     let fields: Fields<'_> =
-        &[("Robots-Tag", b"*;noindex"), ("ETag", b"\"a\""), ("Cache-Control", b"max-age=60")];
+        &[("Robots-Tag", b"*;noindex"), TAG, ("Cache-Control", b"max-age=60"), ("Server", b"x")];
     PermissionRecord::new(
         "https://example.org/",
         &Visit::new(200, fields, head("nofollow", HeadEnd::Ended), day(0)),
@@ -47,12 +50,23 @@ fn each_kind_of_response_has_the_effect_that_the_table_says() {
         ("not scanned", 200, nosnippet, unscanned(), Update::FieldsReplaced, "nofollow, nosnippet"),
         ("coded", 203, &[], Head::not_scanned(HeadEnd::Undecoded), Update::FieldsReplaced, "nofollow"),
         ("incomplete", 200, &[], head("noai", HeadEnd::ByteLimit), Update::FieldsReplaced, "nofollow, noai"),
-        ("304, silent", 304, &[], unscanned(), Update::Revalidated, "noindex, nofollow"),
-        ("304, speaking", 304, nosnippet, unscanned(), Update::Revalidated, "nofollow, nosnippet"),
+        ("304, silent", 304, &[TAG], unscanned(), Update::Revalidated, "noindex, nofollow"),
+        ("304, speaking", 304, &[nosnippet[0], TAG], unscanned(), Update::Revalidated, "nofollow, nosnippet"),
+        ("304, of another version", 304, nosnippet, unscanned(), Update::OtherVersion, "noindex, nofollow"),
+        (
+            "a part",
+            206,
+            nosnippet,
+            head("noai", HeadEnd::Eof),
+            Update::Added,
+            "noindex, nofollow, nosnippet, noai",
+        ),
+        ("a whole part", 206, &[WHOLE], head("noai", HeadEnd::Eof), Update::Replaced, "noai"),
+        ("changes", 226, nosnippet, Head::default(), Update::Added, "noindex, nofollow, nosnippet"),
         (
             "304, a new field",
             304,
-            &[("X-Robots-Tag", b"noai")],
+            &[("X-Robots-Tag", b"noai"), TAG],
             unscanned(),
             Update::Revalidated,
             "noindex, nofollow, noai",
@@ -66,9 +80,144 @@ fn each_kind_of_response_has_the_effect_that_the_table_says() {
         let mut record = record();
         assert_eq!(record.update(&Visit::new(status, fields, head, day(1))), update, "{what}");
         assert_eq!(rules(&record), expected, "{what}");
-        assert_eq!(record.metas_are_stale(), update == Update::FieldsReplaced, "{what}");
-        let received = if update == Update::Kept { day(0) } else { day(1) };
+        let is_stale = matches!(update, Update::FieldsReplaced | Update::Added);
+        assert_eq!(record.metas_are_stale(), is_stale, "{what}");
+        let is_unchanged = matches!(update, Update::Kept | Update::OtherVersion);
+        let received = if is_unchanged { day(0) } else { day(1) };
         assert_eq!(record.received_at(), received, "{what}");
+    }
+}
+
+const WHOLE: (&str, &[u8]) = ("Content-Range", b"bytes 0-99/100");
+
+#[test]
+fn a_part_leaves_the_record_incomplete_until_a_whole_page_comes() {
+    for range in [
+        "bytes 0-20/100",
+        "bytes 0-99/*",
+        "bytes 1-99/100",
+        "bytes 0-99/100, bytes 0-99/100",
+        "items 0-99/100",
+        "bytes */100",
+        "",
+        "bytes 0-18446744073709551615/0",
+        "bytes 0--1/0",
+    ] {
+        let fields = [("content-range", range.as_bytes())];
+        let part = Visit::new(206, &fields, head("noai", HeadEnd::Eof), day(1));
+        let mut record = PermissionRecord::new("u", &Visit::new(200, &[TAG], Head::default(), day(0)));
+        assert_eq!(record.permissions(&options()).noindex_known(), Some(false));
+        assert_eq!(record.update(&part), Update::Added, "{range}");
+        assert_eq!(record.permissions(&options()).noindex_known(), None, "{range}");
+        record.update(&Visit::new(304, &[TAG], unscanned(), day(2)));
+        assert_eq!(record.permissions(&options()).noindex_known(), None, "{range}");
+        let first = PermissionRecord::new("u", &part);
+        assert_eq!(first.permissions(&options()).noindex_known(), None, "{range}");
+        let whole = Visit::new(200, &[], Head::default(), day(3));
+        assert_eq!(record.update(&whole), Update::Replaced);
+        assert_eq!(record.permissions(&options()).noindex_known(), Some(false), "{range}");
+    }
+    let twice = [WHOLE, WHOLE];
+    let mut record = record();
+    assert_eq!(record.update(&Visit::new(206, &twice, head("a", HeadEnd::Eof), day(1))), Update::Added);
+}
+
+#[test]
+fn what_is_no_page_makes_no_complete_record() {
+    for status in [206, 226, 304, 404, 429, 500] {
+        let record = PermissionRecord::new("u", &Visit::new(status, &[], Head::default(), day(0)));
+        assert_eq!(record.permissions(&options()).noindex_known(), None, "{status}");
+        assert!(!record.permissions(&options()).may_index(), "{status}");
+    }
+}
+
+#[test]
+fn a_304_is_about_the_record_only_with_its_validators() {
+    let tag = |text: &'static str| ("etag", text.as_bytes());
+    let date = |text: &'static str| ("last-modified", text.as_bytes());
+    let (then, later) = ("Fri, 01 Jan 2027 00:00:00 GMT", "Sat, 02 Jan 2027 00:00:00 GMT");
+    let none_match = |text: &'static str| ("if-none-match", text.as_bytes());
+    let since = |text: &'static str| ("if-modified-since", text.as_bytes());
+    let vary = ("vary", b"accept-language".as_slice());
+    let coding = ("Vary", b"Accept-Encoding".as_slice());
+    type Line = (&'static str, &'static [u8]);
+    /// What the record and the 304 have, and what was asked.
+    type Case = (&'static str, Vec<Line>, Vec<Line>, Vec<Line>, bool);
+    let cases: Vec<Case> = vec![
+        ("the same tag", vec![tag("\"1\"")], vec![tag("\"1\"")], vec![], true),
+        ("the same tag, weak", vec![tag("\"1\"")], vec![tag("W/\"1\"")], vec![], true),
+        ("another tag", vec![tag("\"1\"")], vec![tag("\"2\"")], vec![none_match("\"1\", \"2\"")], false),
+        ("a tag that the record has not", vec![date(then)], vec![tag("\"1\"")], vec![], false),
+        ("the same date", vec![date(then)], vec![date(then)], vec![], true),
+        ("another date", vec![date(then)], vec![date(later)], vec![], false),
+        (
+            "the same tag and date",
+            vec![tag("\"1\""), date(then)],
+            vec![tag("\"1\""), date(then)],
+            vec![],
+            true,
+        ),
+        (
+            "the same tag, another date",
+            vec![tag("\"1\""), date(then)],
+            vec![tag("\"1\""), date(later)],
+            vec![],
+            false,
+        ),
+        (
+            "the same date, another tag",
+            vec![tag("\"1\""), date(then)],
+            vec![tag("\"2\""), date(then)],
+            vec![],
+            false,
+        ),
+        ("two tags", vec![tag("\"1\"")], vec![tag("\"1\""), tag("\"2\"")], vec![], false),
+        ("nothing in either", vec![tag("\"1\"")], vec![], vec![], false),
+        ("the tag of the request", vec![tag("\"1\"")], vec![], vec![none_match("\"1\"")], true),
+        ("another tag of the request", vec![tag("\"1\"")], vec![], vec![none_match("\"2\"")], false),
+        ("several tags of the request", vec![tag("\"1\"")], vec![], vec![none_match("\"1\", \"2\"")], false),
+        ("several lines", vec![tag("\"1\"")], vec![], vec![none_match("\"1\""), none_match("\"2\"")], false),
+        ("any tag", vec![tag("\"1\"")], vec![], vec![none_match("*")], false),
+        ("the date of the request", vec![date(then)], vec![], vec![since(then)], true),
+        ("another date of the request", vec![date(then)], vec![], vec![since(later)], false),
+        ("tags go before dates", vec![date(then)], vec![], vec![none_match("\"1\""), since(then)], false),
+        ("a record without either", vec![], vec![tag("\"1\"")], vec![none_match("\"1\"")], false),
+        ("variants of one date", vec![date(then), vary], vec![date(then)], vec![], false),
+        ("variants of one date, now", vec![date(then)], vec![date(then), vary], vec![], false),
+        ("variants by their tag", vec![tag("\"1\""), vary], vec![tag("\"1\"")], vec![], true),
+        ("codings of one date", vec![date(then), coding], vec![date(then)], vec![], true),
+    ];
+    for (what, kept, fields, request, matches) in cases {
+        let mut record =
+            PermissionRecord::new("u", &Visit::new(200, &kept, head("noai", HeadEnd::Ended), day(0)));
+        let before = record.clone();
+        let visit = Visit::new(304, &fields, unscanned(), day(1)).with_request(&request);
+        let expected = if matches { Update::Revalidated } else { Update::OtherVersion };
+        assert_eq!(record.update(&visit), expected, "{what}");
+        assert_eq!(record == before, !matches, "{what}");
+    }
+}
+
+#[test]
+fn what_a_record_has_no_room_for_is_unknown() {
+    let noscript = format!("<noscript>{}</noscript><p>", " ".repeat(70_000));
+    let mut scanner = HeadScanner::new(&options(), None);
+    let _ = scanner.feed(noscript.as_bytes());
+    let many = (0..1100).map(|n| Meta::new("robots", format!("x{n}")));
+    let large = options().with_field_limit(1 << 20).unwrap();
+    let line = "OtherBot;a, ".repeat(6000);
+    let fields = [("robots-tag", line.as_bytes()), ("robots-tag", b"*;noindex")];
+    for (fields, head) in [
+        (&fields[..0], scanner.finish()),
+        (&fields[..0], Head::from_metas(many, HeadEnd::Ended)),
+        (&fields[..], Head::default()),
+    ] {
+        let mut record = PermissionRecord::new("u", &Visit::new(200, fields, head, day(0)));
+        assert_eq!(record.permissions(&large).noindex_known(), None);
+        let small = PermissionRecord::new("u", &Visit::new(200, &[], Head::default(), day(0)));
+        assert!(!small.covers(&record) && !record.covers(&small));
+        record.update(&Visit::new(200, &[], Head::default(), day(1)));
+        assert_eq!(record.permissions(&large).noindex_known(), Some(false));
     }
 }
 
@@ -84,43 +233,45 @@ fn it_is_forgotten_when_the_caller_says_so() {
 
 #[test]
 fn a_304_with_only_validators_keeps_both_lines_of_a_field() {
-    let fields: Fields<'_> = &[("Robots-Tag", b"*;noindex"), ("Robots-Tag", b"ExampleBot;nosnippet")];
+    let fields: Fields<'_> = &[("Robots-Tag", b"*;noindex"), ("Robots-Tag", b"ExampleBot;nosnippet"), TAG];
     let mut record = PermissionRecord::new("u", &Visit::new(200, fields, Head::default(), day(0)));
-    record.update(&Visit::new(304, &[("ETag", b"\"a\"")], unscanned(), day(1)));
+    record.update(&Visit::new(304, &[TAG], unscanned(), day(1)));
     assert_eq!(rules(&record), "noindex, nosnippet");
 }
 
 #[test]
 fn a_304_adds_a_field_that_was_not_there() {
-    let mut record = PermissionRecord::new("u", &Visit::new(200, &[], Head::default(), day(0)));
-    record.update(&Visit::new(304, &[("robots-tag", b"*;noindex")], unscanned(), day(1)));
+    let mut record = PermissionRecord::new("u", &Visit::new(200, &[TAG], Head::default(), day(0)));
+    record.update(&Visit::new(304, &[("robots-tag", b"*;noindex"), TAG], unscanned(), day(1)));
     assert_eq!(rules(&record), "noindex");
 }
 
 #[test]
 fn a_304_with_two_lines_replaces_the_field_by_both() {
-    let fields: Fields<'_> = &[("Robots-Tag", b"*;nofollow")];
+    let fields: Fields<'_> = &[("Robots-Tag", b"*;nofollow"), TAG];
     let mut record = PermissionRecord::new("u", &Visit::new(200, fields, Head::default(), day(0)));
-    let fields: Fields<'_> = &[("ROBOTS-TAG", b"*;noindex"), ("Robots-Tag", b"*;nosnippet")];
+    let fields: Fields<'_> = &[("ROBOTS-TAG", b"*;noindex"), ("Robots-Tag", b"*;nosnippet"), TAG];
     record.update(&Visit::new(304, fields, unscanned(), day(1)));
     assert_eq!(rules(&record), "noindex, nosnippet");
 }
 
 #[test]
-fn a_304_without_validators_revalidates() {
+fn a_304_without_validators_revalidates_what_was_asked_for() {
     let mut record = record();
-    assert_eq!(record.update(&Visit::new(304, &[], unscanned(), day(1))), Update::Revalidated);
+    let asked = [("If-None-Match", TAG.1)];
+    let visit = Visit::new(304, &[], unscanned(), day(1)).with_request(&asked);
+    assert_eq!(record.update(&visit), Update::Revalidated);
 }
 
 #[test]
 fn after_a_304_freshness_comes_from_the_merged_fields() {
     let policy = FreshnessPolicy::default();
     let mut record = record();
-    record.update(&Visit::new(304, &[("Age", b"10")], unscanned(), day(1)));
+    record.update(&Visit::new(304, &[("Age", b"10"), TAG], unscanned(), day(1)));
     assert_eq!(record.freshness(day(1), &policy), Freshness::Fresh { left: Duration::from_secs(50) });
-    record.update(&Visit::new(304, &[], unscanned(), day(2)));
+    record.update(&Visit::new(304, &[TAG], unscanned(), day(2)));
     assert_eq!(record.freshness(day(2), &policy), Freshness::Fresh { left: Duration::from_secs(60) });
-    record.update(&Visit::new(304, &[("cache-control", b"max-age=5")], unscanned(), day(3)));
+    record.update(&Visit::new(304, &[("cache-control", b"max-age=5"), TAG], unscanned(), day(3)));
     assert_eq!(record.freshness(day(3), &policy), Freshness::Fresh { left: Duration::from_secs(5) });
 }
 
@@ -158,7 +309,8 @@ fn a_long_field_is_kept_within_bounds_and_still_truncated() {
 #[test]
 fn what_states_nothing_is_not_kept() {
     let record = record();
-    assert_eq!(record.lines("etag").count(), 0);
+    assert_eq!(record.lines("server").count(), 0);
+    assert_eq!(record.lines("etag").collect::<Vec<_>>(), [TAG.1], "for the next 304");
     assert_eq!(record.lines("robots-tag").collect::<Vec<_>>(), [b"*;noindex"]);
 }
 
@@ -181,7 +333,7 @@ fn preferences_are_those_of_the_time_of_the_fetch() {
             Rules::parse(format!("User-agent: *\n{line}").as_bytes(), &["ExampleBot".parse().unwrap()]);
         Preferences::default().with_robots(&rules, &Target::new("/"))
     };
-    let fields: Fields<'_> = &[("Content-Usage", b"search=n"), ("tdm-reservation", b"1")];
+    let fields: Fields<'_> = &[("Content-Usage", b"search=n"), ("tdm-reservation", b"1"), TAG];
     let first = Visit::new(200, fields, Head::default(), day(0))
         .with_preferences(&robots("Content-Usage: train-ai=n"));
     let mut record = PermissionRecord::new("u", &first);
@@ -191,7 +343,7 @@ fn preferences_are_those_of_the_time_of_the_fetch() {
     assert_eq!(resolve(&record, Usage::Tdm), Preference::Disallow);
 
     // A 304 keeps the page and its statements, and adds those of the current copy.
-    let again = Visit::new(304, &[], unscanned(), day(1))
+    let again = Visit::new(304, &[TAG], unscanned(), day(1))
         .with_preferences(&robots("Content-Usage: train-ai=y, search=y"));
     record.update(&again);
     assert_eq!(resolve(&record, Usage::TrainAi), Preference::Disallow);

@@ -216,11 +216,12 @@ fn a25_a26_a29_rules_stay_in_force_until_the_resource_is_fetched_again() {
 fn a29_a_304_leaves_the_rules_unchanged() {
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     let head = scan(&options(), b"<meta name=robots content=nofollow><p>", usize::MAX);
-    let fields = [("Robots-Tag", b"*;noindex".as_slice())];
+    let tag = ("ETag", b"\"1\"".as_slice());
+    let fields = [("Robots-Tag", b"*;noindex".as_slice()), tag];
     let mut record = PermissionRecord::new("https://example.org/", &Visit::new(200, &fields, head, then));
     for n in 1..3 {
         let now = then + Duration::from_secs(n * 86_400);
-        record.update(&Visit::new(304, &[], Head::not_scanned(HeadEnd::NotScanned), now));
+        record.update(&Visit::new(304, &[tag], Head::not_scanned(HeadEnd::NotScanned), now));
         assert_eq!(record.rules(&options()).to_string(), "noindex, nofollow");
         assert_eq!(record.received_at(), now);
     }

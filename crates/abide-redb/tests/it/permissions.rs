@@ -17,7 +17,8 @@ fn rich(url: &str) -> PermissionRecord {
         &["TestBot".parse().unwrap()],
     );
     let preferences = Preferences::default().with_robots(&rules, &Target::new("/"));
-    let fields: [(&str, &[u8]); 5] = [
+    let fields: [(&str, &[u8]); 6] = [
+        ("ETag", b"\"1\""),
         ("Robots-Tag", b"*;noindex, TestBot;max-snippet=5"),
         ("Robots-Tag", b"broken \xff\xfe bytes \"\\"),
         ("X-Robots-Tag", b"unavailable_after: 2027-02-01"),
@@ -80,6 +81,29 @@ async fn the_last_writer_wins_and_what_was_removed_is_gone() {
 }
 
 #[tokio::test]
+async fn a_record_received_later_stays_unless_it_is_removed() {
+    for flushes in [[false, false], [true, false], [false, true], [true, true]] {
+        let store = open(&Disk::default()).unwrap();
+        let [after_first, after_second] = flushes;
+        PermissionStore::save(&store, &permission(1, 2)).await.unwrap();
+        if after_first {
+            store.flush().await.unwrap();
+        }
+        PermissionStore::save(&store, &permission(1, 1)).await.unwrap();
+        assert_eq!(load(&store, &url(1)).await, Some(permission(1, 2)), "{flushes:?}");
+        if after_second {
+            store.flush().await.unwrap();
+        }
+        assert_eq!(load(&store, &url(1)).await, Some(permission(1, 2)), "{flushes:?}");
+        PermissionStore::remove(&store, &url(1)).await.unwrap();
+        PermissionStore::save(&store, &permission(1, 1)).await.unwrap();
+        assert_eq!(load(&store, &url(1)).await, Some(permission(1, 1)), "{flushes:?}");
+        store.flush().await.unwrap();
+        assert_eq!(load(&store, &url(1)).await, Some(permission(1, 1)), "{flushes:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_304_in_the_next_life_has_the_last_known_rules() {
     let (disk, options) = (Disk::default(), ReadOptions::new("TestBot".parse().unwrap()));
     let store = open(&disk).unwrap();
@@ -87,7 +111,8 @@ async fn a_304_in_the_next_life_has_the_last_known_rules() {
     drop(store);
     let store = open(&disk).unwrap();
     let mut record = load(&store, "https://a.example/").await.unwrap();
-    let visit = Visit::new(304, &[], Head::not_scanned(HeadEnd::NotScanned), SystemTime::now());
+    let visit =
+        Visit::new(304, &[("ETag", b"\"1\"")], Head::not_scanned(HeadEnd::NotScanned), SystemTime::now());
     assert_eq!(record.update(&visit), Update::Revalidated);
     assert_eq!(record.rules(&options), rich("https://a.example/").rules(&options));
     assert!(record.rules(&options).noindex());

@@ -590,3 +590,28 @@ async fn records_of_permissions_are_kept_by_their_url() {
         assert_eq!(PermissionStore::load(&store, url).await.unwrap(), None);
     }
 }
+
+#[cfg(feature = "permissions")]
+#[tokio::test]
+async fn a_record_of_permissions_that_was_received_later_stays() {
+    use abide_permissions::{Head, PermissionRecord, PermissionStore, Visit};
+
+    let Some(redis) = Redis::start() else { return };
+    let store = Arc::new(Store::connect(&redis.url()).await.unwrap());
+    let url = "https://a.example/";
+    let at = |seconds| {
+        let time = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        PermissionRecord::new(url, &Visit::new(200, &[], Head::default(), time))
+    };
+    for seconds in [2, 1, 0] {
+        PermissionStore::save(&*store, &at(seconds)).await.unwrap();
+        assert_eq!(PermissionStore::load(&*store, url).await.unwrap(), Some(at(2)));
+    }
+    let mut saving = tokio::task::JoinSet::new();
+    for seconds in 0..50 {
+        let (store, record) = (Arc::clone(&store), at((seconds * 7) % 50));
+        saving.spawn(async move { PermissionStore::save(&*store, &record).await.unwrap() });
+    }
+    saving.join_all().await;
+    assert_eq!(PermissionStore::load(&*store, url).await.unwrap(), Some(at(49)));
+}

@@ -1,0 +1,224 @@
+//! Which documents are read for metas, and how: by their Content-Type, as browsers take it.
+//!
+//! Browsers extract a MIME type from all Content-Type lines (Fetch, "extract a MIME type"), and look at the document itself where there is
+//! none, or one that says that it is unknown (MIME Sniffing §7). Servers send both kinds of mistakes, and a page that a browser shows
+//! as HTML has metas that count.
+
+use std::borrow::Cow;
+
+/// How a document is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    Html,
+    /// Of unknown type: read as HTML, which it is unless its beginning says that it is XML.
+    Unknown,
+    Xml,
+}
+
+/// What a Content-Type says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ContentType<'a> {
+    /// `None`: the document is not HTML.
+    pub(crate) syntax: Option<Syntax>,
+    /// It says HTML as well as XML, and read in the other way the document may have other metas.
+    pub(crate) is_unclear: bool,
+    /// As it is written, quotes and all.
+    charset: Option<&'a [u8]>,
+}
+
+/// What one value of the field says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Html,
+    Xml,
+    /// No MIME type, or one that means "unknown".
+    Unknown,
+    Other,
+}
+
+impl<'a> ContentType<'a> {
+    /// Reads the value of the field; of several lines, all of them with commas between them.
+    pub(crate) fn read(value: Option<&'a [u8]>) -> Self {
+        let mut kinds = Kinds::default();
+        let mut last: Option<(&[u8], Kind)> = None;
+        let (mut charset, mut charset_of_page) = (None, None);
+        for value in split_outside_strings(value.unwrap_or_default(), b',').map(trim) {
+            let Some(mime) = Mime::parse(value) else {
+                // An empty value says nothing, and does not contradict the others either.
+                if !value.is_empty() {
+                    kinds.add(Kind::Unknown);
+                }
+                continue;
+            };
+            if mime.essence == b"*/*" {
+                continue;
+            }
+            let kind = mime.kind();
+            kinds.add(kind);
+            // Fetch, "extract a MIME type": the last one counts, and the charset of one before it that is the same.
+            let is_same = last.is_some_and(|(essence, _)| essence.eq_ignore_ascii_case(mime.essence));
+            charset = mime.charset.or(charset.filter(|_| is_same));
+            last = Some((mime.essence, kind));
+            if kind != Kind::Other {
+                charset_of_page = charset;
+            }
+        }
+        let kind = last.map_or(Kind::Unknown, |(_, kind)| kind);
+        let says = |kind| kinds.has(kind);
+        let syntax = match kind {
+            Kind::Html => Some(Syntax::Html),
+            Kind::Xml => Some(Syntax::Xml),
+            Kind::Unknown => Some(Syntax::Unknown),
+            // Stricter: Fetch takes the last value. A client that takes another one sees a page, and its metas.
+            Kind::Other if says(Kind::Html) => Some(Syntax::Html),
+            Kind::Other if says(Kind::Xml) => Some(Syntax::Xml),
+            Kind::Other if says(Kind::Unknown) => Some(Syntax::Unknown),
+            Kind::Other => None,
+        };
+        // One reading finds what the other misses. A page that is taken for something else has no metas.
+        let is_unclear = says(Kind::Xml) && (says(Kind::Html) || says(Kind::Unknown));
+        Self { syntax, is_unclear, charset: charset_of_page }
+    }
+
+    /// The name of the encoding.
+    pub(crate) fn charset(&self) -> Option<Cow<'a, [u8]>> {
+        self.charset.map(unquoted)
+    }
+}
+
+/// Which kinds there are.
+#[derive(Clone, Copy, Default)]
+struct Kinds(u8);
+
+impl Kinds {
+    fn add(&mut self, kind: Kind) {
+        self.0 |= 1 << kind as u8;
+    }
+
+    fn has(self, kind: Kind) -> bool {
+        self.0 & (1 << kind as u8) != 0
+    }
+}
+
+/// A MIME type, as far as it matters here (MIME Sniffing §4.4).
+struct Mime<'a> {
+    /// Type and subtype.
+    essence: &'a [u8],
+    charset: Option<&'a [u8]>,
+}
+
+impl<'a> Mime<'a> {
+    fn parse(value: &'a [u8]) -> Option<Self> {
+        let mut parts = split_outside_strings(value, b';');
+        let essence = trim_end(parts.next()?);
+        let slash = essence.iter().position(|byte| *byte == b'/')?;
+        let (name, subtype) = essence.split_at_checked(slash)?;
+        let is_token = |text: &[u8]| !text.is_empty() && text.iter().copied().all(is_token_byte);
+        if !is_token(name) || !is_token(subtype.split_first()?.1) {
+            return None;
+        }
+        let charset = parts.find_map(|parameter| {
+            let at = parameter.iter().position(|byte| *byte == b'=')?;
+            let (name, value) = parameter.split_at_checked(at)?;
+            let value = trim_end(value.split_first()?.1);
+            (trim(name).eq_ignore_ascii_case(b"charset") && !value.is_empty()).then_some(value)
+        });
+        Some(Self { essence, charset })
+    }
+
+    fn kind(&self) -> Kind {
+        let is = |name: &str| self.essence.eq_ignore_ascii_case(name.as_bytes());
+        if is("text/html") {
+            Kind::Html
+        } else if is("application/xhtml+xml") {
+            Kind::Xml
+        } else if is("unknown/unknown") || is("application/unknown") {
+            Kind::Unknown
+        } else {
+            Kind::Other
+        }
+    }
+}
+
+/// The value of a parameter, without quotes of either kind: single ones are no syntax, and people write them.
+fn unquoted(value: &[u8]) -> Cow<'_, [u8]> {
+    match value {
+        [b'"', rest @ ..] => {
+            let mut escaped = false;
+            let inner = rest.iter().copied().take_while(|byte| {
+                let ends = *byte == b'"' && !escaped;
+                escaped = *byte == b'\\' && !escaped;
+                !ends
+            });
+            Cow::Owned(inner.filter(|byte| *byte != b'\\').collect())
+        }
+        [b'\'', inner @ .., b'\''] => Cow::Borrowed(inner),
+        value => Cow::Borrowed(value),
+    }
+}
+
+/// RFC 9110 §5.6.2.
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Fetch, "get, decode, and split": a separator within quotes is none.
+fn split_outside_strings(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let (mut in_string, mut escaped) = (false, false);
+    text.split(move |&byte| {
+        let ends = byte == separator && !in_string;
+        if byte == b'"' && !escaped {
+            in_string = !in_string;
+        }
+        escaped = in_string && byte == b'\\' && !escaped;
+        ends
+    })
+}
+
+/// HTTP whitespace is SP, HTAB, LF and CR.
+fn trim(text: &[u8]) -> &[u8] {
+    text.trim_ascii()
+}
+
+fn trim_end(text: &[u8]) -> &[u8] {
+    text.trim_ascii_end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_content_type_says_how_and_in_which_charset_to_read() {
+        use Syntax::{Html, Unknown, Xml};
+        for (value, syntax, is_unclear, charset) in [
+            ("text/html", Some(Html), false, None),
+            ("Text/HTML ; Charset=UTF-8", Some(Html), false, Some("UTF-8")),
+            ("text/html;charset='utf-8'", Some(Html), false, Some("utf-8")),
+            ("text/html;a=\"x;charset=b\";charset=\"utf\\-8\" ;charset=c", Some(Html), false, Some("utf-8")),
+            ("text/html;charset=gbk, text/html", Some(Html), false, Some("gbk")),
+            ("text/html;charset=gbk, text/html;charset=utf-8", Some(Html), false, Some("utf-8")),
+            ("text/plain;charset=gbk, text/html", Some(Html), false, None),
+            ("text/html;charset=gbk, text/plain", Some(Html), false, Some("gbk")),
+            ("text/html;charset=gbk, text/plain, text/html", Some(Html), false, None),
+            ("text/plain, text/html, image/png", Some(Html), false, None),
+            ("text/html charset=gbk, x/unknown", Some(Unknown), false, None),
+            ("image/png, application/xhtml+xml", Some(Xml), false, None),
+            ("application/xhtml+xml, image/png", Some(Xml), false, None),
+            ("application/xhtml+xml, html", Some(Xml), true, None),
+            ("application/xhtml+xml;a=b; charset=\"utf-16\"", Some(Xml), false, Some("utf-16")),
+            ("application/xhtml+xml, text/html", Some(Html), true, None),
+            ("text/html, */*", Some(Html), false, None),
+            ("*/*", Some(Unknown), false, None),
+            ("text", Some(Unknown), false, None),
+            ("text/plain;charset=utf-8", None, false, None),
+            ("text/plain, */*, ", None, false, None),
+        ] {
+            let read = ContentType::read(Some(value.as_bytes()));
+            let found = read.charset().map(|charset| String::from_utf8_lossy(&charset).into_owned());
+            let expected = (syntax, is_unclear, charset.map(str::to_owned));
+            assert_eq!((read.syntax, read.is_unclear, found), expected, "{value}");
+        }
+        assert_eq!(ContentType::read(None).syntax, Some(Unknown));
+    }
+}

@@ -1,0 +1,235 @@
+//! The head of a document that is XML: `application/xhtml+xml`.
+//!
+//! XML has no exceptions for single elements, so `<title/>` is empty and `<![CDATA[` is text, where HTML would take the metas behind
+//! them for the text of a title, or for a comment. The tree is in the markup: the head is an element, and ends with its end tag.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+
+use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
+use xml::name::OwnedName;
+use xml::reader::{ErrorKind, EventReader, ParserConfig, XmlEvent};
+
+use crate::head::{HeadEnd, Meta};
+use crate::options::MetaScope;
+
+/// Finds the metas of an XHTML head. Fed with bytes, it stops by an error: the end.
+pub(super) struct XmlScan {
+    stage: Stage,
+    declared: Option<&'static Encoding>,
+    reader: EventReader<Fed>,
+    place: Place,
+    pub(super) metas: Vec<Meta>,
+}
+
+enum Stage {
+    /// The first bytes decide on the encoding.
+    Start(Vec<u8>),
+    Decoding(Box<Decoder>),
+}
+
+/// Where in the tree the reader is.
+struct Place {
+    scope: MetaScope,
+    depth: usize,
+    /// At which depth the element is that is called so, while it is open.
+    head: Option<usize>,
+    template: Option<usize>,
+}
+
+impl XmlScan {
+    pub(super) fn new(charset: Option<&[u8]>, scope: MetaScope, memory_limit: usize) -> Self {
+        let mut config = ParserConfig::new()
+            .ignore_end_of_stream(true)
+            .coalesce_characters(false)
+            .allow_multiple_root_elements(false)
+            .override_encoding(Some(xml::Encoding::Utf8))
+            .ignore_invalid_encoding_declarations(true);
+        config.max_data_length = memory_limit;
+        config.max_attribute_length = memory_limit;
+        config.max_name_length = NAME_BYTES_MAX;
+        config.max_attributes = ATTRIBUTES_MAX;
+        Self {
+            stage: Stage::Start(Vec::new()),
+            declared: charset.and_then(Encoding::for_label),
+            reader: EventReader::new_with_config(Fed::default(), config),
+            place: Place { scope, depth: 0, head: None, template: None },
+            metas: Vec::new(),
+        }
+    }
+
+    /// Takes the next bytes. An error is the end of the scan.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), HeadEnd> {
+        self.step(bytes, false)
+    }
+
+    /// The document ends here: too early, else the scan would have ended.
+    pub(super) fn end(&mut self) -> HeadEnd {
+        let ended = self.step(b"", true);
+        ended.err().unwrap_or(HeadEnd::Malformed)
+    }
+
+    fn step(&mut self, bytes: &[u8], last: bool) -> Result<(), HeadEnd> {
+        let held;
+        let (decoder, bytes) = match &mut self.stage {
+            Stage::Decoding(decoder) => (decoder, bytes),
+            Stage::Start(first) => {
+                first.extend_from_slice(bytes);
+                let Some(found) = encoding(first, self.declared, last)? else { return Ok(()) };
+                held = std::mem::take(first);
+                let rest = held.get(found.mark..).unwrap_or_default();
+                self.stage = Stage::Decoding(Box::new(found.encoding.new_decoder_without_bom_handling()));
+                let Stage::Decoding(decoder) = &mut self.stage else { return Ok(()) };
+                (decoder, rest)
+            }
+        };
+        let mut text =
+            String::with_capacity(decoder.max_utf8_buffer_length(bytes.len()).unwrap_or(bytes.len()));
+        // What cannot be decoded is a fatal error in XML. What is before it counts.
+        let (result, _) = decoder.decode_to_string_without_replacement(bytes, &mut text, last);
+        self.reader.source_mut().bytes.extend(text.as_bytes());
+        self.read()?;
+        if matches!(result, DecoderResult::InputEmpty) { Ok(()) } else { Err(HeadEnd::Malformed) }
+    }
+
+    /// Reads what is there.
+    fn read(&mut self) -> Result<(), HeadEnd> {
+        loop {
+            match self.reader.next() {
+                Ok(event) => self.place.take(event, &mut self.metas)?,
+                Err(error) => {
+                    let waits = matches!(error.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::WouldBlock);
+                    return if waits { Ok(()) } else { Err(HeadEnd::Malformed) };
+                }
+            }
+        }
+    }
+}
+
+impl Place {
+    fn take(&mut self, event: XmlEvent, metas: &mut Vec<Meta>) -> Result<(), HeadEnd> {
+        match event {
+            // A few bytes may stand for many.
+            XmlEvent::Doctype { syntax, .. } if syntax.contains("<!ENTITY") => Err(HeadEnd::MemoryLimit),
+            XmlEvent::StartElement { name, attributes, .. } => {
+                self.depth = self.depth.saturating_add(1);
+                if self.depth > DEPTH_MAX {
+                    return Err(HeadEnd::MemoryLimit);
+                }
+                let is_first = self.depth == 1;
+                match html_name(&name) {
+                    Some("html") if is_first => {}
+                    // HTML that is no document of XML, as it is written by hand.
+                    Some(_) if is_first => return Err(HeadEnd::Malformed),
+                    // Another kind of document.
+                    None if is_first => return Err(HeadEnd::Ended),
+                    Some("head") if self.depth == 2 && self.head.is_none() => self.head = Some(self.depth),
+                    Some("template") if self.template.is_none() => self.template = Some(self.depth),
+                    Some("meta") if self.counts() => {
+                        let value = |name: &str| {
+                            let own = |name: &OwnedName| name.namespace.is_none() && name.prefix.is_none();
+                            let mut found = attributes.iter();
+                            let found = found.find(|a| a.name.local_name == name && own(&a.name));
+                            found.map(|attribute| attribute.value.as_str())
+                        };
+                        if let Some(name) = value("name").filter(|name| !name.is_empty()) {
+                            metas.push(Meta::new(name, value("content").unwrap_or_default()));
+                        }
+                    }
+                    _ => {}
+                }
+                Ok(())
+            }
+            XmlEvent::EndElement { .. } => {
+                let ended = self.depth;
+                self.depth = self.depth.saturating_sub(1);
+                if self.template == Some(ended) {
+                    self.template = None;
+                }
+                let is_head = self.head == Some(ended) && self.scope == MetaScope::Head;
+                if is_head || ended == 1 { Err(HeadEnd::Ended) } else { Ok(()) }
+            }
+            XmlEvent::EndDocument => Err(HeadEnd::Ended),
+            _ => Ok(()),
+        }
+    }
+
+    /// The content of a template is a document fragment of its own, not the head.
+    fn counts(&self) -> bool {
+        self.template.is_none() && (self.head.is_some() || self.scope == MetaScope::Document)
+    }
+}
+
+/// The name of an element of HTML. Stricter: a document without namespaces is meant to be XHTML too, whatever browsers make of it.
+fn html_name(name: &OwnedName) -> Option<&str> {
+    let is_html = name.namespace.as_deref().is_none_or(|namespace| namespace == HTML);
+    is_html.then_some(&*name.local_name)
+}
+
+const HTML: &str = "http://www.w3.org/1999/xhtml";
+
+/// An encoding, and how many bytes its mark has.
+struct Found {
+    encoding: &'static Encoding,
+    mark: usize,
+}
+
+/// The encoding of a document that begins with these bytes; `None` when they are too few to tell. The byte order mark goes before the
+/// Content-Type, and that before the XML declaration (RFC 7303 §3).
+fn encoding(first: &[u8], declared: Option<&'static Encoding>, last: bool) -> Result<Option<Found>, HeadEnd> {
+    const MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe"];
+    if let Some((encoding, mark)) = Encoding::for_bom(first) {
+        return Ok(Some(Found { encoding, mark }));
+    }
+    if !last && MARKS.iter().any(|mark| mark.starts_with(first)) {
+        return Ok(None);
+    }
+    let found = |encoding| Ok(Some(Found { encoding, mark: 0 }));
+    if let Some(encoding) = declared {
+        return found(encoding);
+    }
+    if !last && DECLARATION.starts_with(first) {
+        return Ok(None);
+    }
+    let Some(declaration) = first.strip_prefix(DECLARATION) else { return found(UTF_8) };
+    let within = declaration.get(..DECLARATION_BYTES_MAX).unwrap_or(declaration);
+    let Some(end) = within.windows(2).position(|two| two == b"?>") else {
+        let is_short = declaration.len() < DECLARATION_BYTES_MAX && !last;
+        return if is_short { Ok(None) } else { Err(HeadEnd::Malformed) };
+    };
+    let declaration = declaration.get(..end).unwrap_or_default();
+    let Some(at) = declaration.windows(8).position(|word| word == b"encoding") else { return found(UTF_8) };
+    let value = declaration.get(at.saturating_add(8)..).unwrap_or_default().trim_ascii_start();
+    let value = value.strip_prefix(b"=").unwrap_or_default().trim_ascii_start();
+    let label = value.split(|byte| matches!(byte, b'"' | b'\'')).nth(1).unwrap_or_default();
+    match Encoding::for_label(label) {
+        // The declaration was readable, so it is not that.
+        Some(encoding) if [UTF_16LE, UTF_16BE].contains(&encoding) => Err(HeadEnd::Malformed),
+        Some(encoding) => found(encoding),
+        None => Err(HeadEnd::Malformed),
+    }
+}
+
+const DECLARATION: &[u8] = b"<?xml";
+
+/// Within so many bytes an XML declaration must end.
+const DECLARATION_BYTES_MAX: usize = 1024;
+
+/// Elements within each other, each of which costs memory until it ends. Heads have three or four.
+const DEPTH_MAX: usize = 256;
+
+const ATTRIBUTES_MAX: usize = 1024;
+
+const NAME_BYTES_MAX: usize = 4 * 1024;
+
+/// Decoded bytes that wait to be read. Without any, the reader is told to come back.
+#[derive(Default)]
+struct Fed {
+    bytes: VecDeque<u8>,
+}
+
+impl Read for Fed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.bytes.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { self.bytes.read(buffer) }
+    }
+}

@@ -1,0 +1,290 @@
+//! Permissions behind an HTTP cache: what the server said is compared with what a crawler is told, through the real http-cache.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide::pacing::PacePolicy;
+use abide::{Abide, MemoryPermissionStore, ResponseExt};
+use abide_tests::{Reply, Seen, Server};
+use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+
+use crate::builder;
+
+/// A generator that gives the same sequences on every machine (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+}
+
+const LINES: [&str; 9] = [
+    "noindex",
+    "nofollow",
+    "googlebot: noindex, nofollow",
+    "*;nosnippet",
+    "OtherBot;noindex",
+    "ExampleBot;noindex, *;noarchive",
+    "all",
+    "none",
+    "noindex, caf\u{e9}",
+];
+
+/// Whether a line keeps ExampleBot from indexing.
+fn restricts(line: &str) -> bool {
+    ["noindex", "ExampleBot;noindex, *;noarchive", "none", "noindex, caf\u{e9}"].contains(&line)
+}
+
+type Fields = Vec<(&'static str, &'static str)>;
+
+fn some_rules(random: &mut Random) -> Fields {
+    (0..random.below(4))
+        .map(|_| (random.pick(&["x-robots-tag", "robots-tag"]), random.pick(&LINES)))
+        .collect()
+}
+
+/// One page as the server has it, and what it has said of it.
+#[derive(Default)]
+struct Page {
+    version: u64,
+    rules: Fields,
+    has_meta: bool,
+    types: Vec<&'static str>,
+    /// The fields that count for whoever keeps the last answer (RFC 9111 §3.2).
+    said: Fields,
+    said_meta: bool,
+}
+
+impl Page {
+    fn change(&mut self, random: &mut Random) {
+        self.version += 1;
+        self.rules = some_rules(random);
+        self.has_meta = random.below(5) == 0;
+        self.types =
+            random.pick::<&[&str]>(&[&["text/html"], &["text/html"], &["text/plain", "text/html"]]).to_vec();
+    }
+
+    fn answer(&mut self, seen: &Seen, random: &mut Random) -> Reply {
+        let tag = format!("\"{}\"", self.version);
+        let control = random.pick(&["max-age=60", "no-cache", "max-age=0", "no-cache"]);
+        if seen.header("if-none-match") == Some(&tag) {
+            // Some servers say on each 304 what they say on pages, others nothing, others something else.
+            let fields = match random.below(3) {
+                0 => Vec::new(),
+                1 => self.rules.clone(),
+                _ => some_rules(random),
+            };
+            self.said.retain(|(name, _)| !fields.iter().any(|(new, _)| new == name));
+            self.said.extend(&fields);
+            let mut head = vec![("etag", &*tag), ("cache-control", control)];
+            head.extend(fields.iter().copied());
+            return Reply::with_headers(304, &head, "");
+        }
+        self.said.clone_from(&self.rules);
+        self.said_meta = self.has_meta;
+        let mut head = vec![("etag", &*tag), ("cache-control", control)];
+        head.extend(self.rules.iter().copied());
+        head.extend(self.types.iter().map(|text| ("content-type", *text)));
+        let meta = if self.has_meta { "<meta name=robots content=noindex>" } else { "" };
+        Reply::with_headers(200, &head, format!("<!doctype html><title>x</title>{meta}<p>text"))
+    }
+
+    fn says_noindex(&self) -> bool {
+        self.said_meta || self.said.iter().any(|(_, line)| restricts(line))
+    }
+}
+
+type Pages = Arc<Mutex<(Random, HashMap<String, Page>)>>;
+
+async fn site(pages: &Pages) -> Server {
+    let pages = Arc::clone(pages);
+    Server::start(move |seen| {
+        if seen.path == "/robots.txt" {
+            return Reply::new(404, "");
+        }
+        let (random, pages) = &mut *pages.lock().unwrap();
+        pages.entry(seen.path.clone()).or_default().answer(seen, random)
+    })
+    .await
+}
+
+fn crawler(server: &Server) -> (Abide, reqwest::Client) {
+    let pace = PacePolicy::default().danger_min_gap(Duration::ZERO);
+    builder(server).pace(pace).build_with(reqwest::Client::builder()).unwrap()
+}
+
+fn cache(options: HttpCacheOptions) -> Cache<MokaManager> {
+    Cache(HttpCache { mode: CacheMode::Default, manager: MokaManager::new(MokaCache::new(1000)), options })
+}
+
+/// What came of many requests for pages that change.
+#[derive(Debug, Default)]
+struct Count {
+    requests: usize,
+    on_the_wire: usize,
+    /// Permitted by what the crawler was told, forbidden by what the server said.
+    wrong: usize,
+    known: usize,
+}
+
+async fn crawl(client: &ClientWithMiddleware, server: &Server, pages: &Pages, seed: u64) -> Count {
+    let mut random = Random::new(seed);
+    let mut count = Count::default();
+    for sequence in 0..150 {
+        let path = format!("/{seed}/{sequence}");
+        for _ in 0..random.below(7) + 2 {
+            if random.below(4) == 0 || !pages.lock().unwrap().1.contains_key(&path) {
+                pages.lock().unwrap().1.entry(path.clone()).or_default().change(&mut random);
+            }
+            let page = client.get(format!("http://a.example{path}")).send().await.unwrap();
+            let permissions = page.permissions();
+            let names: Vec<_> = page.headers().keys().map(|name| name.as_str().to_owned()).collect();
+            assert!(!names.iter().any(|name| name.starts_with("abide-")), "{names:?}");
+            page.bytes().await.unwrap();
+            let says_noindex = pages.lock().unwrap().1[&path].says_noindex();
+            count.requests += 1;
+            count.wrong += usize::from(says_noindex && permissions.noindex_known() == Some(false));
+            count.wrong += usize::from(says_noindex && permissions.may_index());
+            count.known += usize::from(permissions.noindex_known() == Some(says_noindex));
+        }
+    }
+    count.on_the_wire = server.log().iter().filter(|seen| seen.path != "/robots.txt").count();
+    count
+}
+
+#[tokio::test]
+async fn a_cache_between_the_halves_loses_no_restriction() {
+    let pages: Pages = Arc::new(Mutex::new((Random::new(7), HashMap::new())));
+    let server = site(&pages).await;
+    let (abide, inner) = crawler(&server);
+    let cache = cache(HttpCacheOptions::default());
+    let client = ClientBuilder::new(inner).with(abide.gate()).with(cache).with(abide.pacing()).build();
+    for seed in 1..5 {
+        let count = crawl(&client, &server, &pages, seed).await;
+        assert_eq!(count.wrong, 0, "seed {seed}: {count:?}");
+        assert_eq!(count.known, count.requests, "nothing need be unknown: {count:?}");
+    }
+    let log = server.log();
+    assert!(log.iter().any(|seen| seen.header("if-none-match").is_some()), "some are revalidated");
+}
+
+#[tokio::test]
+async fn abide_above_a_cache_takes_what_it_may_have_lost_for_unknown() {
+    let pages: Pages = Arc::new(Mutex::new((Random::new(8), HashMap::new())));
+    let server = site(&pages).await;
+    let (abide, inner) = crawler(&server);
+    let cache = cache(HttpCacheOptions::default());
+    let client = ClientBuilder::new(inner).with(abide.middleware()).with(cache).build();
+    let count = crawl(&client, &server, &pages, 1).await;
+    assert_eq!(count.wrong, 0, "{count:?}");
+    assert!(count.on_the_wire < count.requests, "some are hits: {count:?}");
+}
+
+#[tokio::test]
+async fn a_cache_that_drops_the_fields_of_abide_leaves_the_rest_unknown() {
+    let pages: Pages = Arc::new(Mutex::new((Random::new(9), HashMap::new())));
+    let server = site(&pages).await;
+    let (abide, inner) = crawler(&server);
+    let options = HttpCacheOptions {
+        modify_response: Some(Arc::new(|response| {
+            response.headers.remove("abide-seen-x-robots-tag");
+        })),
+        ..HttpCacheOptions::default()
+    };
+    let client =
+        ClientBuilder::new(inner).with(abide.gate()).with(cache(options)).with(abide.pacing()).build();
+    let count = crawl(&client, &server, &pages, 1).await;
+    assert_eq!(count.wrong, 0, "{count:?}");
+    assert!(count.known < count.requests, "{count:?}");
+}
+
+#[tokio::test]
+async fn an_entry_that_another_client_put_into_the_cache_is_unknown() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => {
+            Reply::with_headers(200, &[("content-type", "text/plain"), ("cache-control", "max-age=60")], "x")
+        }
+    })
+    .await;
+    let (abide, inner) = crawler(&server);
+    let shared = cache(HttpCacheOptions::default());
+    let other = ClientBuilder::new(inner.clone()).with(Cache(shared.0.clone())).build();
+    other.get("http://a.example/x").send().await.unwrap().bytes().await.unwrap();
+    let client = ClientBuilder::new(inner).with(abide.gate()).with(shared).with(abide.pacing()).build();
+    let hit = client.get("http://a.example/x").send().await.unwrap().permissions();
+    assert_eq!((hit.noindex_known(), hit.may_index()), (None, false));
+    let miss = client.get("http://a.example/y").send().await.unwrap().permissions();
+    assert_eq!((miss.noindex_known(), miss.may_index()), (Some(false), true));
+    let hit = client.get("http://a.example/y").send().await.unwrap().permissions();
+    assert_eq!((hit.noindex_known(), hit.may_index()), (Some(false), true));
+    assert_eq!((server.count("a.example/x"), server.count("a.example/y")), (1, 1));
+}
+
+#[tokio::test]
+async fn modes_that_serve_stale_entries_lose_nothing() {
+    for mode in [CacheMode::ForceCache, CacheMode::IgnoreRules, CacheMode::NoCache, CacheMode::NoStore] {
+        let pages: Pages = Arc::new(Mutex::new((Random::new(10), HashMap::new())));
+        let server = site(&pages).await;
+        let (abide, inner) = crawler(&server);
+        let mut cache = cache(HttpCacheOptions::default());
+        cache.0.mode = mode;
+        let client = ClientBuilder::new(inner).with(abide.gate()).with(cache).with(abide.pacing()).build();
+        let count = crawl(&client, &server, &pages, 1).await;
+        assert_eq!((count.wrong, count.known), (0, count.requests), "{mode:?}: {count:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_hit_does_not_replace_a_record_that_came_later() {
+    let said = Arc::new(Mutex::new("all"));
+    let saying = Arc::clone(&said);
+    let server = Server::start(move |seen| match (seen.path.as_str(), seen.header("if-none-match")) {
+        ("/robots.txt", _) => Reply::new(404, ""),
+        (_, Some("\"2\"")) => Reply::with_headers(304, &[("etag", "\"2\"")], ""),
+        _ => {
+            let said = *saying.lock().unwrap();
+            let tag = if said == "all" { "\"1\"" } else { "\"2\"" };
+            let kept = ("cache-control", "max-age=60");
+            Reply::with_headers(200, &[("etag", tag), ("x-robots-tag", said), kept], "x")
+        }
+    })
+    .await;
+    let store = Arc::new(MemoryPermissionStore::new(NonZeroUsize::new(10).unwrap()));
+    let pace = PacePolicy::default().danger_min_gap(Duration::ZERO);
+    let settings = builder(&server).pace(pace).permission_store(store);
+    let (abide, inner) = settings.build_with(reqwest::Client::builder()).unwrap();
+    let options = HttpCacheOptions::default();
+    let cached = ClientBuilder::new(inner.clone())
+        .with(abide.gate())
+        .with(cache(options))
+        .with(abide.pacing())
+        .build();
+    let plain = ClientBuilder::new(inner).with(abide.middleware()).build();
+    let url = "http://a.example/x";
+    assert!(cached.get(url).send().await.unwrap().permissions().may_index());
+    *said.lock().unwrap() = "noindex";
+    // Records are told apart by the millisecond.
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    assert!(!plain.get(url).send().await.unwrap().permissions().may_index());
+    let hit = cached.get(url).send().await.unwrap().permissions();
+    assert!(hit.may_index(), "the cache has the version before, which said so");
+    let again = plain.get(url).header("if-none-match", "\"2\"").send().await.unwrap();
+    assert_eq!(again.status(), 304);
+    assert_eq!(again.permissions().noindex_known(), Some(true));
+}
