@@ -148,7 +148,9 @@ where
     let mut trail = Trail::default();
     trail.push(Hop::new(url, response.status(), verdict, waited).with_remote_addr(remote));
     let reading = core.reader.response_to(&method, core.gate.wall()).with_scan(options.scan);
-    Ok(reading.finish(trail, response.map(|body| PermitBody::new(Box::pin(body), permit))).await)
+    let version = response.version();
+    let response = response.map(|body| PermitBody::new(Box::pin(body), permit).with_version(version));
+    Ok(reading.finish(trail, response).await)
 }
 
 /// The host's turn, and the inner service ready for it.

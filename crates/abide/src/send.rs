@@ -178,7 +178,7 @@ pub(crate) fn take_apart(
     if let Some(extensions) = builder.extensions_mut() {
         *extensions = parts.extensions;
     }
-    let taken = builder.url(url).body(Wire::new(ahead, body, permit));
+    let taken = builder.url(url).body(Wire::new(ahead, body, parts.version, permit));
     let mut taken = taken.expect("a builder cannot fail that was given neither a status nor fields");
     *taken.status_mut() = parts.status;
     *taken.version_mut() = parts.version;

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::Version;
 use http_body::{Body, Frame, SizeHint};
 
 use abide_gate::PermitBody;
@@ -27,11 +28,16 @@ enum Rest {
 }
 
 impl Wire {
-    pub(crate) fn new(ahead: Option<Ahead>, body: reqwest::Body, permit: Option<Permit>) -> Self {
+    pub(crate) fn new(
+        ahead: Option<Ahead>,
+        body: reqwest::Body,
+        version: Version,
+        permit: Option<Permit>,
+    ) -> Self {
         // A body that has failed has ended, and its turn with it.
         let permit = permit.filter(|_| !matches!(ahead, Some(Err(_))));
         let rest = match permit {
-            Some(permit) => Rest::Paced(PermitBody::new(body, permit)),
+            Some(permit) => Rest::Paced(PermitBody::new(body, permit).with_version(version)),
             None => Rest::Plain(body),
         };
         Self { ahead, rest }
@@ -96,7 +102,7 @@ mod tests {
         let url = "http://a.example/".parse().unwrap();
         let permit = pacer.acquire(&url, Ask::new()).await.unwrap();
         let error = reqwest::Client::new().get("no URL").build().unwrap_err();
-        let kept = Wire::new(Some(Err(error)), reqwest::Body::from("rest"), Some(permit));
+        let kept = Wire::new(Some(Err(error)), reqwest::Body::from("rest"), Version::HTTP_11, Some(permit));
         let at_once = Ask::new().budget(std::time::Duration::ZERO);
         let next = pacer.acquire(&url, at_once).await;
         assert!(next.is_ok(), "the turn is free while the response is kept: {next:?}");

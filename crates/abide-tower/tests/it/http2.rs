@@ -50,9 +50,34 @@ fn answer(request: &Request<Incoming>) -> Answer {
             StreamBody::new(Frames(frames.into_iter().collect())).boxed()
         }
         "/open" => StreamBody::new(Endless).boxed(),
+        "/length-0" => return Ok(that_stays_open("")),
+        "/length-2" => return Ok(that_stays_open("ok")),
         _ => Full::from("<meta name=robots content=noindex>page").boxed(),
     };
     Ok(Response::builder().header("content-type", "text/html").body(body).unwrap())
+}
+
+/// Bytes, and no END_STREAM.
+fn that_stays_open(text: &'static str) -> Response<BoxBody<Bytes, Infallible>> {
+    let body = StreamBody::new(Open(Some(Bytes::from(text)))).boxed();
+    let head = Response::builder().header("content-length", text.len()).header("content-type", "text/plain");
+    head.body(body).unwrap()
+}
+
+struct Open(Option<Bytes>);
+
+impl futures_core::Stream for Open {
+    type Item = Result<Frame<Bytes>, Infallible>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        match self.0.take() {
+            Some(data) => std::task::Poll::Ready(Some(Ok(Frame::data(data)))),
+            None => std::task::Poll::Pending,
+        }
+    }
 }
 
 struct Frames(std::collections::VecDeque<Result<Frame<Bytes>, Infallible>>);
@@ -127,6 +152,25 @@ async fn a_stream_that_is_open_keeps_the_turn() {
     assert!(matches!(reason, DeferReason::InFlight { .. }), "{reason:?}");
     drop(page);
     assert_eq!(client.oneshot(get("http://a.example/x")).await.unwrap().status(), 200);
+}
+
+/// RFC 9113 §8.1: a response ends with END_STREAM. Bytes that were counted say nothing of that.
+#[tokio::test]
+async fn a_stream_keeps_the_turn_also_after_the_length_that_it_stated() {
+    let client = client(serve(Arc::default()).await);
+    for path in ["length-0", "length-2"] {
+        let mut page = client.clone().oneshot(get(&format!("http://a.example/{path}"))).await.unwrap();
+        if path == "length-2" {
+            assert_eq!(page.frame().await.unwrap().unwrap().into_data().unwrap(), "ok");
+        }
+        let mut request = get("http://a.example/x");
+        request.extensions_mut().insert(Options::new().with_max_wait(Duration::ZERO));
+        let error = client.clone().oneshot(request).await.unwrap_err();
+        let Some(Denied::Deferred { reason, .. }) = Error::find(&error) else { panic!("{error:?}") };
+        assert!(matches!(reason, DeferReason::InFlight { .. }), "{path} {reason:?}");
+        drop(page);
+        assert_eq!(client.clone().oneshot(get("http://a.example/x")).await.unwrap().status(), 200);
+    }
 }
 
 #[tokio::test]
