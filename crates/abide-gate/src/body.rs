@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::pacing::Permit;
+use crate::pacing::{Permit, TransportFault};
 
 /// A body with the permit of its request.
 ///
@@ -15,16 +15,24 @@ use crate::pacing::Permit;
 /// is dropped, at whatever byte: the host's gap counts from then. In HTTP/1.x a body also ends when the stated length has come; tell
 /// it with [`with_version`](Self::with_version).
 #[derive(Debug)]
-pub struct PermitBody<B> {
+pub struct PermitBody<B: Body> {
     body: B,
     permit: Option<Permit>,
     ends_with_its_length: bool,
+    asks_for_calm: fn(&B::Error) -> bool,
 }
 
 impl<B: Body> PermitBody<B> {
     /// Ties `permit` to `body`. A body that says that it is at its end gives it back at once.
     pub fn new(body: B, permit: Permit) -> Self {
-        Self { body, permit: Some(permit), ends_with_its_length: false }.settled()
+        Self { body, permit: Some(permit), ends_with_its_length: false, asks_for_calm: |_| false }.settled()
+    }
+
+    /// Which errors of the body are HTTP/2's `ENHANCE_YOUR_CALM`: they back the host off, as they do in place of an answer.
+    #[must_use]
+    pub fn with_calm(mut self, asks_for_calm: fn(&B::Error) -> bool) -> Self {
+        self.asks_for_calm = asks_for_calm;
+        self
     }
 
     /// The version of the response. A body of HTTP/1.x whose length is known ends with its last byte, which some clients know although
@@ -66,6 +74,11 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
+        if let (Poll::Ready(Some(Err(error))), Some(permit)) = (&polled, &self.permit)
+            && (self.asks_for_calm)(error)
+        {
+            permit.failed(TransportFault::EnhanceYourCalm);
+        }
         let ended = match &polled {
             Poll::Pending => false,
             Poll::Ready(Some(Ok(frame))) => frame.is_trailers() || self.is_at_its_end(),

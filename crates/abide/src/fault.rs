@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 
+use abide_gate::pacing::TransportFault;
 use abide_gate::{Phase, Symptoms};
 
 /// The symptoms of a failed request; `None` if it never came to reqwest.
@@ -24,4 +25,9 @@ pub(crate) fn of_reqwest(error: &reqwest::Error) -> Symptoms {
     } else {
         symptoms
     }
+}
+
+/// A body that the server has ended with `ENHANCE_YOUR_CALM`.
+pub(crate) fn asks_for_calm(error: &reqwest::Error) -> bool {
+    of_reqwest(error).fault() == Some(TransportFault::EnhanceYourCalm)
 }

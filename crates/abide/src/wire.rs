@@ -8,7 +8,9 @@ use http::Version;
 use http_body::{Body, Frame, SizeHint};
 
 use abide_gate::PermitBody;
-use abide_gate::pacing::Permit;
+use abide_gate::pacing::{Permit, TransportFault};
+
+use crate::fault;
 
 /// What has been taken of a body already, or the error that was there instead.
 pub(crate) type Ahead = reqwest::Result<Bytes>;
@@ -35,9 +37,19 @@ impl Wire {
         permit: Option<Permit>,
     ) -> Self {
         // A body that has failed has ended, and its turn with it.
-        let permit = permit.filter(|_| !matches!(ahead, Some(Err(_))));
+        let permit = permit.filter(|permit| match &ahead {
+            Some(Err(error)) if fault::asks_for_calm(error) => {
+                permit.failed(TransportFault::EnhanceYourCalm);
+                false
+            }
+            Some(Err(_)) => false,
+            Some(Ok(_)) | None => true,
+        });
         let rest = match permit {
-            Some(permit) => Rest::Paced(PermitBody::new(body, permit).with_version(version)),
+            Some(permit) => {
+                let body = PermitBody::new(body, permit).with_calm(fault::asks_for_calm);
+                Rest::Paced(body.with_version(version))
+            }
             None => Rest::Plain(body),
         };
         Self { ahead, rest }

@@ -25,6 +25,9 @@
 //! * `Request-rate` and `Visit-time` of some robots.txt files are not enforced: no two crawlers agree on what they mean.
 //! * A client that sends a request again below the caller (reqwest's protocol retries) gets more than one request per permit;
 //!   the client that `abide` builds has that switched off.
+//! * HTTP/2's `ENHANCE_YOUR_CALM` backs a host off where it ends the request or its body (RST_STREAM, or GOAWAY with a last stream below the
+//!   request's). hyper keeps the code of a GOAWAY with a higher last stream to itself: the response completes, or ends as a connection
+//!   that was closed, and no error that a client of hyper returns names the code.
 //! * With more than one request in flight the gap is kept between starts, which a server may see shortened.
 
 mod ask;
