@@ -37,6 +37,22 @@ async fn the_server_sees_the_gap_robots_txt_included() {
     assert!(shortest_gap(&log) >= gap, "{:?}", shortest_gap(&log));
 }
 
+/// A listener on an IPv4 address is reached by all of them.
+#[tokio::test]
+async fn the_spellings_of_one_address_share_its_gap() {
+    let gap = Duration::from_millis(80);
+    let server = Server::start(|_| Reply::new(404, "")).await;
+    let client = builder(&server)
+        .pace(PacePolicy::default().danger_min_gap(gap))
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    let port = server.address().port();
+    for host in ["127.0.0.1", "[::ffff:127.0.0.1]", "2130706433", "[::ffff:7f00:1]"] {
+        assert_eq!(status(&client, &format!("http://{host}:{port}/x")).await, 404, "{host}");
+    }
+    assert!(shortest_gap(&server.log()) >= gap, "{:?}", shortest_gap(&server.log()));
+}
+
 #[tokio::test]
 async fn the_default_gap_is_a_second() {
     let server = Server::start(|_| Reply::new(404, "")).await;

@@ -1,5 +1,6 @@
 //! What all handles of a pacer share, and what it does without waiting.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +26,7 @@ use super::slot::Slot;
 use super::table::{Findings, Table, Upkeep};
 use super::turn::{self, Claims, Entry, Request, Wanted};
 use super::unshared::SharedHold;
+use crate::origin::pacing_key;
 use crate::{Clock, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
 
 /// A body that has been open for longer is worth a warning.
@@ -101,10 +103,10 @@ impl Core {
         if ask.crawl_delay > GAP_MAX {
             return Err(Refusal::CrawlDelayTooLong { asked: ask.crawl_delay });
         }
-        let pace = self.policy.pace_of(host);
+        let pace = self.policy.pace_of(&host);
         let host = Wanted {
+            hash: self.table.hash(&host),
             key: host,
-            hash: self.table.hash(host),
             gap: pace.gap.max(ask.crawl_delay),
             limit: pace.max_in_flight,
             feedback: true,
@@ -427,13 +429,12 @@ fn hold_reason(cause: Cause) -> DeferReason {
     }
 }
 
-/// The pacing key of a URL, without allocating: lower-case ASCII host, no trailing dot, no port.
-fn host_of(url: &Url) -> Result<&str, UnsupportedUrl> {
+/// The pacing key of a URL, as [`Host::of`] makes it, without allocating for names.
+fn host_of(url: &Url) -> Result<Cow<'_, str>, UnsupportedUrl> {
     if !matches!(url.scheme(), "http" | "https") {
         Host::of(url)?;
     }
-    let host = url.host_str().unwrap_or_default();
-    Ok(host.strip_suffix('.').unwrap_or(host))
+    Ok(pacing_key(url.host_str().unwrap_or_default()))
 }
 
 /// Runs what the user gave us. Whatever it panics with stays there.

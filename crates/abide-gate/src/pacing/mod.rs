@@ -9,7 +9,8 @@
 //! 4. Nobody waits longer than his budget: beyond that there is a typed [`Deferral`], as early as it is certain.
 //! 5. First come, first served.
 //!
-//! Every request on the wire counts, of robots.txt too. The key is the host: http, https and all ports of a name share one turn.
+//! Every request on the wire counts, of robots.txt too. The key is the host: http, https and all ports of a name share one turn, and so do
+//! the spellings of one address ([`Host`](crate::Host)).
 //!
 //! ```text
 //! acquire(url, ask) ─▶ scope    whose turn: host, and what the policy adds
