@@ -180,13 +180,17 @@ impl Core {
 
     /// Says no, and why.
     pub(crate) fn defer(&self, request: &Request<'_>, late: Late, now: Moment) -> Refusal {
-        let (scope, wait) = (request.key(late.scope), late.start.at.since(now));
+        let scope = request.key(late.scope);
         let (reason, open) = self.reason(scope, late.start.why, now);
+        let gap = request.gap(late.scope);
+        let told = self.with_slot(scope, |slot| slot.come_back(late.start.at, gap));
+        let at = told.unwrap_or(late.start.at);
+        let wait = at.since(now);
         if let Some(open) = open {
             self.tell(&PaceEvent::BodyOpen { scope, open });
         }
         self.tell(&PaceEvent::Deferred { scope, wait, reason: &reason });
-        Deferral::new(scope, self.wall_at(now, late.start.at), wait, reason).into()
+        Deferral::new(scope, self.wall_at(now, at), wait, reason).into()
     }
 
     fn reason(&self, scope: &str, why: Why, now: Moment) -> (DeferReason, Option<Duration>) {

@@ -95,7 +95,8 @@ impl Deferral {
         &self.scope
     }
 
-    /// The earliest sensible time to come back: the end of the hold, or when the queue as it stands has drained.
+    /// The earliest sensible time to come back: the end of the hold, or when the queue as it stands has drained, and a delay behind those
+    /// who were deferred before. Nothing is reserved: whoever comes first goes first.
     pub fn not_before(&self) -> WallMillis {
         self.not_before
     }

@@ -49,6 +49,12 @@ impl Request<'_> {
             None => &self.host.key,
         }
     }
+
+    /// The gap that it asks of one of the scopes.
+    pub(crate) fn gap(&self, scope: u8) -> Duration {
+        let other = usize::from(scope).checked_sub(1).and_then(|other| self.others.get(other));
+        other.map_or(self.host.gap, |wanted| wanted.gap)
+    }
 }
 
 /// One scope of a request whose slot is known.
