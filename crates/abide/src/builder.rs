@@ -23,6 +23,7 @@ use crate::log;
 use crate::redirect::RedirectPolicy;
 use crate::resolver::{GuardedResolver, SystemResolver};
 use crate::sends::never_again;
+use crate::silence::READ_TIMEOUT;
 
 /// Settings of one crawler. Made by [`Abide::builder`].
 #[must_use]
@@ -34,6 +35,7 @@ pub struct Builder {
     gate: GateBuilder,
     connect_timeout: Duration,
     timeout: Option<Duration>,
+    read_timeout: Option<Duration>,
     redirects: RedirectPolicy,
     scan: Scan,
     read: ReadOptions,
@@ -52,6 +54,7 @@ impl Builder {
             gate: GateBuilder::new(),
             connect_timeout: Duration::from_secs(10),
             timeout: None,
+            read_timeout: None,
             redirects: RedirectPolicy::default(),
             scan: Scan::Eager,
             read: ReadOptions::for_tokens([]),
@@ -109,6 +112,14 @@ impl Builder {
     /// `reqwest::ClientBuilder::timeout` counts for each hop anew, as abide follows the redirects.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// How long a server may send nothing: before the head of its answer, also while it sends 1xx ones, and between the bytes of its body
+    /// while they are awaited. A host whose server is silent is free again after that. Default: the `read_timeout` of
+    /// `reqwest::ClientBuilder` if it was set, else 60 s. `Duration::MAX` is no limit.
+    pub fn read_timeout(mut self, timeout: Duration) -> Self {
+        self.read_timeout = Some(timeout);
         self
     }
 
@@ -230,6 +241,10 @@ impl Builder {
         inner: reqwest::ClientBuilder,
     ) -> Result<(Abide, reqwest::Client), BuildError> {
         let client = self.inner_client(inner)?;
+        let counts_silence = format!("{client:?}").contains("read_timeout: ");
+        if counts_silence && self.read_timeout.is_none() {
+            self.read_timeout = Some(Duration::MAX);
+        }
         let fetch: Arc<dyn Fetch> = match self.fetch.take() {
             Some(fetch) => fetch,
             None => {
@@ -293,6 +308,8 @@ impl Builder {
             gate: self.gate.build(tokens, fetch),
             redirects: self.redirects,
             timeout: self.timeout,
+            read_timeout: Some(self.read_timeout.unwrap_or(READ_TIMEOUT))
+                .filter(|&limit| limit < Duration::MAX),
             reader: Reader::new(read).with_scan(self.scan).with_store(self.permission_store),
             has_pacing_half: AtomicBool::new(false),
         };

@@ -77,6 +77,7 @@ mod middleware;
 mod redirect;
 mod send;
 mod sends;
+mod silence;
 mod walk;
 
 // A response's way.

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Version;
@@ -11,6 +12,7 @@ use abide_gate::PermitBody;
 use abide_gate::pacing::{Permit, TransportFault};
 
 use crate::fault;
+use crate::silence::Silence;
 
 /// What has been taken of a body already, or the error that was there instead.
 pub(crate) type Ahead = reqwest::Result<Bytes>;
@@ -20,7 +22,11 @@ pub(crate) type Ahead = reqwest::Result<Bytes>;
 pub(crate) struct Wire {
     ahead: Option<Ahead>,
     rest: Rest,
+    silence: Silence,
 }
+
+/// reqwest's own, or the silence of the server.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// With a permit where this middleware paces, without one where another below it does.
 #[derive(Debug)]
@@ -52,7 +58,13 @@ impl Wire {
             }
             None => Rest::Plain(body),
         };
-        Self { ahead, rest }
+        Self { ahead, rest, silence: Silence::within(None) }
+    }
+
+    /// Fails, and gives the turn back, when the server sends nothing for so long while the next byte is awaited.
+    pub(crate) fn with_read_timeout(mut self, limit: Option<Duration>) -> Self {
+        self.silence = Silence::within(limit);
+        self
     }
 
     fn ahead_len(&self) -> u64 {
@@ -65,19 +77,28 @@ impl Wire {
 
 impl Body for Wire {
     type Data = Bytes;
-    type Error = reqwest::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, reqwest::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Some(ahead) = self.ahead.take() {
-            return Poll::Ready(Some(ahead.map(Frame::data)));
+            return Poll::Ready(Some(ahead.map(Frame::data).map_err(BoxError::from)));
         }
-        match &mut self.rest {
+        let Self { rest, silence, .. } = &mut *self;
+        let polled = match rest {
             Rest::Paced(body) => Pin::new(body).poll_frame(context),
             Rest::Plain(body) => Pin::new(body).poll_frame(context),
+        };
+        let is_pending = polled.is_pending();
+        let frame = silence
+            .check_frame(polled.map(|frame| frame.map(|frame| frame.map_err(BoxError::from))), context);
+        if is_pending && frame.is_ready() {
+            // Nothing more is awaited of this server: the connection is closed, and its turn is over.
+            *rest = Rest::Plain(reqwest::Body::default());
         }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
