@@ -57,6 +57,14 @@ impl fmt::Debug for WallMillis {
     }
 }
 
+/// Whether tokio's timers work here: in a runtime, with its time driver enabled.
+///
+/// tokio says so by a panic only, which is caught; its message appears on standard error, and says what to do.
+pub(crate) fn has_timers() -> bool {
+    let timer = || drop(tokio::time::sleep(Duration::ZERO));
+    tokio::runtime::Handle::try_current().is_ok() && catch_unwind(timer).is_ok()
+}
+
 /// Where decisions get their `now` from.
 ///
 /// Sleeping is tokio's: drivers sleep with `tokio::time`, so a clock only tells the time.

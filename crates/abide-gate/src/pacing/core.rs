@@ -26,6 +26,7 @@ use super::slot::Slot;
 use super::table::{Findings, Table, Upkeep};
 use super::turn::{self, Claims, Entry, Request, Wanted};
 use super::unshared::SharedHold;
+use super::watch::Watch;
 use crate::origin::pacing_key;
 use crate::{Clock, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
 
@@ -42,6 +43,7 @@ pub(crate) struct Core {
     pub(crate) chance: Chance,
     pub(crate) store: Option<SharedStore>,
     is_overgrown: AtomicBool,
+    pub(crate) watch: Watch,
 }
 
 impl Core {
@@ -57,6 +59,7 @@ impl Core {
             table: Table::new(policy.max_hosts),
             timeline: Timeline::starting(began),
             is_overgrown: AtomicBool::new(false),
+            watch: Watch::default(),
             policy,
             clock,
             observer,

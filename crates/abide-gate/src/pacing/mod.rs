@@ -55,6 +55,7 @@ mod permit;
 mod place;
 mod refusal;
 mod report;
+mod watch;
 
 mod confirm;
 mod memory;
