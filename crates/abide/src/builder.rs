@@ -12,7 +12,7 @@ use reqwest_middleware::ClientWithMiddleware;
 
 use abide_gate::access::{AccessObserver, AccessPolicy, AccessStore, Fetch};
 use abide_gate::pacing::{PaceObserver, PacePolicy, PaceStore};
-use abide_gate::{Clock, GateBuilder, Identity, IdentityError, Observer};
+use abide_gate::{Clock, GateBuilder, Identity, IdentityError, NoTimers, Observer};
 use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::InvalidToken;
 use abide_visit::{Reader, Scan};
@@ -300,6 +300,7 @@ impl Builder {
     }
 
     fn finish(self, fetch: Arc<dyn Fetch>) -> Result<Abide, BuildError> {
+        NoTimers::check()?;
         let identity = self.identity()?;
         let tokens = identity.tokens().to_vec();
         let read = self.read.with_tokens(tokens.iter().cloned());
@@ -354,6 +355,10 @@ pub enum BuildError {
         "expected no Host in the client's default_headers, found one; ask for its URL and give its address to Builder::resolve"
     )]
     HostForAll,
+    /// The runtime that this was called in has no timers, so that nothing could ever wait for its turn. Outside of a runtime the first
+    /// request that must wait says so, with [`Denied::NoTimers`](crate::Denied::NoTimers).
+    #[error(transparent)]
+    NoTimers(#[from] NoTimers),
     /// reqwest could not build the inner client.
     #[error("the inner client could not be built")]
     Client(#[source] reqwest::Error),
@@ -407,5 +412,18 @@ fn warn_about_the_environment(client: &reqwest::Client) {
     let set = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
     if asks && set.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())) {
         ONCE.call_once(log::proxy_resolves);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_without_timers_is_refused() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let built = runtime.block_on(async { Abide::builder("ExampleBot").build().map(drop) });
+        assert!(matches!(built, Err(BuildError::NoTimers(_))), "{built:?}");
+        assert!(Abide::builder("ExampleBot").build().is_ok(), "outside of a runtime nothing can be said");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::breaker::TransportFault;
-use crate::{UnsupportedUrl, WallMillis};
+use crate::{NoTimers, UnsupportedUrl, WallMillis};
 
 /// The pacer's no. Most often a [`Deferral`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub enum Refusal {
         /// Which callback.
         callback: &'static str,
     },
+    /// The turn is not there yet, and there is nothing to wait with.
+    NoTimers(NoTimers),
 }
 
 impl Refusal {
@@ -57,6 +59,7 @@ impl fmt::Display for Refusal {
                 )
             }
             Self::Panicked { callback } => write!(f, "the {callback} panicked, so the request was not sent"),
+            Self::NoTimers(error) => error.fmt(f),
         }
     }
 }
