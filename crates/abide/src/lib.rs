@@ -102,8 +102,8 @@ pub use redirect::RedirectPolicy;
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
-    AddressGuard, Clock, Denied, Error, Event, Gate, GateBuilder, Host, Observer, OrderProblem, Origin,
-    SystemClock, UnsupportedUrl, Verdict, WallMillis, access, pacing,
+    AddressGuard, Clock, Denied, Error, Event, Gate, GateBuilder, Host, NoTimers, Observer, OrderProblem,
+    Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis, access, pacing,
 };
 pub use abide_permissions::{
     AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
