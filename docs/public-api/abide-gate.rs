@@ -274,6 +274,7 @@ pub enum Denied {
     ForeignHost { url: Url, host: String },
     Store { reason: String },
     Panicked { callback: &'static str },
+    NoTimers,
     Interrupted,
 }
 impl Denied {
@@ -293,6 +294,7 @@ pub enum Ended {
 }
 #[derive(Debug, Clone)]
 pub struct Error {}
+impl std::error::Error for NoTimers {}
 impl std::error::Error for IdentityError {}
 impl std::error::Error for UnsupportedUrl {}
 impl Error for Refused {}
@@ -593,6 +595,13 @@ impl NoAddress {
 }
 impl fmt::Display for NoAddress {}
 impl Error for NoAddress {}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoTimers;
+impl NoTimers {
+    pub fn check() -> Result<(), Self> {}
+}
+impl fmt::Display for NoTimers {}
+impl std::error::Error for NoTimers {}
 pub trait Observer: Send + Sync + 'static {
     fn observe(&self, event: &Event<'_>);
 }
@@ -768,9 +777,13 @@ impl Permit {
 impl Drop for Permit {}
 impl fmt::Debug for Permit {}
 #[derive(Debug)]
-pub struct PermitBody<B> {}
+pub struct PermitBody<B: Body> {}
 impl<B: Body> PermitBody<B> {
     pub fn new(body: B, permit: Permit) -> Self {}
+    #[must_use]
+    pub fn with_calm(mut self, asks_for_calm: fn(&B::Error) -> bool) -> Self {}
+    #[must_use]
+    pub fn with_version(mut self, version: Version) -> Self {}
     pub fn has_ended(&self) -> bool {}
 }
 impl<B> Body for PermitBody<B>
@@ -830,6 +843,7 @@ pub enum Refusal {
     UnsupportedUrl(UnsupportedUrl),
     Store { reason: String },
     Panicked { callback: &'static str },
+    NoTimers(NoTimers),
 }
 impl Refusal {
     pub fn not_before(&self) -> Option<WallMillis> {}

@@ -1,6 +1,6 @@
 pub use abide_gate::{
     AddressGuard, Denied, Error, Event, Gate, GateBuilder, Host, Identity, IdentityError,
-    NoAddress, Observer, Origin, Verdict, access, pacing,
+    NoAddress, NoTimers, Observer, Origin, Verdict, access, pacing,
 };
 pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
 pub use abide_visit::{Hop, Scan, Visit};
@@ -30,7 +30,7 @@ where
     S::Error: Into<BoxError>,
     B: Send + 'static,
     R: Body<Data = Bytes> + Send + 'static,
-    R::Error: Send + 'static,
+    R::Error: fmt::Debug + Send + 'static,
 {
     type Response = Response<AbideBody<R>>;
     type Error = ServiceError;
@@ -38,6 +38,14 @@ where
 }
 impl<S: fmt::Debug> fmt::Debug for AbideService<S> {}
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    Identity(IdentityError),
+    NoTimers(NoTimers),
+}
+impl fmt::Display for BuildError {}
+impl StdError for BuildError {}
 #[derive(Clone)]
 #[must_use]
 pub struct Builder {}
@@ -48,16 +56,16 @@ impl Builder {
     pub fn scan(mut self, scan: Scan) -> Self {}
     pub fn read_options(mut self, options: ReadOptions) -> Self {}
     pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {}
-    pub fn wrap<S, B>(self, client: S) -> Result<AbideService<S>, IdentityError>
+    pub fn wrap<S, B>(self, client: S) -> Result<AbideService<S>, BuildError>
     where
         S: Clone,
         ServiceFetch<S, B>: Fetch,
     {}
-    pub fn build<S, B>(self, transport: S) -> Result<AbideLayer, IdentityError>
+    pub fn build<S, B>(self, transport: S) -> Result<AbideLayer, BuildError>
     where
         ServiceFetch<S, B>: Fetch,
     {}
-    pub fn build_with(self, fetch: Arc<dyn Fetch>) -> Result<AbideLayer, IdentityError> {}
+    pub fn build_with(self, fetch: Arc<dyn Fetch>) -> Result<AbideLayer, BuildError> {}
 }
 impl std::fmt::Debug for Builder {}
 #[derive(Clone)]

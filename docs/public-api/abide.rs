@@ -1,9 +1,9 @@
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
-    AddressGuard, Clock, Denied, Error, Event, Gate, GateBuilder, Host, Observer,
-    OrderProblem, Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis, access,
-    pacing,
+    AddressGuard, Clock, Denied, Error, Event, Gate, GateBuilder, Host, NoTimers,
+    Observer, OrderProblem, Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis,
+    access, pacing,
 };
 pub use abide_permissions::{
     AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord,
@@ -41,6 +41,7 @@ pub enum BuildError {
     UserAgent { user_agent: String, token: String },
     UserAgentField { user_agent: String },
     HostForAll,
+    NoTimers(NoTimers),
     Client(reqwest::Error),
 }
 impl From<IdentityError> for BuildError {}
@@ -55,6 +56,7 @@ impl Builder {
     pub fn max_wait(self, wait: Duration) -> Self {}
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {}
     pub fn timeout(mut self, timeout: Duration) -> Self {}
+    pub fn read_timeout(mut self, timeout: Duration) -> Self {}
     pub fn redirects(mut self, policy: RedirectPolicy) -> Self {}
     pub fn scan(mut self, scan: Scan) -> Self {}
     pub fn read_options(mut self, options: ReadOptions) -> Self {}

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::pacing::PacePolicy;
-use abide::{Abide, Options, RequestBuilderExt, ResponseExt, Scan};
+use abide::pacing::{DeferReason, PacePolicy};
+use abide::{Abide, Denied, Options, RequestBuilderExt, ResponseExt, Scan};
 use abide_tests::Names;
 use bytes::Bytes;
 use http_body::Frame;
@@ -51,6 +51,28 @@ fn with_trailers() -> BoxBody<Bytes, std::convert::Infallible> {
     BodyExt::boxed(http_body_util::StreamBody::new(Frames(frames)))
 }
 
+/// Bytes, and END_STREAM whenever the server gets to it: never.
+fn that_stays_open(text: &'static str) -> BoxBody<Bytes, std::convert::Infallible> {
+    let frames = std::collections::VecDeque::from([Frame::data(Bytes::from_static(text.as_bytes()))]);
+    BodyExt::boxed(http_body_util::StreamBody::new(Open(Frames(frames))))
+}
+
+struct Open(Frames);
+
+impl futures_core::Stream for Open {
+    type Item = Result<Frame<Bytes>, std::convert::Infallible>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        match self.0.0.pop_front() {
+            Some(frame) => std::task::Poll::Ready(Some(Ok(frame))),
+            None => std::task::Poll::Pending,
+        }
+    }
+}
+
 async fn answer(request: Request<Incoming>) -> Result<Answer, hyper::Error> {
     let html = |body| Response::builder().header("content-type", "text/html").body(body).unwrap();
     let path = request.uri().path().to_owned();
@@ -71,6 +93,14 @@ async fn answer(request: Request<Incoming>) -> Result<Answer, hyper::Error> {
             .header("trailer", "x-checksum")
             .body(with_trailers())
             .unwrap(),
+        "/length-0" | "/length-2" => {
+            let text = if path == "/length-0" { "" } else { "ok" };
+            Response::builder()
+                .header("content-length", text.len())
+                .header("content-type", "text/plain")
+                .body(that_stays_open(text))
+                .unwrap()
+        }
         _ => html(whole("page")),
     })
 }
@@ -175,5 +205,41 @@ async fn http2_turns_are_free_when_a_body_has_ended_or_was_dropped() {
         );
         drop(page);
         assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 200);
+    }
+}
+
+/// RFC 9113 §8.1: a response ends with END_STREAM. Bytes that were counted say nothing of that.
+#[tokio::test]
+async fn http2_turns_last_until_the_stream_ends_whatever_its_length() {
+    let client = client(serve(true).await, true);
+    for path in ["length-0", "length-2"] {
+        for scan in [Scan::Eager, Scan::Lazy, Scan::Headers, Scan::Off] {
+            let page = client.get(format!("http://a.example/{path}")).abide(Options::new().with_scan(scan));
+            let mut page = page.send().await.unwrap();
+            let at_once = || Options::new().with_max_wait(Duration::ZERO);
+            let error = client.get("http://a.example/x").abide(at_once()).send().await.unwrap_err();
+            let denied = abide::Error::find(&error).unwrap();
+            let Denied::Deferred { reason, .. } = denied else { panic!("{denied:?}") };
+            assert!(matches!(reason, DeferReason::InFlight { .. }), "{path} {scan:?} unread: {reason:?}");
+            if path == "length-2" {
+                assert_eq!(page.chunk().await.unwrap().unwrap(), "ok");
+            }
+            let error = client.get("http://a.example/x").abide(at_once()).send().await.unwrap_err();
+            assert!(abide::Error::find(&error).is_some(), "{path} {scan:?}: its bytes were read");
+            drop(page);
+            let next = client.get("http://a.example/x").abide(at_once()).send().await.unwrap();
+            assert_eq!(next.status(), 200, "{path} {scan:?}: dropped");
+        }
+    }
+}
+
+/// RFC 9112 §6.3: a response with a length ends there, read or not.
+#[tokio::test]
+async fn http1_turns_end_with_the_length_read_or_not() {
+    let client = client(serve(false).await, false);
+    let mut kept = Vec::new();
+    for path in ["length-0", "length-2"] {
+        kept.push(client.get(format!("http://a.example/{path}")).send().await.unwrap());
+        assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 200, "{path}");
     }
 }

@@ -37,6 +37,22 @@ async fn the_server_sees_the_gap_robots_txt_included() {
     assert!(shortest_gap(&log) >= gap, "{:?}", shortest_gap(&log));
 }
 
+/// A listener on an IPv4 address is reached by all of them.
+#[tokio::test]
+async fn the_spellings_of_one_address_share_its_gap() {
+    let gap = Duration::from_millis(80);
+    let server = Server::start(|_| Reply::new(404, "")).await;
+    let client = builder(&server)
+        .pace(PacePolicy::default().danger_min_gap(gap))
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    let port = server.address().port();
+    for host in ["127.0.0.1", "[::ffff:127.0.0.1]", "2130706433", "[::ffff:7f00:1]"] {
+        assert_eq!(status(&client, &format!("http://{host}:{port}/x")).await, 404, "{host}");
+    }
+    assert!(shortest_gap(&server.log()) >= gap, "{:?}", shortest_gap(&server.log()));
+}
+
 #[tokio::test]
 async fn the_default_gap_is_a_second() {
     let server = Server::start(|_| Reply::new(404, "")).await;
@@ -120,6 +136,71 @@ async fn a_caller_who_holds_a_body_and_asks_again_is_told_so() {
     assert!(denied.to_string().contains("read its body to the end, or drop it"), "{denied}");
     drop(open);
     assert_eq!(status(&client, "http://a.example/x").await, 200, "dropped: the turn is free");
+}
+
+/// A silent server, one that sends 103 again and again, and one that falls silent in its body.
+fn silent(seen: &Seen) -> Reply {
+    let head = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx".to_vec();
+    match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/silent" => Reply::raw(vec![Step::Sleep(Duration::from_secs(600))]),
+        "/103" => {
+            let early = [
+                Step::Send(b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec()),
+                Step::Sleep(Duration::from_millis(20)),
+            ];
+            Reply::raw(early.into_iter().cycle().take(60_000).collect())
+        }
+        "/body" => Reply::raw(vec![Step::Send(head), Step::Sleep(Duration::from_secs(600))]),
+        "/slow-body" => Reply::raw(vec![
+            Step::Send(head),
+            Step::Sleep(Duration::from_millis(500)),
+            Step::Send(vec![b'x'; 9]),
+        ]),
+        _ => Reply::new(404, ""),
+    }
+}
+
+async fn ends_in_time(client: &reqwest_middleware::ClientWithMiddleware, what: &str) {
+    for path in ["silent", "103", "body"] {
+        let began = Instant::now();
+        let error: Box<dyn std::error::Error> =
+            match client.get(format!("http://a.example/{path}")).send().await {
+                Ok(page) => Box::new(page.bytes().await.unwrap_err()),
+                Err(error) => Box::new(error),
+            };
+        assert!(began.elapsed() < Duration::from_secs(30), "{what} {path}");
+        assert!(abide::Error::find(&*error).is_none(), "{what} {path}: {error:?}");
+        assert_eq!(status(client, "http://a.example/next").await, 404, "{what} {path}: the host is free");
+    }
+}
+
+#[tokio::test]
+async fn a_silent_server_does_not_keep_its_host() {
+    let server = Server::start(silent).await;
+    let limit = Duration::from_millis(250);
+    let ours = builder(&server).read_timeout(limit).build_client(reqwest::Client::builder()).unwrap();
+    ends_in_time(&ours, "abide's").await;
+    let theirs = builder(&server).build_client(reqwest::Client::builder().read_timeout(limit)).unwrap();
+    ends_in_time(&theirs, "reqwest's").await;
+    let (abide, inner) = builder(&server).read_timeout(limit).build_with(reqwest::Client::builder()).unwrap();
+    let halves =
+        reqwest_middleware::ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build();
+    ends_in_time(&halves, "in halves").await;
+}
+
+/// A body whose bytes are there is read, however long the caller was busy with something else.
+#[tokio::test]
+async fn a_busy_caller_is_no_silent_server() {
+    let server = Server::start(silent).await;
+    let client = builder(&server)
+        .read_timeout(Duration::from_millis(1_500))
+        .build_client(reqwest::Client::builder())
+        .unwrap();
+    let mut page = client.get("http://a.example/slow-body").send().await.unwrap();
+    assert_eq!(page.chunk().await.unwrap().unwrap(), "x");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(page.bytes().await.unwrap().len(), 9);
 }
 
 #[tokio::test]

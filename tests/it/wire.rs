@@ -392,6 +392,7 @@ async fn s13_a_name_that_rebinds_reaches_nobody() {
 /// The frames that answer the request of a stream.
 type Frames = fn(u32) -> Vec<u8>;
 
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
@@ -399,6 +400,7 @@ const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 
+const INTERNAL_ERROR: u32 = 2;
 const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
@@ -487,6 +489,49 @@ async fn http2_refusals_of_a_page_are_one_request_on_the_wire_and_calm_holds_the
         let host = abide::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
         assert_eq!(abide.gate_handle().pacer().report(&host).unwrap().holds(), holds);
     }
+}
+
+/// A page's head and the first of its bytes, then these frames.
+fn begun(id: u32, then: &[u8]) -> Vec<u8> {
+    [&frame(HEADERS, 4, id, &[0x88]), &frame(DATA, 0, id, b"page"), then].concat()
+}
+
+/// What the page is answered with, after a robots.txt that is not there. The body is read as far as it comes.
+async fn backoffs_after(answer: impl Fn(u32) -> Vec<u8> + Clone + Send + Sync + 'static) -> u32 {
+    let robots = |id| frame(HEADERS, 5, id, &[0x8d]);
+    let (address, _) = http2(move |id| if id == 1 { robots(id) } else { answer(id) }).await;
+    let (abide, inner) =
+        hasty(address).build_with(reqwest::Client::builder().http2_prior_knowledge()).unwrap();
+    if let Ok(page) = abide.wrap(inner).get("http://a.example/x").send().await {
+        let _ = page.bytes().await;
+    }
+    let host = abide::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
+    abide.gate_handle().pacer().report(&host).unwrap().holds()
+}
+
+#[tokio::test]
+async fn calm_that_breaks_a_body_off_holds_the_host() {
+    let reset = |id: u32, code: u32| frame(RST_STREAM, 0, id, &code.to_be_bytes());
+    assert_eq!(backoffs_after(move |id| begun(id, &reset(id, ENHANCE_YOUR_CALM))).await, 1, "RST_STREAM");
+    assert_eq!(backoffs_after(move |id| begun(id, &reset(id, INTERNAL_ERROR))).await, 0, "another code");
+    assert_eq!(backoffs_after(|id| begun(id, &goaway(id - 2, ENHANCE_YOUR_CALM))).await, 1, "GOAWAY");
+}
+
+/// The limit that `abide::pacing` documents: hyper keeps the code of such a GOAWAY to itself. If this fails, a new version tells it, and
+/// the host can be backed off.
+#[tokio::test]
+async fn calm_for_later_streams_only_is_not_told_by_the_client() {
+    let calm = |id| goaway(id, ENHANCE_YOUR_CALM);
+    let end = |id| frame(DATA, 1, id, b"");
+    assert_eq!(backoffs_after(move |id| begun(id, &[calm(id), end(id)].concat())).await, 0, "completes");
+    let closed = listener(move |mut stream| async move {
+        let mut request = vec![0; 4096];
+        let _ = stream.read(&mut request).await;
+        let _ = stream.write_all(&[frame(SETTINGS, 0, 0, &[]), calm(1)].concat()).await;
+    });
+    let inner = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let error = inner.get(format!("http://{}/", closed.await)).send().await.unwrap_err();
+    assert!(!format!("{error:?}").contains("CALM"), "{error:?}");
 }
 
 #[tokio::test]

@@ -134,12 +134,12 @@ const REFUSED_6: [Range6; 4] = [
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 
-/// IPv4-mapped addresses, and those of NAT64 (RFC 6052), by which IPv6-only networks reach the IPv4 web: both are judged by
-/// the IPv4 address in their last 32 bits.
+/// IPv4-mapped addresses, and those of NAT64 (RFC 6052), by which IPv6-only networks reach the IPv4 web: both are judged, and
+/// paced, by the IPv4 address in their last 32 bits.
 const EMBEDDING: [Range6; 2] =
     [(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96), (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96)];
 
-fn embedded(address: IpAddr) -> IpAddr {
+pub(crate) fn embedded(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) if EMBEDDING.iter().any(|&range| within_6(v6, range)) => {
             let [.., a, b, c, d] = v6.octets();

@@ -4,36 +4,62 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::Version;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::pacing::Permit;
+use crate::pacing::{Permit, TransportFault};
 
 /// A body with the permit of its request.
 ///
-/// The permit is given back when the body has ended (last frame, trailers or known to be empty), when it fails, and when it
-/// is dropped, at whatever byte: the host's gap counts from then.
+/// The permit is given back when the body has ended (trailers, the end of the stream, or known to be empty), when it fails, and when it
+/// is dropped, at whatever byte: the host's gap counts from then. In HTTP/1.x a body also ends when the stated length has come; tell
+/// it with [`with_version`](Self::with_version).
 #[derive(Debug)]
-pub struct PermitBody<B> {
+pub struct PermitBody<B: Body> {
     body: B,
     permit: Option<Permit>,
+    ends_with_its_length: bool,
+    asks_for_calm: fn(&B::Error) -> bool,
 }
 
 impl<B: Body> PermitBody<B> {
-    /// Ties `permit` to `body`. A body that is known to be empty gives it back at once.
+    /// Ties `permit` to `body`. A body that says that it is at its end gives it back at once.
     pub fn new(body: B, permit: Permit) -> Self {
-        let permit = (!has_ended(&body)).then_some(permit);
-        Self { body, permit }
+        Self { body, permit: Some(permit), ends_with_its_length: false, asks_for_calm: |_| false }.settled()
+    }
+
+    /// Which errors of the body are HTTP/2's `ENHANCE_YOUR_CALM`: they back the host off, as they do in place of an answer.
+    #[must_use]
+    pub fn with_calm(mut self, asks_for_calm: fn(&B::Error) -> bool) -> Self {
+        self.asks_for_calm = asks_for_calm;
+        self
+    }
+
+    /// The version of the response. A body of HTTP/1.x whose length is known ends with its last byte, which some clients know although
+    /// they do not know that it has ended: reqwest, which may have a decoder in between.
+    #[must_use]
+    pub fn with_version(mut self, version: Version) -> Self {
+        // RFC 9112 §6.3: a message with a length ends there. RFC 9113 §8.1: a stream ends with END_STREAM, which may come later than
+        // the last byte, and the server counts the stream until then.
+        self.ends_with_its_length = version <= Version::HTTP_11;
+        self.settled()
     }
 
     /// The wire body has ended, so the next request to the host may be counted from now.
     pub fn has_ended(&self) -> bool {
         self.permit.is_none()
     }
-}
 
-/// Nothing more comes. A body behind a decoder often knows its length only, and not that it is at its end.
-fn has_ended(body: &impl Body) -> bool {
-    body.is_end_stream() || body.size_hint().exact() == Some(0)
+    /// Without the permit, if the body is at its end.
+    fn settled(mut self) -> Self {
+        self.permit = self.permit.take().filter(|_| !self.is_at_its_end());
+        self
+    }
+
+    fn is_at_its_end(&self) -> bool {
+        let has_its_length = || self.body.size_hint().exact() == Some(0);
+        self.body.is_end_stream() || (self.ends_with_its_length && has_its_length())
+    }
 }
 
 impl<B> Body for PermitBody<B>
@@ -48,9 +74,14 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
+        if let (Poll::Ready(Some(Err(error))), Some(permit)) = (&polled, &self.permit)
+            && (self.asks_for_calm)(error)
+        {
+            permit.failed(TransportFault::EnhanceYourCalm);
+        }
         let ended = match &polled {
             Poll::Pending => false,
-            Poll::Ready(Some(Ok(frame))) => frame.is_trailers() || has_ended(&self.body),
+            Poll::Ready(Some(Ok(frame))) => frame.is_trailers() || self.is_at_its_end(),
             Poll::Ready(None | Some(Err(_))) => true,
         };
         if ended {

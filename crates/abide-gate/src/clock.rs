@@ -57,6 +57,38 @@ impl fmt::Debug for WallMillis {
     }
 }
 
+/// There is no tokio runtime here, or one without timers: nothing can wait for its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoTimers;
+
+impl NoTimers {
+    /// For builders, so that a runtime without timers is noticed before the first wait. Outside of a runtime nothing can be said yet.
+    ///
+    /// # Errors
+    /// The runtime that this is called in has no timers.
+    pub fn check() -> Result<(), Self> {
+        if tokio::runtime::Handle::try_current().is_err() || has_timers() { Ok(()) } else { Err(Self) }
+    }
+}
+
+impl fmt::Display for NoTimers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder",
+        )
+    }
+}
+
+impl std::error::Error for NoTimers {}
+
+/// Whether tokio's timers work here: in a runtime, with its time driver enabled.
+///
+/// tokio says so by a panic only, which is caught; its message appears on standard error.
+pub(crate) fn has_timers() -> bool {
+    let timer = || drop(tokio::time::sleep(Duration::ZERO));
+    tokio::runtime::Handle::try_current().is_ok() && catch_unwind(timer).is_ok()
+}
+
 /// Where decisions get their `now` from.
 ///
 /// Sleeping is tokio's: drivers sleep with `tokio::time`, so a clock only tells the time.

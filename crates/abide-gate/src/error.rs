@@ -112,6 +112,7 @@ impl fmt::Display for Error {
             Denied::ForeignHost { .. } => "the Host names another site",
             Denied::Store { .. } => "the shared store failed",
             Denied::Panicked { .. } => "a callback panicked",
+            Denied::NoTimers => "there are no timers",
             Denied::Interrupted => "interrupted",
         })
     }
@@ -226,6 +227,8 @@ pub enum Denied {
         /// Which one: a clock, an observer, a scope.
         callback: &'static str,
     },
+    /// The request would have to wait, and there is no tokio runtime with timers to wait in.
+    NoTimers,
     /// The runtime is going down, or a task of the gate was lost.
     Interrupted,
 }
@@ -273,7 +276,11 @@ impl Denied {
             | Self::WrongOrder { url, .. } => Some(url),
             Self::TooManyRedirects { hops } => hops.last(),
             Self::RedirectBypass { asked, .. } => Some(asked),
-            Self::Identity { .. } | Self::Store { .. } | Self::Panicked { .. } | Self::Interrupted => None,
+            Self::Identity { .. }
+            | Self::Store { .. }
+            | Self::Panicked { .. }
+            | Self::NoTimers
+            | Self::Interrupted => None,
         }
     }
 
@@ -293,6 +300,7 @@ impl Denied {
             Self::ForeignHost { .. } => "foreign_host",
             Self::Store { .. } => "store",
             Self::Panicked { .. } => "panicked",
+            Self::NoTimers => "no_timers",
             Self::Interrupted => "interrupted",
         }
     }
@@ -400,6 +408,7 @@ impl fmt::Display for Denied {
             ),
             Self::Store { reason } => write!(f, "the shared store failed: {reason}"),
             Self::Panicked { callback } => write!(f, "the {callback} panicked, so the request was not sent"),
+            Self::NoTimers => crate::NoTimers.fmt(f),
             Self::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
         }
     }
@@ -510,6 +519,7 @@ mod tests {
             (Denied::UnsupportedUrl { url: url() }, false, false, None),
             (Denied::Store { reason: "away".to_owned() }, false, true, None),
             (Denied::Panicked { callback: "clock" }, false, false, None),
+            (Denied::NoTimers, false, false, None),
             (Denied::Interrupted, false, true, None),
         ] {
             let retry_at = retry_at.map(WallMillis::to_system_time);
@@ -538,6 +548,7 @@ mod tests {
             (Denied::TooManyRedirects { hops }, "too_many_redirects", true),
             (Denied::RedirectBypass { asked: url(), got: url() }, "redirect_bypass", true),
             (Denied::Store { reason: "away".to_owned() }, "store", false),
+            (Denied::NoTimers, "no_timers", false),
             (Denied::Interrupted, "interrupted", false),
         ] {
             assert_eq!((denied.name(), denied.url()), (name, has_url.then(url).as_ref()));

@@ -12,6 +12,7 @@ use url::Url;
 
 use crate::access::{AccessCache, Answer, Refused};
 use crate::builder::GateBuilder;
+use crate::clock::has_timers;
 use crate::error::{Denied, Error};
 use crate::event::{Event, Observers};
 use crate::paced::last_gap;
@@ -164,6 +165,10 @@ impl Gate {
         loop {
             if *left < self.max_wait && self.access.cached(origin).is_none() {
                 self.refuse_a_long_wait(origin, url, *left)?;
+            }
+            // A fetch has a deadline, and so needs timers.
+            if self.access.cached(origin).is_none() && !has_timers() {
+                return Err(Denied::NoTimers.into());
             }
             let mut waited = Duration::ZERO;
             let learnt = self.access.learn(origin, &mut waited).await;
@@ -358,6 +363,7 @@ fn denied_turn(url: &Url, refusal: Refusal) -> Error {
         Refusal::UnsupportedUrl(_) => Denied::UnsupportedUrl { url },
         Refusal::Store { reason } => Denied::Store { reason },
         Refusal::Panicked { callback } => Denied::Panicked { callback },
+        Refusal::NoTimers(_) => Denied::NoTimers,
     };
     denied.into()
 }

@@ -86,7 +86,7 @@ pub use body::PermitBody;
 pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
-pub use clock::{CaughtClock, Clock, SystemClock, WallMillis};
+pub use clock::{CaughtClock, Clock, NoTimers, SystemClock, WallMillis};
 pub use error::{Denied, Error, OrderProblem};
 pub use event::{Event, Observer};
 pub use gate::{Gate, Turn};

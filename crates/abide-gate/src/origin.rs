@@ -12,10 +12,14 @@
     )
 )]
 
+use std::borrow::Cow;
 use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use url::{Position, Url};
+
+use crate::address::embedded;
 
 /// Whose robots.txt counts: scheme, ASCII host and effective port (RFC 9309 §2.3).
 ///
@@ -151,7 +155,8 @@ impl std::str::FromStr for Origin {
 
 /// Whose turn is counted: the ASCII host in lower case, without trailing dot and without port.
 ///
-/// http, https and all ports of a name share one slot. Cheap to clone.
+/// http, https and all ports of a name share one slot, and so do the spellings of one address: `[::ffff:192.0.2.1]` and
+/// `[64:ff9b::192.0.2.1]` (NAT64) are `192.0.2.1`. Cheap to clone.
 ///
 /// ```
 /// # use abide_gate::Host;
@@ -183,7 +188,16 @@ impl Host {
     }
 
     fn from_ascii(host: &str) -> Self {
-        Self { text: host.strip_suffix('.').unwrap_or(host).into() }
+        Self { text: pacing_key(host).into() }
+    }
+}
+
+/// The pacing key of a host as a URL spells it. Names, and most addresses, cost no allocation.
+pub(crate) fn pacing_key(host: &str) -> Cow<'_, str> {
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    match address.and_then(|text| text.parse::<Ipv6Addr>().ok()).map(|address| embedded(address.into())) {
+        Some(IpAddr::V4(address)) => address.to_string().into(),
+        Some(IpAddr::V6(_)) | None => host.strip_suffix('.').unwrap_or(host).into(),
     }
 }
 
@@ -278,6 +292,27 @@ mod tests {
             assert_eq!(Origin::of(&url.parse().unwrap()).unwrap().host().as_str(), "example.com");
         }
         assert_eq!(Origin::of(&"http://[::1]:8080".parse().unwrap()).unwrap().host().as_str(), "[::1]");
+    }
+
+    #[test]
+    fn one_address_is_one_host_in_every_spelling() {
+        for url in [
+            "http://192.0.2.1",
+            "http://192.0.2.1.:8080",
+            "https://3221225985",
+            "http://[::ffff:192.0.2.1]",
+            "http://[::ffff:c000:201]:8080",
+            "http://[0:0:0:0:0:FFFF:C000:0201]",
+            "http://[64:ff9b::192.0.2.1]",
+        ] {
+            assert_eq!(Host::of(&url.parse().unwrap()).unwrap().as_str(), "192.0.2.1", "{url}");
+            assert_eq!(Origin::of(&url.parse().unwrap()).unwrap().host().as_str(), "192.0.2.1", "{url}");
+        }
+        for (url, host) in
+            [("http://[2001:db8::c000:201]", "[2001:db8::c000:201]"), ("http://[::1]", "[::1]")]
+        {
+            assert_eq!(Host::of(&url.parse().unwrap()).unwrap().as_str(), host);
+        }
     }
 
     #[test]

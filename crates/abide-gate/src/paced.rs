@@ -45,7 +45,8 @@ impl PacedFetch {
             Ok(reply) => {
                 let hold = permit.observe(reply.status(), reply.headers());
                 let (status, headers) = (reply.status(), reply.headers().clone());
-                let body = PermitBody::new(reply.into_body(), permit).boxed_unsync();
+                let is_calm = |error: &FetchError| matches!(error.kind(), FetchErrorKind::EnhanceYourCalm);
+                let body = PermitBody::new(reply.into_body(), permit).with_calm(is_calm).boxed_unsync();
                 let reply = RobotsReply::new(status, headers, body, started);
                 Ok(match hold {
                     // Holds are told in milliseconds, rounded up. What this reply says must have lapsed at the instant in which the

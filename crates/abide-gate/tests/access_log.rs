@@ -110,6 +110,24 @@ async fn c21_a_store_outage_is_one_warning_and_its_end_one_line() {
     }
 }
 
+/// The cause is one that no other test of this file has: what was told aloud is remembered for the whole process.
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_a_warning_once_per_cause_and_ten_minutes() {
+    let listener = Listener::default();
+    let _guard = tracing::subscriber::set_default(listener.clone());
+    let world = World::of(Scripted::error(FetchErrorKind::HeadTooLarge));
+    for round in 1..=2 {
+        for number in 0..20 {
+            let origin = format!("https://{round}-{number}.example").parse().unwrap();
+            world.cache.of(&origin).await.unwrap();
+        }
+        let count = |level| listener.heard().iter().filter(|(other, _)| *other == level).count();
+        // Each of the others says two things: how the request failed, and what it means.
+        assert_eq!((count(Level::WARN), count(Level::DEBUG)), (round, round * 40), "{:?}", listener.heard());
+        sleep(Duration::from_secs(600)).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn g07_logs_have_origins_only() {
     let listener = Listener::default();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use abide_gate::PermitBody;
 use abide_gate::pacing::{Ask, PacePolicy, Pacer};
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, Version};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 
@@ -64,25 +64,41 @@ async fn with_turn(script: Script) -> (PermitBody<Script>, impl Fn() -> usize) {
     (PermitBody::new(script, permit), move || pacer.stats().in_flight())
 }
 
+/// Whether a body of this version ends with its last byte, by what it knows of itself.
+const ENDS: [(Version, bool, bool, bool); 8] = [
+    (Version::HTTP_10, false, true, true),
+    (Version::HTTP_11, false, true, true),
+    (Version::HTTP_11, true, false, true),
+    (Version::HTTP_11, false, false, false),
+    (Version::HTTP_2, false, true, false),
+    (Version::HTTP_2, true, false, true),
+    (Version::HTTP_2, true, true, true),
+    (Version::HTTP_3, false, true, false),
+];
+
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_known_to_be_empty_holds_no_turn() {
-    for (knows_its_end, knows_its_length) in [(true, false), (false, true), (true, true)] {
+async fn an_empty_body_holds_no_turn_once_it_has_ended() {
+    for (version, knows_its_end, knows_its_length, ends) in ENDS {
         let (body, taken) = with_turn(Script { knows_its_end, knows_its_length, ..Script::default() }).await;
-        assert!(body.has_ended() && taken() == 0, "{knows_its_end} {knows_its_length}");
+        assert_eq!((body.has_ended(), taken()), (knows_its_end, usize::from(!knows_its_end)), "no version");
+        let body = body.with_version(version);
+        let what = format!("{version:?} {knows_its_end} {knows_its_length}");
+        assert_eq!((body.has_ended(), taken()), (ends, usize::from(!ends)), "{what}");
     }
-    let (body, taken) = with_turn(Script::default()).await;
-    assert!(!body.has_ended() && taken() == 1, "it may be empty, and does not say so");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_turn_is_given_back_with_the_last_frame_if_the_body_knows_it() {
-    for (knows_its_end, knows_its_length) in [(true, false), (false, true)] {
+async fn the_turn_ends_with_the_last_frame_if_the_stream_does() {
+    for (version, knows_its_end, knows_its_length, ends) in ENDS {
         let script = Script { knows_its_end, knows_its_length, ..Script::of([data(), data()]) };
-        let (mut body, taken) = with_turn(script).await;
+        let (body, taken) = with_turn(script).await;
+        let mut body = body.with_version(version);
         body.frame().await.unwrap().unwrap();
         assert!(!body.has_ended() && taken() == 1, "another frame comes");
         body.frame().await.unwrap().unwrap();
-        assert!(body.has_ended() && taken() == 0, "{knows_its_end} {knows_its_length}");
+        let what = format!("{version:?} {knows_its_end} {knows_its_length}");
+        assert_eq!((body.has_ended(), taken()), (ends, usize::from(!ends)), "{what}");
+        assert!(body.frame().await.is_none() && taken() == 0, "the end of the stream");
     }
 }
 

@@ -396,6 +396,37 @@ impl PaceObserver for Ears {
     }
 }
 
+/// How long the bodies had been open that were told of.
+fn told_open(ears: &Ears) -> Vec<String> {
+    ears.heard.lock().unwrap().iter().filter(|text| text.starts_with("open")).cloned().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_nobody_reads_is_told_once_though_nobody_asks() {
+    let ears = Arc::new(Ears::default());
+    let pacer = Pacer::builder(PacePolicy::default()).observer(ears.clone()).build();
+    let unread = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
+    sleep(s(100)).await;
+    let other = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap();
+    let read = pacer.acquire(&url("http://c.example/"), Ask::new()).await.unwrap();
+    sleep(s(30)).await;
+    drop(read);
+    sleep(s(169)).await;
+    assert_eq!(told_open(&ears), [""; 0]);
+    sleep(s(2)).await;
+    assert!(told_open(&ears)[0].starts_with("open a.example 300"), "{:?}", told_open(&ears));
+    sleep(s(3_600)).await;
+    let told = told_open(&ears);
+    assert!(told.len() == 2 && told[1].starts_with("open b.example 300"), "{told:?}");
+    drop((unread, other));
+    assert_eq!(told_open(&ears).len(), 2, "no second time");
+    // When nothing is in flight nothing is watched; it begins again.
+    sleep(s(3_600)).await;
+    let _again = pacer.acquire(&url("http://d.example/"), Ask::new()).await.unwrap();
+    sleep(s(301)).await;
+    assert!(told_open(&ears)[2].starts_with("open d.example 300"), "{:?}", told_open(&ears));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_open_for_a_minute_is_told_once() {
     let ears = Arc::new(Ears::default());

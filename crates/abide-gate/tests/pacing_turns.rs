@@ -69,6 +69,60 @@ async fn first_come_first_served_from_one_task_or_from_a_thousand() {
     log.judge(s(1));
 }
 
+/// Sleeps until it is told to come back, and asks again. Returns how often it asked.
+async fn requeue(pacer: &Pacer, ask: Ask, wire: Duration) -> usize {
+    let a = url("http://a.example/");
+    for calls in 1.. {
+        match pacer.acquire(&a, ask).await {
+            Ok(permit) => {
+                sleep(wire).await;
+                permit.finish();
+                return calls;
+            }
+            refused => sleep(deferral(refused).wait()).await,
+        }
+    }
+    unreachable!()
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_who_come_back_when_told_ask_about_twice() {
+    for (max_wait, wire, held) in
+        [(s(30), ms(100), s(0)), (s(30), ms(0), s(60)), (s(5), ms(50), s(0)), (s(0), ms(0), s(60))]
+    {
+        let pacer = Pacer::new(PacePolicy::default());
+        if held > s(0) {
+            pacer.hold(&host("a.example"), SystemClock.wall().plus(held), Cause::Operator);
+        }
+        let tasks: Vec<_> = (0..300)
+            .map(|_| {
+                let pacer = pacer.clone();
+                tokio::spawn(async move { requeue(&pacer, Ask::new().budget(max_wait), wire).await })
+            })
+            .collect();
+        let calls: usize = futures(tasks).await.into_iter().sum();
+        assert!(calls <= 700, "{calls} calls for 300 pages: {max_wait:?} {wire:?} {held:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deferral_reserves_nothing_and_its_place_is_forgotten() {
+    let (pacer, a) = (Pacer::new(PacePolicy::default()), url("http://a.example/"));
+    let at_once = || Ask::new().budget(ms(0));
+    let open = pacer.acquire(&a, at_once()).await.unwrap();
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        waits.push(deferral(pacer.acquire(&a, at_once()).await).wait());
+    }
+    assert_eq!(waits, [s(1), s(2), s(3), s(4)], "one behind the other");
+    open.finish();
+    sleep(s(1)).await;
+    pacer.acquire(&a, at_once()).await.expect("whoever comes first goes").finish();
+    sleep(s(60)).await;
+    pacer.acquire(&a, at_once()).await.expect("the host is free").finish();
+    assert_eq!(deferral(pacer.acquire(&a, at_once()).await).wait(), s(1), "those before are long past");
+}
+
 #[tokio::test(start_paused = true)]
 async fn trap_names_of_one_host_share_one_slot() {
     let (pacer, log) = (Pacer::new(PacePolicy::default()), Log::default());
@@ -149,12 +203,12 @@ async fn trap_wait_beyond_max_wait_is_deferred_at_once() {
         .collect();
     let results = futures(tasks).await;
     let deferred: Vec<_> = results.into_iter().filter_map(|(result, at)| Some((result.err()?, at))).collect();
-    // 30 s at one a second: 30 go, and the other ten know at once.
+    // 30 s at one a second: 30 go, and the other ten know at once, each a second behind the one before.
     assert_eq!(deferred.len(), 10);
-    for (refusal, at) in deferred {
+    for (wait, (refusal, at)) in (31..).zip(deferred) {
         assert_eq!(at, began);
         let deferral = deferral(Err::<(), _>(refusal));
-        assert_eq!((deferral.reason(), deferral.wait()), (&DeferReason::Gap { delay: s(1) }, s(31)));
+        assert_eq!((deferral.reason(), deferral.wait()), (&DeferReason::Gap { delay: s(1) }, s(wait)));
     }
 }
 
@@ -244,7 +298,7 @@ async fn a_budget_of_zero_goes_now_or_not_at_all() {
     assert!(matches!(busy.reason(), DeferReason::InFlight { .. }));
     drop(permit);
     let early = deferral(pacer.acquire(&a, now).await);
-    assert_eq!((early.reason(), early.wait()), (&DeferReason::Gap { delay: s(1) }, s(1)));
+    assert_eq!((early.reason(), early.wait()), (&DeferReason::Gap { delay: s(1) }, s(2)), "behind the first");
     advance(s(1)).await;
     pacer.acquire(&a, now).await.unwrap().finish();
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use abide_gate::access::Fetch;
-use abide_gate::{GateBuilder, Identity, IdentityError};
+use abide_gate::{GateBuilder, Identity, NoTimers};
 use abide_permissions::{PermissionStore, ReadOptions};
 use abide_visit::{Reader, Scan};
 use tower_layer::Layer;
 
+use crate::error::BuildError;
 use crate::fetch::ServiceFetch;
 use crate::layer::{AbideLayer, Core};
 use crate::service::AbideService;
@@ -80,8 +81,8 @@ impl Builder {
     /// The client with the layer around it; robots.txt goes through a clone of the client.
     ///
     /// # Errors
-    /// [`IdentityError`].
-    pub fn wrap<S, B>(self, client: S) -> Result<AbideService<S>, IdentityError>
+    /// [`BuildError`].
+    pub fn wrap<S, B>(self, client: S) -> Result<AbideService<S>, BuildError>
     where
         S: Clone,
         ServiceFetch<S, B>: Fetch,
@@ -95,8 +96,8 @@ impl Builder {
     /// Every service that the layer is put around shares its rules and its turns.
     ///
     /// # Errors
-    /// [`IdentityError`].
-    pub fn build<S, B>(self, transport: S) -> Result<AbideLayer, IdentityError>
+    /// [`BuildError`].
+    pub fn build<S, B>(self, transport: S) -> Result<AbideLayer, BuildError>
     where
         ServiceFetch<S, B>: Fetch,
     {
@@ -108,14 +109,16 @@ impl Builder {
     /// The layer, with a transport of your own for robots.txt.
     ///
     /// # Errors
-    /// [`IdentityError`].
-    pub fn build_with(self, fetch: Arc<dyn Fetch>) -> Result<AbideLayer, IdentityError> {
+    /// [`BuildError`].
+    pub fn build_with(self, fetch: Arc<dyn Fetch>) -> Result<AbideLayer, BuildError> {
         let identity = self.identity()?;
         Ok(self.finish(identity, fetch))
     }
 
-    fn identity(&self) -> Result<Identity, IdentityError> {
-        Identity::new(&self.token, &self.fallbacks, self.user_agent.as_deref())
+    fn identity(&self) -> Result<Identity, BuildError> {
+        NoTimers::check().map_err(BuildError::NoTimers)?;
+        let identity = Identity::new(&self.token, &self.fallbacks, self.user_agent.as_deref());
+        identity.map_err(BuildError::Identity)
     }
 
     fn finish(self, identity: Identity, fetch: Arc<dyn Fetch>) -> AbideLayer {

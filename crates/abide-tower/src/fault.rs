@@ -1,6 +1,7 @@
 //! What the error of an inner service says about the host.
 
 use std::error::Error;
+use std::fmt::Debug;
 
 use abide_gate::{Phase, Symptoms};
 
@@ -13,6 +14,12 @@ pub(crate) fn of(error: &(dyn Error + 'static)) -> Symptoms {
         Some(phase) => symptoms.during(phase),
         None => symptoms,
     }
+}
+
+/// A body that the server has ended with `ENHANCE_YOUR_CALM`. Errors of bodies are of any type: hyper's own, or in a box. What all of them
+/// have is a `Debug` text, in which hyper and h2 name the code; a test pins that.
+pub(crate) fn asks_for_calm(error: &impl Debug) -> bool {
+    format!("{error:?}").contains("ENHANCE_YOUR_CALM")
 }
 
 #[derive(Default)]

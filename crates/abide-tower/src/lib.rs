@@ -38,7 +38,7 @@ mod fetch;
 mod resolver;
 
 pub use builder::Builder;
-pub use error::ServiceError;
+pub use error::{BuildError, ServiceError};
 pub use extension::ResponseExt;
 pub use fetch::ServiceFetch;
 pub use layer::AbideLayer;
@@ -49,7 +49,7 @@ pub use service::{AbideBody, AbideService, ResponseFuture};
 
 pub use abide_gate::{
     AddressGuard, Denied, Error, Event, Gate, GateBuilder, Host, Identity, IdentityError, NoAddress,
-    Observer, Origin, Verdict, access, pacing,
+    NoTimers, Observer, Origin, Verdict, access, pacing,
 };
 pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
 pub use abide_visit::{Hop, Scan, Visit};

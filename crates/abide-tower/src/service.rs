@@ -71,7 +71,7 @@ where
     S::Error: Into<BoxError>,
     B: Send + 'static,
     R: Body<Data = Bytes> + Send + 'static,
-    R::Error: Send + 'static,
+    R::Error: fmt::Debug + Send + 'static,
 {
     type Response = Response<AbideBody<R>>;
     type Error = ServiceError;
@@ -129,6 +129,7 @@ where
     S: Service<Request<B>, Response = Response<R>> + Clone,
     S::Error: Into<BoxError>,
     R: Body<Data = Bytes>,
+    R::Error: fmt::Debug,
 {
     core.identity.sign(request.headers_mut())?;
     let options = options_of(request.extensions());
@@ -150,7 +151,12 @@ where
     trail.push(Hop::new(url, response.status(), verdict, waited).with_remote_addr(remote));
     let reading = core.reader.response_to(&method, core.gate.wall()).with_scan(options.scan);
     let reading = reading.with_request(conditions.as_ref());
-    Ok(reading.finish(trail, response.map(|body| PermitBody::new(Box::pin(body), permit))).await)
+    let version = response.version();
+    let response = response.map(|body| {
+        let body = PermitBody::new(Box::pin(body), permit).with_calm(fault::asks_for_calm);
+        body.with_version(version)
+    });
+    Ok(reading.finish(trail, response).await)
 }
 
 /// What a 304 may be the answer to. `None`, as for most requests: nothing.

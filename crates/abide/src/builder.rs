@@ -12,7 +12,7 @@ use reqwest_middleware::ClientWithMiddleware;
 
 use abide_gate::access::{AccessObserver, AccessPolicy, AccessStore, Fetch};
 use abide_gate::pacing::{PaceObserver, PacePolicy, PaceStore};
-use abide_gate::{Clock, GateBuilder, Identity, IdentityError, Observer};
+use abide_gate::{Clock, GateBuilder, Identity, IdentityError, NoTimers, Observer};
 use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::InvalidToken;
 use abide_visit::{Reader, Scan};
@@ -23,6 +23,7 @@ use crate::log;
 use crate::redirect::RedirectPolicy;
 use crate::resolver::{GuardedResolver, SystemResolver};
 use crate::sends::never_again;
+use crate::silence::READ_TIMEOUT;
 
 /// Settings of one crawler. Made by [`Abide::builder`].
 #[must_use]
@@ -34,6 +35,7 @@ pub struct Builder {
     gate: GateBuilder,
     connect_timeout: Duration,
     timeout: Option<Duration>,
+    read_timeout: Option<Duration>,
     redirects: RedirectPolicy,
     scan: Scan,
     read: ReadOptions,
@@ -52,6 +54,7 @@ impl Builder {
             gate: GateBuilder::new(),
             connect_timeout: Duration::from_secs(10),
             timeout: None,
+            read_timeout: None,
             redirects: RedirectPolicy::default(),
             scan: Scan::Eager,
             read: ReadOptions::for_tokens([]),
@@ -109,6 +112,14 @@ impl Builder {
     /// `reqwest::ClientBuilder::timeout` counts for each hop anew, as abide follows the redirects.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// How long a server may send nothing: before the head of its answer, also while it sends 1xx ones, and between the bytes of its body
+    /// while they are awaited. A host whose server is silent is free again after that. Default: the `read_timeout` of
+    /// `reqwest::ClientBuilder` if it was set, else 60 s. `Duration::MAX` is no limit.
+    pub fn read_timeout(mut self, timeout: Duration) -> Self {
+        self.read_timeout = Some(timeout);
         self
     }
 
@@ -235,6 +246,10 @@ impl Builder {
         inner: reqwest::ClientBuilder,
     ) -> Result<(Abide, reqwest::Client), BuildError> {
         let client = self.inner_client(inner)?;
+        let counts_silence = format!("{client:?}").contains("read_timeout: ");
+        if counts_silence && self.read_timeout.is_none() {
+            self.read_timeout = Some(Duration::MAX);
+        }
         let fetch: Arc<dyn Fetch> = match self.fetch.take() {
             Some(fetch) => fetch,
             None => {
@@ -290,6 +305,7 @@ impl Builder {
     }
 
     fn finish(self, fetch: Arc<dyn Fetch>) -> Result<Abide, BuildError> {
+        NoTimers::check()?;
         let identity = self.identity()?;
         let tokens = identity.tokens().to_vec();
         let read = self.read.with_tokens(tokens.iter().cloned());
@@ -298,6 +314,8 @@ impl Builder {
             gate: self.gate.build(tokens, fetch),
             redirects: self.redirects,
             timeout: self.timeout,
+            read_timeout: Some(self.read_timeout.unwrap_or(READ_TIMEOUT))
+                .filter(|&limit| limit < Duration::MAX),
             reader: Reader::new(read).with_scan(self.scan).with_store(self.permission_store),
             has_pacing_half: AtomicBool::new(false),
         };
@@ -342,6 +360,10 @@ pub enum BuildError {
         "expected no Host in the client's default_headers, found one; ask for its URL and give its address to Builder::resolve"
     )]
     HostForAll,
+    /// The runtime that this was called in has no timers, so that nothing could ever wait for its turn. Outside of a runtime the first
+    /// request that must wait says so, with [`Denied::NoTimers`](crate::Denied::NoTimers).
+    #[error(transparent)]
+    NoTimers(#[from] NoTimers),
     /// reqwest could not build the inner client.
     #[error("the inner client could not be built")]
     Client(#[source] reqwest::Error),
@@ -395,5 +417,18 @@ fn warn_about_the_environment(client: &reqwest::Client) {
     let set = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
     if asks && set.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())) {
         ONCE.call_once(log::proxy_resolves);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_without_timers_is_refused() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let built = runtime.block_on(async { Abide::builder("ExampleBot").build().map(drop) });
+        assert!(matches!(built, Err(BuildError::NoTimers(_))), "{built:?}");
+        assert!(Abide::builder("ExampleBot").build().is_ok(), "outside of a runtime nothing can be said");
     }
 }

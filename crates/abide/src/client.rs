@@ -49,6 +49,8 @@ pub(crate) struct Core {
     pub(crate) redirects: RedirectPolicy,
     /// For requests without one of their own.
     pub(crate) timeout: Option<Duration>,
+    /// How long a server may be silent. `None`: its client counts for itself.
+    pub(crate) read_timeout: Option<Duration>,
     pub(crate) reader: Reader,
     /// Whether anybody has taken the half that paces.
     pub(crate) has_pacing_half: AtomicBool,

@@ -2,13 +2,19 @@
 
 use std::error::Error as _;
 
+use abide_gate::pacing::TransportFault;
 use abide_gate::{Phase, Symptoms};
 
-/// The symptoms of a failed request; `None` if it never came to reqwest.
+use crate::silence::Silent;
+
+/// The symptoms of a failed request; `None` if it never came to the wire.
 pub(crate) fn of(error: &reqwest_middleware::Error) -> Option<Symptoms> {
     match error {
         reqwest_middleware::Error::Reqwest(error) => Some(of_reqwest(error)),
-        reqwest_middleware::Error::Middleware(_) => None,
+        reqwest_middleware::Error::Middleware(error) => {
+            let silent = error.downcast_ref::<Silent>()?;
+            Some(Symptoms::of(Some(silent)).during(Phase::Head).timed_out(true))
+        }
     }
 }
 
@@ -24,4 +30,9 @@ pub(crate) fn of_reqwest(error: &reqwest::Error) -> Symptoms {
     } else {
         symptoms
     }
+}
+
+/// A body that the server has ended with `ENHANCE_YOUR_CALM`.
+pub(crate) fn asks_for_calm(error: &reqwest::Error) -> bool {
+    of_reqwest(error).fault() == Some(TransportFault::EnhanceYourCalm)
 }

@@ -97,6 +97,7 @@ mod redirect;
 mod seen;
 mod send;
 mod sends;
+mod silence;
 mod walk;
 
 // A response's way.
@@ -121,8 +122,8 @@ pub use redirect::RedirectPolicy;
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
-    AddressGuard, Clock, Denied, Error, Event, Gate, GateBuilder, Host, Observer, OrderProblem, Origin,
-    SystemClock, UnsupportedUrl, Verdict, WallMillis, access, pacing,
+    AddressGuard, Clock, Denied, Error, Event, Gate, GateBuilder, Host, NoTimers, Observer, OrderProblem,
+    Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis, access, pacing,
 };
 pub use abide_permissions::{
     AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,

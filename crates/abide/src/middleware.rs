@@ -17,9 +17,10 @@ use crate::client::Abide;
 use crate::seen;
 use crate::send::{Admission, Sent, answered, refuse, take_apart, wrong_order};
 use crate::sends::counted;
+use crate::silence::heard_within;
 use crate::walk::{Pace, Walk};
 
-type BoxFuture<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
+pub(crate) type BoxFuture<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
 /// Gate and pacing in one middleware: the default.
 #[derive(Debug, Clone)]
@@ -81,8 +82,8 @@ impl PacingMiddleware {
         };
         let gate = &self.abide.core.gate;
         let (verdict, permit, _) = gate.turn(url, verdict, left).await.map_err(refuse)?.into_parts();
-        let mut permit = Some(permit);
-        let answer = counted(next.run(request, extensions)).await;
+        let (mut permit, limit) = (Some(permit), self.abide.core.read_timeout);
+        let answer = counted(heard_within(limit, next.run(request, extensions))).await;
         let response = answered(url, &mut permit, answer)?;
         let wire = permit.as_ref().map(Permit::elapsed).unwrap_or_default();
         Ok((Sent { response, verdict, wire }, permit))
@@ -155,7 +156,7 @@ impl Middleware for PacingMiddleware {
         }
         let (Sent { response, .. }, permit) = sent?;
         let asked = response.url().clone();
-        let mut response = take_apart(asked, None, response, permit);
+        let mut response = take_apart(asked, None, response, permit, self.abide.core.read_timeout);
         seen::tell(&mut response, self.abide.core.gate.wall());
         Ok(Response::from(response.map(reqwest::Body::wrap)))
     }

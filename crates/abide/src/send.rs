@@ -169,6 +169,7 @@ pub(crate) fn take_apart(
     ahead: Option<Ahead>,
     response: Response,
     permit: Option<Permit>,
+    read_timeout: Option<Duration>,
 ) -> http::Response<Wire> {
     use reqwest::ResponseBuilderExt;
 
@@ -178,7 +179,8 @@ pub(crate) fn take_apart(
     if let Some(extensions) = builder.extensions_mut() {
         *extensions = parts.extensions;
     }
-    let taken = builder.url(url).body(Wire::new(ahead, body, permit));
+    let body = Wire::new(ahead, body, parts.version, permit).with_read_timeout(read_timeout);
+    let taken = builder.url(url).body(body);
     let mut taken = taken.expect("a builder cannot fail that was given neither a status nor fields");
     *taken.status_mut() = parts.status;
     *taken.version_mut() = parts.version;

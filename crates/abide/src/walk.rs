@@ -14,11 +14,13 @@ use abide_gate::{Denied, Error, Verdict, has_userinfo, without_userinfo};
 use abide_visit::{CallSpan, Hop, HopSpan, Reading, Stopped, Trail, WatchedBody, tell_failed};
 
 use crate::client::Abide;
+use crate::middleware::BoxFuture;
 use crate::options::Options;
 use crate::redirect::{self, Hop as NextHop, Step};
 use crate::seen::{self, Source};
 use crate::send::{answered, put_together, refuse, send_through, take_apart};
-use crate::sends::counted;
+use crate::sends::{Counted, counted};
+use crate::silence::{Heard, heard_within};
 use crate::whole;
 use crate::wire::Wire;
 
@@ -122,7 +124,7 @@ impl<'a> Walk<'a> {
                         if !(at_once && hop.within(|| self.has_turn_at_once())) {
                             hop.cover(Box::pin(self.wait())).await?;
                         }
-                        let sending = hop.within(|| counted(next.clone().run(self.outgoing(), extensions)));
+                        let sending = hop.within(|| self.sending(next.clone(), extensions));
                         let answer = hop.cover(sending).await;
                         hop.within(|| self.answered(&hop, answer))
                     }
@@ -214,6 +216,16 @@ impl<'a> Walk<'a> {
             *request.timeout_mut() = self.wire_time;
         }
         request
+    }
+
+    /// The request on its way to the wire.
+    fn sending<'e>(
+        &mut self,
+        next: Next<'e>,
+        extensions: &'e mut Extensions,
+    ) -> Counted<Heard<BoxFuture<'e, Result<Response>>>> {
+        let limit = self.abide.core.read_timeout;
+        counted(heard_within(limit, next.run(self.outgoing(), extensions)))
     }
 
     fn answered(&mut self, hop: &HopSpan, answer: (Result<Response>, u32)) -> Result<Response> {
@@ -317,13 +329,17 @@ impl<'a> Walk<'a> {
         let url = without_userinfo(self.asked(&response));
         let trail = std::mem::take(&mut self.trail);
         let permit = self.permit.take();
+        // Where the half below paces, it counts.
+        let limit = self.abide.core.read_timeout.filter(|_| permit.is_some());
         let reading = self.reading();
         let Some(left) = reading.leave(response.status(), response.headers()) else {
-            return Err(Box::pin(reading.finish(trail, take_apart(url, None, response, permit))));
+            return Err(Box::pin(reading.finish(trail, take_apart(url, None, response, permit, limit))));
         };
         match whole::take_body(&mut response) {
             Ok(body) => Ok(whole::put_together(url, response, body, left.visit(trail))),
-            Err(ahead) => Err(Box::pin(reading.finish(trail, take_apart(url, ahead, response, permit)))),
+            Err(ahead) => {
+                Err(Box::pin(reading.finish(trail, take_apart(url, ahead, response, permit, limit))))
+            }
         }
     }
 

@@ -2,12 +2,17 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
+use http::Version;
 use http_body::{Body, Frame, SizeHint};
 
 use abide_gate::PermitBody;
-use abide_gate::pacing::Permit;
+use abide_gate::pacing::{Permit, TransportFault};
+
+use crate::fault;
+use crate::silence::Silence;
 
 /// What has been taken of a body already, or the error that was there instead.
 pub(crate) type Ahead = reqwest::Result<Bytes>;
@@ -17,7 +22,11 @@ pub(crate) type Ahead = reqwest::Result<Bytes>;
 pub(crate) struct Wire {
     ahead: Option<Ahead>,
     rest: Rest,
+    silence: Silence,
 }
+
+/// reqwest's own, or the silence of the server.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// With a permit where this middleware paces, without one where another below it does.
 #[derive(Debug)]
@@ -27,14 +36,35 @@ enum Rest {
 }
 
 impl Wire {
-    pub(crate) fn new(ahead: Option<Ahead>, body: reqwest::Body, permit: Option<Permit>) -> Self {
+    pub(crate) fn new(
+        ahead: Option<Ahead>,
+        body: reqwest::Body,
+        version: Version,
+        permit: Option<Permit>,
+    ) -> Self {
         // A body that has failed has ended, and its turn with it.
-        let permit = permit.filter(|_| !matches!(ahead, Some(Err(_))));
+        let permit = permit.filter(|permit| match &ahead {
+            Some(Err(error)) if fault::asks_for_calm(error) => {
+                permit.failed(TransportFault::EnhanceYourCalm);
+                false
+            }
+            Some(Err(_)) => false,
+            Some(Ok(_)) | None => true,
+        });
         let rest = match permit {
-            Some(permit) => Rest::Paced(PermitBody::new(body, permit)),
+            Some(permit) => {
+                let body = PermitBody::new(body, permit).with_calm(fault::asks_for_calm);
+                Rest::Paced(body.with_version(version))
+            }
             None => Rest::Plain(body),
         };
-        Self { ahead, rest }
+        Self { ahead, rest, silence: Silence::within(None) }
+    }
+
+    /// Fails, and gives the turn back, when the server sends nothing for so long while the next byte is awaited.
+    pub(crate) fn with_read_timeout(mut self, limit: Option<Duration>) -> Self {
+        self.silence = Silence::within(limit);
+        self
     }
 
     fn ahead_len(&self) -> u64 {
@@ -47,19 +77,28 @@ impl Wire {
 
 impl Body for Wire {
     type Data = Bytes;
-    type Error = reqwest::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, reqwest::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Some(ahead) = self.ahead.take() {
-            return Poll::Ready(Some(ahead.map(Frame::data)));
+            return Poll::Ready(Some(ahead.map(Frame::data).map_err(BoxError::from)));
         }
-        match &mut self.rest {
+        let Self { rest, silence, .. } = &mut *self;
+        let polled = match rest {
             Rest::Paced(body) => Pin::new(body).poll_frame(context),
             Rest::Plain(body) => Pin::new(body).poll_frame(context),
+        };
+        let is_pending = polled.is_pending();
+        let frame = silence
+            .check_frame(polled.map(|frame| frame.map(|frame| frame.map_err(BoxError::from))), context);
+        if is_pending && frame.is_ready() {
+            // Nothing more is awaited of this server: the connection is closed, and its turn is over.
+            *rest = Rest::Plain(reqwest::Body::default());
         }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -96,7 +135,7 @@ mod tests {
         let url = "http://a.example/".parse().unwrap();
         let permit = pacer.acquire(&url, Ask::new()).await.unwrap();
         let error = reqwest::Client::new().get("no URL").build().unwrap_err();
-        let kept = Wire::new(Some(Err(error)), reqwest::Body::from("rest"), Some(permit));
+        let kept = Wire::new(Some(Err(error)), reqwest::Body::from("rest"), Version::HTTP_11, Some(permit));
         let at_once = Ask::new().budget(std::time::Duration::ZERO);
         let next = pacer.acquire(&url, at_once).await;
         assert!(next.is_ok(), "the turn is free while the response is kept: {next:?}");

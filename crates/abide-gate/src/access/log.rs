@@ -1,8 +1,18 @@
 //! What is said in `tracing` (feature `tracing`): origins only, never a URL, a body or a header field. The names are listed in
 //! `docs/observability.md`.
 
+#[cfg(feature = "tracing")]
+use std::sync::{Mutex, PoisonError};
+#[cfg(feature = "tracing")]
+use std::time::Duration;
+
+#[cfg(feature = "tracing")]
+use tokio::time::Instant;
+
 use crate::Origin;
 use crate::access::{Answer, FetchError, Source, StoreError};
+#[cfg(feature = "tracing")]
+use crate::{Clock, SystemClock, access::Cause};
 
 pub(crate) fn asked(answer: &Answer) {
     let (origin, source) = (answer.origin(), answer.source());
@@ -18,14 +28,20 @@ pub(crate) fn asked(answer: &Answer) {
             name: "abide.robots.unavailable", target: "abide::robots", %origin, %cause,
             "robots.txt is unavailable, all is allowed"
         ),
-        Source::Unreachable(cause) => tracing::warn!(
-            name: "abide.robots.unreachable", target: "abide::robots", %origin, %cause,
-            "robots.txt is unreachable, all is disallowed"
-        ),
-        Source::LastGood => tracing::warn!(
-            name: "abide.robots.last_good", target: "abide::robots", %origin,
-            "robots.txt is unreachable, the last good copy stands in"
-        ),
+        Source::Unreachable(cause) => {
+            tracing::debug!(
+                name: "abide.robots.unreachable", target: "abide::robots", %origin, %cause,
+                "robots.txt is unreachable, all is disallowed"
+            );
+            warn_sometimes(origin, Trouble::Cause(std::mem::discriminant(&cause)), &cause);
+        }
+        Source::LastGood => {
+            tracing::debug!(
+                name: "abide.robots.last_good", target: "abide::robots", %origin,
+                "robots.txt is unreachable, the last good copy stands in"
+            );
+            warn_sometimes(origin, Trouble::LastGood, &"the last good copy stands in");
+        }
         Source::LongOutage => tracing::warn!(
             name: "abide.robots.long_outage", target: "abide::robots", %origin,
             "robots.txt is unreachable for long, all is allowed"
@@ -34,6 +50,36 @@ pub(crate) fn asked(answer: &Answer) {
     #[cfg(not(feature = "tracing"))]
     let _: (&Origin, Source) = (origin, source);
 }
+
+/// What a warning is about.
+#[cfg(feature = "tracing")]
+#[derive(PartialEq)]
+enum Trouble {
+    Cause(std::mem::Discriminant<Cause>),
+    LastGood,
+}
+
+/// A broad crawl meets an unreachable robots.txt every second: of each cause one is told aloud, and the others at the level of debug.
+#[cfg(feature = "tracing")]
+fn warn_sometimes(origin: &Origin, trouble: Trouble, cause: &dyn std::fmt::Display) {
+    // At most one for each cause.
+    static TOLD: Mutex<Vec<(Trouble, Instant)>> = Mutex::new(Vec::new());
+    let (now, mut told) = (SystemClock.now(), TOLD.lock().unwrap_or_else(PoisonError::into_inner));
+    match told.iter_mut().find(|(other, _)| *other == trouble) {
+        Some((_, at)) if now.saturating_duration_since(*at) < WARN_EVERY => return,
+        Some((_, at)) => *at = now,
+        None => told.push((trouble, now)),
+    }
+    // Not under the lock: a subscriber is foreign code.
+    drop(told);
+    tracing::warn!(
+        name: "abide.robots.outage", target: "abide::robots", %origin, %cause,
+        "robots.txt is unreachable; of this cause told once in ten minutes, and of every origin at the level of debug"
+    );
+}
+
+#[cfg(feature = "tracing")]
+const WARN_EVERY: Duration = Duration::from_secs(10 * 60);
 
 pub(crate) fn deferred(origin: &Origin) {
     #[cfg(feature = "tracing")]

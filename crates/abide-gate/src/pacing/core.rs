@@ -1,5 +1,6 @@
 //! What all handles of a pacer share, and what it does without waiting.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +26,8 @@ use super::slot::Slot;
 use super::table::{Findings, Table, Upkeep};
 use super::turn::{self, Claims, Entry, Request, Wanted};
 use super::unshared::SharedHold;
+use super::watch::Watch;
+use crate::origin::pacing_key;
 use crate::{Clock, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
 
 /// A body that has been open for longer is worth a warning.
@@ -40,6 +43,7 @@ pub(crate) struct Core {
     pub(crate) chance: Chance,
     pub(crate) store: Option<SharedStore>,
     is_overgrown: AtomicBool,
+    pub(crate) watch: Watch,
 }
 
 impl Core {
@@ -55,6 +59,7 @@ impl Core {
             table: Table::new(policy.max_hosts),
             timeline: Timeline::starting(began),
             is_overgrown: AtomicBool::new(false),
+            watch: Watch::default(),
             policy,
             clock,
             observer,
@@ -101,10 +106,10 @@ impl Core {
         if ask.crawl_delay > GAP_MAX {
             return Err(Refusal::CrawlDelayTooLong { asked: ask.crawl_delay });
         }
-        let pace = self.policy.pace_of(host);
+        let pace = self.policy.pace_of(&host);
         let host = Wanted {
+            hash: self.table.hash(&host),
             key: host,
-            hash: self.table.hash(host),
             gap: pace.gap.max(ask.crawl_delay),
             limit: pace.max_in_flight,
             feedback: true,
@@ -178,13 +183,17 @@ impl Core {
 
     /// Says no, and why.
     pub(crate) fn defer(&self, request: &Request<'_>, late: Late, now: Moment) -> Refusal {
-        let (scope, wait) = (request.key(late.scope), late.start.at.since(now));
+        let scope = request.key(late.scope);
         let (reason, open) = self.reason(scope, late.start.why, now);
+        let gap = request.gap(late.scope);
+        let told = self.with_slot(scope, |slot| slot.come_back(late.start.at, gap));
+        let at = told.unwrap_or(late.start.at);
+        let wait = at.since(now);
         if let Some(open) = open {
             self.tell(&PaceEvent::BodyOpen { scope, open });
         }
         self.tell(&PaceEvent::Deferred { scope, wait, reason: &reason });
-        Deferral::new(scope, self.wall_at(now, late.start.at), wait, reason).into()
+        Deferral::new(scope, self.wall_at(now, at), wait, reason).into()
     }
 
     fn reason(&self, scope: &str, why: Why, now: Moment) -> (DeferReason, Option<Duration>) {
@@ -427,13 +436,12 @@ fn hold_reason(cause: Cause) -> DeferReason {
     }
 }
 
-/// The pacing key of a URL, without allocating: lower-case ASCII host, no trailing dot, no port.
-fn host_of(url: &Url) -> Result<&str, UnsupportedUrl> {
+/// The pacing key of a URL, as [`Host::of`] makes it, without allocating for names.
+fn host_of(url: &Url) -> Result<Cow<'_, str>, UnsupportedUrl> {
     if !matches!(url.scheme(), "http" | "https") {
         Host::of(url)?;
     }
-    let host = url.host_str().unwrap_or_default();
-    Ok(host.strip_suffix('.').unwrap_or(host))
+    Ok(pacing_key(url.host_str().unwrap_or_default()))
 }
 
 /// Runs what the user gave us. Whatever it panics with stays there.

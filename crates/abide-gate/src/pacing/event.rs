@@ -45,7 +45,8 @@ pub enum PaceEvent<'a> {
         /// The last fault.
         fault: TransportFault,
     },
-    /// A body has been open for longer than 60 s. Told once each.
+    /// A body has been open for long. Told once each: after 60 s when its host is asked for something else or the body ends, and after five
+    /// minutes in any case.
     BodyOpen {
         /// The host.
         scope: &'a str,

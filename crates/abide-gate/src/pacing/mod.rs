@@ -9,7 +9,8 @@
 //! 4. Nobody waits longer than his budget: beyond that there is a typed [`Deferral`], as early as it is certain.
 //! 5. First come, first served.
 //!
-//! Every request on the wire counts, of robots.txt too. The key is the host: http, https and all ports of a name share one turn.
+//! Every request on the wire counts, of robots.txt too. The key is the host: http, https and all ports of a name share one turn, and so do
+//! the spellings of one address ([`Host`](crate::Host)).
 //!
 //! ```text
 //! acquire(url, ask) ─▶ scope    whose turn: host, and what the policy adds
@@ -25,6 +26,9 @@
 //! * `Request-rate` and `Visit-time` of some robots.txt files are not enforced: no two crawlers agree on what they mean.
 //! * A client that sends a request again below the caller (reqwest's protocol retries) gets more than one request per permit;
 //!   the client that `abide` builds has that switched off.
+//! * HTTP/2's `ENHANCE_YOUR_CALM` backs a host off where it ends the request or its body (RST_STREAM, or GOAWAY with a last stream below the
+//!   request's). hyper keeps the code of a GOAWAY with a higher last stream to itself: the response completes, or ends as a connection
+//!   that was closed, and no error that a client of hyper returns names the code.
 //! * With more than one request in flight the gap is kept between starts, which a server may see shortened.
 
 mod ask;
@@ -51,6 +55,7 @@ mod permit;
 mod place;
 mod refusal;
 mod report;
+mod watch;
 
 mod confirm;
 mod memory;

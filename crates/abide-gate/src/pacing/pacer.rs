@@ -89,7 +89,7 @@ impl Pacer {
         let request = self.core.request(url, ask, now).ok()?;
         let claims = self.core.enter_idle(&request, now)?;
         let permit = Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO).send();
-        self.core.tell(&PaceEvent::Granted { scope: request.host.key, waited: Duration::ZERO });
+        self.core.tell(&PaceEvent::Granted { scope: &request.host.key, waited: Duration::ZERO });
         Some(permit)
     }
 
@@ -108,7 +108,7 @@ impl Pacer {
             None => permit.send(),
             Some(store) => Box::pin(Confirmation::new(store, &request, permit).run()).await?,
         };
-        self.core.tell(&PaceEvent::Granted { scope: request.host.key, waited: permit.waited() });
+        self.core.tell(&PaceEvent::Granted { scope: &request.host.key, waited: permit.waited() });
         Ok(permit)
     }
 
@@ -119,7 +119,7 @@ impl Pacer {
     pub fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
         let now = self.core.now()?;
         let request = self.core.request(url, &ask, now)?;
-        let host = self.slot_at(request.host.key, request.host.gap, request.host.limit, now);
+        let host = self.slot_at(&request.host.key, request.host.gap, request.host.limit, now);
         let others = request.others.iter().map(|other| self.slot_at(&other.key, other.gap, other.limit, now));
         Ok(others.fold(host, |last, other| if other.wait > last.wait { other } else { last }))
     }

@@ -64,6 +64,7 @@ impl Permit {
     /// It goes out now.
     pub(crate) fn send(mut self) -> Self {
         self.is_sent = true;
+        self.core.watch();
         self
     }
 

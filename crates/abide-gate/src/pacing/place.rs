@@ -11,7 +11,8 @@ use super::permit::Permit;
 use super::queue::{Bells, Seat, ring};
 use super::refusal::Refusal;
 use super::turn::{self, Claims, Outlook, Request, Who};
-use crate::{Clock, SystemClock};
+use crate::clock::has_timers;
+use crate::{Clock, NoTimers, SystemClock};
 
 /// Somebody's place. Dropping it leaves all lines, and whoever becomes first by that is woken.
 #[derive(Debug)]
@@ -52,7 +53,8 @@ impl Place {
                     return Ok(Permit::unsent(Arc::clone(&self.core), self.claims.clone(), now, waited));
                 }
                 Outlook::Late(late) => return Err(self.core.defer(request, late, now)),
-                Outlook::Wait(until) => until,
+                Outlook::Wait(until) if has_timers() => until,
+                Outlook::Wait(_) => return Err(Refusal::NoTimers(NoTimers)),
             };
             self.sleep(until).await;
         }

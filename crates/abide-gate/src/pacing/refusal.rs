@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::breaker::TransportFault;
 use crate::text::Escaped;
-use crate::{UnsupportedUrl, WallMillis};
+use crate::{NoTimers, UnsupportedUrl, WallMillis};
 
 /// The pacer's no. Most often a [`Deferral`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub enum Refusal {
         /// Which callback.
         callback: &'static str,
     },
+    /// The turn is not there yet, and there is nothing to wait with.
+    NoTimers(NoTimers),
 }
 
 impl Refusal {
@@ -58,6 +60,7 @@ impl fmt::Display for Refusal {
                 )
             }
             Self::Panicked { callback } => write!(f, "the {callback} panicked, so the request was not sent"),
+            Self::NoTimers(error) => error.fmt(f),
         }
     }
 }
@@ -96,7 +99,8 @@ impl Deferral {
         &self.scope
     }
 
-    /// The earliest sensible time to come back: the end of the hold, or when the queue as it stands has drained.
+    /// The earliest sensible time to come back: the end of the hold, or when the queue as it stands has drained, and a delay behind those
+    /// who were deferred before. Nothing is reserved: whoever comes first goes first.
     pub fn not_before(&self) -> WallMillis {
         self.not_before
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use url::{Host as UrlHost, Url};
 
 use crate::Host;
+use crate::address::embedded;
 
 /// A thing that has a turn: a host, or a group of hosts. Its text is what stores file it under.
 ///
@@ -133,7 +134,7 @@ impl Scope {
         match &self.kind {
             #[cfg(feature = "psl")]
             Kind::RegistrableDomain => Some(format!("domain/{}", registrable(url)?)),
-            Kind::Address => Some(format!("address/{}", literal(url).or(address)?)),
+            Kind::Address => Some(format!("address/{}", literal(url).or(address).map(embedded)?)),
             Kind::Custom(key) => Some(format!("custom/{}", key(url)?)),
         }
     }
@@ -161,12 +162,12 @@ fn registrable(url: &Url) -> Option<&str> {
     }
 }
 
-/// The address that the URL itself names. An IPv4 address in IPv6 clothes is that IPv4 address.
+/// The address that the URL itself names.
 fn literal(url: &Url) -> Option<IpAddr> {
     match url.host()? {
         UrlHost::Domain(_) => None,
         UrlHost::Ipv4(address) => Some(address.into()),
-        UrlHost::Ipv6(address) => Some(IpAddr::V6(address).to_canonical()),
+        UrlHost::Ipv6(address) => Some(address.into()),
     }
 }
 
@@ -198,6 +199,8 @@ mod tests {
         for (url, address, expected) in [
             ("http://192.0.2.1:81/", None, Some("address/192.0.2.1")),
             ("http://[::ffff:192.0.2.1]/", None, Some("address/192.0.2.1")),
+            ("http://[64:ff9b::192.0.2.1]/", None, Some("address/192.0.2.1")),
+            ("http://a.example/", Some("::ffff:192.0.2.1"), Some("address/192.0.2.1")),
             ("http://example.com/", Some("2001:db8::1"), Some("address/2001:db8::1")),
             ("http://example.com/", None, None),
         ] {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::breaker::Breaker;
 use super::feedback::Hold;
 use super::moment::Moment;
+use super::policy::GAP_MAX;
 use super::queue::{Bells, Line};
 use super::schedule::{Start, Terms, View};
 
@@ -44,13 +45,21 @@ pub(crate) struct Extra {
     line: Option<Box<Line>>,
     /// The gap by the time its answers take. Zero: not adaptive.
     adaptive_millis: u32,
+    /// When the last of those who were deferred was told to come back.
+    told: Moment,
     /// The starts of what is in flight, where more than one request may be.
     open: Vec<Moment>,
 }
 
 impl Extra {
-    const NEW: Self =
-        Self { hold: Hold::NONE, breaker: Breaker::CLOSED, line: None, adaptive_millis: 0, open: Vec::new() };
+    const NEW: Self = Self {
+        hold: Hold::NONE,
+        breaker: Breaker::CLOSED,
+        line: None,
+        adaptive_millis: 0,
+        told: Moment::NEVER,
+        open: Vec::new(),
+    };
 }
 
 impl Slot {
@@ -179,6 +188,15 @@ impl Slot {
         self.extra.as_deref().map_or(Breaker::CLOSED, |extra| extra.breaker)
     }
 
+    /// When a deferred caller had best come back, who could go at `earliest` if it were alone: a delay behind those who were deferred
+    /// before it, or all of them would come at once and most in vain. Nothing is kept free for them: whoever asks first goes first.
+    pub(crate) fn come_back(&mut self, earliest: Moment, gap: Duration) -> Moment {
+        let gap = self.terms(gap, 1).gap;
+        let told = &mut self.extra_mut().told;
+        *told = told.plus(gap).clamp(earliest, earliest.plus(GAP_MAX));
+        *told
+    }
+
     /// There has been a hold or a fault.
     pub(crate) fn has_trouble(&self) -> bool {
         let extra = self.extra.as_deref();
@@ -245,7 +263,8 @@ impl Slot {
         if extra.line.as_deref().is_some_and(Line::is_empty) {
             extra.line = None;
         }
-        let plain = extra.line.is_none() && extra.adaptive_millis == 0 && self.in_flight == 0;
+        let plain =
+            extra.line.is_none() && extra.adaptive_millis == 0 && extra.told <= now && self.in_flight == 0;
         if plain && extra.hold.is_forgiven(now) && extra.breaker.is_over(now) {
             self.extra = None;
         }
@@ -290,7 +309,7 @@ mod tests {
     #[test]
     fn an_idle_host_takes_64_bytes_beside_its_name() {
         assert_eq!(size_of::<Slot>(), 64);
-        assert!(size_of::<Extra>() <= 112, "{}", size_of::<Extra>());
+        assert!(size_of::<Extra>() <= 120, "{}", size_of::<Extra>());
     }
 
     fn at(seconds: u64) -> Moment {
@@ -354,6 +373,15 @@ mod tests {
     }
 
     #[test]
+    fn deferred_callers_come_back_a_gap_apart_within_a_day() {
+        let mut slot = Slot::new("a.example");
+        let gap = Duration::from_secs(36_000);
+        let told = [10, 10, 10, 10, 50].map(|earliest| slot.come_back(at(earliest), gap));
+        assert_eq!(told, [10, 36_010, 72_010, 86_410, 86_450].map(at));
+        assert_eq!(slot.come_back(at(200_000), gap), at(200_000), "those before are past");
+    }
+
+    #[test]
     fn a_hold_and_a_fault_are_trouble_and_a_hold_that_lasts_no_longer_is_no_extension() {
         let held = Hold { began: at(1), until: at(60), ..Hold::NONE };
         let mut slot = Slot::new("a.example");
@@ -379,6 +407,11 @@ mod tests {
         slot.tidy(at(60 + 30 * 60 - 1));
         assert!(slot.extra.is_some(), "its strikes are not forgiven yet");
         slot.tidy(at(60 + 30 * 60));
+        assert!(slot.extra.is_none());
+        assert_eq!(slot.come_back(at(5_000), Duration::from_secs(1)), at(5_000));
+        slot.tidy(at(4_999));
+        assert_eq!(slot.come_back(at(5_000), Duration::from_secs(1)), at(5_001), "others were told before");
+        slot.tidy(at(5_001));
         assert!(slot.extra.is_none());
         slot.adapt(Duration::from_secs(1), true);
         slot.tidy(at(9_999));

@@ -127,15 +127,15 @@ impl Table {
     }
 
     /// Looks at every slot, one shard at a time.
-    pub(crate) fn for_each(&self, mut look: impl FnMut(&Slot)) {
+    pub(crate) fn for_each(&self, mut look: impl FnMut(&mut Slot)) {
         for shard in 0..SHARDS {
             self.for_each_of(shard, &mut look);
         }
     }
 
     /// Looks at every slot of a shard.
-    pub(crate) fn for_each_of(&self, shard: u16, mut look: impl FnMut(&Slot)) {
-        self.guard(shard).slots.iter().for_each(|(_, slot)| look(slot));
+    pub(crate) fn for_each_of(&self, shard: u16, mut look: impl FnMut(&mut Slot)) {
+        self.guard(shard).slots.iter_mut().for_each(|(_, slot)| look(slot));
     }
 
     pub(crate) fn len(&self) -> usize {

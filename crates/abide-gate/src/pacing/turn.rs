@@ -4,6 +4,7 @@
 //! requests is the same in every line in which both stand; whoever has the lowest ticket is therefore first in all his
 //! lines, and there is always somebody who can go.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub(crate) struct Wanted<K> {
 /// All scopes of a request: the host, and what the policy adds.
 #[derive(Debug)]
 pub(crate) struct Request<'u> {
-    pub(crate) host: Wanted<&'u str>,
+    pub(crate) host: Wanted<Cow<'u, str>>,
     pub(crate) others: Vec<Wanted<String>>,
     /// When it has waited long enough.
     pub(crate) patience: Moment,
@@ -44,9 +45,15 @@ impl Request<'_> {
     /// The key of one of the scopes.
     pub(crate) fn key(&self, scope: u8) -> &str {
         match usize::from(scope).checked_sub(1) {
-            Some(other) => self.others.get(other).map_or(self.host.key, |wanted| &wanted.key),
-            None => self.host.key,
+            Some(other) => self.others.get(other).map_or(&self.host.key, |wanted| &wanted.key),
+            None => &self.host.key,
         }
+    }
+
+    /// The gap that it asks of one of the scopes.
+    pub(crate) fn gap(&self, scope: u8) -> Duration {
+        let other = usize::from(scope).checked_sub(1).and_then(|other| self.others.get(other));
+        other.map_or(self.host.gap, |wanted| wanted.gap)
     }
 }
 
@@ -160,7 +167,7 @@ pub(crate) fn enter_idle(
     upkeep: Upkeep,
     findings: &mut Findings,
 ) -> Option<Claims> {
-    let Wanted { key, hash, gap, limit, feedback } = request.host;
+    let Wanted { ref key, hash, gap, limit, feedback } = request.host;
     let mut locked = table.lock(hash, &[]);
     let id = locked.find(hash, key)?;
     let slot = locked.slot(id)?;
@@ -175,13 +182,13 @@ pub(crate) fn enter_idle(
 }
 
 fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findings: &mut Findings) -> Claims {
-    locked.make_room(request.host.hash, request.host.key, upkeep, findings);
+    locked.make_room(request.host.hash, &request.host.key, upkeep, findings);
     request.others.iter().for_each(|other| locked.make_room(other.hash, &other.key, upkeep, findings));
     let mut claim = |hash, key: &str, gap, limit, feedback| {
         let slot = locked.find_or_insert(hash, key);
         Claim { slot, gap, limit, feedback, before: Moment::NEVER }
     };
-    let Wanted { key, hash, gap, limit, feedback } = request.host;
+    let Wanted { ref key, hash, gap, limit, feedback } = request.host;
     let host = claim(hash, key, gap, limit, feedback);
     let others = request
         .others
@@ -372,7 +379,7 @@ mod tests {
     /// A request with gaps of a second, for a host and a group, that waits for a minute at most.
     fn request<'u>(table: &Table, host: &'u str, group: Option<&str>, now: Moment) -> Request<'u> {
         let (gap, limit, feedback) = (Duration::from_secs(1), 1, true);
-        let host = Wanted { key: host, hash: table.hash(host), gap, limit, feedback };
+        let host = Wanted { key: host.into(), hash: table.hash(host), gap, limit, feedback };
         let other =
             |key: &str| Wanted { key: key.to_owned(), hash: table.hash(key), gap, limit, feedback: false };
         let others = group.map(other).into_iter().collect();

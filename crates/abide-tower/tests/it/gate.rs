@@ -188,3 +188,16 @@ async fn observers_hear_of_each_refusal_once() {
     refused(&client, "http://127.0.0.2/").await;
     assert_eq!(*heard.lock().unwrap(), ["disallowed", "address_refused"]);
 }
+
+#[test]
+fn a_runtime_without_timers_is_refused_at_build() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let service = tower::service_fn(|_: http::Request<http_body_util::Full<bytes::Bytes>>| {
+        std::future::ready(Ok::<_, std::convert::Infallible>(http::Response::new(http_body_util::Full::<
+            bytes::Bytes,
+        >::default())))
+    });
+    let built =
+        runtime.block_on(async { abide_tower::AbideLayer::builder("ExampleBot").wrap(service).map(drop) });
+    assert!(matches!(built, Err(abide_tower::BuildError::NoTimers(_))), "{built:?}");
+}

@@ -1,0 +1,59 @@
+//! A runtime without timers: an error that says so, and no panic.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+
+use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+use abide_gate::pacing::{Ask, PacePolicy, Pacer, Refusal};
+use abide_gate::{Clock, Denied, Gate, NoTimers, SystemClock};
+
+/// There is no robots.txt.
+#[derive(Debug)]
+struct Missing;
+
+impl Fetch for Missing {
+    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+        let reply =
+            RobotsReply::whole(http::StatusCode::NOT_FOUND, Default::default(), "", SystemClock.now());
+        Box::pin(std::future::ready(Ok(reply)))
+    }
+}
+
+fn without_timers() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().build().unwrap()
+}
+
+#[test]
+fn a_turn_that_must_be_waited_for_is_refused() {
+    let pacer = Pacer::new(PacePolicy::default());
+    let url = "http://a.example/".parse().unwrap();
+    without_timers().block_on(async {
+        pacer.acquire(&url, Ask::new()).await.expect("nothing is to be waited for").finish();
+        let refused = pacer.acquire(&url, Ask::new()).await.unwrap_err();
+        assert_eq!(refused, Refusal::NoTimers(NoTimers));
+        assert!(refused.to_string().contains("enable_time"), "{refused}");
+        assert_eq!(pacer.stats().waiting(), 0, "its place is given up");
+    });
+}
+
+#[test]
+fn a_robots_txt_that_must_be_fetched_is_refused() {
+    let gate = Gate::builder().build(vec!["ExampleBot".parse().unwrap()], Arc::new(Missing));
+    let url = "http://a.example/".parse().unwrap();
+    let refused = || async { gate.judge(&url, gate.max_wait()).await.unwrap_err() };
+    let error = without_timers().block_on(refused());
+    assert!(matches!(error.denied(), Denied::NoTimers), "{error:?}");
+    let timers = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    assert!(
+        timers.block_on(gate.judge(&url, gate.max_wait())).unwrap().is_allowed(),
+        "the same gate goes on"
+    );
+}
+
+#[test]
+fn builders_can_tell_in_a_runtime_and_not_outside() {
+    assert_eq!(NoTimers::check(), Ok(()), "nothing can be said");
+    assert_eq!(without_timers().block_on(async { NoTimers::check() }), Err(NoTimers));
+    let timers = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    assert_eq!(timers.block_on(async { NoTimers::check() }), Ok(()));
+}
