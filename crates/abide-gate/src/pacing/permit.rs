@@ -10,7 +10,7 @@ use super::breaker::TransportFault;
 use super::core::Core;
 use super::moment::Moment;
 use super::queue::{Bells, ring};
-use super::shared::Lease;
+use super::shared::User;
 use super::turn::{self, Claims};
 use crate::WallMillis;
 
@@ -44,13 +44,14 @@ pub struct Permit {
     waited: Duration,
     /// Until it is the caller's, nothing was sent.
     is_sent: bool,
-    lease: Option<Lease>,
+    /// What keeps the leases of its hosts, if there is a shared store.
+    users: Box<[User]>,
 }
 
 impl Permit {
     /// A turn that was taken locally and is not the caller's yet.
     pub(crate) fn unsent(core: Arc<Core>, claims: Claims, started: Moment, waited: Duration) -> Self {
-        Self { core, claims, started, waited, is_sent: false, lease: None }
+        Self { core, claims, started, waited, is_sent: false, users: Box::default() }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -67,12 +68,13 @@ impl Permit {
         self
     }
 
-    /// A lease of the shared store has come, with the strikes that it knows, and time has passed over it.
-    pub(crate) fn send_later(mut self, lease: Option<Lease>, strikes: u8, now: Moment) -> Self {
+    /// The leases of its hosts are there, and time has passed over it.
+    pub(crate) fn send_later(mut self, users: Box<[User]>, now: Moment) -> Self {
         turn::start_later(self.core.table(), &self.claims, self.started, now);
         self.waited += now.since(self.started);
         self.started = now;
-        (self.lease, self.claims.strikes) = (lease, strikes);
+        self.claims.strikes = users.iter().map(User::throttles).max().unwrap_or_default();
+        self.users = users;
         self.send()
     }
 
@@ -99,6 +101,17 @@ impl Permit {
         self.core.failed(&self.claims, self.started, fault)
     }
 
+    /// Waits until the shared store knows of a backoff that was [observed](Self::observe), so that no other process sends to the host
+    /// and no restart forgets it. At once if there is no store or nothing to tell; at most
+    /// [`store_timeout`](super::PacePolicy::store_timeout).
+    pub async fn saved(&self) {
+        if let Some(store) = &self.core.store {
+            for user in &self.users {
+                user.saved(store).await;
+            }
+        }
+    }
+
     /// The response has ended. The same as dropping it, said aloud.
     pub fn finish(self) {}
 
@@ -123,9 +136,7 @@ impl Drop for Permit {
         } else {
             turn::give_back(table, &self.claims, self.started, now, &mut bells);
         }
-        if let Some(lease) = self.lease.take() {
-            lease.end(self.is_sent);
-        }
+        self.users.iter_mut().for_each(|user| user.end(now));
         ring(bells);
     }
 }

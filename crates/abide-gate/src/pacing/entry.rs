@@ -1,0 +1,161 @@
+//! One host in a store: its lease and its state, and the step that changes them.
+//!
+//! A plain function of the entry, what is asked, and the store's clock. Stores lock, keep and write; they hold no rule.
+
+use std::time::Duration;
+
+use super::feedback::{Cause, STRIKES_KEPT, credible};
+use super::store::{Backoff, HolderId, HostState, LeaseAsk, LeaseReply, LeaseStatus, Want};
+
+/// A host in a [`HostStore`](super::HostStore). All times are counted on the store's own clock, from wherever it began.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use abide_gate::pacing::{HolderId, HostEntry, HostState, LeaseAsk, LeaseStatus, Want};
+/// let seconds = Duration::from_secs;
+/// let want = Want::Lease { ttl: seconds(8), again_in: seconds(2), is_held: false };
+/// let ask = |holder| LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };
+///
+/// let mut entry = HostEntry::default();
+/// let first = entry.exchange(&ask(1), seconds(100), Duration::ZERO);
+/// assert_eq!(first.lease, LeaseStatus::Leased { is_wanted: false });
+/// let second = entry.exchange(&ask(2), seconds(103), Duration::ZERO);
+/// assert_eq!(second.lease, LeaseStatus::Busy { wait: seconds(5), is_next: true });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostEntry {
+    /// When a request was last on its way.
+    last: Option<Duration>,
+    delay: Duration,
+    backoff: Option<Held>,
+    holder: Option<(HolderId, Duration)>,
+    /// The process that is next in line, until it is no longer expected to ask.
+    next: Option<(HolderId, Duration)>,
+}
+
+/// A backoff with its end on the store's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    until: Duration,
+    throttles: u8,
+    cause: Cause,
+}
+
+impl HostEntry {
+    /// What [`HostStore::exchange`](super::HostStore::exchange) does, at `now` on the store's clock.
+    ///
+    /// Before `grace_until` a lease is only given to a process that has one by its own clock: a store that has lost its data names
+    /// one `ttl` after the loss, others zero.
+    pub fn exchange(&mut self, ask: &LeaseAsk, now: Duration, grace_until: Duration) -> LeaseReply {
+        self.merge(&ask.state, now);
+        let lease = match ask.want {
+            Want::Release => {
+                self.holder = self.holder.filter(|(holder, _)| *holder != ask.holder);
+                self.next = self.next.filter(|(next, _)| *next != ask.holder);
+                LeaseStatus::Released
+            }
+            Want::Lease { ttl, again_in, is_held } => {
+                self.end_lease(ask.holder, now);
+                match self.blocked(ask.holder, is_held, now, grace_until) {
+                    None => {
+                        self.holder = Some((ask.holder, now + ttl));
+                        self.next = self.next.filter(|(next, until)| *next != ask.holder && now < *until);
+                        LeaseStatus::Leased { is_wanted: self.next.is_some() }
+                    }
+                    Some(wait) => {
+                        let is_next =
+                            self.next.is_none_or(|(next, until)| next == ask.holder || until <= now);
+                        if is_next {
+                            self.next = Some((ask.holder, now + again_in));
+                        }
+                        LeaseStatus::Busy { wait, is_next }
+                    }
+                }
+            }
+        };
+        LeaseReply { lease, state: self.state(now) }
+    }
+
+    /// Whether something is still owed to the host, or leased: if not, the entry may be forgotten.
+    pub fn is_owed(&self, now: Duration) -> bool {
+        let delay_ends = self.last.map(|last| last.saturating_add(self.delay));
+        let forgiven = self.backoff.map(|held| held.until.saturating_add(STRIKES_KEPT));
+        let leased = [self.holder, self.next].map(|lease| lease.map(|(_, until)| until));
+        [delay_ends, forgiven, leased[0], leased[1]].into_iter().flatten().any(|until| now < until)
+    }
+
+    /// The host's state, as it is told at `now`.
+    pub fn state(&self, now: Duration) -> HostState {
+        let backoff = self.backoff_at(now).map(|held| Backoff {
+            left: held.until.saturating_sub(now),
+            over: now.saturating_sub(held.until),
+            throttles: held.throttles,
+            cause: held.cause,
+        });
+        HostState { quiet: self.last.map(|last| now.saturating_sub(last)), delay: self.delay, backoff }
+    }
+
+    /// The later time and the higher count win, whoever tells of them.
+    pub fn merge(&mut self, told: &HostState, now: Duration) {
+        if let Some(quiet) = told.quiet {
+            self.last = self.last.max(Some(now.saturating_sub(quiet)));
+        }
+        self.delay = self.delay.max(told.delay);
+        let known = self.backoff_at(now);
+        let told = told.backoff.map(|told| Held {
+            until: now.saturating_sub(told.over).saturating_add(credible(told.left)),
+            throttles: told.throttles,
+            cause: told.cause,
+        });
+        self.backoff = match (known, told.filter(|told| told.counts(now))) {
+            (Some(known), Some(told)) => {
+                let later = if told.until > known.until { told } else { known };
+                Some(Held { throttles: known.throttles.max(told.throttles), ..later })
+            }
+            (known, told) => known.or(told),
+        };
+    }
+
+    /// The backoff, unless it is over and its throttle count forgiven.
+    fn backoff_at(&self, now: Duration) -> Option<Held> {
+        self.backoff.filter(|held| held.counts(now))
+    }
+
+    /// A lease that has ended by itself was never given up: its holder may have sent a request until then.
+    fn end_lease(&mut self, asking: HolderId, now: Duration) {
+        if let Some((holder, until)) = self.holder
+            && until <= now
+        {
+            self.holder = None;
+            if holder != asking {
+                self.last = self.last.max(Some(until));
+            }
+        }
+    }
+
+    /// How long the process that asks cannot have the lease.
+    fn blocked(
+        &self,
+        asking: HolderId,
+        is_held: bool,
+        now: Duration,
+        grace_until: Duration,
+    ) -> Option<Duration> {
+        let until = match (self.holder, self.next) {
+            (Some((holder, _)), _) if holder == asking => return None,
+            (Some((_, until)), _) => until,
+            (None, _) if is_held => return None,
+            (None, _) if now < grace_until => grace_until,
+            (None, Some((next, until))) if next != asking => until,
+            (None, _) => return None,
+        };
+        (now < until).then(|| until - now)
+    }
+}
+
+impl Held {
+    fn counts(&self, now: Duration) -> bool {
+        let kept = if self.throttles == 0 { Duration::ZERO } else { STRIKES_KEPT };
+        now < self.until.saturating_add(kept)
+    }
+}

@@ -1,0 +1,347 @@
+//! The lease of one host, as this process sees it: plain decisions of what is known and `now`.
+//!
+//! A process that has the lease paces the host alone, without a word to the store but a renewal every half life. It hands the lease
+//! over when another process wants it and this one has had its quantum, and gives it up when it has not needed it for a while.
+//! `shared.rs` awaits and sleeps as [`Plan`] says; `obtain.rs` waits until a request may [start](Lease::readiness).
+
+use std::time::Duration;
+
+use super::moment::Moment;
+
+#[derive(Debug)]
+pub(crate) struct Lease {
+    phase: Phase,
+    /// Requests that need it: those that wait for it, and those in flight.
+    users: u32,
+    in_flight: u32,
+    /// When a request of this process was last on its way.
+    last: Moment,
+    /// When one of another process was, as far as the store knew.
+    others: Moment,
+    delay: Duration,
+    /// The throttle count that the store knows.
+    throttles: u8,
+    /// How often the state has changed in a way that the store must be told of, and how many of these changes it has been told.
+    changes: u64,
+    saved: u64,
+    /// The process is about to end.
+    leaves: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Not ours. To be asked for at `again`.
+    Wanted {
+        again: Moment,
+        /// Another process has it, or had it when the store last replied.
+        elsewhere: bool,
+        is_next: bool,
+    },
+    Held(Held),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    since: Moment,
+    /// Its end, counted from before it was asked for.
+    until: Moment,
+    renew: Moment,
+    /// Requests since `since`.
+    served: u32,
+    /// Since the last renewal.
+    was_used: bool,
+    is_wanted: bool,
+}
+
+/// What the task of a host does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// Nothing needs the lease, and the store knows all that matters.
+    End,
+    Sleep(Moment),
+    /// Take or renew the lease.
+    Ask {
+        is_held: bool,
+    },
+    /// Give it up, or only save the state.
+    Release,
+    /// Find out whether the store is back.
+    Probe,
+}
+
+/// Whether a request may go out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    Now,
+    /// Not before then, because another process has sent a request.
+    At(Moment),
+    /// When this process has the lease.
+    Leased,
+    /// The store is away, and this process does not have the lease: by local limits, or not at all.
+    Alone,
+}
+
+/// The last time that the store did not reply.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outage {
+    /// Never: there was none.
+    pub(crate) began: Moment,
+    /// The last attempt that failed.
+    pub(crate) confirmed: Moment,
+    /// Never: it goes on.
+    pub(crate) back: Moment,
+    /// While it goes on: when one task asks whether the store is back.
+    pub(crate) probe: Moment,
+}
+
+/// How long leases last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    pub(crate) ttl: Duration,
+    /// How long a command may take.
+    pub(crate) timeout: Duration,
+}
+
+/// A lease that another process waits for is handed over after so many requests and so much time, whichever is later.
+const QUANTUM: (u32, Duration) = (3, Duration::from_secs(3));
+
+/// While the store is away it is asked again this often, by one task.
+pub(crate) const RETRY: Duration = Duration::from_secs(1);
+
+/// After an outage the processes that have leases renew them before the others ask: by then each has noticed that the store is back.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// A lease may be asked for again this often: the process that is next in line more often than the others, and nobody faster than a
+/// delay that must pass in any case.
+const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(2_500));
+
+/// What a command and its reply add to a time that is told back and forth. Less than this is no news.
+pub(crate) const SLACK: Duration = Duration::from_millis(100);
+
+impl Outage {
+    pub(crate) fn is_over(&self) -> bool {
+        self.began == Moment::NEVER || self.back != Moment::NEVER
+    }
+
+    fn plan(&self, now: Moment) -> Plan {
+        if self.probe > now { Plan::Sleep(self.probe) } else { Plan::Probe }
+    }
+
+    /// A process that was paused does not know whether the store is still away.
+    fn is_certain(&self, term: Term, now: Moment) -> bool {
+        !self.is_over() && now < self.confirmed.plus(RETRY + RETRY + term.timeout)
+    }
+}
+
+impl Term {
+    /// What may pass between the last look at the lease and the request on the wire.
+    fn margin(self) -> Duration {
+        (self.ttl / 8).min(Duration::from_millis(500))
+    }
+}
+
+impl Lease {
+    pub(crate) fn new(now: Moment) -> Self {
+        Self {
+            phase: Phase::Wanted { again: now, elsewhere: false, is_next: false },
+            users: 0,
+            in_flight: 0,
+            last: Moment::NEVER,
+            others: Moment::NEVER,
+            delay: Duration::ZERO,
+            throttles: 0,
+            changes: 0,
+            saved: 0,
+            leaves: false,
+        }
+    }
+
+    pub(crate) fn enter(&mut self, delay: Duration) {
+        self.users += 1;
+        self.delay = self.delay.max(delay);
+        self.leaves = false;
+    }
+
+    /// A request does not need it any more. Whether the task of the host should look at it.
+    pub(crate) fn leave(&mut self) -> bool {
+        self.users = self.users.saturating_sub(1);
+        self.users == 0
+            && (self.leaves
+                || self.changes > self.saved
+                || !matches!(self.phase, Phase::Held(held) if !held.is_wanted))
+    }
+
+    pub(crate) fn readiness(&self, delay: Duration, term: Term, outage: Outage, now: Moment) -> Readiness {
+        match self.phase {
+            Phase::Held(held) if self.is_valid(held, term, outage, now) => {
+                let start = self.others.plus(delay);
+                match self.hands_over(held, now) {
+                    true => Readiness::Leased,
+                    false if start > now => Readiness::At(start),
+                    false => Readiness::Now,
+                }
+            }
+            // Its holder goes on while the store is away.
+            Phase::Wanted { elsewhere: false, .. } | Phase::Held(_) if outage.is_certain(term, now) => {
+                Readiness::Alone
+            }
+            _ => Readiness::Leased,
+        }
+    }
+
+    /// Nobody else can have the lease: it has not ended, or the store has been away since before its end and can give it to nobody.
+    fn is_valid(&self, held: Held, term: Term, outage: Outage, now: Moment) -> bool {
+        now.plus(term.margin()) < held.until || (outage.is_certain(term, now) && outage.began < held.until)
+    }
+
+    /// A request goes on the wire.
+    pub(crate) fn begin(&mut self, now: Moment) {
+        self.in_flight += 1;
+        self.last = self.last.max(now);
+        match &mut self.phase {
+            Phase::Held(held) => {
+                held.served = held.served.saturating_add(1);
+                held.was_used = true;
+            }
+            // Sent alone: the store is told when it is back.
+            Phase::Wanted { .. } => self.changes += 1,
+        }
+    }
+
+    /// Its response has ended, or it was not sent after all. Whether the task of the host should look at it.
+    pub(crate) fn end(&mut self, now: Moment) -> bool {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.last = self.last.max(now);
+        match self.phase {
+            Phase::Held(held) => held.is_wanted,
+            // The response outlived the lease: whoever has it now shall know.
+            Phase::Wanted { .. } => {
+                self.changes += 1;
+                true
+            }
+        }
+    }
+
+    /// The state has changed in a way that others must know of. Returns its number.
+    pub(crate) fn change(&mut self) -> u64 {
+        self.changes += 1;
+        self.changes
+    }
+
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    pub(crate) fn is_saved(&self, change: u64) -> bool {
+        self.saved >= change
+    }
+
+    pub(crate) fn throttles(&self) -> u8 {
+        self.throttles
+    }
+
+    pub(crate) fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// When a request of this process was last on its way.
+    pub(crate) fn last(&self, now: Moment) -> Moment {
+        if self.in_flight > 0 { now } else { self.last }
+    }
+
+    /// What is not needed is given up as soon as possible.
+    pub(crate) fn leave_soon(&mut self) {
+        self.leaves = true;
+    }
+
+    fn hands_over(&self, held: Held, now: Moment) -> bool {
+        let (requests, span) = QUANTUM;
+        held.is_wanted && held.since.plus(span) <= now && (held.served >= requests || self.users == 0)
+    }
+
+    /// What the task of the host does next. `owed`: the backoff that the process knows of is not over, or its count not forgiven.
+    pub(crate) fn plan(&self, owed: bool, outage: Outage, now: Moment) -> Plan {
+        match self.phase {
+            Phase::Held(held) if !outage.is_over() => {
+                // Its lease ends without a word, and the site is owed nothing.
+                let is_over = self.users == 0 && held.until <= now && !self.is_owed(owed, now);
+                if is_over { Plan::End } else { outage.plan(now) }
+            }
+            Phase::Held(held) => {
+                let is_idle = self.users == 0 && (self.leaves || (held.renew <= now && !held.was_used));
+                if self.in_flight == 0 && (is_idle || self.hands_over(held, now)) {
+                    Plan::Release
+                } else if self.changes > self.saved || held.renew <= now {
+                    let survived = outage.began < held.until && held.until <= outage.back;
+                    Plan::Ask { is_held: now < held.until || survived }
+                } else {
+                    let quantum = held.since.plus(QUANTUM.1);
+                    Plan::Sleep(if held.is_wanted && now < quantum {
+                        quantum.min(held.renew)
+                    } else {
+                        held.renew
+                    })
+                }
+            }
+            Phase::Wanted { again, is_next, .. } => {
+                let is_told = self.changes == self.saved || !self.is_owed(owed, now);
+                let settled = outage.back.plus(SETTLE);
+                if self.users == 0 && is_told && !is_next {
+                    Plan::End
+                } else if !outage.is_over() {
+                    outage.plan(now)
+                } else if self.users == 0 {
+                    Plan::Release
+                } else if again.max(settled) > now {
+                    Plan::Sleep(again.max(settled))
+                } else {
+                    Plan::Ask { is_held: false }
+                }
+            }
+        }
+    }
+
+    /// Something that this process has sent or heard still matters.
+    fn is_owed(&self, owed: bool, now: Moment) -> bool {
+        owed || self.in_flight > 0 || now < self.last.plus(self.delay)
+    }
+
+    /// How often a process asks that waits for another, without jitter.
+    pub(crate) fn poll(&self, is_next: bool) -> Duration {
+        let poll = if is_next { self.delay } else { self.delay.saturating_mul(5) / 2 };
+        poll.clamp(POLL.0, POLL.1)
+    }
+
+    /// The store has leased the host, as it was asked at `asked`.
+    pub(crate) fn leased(&mut self, is_wanted: bool, term: Term, asked: Moment, now: Moment) {
+        let (until, renew) = (asked.plus(term.ttl), asked.plus(term.ttl / 2));
+        self.phase = Phase::Held(match self.phase {
+            Phase::Held(held) => Held { until, renew, was_used: false, is_wanted, ..held },
+            Phase::Wanted { .. } => Held { since: now, until, renew, served: 0, was_used: true, is_wanted },
+        });
+    }
+
+    /// Another process has it. `wait` and `poll` are from `now`.
+    pub(crate) fn refused(&mut self, is_next: bool, again: Moment) {
+        self.phase = Phase::Wanted { again, elsewhere: true, is_next };
+    }
+
+    /// It is about to be given up: from now on nothing starts.
+    pub(crate) fn give_up(&mut self, again: Moment) {
+        let elsewhere = match self.phase {
+            Phase::Held(held) => held.is_wanted,
+            Phase::Wanted { elsewhere, .. } => elsewhere,
+        };
+        self.phase = Phase::Wanted { again, elsewhere, is_next: false };
+    }
+
+    /// The store has replied: it knows the first `changes` changes, and has told of a request that was last on its way at `last`.
+    pub(crate) fn replied(&mut self, changes: u64, last: Moment, throttles: u8) {
+        self.saved = self.saved.max(changes);
+        self.throttles = throttles;
+        let is_held = matches!(self.phase, Phase::Held(_));
+        if !is_held || last > self.last.plus(SLACK) || self.last == Moment::NEVER {
+            self.others = self.others.max(last);
+        }
+    }
+}
