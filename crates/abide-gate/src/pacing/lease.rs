@@ -48,8 +48,6 @@ struct Held {
     renew: Moment,
     /// Requests since `since`.
     served: u32,
-    /// Since the last renewal.
-    was_used: bool,
     is_wanted: bool,
 }
 
@@ -114,6 +112,10 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// A lease may be asked for again this often: the process that is next in line more often than the others, and nobody faster than a
 /// delay that must pass in any case.
 const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(2_500));
+
+/// Bounds of the time after which an idle lease is given up. Longer, and others wait for a host that nobody needs; shorter, and a
+/// crawler that thinks between two pages asks for the lease anew for each.
+const IDLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
 
 /// What a command and its reply add to a time that is told back and forth. Less than this is no news.
 pub(crate) const SLACK: Duration = Duration::from_millis(100);
@@ -201,7 +203,6 @@ impl Lease {
         match &mut self.phase {
             Phase::Held(held) => {
                 held.served = held.served.saturating_add(1);
-                held.was_used = true;
             }
             // Sent alone: the store is told when it is back.
             Phase::Wanted { .. } => self.changes += 1,
@@ -268,19 +269,16 @@ impl Lease {
                 if is_over { Plan::End } else { outage.plan(now) }
             }
             Phase::Held(held) => {
-                let is_idle = self.users == 0 && (self.leaves || (held.renew <= now && !held.was_used));
+                let idle = self.last.max(held.since).plus(self.idle());
+                let is_idle = self.users == 0 && (self.leaves || idle <= now);
                 if self.in_flight == 0 && (is_idle || self.hands_over(held, now)) {
                     Plan::Release
                 } else if self.changes > self.saved || held.renew <= now {
                     let survived = outage.began < held.until && held.until <= outage.back;
                     Plan::Ask { is_held: now < held.until || survived }
                 } else {
-                    let quantum = held.since.plus(QUANTUM.1);
-                    Plan::Sleep(if held.is_wanted && now < quantum {
-                        quantum.min(held.renew)
-                    } else {
-                        held.renew
-                    })
+                    let looks = [idle, held.since.plus(QUANTUM.1)].into_iter().filter(|look| *look > now);
+                    Plan::Sleep(looks.fold(held.renew, Moment::min))
                 }
             }
             Phase::Wanted { again, is_next, .. } => {
@@ -306,6 +304,11 @@ impl Lease {
         owed || self.in_flight > 0 || now < self.last.plus(self.delay)
     }
 
+    /// A lease that nothing was sent under for so long is given up: somewhat longer than the next request in line takes to come.
+    fn idle(&self) -> Duration {
+        self.delay.saturating_mul(2).clamp(IDLE.0, IDLE.1)
+    }
+
     /// How often a process asks that waits for another, without jitter.
     pub(crate) fn poll(&self, is_next: bool) -> Duration {
         let poll = if is_next { self.delay } else { self.delay.saturating_mul(5) / 2 };
@@ -316,8 +319,8 @@ impl Lease {
     pub(crate) fn leased(&mut self, is_wanted: bool, term: Term, asked: Moment, now: Moment) {
         let (until, renew) = (asked.plus(term.ttl), asked.plus(term.ttl / 2));
         self.phase = Phase::Held(match self.phase {
-            Phase::Held(held) => Held { until, renew, was_used: false, is_wanted, ..held },
-            Phase::Wanted { .. } => Held { since: now, until, renew, served: 0, was_used: true, is_wanted },
+            Phase::Held(held) => Held { until, renew, is_wanted, ..held },
+            Phase::Wanted { .. } => Held { since: now, until, renew, served: 0, is_wanted },
         });
     }
 

@@ -64,9 +64,9 @@ pub(crate) async fn obtain(
             }
             Some(Obstacle::Until(start, scope)) => (start.at, scope),
             Some(Obstacle::Lease(scope)) if now >= request.patience => {
-                let late =
-                    Late { start: Start { at: now.plus(request.host.gap), why: Why::Elsewhere }, scope };
-                return Err(core.defer(request, late.not_at_once(now), now));
+                let at = now.plus(request.host.gap.max(SLICE));
+                let late = Late { start: Start { at, why: Why::Elsewhere }, scope };
+                return Err(core.defer(request, late, now));
             }
             Some(Obstacle::Lease(scope)) => (request.patience, scope),
         };

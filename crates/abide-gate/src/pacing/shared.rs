@@ -3,7 +3,7 @@
 //! All that is said to the store of a host is said by the task of that host. So a caller that goes away leaves nothing behind, and a
 //! lease is renewed and given up whoever needs it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) struct SharedStore {
     health: Mutex<Health>,
     /// Where tasks are started from, if a response is observed outside a runtime.
     runtime: OnceLock<Handle>,
-    hosts: Mutex<HashMap<ScopeKey, Arc<HostLease>>>,
+    hosts: Mutex<BTreeMap<ScopeKey, Arc<HostLease>>>,
     /// How many hosts there are.
     count: watch::Sender<usize>,
 }
@@ -117,7 +117,7 @@ impl SharedStore {
 
     fn host(
         self: &Arc<Self>,
-        hosts: &mut HashMap<ScopeKey, Arc<HostLease>>,
+        hosts: &mut BTreeMap<ScopeKey, Arc<HostLease>>,
         key: ScopeKey,
         now: Moment,
     ) -> Arc<HostLease> {
@@ -338,6 +338,12 @@ impl User {
         if std::mem::take(&mut self.in_flight) && lock(&self.host.lease).end(now) {
             self.host.news.notify_one();
         }
+    }
+
+    /// The state has changed in a way that the store has not been told of.
+    pub(crate) fn is_unsaved(&self) -> bool {
+        let lease = lock(&self.host.lease);
+        !lease.is_saved(lease.changes())
     }
 
     /// Waits until the store knows what has changed until now, or is away; for `limit` at most.

@@ -35,12 +35,6 @@ pub(crate) struct Request<'u> {
 }
 
 impl Request<'_> {
-    /// The number of the scope with this key.
-    pub(crate) fn scope(&self, key: &str) -> u8 {
-        let other = (1..).zip(&self.others).find(|(_, other)| other.key == key);
-        other.map_or(0, |(scope, _)| scope)
-    }
-
     /// The key of one of the scopes.
     pub(crate) fn key(&self, scope: u8) -> &str {
         match usize::from(scope).checked_sub(1) {
