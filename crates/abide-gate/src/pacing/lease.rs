@@ -100,7 +100,8 @@ pub(crate) struct Term {
     pub(crate) timeout: Duration,
 }
 
-/// A lease that another process waits for is handed over after so many requests and so much time, whichever is later.
+/// A lease that another process waits for is handed over after so many requests and so much time, whichever is later; or if nothing
+/// was sent for so long.
 const QUANTUM: (u32, Duration) = (3, Duration::from_secs(3));
 
 /// While the store is away it is asked again this often, by one task.
@@ -111,7 +112,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 
 /// A lease may be asked for again this often: the process that is next in line more often than the others, and nobody faster than a
 /// delay that must pass in any case.
-const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(2_500));
+const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(3));
 
 /// Bounds of the time after which an idle lease is given up. Longer, and others wait for a host that nobody needs; shorter, and a
 /// crawler that thinks between two pages asks for the lease anew for each.
@@ -257,7 +258,8 @@ impl Lease {
 
     fn hands_over(&self, held: Held, now: Moment) -> bool {
         let (requests, span) = QUANTUM;
-        held.is_wanted && held.since.plus(span) <= now && (held.served >= requests || self.users == 0)
+        let is_used = held.served < requests && self.last.max(held.since).plus(span) > now;
+        held.is_wanted && held.since.plus(span) <= now && !is_used
     }
 
     /// What the task of the host does next. `owed`: the backoff that the process knows of is not over, or its count not forgiven.
@@ -311,7 +313,7 @@ impl Lease {
 
     /// How often a process asks that waits for another, without jitter.
     pub(crate) fn poll(&self, is_next: bool) -> Duration {
-        let poll = if is_next { self.delay } else { self.delay.saturating_mul(5) / 2 };
+        let poll = if is_next { self.delay } else { self.delay.saturating_mul(3) };
         poll.clamp(POLL.0, POLL.1)
     }
 

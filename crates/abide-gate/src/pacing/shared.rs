@@ -46,7 +46,9 @@ struct Health {
 /// A host, its lease, and who waits for what.
 #[derive(Debug)]
 pub(crate) struct HostLease {
-    pub(crate) key: ScopeKey,
+    key: ScopeKey,
+    /// The group of hosts whose lease comes first: this one is only used under it, and given up with it.
+    under: Option<ScopeKey>,
     lease: Mutex<Lease>,
     /// The task of the host should look.
     news: Notify,
@@ -98,9 +100,15 @@ impl SharedStore {
     }
 
     /// A request needs the lease of a host: from now on its task asks for it.
-    pub(crate) fn enter(self: &Arc<Self>, key: ScopeKey, delay: Duration, now: Moment) -> User {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        key: ScopeKey,
+        under: Option<ScopeKey>,
+        delay: Duration,
+        now: Moment,
+    ) -> User {
         let mut hosts = lock(&self.hosts);
-        let host = self.host(&mut hosts, key, now);
+        let host = self.host(&mut hosts, key, under, now);
         lock(&host.lease).enter(delay);
         let changed = host.changed.subscribe();
         User { host, changed, in_flight: false }
@@ -109,7 +117,7 @@ impl SharedStore {
     /// The state of a host has changed, and the store must know.
     pub(crate) fn save(self: &Arc<Self>, key: &str, now: Moment) {
         let mut hosts = lock(&self.hosts);
-        let host = self.host(&mut hosts, ScopeKey::from(key), now);
+        let host = self.host(&mut hosts, ScopeKey::from(key), None, now);
         lock(&host.lease).change();
         host.news.notify_one();
         host.changed.send_replace(());
@@ -119,14 +127,20 @@ impl SharedStore {
         self: &Arc<Self>,
         hosts: &mut BTreeMap<ScopeKey, Arc<HostLease>>,
         key: ScopeKey,
+        under: Option<ScopeKey>,
         now: Moment,
     ) -> Arc<HostLease> {
         if let Some(host) = hosts.get(&key) {
             return Arc::clone(host);
         }
         let lease = Mutex::new(Lease::new(now));
-        let host =
-            HostLease { key: key.clone(), lease, news: Notify::new(), changed: watch::Sender::new(()) };
+        let host = HostLease {
+            key: key.clone(),
+            under,
+            lease,
+            news: Notify::new(),
+            changed: watch::Sender::new(()),
+        };
         let host = Arc::new(host);
         // Without a runtime nothing can be said to the store; nor can anything have been sent.
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else {
@@ -197,7 +211,15 @@ impl SharedStore {
         {
             let mut lease = lock(&host.lease);
             let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.chance.unit());
-            lease.give_up(now.plus(poll));
+            // The others first.
+            lease.give_up(now.plus(poll * 2));
+        }
+        // Whoever has this one next wants those at once.
+        let is_under = |other: &&Arc<HostLease>| other.under.as_ref() == Some(&host.key);
+        let under: Vec<_> = lock(&self.hosts).values().filter(is_under).cloned().collect();
+        for other in under {
+            lock(&other.lease).give_up(now);
+            self.exchange(core, &other, Want::Release, now).await;
         }
         self.exchange(core, host, Want::Release, now).await;
         host.changed.send_replace(());
@@ -300,10 +322,6 @@ impl SharedStore {
 }
 
 impl User {
-    pub(crate) fn key(&self) -> &str {
-        self.host.key.as_str()
-    }
-
     /// What happens from now on is news.
     pub(crate) fn look(&mut self) {
         self.changed.mark_unchanged();
