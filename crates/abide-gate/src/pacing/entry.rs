@@ -170,3 +170,66 @@ impl Held {
         now < self.until.saturating_add(kept)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(8);
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn ask(holder: u128, is_held: bool) -> LeaseAsk {
+        let want = Want::Lease { ttl: TTL, again_in: s(2), is_held };
+        LeaseAsk { holder: HolderId(holder), want, state: HostState::default() }
+    }
+
+    #[test]
+    fn after_a_loss_only_the_holder_gets_its_lease() {
+        let (mut entry, loss) = (HostEntry::default(), s(100));
+        let mut lease =
+            |holder, is_held, now| entry.exchange(&ask(holder, is_held), s(now), loss + TTL).lease;
+        assert_eq!(lease(2, false, 101), LeaseStatus::Busy { wait: s(7), is_next: true });
+        assert_eq!(lease(1, true, 102), LeaseStatus::Leased { is_wanted: true }, "it says that it had it");
+        assert_eq!(lease(1, false, 104), LeaseStatus::Leased { is_wanted: false }, "and now it is known");
+        assert_eq!(
+            lease(2, true, 105),
+            LeaseStatus::Busy { wait: s(7), is_next: true },
+            "one of two that say so"
+        );
+    }
+
+    #[test]
+    fn a_new_host_is_leased_when_the_grace_is_over() {
+        let mut entry = HostEntry::default();
+        assert_eq!(
+            entry.exchange(&ask(1, false), s(108), s(108)).lease,
+            LeaseStatus::Leased { is_wanted: false }
+        );
+    }
+
+    #[test]
+    fn an_entry_is_owed_its_delay_its_count_and_its_lease() {
+        let mut entry = HostEntry::default();
+        assert!(!entry.is_owed(s(0)));
+        let knows = HostState { quiet: Some(s(0)), delay: s(60), backoff: None };
+        entry.exchange(&LeaseAsk { want: Want::Release, state: knows, ..ask(1, false) }, s(10), s(0));
+        assert!(entry.is_owed(s(69)) && !entry.is_owed(s(70)), "the delay");
+        let backoff = Backoff { left: s(60), over: s(0), throttles: 1, cause: Cause::EnhanceYourCalm };
+        entry.merge(&HostState { backoff: Some(backoff), ..HostState::default() }, s(100));
+        assert!(entry.is_owed(s(160 + 1_799)) && !entry.is_owed(s(160 + 1_800)), "the throttle count");
+        entry.exchange(&ask(1, false), s(5_000), s(0));
+        assert!(entry.is_owed(s(5_007)) && !entry.is_owed(s(5_008)), "the lease");
+    }
+
+    #[test]
+    fn the_line_is_bounded() {
+        let mut entry = HostEntry::default();
+        for holder in 0..1_000 {
+            entry.exchange(&ask(holder, false), s(1), s(0));
+        }
+        assert_eq!(entry.waiting.len(), WAITING_MAX);
+    }
+}

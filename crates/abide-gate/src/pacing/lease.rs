@@ -350,3 +350,214 @@ impl Lease {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::super::moment::Timeline;
+    use super::*;
+
+    const TERM: Term = Term { ttl: Duration::from_secs(8), timeout: Duration::from_secs(1) };
+    const DELAY: Duration = Duration::from_secs(1);
+    const NONE: Outage =
+        Outage { began: Moment::NEVER, confirmed: Moment::NEVER, back: Moment::NEVER, probe: Moment::NEVER };
+
+    fn at(millis: u64) -> Moment {
+        let began = Instant::now();
+        Timeline::starting(began).moment(began + Duration::from_millis(millis))
+    }
+
+    /// Leased at 1 s, for a request that waits.
+    fn held(is_wanted: bool) -> Lease {
+        let mut lease = Lease::new(at(0));
+        lease.enter(DELAY);
+        lease.leased(is_wanted, TERM, at(1_000), at(1_000));
+        lease
+    }
+
+    fn sends(lease: &mut Lease, starts: u64, ends: u64) {
+        lease.begin(at(starts));
+        lease.end(at(ends));
+    }
+
+    fn down(began: u64, confirmed: u64) -> Outage {
+        Outage {
+            began: at(began),
+            confirmed: at(confirmed),
+            back: Moment::NEVER,
+            probe: at(confirmed + 1_000),
+        }
+    }
+
+    #[test]
+    fn a_process_sends_until_shortly_before_its_lease_ends() {
+        let lease = held(false);
+        for (now, readiness) in [
+            (1_000, Readiness::Now),
+            (8_499, Readiness::Now),
+            (8_500, Readiness::Leased),
+            (99_000, Readiness::Leased),
+        ] {
+            assert_eq!(lease.readiness(DELAY, TERM, NONE, at(now)), readiness, "at {now} ms");
+        }
+    }
+
+    #[test]
+    fn a_lease_counts_from_when_it_was_asked_for() {
+        let mut lease = held(false);
+        lease.leased(false, TERM, at(5_000), at(6_000));
+        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(12_499)), Readiness::Now);
+        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(12_500)), Readiness::Leased);
+    }
+
+    #[test]
+    fn a_holder_goes_on_while_it_knows_that_the_store_is_away() {
+        let lease = held(false);
+        for (outage, now, readiness) in [
+            // It was away before the lease ended, and so can have given it to nobody.
+            (down(8_000, 60_000), 60_500, Readiness::Now),
+            // The process was paused since: the store may be back.
+            (down(8_000, 60_000), 70_000, Readiness::Leased),
+            // The lease had ended before.
+            (down(9_500, 60_000), 60_500, Readiness::Alone),
+        ] {
+            assert_eq!(lease.readiness(DELAY, TERM, outage, at(now)), readiness, "{outage:?} at {now} ms");
+        }
+    }
+
+    #[test]
+    fn a_host_that_another_process_has_is_left_to_it_while_the_store_is_away() {
+        let mut lease = Lease::new(at(0));
+        lease.enter(DELAY);
+        assert_eq!(lease.readiness(DELAY, TERM, down(500, 1_000), at(1_100)), Readiness::Alone);
+        lease.refused(true, at(2_000));
+        assert_eq!(lease.readiness(DELAY, TERM, down(500, 1_000), at(1_100)), Readiness::Leased);
+    }
+
+    #[test]
+    fn the_request_of_another_process_is_kept_at_a_distance() {
+        let mut lease = Lease::new(at(0));
+        lease.enter(DELAY);
+        lease.replied(0, at(900), 2);
+        lease.leased(false, TERM, at(1_000), at(1_010));
+        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(1_010)), Readiness::At(at(1_900)));
+        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(1_900)), Readiness::Now);
+        assert_eq!(lease.throttles(), 2);
+    }
+
+    #[test]
+    fn our_own_request_told_back_to_us_is_no_news() {
+        let mut lease = held(false);
+        sends(&mut lease, 2_000, 3_000);
+        lease.replied(0, at(3_090), 0);
+        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(3_500)), Readiness::Now);
+        lease.replied(0, at(3_200), 0);
+        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(3_500)), Readiness::At(at(4_200)));
+    }
+
+    #[test]
+    fn a_wanted_lease_is_handed_over_after_three_requests_and_three_seconds() {
+        for (requests, now, hands_over) in
+            [(3, 3_999, false), (3, 4_000, true), (2, 4_000, false), (2, 5_100, true), (0, 4_000, true)]
+        {
+            let mut lease = held(true);
+            for n in 0..requests {
+                sends(&mut lease, 1_000 + n * 600, 1_500 + n * 600);
+            }
+            let plan = lease.plan(false, NONE, at(now));
+            assert_eq!(plan == Plan::Release, hands_over, "{requests} requests, at {now} ms: {plan:?}");
+            let waits = lease.readiness(DELAY, TERM, NONE, at(now)) == Readiness::Leased;
+            assert_eq!(waits, hands_over, "what is about to be handed over starts nothing");
+        }
+    }
+
+    #[test]
+    fn nothing_is_handed_over_while_a_response_is_open() {
+        let mut lease = held(true);
+        lease.begin(at(1_000));
+        assert_eq!(lease.plan(false, NONE, at(4_900)), Plan::Sleep(at(5_000)), "until it is renewed");
+        assert_eq!(lease.plan(false, NONE, at(5_000)), Plan::Ask { is_held: true });
+        assert!(lease.end(at(5_100)), "the task of the host looks");
+        assert_eq!(
+            lease.plan(false, NONE, at(5_100)),
+            Plan::Ask { is_held: true },
+            "one request is no quantum"
+        );
+        assert_eq!(lease.plan(false, NONE, at(8_100)), Plan::Release, "three seconds without one are");
+    }
+
+    #[test]
+    fn an_idle_lease_is_given_up_and_one_in_use_is_renewed() {
+        let mut lease = held(false);
+        sends(&mut lease, 1_000, 1_100);
+        assert_eq!(lease.plan(false, NONE, at(5_000)), Plan::Ask { is_held: true }, "a request waits");
+        lease.leave();
+        assert_eq!(lease.plan(false, NONE, at(1_200)), Plan::Sleep(at(3_100)));
+        assert_eq!(lease.plan(false, NONE, at(3_100)), Plan::Release);
+        lease.leave_soon();
+        assert_eq!(lease.plan(false, NONE, at(1_200)), Plan::Release);
+    }
+
+    #[test]
+    fn a_change_is_saved_at_once_and_its_number_is_known() {
+        let mut lease = held(false);
+        let change = lease.change();
+        assert!(!lease.is_saved(change));
+        assert_eq!(lease.plan(true, NONE, at(1_100)), Plan::Ask { is_held: true });
+        lease.replied(change, Moment::NEVER, 0);
+        assert!(lease.is_saved(change));
+    }
+
+    #[test]
+    fn a_task_ends_when_nothing_needs_the_lease_and_nothing_is_owed() {
+        let mut lease = held(false);
+        lease.give_up(at(9_000));
+        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::Sleep(at(9_000)), "a request waits");
+        lease.leave();
+        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::End);
+        lease.change();
+        assert_eq!(
+            lease.plan(true, NONE, at(2_000)),
+            Plan::Release,
+            "a backoff that the store does not know"
+        );
+        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::End, "and is over");
+        lease.refused(true, at(3_000));
+        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::Release, "its place in line");
+    }
+
+    #[test]
+    fn while_the_store_is_away_one_question_a_second_is_asked() {
+        let lease = held(false);
+        assert_eq!(lease.plan(false, down(2_000, 2_000), at(2_500)), Plan::Sleep(at(3_000)));
+        assert_eq!(lease.plan(false, down(2_000, 2_000), at(3_000)), Plan::Probe);
+    }
+
+    #[test]
+    fn after_an_outage_holders_renew_first_and_claim_what_they_had() {
+        let back = |back| Outage { back: at(back), ..down(8_000, 19_000) };
+        assert_eq!(held(false).plan(false, back(20_000), at(20_000)), Plan::Ask { is_held: true });
+        assert_eq!(
+            held(false).plan(false, Outage { back: at(8_500), ..down(8_000, 8_000) }, at(30_000)),
+            Plan::Ask { is_held: false },
+            "it ended after the outage"
+        );
+        let mut wants = Lease::new(at(0));
+        wants.enter(DELAY);
+        assert_eq!(wants.plan(false, back(20_000), at(20_000)), Plan::Sleep(at(23_000)));
+        assert_eq!(wants.plan(false, back(20_000), at(23_000)), Plan::Ask { is_held: false });
+    }
+
+    #[test]
+    fn who_is_next_asks_every_delay_and_others_less_often() {
+        let mut lease = Lease::new(at(0));
+        for (delay, next, others) in
+            [(1_000, 1_000, 3_000), (100, 100, 300), (1, 50, 50), (60_000, 3_000, 3_000)]
+        {
+            lease.delay = Duration::from_millis(delay);
+            let polls = [true, false].map(|is_next| lease.poll(is_next).as_millis());
+            assert_eq!(polls, [next, others], "{delay} ms");
+        }
+    }
+}
