@@ -211,8 +211,7 @@ impl SharedStore {
         {
             let mut lease = lock(&host.lease);
             let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.chance.unit());
-            // The others first.
-            lease.give_up(now.plus(poll * 2));
+            lease.give_up(now.plus(poll));
         }
         // Whoever has this one next wants those at once.
         let is_under = |other: &&Arc<HostLease>| other.under.as_ref() == Some(&host.key);
