@@ -526,6 +526,17 @@ fn a_permit_with_a_lease_may_outlive_its_runtime() {
     assert_eq!(pacer.stats().in_flight(), 0);
 }
 
+#[test]
+fn a_pacer_outlives_the_runtime_that_asked_for_its_leases() {
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(MemoryHostStore::default())).build();
+    for n in 0..2 {
+        let permit = runtime().block_on(pacer.acquire(&url("http://a.example/"), Ask::new()));
+        assert!(permit.is_ok(), "in runtime {n}: {permit:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pacer_is_settled_when_the_store_has_its_leases_back() {
     let store = healthy();

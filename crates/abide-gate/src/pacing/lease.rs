@@ -98,6 +98,8 @@ pub(crate) struct Term {
     pub(crate) ttl: Duration,
     /// How long a command may take.
     pub(crate) timeout: Duration,
+    /// While the store is away nothing goes out without a lease that has not ended.
+    pub(crate) fail_closed: bool,
 }
 
 /// A lease that another process waits for is handed over after so many requests and so much time, whichever is later; or if nothing
@@ -194,7 +196,8 @@ impl Lease {
 
     /// Nobody else can have the lease: it has not ended, or the store has been away since before its end and can give it to nobody.
     fn is_valid(&self, held: Held, term: Term, outage: Outage, now: Moment) -> bool {
-        now.plus(term.margin()) < held.until || (outage.is_certain(term, now) && outage.began < held.until)
+        let survives = !term.fail_closed && outage.is_certain(term, now) && outage.began < held.until;
+        survives || now.plus(term.margin()) < held.until
     }
 
     /// A request goes on the wire.
@@ -358,7 +361,8 @@ mod tests {
     use super::super::moment::Timeline;
     use super::*;
 
-    const TERM: Term = Term { ttl: Duration::from_secs(8), timeout: Duration::from_secs(1) };
+    const TERM: Term =
+        Term { ttl: Duration::from_secs(8), timeout: Duration::from_secs(1), fail_closed: false };
     const DELAY: Duration = Duration::from_secs(1);
     const NONE: Outage =
         Outage { began: Moment::NEVER, confirmed: Moment::NEVER, back: Moment::NEVER, probe: Moment::NEVER };
@@ -424,6 +428,9 @@ mod tests {
         ] {
             assert_eq!(lease.readiness(DELAY, TERM, outage, at(now)), readiness, "{outage:?} at {now} ms");
         }
+        let closed = Term { fail_closed: true, ..TERM };
+        assert_eq!(lease.readiness(DELAY, closed, down(8_000, 8_000), at(8_400)), Readiness::Now);
+        assert_eq!(lease.readiness(DELAY, closed, down(8_000, 9_000), at(9_100)), Readiness::Alone);
     }
 
     #[test]

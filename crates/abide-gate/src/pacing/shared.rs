@@ -87,7 +87,8 @@ impl SharedStore {
     }
 
     pub(crate) fn term(&self) -> Term {
-        Term { ttl: self.options.lease, timeout: self.options.timeout }
+        let Shared { lease: ttl, timeout, fail_closed, .. } = self.options;
+        Term { ttl, timeout, fail_closed }
     }
 
     pub(crate) fn outage(&self) -> Outage {
@@ -155,6 +156,7 @@ impl SharedStore {
 
     /// The task of a host, until nothing needs it any more.
     async fn keep(self: Arc<Self>, host: Arc<HostLease>) {
+        let _kept = Kept { store: &self, host: &host };
         loop {
             let Some(core) = self.core.upgrade() else { return };
             let now = core.now_or_system();
@@ -164,9 +166,7 @@ impl SharedStore {
                 let owed = core.backoff(host.key.as_str(), now).is_some();
                 let plan = lock(&host.lease).plan(owed, self.outage(), now);
                 if plan == Plan::End {
-                    hosts.remove(&host.key);
-                    self.count.send_replace(hosts.len());
-                    return;
+                    return self.forget(&mut hosts, &host);
                 }
                 plan
             };
@@ -185,6 +185,13 @@ impl SharedStore {
                     let _ = timeout_at(until, host.news.notified()).await;
                 }
             }
+        }
+    }
+
+    fn forget(&self, hosts: &mut BTreeMap<ScopeKey, Arc<HostLease>>, host: &Arc<HostLease>) {
+        if hosts.get(&host.key).is_some_and(|kept| Arc::ptr_eq(kept, host)) {
+            hosts.remove(&host.key);
+            self.count.send_replace(hosts.len());
         }
     }
 
@@ -317,6 +324,18 @@ impl SharedStore {
         }
         let mut count = self.count.subscribe();
         timeout(limit, count.wait_for(|count| *count == 0)).await.is_ok_and(|settled| settled.is_ok())
+    }
+}
+
+/// A host is kept as long as its task runs: also if the task's runtime ends before others that use the pacer.
+struct Kept<'a> {
+    store: &'a SharedStore,
+    host: &'a Arc<HostLease>,
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.store.forget(&mut lock(&self.store.hosts), self.host);
     }
 }
 
