@@ -11,7 +11,7 @@ use crate::access::{AccessCache, AccessEvent, AccessObserver, AccessPolicy, Acce
 use crate::event::{Event, Listeners, Observer, Observers};
 use crate::gate::Gate;
 use crate::paced::PacedFetch;
-use crate::pacing::{PaceObserver, PacePolicy, PaceStore, Pacer};
+use crate::pacing::{HostStore, PaceObserver, PacePolicy, Pacer};
 use crate::{AddressGuard, CaughtClock, Clock, SystemClock};
 
 /// Settings of a [`Gate`], and of every client that is built on one. The default is the polite choice.
@@ -26,7 +26,7 @@ pub struct GateBuilder {
     max_wait: Option<Duration>,
     addresses: AddressGuard,
     access_store: Option<Arc<dyn AccessStore>>,
-    pace_store: Option<Arc<dyn PaceStore>>,
+    host_store: Option<Arc<dyn HostStore>>,
     observers: Vec<Arc<dyn Observer>>,
     access_observers: Vec<Arc<dyn AccessObserver>>,
     pace_observers: Vec<Arc<dyn PaceObserver>>,
@@ -43,7 +43,7 @@ impl GateBuilder {
             max_wait: None,
             addresses: AddressGuard::default(),
             access_store: None,
-            pace_store: None,
+            host_store: None,
             observers: Vec::new(),
             access_observers: Vec::new(),
             pace_observers: Vec::new(),
@@ -101,8 +101,8 @@ impl GateBuilder {
     }
 
     /// Where turns and holds are shared with other processes. Default: nowhere.
-    pub fn pace_store(mut self, store: Arc<dyn PaceStore>) -> Self {
-        self.pace_store = Some(store);
+    pub fn host_store(mut self, store: Arc<dyn HostStore>) -> Self {
+        self.host_store = Some(store);
         self
     }
 
@@ -146,7 +146,7 @@ impl GateBuilder {
         let clock: Arc<dyn Clock> = Arc::new(CaughtClock::new(Arc::clone(&self.clock)));
         // The pacer catches a panic of the clock itself: nobody can be paced by it, so the URL is denied.
         let mut pacer = Pacer::builder(self.pace).clock(Arc::clone(&self.clock));
-        if let Some(store) = self.pace_store {
+        if let Some(store) = self.host_store {
             pacer = pacer.store(store);
         }
         if !observers.is_empty() || !self.pace_observers.is_empty() {

@@ -111,6 +111,7 @@ fn why(reason: &DeferReason) -> &'static str {
         DeferReason::InFlight { .. } => "in_flight",
         DeferReason::Breaker { .. } => "breaker",
         DeferReason::Robots => "robots",
+        DeferReason::OtherProcess => "other_process",
     }
 }
 

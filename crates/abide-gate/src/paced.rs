@@ -44,6 +44,9 @@ impl PacedFetch {
         match self.fetch.fetch(request).await {
             Ok(reply) => {
                 let hold = permit.observe(reply.status(), reply.headers());
+                if let Some(saved) = permit.saved() {
+                    saved.await;
+                }
                 let (status, headers) = (reply.status(), reply.headers().clone());
                 let is_calm = |error: &FetchError| matches!(error.kind(), FetchErrorKind::EnhanceYourCalm);
                 let body = PermitBody::new(reply.into_body(), permit).with_calm(is_calm).boxed_unsync();

@@ -85,6 +85,9 @@ impl PacingMiddleware {
         let (mut permit, limit) = (Some(permit), self.abide.core.read_timeout);
         let answer = counted(heard_within(limit, next.run(request, extensions))).await;
         let response = answered(url, &mut permit, answer)?;
+        if let Some(saved) = permit.as_ref().and_then(Permit::saved) {
+            saved.await;
+        }
         let wire = permit.as_ref().map(Permit::elapsed).unwrap_or_default();
         Ok((Sent { response, verdict, wire }, permit))
     }

@@ -14,18 +14,18 @@ use super::breaker::{Breaker, TransportFault};
 use super::chance::Chance;
 use super::event::{PaceEvent, PaceObserver, trace};
 use super::feedback::{Cause, Hold, credible, is_complaint};
+use super::lease::SLACK;
 use super::moment::{Moment, Timeline};
 use super::policy::{GAP_MAX, PacePolicy};
 use super::queue::{Bells, Late, ring};
 use super::refusal::{DeferReason, Deferral, Refusal};
 use super::retry_after::retry_after;
 use super::schedule::Why;
-use super::scope::ScopeKey;
 use super::shared::SharedStore;
 use super::slot::Slot;
+use super::store::Backoff;
 use super::table::{Findings, Table, Upkeep};
 use super::turn::{self, Claims, Entry, Request, Wanted};
-use super::unshared::SharedHold;
 use super::watch::Watch;
 use crate::origin::pacing_key;
 use crate::{Clock, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
@@ -41,7 +41,9 @@ pub(crate) struct Core {
     pub(crate) timeline: Timeline,
     observer: Option<Arc<dyn PaceObserver>>,
     pub(crate) chance: Chance,
-    pub(crate) store: Option<SharedStore>,
+    /// Drawn once: what differs between processes and stays the same in one.
+    pub(crate) seed: u64,
+    pub(crate) store: Option<Arc<SharedStore>>,
     is_overgrown: AtomicBool,
     pub(crate) watch: Watch,
 }
@@ -52,7 +54,7 @@ impl Core {
         clock: Arc<dyn Clock>,
         observer: Option<Arc<dyn PaceObserver>>,
         chance: Chance,
-        store: Option<SharedStore>,
+        store: Option<Arc<SharedStore>>,
     ) -> Self {
         let began = catch(|| clock.now()).unwrap_or_else(|| SystemClock.now());
         let core = Self {
@@ -63,6 +65,7 @@ impl Core {
             policy,
             clock,
             observer,
+            seed: chance.bits(),
             chance,
             store,
         };
@@ -208,6 +211,7 @@ impl Core {
         let slot = slot.as_deref();
         let reason = match why {
             Why::Gap(delay) => DeferReason::Gap { delay },
+            Why::Elsewhere => DeferReason::OtherProcess,
             Why::Hold => hold_reason(slot.map_or(Cause::Operator, |slot| slot.hold().cause.unpack())),
             Why::Pause => DeferReason::Breaker {
                 cause: slot.map_or(TransportFault::Other, |slot| slot.breaker().cause),
@@ -319,7 +323,7 @@ impl Core {
             if before.0.until < after.0.until {
                 self.tell_held(scope, after.0, now);
             } else if before.0.strikes < after.0.strikes {
-                self.share(scope, after.0, now);
+                self.share(scope, now);
             }
             if before.1.until < after.1.until {
                 let (lasts, fault) = (after.1.until.since(now), after.1.cause);
@@ -331,12 +335,12 @@ impl Core {
 
     fn tell_held(&self, scope: &str, hold: Hold, now: Moment) {
         self.tell(&PaceEvent::Held { scope, lasts: hold.until.since(now), cause: hold.cause.unpack() });
-        self.share(scope, hold, now);
+        self.share(scope, now);
     }
 
-    fn share(&self, scope: &str, hold: Hold, now: Moment) {
+    fn share(&self, scope: &str, now: Moment) {
         if let Some(store) = &self.store {
-            store.share_hold(scope, shared_hold(hold, now, self.wall()));
+            store.save(scope, now);
         }
     }
 
@@ -351,20 +355,22 @@ impl Core {
         self.wall_at(now, hold.until)
     }
 
-    /// The holds of one shard that are in force, or those that only strikes are left of.
-    pub(crate) fn holds(&self, shard: u16, in_force: bool) -> Vec<(ScopeKey, SharedHold)> {
-        let (now, wall, mut holds) = (self.now_or_system(), self.wall(), Vec::new());
-        self.table.for_each_of(shard, |slot| {
-            let hold = slot.hold();
-            if (hold.until > now) == in_force && (in_force || hold.strikes_at(now) > 0) {
-                holds.push((ScopeKey::from(&*slot.key), shared_hold(hold, now, wall)));
-            }
-        });
-        holds
+    /// The backoff of a host as other processes are told of it, unless it is over and its count forgiven.
+    pub(crate) fn backoff(&self, key: &str, now: Moment) -> Option<Backoff> {
+        let hold = self.with_slot(key, |slot| slot.hold())?;
+        let (left, over) = (hold.until.since(now), now.since(hold.until));
+        let throttles = hold.strikes_at(now);
+        let counts = hold != Hold::NONE && (!left.is_zero() || throttles > 0);
+        counts.then(|| Backoff { left, over, throttles, cause: hold.cause.unpack() })
     }
 
     /// A hold that the shared store knows of already.
     pub(crate) fn learn_hold(&self, key: &str, until: Moment, strikes: u8, cause: Cause, now: Moment) {
+        // What was told back and forth has become longer by that.
+        let known = self.with_slot(key, |slot| slot.hold()).unwrap_or(Hold::NONE);
+        if until <= now || (until <= known.until.plus(SLACK) && strikes <= known.strikes_at(now)) {
+            return;
+        }
         if let (hold, true) = self.extend_hold(key, until, strikes, cause, now) {
             self.tell(&PaceEvent::Held { scope: key, lasts: hold.until.since(now), cause });
         }
@@ -421,12 +427,6 @@ impl Core {
 fn wall_after(wall: WallMillis, ahead: Duration) -> WallMillis {
     let millis = ahead.as_nanos().div_ceil(1_000_000);
     wall.plus(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
-}
-
-/// As others are told of it.
-fn shared_hold(hold: Hold, now: Moment, wall: WallMillis) -> SharedHold {
-    let until = wall_after(wall.minus(now.since(hold.until)), hold.until.since(now));
-    SharedHold { until, strikes: hold.strikes_at(now), cause: hold.cause.unpack() }
 }
 
 fn hold_reason(cause: Cause) -> DeferReason {

@@ -16,7 +16,7 @@
 //! acquire(url, ask) ─▶ scope    whose turn: host, and what the policy adds
 //!                     schedule when: state × terms × now          (plain functions)
 //!                     queue    who waits
-//!                     confirm  the same in a PaceStore, if there is one
+//!                     obtain   whether this process has the lease of the host, if processes share a HostStore
 //!        Permit ◀──── permit   on the wire, until the response has ended
 //!        observe ───▶ feedback 429, 503, Retry-After; breaker: transport faults
 //! ```
@@ -57,17 +57,19 @@ mod refusal;
 mod report;
 mod watch;
 
-mod confirm;
+mod entry;
+mod lease;
 mod memory;
+mod obtain;
 mod shared;
 mod store;
-mod unshared;
 
 pub use ask::Ask;
 pub use breaker::TransportFault;
+pub use entry::HostEntry;
 pub use event::{PaceEvent, PaceObserver};
 pub use feedback::{Cause, STRIKES_KEPT};
-pub use memory::MemoryPaceStore;
+pub use memory::MemoryHostStore;
 pub use pacer::{Pacer, PacerBuilder};
 pub use permit::Permit;
 pub use policy::{GAP_MAX, HostPace, PacePolicy, Preset};
@@ -76,5 +78,5 @@ pub use report::{HostReport, NextSlot, PaceStats};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
 pub use scope::{Scope, ScopeKey};
 pub use store::{
-    Busy, Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, ScopeState, StoreError, StoreFuture,
+    Backoff, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, StoreError, StoreFuture, Want,
 };

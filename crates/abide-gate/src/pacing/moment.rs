@@ -19,6 +19,11 @@ impl Moment {
         if self == Self::NEVER { Self::NEVER } else { Self(self.0.saturating_add(nanos(by))) }
     }
 
+    /// `by` earlier, but never [`NEVER`](Self::NEVER).
+    pub(crate) fn minus(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos(by)).max(1))
+    }
+
     /// The time since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

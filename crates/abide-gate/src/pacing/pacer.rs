@@ -8,11 +8,11 @@ use url::Url;
 
 use super::ask::Ask;
 use super::chance::Chance;
-use super::confirm::Confirmation;
 use super::core::Core;
 use super::event::{PaceEvent, PaceObserver};
 use super::feedback::Cause;
 use super::moment::Moment;
+use super::obtain::obtain;
 use super::permit::Permit;
 use super::place::Place;
 use super::policy::PacePolicy;
@@ -21,7 +21,7 @@ use super::report::{HostReport, NextSlot, PaceStats};
 use super::scope::ScopeKey;
 use super::shared::SharedStore;
 use super::slot::Slot;
-use super::store::PaceStore;
+use super::store::HostStore;
 use super::turn::Entry;
 use crate::{Clock, Host, Origin, SystemClock, WallMillis};
 
@@ -106,7 +106,7 @@ impl Pacer {
         };
         let permit = match &self.core.store {
             None => permit.send(),
-            Some(store) => Box::pin(Confirmation::new(store, &request, permit).run()).await?,
+            Some(store) => Box::pin(obtain(store, &request, permit)).await?,
         };
         self.core.tell(&PaceEvent::Granted { scope: &request.host.key, waited: permit.waited() });
         Ok(permit)
@@ -226,8 +226,8 @@ impl Pacer {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use std::{sync::Arc, time::Duration};
-    /// # use abide_gate::pacing::{Ask, MemoryPaceStore, PacePolicy, Pacer};
-    /// let store = Arc::new(MemoryPaceStore::default());
+    /// # use abide_gate::pacing::{Ask, MemoryHostStore, PacePolicy, Pacer};
+    /// let store = Arc::new(MemoryHostStore::default());
     /// let pacer = Pacer::builder(PacePolicy::default()).store(store).build();
     /// let permit = pacer.acquire(&"http://a.example/".parse()?, Ask::new()).await?;
     /// permit.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
@@ -286,7 +286,7 @@ impl fmt::Debug for Pacer {
 #[must_use]
 pub struct PacerBuilder {
     policy: PacePolicy,
-    store: Option<Arc<dyn PaceStore>>,
+    store: Option<Arc<dyn HostStore>>,
     clock: Arc<dyn Clock>,
     observer: Option<Arc<dyn PaceObserver>>,
     seed: Option<u64>,
@@ -294,7 +294,7 @@ pub struct PacerBuilder {
 
 impl PacerBuilder {
     /// Turns are also taken from this store, so that all processes that share it keep the promises together.
-    pub fn store(mut self, store: Arc<dyn PaceStore>) -> Self {
+    pub fn store(mut self, store: Arc<dyn HostStore>) -> Self {
         self.store = Some(store);
         self
     }
@@ -321,7 +321,8 @@ impl PacerBuilder {
     pub fn build(self) -> Pacer {
         let chance = self.seed.map_or_else(Chance::random, Chance::seeded);
         let core = Arc::new_cyclic(|core| {
-            let store = self.store.map(|store| SharedStore::new(store, self.policy.shared, core.clone()));
+            let store =
+                self.store.map(|store| Arc::new(SharedStore::new(store, self.policy.shared, core.clone())));
             Core::new(self.policy, self.clock, self.observer, chance, store)
         });
         Pacer { core }

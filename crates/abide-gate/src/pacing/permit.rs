@@ -1,6 +1,7 @@
 //! A turn that is taken: one request on the wire, until its response has ended.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::breaker::TransportFault;
 use super::core::Core;
 use super::moment::Moment;
 use super::queue::{Bells, ring};
-use super::shared::Lease;
+use super::shared::User;
 use super::turn::{self, Claims};
 use crate::WallMillis;
 
@@ -44,13 +45,14 @@ pub struct Permit {
     waited: Duration,
     /// Until it is the caller's, nothing was sent.
     is_sent: bool,
-    lease: Option<Lease>,
+    /// What keeps the leases of its hosts, if there is a shared store.
+    users: Box<[User]>,
 }
 
 impl Permit {
     /// A turn that was taken locally and is not the caller's yet.
     pub(crate) fn unsent(core: Arc<Core>, claims: Claims, started: Moment, waited: Duration) -> Self {
-        Self { core, claims, started, waited, is_sent: false, lease: None }
+        Self { core, claims, started, waited, is_sent: false, users: Box::default() }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -68,12 +70,13 @@ impl Permit {
         self
     }
 
-    /// A lease of the shared store has come, with the strikes that it knows, and time has passed over it.
-    pub(crate) fn send_later(mut self, lease: Option<Lease>, strikes: u8, now: Moment) -> Self {
+    /// The leases of its hosts are there, and time has passed over it.
+    pub(crate) fn send_later(mut self, users: Box<[User]>, now: Moment) -> Self {
         turn::start_later(self.core.table(), &self.claims, self.started, now);
         self.waited += now.since(self.started);
         self.started = now;
-        (self.lease, self.claims.strikes) = (lease, strikes);
+        self.claims.strikes = users.iter().map(User::throttles).max().unwrap_or_default();
+        self.users = users;
         self.send()
     }
 
@@ -100,6 +103,18 @@ impl Permit {
         self.core.failed(&self.claims, self.started, fault)
     }
 
+    /// Waits until the shared store knows of a backoff that was [observed](Self::observe), so that no other process sends to the host
+    /// and no restart forgets it. To be awaited before the response is handed on; it takes at most
+    /// [`store_timeout`](super::PacePolicy::store_timeout). `None`: there is no store, or nothing that it does not know.
+    pub fn saved(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
+        let store = self.core.store.as_ref().filter(|_| self.users.iter().any(User::is_unsaved))?;
+        Some(Box::pin(async move {
+            for user in &self.users {
+                user.saved(store).await;
+            }
+        }))
+    }
+
     /// The response has ended. The same as dropping it, said aloud.
     pub fn finish(self) {}
 
@@ -124,9 +139,7 @@ impl Drop for Permit {
         } else {
             turn::give_back(table, &self.claims, self.started, now, &mut bells);
         }
-        if let Some(lease) = self.lease.take() {
-            lease.end(self.is_sent);
-        }
+        self.users.iter_mut().for_each(|user| user.end(now));
         ring(bells);
     }
 }

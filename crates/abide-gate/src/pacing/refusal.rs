@@ -161,6 +161,8 @@ pub enum DeferReason {
     },
     /// The request for the site's robots.txt was deferred.
     Robots,
+    /// Another process that shares the store is sending to the host.
+    OtherProcess,
 }
 
 impl DeferReason {
@@ -182,6 +184,7 @@ impl DeferReason {
             ),
             Self::Breaker { cause } => write!(f, "{scope} is left alone, since {cause}"),
             Self::Robots => write!(f, "robots.txt of {scope} had to wait"),
+            Self::OtherProcess => write!(f, "another process is sending requests to {scope}"),
         }
     }
 }

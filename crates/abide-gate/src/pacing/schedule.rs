@@ -43,6 +43,8 @@ pub(crate) enum Why {
     InFlight(Moment),
     Hold,
     Pause,
+    /// Another process has the lease of the host.
+    Elsewhere,
 }
 
 /// The earliest start, and what it waits for.

@@ -1,281 +1,404 @@
-//! The shared store: how it is, and its commands, each in a task of its own.
+//! The store that processes share: one task for each host that this process leases or wants, and how the store is.
 //!
-//! A caller who goes leaves neither an unread answer nor a lease behind.
+//! All that is said to the store of a host is said by the task of that host. So a caller that goes away leaves nothing behind, and a
+//! lease is renewed and given up whoever needs it.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{oneshot, watch};
-use tokio::time::{sleep, timeout};
+use tokio::sync::{Notify, watch};
+use tokio::time::{timeout, timeout_at};
 
-use super::core::{Core, catch};
+use super::core::Core;
 use super::event::PaceEvent;
+use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK, Term};
 use super::moment::Moment;
 use super::policy::Shared;
 use super::scope::ScopeKey;
-use super::store::{Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, StoreError, StoreFuture};
-use super::unshared::{HoldSender, SharedHold, Unshared};
+use super::store::{HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, StoreError, Want};
+use crate::{Clock, SystemClock};
 
-/// The shared store, and how it is.
+/// The shared store, and the hosts that this process leases from it.
 #[derive(Debug)]
 pub(crate) struct SharedStore {
-    store: Arc<dyn PaceStore>,
+    store: Arc<dyn HostStore>,
     options: Shared,
-    /// What this belongs to, and what knows of all holds.
     core: Weak<Core>,
+    holder: HolderId,
     health: Mutex<Health>,
-    /// Where holds are shared from, if an answer is observed outside a runtime.
+    /// Where tasks are started from, if a response is observed outside a runtime.
     runtime: OnceLock<Handle>,
-    tasks: Tasks,
-    unshared: Arc<Mutex<Unshared>>,
-}
-
-/// How many tasks still have something to tell the store: one for each lease, and one for each hold.
-#[derive(Clone, Debug)]
-struct Tasks {
-    running: watch::Sender<usize>,
-}
-
-/// A task is running, until this is dropped.
-pub(crate) struct Running {
-    tasks: Tasks,
-}
-
-impl Tasks {
-    fn enter(&self) -> Running {
-        self.running.send_modify(|running| *running += 1);
-        Running { tasks: self.clone() }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.tasks.running.send_modify(|running| *running -= 1);
-    }
+    hosts: Mutex<BTreeMap<ScopeKey, Arc<HostLease>>>,
+    /// How many hosts there are.
+    count: watch::Sender<usize>,
 }
 
 #[derive(Debug, Default)]
 struct Health {
-    /// While it is down: when it is asked again, and what it said.
-    outage: Option<(Moment, Arc<str>)>,
-    /// When it last came back.
-    back: Moment,
-    /// How often it had lost what it knew when it was last asked.
-    losses: u64,
+    outage: Outage,
+    /// What the store said when it was last away, and of which host it was asked: of several servers only that one's may be away.
+    reason: Option<Arc<str>>,
+    host: Option<ScopeKey>,
 }
 
-/// A lease in the store. A task keeps it alive until this is ended or dropped.
+/// A host, its lease, and who waits for what.
 #[derive(Debug)]
-pub(crate) struct Lease {
-    id: LeaseId,
-    end: oneshot::Sender<Ended>,
+pub(crate) struct HostLease {
+    key: ScopeKey,
+    /// The group of hosts whose lease comes first: this one is only used under it, and given up with it.
+    under: Option<ScopeKey>,
+    lease: Mutex<Lease>,
+    /// The task of the host should look.
+    news: Notify,
+    /// Those who wait for the lease, or for the store to know of a backoff, should look.
+    changed: watch::Sender<()>,
 }
 
-impl Lease {
-    pub(crate) fn end(self, is_sent: bool) {
-        // If the runtime is gone the task is too, and the lease ends by itself.
-        let _ = self.end.send(if is_sent { Ended::Response } else { Ended::Unsent });
-    }
+/// A request that needs the lease of a host. Dropping it says that it does not any more.
+#[derive(Debug)]
+pub(crate) struct User {
+    host: Arc<HostLease>,
+    changed: watch::Receiver<()>,
+    /// It is on the wire.
+    in_flight: bool,
 }
 
-/// While the store is down it is asked again this often, by one request.
-pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(1);
-
-/// How often a release is tried, after which the lease ends by itself; and how often in a row holds are, before it is left to the next
-/// answer of the store.
-pub(crate) const TRIES: u32 = 3;
+/// A clock that lags behind tokio's is asked again after this.
+const TICK: Duration = Duration::from_micros(100);
 
 impl SharedStore {
-    pub(crate) fn new(store: Arc<dyn PaceStore>, options: Shared, core: Weak<Core>) -> Self {
-        let unshared = Arc::default();
-        let tasks = Tasks { running: watch::Sender::new(0) };
-        let losses = catch(|| store.losses()).unwrap_or_default();
-        let health = Health { losses, ..Health::default() };
-        Self { store, options, core, health: Mutex::new(health), runtime: OnceLock::new(), tasks, unshared }
+    pub(crate) fn new(store: Arc<dyn HostStore>, options: Shared, core: Weak<Core>) -> Self {
+        Self {
+            store,
+            options,
+            core,
+            holder: HolderId::random(),
+            health: Mutex::default(),
+            runtime: OnceLock::new(),
+            hosts: Mutex::default(),
+            count: watch::Sender::new(0),
+        }
     }
 
     pub(crate) fn options(&self) -> &Shared {
         &self.options
     }
 
-    /// Asks for a lease, and keeps it.
-    pub(crate) async fn reserve(
-        &self,
-        scopes: Arc<[ScopeAsk]>,
-        ask: LeaseAsk,
-    ) -> Result<(Reply, Lease), StoreError> {
-        self.runtime.get_or_init(Handle::current);
-        let (tell, told) = oneshot::channel();
-        let (end, ended) = oneshot::channel();
-        let (running, kept) = (
-            self.tasks.enter(),
-            keep(Arc::clone(&self.store), scopes, ask, self.options.timeout, tell, ended),
-        );
-        tokio::spawn(async move {
-            let _running = running;
-            kept.await;
-        });
-        match told.await {
-            Ok(reply) => reply.map(|reply| (reply, Lease { id: ask.lease, end })),
-            Err(_) => Err(interrupted()),
+    pub(crate) fn term(&self) -> Term {
+        let Shared { lease: ttl, timeout, fail_closed, .. } = self.options;
+        Term { ttl, timeout, fail_closed }
+    }
+
+    pub(crate) fn outage(&self) -> Outage {
+        lock(&self.health).outage
+    }
+
+    /// What the store said when it was last away.
+    pub(crate) fn reason(&self) -> String {
+        lock(&self.health).reason.as_deref().unwrap_or_default().to_owned()
+    }
+
+    /// A request needs the lease of a host: from now on its task asks for it.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        key: ScopeKey,
+        under: Option<ScopeKey>,
+        delay: Duration,
+        now: Moment,
+    ) -> User {
+        let mut hosts = lock(&self.hosts);
+        let host = self.host(&mut hosts, key, under, now);
+        lock(&host.lease).enter(delay);
+        let changed = host.changed.subscribe();
+        User { host, changed, in_flight: false }
+    }
+
+    /// The state of a host has changed, and the store must know.
+    pub(crate) fn save(self: &Arc<Self>, key: &str, now: Moment) {
+        let mut hosts = lock(&self.hosts);
+        let host = self.host(&mut hosts, ScopeKey::from(key), None, now);
+        lock(&host.lease).change();
+        host.news.notify_one();
+        host.changed.send_replace(());
+    }
+
+    fn host(
+        self: &Arc<Self>,
+        hosts: &mut BTreeMap<ScopeKey, Arc<HostLease>>,
+        key: ScopeKey,
+        under: Option<ScopeKey>,
+        now: Moment,
+    ) -> Arc<HostLease> {
+        if let Some(host) = hosts.get(&key) {
+            return Arc::clone(host);
+        }
+        let lease = Mutex::new(Lease::new(now));
+        let host = HostLease {
+            key: key.clone(),
+            under,
+            lease,
+            news: Notify::new(),
+            changed: watch::Sender::new(()),
+        };
+        let host = Arc::new(host);
+        // Without a runtime nothing can be said to the store; nor can anything have been sent.
+        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else {
+            return host;
+        };
+        self.runtime.get_or_init(|| runtime.clone());
+        hosts.insert(key, Arc::clone(&host));
+        self.count.send_replace(hosts.len());
+        runtime.spawn(Arc::clone(self).keep(Arc::clone(&host)));
+        host
+    }
+
+    /// The task of a host, until nothing needs it any more.
+    async fn keep(self: Arc<Self>, host: Arc<HostLease>) {
+        let _kept = Kept { store: &self, host: &host };
+        loop {
+            let Some(core) = self.core.upgrade() else { return };
+            let now = core.now_or_system();
+            let plan = {
+                // Under both locks: a request that comes now finds the host, or makes a new one.
+                let mut hosts = lock(&self.hosts);
+                let owed = core.backoff(host.key.as_str(), now).is_some();
+                let plan = lock(&host.lease).plan(owed, self.outage(), now);
+                if plan == Plan::End {
+                    return self.forget(&mut hosts, &host);
+                }
+                plan
+            };
+            let until = core.timeline.instant(match plan {
+                Plan::Sleep(until) => until,
+                _ => now,
+            });
+            match plan {
+                Plan::Ask { is_held } => self.ask(&core, &host, is_held, now).await,
+                Plan::Release => self.release(&core, &host, now).await,
+                Plan::Probe => self.probe(&core, now).await,
+                Plan::Sleep(_) | Plan::End => {
+                    // Nothing of the pacer is kept alive while its last handle may be dropped.
+                    drop(core);
+                    let until = until.max(SystemClock.now() + TICK);
+                    let _ = timeout_at(until, host.news.notified()).await;
+                }
+            }
         }
     }
 
-    /// Whether the store still has a lease that was waited for.
-    pub(crate) async fn confirm(
-        &self,
-        scopes: &Arc<[ScopeAsk]>,
-        lease: &Lease,
-        wait: Duration,
-    ) -> Result<bool, StoreError> {
-        let (store, scopes, limit) = (Arc::clone(&self.store), Arc::clone(scopes), self.options.timeout);
-        let id = lease.id;
-        let confirmed =
-            tokio::spawn(async move { answer(limit, store.confirm(&scopes, id, wait)).await }).await;
-        confirmed.unwrap_or_else(|_| Err(interrupted()))
+    fn forget(&self, hosts: &mut BTreeMap<ScopeKey, Arc<HostLease>>, host: &Arc<HostLease>) {
+        if hosts.get(&host.key).is_some_and(|kept| Arc::ptr_eq(kept, host)) {
+            hosts.remove(&host.key);
+            self.count.send_replace(hosts.len());
+        }
     }
 
-    /// Others shall know of a hold too: now, or when the store answers again.
-    pub(crate) fn share_hold(&self, scope: &str, hold: SharedHold) {
-        lock(&self.unshared).keep(ScopeKey::from(scope), hold);
-        self.send_holds();
+    async fn ask(&self, core: &Core, host: &HostLease, is_held: bool, asked: Moment) {
+        let term = self.term();
+        // Until then it is expected to ask again, with jitter and the time that a reply takes.
+        let again_in = lock(&host.lease).poll(false).mul_f64(1.5).saturating_add(SLACK);
+        let reply = self.exchange(core, host, Want::Lease { ttl: term.ttl, again_in, is_held }, asked).await;
+        let now = core.now_or_system();
+        let mut lease = lock(&host.lease);
+        match reply.map(|reply| reply.lease) {
+            Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, term, asked, now),
+            Some(LeaseStatus::Busy { wait, is_next }) => {
+                let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * core.chance.unit());
+                lease.refused(is_next, now.plus(poll.min(wait + SLACK)));
+            }
+            Some(LeaseStatus::Released) | None => {}
+        }
+        drop(lease);
+        host.changed.send_replace(());
     }
 
-    /// Tells the store of the holds that it does not know of, in a task, unless one is at it.
-    fn send_holds(&self) {
-        let runtime = Handle::try_current().ok().or_else(|| self.runtime.get().cloned());
-        if let Some(runtime) = runtime
-            && lock(&self.unshared).begin()
+    async fn release(&self, core: &Core, host: &HostLease, now: Moment) {
         {
-            let (store, unshared) = (Arc::clone(&self.store), Arc::clone(&self.unshared));
-            let (core, running) = (self.core.clone(), self.tasks.enter());
-            runtime.spawn(HoldSender::new(store, self.options.timeout, core, unshared, running).run());
+            let mut lease = lock(&host.lease);
+            let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.chance.unit());
+            lease.give_up(now.plus(poll));
+        }
+        // Whoever has this one next wants those at once.
+        let is_under = |other: &&Arc<HostLease>| other.under.as_ref() == Some(&host.key);
+        let under: Vec<_> = lock(&self.hosts).values().filter(is_under).cloned().collect();
+        for other in under {
+            lock(&other.lease).give_up(now);
+            self.exchange(core, &other, Want::Release, now).await;
+        }
+        self.exchange(core, host, Want::Release, now).await;
+        host.changed.send_replace(());
+    }
+
+    /// One command, and what is learned from its reply.
+    async fn exchange(&self, core: &Core, host: &HostLease, want: Want, now: Moment) -> Option<LeaseReply> {
+        let (changes, last, delay) = {
+            let lease = lock(&host.lease);
+            (lease.changes(), lease.last(now), lease.delay())
+        };
+        let quiet = (last != Moment::NEVER).then(|| now.since(last));
+        let state = HostState { quiet, delay, backoff: core.backoff(host.key.as_str(), now) };
+        let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
+        let now = core.now_or_system();
+        let reply = reply.map_err(|error| self.went_down(core, &host.key, &error, now)).ok()?;
+        let backoff = reply.state.backoff;
+        if let Some(told) = backoff {
+            core.learn_hold(host.key.as_str(), now.plus(told.left), told.throttles, told.cause, now);
+        }
+        let last = reply.state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
+        lock(&host.lease).replied(changes, last, backoff.map_or(0, |told| told.throttles));
+        Some(reply)
+    }
+
+    /// In a task of its own, because a store may panic. Without a reply in time it has failed.
+    async fn command(&self, key: &ScopeKey, ask: LeaseAsk) -> Result<LeaseReply, StoreError> {
+        let (store, key, limit) = (Arc::clone(&self.store), key.clone(), self.options.timeout);
+        let mut command = tokio::spawn(async move { store.exchange(&key, ask).await });
+        match timeout(limit, &mut command).await {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(_)) => Err(StoreError::new("the store panicked, or the runtime is going down")),
+            Err(_) => {
+                command.abort();
+                Err(StoreError::new(format_args!("no answer within {limit:?}")))
+            }
         }
     }
 
-    /// Waits until no task has anything to tell the store any more, and says whether it came to that.
-    pub(crate) async fn settled(&self, limit: Duration) -> bool {
-        self.send_holds();
-        let mut running = self.tasks.running.subscribe();
-        timeout(limit, running.wait_for(|running| *running == 0)).await.is_ok_and(|settled| settled.is_ok())
-            && lock(&self.unshared).is_empty()
-    }
-
-    /// What the store said, while it is down and not yet to be asked again.
-    pub(crate) fn outage(&self, now: Moment) -> Option<Arc<str>> {
-        let mut health = self.health();
-        let (again, reason) = health.outage.as_mut()?;
-        if now < *again {
-            return Some(Arc::clone(reason));
+    /// Asks for the host that the store did not reply for, under another name: nothing is given up by it.
+    async fn probe(&self, core: &Core, now: Moment) {
+        let key = {
+            let mut health = lock(&self.health);
+            if health.outage.is_over() || health.outage.probe > now {
+                return;
+            }
+            // One task at a time.
+            health.outage.probe = now.plus(RETRY + self.options.timeout);
+            health.host.clone()
+        };
+        let Some(key) = key else { return };
+        let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
+        let reply = self.command(&key, ask).await;
+        let now = core.now_or_system();
+        match reply {
+            Ok(_) => {
+                lock(&self.health).outage.back = now;
+                core.tell(&PaceEvent::StoreBack);
+                self.look_again();
+            }
+            Err(error) => self.went_down(core, &key, &error, now),
         }
-        // One request finds out; until it has, the others go on without.
-        *again = now.plus(ASK_AGAIN.saturating_add(self.options.timeout));
-        None
     }
 
-    /// It did not answer. Told once an outage.
-    pub(crate) fn went_down(&self, core: &Core, error: &StoreError, now: Moment) -> Arc<str> {
+    /// It did not reply. Told once an outage.
+    fn went_down(&self, core: &Core, key: &ScopeKey, error: &StoreError, now: Moment) {
         let reason: Arc<str> = error.to_string().into();
-        let before = self.health().outage.replace((now.plus(ASK_AGAIN), Arc::clone(&reason)));
-        if before.is_none() {
-            core.tell(&PaceEvent::StoreDown { reason: &reason });
+        let mut health = lock(&self.health);
+        let is_news = health.outage.is_over();
+        let began = if is_news { now } else { health.outage.began };
+        health.outage = Outage { began, confirmed: now, back: Moment::NEVER, probe: now.plus(RETRY) };
+        if is_news {
+            health.host = Some(key.clone());
         }
-        reason
-    }
-
-    /// It answered. Returns when it last came back.
-    pub(crate) fn came_up(&self, core: &Core, now: Moment) -> Moment {
-        let losses = catch(|| self.store.losses());
-        let mut health = self.health();
-        let was_down = health.outage.take().is_some();
-        if was_down {
-            health.back = now;
-        }
-        let (back, known) = (health.back, health.losses);
-        // Another thread may have asked later, and be here already.
-        health.losses = losses.unwrap_or(known).max(known);
-        let has_lost = health.losses != known;
+        health.reason = Some(Arc::clone(&reason));
         drop(health);
-        if was_down {
-            core.tell(&PaceEvent::StoreBack);
+        if is_news {
+            core.tell(&PaceEvent::StoreDown { reason: &reason });
+            // Those who wait for a lease go by local limits.
+            self.look_again();
         }
-        // After an outage, too: it may have been restarted without what it knew.
-        if was_down || has_lost {
-            let wall = core.wall();
-            let mut unshared = lock(&self.unshared);
-            unshared.forget_past(wall);
-            unshared.tell_again();
-        }
-        self.send_holds();
-        back
     }
 
-    fn health(&self) -> MutexGuard<'_, Health> {
-        lock(&self.health)
+    fn look_again(&self) {
+        for host in lock(&self.hosts).values() {
+            host.news.notify_one();
+            host.changed.send_replace(());
+        }
+    }
+
+    /// Waits until no lease is left, and says whether it came to that. What is not needed is given up now.
+    pub(crate) async fn settled(&self, limit: Duration) -> bool {
+        for host in lock(&self.hosts).values() {
+            lock(&host.lease).leave_soon();
+            host.news.notify_one();
+        }
+        let mut count = self.count.subscribe();
+        timeout(limit, count.wait_for(|count| *count == 0)).await.is_ok_and(|settled| settled.is_ok())
+    }
+}
+
+/// A host is kept as long as its task runs: also if the task's runtime ends before others that use the pacer.
+struct Kept<'a> {
+    store: &'a SharedStore,
+    host: &'a Arc<HostLease>,
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.store.forget(&mut lock(&self.store.hosts), self.host);
+    }
+}
+
+impl User {
+    /// What happens from now on is news.
+    pub(crate) fn look(&mut self) {
+        self.changed.mark_unchanged();
+    }
+
+    pub(crate) async fn news(&mut self) {
+        // The sender lives as long as the host that is kept here.
+        let _ = self.changed.changed().await;
+    }
+
+    pub(crate) fn readiness(&self, delay: Duration, term: Term, outage: Outage, now: Moment) -> Readiness {
+        let readiness = lock(&self.host.lease).readiness(delay, term, outage, now);
+        if readiness == Readiness::Leased {
+            self.host.news.notify_one();
+        }
+        readiness
+    }
+
+    /// The throttle count that the store knows.
+    pub(crate) fn throttles(&self) -> u8 {
+        lock(&self.host.lease).throttles()
+    }
+
+    /// The request goes on the wire.
+    pub(crate) fn begin(&mut self, now: Moment) {
+        lock(&self.host.lease).begin(now);
+        self.in_flight = true;
+    }
+
+    /// Its response has ended.
+    pub(crate) fn end(&mut self, now: Moment) {
+        if std::mem::take(&mut self.in_flight) && lock(&self.host.lease).end(now) {
+            self.host.news.notify_one();
+        }
+    }
+
+    /// The state has changed in a way that the store has not been told of.
+    pub(crate) fn is_unsaved(&self) -> bool {
+        let lease = lock(&self.host.lease);
+        !lease.is_saved(lease.changes())
+    }
+
+    /// Waits until the store knows what has changed until now, or is away; for `limit` at most.
+    pub(crate) async fn saved(&self, store: &SharedStore) {
+        let mut changed = self.changed.clone();
+        let change = lock(&self.host.lease).changes();
+        let is_told = |(): &()| lock(&self.host.lease).is_saved(change) || !store.outage().is_over();
+        let _ = timeout(store.options.timeout, changed.wait_for(is_told)).await;
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if lock(&self.host.lease).leave() {
+            self.host.news.notify_one();
+        }
     }
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// No answer in time is an error.
-async fn answer<T>(limit: Duration, asked: StoreFuture<'_, T>) -> Result<T, StoreError> {
-    let answer = timeout(limit, asked).await;
-    answer.unwrap_or_else(|_| Err(StoreError::new(format_args!("no answer within {limit:?}"))))
-}
-
-fn interrupted() -> StoreError {
-    StoreError::new("the store panicked, or the runtime is going down")
-}
-
-/// Asks for a lease and, once it is there, keeps it alive until its owner ends it or is gone.
-async fn keep(
-    store: Arc<dyn PaceStore>,
-    scopes: Arc<[ScopeAsk]>,
-    ask: LeaseAsk,
-    limit: Duration,
-    tell: oneshot::Sender<Result<Reply, StoreError>>,
-    ended: oneshot::Receiver<Ended>,
-) {
-    let reply = answer(limit, store.reserve(&scopes, ask)).await;
-    let (is_refused, is_granted) =
-        (matches!(reply, Ok(Reply::Refused { .. })), matches!(reply, Ok(Reply::Granted { .. })));
-    let is_heard = tell.send(reply).is_ok();
-    if is_refused {
-        return;
-    }
-    let how = match is_heard && is_granted {
-        true => keep_alive(&*store, &scopes, ask, limit, ended).await,
-        // Nobody wants it, or it is not known whether the store has granted it.
-        false => Ended::Unsent,
-    };
-    release(&*store, &scopes, ask.lease, how, limit).await;
-}
-
-/// Renews a lease until its owner ends it or is gone.
-async fn keep_alive(
-    store: &dyn PaceStore,
-    scopes: &[ScopeAsk],
-    ask: LeaseAsk,
-    limit: Duration,
-    mut ended: oneshot::Receiver<Ended>,
-) -> Ended {
-    loop {
-        if let Ok(end) = timeout(ask.ttl / 3, &mut ended).await {
-            return end.unwrap_or(Ended::Unsent);
-        }
-        // If it fails the next time may do; if not, the lease ends early, and this process still keeps its own promise.
-        drop(timeout(limit, store.renew(scopes, ask.lease, ask.ttl)).await);
-    }
-}
-
-async fn release(store: &dyn PaceStore, scopes: &[ScopeAsk], lease: LeaseId, how: Ended, limit: Duration) {
-    for _ in 0..TRIES {
-        match timeout(limit, store.release(scopes, lease, how)).await {
-            Ok(Ok(())) => return,
-            _ => sleep(ASK_AGAIN).await,
-        }
-    }
 }

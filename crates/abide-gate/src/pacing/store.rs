@@ -1,5 +1,9 @@
-//! What a shared or durable store of turns must do. [`MemoryPaceStore`](super::MemoryPaceStore) is the model;
-//! `abide_gate::testing::pacing` is the suite that each store passes.
+//! The trait of a store that processes share, or that outlives one: leases of hosts, and what is known of each host.
+//!
+//! A process *leases* a host, and paces it alone while it has the lease. So the rule of pacing stands in one place, in this crate,
+//! and a store keeps only two things for a host: who has its lease until when, and the state that the next holder goes on from.
+//! [`HostEntry`] is that step as a plain function: [`MemoryHostStore`](super::MemoryHostStore) and the durable store of `abide-redb`
+//! call it, and the script of `abide-redis` says the same in Lua. `abide_gate::testing::hosts` is the suite that each store passes.
 
 use std::error::Error;
 use std::fmt;
@@ -11,201 +15,129 @@ use std::time::Duration;
 
 use super::feedback::Cause;
 use super::scope::ScopeKey;
-use crate::WallMillis;
 
-/// What a store answers with, some time.
+/// The future of a store's reply.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// Turns, shared by processes or kept over restarts.
+/// Leases of hosts, shared by processes or kept over restarts.
 ///
-/// Each process paces itself as well, whatever the store says or fails to say; the store is asked once the turn of the process has
-/// come. So it sees at most as many requests at once as there are processes, and needs no lines.
-///
-/// Times are relative where they can be, so that the clocks of the processes need not agree.
-pub trait PaceStore: fmt::Debug + Send + Sync + 'static {
-    /// Takes a turn in all scopes, or in none. The scopes come sorted by key and are distinct.
+/// All times are relative, so the clocks of the processes need not agree: only the store's own clock counts.
+pub trait HostStore: fmt::Debug + Send + Sync + 'static {
+    /// Merges what a process knows of a host into the stored state, and takes, renews or gives up the host's lease. One atomic step.
     ///
-    /// With `start = max(now, last start + gap, last end + gap, end of the hold)` over all scopes: granted if in each scope fewer
-    /// leases than `max_in_flight` are alive and `start` is at most `max_wait` away. A grant records `start` and the lease
-    /// `ask.lease`, which lives until `start + ttl` unless it is renewed. A refusal changes nothing.
+    /// What is owed to the site only grows: the later end of a response, the later end of a backoff and the higher throttle count
+    /// win, whoever has the lease. Asking twice is harmless, because a lease belongs to a process and not to a command: a reply that
+    /// was lost is simply asked for again.
     ///
-    /// Both answers tell the strikes as far as they are not forgiven: the next hold is longer by them, whoever heard the last complaint.
-    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply>;
-
-    /// Lets a lease live for `ttl` from now, if it is still alive.
-    fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()>;
-
-    /// Ends a lease. After [`Ended::Response`] the gap counts from now, also if the lease has expired or is not known; after
-    /// [`Ended::Unsent`] nothing else changes. Other leases are never touched.
-    fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()>;
-
-    /// Whether a lease that was granted for later still counts: asked shortly before it starts, which is `wait` from now, before anything
-    /// is sent. No, if a scope has come to be held for longer; a store that can lose what it knew while it runs also says no when it
-    /// has. Another one is asked for then. The default looks at the holds.
-    fn confirm<'a>(
-        &'a self,
-        scopes: &'a [ScopeAsk],
-        lease: LeaseId,
-        wait: Duration,
-    ) -> StoreFuture<'a, bool> {
-        let _ = lease;
-        Box::pin(async move {
-            for wanted in scopes {
-                if self.peek(&wanted.key).await?.held > wait {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        })
-    }
-
-    /// Holds a scope until then, unless it is held for longer. Returns the end of the hold that is in force, or now.
-    ///
-    /// `strikes` are the complaints that led to it (0: the operator's hold). Unless more are known, they are kept beside the end of the hold,
-    /// until [`STRIKES_KEPT`](super::STRIKES_KEPT) after it. A time that has passed holds nothing, and tells the strikes only, unless they are
-    /// forgiven by then.
-    fn hold<'a>(
-        &'a self,
-        scope: &'a ScopeKey,
-        until: WallMillis,
-        strikes: u8,
-        cause: Cause,
-    ) -> StoreFuture<'a, WallMillis>;
-
-    /// How often the store has lost what it knew, as far as it has noticed. When the number changes, the pacer tells it of all holds
-    /// and strikes again that its process knows. The default is a store that loses nothing.
-    fn losses(&self) -> u64 {
-        0
-    }
-
-    /// The state of a scope. Changes nothing.
-    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState>;
+    /// A store that can lose its data while processes run leases no host for one `ttl` after such a loss, except to a process that
+    /// says [`is_held`](Want::Lease::is_held).
+    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply>;
 }
 
-/// One scope of a request to a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScopeAsk {
-    /// Whose turn.
-    pub key: ScopeKey,
-    /// From the end of a response to the next request, at most 24 h.
-    pub gap: Duration,
-    /// Most leases at a time, at least 1.
-    pub max_in_flight: u16,
-}
-
-impl ScopeAsk {
-    /// One scope of a request.
-    pub fn new(key: ScopeKey, gap: Duration, max_in_flight: u16) -> Self {
-        Self { key, gap, max_in_flight }
-    }
-}
-
-/// What a request asks of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseAsk {
-    /// The asking side's name for the lease, so that it can be released also when the answer got lost.
-    pub lease: LeaseId,
-    /// Longest wait.
-    pub max_wait: Duration,
-    /// How long the lease lives from its start, unless renewed.
-    pub ttl: Duration,
-}
-
-/// The name of a lease: 128 bits, drawn at random by whoever asks.
+/// The name of a process at a store: 128 bits, drawn at random when a pacer is built.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LeaseId(pub u128);
+pub struct HolderId(pub u128);
 
-impl LeaseId {
-    /// A name that no other lease has, in no process: drawn from the random keys of the standard library's hash maps.
+impl HolderId {
+    /// A name that no other process has, drawn from the random keys of the standard library's hash maps.
     pub fn random() -> Self {
         let half = || u128::from(RandomState::new().hash_one(0_u64));
         Self(half() << 64 | half())
     }
 }
 
-impl fmt::Display for LeaseId {
+impl fmt::Display for HolderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
     }
 }
 
-impl fmt::Debug for LeaseId {
+impl fmt::Debug for HolderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LeaseId({self})")
+        write!(f, "HolderId({self})")
     }
 }
 
-/// The answer to [`PaceStore::reserve`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// The turn is ours in this time.
-    Granted {
-        /// From now, at most `max_wait`.
-        wait: Duration,
-        /// Complaints in a row that are not forgiven, the most that any of the scopes has.
-        strikes: u8,
-    },
-    /// Not within `max_wait`.
-    Refused {
-        /// Which scope is not free: its place among the scopes of the request.
-        scope: usize,
-        /// When it could be, from now.
-        wait: Duration,
-        /// What is waited for.
-        reason: Busy,
-    },
-}
-
-/// Why a store refuses.
+/// What a process asks of a store, and what it knows of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Busy {
-    /// As many leases are alive as may be. The wait is until the one that is in flight starts, if only one may be and it has been granted
-    /// for later: nobody gets the turn before that. Else it is zero: nobody knows when it ends.
-    InFlight,
-    /// The gap.
-    Gap,
-    /// The hold.
-    Hold {
-        /// Why it is held.
-        cause: Cause,
-        /// Complaints in a row.
-        strikes: u8,
-    },
+pub struct LeaseAsk {
+    /// The process.
+    pub holder: HolderId,
+    /// What it wants.
+    pub want: Want,
+    /// What it knows.
+    pub state: HostState,
 }
 
-/// How a lease ends.
+/// What a process wants of a host's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Ended {
-    /// The response has ended, or it is not known what became of it: the gap counts from now.
-    Response,
-    /// Nothing was sent.
-    Unsent,
+pub enum Want {
+    /// Take the lease, or renew it.
+    Lease {
+        /// How long it lasts from now.
+        ttl: Duration,
+        /// If another process has it: this one asks again within this time, for which it keeps its place in line.
+        again_in: Duration,
+        /// This process has the lease by its own clock, whatever the store remembers.
+        is_held: bool,
+    },
+    /// Give up the lease and the place in line, if this process has one of them. The state is saved in any case.
+    Release,
 }
 
-/// What a store knows of a scope.
+/// What a store replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseReply {
+    /// Who has the lease now.
+    pub lease: LeaseStatus,
+    /// What is known of the host, by all processes together.
+    pub state: HostState,
+}
+
+/// Who has a host's lease after an [exchange](HostStore::exchange).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseStatus {
+    /// The process that asked, from now on for the `ttl` that it named.
+    Leased {
+        /// Another process waits for it.
+        is_wanted: bool,
+    },
+    /// Not the process that asked.
+    Busy {
+        /// It may be free after this time, or earlier.
+        wait: Duration,
+        /// The process that asked is next in line.
+        is_next: bool,
+    },
+    /// It was given up, or never taken.
+    Released,
+}
+
+/// What the next process to send to a host has to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ScopeState {
-    /// Leases that are alive.
-    pub in_flight: u32,
-    /// Since the last start or end. Nothing: nothing is known.
+pub struct HostState {
+    /// Since a request was last on its way, as far as is known: zero while one is. `None`: nothing was sent.
     pub quiet: Option<Duration>,
-    /// What is left of the hold. Zero: it is not held.
-    pub held: Duration,
-    /// Complaints in a row that are not forgiven.
-    pub strikes: u8,
+    /// The delay that is kept between requests: [`quiet`](Self::quiet) matters for so long.
+    pub delay: Duration,
+    /// The last backoff, if its throttle count still matters.
+    pub backoff: Option<Backoff>,
 }
 
-impl ScopeState {
-    /// The state of a scope.
-    pub fn new(in_flight: u32, quiet: Option<Duration>, held: Duration, strikes: u8) -> Self {
-        Self { in_flight, quiet, held, strikes }
-    }
+/// A backoff, as processes tell each other of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// What is left of it. Zero: it is over.
+    pub left: Duration,
+    /// Since its end. Zero: it is not over.
+    pub over: Duration,
+    /// How often in a row the server answered 429 or 503. Zero: the operator set the backoff.
+    pub throttles: u8,
+    /// Why the host is backed off.
+    pub cause: Cause,
 }
 
-/// The store did not do it. Its text says why, without anything secret: it is logged.
+/// The store failed. Its text says why, without anything secret: it is logged.
 #[derive(Clone, Debug)]
 pub struct StoreError {
     text: Arc<str>,
@@ -233,16 +165,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lease_names_differ_in_both_halves() {
-        let halves = |id: LeaseId| [(id.0 >> 64) as u64, id.0 as u64];
-        let all: HashSet<u64> = (0..10_000).flat_map(|_| halves(LeaseId::random())).collect();
+    fn names_of_processes_differ_in_both_halves() {
+        let halves = |id: HolderId| [(id.0 >> 64) as u64, id.0 as u64];
+        let all: HashSet<u64> = (0..10_000).flat_map(|_| halves(HolderId::random())).collect();
         assert_eq!(all.len(), 20_000);
     }
 
     #[test]
-    fn a_lease_is_shown_by_all_its_digits() {
-        let id = LeaseId(0xab);
+    fn a_name_is_shown_by_all_its_digits() {
+        let id = HolderId(0xab);
         assert_eq!(id.to_string(), format!("{}ab", "0".repeat(30)));
-        assert_eq!(format!("{id:?}"), format!("LeaseId({id})"));
+        assert_eq!(format!("{id:?}"), format!("HolderId({id})"));
     }
 }

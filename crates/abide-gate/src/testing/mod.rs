@@ -3,4 +3,4 @@
 #![allow(clippy::disallowed_methods, reason = "a test is the world outside")]
 
 pub mod access;
-pub mod pacing;
+pub mod hosts;
