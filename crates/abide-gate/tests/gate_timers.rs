@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
-use abide_gate::pacing::{Ask, PacePolicy, Pacer, Refusal};
+use abide_gate::pacing::{Ask, MemoryHostStore, PacePolicy, Pacer, Refusal};
 use abide_gate::{Clock, Denied, Gate, NoTimers, SystemClock};
 
 /// There is no robots.txt.
@@ -34,6 +34,14 @@ fn a_turn_that_must_be_waited_for_is_refused() {
         assert!(refused.to_string().contains("enable_time"), "{refused}");
         assert_eq!(pacer.stats().waiting(), 0, "its place is given up");
     });
+}
+
+#[test]
+fn a_pacer_with_a_shared_store_is_refused() {
+    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(MemoryHostStore::default())).build();
+    let refused = without_timers().block_on(pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()));
+    assert_eq!(refused.unwrap_err(), Refusal::NoTimers(NoTimers));
+    assert_eq!(pacer.stats().in_flight(), 0);
 }
 
 #[test]
