@@ -226,14 +226,18 @@ async fn s03_429_allows_all_and_is_asked_again_when_the_hold_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s03_429_without_a_hold_is_asked_again_after_a_minute_and_keeps_the_copy() {
+async fn s03_429_without_a_hold_leaves_the_copy_in_force_for_a_minute() {
     let world = World::good_then(Scripted::status(429));
     world.ask().await;
     sleep(DAY).await;
     let answer = world.ask().await;
-    assert!(allows_all(&answer));
+    assert!(is_good(&answer) && answer.source() == Source::LastGood, "{answer:?}");
     assert!(answer.retry_at().since(answer.asked_at()) <= MINUTE * 11 / 10);
-    assert!(answer.record().copy().is_some());
+    let shown = answer.explain(&"/closed".into()).to_string();
+    assert!(
+        shown.contains("of the last good copy of") && shown.ends_with("it answered with status 429"),
+        "{shown}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,16 +251,29 @@ async fn s03_503_and_cautious_429_wait_for_the_hold_if_that_is_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s03_408_421_425_allow_all_are_asked_again_soon_and_keep_the_copy() {
+async fn s03_408_421_425_leave_the_copy_in_force_and_are_asked_again_soon() {
     for status in [408, 421, 425] {
         let world = World::good_then(Scripted::status(status));
         world.ask().await;
         sleep(DAY).await;
         for attempts in 1..=3 {
             let answer = world.ask().await;
-            assert!(allows_all(&answer), "{status}");
+            assert!(is_good(&answer) && answer.source() == Source::LastGood, "{status}: {answer:?}");
             assert_eq!(answer.attempts(), attempts);
-            assert!(answer.failing_since().is_none() && answer.record().copy().is_some());
+            assert!(answer.failing_since().is_none());
+            sleep(answer.retry_at().since(answer.asked_at())).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s03_408_421_425_allow_all_where_there_is_no_copy() {
+    for status in [408, 421, 425] {
+        let world = World::of(Scripted::status(status));
+        for attempts in 1..=3 {
+            let answer = world.ask().await;
+            assert!(allows_all(&answer), "{status}");
+            assert_eq!((answer.attempts(), answer.failing_since()), (attempts, None));
             sleep(answer.retry_at().since(answer.asked_at())).await;
         }
     }

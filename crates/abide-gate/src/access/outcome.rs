@@ -33,9 +33,9 @@ pub(crate) enum Outcome {
     NotModified { validators: Validators, lifetime: Option<Duration> },
     /// §2.3.1.3: the server says that there is none, and will say so for a while.
     Gone { status: u16, lifetime: Duration },
-    /// 408, 421, 425: unavailable, but it may be different in a minute.
+    /// 408, 421, 425: unavailable unless there is a copy, and it may be different in a minute.
     NotNow { status: u16 },
-    /// 429: unavailable, and nothing is sent before the hold has ended.
+    /// 429: unavailable unless there is a copy, and nothing is sent before the hold has ended.
     TooManyRequests { hold: Option<WallMillis> },
     /// §2.3.1.2: more redirects than are followed, or a circle of them.
     TooManyRedirects,
@@ -164,7 +164,7 @@ pub(crate) fn classify(
         401 | 403 | 407 | 408 | 421 | 425 | 429 if policy.cautious => unreachable,
         // §2.3.1.3, and besides: the host asks us to slow down; the pacing holds it.
         429 => Head::TooManyRequests,
-        // §2.3.1.3, but these pass: asked again soon, and the copy is kept.
+        // §2.3.1.3, but these pass: asked again soon, and a copy stays in force.
         408 | 421 | 425 => Head::NotNow,
         // §2.3.1.3: "Unavailable" means status codes in the 400-499 range: the crawler MAY access any resources.
         400..=499 => Head::Gone,

@@ -99,8 +99,8 @@ impl Web {
                 let status = chance.of_these(&[400, 401, 403, 404, 410, 451]);
                 (Said::Gone, Scripted::status(status).body(trap))
             }
-            Robots::NotNow => (Said::Momentary, Scripted::status(408)),
-            Robots::TooManyRequests => complaint(Said::Momentary, 429, chance),
+            Robots::NotNow => (Said::NotNow, Scripted::status(408)),
+            Robots::TooManyRequests => complaint(Said::NotNow, 429, chance),
             Robots::Busy => complaint(Said::Unreachable, 503, chance),
             Robots::TooManyRedirects => (Said::Momentary, onward()),
             Robots::BadRedirect => unreachable(Scripted::redirect("ftp://elsewhere.example/")),
