@@ -228,7 +228,8 @@ impl Script {
             }
             11 => {
                 self.fails(now);
-                Scripted::text(piece).header("content-encoding", b"gzip")
+                // No stream begins so.
+                Scripted::text([b"#", &piece[..]].concat()).header("content-encoding", b"gzip")
             }
             12 => {
                 self.fails(now);

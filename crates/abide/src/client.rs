@@ -16,6 +16,7 @@ use abide_gate::{Error, Gate, Identity, Origin, Verdict, refuse_foreign_host};
 use abide_visit::Reader;
 
 use crate::builder::{Builder, sets_host};
+use crate::codings::Codings;
 use crate::log;
 use crate::middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
 use crate::redirect::RedirectPolicy;
@@ -50,6 +51,8 @@ pub(crate) struct Core {
     /// For requests without one of their own.
     pub(crate) timeout: Option<Duration>,
     pub(crate) reader: Reader,
+    /// Of the client that we build.
+    pub(crate) codings: Codings,
     /// Whether anybody has taken the half that paces.
     pub(crate) has_pacing_half: AtomicBool,
 }

@@ -70,6 +70,7 @@
 // Building.
 mod builder;
 mod client;
+mod codings;
 mod options;
 
 // A request's way.

@@ -81,8 +81,10 @@ impl PacingMiddleware {
         let gate = &self.abide.core.gate;
         let (verdict, permit, _) = gate.turn(url, verdict, left).await.map_err(refuse)?.into_parts();
         let mut permit = Some(permit);
+        let codings = &self.abide.core.codings;
+        codings.ask(&mut request);
         let answer = counted(next.run(request, extensions)).await;
-        let response = answered(url, &mut permit, answer)?;
+        let response = codings.taken_off(answered(url, &mut permit, answer)?);
         let wire = permit.as_ref().map(Permit::elapsed).unwrap_or_default();
         Ok((Sent { response, verdict, wire }, permit))
     }

@@ -170,15 +170,19 @@ pub(crate) fn take_apart(
     response: Response,
     permit: Option<Permit>,
 ) -> http::Response<Wire> {
+    let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
+    rebuilt(url, parts, Wire::new(ahead, body, permit))
+}
+
+/// A response of these parts that knows its URL: that does not survive the conversion, and only a builder takes it back.
+pub(crate) fn rebuilt<B>(url: Url, parts: http::response::Parts, body: B) -> http::Response<B> {
     use reqwest::ResponseBuilderExt;
 
-    let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
-    // The URL does not survive the conversion, and only a builder takes it back.
     let mut builder = http::Response::builder();
     if let Some(extensions) = builder.extensions_mut() {
         *extensions = parts.extensions;
     }
-    let taken = builder.url(url).body(Wire::new(ahead, body, permit));
+    let taken = builder.url(url).body(body);
     let mut taken = taken.expect("a builder cannot fail that was given neither a status nor fields");
     *taken.status_mut() = parts.status;
     *taken.version_mut() = parts.version;

@@ -118,7 +118,9 @@ impl<'a> Walk<'a> {
                         if !(at_once && hop.within(|| self.has_turn_at_once())) {
                             hop.cover(Box::pin(self.wait())).await?;
                         }
-                        let sending = hop.within(|| counted(next.clone().run(self.outgoing(), extensions)));
+                        let mut request = self.outgoing();
+                        self.abide.core.codings.ask(&mut request);
+                        let sending = hop.within(|| counted(next.clone().run(request, extensions)));
                         let answer = hop.cover(sending).await;
                         hop.within(|| self.answered(&hop, answer))
                     }
@@ -215,6 +217,7 @@ impl<'a> Walk<'a> {
     fn answered(&mut self, hop: &HopSpan, answer: (Result<Response>, u32)) -> Result<Response> {
         let url = &self.leg.as_ref().expect(ONE_LEG).url;
         let response = answered(url, &mut self.permit, answer)?;
+        let response = self.abide.core.codings.taken_off(response);
         self.heard(hop, &response, self.permit.as_ref().map(Permit::elapsed).unwrap_or_default());
         Ok(response)
     }

@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_robots::{RecordKind, Robots};
-use http::header::{CONTENT_ENCODING, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::header::TRANSFER_ENCODING;
+use http::{HeaderMap, StatusCode};
 
-use crate::WallMillis;
 use crate::access::{AccessPolicy, FetchErrorKind, GoodCopy, RedirectRefusal, Validators};
+use crate::{Coding, WallMillis};
 
 /// How an attempt to get a robots.txt ended, as the record's transition takes it.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ pub enum Cause {
     HeadTooLarge,
     /// The body was shorter than stated, or could not be decoded.
     Body,
-    /// The body is still coded after the client's decoding.
+    /// The body is in a coding that is not taken off, in several, or in one that is not named.
     StillCoded,
     /// A 2xx HTML document without one rule line, under [`Html::Unreachable`](super::Html::Unreachable).
     Html,
@@ -151,7 +151,7 @@ pub(crate) fn classify(
     match status {
         // Stricter: we sent no Range, so this is a part of the file, and a part is never parsed.
         206 => unreachable,
-        // What the client could not decode, the parser cannot read: no rules would mean allow all.
+        // What cannot be decoded, the parser cannot read: no rules would mean allow all.
         200..=299 if is_coded(headers) => Head::Unreachable(Cause::StillCoded),
         // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules.
         200..=299 => Head::ReadBody,
@@ -174,22 +174,17 @@ pub(crate) fn classify(
     }
 }
 
-/// Whether any coding is named that is still on the body. HTTP clients take `chunked` off; other transfer codings they may leave, and
-/// read the body as if there were none.
+/// Whether a coding is named that is not taken off. HTTP clients take `chunked` off; other transfer codings they may leave, and read the
+/// body as if there were none.
 fn is_coded(headers: &HeaderMap) -> bool {
-    names_another(headers, CONTENT_ENCODING, b"identity")
-        || names_another(headers, TRANSFER_ENCODING, b"chunked")
-}
-
-/// Whether the field has a member other than `harmless`.
-fn names_another(headers: &HeaderMap, field: HeaderName, harmless: &[u8]) -> bool {
-    let values = headers.get_all(field).iter();
+    let values = headers.get_all(TRANSFER_ENCODING).iter();
     let mut members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
-    members.any(|member| !member.is_empty() && !member.eq_ignore_ascii_case(harmless))
+    Coding::of(headers).is_err()
+        || members.any(|member| !member.is_empty() && !member.eq_ignore_ascii_case(b"chunked"))
 }
 
-/// Whether a body is still in a coding. For nested ones a client may remove the field with the first layer, so that nothing says so but
-/// the body.
+/// Whether a body is still in a coding: in one that was not named, in a second one below the one that was, or in what a client left that
+/// decodes by itself.
 pub(crate) fn looks_coded(body: &[u8]) -> bool {
     let is_named = body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
     is_named || is_no_text(body)
@@ -256,6 +251,7 @@ const KEY_LEN_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use http::header::CONTENT_ENCODING;
 
     use super::*;
 
@@ -321,9 +317,15 @@ mod tests {
 
     #[test]
     fn c17_a_coding_that_is_left_is_unreachable() {
-        for (value, coded) in
-            [("gzip", true), ("identity", false), ("identity, br", true), ("", false), ("x-what", true)]
-        {
+        for (value, coded) in [
+            ("gzip", false),
+            ("identity", false),
+            ("identity, br", false),
+            ("", false),
+            ("x-what", true),
+            ("br, gzip", true),
+            ("gzip, gzip", true),
+        ] {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(value));
             assert_eq!(is_coded(&headers), coded, "{value}");
