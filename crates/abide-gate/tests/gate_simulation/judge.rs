@@ -22,8 +22,8 @@ pub(crate) enum Said {
     /// The copy is good.
     NotModified,
     Gone,
-    /// The copy if there is one, else allow for now.
-    NotNow,
+    /// The copy if there is one, else allow for now: 408 or 429.
+    NotNow(u16),
     /// Allow for now.
     Momentary,
     Unreachable,
@@ -277,7 +277,7 @@ impl Judge {
             // While a site says "not now", or is given up, nothing of it is known, its Crawl-delay neither.
             let without = match attempt.said {
                 Said::Momentary => true,
-                Said::NotNow => self.may_lack_a_copy(attempt),
+                Said::NotNow(_) => self.may_lack_a_copy(attempt),
                 _ => false,
             };
             let by_copy = !without && !self.is_long_outage(attempt, now);
@@ -320,10 +320,16 @@ impl Judge {
         host.last_end = Some(now);
     }
 
-    /// The server asks to be left alone, or the operator wants it to be.
-    pub(crate) fn complains(&self, who: Who, host: usize, complaint: Complaint) {
+    /// The server asks to be left alone, or the operator wants it to be. `throttled`: it is the robots.txt of this site that says so, by 429.
+    pub(crate) fn complains(&self, who: Who, host: usize, complaint: Complaint, throttled: Option<usize>) {
         let now = self.now();
         let mut state = self.state();
+        let known = throttled.map(|origin| self.known(&state, who, origin)).unwrap_or_default();
+        let mut before = known.iter().map(|attempt| attempt.said == Said::NotNow(429));
+        // A store that fails may have lost what was said before, and a clock that jumps for how long.
+        let is_certain = !known.is_empty() && !self.setting.access_faults && !self.setting.jumps;
+        let (must_back_off, may_back_off) =
+            (is_certain && before.clone().all(|said| said), before.any(|said| said));
         let excuse = state.excuses.entry((self.circle(who), host)).or_default();
         if now > excuse.held_until + STRIKES_KEPT {
             excuse.strikes = 0;
@@ -334,6 +340,8 @@ impl Judge {
             Complaint::Asks(asked) => (asked.min(DAY), asked.min(DAY)),
             Complaint::Silent => (HOLD, (HOLD * (1 << excuse.strikes.min(12))).min(DAY)),
         };
+        let least = least.max(if must_back_off { MINUTE } else { Duration::ZERO });
+        let most = most.max(if may_back_off { HOUR * 11 / 10 } else { Duration::ZERO });
         excuse.strikes += u32::from(!matches!(complaint, Complaint::Operator(_)));
         // A tenth of jitter.
         excuse.held_until = excuse.held_until.max(now + most * 11 / 10 + SECOND);
@@ -554,7 +562,7 @@ impl Judge {
     ) -> Option<&'static str> {
         if !known
             .iter()
-            .any(|attempt| matches!(attempt.said, Said::Unreachable | Said::NotNow | Said::Momentary))
+            .any(|attempt| matches!(attempt.said, Said::Unreachable | Said::NotNow(_) | Said::Momentary))
         {
             return Some("it could be reached");
         }
@@ -645,7 +653,7 @@ impl Judge {
         match attempt.said {
             Said::Rules(_) | Said::NotModified => is_fresh && by_copy,
             Said::Gone => is_fresh,
-            Said::NotNow => {
+            Said::NotNow(_) => {
                 by_copy || is_fresh && self.may_lack_a_copy(attempt) || self.is_long_outage(attempt, now)
             }
             Said::Momentary => is_fresh || by_copy || self.is_long_outage(attempt, now),
@@ -696,7 +704,7 @@ fn attempt(
         // Only who has a copy is told so.
         Said::NotModified => (all, true, None),
         Said::Gone => (Vec::new(), false, None),
-        Said::NotNow | Said::Momentary => (kept, had_copy, failing),
+        Said::NotNow(_) | Said::Momentary => (kept, had_copy, failing),
         Said::Unreachable => (kept, had_copy, Some(failing.unwrap_or(at))),
     };
     Attempt { who, said, at, copies, has_copy, failing, ahead }
