@@ -199,6 +199,7 @@ pub enum Cause {
     Dns,
     Connect,
     Tls,
+    TlsProblem(TlsProblem),
     Reset,
     Protocol,
     HeadTooLarge,
@@ -397,6 +398,7 @@ pub enum FetchErrorKind {
     Dns,
     Connect,
     Tls,
+    TlsProblem(TlsProblem),
     Reset,
     Protocol,
     EnhanceYourCalm,
@@ -1052,6 +1054,15 @@ impl Symptoms {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 impl Clock for SystemClock {}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TlsProblem {
+    Expired,
+    Untrusted,
+    AnotherName,
+    NotTls,
+}
+impl fmt::Display for TlsProblem {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Totals {

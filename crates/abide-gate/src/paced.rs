@@ -105,7 +105,7 @@ fn fault_of(kind: &FetchErrorKind) -> Option<TransportFault> {
     Some(match kind {
         FetchErrorKind::Dns => TransportFault::NameNotFound,
         FetchErrorKind::Connect => TransportFault::Refused,
-        FetchErrorKind::Tls => TransportFault::Certificate,
+        FetchErrorKind::Tls | FetchErrorKind::TlsProblem(_) => TransportFault::Certificate,
         FetchErrorKind::Reset => TransportFault::Reset,
         FetchErrorKind::EnhanceYourCalm => TransportFault::EnhanceYourCalm,
         FetchErrorKind::Protocol | FetchErrorKind::HeadTooLarge => TransportFault::Protocol,

@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout};
 use url::Url;
 
 use crate::WallMillis;
+use crate::access::TlsProblem;
 use crate::access::text::Escaped;
 
 /// A boxed future, so that the traits of this crate can be used as `dyn`.
@@ -302,8 +303,10 @@ pub enum FetchErrorKind {
     Dns,
     /// No connection, or none in time.
     Connect,
-    /// The handshake failed, or the certificate is not for this host.
+    /// The handshake failed, or the certificate was refused, for a reason that none of [`TlsProblem`] is.
     Tls,
+    /// The certificate was refused, or there was no TLS.
+    TlsProblem(TlsProblem),
     /// Closed or reset while the head or the body was awaited.
     Reset,
     /// No valid HTTP.

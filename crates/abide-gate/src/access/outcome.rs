@@ -53,8 +53,10 @@ pub enum Cause {
     Dns,
     /// No connection.
     Connect,
-    /// No trustworthy TLS connection.
+    /// No trustworthy TLS connection, for a reason that none of [`TlsProblem`] is.
     Tls,
+    /// No trustworthy TLS connection.
+    TlsProblem(TlsProblem),
     /// The connection broke off.
     Reset,
     /// The answer was no valid HTTP.
@@ -77,6 +79,31 @@ pub enum Cause {
     Other,
 }
 
+/// Why a TLS connection was not trusted, as far as clients tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TlsProblem {
+    /// The certificate has expired.
+    Expired,
+    /// The certificate is self-signed, or signed by an authority that is not trusted.
+    Untrusted,
+    /// The certificate is for another name.
+    AnotherName,
+    /// The server does not speak TLS, as where plain HTTP is served on the port of https.
+    NotTls,
+}
+
+impl fmt::Display for TlsProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its certificate has expired",
+            Self::Untrusted => "its certificate is self-signed or of an unknown authority",
+            Self::AnotherName => "its certificate is for another name",
+            Self::NotTls => "it does not speak TLS on this port",
+        })
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -84,6 +111,7 @@ impl fmt::Display for Cause {
             Self::Dns => f.write_str("its name could not be resolved"),
             Self::Connect => f.write_str("no connection could be made"),
             Self::Tls => f.write_str("no trustworthy TLS connection could be made"),
+            Self::TlsProblem(problem) => problem.fmt(f),
             Self::Reset => f.write_str("the connection broke off"),
             Self::Protocol => f.write_str("the answer was not valid HTTP"),
             Self::HeadTooLarge => f.write_str("the answer had too large a head"),
@@ -105,6 +133,7 @@ impl Cause {
             FetchErrorKind::Dns => Self::Dns,
             FetchErrorKind::Connect => Self::Connect,
             FetchErrorKind::Tls => Self::Tls,
+            FetchErrorKind::TlsProblem(problem) => Self::TlsProblem(*problem),
             FetchErrorKind::Reset => Self::Reset,
             FetchErrorKind::Protocol => Self::Protocol,
             FetchErrorKind::EnhanceYourCalm => Self::Reset,
