@@ -187,7 +187,7 @@ async fn c4_plain_http_on_the_port_of_https_is_told_as_that() {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut hello = [0; 1024];
-            stream.read(&mut hello).await.unwrap();
+            assert!(stream.read(&mut hello).await.unwrap() > 0);
             stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await.unwrap();
             // The client hangs up first, so that nothing is reset.
             while stream.read(&mut hello).await.is_ok_and(|length| length > 0) {}

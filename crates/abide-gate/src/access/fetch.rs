@@ -28,11 +28,11 @@ pub type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 ///
 /// An implementation sends exactly one GET and **never follows a redirect**: hops are counted, checked and filed by the
 /// caller (RFC 9309 §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], and neither cookies,
-/// nor credentials, Referer or Range. It hands over the body **as the server sent it**, with its `Content-Encoding`: decoders of clients
-/// stop after the first gzip member, and what follows it is lost then without a trace. It refuses addresses that must not be contacted before anything is sent
-/// ([`AddressGuard`](crate::AddressGuard)). It waits for a slot of the host first, if hosts are paced, and ends with
-/// [`FetchErrorKind::Deferred`] when that would take too long; then it has [`RobotsRequest::budget`] of time for the head
-/// ([`on_the_wire`] keeps it). The body's time is kept by the caller.
+/// nor credentials, Referer or Range. It hands over the body **as the server sent it**, with its `Content-Encoding`:
+/// decoders of clients stop after the first gzip member, and rules behind it are lost without a trace. It refuses addresses
+/// that must not be contacted before anything is sent ([`AddressGuard`](crate::AddressGuard)). It waits for a slot of the
+/// host first, if hosts are paced, and ends with [`FetchErrorKind::Deferred`] when that would take too long; then it has
+/// [`RobotsRequest::budget`] of time for the head ([`on_the_wire`] keeps it). The body's time is kept by the caller.
 pub trait Fetch: fmt::Debug + Send + Sync + 'static {
     /// Sends the request and answers with the head, its body still to be read.
     ///
