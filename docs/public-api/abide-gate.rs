@@ -199,6 +199,7 @@ pub enum Cause {
     Dns,
     Connect,
     Tls,
+    TlsProblem(TlsProblem),
     Reset,
     Protocol,
     HeadTooLarge,
@@ -227,6 +228,34 @@ impl Clock for SystemClock {}
 impl Clock for CaughtClock {}
 #[cfg(feature = "testing")]
 impl Clock for ManualClock {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Coding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+impl Coding {
+    pub fn of(headers: &HeaderMap) -> Result<Option<Self>, UnknownCoding> {}
+}
+#[derive(Debug)]
+pub enum DecodeError<E> {
+    Body(E),
+    Undecodable(Undecodable),
+}
+impl<E: fmt::Display> fmt::Display for DecodeError<E> {}
+impl<E: Error + 'static> Error for DecodeError<E> {}
+pub struct DecodedBody<B> {}
+impl<B> DecodedBody<B> {
+    pub fn new(body: B, coding: Coding) -> Self {}
+    #[must_use]
+    pub fn strict(mut self) -> Self {}
+}
+impl<B: Body<Data = Bytes> + Unpin> Body for DecodedBody<B> {
+    type Data = Bytes;
+    type Error = DecodeError<B::Error>;
+}
+impl<B> fmt::Debug for DecodedBody<B> {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeferReason {
@@ -304,6 +333,8 @@ impl Error for Refusal {}
 impl Error for Deferral {}
 impl Error for StoreError {}
 impl std::error::Error for AddressRefused {}
+impl Error for Undecodable {}
+impl<E: Error + 'static> Error for DecodeError<E> {}
 impl Error for NoAddress {}
 impl Error {
     pub fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Denied> {}
@@ -369,6 +400,7 @@ pub enum FetchErrorKind {
     Dns,
     Connect,
     Tls,
+    TlsProblem(TlsProblem),
     Reset,
     Protocol,
     EnhanceYourCalm,
@@ -1036,6 +1068,15 @@ impl Symptoms {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 impl Clock for SystemClock {}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TlsProblem {
+    Expired,
+    Untrusted,
+    AnotherName,
+    NotTls,
+}
+impl fmt::Display for TlsProblem {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Totals {
@@ -1078,6 +1119,12 @@ pub enum Unavailable {
     LongOutage,
 }
 impl fmt::Display for Unavailable {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Undecodable(_);
+impl fmt::Display for Undecodable {}
+impl Error for Undecodable {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownCoding;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsupportedUrl {}
 impl fmt::Display for UnsupportedUrl {}

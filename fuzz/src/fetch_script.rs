@@ -1,6 +1,7 @@
 //! Any answers to robots.txt, at any times: everything is allowed only after a 2xx without rules, a 4xx, the sixth redirect or one that
-//! leads back, or 30 days of failures with an attempt on 20 of them; after one of the first three everything is allowed; never more than
-//! 512,000 bytes are kept, and every call ends in time. Under `cautious()` seven statuses of 4xx are failures.
+//! leads back, or 30 days of failures with an attempt on 20 of them; after one of the first three everything is allowed; but after 408, 421,
+//! 425 and 429 a copy decides. No copy is used 27 hours after the last attempt, never more than 512,000 bytes are kept, and every call ends
+//! in time. Under `cautious()` seven statuses of 4xx are failures.
 //!
 //! Each answer is a byte for its kind, a byte for the pause before it, and a byte for how many of the following bytes it is made of.
 
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use abide_gate::access::{AccessCache, AccessPolicy, FetchErrorKind, RobotsRequest, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{ManualClock, Origin, WallMillis};
+use abide_gate::{Clock, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Rules, Target};
 use tokio::time::{Instant, sleep};
 use url::Url;
@@ -18,6 +19,8 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What an attempt may take: the deadline, and the wait for its turn.
 const ATTEMPT: Duration = Duration::from_secs(100);
+/// Nothing that was learnt longer ago is used.
+const UNASKED_MAX: Duration = Duration::from_secs(27 * 60 * 60);
 const PATH: &str = "/closed";
 
 /// What the server has done since the last answer that counted, as far as it can lead to "allow all".
@@ -27,6 +30,8 @@ struct Heard {
     allows: bool,
     /// A text that allowed the path has been heard and no 4xx since: it may stand in.
     copy_allows: bool,
+    /// There is a copy: a text has been heard, and no lasting 4xx since.
+    has_copy: bool,
     failing_since: Option<Duration>,
     /// Failures of which each was 20 hours or more after the last one that is counted, and when that was.
     counted: u32,
@@ -80,8 +85,10 @@ async fn play(bytes: &[u8], policy: AccessPolicy) -> Played {
         answers.lock().expect("no panic holds it").answer(request, began.elapsed())
     });
     let token = ProductToken::new("ExampleBot").expect("a token");
+    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+    let wall = || clock.wall();
     let cache = AccessCache::builder(vec![token], Arc::new(fetch.clone()))
-        .clock(Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000))))
+        .clock(clock.clone())
         .policy(policy)
         .seed(7)
         .build();
@@ -101,6 +108,7 @@ async fn play(bytes: &[u8], policy: AccessPolicy) -> Played {
         }
         let answer = cache.cached(&origin).unwrap_or(answer);
         let (heard, now) = (script.lock().expect("no panic holds it").heard, began.elapsed());
+        assert!(wall().since(answer.asked_at()) < UNASKED_MAX, "{answer:?}");
         let is_allowed = answer.is_allowed(&Target::new(PATH));
         let may = heard.allows
             || heard.copy_allows
@@ -207,7 +215,8 @@ impl Script {
             10 => {
                 if request.validators().is_some() {
                     let copy_allows = self.heard.copy_allows;
-                    self.heard = Heard { allows: copy_allows, copy_allows, ..Heard::default() };
+                    self.heard =
+                        Heard { allows: copy_allows, copy_allows, has_copy: true, ..Heard::default() };
                 } else if std::mem::replace(&mut self.asked_again, true) {
                     self.fails(now);
                 } else {
@@ -219,7 +228,8 @@ impl Script {
             }
             11 => {
                 self.fails(now);
-                Scripted::text(piece).header("content-encoding", b"gzip")
+                // No stream begins so.
+                Scripted::text([b"#", &piece[..]].concat()).header("content-encoding", b"gzip")
             }
             12 => {
                 self.fails(now);
@@ -259,7 +269,7 @@ impl Script {
         if is_split && self.is_cautious {
             return self.fails(now);
         }
-        self.heard.allows = true;
+        self.heard.allows = self.heard.copy_allows || !self.heard.has_copy;
         self.heard.gone_until = None;
         if !matches!(status, 408 | 421 | 425 | 429) {
             // A day, and the time that the answer itself may take.
@@ -285,7 +295,7 @@ impl Script {
         }
         let token = ProductToken::new("ExampleBot").expect("a token");
         let allows = Rules::parse(body, &[token]).is_allowed(&Target::new(PATH));
-        self.heard = Heard { allows, copy_allows: allows, ..Heard::default() };
+        self.heard = Heard { allows, copy_allows: allows, has_copy: true, ..Heard::default() };
         answer
     }
 }

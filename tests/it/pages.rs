@@ -193,22 +193,78 @@ async fn p10_an_error_of_the_decoder_comes_at_its_place() {
     assert!(seen > 100_000, "what could be decoded came first: {seen} bytes");
 }
 
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn gzipped(body: Vec<u8>) -> Reply {
+    Reply::with_headers(200, &[("content-type", "text/html"), ("content-encoding", "gzip")], body)
+}
+
 #[tokio::test]
 async fn compression_is_as_the_client_was_configured() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::html("page"),
+        _ => gzipped(gzip(b"page")),
     })
     .await;
-    for (inner, offered) in
-        [(reqwest::Client::builder(), true), (reqwest::Client::builder().no_gzip(), false)]
-    {
+    // By all the features of reqwest that this build has switched on.
+    let own = "br;q=0.1";
+    let with_field = {
+        let mut fields = http::HeaderMap::new();
+        fields.insert("accept-encoding", own.parse().unwrap());
+        reqwest::Client::builder().default_headers(fields)
+    };
+    for (inner, asked, is_decoded) in [
+        (reqwest::Client::builder(), Some("zstd,gzip,deflate,br"), true),
+        (reqwest::Client::builder().no_gzip(), Some("zstd,deflate,br"), false),
+        (reqwest::Client::builder().no_gzip().no_zstd().no_deflate().no_brotli(), None, false),
+        (with_field, Some(own), true),
+    ] {
         let client = crate::builder(&server).build_client(inner).unwrap();
-        assert_eq!(status(&client, "http://a.example/x").await, 200);
-        let seen = server.log().pop().unwrap();
-        // Other codings may be switched on by other packages of a build.
-        assert_eq!(seen.header("accept-encoding").is_some_and(|text| text.contains("gzip")), offered);
+        let page = client.get("http://a.example/x").send().await.unwrap();
+        let log = server.log();
+        let [.., robots, seen] = &log[..] else { panic!("{log:?}") };
+        assert_eq!(seen.header("accept-encoding"), asked);
+        assert_eq!(
+            robots.header("accept-encoding"),
+            Some("gzip, deflate, br, zstd"),
+            "robots.txt is decoded here"
+        );
+        assert_eq!(page.headers().contains_key("content-encoding"), !is_decoded, "{asked:?}");
+        assert_eq!(page.url().as_str(), "http://a.example/x");
+        assert_eq!(page.remote_addr(), Some(server.address()), "{asked:?}");
+        assert!(!is_decoded || page.content_length().is_none_or(|length| length == 4), "{asked:?}");
+        assert_eq!(page.bytes().await.unwrap() == "page", is_decoded, "{asked:?}");
     }
+    let client = client(&server);
+    let page = client.get("http://a.example/y").header("accept-encoding", "identity").send().await.unwrap();
+    assert_eq!(server.log().pop().unwrap().header("accept-encoding"), Some("identity"));
+    assert_eq!(page.text().await.unwrap(), "page");
+}
+
+#[tokio::test]
+async fn all_members_of_a_page_are_read_and_what_is_left_over_is_an_error() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        "/members" => {
+            gzipped([gzip(b"<head>"), gzip(b"<meta name=robots content=nosnippet></head>")].concat())
+        }
+        "/garbage" => gzipped([&gzip(b"<head><title>")[..], b"garbage"].concat()),
+        _ => gzipped(Vec::new()),
+    })
+    .await;
+    let client = client(&server);
+    let page = client.get("http://a.example/members").send().await.unwrap();
+    assert!(page.permissions().rules().nosnippet());
+    assert_eq!(page.bytes().await.unwrap().len(), "<head><meta name=robots content=nosnippet></head>".len());
+    let page = client.get("http://a.example/garbage").send().await.unwrap();
+    assert_eq!(page.permissions().noindex_known(), None, "{:?}", page.permissions().head_end());
+    assert!(page.bytes().await.unwrap_err().is_decode());
+    let page = client.get("http://a.example/nothing").send().await.unwrap();
+    assert_eq!(page.bytes().await.unwrap(), "", "as in answers to HEAD");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use abide::access::{AccessPolicy, Cause};
+use abide::access::{AccessPolicy, Cause, TlsProblem};
 use abide::{Abide, Builder, Denied};
 use abide_tests::{Authority, Names, Reply, Seen, Server, Silent, Step};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -155,17 +155,51 @@ async fn c4_certificates_are_checked() {
     let good = Server::start_tls(authority.acceptor("a.example"), secure).await;
     let client = hasty(good.address()).build_client(trusting(&authority)).unwrap();
     assert_eq!(status(&client, &format!("https://a.example:{}/x", good.address().port())).await, 200);
-    for (what, acceptor) in [
-        ("another name", authority.acceptor("b.example")),
-        ("expired", authority.expired("a.example")),
-        ("an unknown authority", Authority::new().acceptor("a.example")),
+    for (problem, acceptor, sentence) in [
+        (TlsProblem::AnotherName, authority.acceptor("b.example"), "its certificate is for another name"),
+        (TlsProblem::Expired, authority.expired("a.example"), "its certificate has expired"),
+        (
+            TlsProblem::Untrusted,
+            Authority::new().acceptor("a.example"),
+            "its certificate is self-signed or of an unknown authority",
+        ),
+        (
+            TlsProblem::Untrusted,
+            Authority::self_signed("a.example"),
+            "its certificate is self-signed or of an unknown authority",
+        ),
     ] {
         let server = Server::start_tls(acceptor, secure).await;
         let client = hasty(server.address()).build_client(trusting(&authority)).unwrap();
         let denied = refused(&client, &format!("https://a.example:{}/x", server.address().port())).await;
-        assert!(matches!(denied, Denied::Unreachable { cause: Cause::Tls, .. }), "{what}: {denied:?}");
-        assert!(server.asked().is_empty(), "{what}");
+        let Denied::Unreachable { cause, .. } = &denied else { panic!("{problem:?}: {denied:?}") };
+        assert_eq!(*cause, Cause::TlsProblem(problem), "{denied:?}");
+        assert!(denied.to_string().contains(sentence), "{denied}");
+        assert!(server.asked().is_empty(), "{problem:?}");
     }
+}
+
+#[tokio::test]
+async fn c4_plain_http_on_the_port_of_https_is_told_as_that() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut hello = [0; 1024];
+            assert!(stream.read(&mut hello).await.unwrap() > 0);
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            // The client hangs up first, so that nothing is reset.
+            while stream.read(&mut hello).await.is_ok_and(|length| length > 0) {}
+        }
+    });
+    let client = hasty(address).build_client(trusting(&Authority::new())).unwrap();
+    let denied = refused(&client, &format!("https://a.example:{}/x", address.port())).await;
+    assert!(
+        matches!(denied, Denied::Unreachable { cause: Cause::TlsProblem(TlsProblem::NotTls), .. }),
+        "{denied:?}"
+    );
+    server.abort();
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ fn bomb(encoder: &mut impl Write, bytes: usize) {
 
 const MIB: usize = 1024 * 1024;
 
-/// A bomb in each coding that reqwest takes off, with the widest window that its decoder allows for.
+/// A bomb in each coding that is taken off, with the widest window that its decoder allows for.
 fn bombs() -> Vec<(&'static str, Vec<u8>)> {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     bomb(&mut gzip, 256 * MIB);
@@ -114,6 +114,6 @@ fn g06_bombs_and_endless_bodies_cost_a_mebibyte_beyond_the_limit() {
 /// The server, in the same process, copies the compressed bomb three times to send it.
 const BOMB_KIB: usize = 3 * 400;
 
-/// What the client's decoder keeps besides, which is not ours to bound: the window that the server names, 16 MiB at most, twice. Last, since
+/// What the decoder of brotli keeps besides, which it does not let us bound: the window that the server names, 16 MiB at most, twice. Last, since
 /// what it has given back hides what others take.
 const BROTLI_KIB: usize = 32 * 1024;

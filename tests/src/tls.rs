@@ -46,6 +46,22 @@ impl Authority {
         self.acceptor_until(name, 2001)
     }
 
+    /// Serves with a certificate for `name` that nobody but itself has signed.
+    ///
+    /// # Panics
+    /// When no key can be made: there is nothing to test then.
+    pub fn self_signed(name: &str) -> TlsAcceptor {
+        let key = KeyPair::generate().expect("a key can be made");
+        let params = CertificateParams::new(vec![name.to_owned()]).expect("a DNS name");
+        let certificate = params.self_signed(&key).expect("its own key signs it");
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .expect("key and certificate belong together");
+        TlsAcceptor::from(Arc::new(config))
+    }
+
     fn acceptor_until(&self, name: &str, year: i32) -> TlsAcceptor {
         let key = KeyPair::generate().expect("a key can be made");
         let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a DNS name");

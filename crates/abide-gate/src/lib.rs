@@ -62,8 +62,9 @@ mod text;
 pub mod access;
 pub mod pacing;
 
-// Which addresses may be contacted, and what a failed request says about its host.
+// Which addresses may be contacted, how bodies are decoded, and what a failed request says about its host.
 mod address;
+mod coding;
 mod resolved;
 mod symptoms;
 
@@ -87,6 +88,7 @@ pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{CaughtClock, Clock, NoTimers, SystemClock, WallMillis};
+pub use coding::{Coding, DecodeError, DecodedBody, Undecodable, UnknownCoding};
 pub use error::{Denied, Error, OrderProblem};
 pub use event::{Event, Observer};
 pub use gate::{Gate, Turn};

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
 use http_body_util::BodyExt;
 use url::Url;
 
 use crate::access::{BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest};
 use crate::body::PermitBody;
-use crate::pacing::{Ask, Pacer, Permit, Refusal, TransportFault};
+use crate::pacing::{Ask, Cause, Pacer, Permit, Refusal, TransportFault};
 use crate::{AddressGuard, Clock, Host, WallMillis};
 
 /// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
@@ -41,9 +42,16 @@ impl PacedFetch {
         let waited = turn.as_ref().map_or(started.saturating_duration_since(asked), Permit::waited);
         request.turns().add(waited, started);
         let permit = turn.map_err(|refusal| self.deferred(refusal))?;
+        let (url, throttle) = (request.url().clone(), request.throttle());
         match self.fetch.fetch(request).await {
             Ok(reply) => {
                 let hold = permit.observe(reply.status(), reply.headers());
+                let hold = match throttle {
+                    Some(throttle) if reply.status() == StatusCode::TOO_MANY_REQUESTS => {
+                        self.hold_longer(&url, hold, throttle)
+                    }
+                    _ => hold,
+                };
                 if let Some(saved) = permit.saved() {
                     saved.await;
                 }
@@ -65,6 +73,18 @@ impl PacedFetch {
                 Err(error)
             }
         }
+    }
+
+    /// Stricter: robots.txt has answered 429 before, and again after the time that it had asked for. Pages that do are held by what they ask
+    /// for alone, since whoever wants them decides when to come back; robots.txt would be asked for with every page, every second.
+    fn hold_longer(&self, url: &Url, hold: Option<WallMillis>, throttle: Duration) -> Option<WallMillis> {
+        let until = self.clock.wall().plus(throttle);
+        let Ok(host) = Host::of(url) else { return hold };
+        if hold.is_some_and(|hold| hold >= until) {
+            return hold;
+        }
+        let cause = Cause::Answer { status: StatusCode::TOO_MANY_REQUESTS.as_u16(), retry_after: None };
+        Some(self.pacer.hold(&host, until, cause))
     }
 
     /// A host whose pages are asked for slowly has its robots.txt asked for as slowly.
@@ -89,7 +109,7 @@ fn fault_of(kind: &FetchErrorKind) -> Option<TransportFault> {
     Some(match kind {
         FetchErrorKind::Dns => TransportFault::NameNotFound,
         FetchErrorKind::Connect => TransportFault::Refused,
-        FetchErrorKind::Tls => TransportFault::Certificate,
+        FetchErrorKind::Tls | FetchErrorKind::TlsProblem(_) => TransportFault::Certificate,
         FetchErrorKind::Reset => TransportFault::Reset,
         FetchErrorKind::EnhanceYourCalm => TransportFault::EnhanceYourCalm,
         FetchErrorKind::Protocol | FetchErrorKind::HeadTooLarge => TransportFault::Protocol,

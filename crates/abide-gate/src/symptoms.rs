@@ -17,7 +17,7 @@
 use std::error::Error;
 use std::io;
 
-use crate::access::FetchErrorKind;
+use crate::access::{FetchErrorKind, TlsProblem};
 use crate::pacing::TransportFault;
 use crate::resolved::NoAddress;
 
@@ -137,12 +137,32 @@ impl Symptoms {
     }
 
     fn kind_of_connect(&self) -> FetchErrorKind {
+        if let (false, Some(problem)) = (self.is_of_the_name(), self.tls_problem()) {
+            return FetchErrorKind::TlsProblem(problem);
+        }
         match self.io {
             _ if self.is_of_the_name() => FetchErrorKind::Dns,
             _ if self.says(&["certificate", "tls", "handshake"]) => FetchErrorKind::Tls,
             // rustls reports its own errors as invalid data, and a peer that hangs up in the handshake as the end.
             Some(io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => FetchErrorKind::Tls,
             _ => FetchErrorKind::Connect,
+        }
+    }
+
+    /// In the words of rustls, with and without its details.
+    fn tls_problem(&self) -> Option<TlsProblem> {
+        // First, since what follows its words is a name, in which any of the others may be.
+        if self.says(&["not valid for name", "notvalidforname"]) {
+            Some(TlsProblem::AnotherName)
+        } else if self.says(&["certificate: expired", "certificate expired"]) {
+            Some(TlsProblem::Expired)
+        } else if self.says(&["unknownissuer", "causedasendentity", "badsignature"]) {
+            // A bad signature: the authority bears the name of one that is trusted, and has not its key.
+            Some(TlsProblem::Untrusted)
+        } else if self.says(&["invalidcontenttype"]) {
+            Some(TlsProblem::NotTls)
+        } else {
+            None
         }
     }
 
@@ -235,6 +255,33 @@ mod tests {
             (Phase::Connect, "tcp connect error", Some(Io::ConnectionRefused), "Connect"),
             (Phase::Connect, "handshake failure", None, "Tls"),
             (Phase::Connect, "received corrupt message", Some(Io::InvalidData), "Tls"),
+            (Phase::Connect, "invalid peer certificate: BadEncoding", Some(Io::InvalidData), "Tls"),
+            (Phase::Connect, "invalid peer certificate: BadSignature", None, "TlsProblem(Untrusted)"),
+            (
+                Phase::Connect,
+                "invalid peer certificate: Expired",
+                Some(Io::InvalidData),
+                "TlsProblem(Expired)",
+            ),
+            (Phase::Connect, "invalid peer certificate: UnknownIssuer", None, "TlsProblem(Untrusted)"),
+            (
+                Phase::Connect,
+                "invalid peer certificate: Other(CaUsedAsEndEntity)",
+                None,
+                "TlsProblem(Untrusted)",
+            ),
+            (
+                Phase::Connect,
+                "certificate not valid for name \"certificate expired.example\"",
+                None,
+                "TlsProblem(AnotherName)",
+            ),
+            (
+                Phase::Connect,
+                "received corrupt message of type InvalidContentType",
+                None,
+                "TlsProblem(NotTls)",
+            ),
             (Phase::Head, "connection error", Some(Io::ConnectionReset), "Reset"),
             (Phase::Head, "connection closed before message completed", None, "Reset"),
             (Phase::Head, "message head is too large", None, "HeadTooLarge"),

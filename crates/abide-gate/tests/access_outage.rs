@@ -204,13 +204,13 @@ fn good_503_then(answer: Scripted) -> World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_momentary_permission_ends_with_its_time_in_an_outage() {
+async fn s18_408_in_an_outage_leaves_the_copy_in_force() {
     let world = good_503_then(Scripted::status(408));
     world.ask().await;
     sleep(DAY).await;
     sleep(world.ask().await.retry_at().since(world.wall())).await;
     let momentary = world.ask_and_settle().await;
-    assert!(allows_all(&momentary), "408 says unavailable");
+    assert!(is_good(&momentary) && momentary.source() == Source::LastGood, "{momentary:?}");
     sleep(momentary.retry_at().since(world.wall())).await;
     let before = tokio::time::Instant::now();
     let after = world.ask().await;
@@ -219,20 +219,64 @@ async fn a_momentary_permission_ends_with_its_time_in_an_outage() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_hold_allows_for_a_day_at_most() {
+async fn s18_429_in_an_outage_leaves_the_copy_in_force_until_the_hold_ends() {
     let held = START.plus(DAY * 2 + 3 * HOUR);
     let world = good_503_then(Scripted::status(429).held_until(held));
     world.ask().await;
     sleep(DAY).await;
     sleep(world.ask().await.retry_at().since(world.wall())).await;
     let answer = world.ask_and_settle().await;
-    assert!(allows_all(&answer));
+    assert!(is_good(&answer));
     assert_eq!(answer.fresh_until(), answer.asked_at().plus(DAY));
     sleep(DAY).await;
     let after = world.ask_and_settle().await;
+    assert!(is_good(&after));
     assert_eq!(
         (after.source(), world.fetch.count()),
         (Source::LastGood, 3),
         "not asked before the hold ends"
     );
+}
+
+/// Good rules, one 503 a day later, and from then on a file that closes the site.
+fn closed_after_a_503() -> World {
+    World::new(ScriptedFetch::new(|_, times| match times {
+        0 => Scripted::text(GOOD),
+        1 => Scripted::status(503),
+        _ => Scripted::text("User-agent: *\nDisallow: /\n"),
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_nobody_looked_at_for_27_h_is_fetched_first() {
+    for unasked in [27 * HOUR, 40 * DAY] {
+        for is_restarted in [false, true] {
+            let mut world = closed_after_a_503();
+            world.ask().await;
+            sleep(DAY).await;
+            assert!(is_good(&world.ask().await));
+            sleep(unasked).await;
+            if is_restarted {
+                let next =
+                    World::with_store(world.fetch.clone(), AccessPolicy::default(), world.store.clone());
+                next.clock.jump_to(world.wall());
+                world = next;
+            }
+            assert!(world.cache.cached(&origin()).is_none(), "{unasked:?}: nothing that may be used");
+            assert!(disallows_all(&world.ask().await), "{unasked:?}, restarted: {is_restarted}");
+            assert_eq!(world.fetch.count(), 3);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_seen_within_27_h_is_asked_about_in_the_background() {
+    let world = closed_after_a_503();
+    world.ask().await;
+    sleep(DAY).await;
+    world.ask().await;
+    sleep(27 * HOUR - MINUTE).await;
+    assert!(is_good(&world.ask().await), "the copy, while it is asked for");
+    world.settle().await;
+    assert!(disallows_all(&world.ask().await));
 }

@@ -106,7 +106,9 @@ enum Said {
     /// The copy is good.
     NotModified,
     Gone,
-    /// Allow for now; until then, if a hold says so.
+    /// The copy if there is one, else allow for now; until then, if a hold says so.
+    NotNow,
+    /// Allow for now.
     Momentary,
     Unreachable,
 }
@@ -136,7 +138,7 @@ impl Model {
             Said::Rules(version) => (self.copy, self.failing) = (Some(version), None),
             Said::NotModified => self.failing = None,
             Said::Gone => (self.copy, self.failing) = (None, None),
-            Said::Momentary => {}
+            Said::NotNow | Said::Momentary => {}
             Said::Unreachable => self.failing = self.failing.or(Some(now)),
         }
     }
@@ -152,6 +154,8 @@ impl Model {
         let right = match said {
             Said::Rules(_) | Said::NotModified => by_copy(),
             Said::Gone => allows_all(answer) && answer.copy().is_none(),
+            Said::NotNow if self.copy.is_some() => by_copy(),
+            Said::NotNow => allows_all(answer) && answer.copy().is_none(),
             Said::Momentary if self.failing.is_some() && answer.source() == Source::LastGood => by_copy(),
             Said::Momentary => allows_all(answer) && answer.copy().is_none(),
             Said::Unreachable if self.copy.is_some() => by_copy(),
@@ -165,9 +169,9 @@ impl Model {
         if !right {
             return Err(format!("found {answer:?} {:?}", answer.access()));
         }
-        let lasts =
-            !matches!(said, Said::Unreachable | Said::Momentary) || answer.source() != Source::LastGood;
-        match lasts && !jumps && at.elapsed() > DAY && !matches!(answer.access(), Access::Unreachable(_)) {
+        // A last good copy counts for longer only while somebody looks whether it still must.
+        let longest = if answer.source() == Source::LastGood { 27 * HOUR } else { DAY };
+        match !jumps && at.elapsed() > longest && !matches!(answer.access(), Access::Unreachable(_)) {
             true => Err(format!("used for {:?}", at.elapsed())),
             false => Ok(()),
         }
@@ -178,7 +182,7 @@ impl Model {
         let (said, at) = self.last?;
         let wait = match said {
             Said::Rules(_) | Said::NotModified | Said::Gone => DAY,
-            Said::Momentary | Said::Unreachable => 66 * MINUTE,
+            Said::NotNow | Said::Momentary | Said::Unreachable => 66 * MINUTE,
         };
         Some((at + wait).max(self.held.unwrap_or(at)))
     }
@@ -347,10 +351,10 @@ impl Run {
                 let status = [400, 401, 403, 404, 410, 451][chance.below(6) as usize];
                 (Said::Gone, Scripted::status(status).body(trap))
             }
-            Behaviour::NotNow => (Said::Momentary, Scripted::status(408)),
+            Behaviour::NotNow => (Said::NotNow, Scripted::status(408)),
             Behaviour::TooManyRequests => {
                 let hold = self.clock.wall().plus(3 * HOUR);
-                (Said::Momentary, Scripted::status(429).held_until(hold))
+                (Said::NotNow, Scripted::status(429).held_until(hold))
             }
             Behaviour::Html => (Said::Rules(None), Scripted::text("<html><p>Challenge</p></html>")),
             Behaviour::TooManyRedirects => (Said::Momentary, to(&format!("r{hop}"))),

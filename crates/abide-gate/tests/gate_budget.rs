@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{Ask, Cause, DeferReason, PacePolicy};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Denied, Gate, Host, SystemClock, WallMillis};
+use abide_gate::{Clock, Denied, Gate, Host, ManualClock, SystemClock, WallMillis};
 use tokio::time::Instant;
 use url::Url;
 
@@ -145,4 +145,76 @@ async fn who_has_more_patience_than_the_gate_waits_for_robots_txt_longer_than_ot
     let mut left = 60 * SECOND;
     gate.judge_within(&url, &mut left).await.unwrap();
     assert!((39 * SECOND..=40 * SECOND).contains(&left), "{left:?} of 60 s");
+}
+
+/// A gate whose wall clock goes with the paused one.
+fn timed_gate(fetch: ScriptedFetch) -> Gate {
+    let clock = ManualClock::starting_at(WallMillis(1_800_000_000_000));
+    Gate::builder().clock(Arc::new(clock)).build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
+}
+
+/// robots.txt that answers 429 and asks for a second each time, `complaints` times. When it was asked is written down.
+fn complaining(complaints: usize) -> (ScriptedFetch, Arc<Mutex<Vec<Instant>>>) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let times_asked = Arc::clone(&asked);
+    let fetch = ScriptedFetch::new(move |_, times| {
+        times_asked.lock().unwrap().push(Instant::now());
+        match times < complaints {
+            true => Scripted::status(429).header("retry-after", b"1"),
+            false => Scripted::text("User-agent: *\nDisallow: /x"),
+        }
+    });
+    (fetch, asked)
+}
+
+#[tokio::test(start_paused = true)]
+async fn s03_robots_txt_that_always_asks_for_a_second_is_not_asked_every_second() {
+    let (fetch, asked) = complaining(usize::MAX);
+    let gate = timed_gate(fetch);
+    let url: Url = "https://a.example/page".parse().unwrap();
+    let error = gate.admit(&url, 30 * SECOND).await.unwrap_err();
+    assert!(matches!(error.denied(), Denied::Deferred { .. }), "{error:?}");
+    assert_eq!(asked.lock().unwrap().len(), 2, "the first time it is taken at its word");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s03_repeated_429s_of_robots_txt_lengthen_the_hold_to_an_hour() {
+    const COMPLAINTS: usize = 10;
+    let (fetch, asked) = complaining(COMPLAINTS);
+    let gate = timed_gate(fetch);
+    let url: Url = "https://a.example/page".parse().unwrap();
+    let began = Instant::now();
+    let admitted = loop {
+        match gate.admit(&url, SECOND).await {
+            Ok(_) => break Instant::now(),
+            Err(error) => assert!(matches!(error.denied(), Denied::Deferred { .. }), "{error:?}"),
+        }
+        // Whoever comes too early changes nothing.
+        tokio::time::sleep(10 * SECOND).await;
+    };
+    let asked = asked.lock().unwrap().clone();
+    let gaps: Vec<u64> = asked.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
+    assert!(gaps[0] <= 11, "{gaps:?}");
+    for (gap, least) in gaps[1..].iter().zip([60, 120, 240, 480, 960, 1_920, 3_600, 3_600, 3_600]) {
+        // A hold is longer by a tenth at most, as was the one that it doubles; and then somebody must come.
+        assert!((least..=least * 2).contains(gap), "{gap} of at least {least}: {gaps:?}");
+        assert!(*gap <= 3_600 * 11 / 10 + 11, "{gaps:?}");
+    }
+    assert_eq!((gaps.len(), asked.len()), (COMPLAINTS, COMPLAINTS + 1));
+    assert!(admitted >= *asked.last().unwrap() && admitted > began + 3 * 3_600 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_asks_for_a_second_is_held_for_a_second_each_time() {
+    let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /x"));
+    let gate = timed_gate(fetch);
+    let url: Url = "https://a.example/page".parse().unwrap();
+    let fields =
+        http::HeaderMap::from_iter([(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"))]);
+    let began = Instant::now();
+    for _ in 0..10 {
+        let (_, permit) = gate.admit(&url, 30 * SECOND).await.unwrap();
+        permit.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &fields);
+    }
+    assert!(began.elapsed() < 15 * SECOND, "{:?}", began.elapsed());
 }

@@ -78,7 +78,8 @@ impl Builder {
         self
     }
 
-    /// The client with the layer around it; robots.txt goes through a clone of the client.
+    /// The client with the layer around it; robots.txt goes through a clone of the client. For a client with a decompression layer use
+    /// [`build`](Self::build).
     ///
     /// # Errors
     /// [`BuildError`].
@@ -91,7 +92,8 @@ impl Builder {
     }
 
     /// The layer, with a service through whose clones robots.txt goes: best the bare client, without the layers that are only
-    /// for pages. It must not follow redirects, nor add credentials or cookies.
+    /// for pages. It must neither follow redirects, nor add credentials or cookies, nor decode bodies: a decompression layer stops after
+    /// the first gzip member, and rules behind it are lost without a trace.
     ///
     /// Every service that the layer is put around shares its rules and its turns.
     ///

@@ -11,7 +11,7 @@ use abide_gate::access::{
 };
 use abide_gate::{Clock, Phase, SystemClock};
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, HeaderValue, USER_AGENT};
+use http::header::{HeaderValue, USER_AGENT};
 use http::{Request, Response, Uri};
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -22,8 +22,9 @@ use crate::{BoxError, fault};
 
 /// The transport of robots.txt over clones of a service. Bodies of requests are `B::default()`, which must be empty.
 ///
-/// The service decodes nothing for us unless it has a decompression layer, so plain text is asked for; what comes coded all the same
-/// counts as unreachable.
+/// The service must hand over bodies as they were sent. Codings are asked for and taken off by the gate, to the last byte. A
+/// decompression layer in the service would stop after the first gzip member, drop what follows it, and remove the field that says so;
+/// abide cannot detect this.
 pub struct ServiceFetch<S, B> {
     /// Locked for as long as a clone takes, so that the service need not be `Sync`.
     service: Mutex<S>,
@@ -52,7 +53,6 @@ where
         *request.uri_mut() = Uri::try_from(asked.url().as_str()).map_err(|error| other(&error))?;
         *request.headers_mut() = asked.headers();
         request.headers_mut().insert(USER_AGENT, self.user_agent.clone());
-        request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         Ok(request)
     }
 

@@ -18,6 +18,7 @@ use abide_robots::InvalidToken;
 use abide_visit::{Reader, Scan};
 
 use crate::client::{Abide, Core};
+use crate::codings::Codings;
 use crate::fetch::ReqwestFetch;
 use crate::log;
 use crate::redirect::RedirectPolicy;
@@ -227,9 +228,11 @@ impl Builder {
     /// The crawler and its inner client, for middleware chains of your own: [`Abide::wrap`], or [`Abide::gate`] and
     /// [`Abide::pacing`] with a cache between them.
     ///
-    /// On `inner` redirects and hidden retries are switched off, and its resolver and connect timeout are replaced: by those of
-    /// [`resolver`](Self::resolver), guarded, and [`connect_timeout`](Self::connect_timeout). Requests through the middleware carry
-    /// the User-Agent of [`user_agent`](Self::user_agent), not that of `inner`. Its cookie jar keeps what robots.txt
+    /// On `inner` redirects and hidden retries are switched off. So is its decoding of bodies, which would drop what follows the first gzip
+    /// member of a robots.txt: the middleware asks for the codings that were on, and decodes them itself; a request of yours through the
+    /// returned client comes as it was sent. The resolver and connect timeout are replaced: by those of
+    /// [`resolver`](Self::resolver), guarded, and [`connect_timeout`](Self::connect_timeout). Requests through the
+    /// middleware carry the User-Agent of [`user_agent`](Self::user_agent), not that of `inner`. Its cookie jar keeps what robots.txt
     /// sets, though it sends nothing there; its `timeout` counts for each hop anew ([`timeout`](Self::timeout) is that of a whole
     /// call); its `default_headers` go to every host, so do not put credentials into them,
     /// nor a `Host`, which is refused.
@@ -245,6 +248,7 @@ impl Builder {
         mut self,
         inner: reqwest::ClientBuilder,
     ) -> Result<(Abide, reqwest::Client), BuildError> {
+        let (codings, inner) = Codings::taken_over(inner);
         let client = self.inner_client(inner)?;
         let counts_silence = format!("{client:?}").contains("read_timeout: ");
         if counts_silence && self.read_timeout.is_none() {
@@ -257,7 +261,7 @@ impl Builder {
                 Arc::new(ReqwestFetch::new(client.clone(), self.identity()?.user_agent().clone(), addresses))
             }
         };
-        Ok((self.finish(fetch)?, client))
+        Ok((self.finish(fetch, codings)?, client))
     }
 
     /// The crawler alone, for a client of your own. robots.txt is fetched by a client that is built for it.
@@ -266,8 +270,11 @@ impl Builder {
     /// [`BuildError`].
     pub fn build(mut self) -> Result<Abide, BuildError> {
         match self.fetch.take() {
-            Some(fetch) => self.finish(fetch),
-            None => Ok(self.build_with(reqwest::Client::builder())?.0),
+            Some(fetch) => self.finish(fetch, Codings::default()),
+            // Only robots.txt goes through it, whose codings are asked for by the gate.
+            None => Ok(self
+                .build_with(reqwest::Client::builder().no_gzip().no_deflate().no_brotli().no_zstd())?
+                .0),
         }
     }
 
@@ -304,7 +311,7 @@ impl Builder {
         Ok(Identity::new(&self.token, &self.fallbacks, self.user_agent.as_deref())?)
     }
 
-    fn finish(self, fetch: Arc<dyn Fetch>) -> Result<Abide, BuildError> {
+    fn finish(self, fetch: Arc<dyn Fetch>, codings: Codings) -> Result<Abide, BuildError> {
         NoTimers::check()?;
         let identity = self.identity()?;
         let tokens = identity.tokens().to_vec();
@@ -317,6 +324,7 @@ impl Builder {
             read_timeout: Some(self.read_timeout.unwrap_or(READ_TIMEOUT))
                 .filter(|&limit| limit < Duration::MAX),
             reader: Reader::new(read).with_scan(self.scan).with_store(self.permission_store),
+            codings,
             has_pacing_half: AtomicBool::new(false),
         };
         Ok(Abide { core: Arc::new(core) })

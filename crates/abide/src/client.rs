@@ -16,6 +16,7 @@ use abide_gate::{Error, Gate, Identity, Origin, Verdict, refuse_foreign_host};
 use abide_visit::Reader;
 
 use crate::builder::{Builder, sets_host};
+use crate::codings::Codings;
 use crate::log;
 use crate::middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
 use crate::redirect::RedirectPolicy;
@@ -52,6 +53,8 @@ pub(crate) struct Core {
     /// How long a server may be silent. `None`: its client counts for itself.
     pub(crate) read_timeout: Option<Duration>,
     pub(crate) reader: Reader,
+    /// Of the client that we build.
+    pub(crate) codings: Codings,
     /// Whether anybody has taken the half that paces.
     pub(crate) has_pacing_half: AtomicBool,
 }

@@ -15,7 +15,7 @@ use abide_gate::{AddressGuard, Clock, SystemClock};
 use crate::fault;
 use crate::redirect::same_resource;
 
-/// One robots.txt request a call, through a reqwest client that does not follow redirects.
+/// One robots.txt request a call, through a reqwest client that neither follows redirects nor decodes bodies.
 #[derive(Debug)]
 pub(crate) struct ReqwestFetch {
     client: reqwest::Client,

@@ -89,6 +89,7 @@
 // Building.
 mod builder;
 mod client;
+mod codings;
 mod options;
 
 // A request's way.

@@ -83,11 +83,14 @@ impl PacingMiddleware {
         let gate = &self.abide.core.gate;
         let (verdict, permit, _) = gate.turn(url, verdict, left).await.map_err(refuse)?.into_parts();
         let (mut permit, limit) = (Some(permit), self.abide.core.read_timeout);
+        let codings = &self.abide.core.codings;
+        codings.ask(&mut request);
         let answer = counted(heard_within(limit, next.run(request, extensions))).await;
         let response = answered(url, &mut permit, answer)?;
         if let Some(saved) = permit.as_ref().and_then(Permit::saved) {
             saved.await;
         }
+        let response = codings.taken_off(response);
         let wire = permit.as_ref().map(Permit::elapsed).unwrap_or_default();
         Ok((Sent { response, verdict, wire }, permit))
     }

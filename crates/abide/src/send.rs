@@ -171,15 +171,19 @@ pub(crate) fn take_apart(
     permit: Option<Permit>,
     read_timeout: Option<Duration>,
 ) -> http::Response<Wire> {
+    let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
+    let body = Wire::new(ahead, body, parts.version, permit).with_read_timeout(read_timeout);
+    rebuilt(url, parts, body)
+}
+
+/// A response of these parts that knows its URL: that does not survive the conversion, and only a builder takes it back.
+pub(crate) fn rebuilt<B>(url: Url, parts: http::response::Parts, body: B) -> http::Response<B> {
     use reqwest::ResponseBuilderExt;
 
-    let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
-    // The URL does not survive the conversion, and only a builder takes it back.
     let mut builder = http::Response::builder();
     if let Some(extensions) = builder.extensions_mut() {
         *extensions = parts.extensions;
     }
-    let body = Wire::new(ahead, body, parts.version, permit).with_read_timeout(read_timeout);
     let taken = builder.url(url).body(body);
     let mut taken = taken.expect("a builder cannot fail that was given neither a status nor fields");
     *taken.status_mut() = parts.status;

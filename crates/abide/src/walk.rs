@@ -229,7 +229,9 @@ impl<'a> Walk<'a> {
         extensions: &'e mut Extensions,
     ) -> Counted<Heard<BoxFuture<'e, Result<Response>>>> {
         let limit = self.abide.core.read_timeout;
-        counted(heard_within(limit, next.run(self.outgoing(), extensions)))
+        let mut request = self.outgoing();
+        self.abide.core.codings.ask(&mut request);
+        counted(heard_within(limit, next.run(request, extensions)))
     }
 
     fn answered(&mut self, hop: &HopSpan, answer: (Result<Response>, u32)) -> Result<Response> {
@@ -237,6 +239,7 @@ impl<'a> Walk<'a> {
         let response = answered(url, &mut self.permit, answer)?;
         // A cache below makes its answers anew, also those that have just come from the wire.
         self.source = if response.remote_addr().is_some() { Source::Wire } else { Source::Unknown };
+        let response = self.abide.core.codings.taken_off(response);
         self.heard(hop, &response, self.permit.as_ref().map(Permit::elapsed).unwrap_or_default());
         Ok(response)
     }

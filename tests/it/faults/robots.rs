@@ -54,6 +54,7 @@ pub(super) fn faults(silent: u16) -> Vec<Fault> {
     lengths(&mut table);
     heads(&mut table);
     codings(&mut table);
+    members(&mut table);
     statuses(&mut table);
     redirects(&mut table);
     refused_redirects(&mut table);
@@ -314,6 +315,82 @@ fn codings(table: &mut Table) {
         let mut bomb = GOOD.as_bytes().to_vec();
         bomb.resize(if coding == "gzip" { 256 } else { 32 } * 1024 * 1024, b'#');
         table.add("C15", format!("a bomb in {coding}"), Rules, coded(&[coding], code(&bomb)));
+    }
+}
+
+/// RFC 1952 and RFC 8878 let several members stand one behind the other; what is left over otherwise is no part of a text.
+fn members(table: &mut Table) {
+    let (first, rest) = GOOD.as_bytes().split_at("User-agent: *\n".len());
+    let (good, trap) = (GOOD.as_bytes(), TRAP.as_bytes());
+    let cut = |mut bytes: Vec<u8>| {
+        bytes.truncate(bytes.len() - 3);
+        bytes
+    };
+    let wrong_crc = |mut bytes: Vec<u8>| {
+        let at = bytes.len() - 6;
+        bytes[at] ^= 1;
+        bytes
+    };
+    let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"any"].concat();
+    let mut rows: Vec<(&str, &str, Expect, Vec<u8>)> = vec![
+        ("gzip", "of two members", Rules, [gzip(first), gzip(rest)].concat()),
+        ("gzip", "of nothing and of rules", Rules, [gzip(b""), gzip(good)].concat()),
+        ("gzip", "of rules and of nothing", Rules, [gzip(good), gzip(b"")].concat()),
+        ("gzip", "of a member for each byte", Rules, good.iter().flat_map(|byte| gzip(&[*byte])).collect()),
+        ("gzip", "with a cut second member", Unreachable, [gzip(trap), cut(gzip(rest))].concat()),
+        ("gzip", "with the first byte of a second member", Unreachable, [gzip(trap), vec![0x1f]].concat()),
+        (
+            "gzip",
+            "with a wrong checksum in the first member",
+            Unreachable,
+            [wrong_crc(gzip(trap)), gzip(rest)].concat(),
+        ),
+        (
+            "gzip",
+            "with a wrong checksum in the second member",
+            Unreachable,
+            [gzip(trap), wrong_crc(gzip(rest))].concat(),
+        ),
+        ("gzip", "of nothing, with plain rules behind it", Unreachable, [&gzip(b"")[..], good].concat()),
+        ("zstd", "of two frames", Rules, [zstd(first), zstd(rest)].concat()),
+        ("zstd", "of nothing and of rules", Rules, [zstd(b""), zstd(good)].concat()),
+        ("zstd", "behind a frame to skip", Rules, [skippable.clone(), zstd(good)].concat()),
+        ("zstd", "around a frame to skip", Rules, [zstd(first), skippable, zstd(rest)].concat()),
+        ("zstd", "with a cut second frame", Unreachable, [zstd(trap), cut(zstd(rest))].concat()),
+    ];
+    for (coding, code) in CODINGS {
+        rows.push((coding, "named, and nothing there", Unreachable, Vec::new()));
+        for (name, rest) in [
+            ("with garbage behind it", &b"garbage that is no member"[..]),
+            ("with zeros behind it", &[0; 512]),
+            ("with a line end behind it", b"\n"),
+        ] {
+            rows.push((coding, name, Unreachable, [&code(trap)[..], rest].concat()));
+        }
+        if matches!(coding, "br" | "deflate") {
+            rows.push((coding, "of two streams", Unreachable, [code(trap), code(good)].concat()));
+        }
+    }
+    for (coding, name, expect, body) in rows {
+        let head = format!("{OK}content-encoding: {coding}\r\n");
+        let stated = [format!("{head}content-length: {}\r\n\r\n", body.len()).as_bytes(), &body].concat();
+        let until_closed = [format!("{head}\r\n").as_bytes(), &body].concat();
+        let chunked = |size: usize| {
+            let mut bytes = format!("{head}transfer-encoding: chunked\r\n\r\n").into_bytes();
+            for chunk in body.chunks(size) {
+                bytes.extend([format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat());
+            }
+            bytes.extend(b"0\r\n\r\n");
+            bytes
+        };
+        for (how, bytes) in [
+            ("", stated),
+            (", until it is closed", until_closed),
+            (", in one chunk", chunked(usize::MAX)),
+            (", byte by byte", chunked(1)),
+        ] {
+            table.add("C16", format!("{coding} {name}{how}"), expect, raw(bytes));
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use abide_tests::{Reply, Server};
@@ -302,4 +304,58 @@ async fn a_call_that_is_refused_keeps_the_queue_and_what_is_saved() {
     assert_eq!(std::fs::read_to_string(&index).unwrap().lines().count(), 1);
     assert_eq!(run(call(&mine, &[])).await.status, 0, "its own is gone on with");
     assert_eq!(std::fs::read_to_string(Path::new(&mine).join("index.jsonl")).unwrap().lines().count(), 2);
+}
+
+/// The machine's clock, so many days ago.
+#[derive(Debug)]
+struct DaysAgo(AtomicU64);
+
+impl abide::Clock for DaysAgo {
+    fn now(&self) -> tokio::time::Instant {
+        abide::SystemClock.now()
+    }
+
+    fn wall(&self) -> abide::WallMillis {
+        let days = self.0.load(Ordering::SeqCst);
+        abide::SystemClock.wall().minus(Duration::from_secs(days * 24 * 60 * 60))
+    }
+}
+
+#[tokio::test]
+async fn a_copy_in_a_store_unasked_for_27_h_is_fetched_before_any_page() {
+    let times = AtomicU64::new(0);
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => match times.fetch_add(1, Ordering::SeqCst) {
+            0 => Reply::new(200, "User-agent: *\nDisallow: /closed\n"),
+            1 => Reply::new(503, ""),
+            _ => Reply::new(200, "User-agent: *\nDisallow: /\n"),
+        },
+        _ => Reply::html("page"),
+    })
+    .await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s.redb");
+    let store = abide_redb::Store::open(&path).unwrap();
+    let clock = Arc::new(DaysAgo(AtomicU64::new(40)));
+    let abide = abide::Abide::builder("ExampleBot")
+        .resolver(server.names())
+        .allow_net(server.address().ip().into())
+        .access_store(Arc::new(store.clone()))
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let origin = format!("http://a.example:{}", server.address().port()).parse().unwrap();
+    abide.rules(&origin).await.unwrap();
+    clock.0.store(39, Ordering::SeqCst);
+    let answer = abide.rules(&origin).await.unwrap();
+    assert_eq!(answer.source(), abide::access::Source::LastGood);
+    store.close().await.unwrap();
+    drop(abide);
+
+    let stored = format!("redb:{}", path.display());
+    let ran =
+        online(server.address(), &["fetch", "--json", "--store", &stored, "http://a.example:PORT/open"])
+            .await;
+    assert_eq!(ran.line()["outcome"], json!("denied"), "{}", ran.err);
+    assert_eq!(server.asked(), ["a.example/robots.txt"; 3], "no page by a copy of 40 days ago");
 }

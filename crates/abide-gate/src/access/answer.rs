@@ -173,6 +173,9 @@ impl Answer {
     pub fn failure(&self) -> Option<Cause> {
         match self.record.last {
             LastAnswer::Unreachable(cause) => Some(cause),
+            LastAnswer::Unavailable(Unavailable::Status(status)) if self.source() == Source::LastGood => {
+                Some(Cause::Status(status))
+            }
             _ => None,
         }
     }

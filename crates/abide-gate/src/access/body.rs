@@ -15,13 +15,26 @@
 use bytes::Bytes;
 use http_body_util::BodyExt;
 
-use crate::access::fetch::{FetchBody, FetchError};
+use crate::access::fetch::{FetchBody, FetchError, FetchErrorKind};
+use crate::{Coding, DecodeError, DecodedBody};
 
 /// What was read, whole lines only.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Text {
     pub(crate) bytes: Bytes,
     pub(crate) truncated: bool,
+}
+
+/// The body with its coding taken off, every member of it. A body counts as read only when its whole coded stream was consumed: what a
+/// decoder leaves over may be what disallows.
+pub(crate) fn decoded(body: FetchBody, coding: Option<Coding>) -> FetchBody {
+    let Some(coding) = coding else { return body };
+    let decoded = DecodedBody::new(body, coding).strict();
+    let decoded = decoded.map_err(|error| match error {
+        DecodeError::Body(error) => error,
+        DecodeError::Undecodable(why) => FetchError::new(FetchErrorKind::Decode, why.to_string()),
+    });
+    decoded.boxed_unsync()
 }
 
 /// Reads at most one byte more than `limit` and drops the rest unread. Any error before that is an error: a short body is

@@ -31,7 +31,7 @@ use crate::access::outcome::{Cause, Head, Outcome, classify, has_rule_line, is_h
 use crate::access::policy::Html;
 use crate::access::record::GoodCopy;
 use crate::access::{AccessPolicy, RedirectRefusal, body, log, redirect};
-use crate::{Clock, Origin, WallMillis};
+use crate::{Clock, Coding, Origin, WallMillis};
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -66,6 +66,7 @@ pub(crate) struct Chain<'a> {
     asked_again: bool,
     sent: bool,
     turns: TurnTime,
+    throttle: Option<Duration>,
 }
 
 impl<'a> Chain<'a> {
@@ -89,7 +90,14 @@ impl<'a> Chain<'a> {
             asked_again: false,
             sent: false,
             turns: TurnTime::default(),
+            throttle: None,
         }
+    }
+
+    /// For how long a 429 holds its host at least.
+    pub(crate) fn with_throttle(mut self, throttle: Option<Duration>) -> Self {
+        self.throttle = throttle;
+        self
     }
 
     /// Where the waits for its turns are written down.
@@ -144,6 +152,7 @@ impl<'a> Chain<'a> {
         let request = RobotsRequest::new(self.here().clone(), self.budget)
             .with_validators(validators)
             .with_turns(self.turns.clone())
+            .with_throttle(self.throttle)
             .at_hop(self.visited.len().saturating_sub(1));
         self.counters.requests.add(1);
         // The budget is kept by `Fetch`, which knows when the slot was there; this only ends one that does not.
@@ -192,7 +201,11 @@ impl<'a> Chain<'a> {
     async fn read(&self, reply: RobotsReply) -> Outcome {
         let (status, hold, headers) = (reply.status().as_u16(), reply.hold(), reply.headers().clone());
         let until = reply.started().checked_add(self.budget).unwrap_or(reply.started());
-        let text = match timeout_at(until, body::read(reply.into_body(), self.policy.body_limit)).await {
+        let Ok(coding) = Coding::of(&headers) else {
+            return Outcome::Unreachable { cause: Cause::StillCoded, hold };
+        };
+        let body = body::decoded(reply.into_body(), coding);
+        let text = match timeout_at(until, body::read(body, self.policy.body_limit)).await {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {
                 log::failed(self.origin, &error);

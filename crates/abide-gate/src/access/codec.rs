@@ -29,7 +29,7 @@ use crate::access::chain::CONTENT_TYPE_LEN_MAX;
 use crate::access::fetch::VALIDATOR_LEN_MAX;
 use crate::access::policy::{BODY_LIMIT_MAX, LIFETIME_MAX};
 use crate::access::record::{Failing, LastAnswer};
-use crate::access::{Cause, GoodCopy, Record, RedirectRefusal, Unavailable, Validators};
+use crate::access::{Cause, GoodCopy, Record, RedirectRefusal, TlsProblem, Unavailable, Validators};
 use crate::{Origin, WallMillis};
 
 const MAGIC: &[u8; 6] = b"abideR";
@@ -158,6 +158,10 @@ impl Writer {
             }
             Cause::Deadline => self.u8(13),
             Cause::Other => self.u8(14),
+            Cause::TlsProblem(problem) => {
+                self.u8(15);
+                self.u8(PROBLEMS.iter().position(|known| *known == problem).map_or(u8::MAX, |at| at as u8));
+            }
         }
     }
 
@@ -196,6 +200,10 @@ const REFUSALS: [RedirectRefusal; 9] = [
     RedirectRefusal::Scheme,
     RedirectRefusal::Downgrade,
 ];
+
+/// The problems of TLS by their number in a record. New ones go to the end.
+const PROBLEMS: [TlsProblem; 4] =
+    [TlsProblem::Expired, TlsProblem::Untrusted, TlsProblem::AnotherName, TlsProblem::NotTls];
 
 /// What is left to read. Every read checks that there is enough of it.
 struct Reader<'a>(&'a [u8]);
@@ -305,6 +313,7 @@ impl<'a> Reader<'a> {
             12 => Cause::RedirectRefused(*REFUSALS.get(usize::from(self.u8()?))?),
             13 => Cause::Deadline,
             14 => Cause::Other,
+            15 => Cause::TlsProblem(*PROBLEMS.get(usize::from(self.u8()?))?),
             _ => return None,
         })
     }
@@ -402,6 +411,7 @@ mod tests {
             any::<u32>().prop_map(|bits| Cause::AddressRefused(Ipv4Addr::from_bits(bits).into())),
             any::<u128>().prop_map(|bits| Cause::AddressRefused(Ipv6Addr::from_bits(bits).into())),
             (0..REFUSALS.len()).prop_map(|n| Cause::RedirectRefused(REFUSALS[n])),
+            (0..PROBLEMS.len()).prop_map(|n| Cause::TlsProblem(PROBLEMS[n])),
             proptest::sample::select(vec![
                 Cause::Dns,
                 Cause::Connect,
@@ -573,6 +583,10 @@ mod tests {
             Cause::Dns,
             Cause::Connect,
             Cause::Tls,
+            Cause::TlsProblem(TlsProblem::Expired),
+            Cause::TlsProblem(TlsProblem::Untrusted),
+            Cause::TlsProblem(TlsProblem::AnotherName),
+            Cause::TlsProblem(TlsProblem::NotTls),
             Cause::Reset,
             Cause::Protocol,
             Cause::HeadTooLarge,

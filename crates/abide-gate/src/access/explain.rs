@@ -138,10 +138,11 @@ impl Explanation {
 
     fn write_failure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let answer = &self.answer;
-        write!(f, ", unreachable since {}", date(answer.failing_since()))?;
-        match answer.failure() {
-            Some(cause) => write!(f, ": {cause}"),
-            None => Ok(()),
+        match (answer.failing_since(), answer.failure()) {
+            (Some(since), Some(cause)) => write!(f, ", unreachable since {}: {cause}", date(Some(since))),
+            (Some(since), None) => write!(f, ", unreachable since {}", date(Some(since))),
+            (None, Some(cause)) => write!(f, ", as {cause}"),
+            (None, None) => Ok(()),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH};
+use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -15,22 +15,24 @@ use tokio::time::{Instant, timeout};
 use url::Url;
 
 use crate::WallMillis;
+use crate::access::TlsProblem;
 use crate::text::Escaped;
 
 /// A boxed future, so that the traits of this crate can be used as `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The body of a robots.txt: decoded bytes, as they come.
+/// The body of a robots.txt, as it comes: in the coding that the reply's `Content-Encoding` names, which is taken off by the caller.
 pub type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 
 /// One robots.txt request on the wire.
 ///
 /// An implementation sends exactly one GET and **never follows a redirect**: hops are counted, checked and filed by the
 /// caller (RFC 9309 §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], and neither cookies,
-/// nor credentials, Referer or Range. It refuses addresses that must not be contacted before anything is sent
-/// ([`AddressGuard`](crate::AddressGuard)). It waits for a slot of the host first, if hosts are paced, and ends with
-/// [`FetchErrorKind::Deferred`] when that would take too long; then it has [`RobotsRequest::budget`] of time for the head
-/// ([`on_the_wire`] keeps it). The body's time is kept by the caller.
+/// nor credentials, Referer or Range. It hands over the body **as the server sent it**, with its `Content-Encoding`:
+/// decoders of clients stop after the first gzip member, and rules behind it are lost without a trace. It refuses addresses
+/// that must not be contacted before anything is sent ([`AddressGuard`](crate::AddressGuard)). It waits for a slot of the
+/// host first, if hosts are paced, and ends with [`FetchErrorKind::Deferred`] when that would take too long; then it has
+/// [`RobotsRequest::budget`] of time for the head ([`on_the_wire`] keeps it). The body's time is kept by the caller.
 pub trait Fetch: fmt::Debug + Send + Sync + 'static {
     /// Sends the request and answers with the head, its body still to be read.
     ///
@@ -61,12 +63,13 @@ pub struct RobotsRequest {
     budget: Duration,
     hop: usize,
     turns: TurnTime,
+    throttle: Option<Duration>,
 }
 
 impl RobotsRequest {
     /// A request for `url` with `budget` of time on the wire.
     pub fn new(url: Url, budget: Duration) -> Self {
-        Self { url, validators: None, budget, hop: 0, turns: TurnTime::default() }
+        Self { url, validators: None, budget, hop: 0, turns: TurnTime::default(), throttle: None }
     }
 
     pub(crate) fn with_validators(mut self, validators: Option<Validators>) -> Self {
@@ -77,6 +80,16 @@ impl RobotsRequest {
     pub(crate) fn with_turns(mut self, turns: TurnTime) -> Self {
         self.turns = turns;
         self
+    }
+
+    pub(crate) fn with_throttle(mut self, throttle: Option<Duration>) -> Self {
+        self.throttle = throttle;
+        self
+    }
+
+    /// For how long a 429 holds the host at least, if the last answer was one as well.
+    pub(crate) fn throttle(&self) -> Option<Duration> {
+        self.throttle
     }
 
     /// Where the wait for the request's turn is written down.
@@ -109,9 +122,10 @@ impl RobotsRequest {
         self.hop
     }
 
-    /// The header fields to send besides the crawler's own User-Agent: `Accept` and the validators.
+    /// The header fields to send besides the crawler's own User-Agent: `Accept`, `Accept-Encoding` and the validators.
     pub fn headers(&self) -> HeaderMap {
-        let mut headers = HeaderMap::with_capacity(3);
+        let mut headers = HeaderMap::with_capacity(4);
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate, br, zstd"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.5"));
         let Some(validators) = &self.validators else { return headers };
         for (name, text) in
@@ -256,7 +270,7 @@ impl RobotsReply {
         self.held_until
     }
 
-    /// The body, decoded. Dropping it unread must close or drain the connection within bounds.
+    /// The body, as sent. Dropping it unread must close or drain the connection within bounds.
     pub fn into_body(self) -> FetchBody {
         self.body
     }
@@ -289,8 +303,10 @@ pub enum FetchErrorKind {
     Dns,
     /// No connection, or none in time.
     Connect,
-    /// The handshake failed, or the certificate is not for this host.
+    /// The handshake failed, or the certificate was refused, for a reason that none of [`TlsProblem`] is.
     Tls,
+    /// The certificate was refused, or there was no TLS.
+    TlsProblem(TlsProblem),
     /// Closed or reset while the head or the body was awaited.
     Reset,
     /// No valid HTTP.
@@ -299,7 +315,7 @@ pub enum FetchErrorKind {
     EnhanceYourCalm,
     /// More or longer header fields than the client takes.
     HeadTooLarge,
-    /// The body could not be decoded, or was shorter than stated. Clients do not tell the two apart.
+    /// The body could not be decoded to its last byte, or was shorter than stated. Clients do not tell the two apart.
     Decode,
     /// An address of the host, literal or resolved, must not be contacted.
     AddressRefused(IpAddr),

@@ -204,7 +204,8 @@ impl Knowledge {
         let _turn = self.turns.acquire().await;
         let copy = previous.and_then(Record::copy);
         let chain = Chain::new(origin, copy, &*self.fetch, &*self.clock, &self.policy, &self.counters);
-        chain.with_turns(turns).go().await
+        let throttle = previous.and_then(|record| record.next_throttle(self.dice.roll(), &self.policy));
+        chain.with_turns(turns).with_throttle(throttle).go().await
     }
 
     /// Makes the outcome of an attempt known: to the store, to those who wait, to the observer.

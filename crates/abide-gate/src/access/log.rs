@@ -38,9 +38,9 @@ pub(crate) fn asked(answer: &Answer) {
         Source::LastGood => {
             tracing::debug!(
                 name: "abide.robots.last_good", target: "abide::robots", %origin,
-                "robots.txt is unreachable, the last good copy stands in"
+                "robots.txt could not be fetched, the last good copy applies"
             );
-            warn_sometimes(origin, Trouble::LastGood, &"the last good copy stands in");
+            warn_sometimes(origin, Trouble::LastGood, &"the last good copy applies");
         }
         Source::LongOutage => tracing::warn!(
             name: "abide.robots.long_outage", target: "abide::robots", %origin,

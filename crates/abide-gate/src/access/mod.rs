@@ -69,7 +69,7 @@ pub(crate) use freshness::stated_lifetime;
 pub(crate) use log::observer_panicked;
 pub use memory::MemoryAccessStore;
 pub use observer::{AccessEvent, AccessObserver};
-pub use outcome::Cause;
+pub use outcome::{Cause, TlsProblem};
 pub use policy::{AccessPolicy, Html, LongOutage};
 pub use record::{GoodCopy, Record, Unavailable};
 pub use redirect::RedirectRefusal;

@@ -29,7 +29,7 @@ pub enum AccessEvent<'a> {
         /// What is known now.
         answer: &'a Arc<Answer>,
     },
-    /// An attempt failed, and the last good copy stands in.
+    /// An attempt failed, and the last good copy applies.
     LastGood {
         /// What is known now.
         answer: &'a Arc<Answer>,

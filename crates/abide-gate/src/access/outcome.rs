@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_robots::{RecordKind, Robots};
-use http::header::{CONTENT_ENCODING, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::header::TRANSFER_ENCODING;
+use http::{HeaderMap, StatusCode};
 
-use crate::WallMillis;
 use crate::access::{AccessPolicy, FetchErrorKind, GoodCopy, RedirectRefusal, Validators};
+use crate::{Coding, WallMillis};
 
 /// How an attempt to get a robots.txt ended, as the record's transition takes it.
 #[derive(Debug, Clone)]
@@ -33,9 +33,9 @@ pub(crate) enum Outcome {
     NotModified { validators: Validators, lifetime: Option<Duration> },
     /// §2.3.1.3: the server says that there is none, and will say so for a while.
     Gone { status: u16, lifetime: Duration },
-    /// 408, 421, 425: unavailable, but it may be different in a minute.
+    /// 408, 421, 425: unavailable unless there is a copy, and it may be different in a minute.
     NotNow { status: u16 },
-    /// 429: unavailable, and nothing is sent before the hold has ended.
+    /// 429: unavailable unless there is a copy, and nothing is sent before the hold has ended.
     TooManyRequests { hold: Option<WallMillis> },
     /// §2.3.1.2: more redirects than are followed, or a circle of them.
     TooManyRedirects,
@@ -53,8 +53,10 @@ pub enum Cause {
     Dns,
     /// No connection.
     Connect,
-    /// No trustworthy TLS connection.
+    /// No trustworthy TLS connection, for a reason that none of [`TlsProblem`] is.
     Tls,
+    /// No trustworthy TLS connection.
+    TlsProblem(TlsProblem),
     /// The connection broke off.
     Reset,
     /// The answer was no valid HTTP.
@@ -63,7 +65,7 @@ pub enum Cause {
     HeadTooLarge,
     /// The body was shorter than stated, or could not be decoded.
     Body,
-    /// The body is still coded after the client's decoding.
+    /// The body is in a coding that is not taken off, in several, or in one that is not named.
     StillCoded,
     /// A 2xx HTML document without one rule line, under [`Html::Unreachable`](super::Html::Unreachable).
     Html,
@@ -77,6 +79,31 @@ pub enum Cause {
     Other,
 }
 
+/// Why a TLS connection was not trusted, as far as clients tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TlsProblem {
+    /// The certificate has expired.
+    Expired,
+    /// The certificate is self-signed, or signed by an authority that is not trusted.
+    Untrusted,
+    /// The certificate is for another name.
+    AnotherName,
+    /// The server does not speak TLS, as where plain HTTP is served on the port of https.
+    NotTls,
+}
+
+impl fmt::Display for TlsProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its certificate has expired",
+            Self::Untrusted => "its certificate is self-signed or of an unknown authority",
+            Self::AnotherName => "its certificate is for another name",
+            Self::NotTls => "it does not speak TLS on this port",
+        })
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -84,6 +111,7 @@ impl fmt::Display for Cause {
             Self::Dns => f.write_str("its name could not be resolved"),
             Self::Connect => f.write_str("no connection could be made"),
             Self::Tls => f.write_str("no trustworthy TLS connection could be made"),
+            Self::TlsProblem(problem) => problem.fmt(f),
             Self::Reset => f.write_str("the connection broke off"),
             Self::Protocol => f.write_str("the answer was not valid HTTP"),
             Self::HeadTooLarge => f.write_str("the answer had too large a head"),
@@ -105,6 +133,7 @@ impl Cause {
             FetchErrorKind::Dns => Self::Dns,
             FetchErrorKind::Connect => Self::Connect,
             FetchErrorKind::Tls => Self::Tls,
+            FetchErrorKind::TlsProblem(problem) => Self::TlsProblem(*problem),
             FetchErrorKind::Reset => Self::Reset,
             FetchErrorKind::Protocol => Self::Protocol,
             FetchErrorKind::EnhanceYourCalm => Self::Reset,
@@ -151,7 +180,7 @@ pub(crate) fn classify(
     match status {
         // Stricter: we sent no Range, so this is a part of the file, and a part is never parsed.
         206 => unreachable,
-        // What the client could not decode, the parser cannot read: no rules would mean allow all.
+        // What cannot be decoded, the parser cannot read: no rules would mean allow all.
         200..=299 if is_coded(headers) => Head::Unreachable(Cause::StillCoded),
         // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules.
         200..=299 => Head::ReadBody,
@@ -164,7 +193,7 @@ pub(crate) fn classify(
         401 | 403 | 407 | 408 | 421 | 425 | 429 if policy.cautious => unreachable,
         // §2.3.1.3, and besides: the host asks us to slow down; the pacing holds it.
         429 => Head::TooManyRequests,
-        // §2.3.1.3, but these pass: asked again soon, and the copy is kept.
+        // §2.3.1.3, but these pass: asked again soon, and a copy stays in force.
         408 | 421 | 425 => Head::NotNow,
         // §2.3.1.3: "Unavailable" means status codes in the 400-499 range: the crawler MAY access any resources.
         400..=499 => Head::Gone,
@@ -174,22 +203,17 @@ pub(crate) fn classify(
     }
 }
 
-/// Whether any coding is named that is still on the body. HTTP clients take `chunked` off; other transfer codings they may leave, and
-/// read the body as if there were none.
+/// Whether a coding is named that is not taken off. HTTP clients take `chunked` off; other transfer codings they may leave, and read the
+/// body as if there were none.
 fn is_coded(headers: &HeaderMap) -> bool {
-    names_another(headers, CONTENT_ENCODING, b"identity")
-        || names_another(headers, TRANSFER_ENCODING, b"chunked")
-}
-
-/// Whether the field has a member other than `harmless`.
-fn names_another(headers: &HeaderMap, field: HeaderName, harmless: &[u8]) -> bool {
-    let values = headers.get_all(field).iter();
+    let values = headers.get_all(TRANSFER_ENCODING).iter();
     let mut members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
-    members.any(|member| !member.is_empty() && !member.eq_ignore_ascii_case(harmless))
+    Coding::of(headers).is_err()
+        || members.any(|member| !member.is_empty() && !member.eq_ignore_ascii_case(b"chunked"))
 }
 
-/// Whether a body is still in a coding. For nested ones a client may remove the field with the first layer, so that nothing says so but
-/// the body.
+/// Whether a body is still in a coding: in one that was not named, in a second one below the one that was, or in what a client left that
+/// decodes by itself.
 pub(crate) fn looks_coded(body: &[u8]) -> bool {
     let is_named = body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
     is_named || is_no_text(body)
@@ -256,6 +280,7 @@ const KEY_LEN_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use http::header::CONTENT_ENCODING;
 
     use super::*;
 
@@ -321,9 +346,15 @@ mod tests {
 
     #[test]
     fn c17_a_coding_that_is_left_is_unreachable() {
-        for (value, coded) in
-            [("gzip", true), ("identity", false), ("identity, br", true), ("", false), ("x-what", true)]
-        {
+        for (value, coded) in [
+            ("gzip", false),
+            ("identity", false),
+            ("identity, br", false),
+            ("", false),
+            ("x-what", true),
+            ("br, gzip", true),
+            ("gzip, gzip", true),
+        ] {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(value));
             assert_eq!(is_coded(&headers), coded, "{value}");

@@ -35,6 +35,8 @@ pub(crate) enum Serving {
 const FUTURE_MAX: Duration = Duration::from_secs(5 * 60);
 /// No schedule reaches further: 24 hours of hold and its jitter.
 pub(crate) const NEXT_TRY_MAX: Duration = Duration::from_secs(27 * 60 * 60);
+/// An outage that was last seen this long ago says nothing about now: every schedule had asked again by then.
+const UNASKED_MAX: Duration = NEXT_TRY_MAX;
 
 /// The times of a record that decide about its use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +74,8 @@ impl Times {
             (true, true) => Next::UseAndRefresh,
             // §2.4: not more than 24 hours, unless the robots.txt is unreachable.
             (false, _) if !self.failing => Next::Fetch,
+            // Nobody has asked for so long that whether it is unreachable is not known.
+            (false, _) if now.since(self.asked_at) >= UNASKED_MAX => Next::Fetch,
             (false, false) => Next::Use,
             (false, true) if self.has_copy => Next::UseAndRefresh,
             (false, true) => Next::Fetch,
@@ -91,6 +95,8 @@ impl Times {
 pub(crate) fn serving(record: &Record, now: WallMillis, policy: &AccessPolicy) -> Serving {
     match record.last {
         LastAnswer::Rules => Serving::Current,
+        // Stricter: after 408, 421, 425 and 429, which alone leave a copy, the file has not been taken away.
+        LastAnswer::Unavailable(Unavailable::Status(_)) if record.copy.is_some() => Serving::LastGood,
         LastAnswer::Unavailable(why) if Times::of(record).is_fresh(now) => Serving::Unavailable(why),
         LastAnswer::Unavailable(why) => undefined(record, status_cause(why), now, policy),
         LastAnswer::Unreachable(cause) => undefined(record, cause, now, policy),
@@ -154,6 +160,14 @@ mod tests {
             ("failing, not fresh, not due, without", times(-10, -1, 5, true, false), Next::Use),
             ("failing and due, with a copy", times(-10, 0, 0, true, true), Next::UseAndRefresh),
             ("failing and due, without", times(-10, 0, 0, true, false), Next::Fetch),
+            (
+                "failing, asked 27 h ago less a minute",
+                times(1 - 27 * 60, -DAY, -DAY, true, true),
+                Next::UseAndRefresh,
+            ),
+            ("failing, asked 27 h ago, with a copy", times(-27 * 60, -DAY, -DAY, true, true), Next::Fetch),
+            ("failing, asked 27 h ago, without", times(-27 * 60, -DAY, -DAY, true, false), Next::Fetch),
+            ("failing, asked 40 days ago, not due", times(-40 * DAY, -1, 5, true, true), Next::Fetch),
             ("from a little ahead", times(4, 60, 50, false, true), Next::Use),
             ("from as far ahead as a clock may be", times(5, 60, 50, false, true), Next::Use),
             ("from the future", times(6, 60, 50, false, true), Next::Fetch),

@@ -244,7 +244,8 @@ impl Record {
                 new(last, copy, failing.attempted()).retried(None, at, policy)
             }
             Outcome::TooManyRequests { hold } => {
-                let until = hold.unwrap_or(now.plus(back_off(1, at.jitter, policy)));
+                let step = previous.and_then(|record| record.next_throttle(at.jitter, policy));
+                let until = hold.unwrap_or(now.plus(step.unwrap_or(back_off(1, at.jitter, policy))));
                 new(LastAnswer::Unavailable(Unavailable::Status(429)), copy, failing).until(until)
             }
             Outcome::TooManyRedirects => {
@@ -273,6 +274,20 @@ impl Record {
         self.fresh_until = then.min(self.asked_at.plus(LIFETIME_MAX));
         self.next_try = then;
         self
+    }
+
+    /// For how long at least the next 429 in a row holds the host, whatever its Retry-After says: a server that has named a second, and then
+    /// complains again, does not mean it. Twice as long as the last one did, within the back-off schedule, longer by up to a tenth; `None`
+    /// if the last answer was no 429.
+    pub(crate) fn next_throttle(&self, chance: f64, policy: &AccessPolicy) -> Option<Duration> {
+        let status = match self.last {
+            LastAnswer::Unavailable(Unavailable::Status(status)) => status,
+            LastAnswer::Unreachable(Cause::Status(status)) => status,
+            _ => return None,
+        };
+        let last = self.next_try.since(self.asked_at);
+        let next = last.saturating_mul(2).clamp(policy.retry_first, policy.retry_max);
+        (status == 429).then(|| next.mul_f64(1.0 + 0.1 * chance.clamp(0.0, 1.0)))
     }
 
     /// The record as if its time were over, so that the next use asks again. The copy stays.

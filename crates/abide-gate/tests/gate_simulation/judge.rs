@@ -22,6 +22,8 @@ pub(crate) enum Said {
     /// The copy is good.
     NotModified,
     Gone,
+    /// The copy if there is one, else allow for now: 408 or 429.
+    NotNow(u16),
     /// Allow for now.
     Momentary,
     Unreachable,
@@ -122,6 +124,8 @@ pub(crate) const HOLD: Duration = Duration::from_secs(60);
 const STRIKES_KEPT: Duration = Duration::from_secs(30 * 60);
 /// So many faults in a row, and a host is given a pause, of an hour at most.
 const FAULTS_MAX: u32 = 5;
+/// An attempt that failed longer ago says nothing about now.
+const UNASKED_MAX: Duration = Duration::from_secs(27 * 60 * 60);
 /// The longest back-off of a robots.txt, its jitter, and the flight.
 const BACK_OFF_MAX: Duration = Duration::from_secs(67 * 60);
 /// A flight that waits for the turns of all its hops.
@@ -271,7 +275,12 @@ impl Judge {
         let by_age = known.iter().all(|attempt| self.is_long_outage(attempt, now)) && !known.is_empty();
         let delays = known.iter().map(|attempt| {
             // While a site says "not now", or is given up, nothing of it is known, its Crawl-delay neither.
-            let by_copy = attempt.said != Said::Momentary && !self.is_long_outage(attempt, now);
+            let without = match attempt.said {
+                Said::Momentary => true,
+                Said::NotNow(_) => self.may_lack_a_copy(attempt),
+                _ => false,
+            };
+            let by_copy = !without && !self.is_long_outage(attempt, now);
             let versions = attempt.copies.iter().filter(|_| by_copy);
             let delay = |version: u64| state.crawl_delays.get(&(origin, version)).copied();
             versions.map(|version| version.and_then(delay).unwrap_or_default()).min()
@@ -311,10 +320,16 @@ impl Judge {
         host.last_end = Some(now);
     }
 
-    /// The server asks to be left alone, or the operator wants it to be.
-    pub(crate) fn complains(&self, who: Who, host: usize, complaint: Complaint) {
+    /// The server asks to be left alone, or the operator wants it to be. `throttled`: it is the robots.txt of this site that says so, by 429.
+    pub(crate) fn complains(&self, who: Who, host: usize, complaint: Complaint, throttled: Option<usize>) {
         let now = self.now();
         let mut state = self.state();
+        let known = throttled.map(|origin| self.known(&state, who, origin)).unwrap_or_default();
+        let mut before = known.iter().map(|attempt| attempt.said == Said::NotNow(429));
+        // A store that fails may have lost what was said before, and a clock that jumps for how long.
+        let is_certain = !known.is_empty() && !self.setting.access_faults && !self.setting.jumps;
+        let (must_back_off, may_back_off) =
+            (is_certain && before.clone().all(|said| said), before.any(|said| said));
         let excuse = state.excuses.entry((self.circle(who), host)).or_default();
         if now > excuse.held_until + STRIKES_KEPT {
             excuse.strikes = 0;
@@ -325,6 +340,8 @@ impl Judge {
             Complaint::Asks(asked) => (asked.min(DAY), asked.min(DAY)),
             Complaint::Silent => (HOLD, (HOLD * (1 << excuse.strikes.min(12))).min(DAY)),
         };
+        let least = least.max(if must_back_off { MINUTE } else { Duration::ZERO });
+        let most = most.max(if may_back_off { HOUR * 11 / 10 } else { Duration::ZERO });
         excuse.strikes += u32::from(!matches!(complaint, Complaint::Operator(_)));
         // A tenth of jitter.
         excuse.held_until = excuse.held_until.max(now + most * 11 / 10 + SECOND);
@@ -535,7 +552,10 @@ impl Judge {
         known: &[Attempt],
         now: Duration,
     ) -> Option<&'static str> {
-        if !known.iter().any(|attempt| matches!(attempt.said, Said::Unreachable | Said::Momentary)) {
+        if !known
+            .iter()
+            .any(|attempt| matches!(attempt.said, Said::Unreachable | Said::NotNow(_) | Said::Momentary))
+        {
             return Some("it could be reached");
         }
         let last = known.iter().max_by_key(|attempt| attempt.at);
@@ -612,18 +632,30 @@ impl Judge {
     fn permits(&self, attempt: &Attempt, path: Path, now: Duration, ahead: i64) -> bool {
         // RFC 9309 §2.4. A clock that was set back once and put right again can double it, but not more. Nobody knows better than the clock
         // how old an answer is: one that was heard while the clock was ahead is younger for it, once it is past that.
-        let longest = if self.setting.jumps { 3 * DAY } else { DAY + SECOND };
         let age = (now.saturating_sub(attempt.at).as_millis() as i64)
             .saturating_add(ahead)
             .saturating_sub(attempt.ahead);
-        let is_fresh = now <= attempt.at + longest || (0..=longest.as_millis() as i64).contains(&age);
-        let by_copy = attempt.copies.iter().any(|version| allows(*version, path));
+        let within = |longest: Duration| {
+            let longest = if self.setting.jumps { 3 * longest } else { longest + SECOND };
+            now <= attempt.at + longest || (0..=longest.as_millis() as i64).contains(&age)
+        };
+        let is_fresh = within(DAY);
+        // An outage is one as long as somebody looks.
+        let by_copy = within(UNASKED_MAX) && attempt.copies.iter().any(|version| allows(*version, path));
         match attempt.said {
             Said::Rules(_) | Said::NotModified => is_fresh && by_copy,
             Said::Gone => is_fresh,
+            Said::NotNow(_) => {
+                by_copy || is_fresh && self.may_lack_a_copy(attempt) || self.is_long_outage(attempt, now)
+            }
             Said::Momentary => is_fresh || by_copy || self.is_long_outage(attempt, now),
             Said::Unreachable => by_copy || self.is_long_outage(attempt, now),
         }
+    }
+
+    /// There was none before, or a store that fails can have lost it.
+    fn may_lack_a_copy(&self, attempt: &Attempt) -> bool {
+        !attempt.has_copy || self.setting.access_faults
     }
 
     /// 30 days, in which 20 attempts at 20 hours must fit; a clock that jumps can add one of them each time it does.
@@ -664,7 +696,7 @@ fn attempt(
         // Only who has a copy is told so.
         Said::NotModified => (all, true, None),
         Said::Gone => (Vec::new(), false, None),
-        Said::Momentary => (kept, had_copy, failing),
+        Said::NotNow(_) | Said::Momentary => (kept, had_copy, failing),
         Said::Unreachable => (kept, had_copy, Some(failing.unwrap_or(at))),
     };
     Attempt { who, said, at, copies, has_copy, failing, ahead }

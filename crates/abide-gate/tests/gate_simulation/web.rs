@@ -99,8 +99,8 @@ impl Web {
                 let status = chance.of_these(&[400, 401, 403, 404, 410, 451]);
                 (Said::Gone, Scripted::status(status).body(trap))
             }
-            Robots::NotNow => (Said::Momentary, Scripted::status(408)),
-            Robots::TooManyRequests => complaint(Said::Momentary, 429, chance),
+            Robots::NotNow => (Said::NotNow(408), Scripted::status(408)),
+            Robots::TooManyRequests => complaint(Said::NotNow(429), 429, chance),
             Robots::Busy => complaint(Said::Unreachable, 503, chance),
             Robots::TooManyRedirects => (Said::Momentary, onward()),
             Robots::BadRedirect => unreachable(Scripted::redirect("ftp://elsewhere.example/")),
@@ -167,13 +167,13 @@ impl Web {
                 if let Some(seconds) = hold {
                     reply.headers.insert("retry-after", seconds.into());
                 }
-                self.judge.complains(who, host, complaint_of(hold));
+                self.judge.complains(who, host, complaint_of(hold), None);
             }
             Pages::Broken if chance.one_in(2) => {
                 use TransportFault::{EnhanceYourCalm, Refused, Reset, Timeout};
                 let fault = chance.of_these(&[Refused, Reset, Timeout, EnhanceYourCalm]);
                 match fault {
-                    EnhanceYourCalm => self.judge.complains(who, host, Complaint::Silent),
+                    EnhanceYourCalm => self.judge.complains(who, host, Complaint::Silent, None),
                     _ => self.judge.reaches(who, host, false),
                 }
                 reply.fault = Some(fault);
@@ -284,7 +284,8 @@ impl Fetch for RobotsFetch {
             let (status, headers) = (reply.status(), reply.headers().clone());
             if matches!(status.as_u16(), 429 | 503) {
                 let asked = headers.get("retry-after").map(|value| value.to_str().unwrap().parse().unwrap());
-                self.web.judge.complains(self.who, host, complaint_of(asked));
+                let throttled = (status == StatusCode::TOO_MANY_REQUESTS).then_some(origin);
+                self.web.judge.complains(self.who, host, complaint_of(asked), throttled);
             }
             let body = Guarded { body: reply.into_body(), guard: Some(guard) }.boxed_unsync();
             Ok(RobotsReply::new(status, headers, body, started))

@@ -391,7 +391,7 @@ impl World {
     fn hold(&self, n: usize, host: usize, lasts: Duration) {
         let process = self.process(n);
         process.gate.pacer().hold(&host_of(host), self.clock.wall().plus(lasts), Cause::Operator);
-        self.judge.complains(process.who, host, Complaint::Operator(lasts));
+        self.judge.complains(process.who, host, Complaint::Operator(lasts), None);
     }
 
     /// G10: all is well again, and so everything that is allowed is fetched, by every process, and nothing else.

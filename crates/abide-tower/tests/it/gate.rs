@@ -1,5 +1,6 @@
 //! robots.txt first.
 
+use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ async fn robots_txt_that_cannot_be_had_disallows() {
     for (host, expected) in [
         ("broken.example", Cause::Status(500)),
         ("cut.example", Cause::Reset),
-        ("coded.example", Cause::StillCoded),
+        ("coded.example", Cause::Body),
     ] {
         let denied = refused(&client, &format!("http://{host}/x")).await;
         let Denied::Unreachable { cause, .. } = &denied else { panic!("{host}: {denied:?}") };
@@ -93,8 +94,40 @@ async fn robots_txt_is_asked_as_the_crawler_and_plainly() {
     let fields =
         |name| log.iter().map(|seen| seen.header(name).unwrap_or("-").to_owned()).collect::<Vec<_>>();
     assert_eq!(fields("user-agent"), ["ExampleBot/1.0 (+https://example.com/bot)"; 2]);
-    assert_eq!(fields("accept-encoding"), ["identity", "-"]);
+    assert_eq!(fields("accept-encoding"), ["gzip, deflate, br, zstd", "-"]);
     assert_eq!(fields("cookie"), ["-", "-"]);
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn c16_robots_txt_is_decoded_to_its_last_byte() {
+    let server = Server::start(|seen| {
+        let coded = |body: Vec<u8>| Reply::with_headers(200, &[("content-encoding", "gzip")], body);
+        match (seen.path.as_str(), seen.host()) {
+            ("/robots.txt", "members.example") => {
+                coded([gzip("User-agent: *\n"), gzip("Disallow: /closed\n")].concat())
+            }
+            ("/robots.txt", "garbage.example") => {
+                coded([gzip("User-agent: *\n"), b"garbage".to_vec()].concat())
+            }
+            ("/robots.txt", "nothing.example") => coded(Vec::new()),
+            _ => Reply::new(200, "page"),
+        }
+    })
+    .await;
+    let client = client(&server);
+    assert!(refused(&client, "http://members.example/closed").await.is_disallowed());
+    assert_eq!(status(&client, "http://members.example/open").await, 200);
+    for host in ["garbage.example", "nothing.example"] {
+        let denied = refused(&client, &format!("http://{host}/open")).await;
+        assert!(matches!(denied, Denied::Unreachable { cause: Cause::Body, .. }), "{host}: {denied:?}");
+        assert_eq!(server.count(&format!("{host}/open")), 0);
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,505 @@
+//! Content codings (RFC 9110 §8.4), taken off to the last byte.
+//!
+//! gzip allows several members one behind the other, and zstd several frames. Decoders in HTTP clients stop after the first gzip member
+//! and drop the rest without a word; in a robots.txt the rest may be what disallows. Here every member and frame is decoded, and bytes
+//! that are no member are an error. Without an HTTP client, so that all adapters share it.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use compression_codecs::core::util::{PartialBuffer, WriteBuffer};
+use compression_codecs::{BrotliDecoder, DecodeV2, GzipDecoder, ZlibDecoder, ZstdDecoder};
+use http::header::{CONTENT_ENCODING, HeaderMap};
+use http_body::{Body, Frame, SizeHint};
+
+/// A content coding that is taken off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Coding {
+    /// `gzip`, also as `x-gzip` (RFC 1952).
+    Gzip,
+    /// `deflate`: the zlib format (RFC 1950), not bare DEFLATE.
+    Deflate,
+    /// `br` (RFC 7932).
+    Brotli,
+    /// `zstd` (RFC 8878).
+    Zstd,
+}
+
+/// A body is in a coding that is not taken off, or in several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownCoding;
+
+impl Coding {
+    /// The coding of a body with these fields, `None` if there is none.
+    ///
+    /// # Errors
+    /// [`UnknownCoding`]: more than one coding is named, or another one.
+    pub fn of(headers: &HeaderMap) -> Result<Option<Self>, UnknownCoding> {
+        let values = headers.get_all(CONTENT_ENCODING).iter();
+        let members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
+        let mut named = members.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"));
+        match (named.next(), named.next()) {
+            (None, _) => Ok(None),
+            (Some(name), None) => Self::named(name).map(Some).ok_or(UnknownCoding),
+            (Some(_), Some(_)) => Err(UnknownCoding),
+        }
+    }
+
+    fn named(name: &[u8]) -> Option<Self> {
+        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+        match () {
+            () if is(b"gzip") || is(b"x-gzip") => Some(Self::Gzip),
+            () if is(b"deflate") => Some(Self::Deflate),
+            () if is(b"br") => Some(Self::Brotli),
+            () if is(b"zstd") => Some(Self::Zstd),
+            () => None,
+        }
+    }
+
+    fn decoder(self) -> Box<dyn DecodeV2 + Send + Sync> {
+        match self {
+            Self::Gzip => Box::new(GzipDecoder::new()),
+            Self::Deflate => Box::new(ZlibDecoder::new()),
+            Self::Brotli => Box::new(BrotliDecoder::new()),
+            // Lenient: windows of up to 128 MiB, though RFC 9659 stops at 8 MiB. Only as much of one is touched as is decoded.
+            Self::Zstd => Box::new(ZstdDecoder::new()),
+        }
+    }
+
+    /// Whether a stream may follow the one that has ended.
+    fn has_members(self) -> bool {
+        matches!(self, Self::Gzip | Self::Zstd)
+    }
+}
+
+/// Decoded bytes are handed on in pieces of at most this length.
+const PIECE_LEN: usize = 8 * 1024;
+/// By no more does an honest coding make a text longer: some bytes for a block, of which there are few in so many bytes.
+const OVERHEAD_MAX: u64 = 64 * 1024;
+
+/// A body with its coding taken off. Trailers pass.
+///
+/// Its error says that the stream is cut short or corrupt, or that bytes behind it belong to no member. A body that is empty before
+/// decoding is empty, as in answers to HEAD; where a coding is named and the body must be there, ask for [`strict`](Self::strict).
+pub struct DecodedBody<B> {
+    body: B,
+    coding: Coding,
+    decoder: Box<dyn DecodeV2 + Send + Sync>,
+    /// What has come and is not decoded yet.
+    input: Bytes,
+    stage: Stage,
+    /// The decoder filled all the room that it was given, and may hold more.
+    holds_more: bool,
+    is_strict: bool,
+    read: u64,
+    decoded: u64,
+    trailers: Option<HeaderMap>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing has come yet.
+    Untouched,
+    /// Within a member.
+    Within,
+    /// A member has ended: this was all, or another one follows.
+    Between,
+    /// The body has ended, or failed.
+    Done,
+}
+
+impl<B> DecodedBody<B> {
+    /// `body` with this coding taken off.
+    pub fn new(body: B, coding: Coding) -> Self {
+        Self {
+            body,
+            coding,
+            decoder: coding.decoder(),
+            input: Bytes::new(),
+            stage: Stage::Untouched,
+            holds_more: false,
+            is_strict: false,
+            read: 0,
+            decoded: 0,
+            trailers: None,
+        }
+    }
+
+    /// The coded body must not be empty, nor longer than the decoded one by more than 64 KiB: such a stream says nothing, for ever.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.is_strict = true;
+        self
+    }
+
+    /// Decodes the next piece of what has come; empty if more must come first.
+    fn piece(&mut self) -> Result<Bytes, Undecodable> {
+        let mut room = [0; PIECE_LEN];
+        loop {
+            if self.input.is_empty() && !self.holds_more {
+                return Ok(Bytes::new());
+            }
+            if self.stage == Stage::Between {
+                if !self.coding.has_members() {
+                    return Err(Undecodable("bytes are left over behind the stream"));
+                }
+                self.decoder.reinit().map_err(|_| CORRUPT)?;
+            }
+            let mut input = PartialBuffer::new(self.input.as_ref());
+            let mut output = WriteBuffer::new_initialized(&mut room);
+            let has_ended = match self.decoder.decode(&mut input, &mut output) {
+                Ok(has_ended) => has_ended,
+                // Without input only what the decoder holds was asked for.
+                Err(_) if self.input.is_empty() => false,
+                Err(_) => return Err(CORRUPT),
+            };
+            let (taken, is_full) = (input.written_len(), output.has_no_spare_space());
+            let piece = Bytes::copy_from_slice(output.written());
+            if taken == 0 && piece.is_empty() && !has_ended && !self.input.is_empty() {
+                return Err(CORRUPT);
+            }
+            self.input.advance(taken);
+            self.read = self.read.saturating_add(taken as u64);
+            self.decoded = self.decoded.saturating_add(piece.len() as u64);
+            self.holds_more = is_full && !has_ended;
+            self.stage = if has_ended { Stage::Between } else { Stage::Within };
+            if self.is_strict && self.read > self.decoded.saturating_add(OVERHEAD_MAX) {
+                return Err(Undecodable("the coded body is much longer than what it stands for"));
+            }
+            if !piece.is_empty() {
+                return Ok(piece);
+            }
+        }
+    }
+
+    /// The coded body has ended: the stream must have, too.
+    fn finish(&mut self) -> Result<(), Undecodable> {
+        match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Untouched if self.is_strict => {
+                Err(Undecodable("a coding is named, and the body is empty"))
+            }
+            Stage::Within => Err(Undecodable("the coded stream is cut short")),
+            Stage::Untouched | Stage::Between | Stage::Done => Ok(()),
+        }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for DecodedBody<B> {
+    type Data = Bytes;
+    type Error = DecodeError<B::Error>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = &mut *self;
+        let mut has_polled = false;
+        while this.stage != Stage::Done {
+            match this.piece() {
+                Ok(piece) if piece.is_empty() => {}
+                Ok(piece) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
+                Err(error) => return this.fail(DecodeError::Undecodable(error)),
+            }
+            if std::mem::replace(&mut has_polled, true) {
+                // Frames from which nothing follows could come for ever: others want to run as well.
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            match ready!(Pin::new(&mut this.body).poll_frame(context)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => this.input = data,
+                    Err(frame) => {
+                        this.trailers = frame.into_trailers().ok();
+                        if let Err(error) = this.finish() {
+                            return this.fail(DecodeError::Undecodable(error));
+                        }
+                    }
+                },
+                Some(Err(error)) => return this.fail(DecodeError::Body(error)),
+                None => {
+                    if let Err(error) = this.finish() {
+                        return this.fail(DecodeError::Undecodable(error));
+                    }
+                }
+            }
+        }
+        Poll::Ready(this.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.stage == Stage::Done && self.trailers.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.stage {
+            Stage::Done => SizeHint::with_exact(0),
+            _ => SizeHint::default(),
+        }
+    }
+}
+
+impl<B: Body> DecodedBody<B> {
+    fn fail<T>(&mut self, error: DecodeError<B::Error>) -> Poll<Option<Result<T, DecodeError<B::Error>>>> {
+        self.stage = Stage::Done;
+        self.trailers = None;
+        Poll::Ready(Some(Err(error)))
+    }
+}
+
+impl<B> fmt::Debug for DecodedBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DecodedBody")
+            .field("coding", &self.coding)
+            .field("read", &self.read)
+            .field("decoded", &self.decoded)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The coded bytes are not a whole stream of their coding, or more than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Undecodable(&'static str);
+
+const CORRUPT: Undecodable = Undecodable("the coded stream is corrupt");
+
+impl fmt::Display for Undecodable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl Error for Undecodable {}
+
+/// Why a [`DecodedBody`] broke off.
+#[derive(Debug)]
+pub enum DecodeError<E> {
+    /// The coded body itself failed.
+    Body(E),
+    /// It came, and could not be decoded.
+    Undecodable(Undecodable),
+}
+
+impl<E: fmt::Display> fmt::Display for DecodeError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Body(error) => error.fmt(f),
+            Self::Undecodable(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for DecodeError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Body(error) => Some(error),
+            Self::Undecodable(error) => Some(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+
+    use compression_codecs::brotli::params::EncoderParams;
+    use compression_codecs::core::Level;
+    use compression_codecs::{BrotliEncoder, EncodeV2, GzipEncoder, ZlibEncoder, ZstdEncoder};
+    use http::HeaderValue;
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    const CODINGS: [Coding; 4] = [Coding::Gzip, Coding::Deflate, Coding::Brotli, Coding::Zstd];
+
+    fn encoded(coding: Coding, text: &[u8]) -> Vec<u8> {
+        let mut encoder: Box<dyn EncodeV2> = match coding {
+            Coding::Gzip => Box::new(GzipEncoder::new(Level::Fastest.into())),
+            Coding::Deflate => Box::new(ZlibEncoder::new(Level::Fastest.into())),
+            Coding::Brotli => Box::new(BrotliEncoder::new(EncoderParams::default().quality(Level::Fastest))),
+            Coding::Zstd => Box::new(ZstdEncoder::new(1)),
+        };
+        let (mut input, mut coded) = (PartialBuffer::new(text), Vec::new());
+        let mut has_ended = false;
+        while !has_ended {
+            let mut room = [0; 4096];
+            let mut output = WriteBuffer::new_initialized(&mut room);
+            if input.unwritten().is_empty() {
+                has_ended = encoder.finish(&mut output).unwrap();
+            } else {
+                encoder.encode(&mut input, &mut output).unwrap();
+            }
+            coded.extend_from_slice(output.written());
+        }
+        coded
+    }
+
+    /// A body in frames of a size, with trailers behind it.
+    struct Frames(VecDeque<Frame<Bytes>>);
+
+    impl Frames {
+        fn of(bytes: &[u8], size: usize) -> Self {
+            Self(bytes.chunks(size).map(|chunk| Frame::data(Bytes::copy_from_slice(chunk))).collect())
+        }
+    }
+
+    impl Body for Frames {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(self.0.pop_front().map(Ok))
+        }
+    }
+
+    async fn decoded(coding: Coding, bytes: &[u8], size: usize) -> Result<Vec<u8>, String> {
+        let body = DecodedBody::new(Frames::of(bytes, size), coding).strict();
+        match body.collect().await {
+            Ok(whole) => Ok(whole.to_bytes().to_vec()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn text(len: usize) -> Vec<u8> {
+        // Neither all alike nor all different.
+        (0..len).map(|n| b"Disallow: /\n"[(n * n / 7) % 12]).collect()
+    }
+
+    #[tokio::test]
+    async fn c16_what_was_coded_comes_back_however_it_is_cut() {
+        for coding in CODINGS {
+            for len in [0, 1, PIECE_LEN - 1, PIECE_LEN, PIECE_LEN + 1, 2 * PIECE_LEN, 100_000] {
+                let (text, coded) = (text(len), encoded(coding, &text(len)));
+                for size in [1, 7, 1000, usize::MAX] {
+                    assert_eq!(
+                        decoded(coding, &coded, size).await.as_ref(),
+                        Ok(&text),
+                        "{coding:?} {len} {size}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn c16_all_members_and_frames_are_read() {
+        let parts = [&b""[..], b"User-agent: *\n", b"", b"", &text(PIECE_LEN), b"Disallow: /\n"];
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let coded: Vec<u8> = parts.iter().flat_map(|part| encoded(coding, part)).collect();
+            for size in [1, 7, usize::MAX] {
+                assert_eq!(decoded(coding, &coded, size).await, Ok(parts.concat()), "{coding:?} {size}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn c16_a_stream_that_is_cut_anywhere_is_an_error() {
+        for coding in CODINGS {
+            let coded = encoded(coding, b"User-agent: *\nAllow: /\n");
+            for len in 0..coded.len() {
+                let cut = decoded(coding, &coded[..len], 5).await;
+                assert!(cut.is_err(), "{coding:?}, {len} of {}: {cut:?}", coded.len());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn c16_bytes_behind_the_stream_are_an_error() {
+        for coding in CODINGS {
+            for behind in [&b"\n"[..], b"\0", b"\x1f", b"\x28\xb5", b"Disallow: /\n"] {
+                let bytes = [&encoded(coding, b"User-agent: *\n"), behind].concat();
+                for size in [1, usize::MAX] {
+                    let read = decoded(coding, &bytes, size).await;
+                    assert!(read.is_err(), "{coding:?} {behind:?} {size}: {read:?}");
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn c16_a_wrong_bit_changes_no_text_where_the_format_has_a_checksum() {
+        for coding in [Coding::Gzip, Coding::Deflate] {
+            let (text, coded) = (text(300), encoded(coding, &text(300)));
+            for bit in 0..(8 * coded.len()) {
+                let mut wrong = coded.clone();
+                wrong[bit / 8] ^= 1 << (bit % 8);
+                // Some bits say nothing: the time in a gzip header, the padding behind the last block.
+                let read = decoded(coding, &wrong, 64).await;
+                assert!(read.is_err() || read.as_ref() == Ok(&text), "{coding:?} {bit}: {read:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn c15_members_without_text_do_not_go_on_for_ever() {
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let nothing = encoded(coding, b"");
+            let endless = nothing.repeat(1_000_000 / nothing.len());
+            let mut body = DecodedBody::new(Frames::of(&endless, 4096), coding).strict();
+            assert!(body.frame().await.is_some_and(|frame| frame.is_err()));
+            assert!(body.read < OVERHEAD_MAX + 4096, "{coding:?}: {} bytes were read", body.read);
+            assert!(body.frame().await.is_none(), "an error is the end");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_empty_body_is_one_unless_its_coding_must_be_there() {
+        for coding in CODINGS {
+            let body = DecodedBody::new(Frames::of(b"", 1), coding);
+            assert_eq!(body.collect().await.unwrap().to_bytes(), "");
+            assert!(decoded(coding, b"", 1).await.unwrap_err().contains("is empty"));
+        }
+    }
+
+    #[tokio::test]
+    async fn trailers_pass() {
+        let mut frames = Frames::of(&encoded(Coding::Gzip, b"text"), 3);
+        frames.0.push_back(Frame::trailers(HeaderMap::from_iter([(
+            http::header::ETAG,
+            HeaderValue::from_static("\"1\""),
+        )])));
+        let whole = DecodedBody::new(frames, Coding::Gzip).collect().await.unwrap();
+        assert_eq!(whole.trailers().unwrap()["etag"], "\"1\"");
+        assert_eq!(whole.to_bytes(), "text");
+    }
+
+    #[test]
+    fn c17_one_coding_is_taken_off_and_no_more() {
+        for (fields, coding) in [
+            (&[][..], Ok(None)),
+            (&["identity", ""], Ok(None)),
+            (&["GZIP"], Ok(Some(Coding::Gzip))),
+            (&["identity, x-gzip"], Ok(Some(Coding::Gzip))),
+            (&["deflate"], Ok(Some(Coding::Deflate))),
+            (&["br"], Ok(Some(Coding::Brotli))),
+            (&["zstd"], Ok(Some(Coding::Zstd))),
+            (&["gzip", "gzip"], Err(UnknownCoding)),
+            (&["gzip, br"], Err(UnknownCoding)),
+            (&["compress"], Err(UnknownCoding)),
+        ] {
+            let mut headers = HeaderMap::new();
+            for field in fields {
+                headers.append(CONTENT_ENCODING, HeaderValue::from_static(field));
+            }
+            assert_eq!(Coding::of(&headers), coding, "{fields:?}");
+        }
+    }
+}
