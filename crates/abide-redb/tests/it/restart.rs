@@ -245,6 +245,25 @@ async fn a_backoff_ends_by_the_wall_clock_over_a_restart_and_locks_nothing_for_e
     }
 }
 
+/// Both clocks run in finer steps than the file knows, and an end that is later by less than its step is not written.
+#[tokio::test(start_paused = true)]
+async fn no_part_of_a_millisecond_is_lost_by_a_restart() {
+    for (shift, part, again) in [(0, 0, 999), (1, 999, 0), (999, 1, 999), (999, 999, 999)] {
+        let machine = Machine::new();
+        advance(Duration::from_micros(shift)).await;
+        let store = machine.open();
+        for part in [part, part + again] {
+            let told = backoff(HOUR + Duration::from_micros(part), 1, THROTTLED);
+            tell(&store, &host(1), told).await.unwrap();
+        }
+        let after = machine.after_a_kill();
+        advance(Duration::from_micros(1_000 - shift)).await;
+        let expected = left(&store, &host(1)).await;
+        let found = left(&after.open(), &host(1)).await;
+        assert!(is_about(found, expected), "{shift}, {part}, {again}: {found:?} of {expected:?}");
+    }
+}
+
 /// One that was cut at the opening stays cut, also if that process is killed.
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_was_a_year_ahead_locks_a_host_once() {
