@@ -184,6 +184,7 @@ async fn no_backoff_is_lost_by_a_kill_once_the_caller_has_the_429() {
             }
         }
         other.wait().unwrap();
+        assert!(lines >= last, "life {life} ended by itself");
         let store = Store::open(&path).unwrap();
         for n in &throttled {
             let left = left(&store, &crate::support::host(*n)).await;
