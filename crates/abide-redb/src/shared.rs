@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide_gate::access::Record;
-use abide_gate::pacing::{LeaseAsk, LeaseReply, ScopeKey};
+use abide_gate::pacing::{LeaseAsk, LeaseReply, ScopeKey, Want};
 use abide_gate::{Clock, Origin};
 use abide_permissions::PermissionRecord;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
@@ -91,7 +91,8 @@ impl Shared {
         Self { disk, clock, write_behind, hosts, leases, queue, wake }
     }
 
-    /// One step of a host's lease. It counts at once. `Some`: a backoff that the caller told of is not on the disk yet.
+    /// One step of a host's lease. It counts at once. `Some`: the host's backoff is not on the disk yet, and the caller has to wait for
+    /// that.
     pub(crate) fn exchange(
         &self,
         host: &ScopeKey,
@@ -105,9 +106,12 @@ impl Shared {
         queue.check_open(&self.disk)?;
         let reply = hosts.exchange(host, ask, now);
         queue.batch.backoffs(hosts.take_changed());
-        // Also if another call has put it there, whose commit may have failed: told again, it is on the disk or an error again.
+        // Also if another call has put it there, whose commit may have failed: told again, it is on the disk or an error again, and so
+        // is the question whether the store is back. Another pacer that asks for the lease hears of the backoff at once: it must not
+        // take the store for away, and go by what it knows alone.
+        let only_asks = matches!(ask.want, Want::Lease { .. }) && ask.state.backoff.is_none();
         let waits =
-            ask.state.backoff.is_some() && queue.batches().any(|batch| batch.backoffs.contains_key(host));
+            !only_asks && queue.batches().any(|batch| matches!(batch.backoffs.get(host), Some(Some(_))));
         Ok((reply, waits.then(|| self.commit_soon(queue))))
     }
 

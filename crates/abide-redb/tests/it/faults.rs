@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{HolderId, HostState};
+use abide_gate::pacing::{Ask, HolderId, HostState, PaceEvent, PaceObserver, PacePolicy, Pacer};
 use abide_redb::{Error, Store};
+use http::{HeaderMap, StatusCode};
+use tokio::time::sleep;
 
 use crate::support::{
     Disk, Fault, HOUR, LEASED, Ledger, THROTTLED, backoff, host, lease, left, open, origin, record, steps,
@@ -51,7 +54,8 @@ async fn goes_on_in_memory(store: &Store) {
 
     let error = tell(store, &host(n), backoff(HOUR, 1, THROTTLED)).await.unwrap_err();
     assert!(error.to_string().contains("cannot be read or written"), "{error}");
-    assert!(!left(store, &host(n)).await.is_zero(), "and the backoff counts");
+    let reply = lease(store, &host(n), HolderId(1), HostState::default()).await;
+    assert!(reply.state.backoff.is_some(), "and the backoff counts");
     let reply = lease(store, &host(n + 1), HolderId(1), HostState::default()).await;
     assert_eq!(reply.lease, LEASED, "and leases need no disk");
 }
@@ -62,13 +66,55 @@ async fn a_backoff_told_again_is_on_the_disk_or_an_error_again() {
     let (disk, told) = (Disk::default(), backoff(HOUR, 1, THROTTLED));
     let store = open(&disk).unwrap();
     disk.fail(Fault::From(0));
-    for _ in 0..3 {
+    for told in [told, told, HostState::default()] {
         tell(&store, &host(1), told).await.unwrap_err();
     }
+    tell(&store, &host(2), HostState::default()).await.unwrap();
     disk.fail(Fault::None);
     tell(&store, &host(1), told).await.unwrap();
     let after = open(&Disk::holding(disk.bytes())).unwrap();
     assert!(!left(&after, &host(1)).await.is_zero());
+}
+
+/// What the pacer said of its store.
+#[derive(Debug, Default)]
+struct Outages(Mutex<Vec<&'static str>>);
+
+impl PaceObserver for Outages {
+    fn observe(&self, event: &PaceEvent<'_>) {
+        match event {
+            PaceEvent::StoreDown { .. } => self.0.lock().unwrap().push("down"),
+            PaceEvent::StoreBack => self.0.lock().unwrap().push("back"),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backoff_that_cannot_be_written_is_one_outage() {
+    let (disk, outages) = (Disk::default(), Arc::new(Outages::default()));
+    let store = open(&disk).unwrap();
+    let pacer =
+        Pacer::builder(PacePolicy::default()).store(Arc::new(store)).observer(outages.clone()).build();
+    let url = |n| format!("http://h{n}.example/").parse().unwrap();
+    let permit = pacer.acquire(&url(1), Ask::new()).await.unwrap();
+    disk.fail(Fault::From(0));
+    let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "80000".parse().unwrap())]);
+    permit.observe(StatusCode::TOO_MANY_REQUESTS, &headers).unwrap();
+    permit.saved().await;
+    for n in 2..30 {
+        sleep(Duration::from_secs(1)).await;
+        pacer.acquire(&url(n), Ask::new()).await.unwrap().finish();
+    }
+    assert_eq!(*outages.0.lock().unwrap(), ["down"], "the crawler goes on, and nothing is written");
+
+    disk.fail(Fault::None);
+    tokio::time::resume();
+    while outages.0.lock().unwrap().len() < 2 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let after = open(&Disk::holding(disk.bytes())).unwrap();
+    assert!(left(&after, &host(1)).await > HOUR);
 }
 
 /// Writes large records until one cannot be written, and returns how many could.

@@ -93,7 +93,8 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
         let store = store.clone();
         told.spawn(async move { tell(&store, &host(n), operators()).await });
     }
-    while left(&store, &host(599)).await.is_zero() {
+    let asks = async |n| lease(&store, &host(n), HolderId(1), HostState::default()).await;
+    while asks(599).await.state.backoff.is_none() {
         yield_now().await;
     }
     AccessStore::save(&store, &origin(2), &record(2, 1)).await.unwrap();
@@ -105,8 +106,7 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
         Some(record(1, 1)),
         "also from the disk"
     );
-    let reply = lease(&store, &host(700), HolderId(1), HostState::default()).await;
-    assert_eq!(reply.lease, LEASED, "and leases need no disk");
+    assert_eq!(asks(700).await.lease, LEASED, "and leases need no disk");
     while disk.syncs() == before {
         yield_now().await;
     }
@@ -327,7 +327,7 @@ async fn a_reply_counts_from_when_the_disk_has_written() {
     disk.stall(true);
     let slow = store.clone();
     let told = tokio::spawn(async move { tell(&slow, &host(1), backoff(HOUR, 1, THROTTLED)).await });
-    while left(&store, &host(1)).await.is_zero() {
+    while lease(&store, &host(1), HolderId(1), HostState::default()).await.state.backoff.is_none() {
         yield_now().await;
     }
     advance(HOUR / 4).await;
