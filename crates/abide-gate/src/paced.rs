@@ -52,9 +52,7 @@ impl PacedFetch {
                     }
                     _ => hold,
                 };
-                if let Some(saved) = permit.saved() {
-                    saved.await;
-                }
+                permit.saved().await;
                 let (status, headers) = (reply.status(), reply.headers().clone());
                 let is_calm = |error: &FetchError| matches!(error.kind(), FetchErrorKind::EnhanceYourCalm);
                 let body = PermitBody::new(reply.into_body(), permit).with_calm(is_calm).boxed_unsync();

@@ -1,4 +1,4 @@
-//! What the store costs: nanoseconds a turn, microseconds a record, bytes on the disk and in memory.
+//! What the store costs: nanoseconds a lease, microseconds a record, bytes on the disk and in memory.
 //!
 //! ```text
 //! cargo run --release -p abide-redb --example store_cost -- DIRECTORY
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
-    Ask, Cause, Ended, LeaseAsk, LeaseId, PacePolicy, PaceStore, Pacer, ScopeAsk, ScopeKey,
+    Ask, Backoff, Cause, HolderId, HostState, HostStore, LeaseAsk, PacePolicy, Pacer, ScopeKey, Want,
 };
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, Origin, SystemClock, WallMillis};
@@ -36,8 +36,8 @@ async fn main() -> Outcome<()> {
     let path = Path::new(&directory).join("cost.redb");
     let _ = std::fs::remove_file(&path);
     let store = Store::builder().write_behind(Duration::from_secs(3_600)).open(&path)?;
-    turns(&store).await?;
-    holds(&store).await?;
+    leases(&store).await?;
+    backoffs(&store).await?;
     println!("resident before any record: {}", resident());
     let region = Region::new(ALLOCATOR);
     records(&store).await?;
@@ -67,31 +67,37 @@ fn scattered(n: u64) -> u64 {
     n.wrapping_mul(2_654_435_761) % RECORDS
 }
 
-async fn turns(store: &Store) -> Outcome<()> {
-    const TURNS: u64 = 100_000;
-    let hosts: Vec<_> = (0..1_000).map(|n| [ScopeAsk::new(key(n), Duration::ZERO, 1)]).collect();
-    let ask = |n| LeaseAsk { lease: LeaseId(n), max_wait: Duration::ZERO, ttl: Duration::from_secs(60) };
+async fn leases(store: &Store) -> Outcome<()> {
+    const LEASES: u64 = 100_000;
+    let hosts: Vec<_> = (0..1_000).map(key).collect();
+    let lease = Want::Lease { ttl: Duration::from_secs(8), again_in: Duration::from_secs(2), is_held: false };
     let began = Instant::now();
-    for n in 0..TURNS {
-        let (scopes, ask) = (&hosts[(n % 1_000) as usize], ask(n.into()));
-        black_box(store.reserve(scopes, ask).await?);
-        PaceStore::release(store, scopes, ask.lease, Ended::Response).await?;
+    for n in 0..LEASES {
+        let host = &hosts[(n % 1_000) as usize];
+        for want in [lease, Want::Release] {
+            let state = HostState { quiet: Some(Duration::ZERO), ..HostState::default() };
+            black_box(store.exchange(host, LeaseAsk { holder: HolderId(1), want, state }).await?);
+        }
     }
-    println!("a turn in the store, taken and ended: {} ns", each(began, TURNS));
+    println!("a lease in the store, taken and given up: {} ns", each(began, LEASES));
     for (name, store) in [("without a store", None), ("with this store", Some(store.clone()))] {
-        let mut pacer = Pacer::builder(PacePolicy::default());
+        let mut pacer = Pacer::builder(PacePolicy::default().danger_min_gap(Duration::ZERO));
         if let Some(store) = store {
             pacer = pacer.store(Arc::new(store));
         }
         let pacer = pacer.build();
         let urls: Result<Vec<_>, _> =
-            (0..20_000).map(|n| format!("https://turn-{n}.example/").parse()).collect();
+            (0..20_000).map(|n| format!("https://permit-{n}.example/").parse()).collect();
         let urls = urls?;
-        let began = Instant::now();
-        for url in &urls {
-            drop(pacer.acquire(url, Ask::new()).await?);
+        for which in ["first", "second"] {
+            let began = Instant::now();
+            for url in &urls {
+                drop(pacer.acquire(url, Ask::new()).await?);
+            }
+            println!("the {which} permit of a host, {name}: {} ns", each(began, 20_000));
         }
-        println!("a permit of the pacer, {name}: {} ns", each(began, 20_000));
+        // Each lease has a task, which would end while something else is measured.
+        pacer.settled(Duration::from_secs(60)).await;
     }
     Ok(())
 }
@@ -100,27 +106,39 @@ fn key(n: u64) -> ScopeKey {
     ScopeKey::from(format!("host-{n}.example").as_str())
 }
 
-async fn holds(store: &Store) -> Outcome<()> {
-    const HOLDS: u64 = 200;
-    let until = SystemClock.wall().plus(Duration::from_secs(3_600));
+/// A host is backed off for an hour.
+async fn back_off(store: &Store, n: u64) -> Outcome<()> {
+    let backoff = Backoff {
+        left: Duration::from_secs(3_600),
+        over: Duration::ZERO,
+        throttles: 0,
+        cause: Cause::Operator,
+    };
+    let state = HostState { backoff: Some(backoff), ..HostState::default() };
+    store.exchange(&key(n), LeaseAsk { holder: HolderId(1), want: Want::Release, state }).await?;
+    Ok(())
+}
+
+async fn backoffs(store: &Store) -> Outcome<()> {
+    const BACKOFFS: u64 = 200;
     let mut each = Vec::new();
-    for n in 0..HOLDS {
+    for n in 0..BACKOFFS {
         let began = Instant::now();
-        store.hold(&key(n), until, 0, Cause::Operator).await?;
+        back_off(store, n).await?;
         each.push(began.elapsed());
     }
     each.sort();
-    println!("a hold, on the disk: median {:?}, 99 % {:?}", each[100], each[197]);
+    println!("a backoff, on the disk: median {:?}, 99 % {:?}", each[100], each[197]);
     let began = Instant::now();
     let mut all = tokio::task::JoinSet::new();
-    for n in 0..HOLDS {
+    for n in 0..BACKOFFS {
         let store = store.clone();
-        all.spawn(async move { store.hold(&key(1_000 + n), until, 0, Cause::Operator).await });
+        all.spawn(async move { back_off(&store, 1_000 + n).await.map_err(|error| error.to_string()) });
     }
     while let Some(done) = all.join_next().await {
         done??;
     }
-    println!("{HOLDS} holds at once, all on the disk: {:?}", began.elapsed());
+    println!("{BACKOFFS} backoffs at once, all on the disk: {:?}", began.elapsed());
     Ok(())
 }
 
@@ -193,7 +211,7 @@ async fn memory() -> Outcome<()> {
 async fn reopening(store: Store, path: &Path) -> Outcome<()> {
     let began = Instant::now();
     store.close().await?;
-    println!("closing, with 21,400 turns: {:?}", began.elapsed());
+    println!("closing: {:?}", began.elapsed());
     drop(store);
     for verify in [true, false] {
         let began = Instant::now();

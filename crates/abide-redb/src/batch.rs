@@ -7,7 +7,7 @@ use abide_gate::access::Record;
 use abide_gate::pacing::ScopeKey;
 use abide_permissions::PermissionRecord;
 
-use crate::row::Held;
+use crate::row::BackoffRow;
 
 /// Waiting rows by their key, the last of each. In order, which is how a tree likes it.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Batch {
     pub(crate) records: BTreeMap<Origin, Record>,
     pub(crate) permissions: BTreeMap<Box<str>, Permission>,
     /// `None`: forgotten.
-    pub(crate) holds: BTreeMap<ScopeKey, Option<Held>>,
+    pub(crate) backoffs: BTreeMap<ScopeKey, Option<BackoffRow>>,
     /// It is the last one, and everything has been said.
     pub(crate) closes: bool,
     /// About how many bytes the records take.
@@ -60,7 +60,7 @@ const PERMISSION_WEIGHT: usize = 2_048;
 
 impl Batch {
     pub(crate) fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.permissions.is_empty() && self.holds.is_empty()
+        self.records.is_empty() && self.permissions.is_empty() && self.backoffs.is_empty()
     }
 
     pub(crate) fn weight(&self) -> usize {
@@ -84,16 +84,16 @@ impl Batch {
         }
     }
 
-    pub(crate) fn hold(&mut self, scope: ScopeKey, hold: Option<Held>) {
-        self.holds.insert(scope, hold);
+    pub(crate) fn backoffs(&mut self, rows: impl IntoIterator<Item = (ScopeKey, Option<BackoffRow>)>) {
+        self.backoffs.extend(rows);
     }
 
     /// Takes back what could not be committed, as far as nothing newer is waiting, and nothing beyond `weight_max`: what is lost
     /// is asked for again. Returns how many records were dropped.
     pub(crate) fn take_back(&mut self, old: &Self, weight_max: usize) -> usize {
         let mut dropped = 0;
-        for (scope, hold) in &old.holds {
-            self.holds.entry(scope.clone()).or_insert(*hold);
+        for (host, row) in &old.backoffs {
+            self.backoffs.entry(host.clone()).or_insert(*row);
         }
         for record in old.records.values() {
             if self.records.contains_key(record.origin()) {

@@ -9,10 +9,10 @@ use redb::StorageBackend;
 
 use crate::disk::{Disk, Limits, Options};
 use crate::error::Error;
+use crate::hosts::{Hosts, Now};
 use crate::place::Place;
 use crate::shared::Shared;
 use crate::store::Store;
-use crate::turns::{Now, Turns};
 
 /// Sizes and times of a [`Store`].
 ///
@@ -57,7 +57,7 @@ impl Builder {
     }
 
     /// Most records of each kind, robots.txt and permissions. Default 1,000,000. The oldest make room: those of robots.txt that were
-    /// asked for, and those of permissions that were received, longest ago. Holds are not counted; they go when they are over.
+    /// asked for, and those of permissions that were received, longest ago. Backoffs are not counted; they go when they are over.
     #[must_use]
     pub fn max_records(mut self, records: u64) -> Self {
         self.options.limits.records = records.max(1);
@@ -73,7 +73,7 @@ impl Builder {
 
     /// How long a record may wait until it is written. Default 1 s. Zero: every save is on the disk when it returns.
     ///
-    /// Holds, and records of sites that cannot be reached, never wait.
+    /// Backoffs, and records of sites that cannot be reached, never wait.
     #[must_use]
     pub fn write_behind(mut self, wait: Duration) -> Self {
         self.write_behind = wait;
@@ -121,12 +121,12 @@ impl Builder {
 
     fn open_at(self, place: Place) -> Result<Store, Error> {
         let (disk, found) = Disk::open(place, self.options, &*self.clock)?;
-        let now = Now::read(&*self.clock);
-        let mut turns = Turns::load(found.holds, found.is_new, now);
-        let gone = turns.take_gone();
-        let shared = Shared::new(disk, self.clock, self.write_behind, turns);
-        shared.forget(gone);
-        shared.forget(found.unreadable);
+        let now = Now::for_reading(&*self.clock);
+        let mut hosts = Hosts::load(found.backoffs, found.is_new, now);
+        let changed = hosts.take_changed();
+        let shared = Shared::new(disk, self.clock, self.write_behind, hosts);
+        shared.change_later(changed);
+        shared.change_later(found.unreadable.into_iter().map(|host| (host, None)));
         Store::start(shared)
     }
 }

@@ -24,9 +24,10 @@ use crate::batch::Batch;
 use crate::error::{Error, Fault};
 use crate::kind::{PERMISSIONS, ROBOTS};
 use crate::place::Place;
-use crate::row::{self, Held, State, VERSION};
+use crate::row::{self, BackoffRow, State, VERSION};
 
-const HOLDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("holds");
+/// As 0.1 named it.
+const BACKOFFS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("holds");
 const STATE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("state");
 const STATE_KEY: &str = "abide";
 
@@ -64,10 +65,10 @@ enum Handle {
 /// What was in the file when it was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Nothing: nobody has ever sent anything with it.
+    /// Nothing: no request was ever sent with it.
     pub(crate) is_new: bool,
-    pub(crate) holds: Vec<(ScopeKey, Held)>,
-    /// Rows of holds that cannot be read.
+    pub(crate) backoffs: Vec<(ScopeKey, BackoffRow)>,
+    /// Rows of backoffs that cannot be read.
     pub(crate) unreadable: Vec<ScopeKey>,
 }
 
@@ -144,7 +145,7 @@ impl Disk {
                     PERMISSIONS.insert(write, url, age, &row, &mut state.permissions_bytes)?;
                 }
             }
-            write_holds(write, &batch.holds)?;
+            write_backoffs(write, &batch.backoffs)?;
             let limits = self.options.limits;
             let more = ROBOTS.shrink(write, limits, &mut state.robots_bytes)?
                 | PERMISSIONS.shrink(write, limits, &mut state.permissions_bytes)?;
@@ -269,11 +270,11 @@ fn take_over(database: &Database, path: &Path, is_new: bool) -> Result<Found, Fa
     check_version(&transaction, path)?;
     let mut found = Found { is_new: is_new && tables.is_empty(), ..Found::default() };
     {
-        let table = transaction.open_table(HOLDS)?;
+        let table = transaction.open_table(BACKOFFS)?;
         for row in table.iter()? {
             let (key, row) = row?;
-            match Held::decode(key.value(), row.value()) {
-                Some(held) => found.holds.push((key.value().into(), held)),
+            match BackoffRow::decode(key.value(), row.value()) {
+                Some(row) => found.backoffs.push((key.value().into(), row)),
                 None => found.unreadable.push(key.value().into()),
             }
         }
@@ -317,15 +318,15 @@ fn finish(transaction: &WriteTransaction, state: &State) -> Result<(), Fault> {
     Ok(())
 }
 
-fn write_holds(
+fn write_backoffs(
     transaction: &WriteTransaction,
-    holds: &BTreeMap<ScopeKey, Option<Held>>,
+    rows: &BTreeMap<ScopeKey, Option<BackoffRow>>,
 ) -> Result<(), Fault> {
-    let mut table = transaction.open_table(HOLDS)?;
-    for (scope, hold) in holds {
-        match hold {
-            Some(held) => table.insert(scope.as_str(), &*held.encode(scope.as_str()))?,
-            None => table.remove(scope.as_str())?,
+    let mut table = transaction.open_table(BACKOFFS)?;
+    for (host, row) in rows {
+        match row {
+            Some(row) => table.insert(host.as_str(), &*row.encode(host.as_str()))?,
+            None => table.remove(host.as_str())?,
         };
     }
     Ok(())

@@ -18,7 +18,7 @@ pub(crate) const ROBOTS: Kind =
 pub(crate) const PERMISSIONS: Kind =
     Kind { rows: TableDefinition::new("permissions"), ages: TableDefinition::new("permissions-by-age") };
 
-/// So many old records are removed in one transaction: a hold must not wait for more.
+/// So many old records are removed in one transaction: a backoff must not wait for more.
 const STEP: usize = 4_096;
 
 impl Kind {

@@ -6,11 +6,11 @@ mod error;
 mod store;
 mod traits;
 
-// What all clones share: what waits, who has a turn, who asks for a robots.txt, and the thread that writes.
+// What all clones share: what waits, the leases and states of hosts, who fetches a robots.txt, and the thread that writes.
 mod blocking;
+mod hosts;
 mod leases;
 mod shared;
-mod turns;
 
 // The file.
 mod batch;

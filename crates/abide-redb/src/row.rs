@@ -3,10 +3,11 @@
 //! ```text
 //! robots        origin ─▶ age:u64  "abideR" version:u16 crc32:u32 | …           (abide_gate::access::Record::encode)
 //! permissions   URL    ─▶ age:u64  version:u8 crc32:u32 | JSON
-//! holds         scope  ─▶ version:u8 crc32:u32 | until cause strikes:u8         (checksum over the scope, too)
+//! holds         host   ─▶ version:u8 crc32:u32 | until cause throttles:u8       (backoffs; checksum over the host, too)
 //! state         "abide"─▶ version:u8 crc32:u32 | robots_bytes permissions_bytes
 //! ```
-//! Numbers are little-endian. A hold that was written before strikes were kept ends with its cause, and has none. The age is the time by which old records are found, in milliseconds.
+//! Numbers are little-endian. A backoff that was written before throttle counts were kept ends with its cause, and has none. The age is the
+//! time by which old records are found, in milliseconds.
 
 #![cfg_attr(
     not(test),
@@ -62,16 +63,16 @@ pub(crate) fn age(row: &[u8]) -> u64 {
     row.first_chunk().copied().map(u64::from_le_bytes).unwrap_or_default()
 }
 
-/// What is kept of a scope: its hold. It may be over; strikes outlive it.
+/// What is kept of a host: its last backoff. It may be over; its throttle count outlives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct BackoffRow {
     pub(crate) until: WallMillis,
-    pub(crate) strikes: u8,
+    pub(crate) throttles: u8,
     pub(crate) cause: Cause,
 }
 
-impl Held {
-    pub(crate) fn encode(&self, scope: &str) -> Vec<u8> {
+impl BackoffRow {
+    pub(crate) fn encode(&self, host: &str) -> Vec<u8> {
         let (kind, status, retry_after) = match self.cause {
             Cause::Operator => (1_u8, 0, None),
             Cause::EnhanceYourCalm => (2, 0, None),
@@ -86,12 +87,12 @@ impl Held {
         // No Retry-After: 0, which is none either (RFC 9110 §10.2.3 has no use for it).
         let millis = retry_after.map_or(0, |asked| u64::try_from(asked.as_millis()).unwrap_or(u64::MAX));
         fields.extend_from_slice(&millis.to_le_bytes());
-        fields.push(self.strikes);
-        sealed(scope.as_bytes(), &fields)
+        fields.push(self.throttles);
+        sealed(host.as_bytes(), &fields)
     }
 
-    pub(crate) fn decode(scope: &str, row: &[u8]) -> Option<Self> {
-        let mut fields = Fields(unsealed(scope.as_bytes(), row)?);
+    pub(crate) fn decode(host: &str, row: &[u8]) -> Option<Self> {
+        let mut fields = Fields(unsealed(host.as_bytes(), row)?);
         let until = WallMillis(fields.u64()?);
         let [kind] = fields.array()?;
         let status = u16::from_le_bytes(fields.array()?);
@@ -104,8 +105,8 @@ impl Held {
             3 => Cause::Answer { status, retry_after },
             _ => return None,
         };
-        let [strikes] = if fields.0.is_empty() { [0] } else { fields.array()? };
-        fields.0.is_empty().then_some(Self { until, strikes, cause })
+        let [throttles] = if fields.0.is_empty() { [0] } else { fields.array()? };
+        fields.0.is_empty().then_some(Self { until, throttles, cause })
     }
 }
 
@@ -182,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    fn holds() -> Vec<Held> {
+    fn backoffs() -> Vec<BackoffRow> {
         let causes = [
             Cause::Shared,
             Cause::Operator,
@@ -191,32 +192,33 @@ mod tests {
             Cause::Answer { status: 503, retry_after: Some(Duration::from_secs(86_400)) },
         ];
         let edges = [WallMillis(0), WallMillis(1_800_000_000_000), WallMillis(u64::MAX)];
-        let all = causes.map(|cause| edges.map(|until| Held { until, strikes: until.0 as u8, cause }));
+        let all =
+            causes.map(|cause| edges.map(|until| BackoffRow { until, throttles: until.0 as u8, cause }));
         all.into_iter().flatten().collect()
     }
 
     #[test]
-    fn a_hold_survives_and_only_under_its_own_scope() {
-        for held in holds() {
-            let row = held.encode("a.example");
-            assert_eq!(Held::decode("a.example", &row), Some(held));
-            assert_eq!(Held::decode("b.example", &row), None);
+    fn a_backoff_survives_and_only_under_its_own_host() {
+        for backoff in backoffs() {
+            let row = backoff.encode("a.example");
+            assert_eq!(BackoffRow::decode("a.example", &row), Some(backoff));
+            assert_eq!(BackoffRow::decode("b.example", &row), None);
         }
     }
 
     #[test]
-    fn a_hold_of_before_strikes_were_kept_has_none() {
+    fn a_backoff_of_before_throttle_counts_were_kept_has_none() {
         // Version 1, its checksum, 1,800,000,000,000 ms, a 429 with a Retry-After of 60,000 ms; of a.example.
         let fields = b"\x00\x50\x5c\x18\xa3\x01\x00\x00\x03\xad\x01\x60\xea\x00\x00\x00\x00\x00\x00";
         let row = sealed(b"a.example", fields);
         let cause = Cause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
-        let held = Held { until: WallMillis(1_800_000_000_000), strikes: 0, cause };
-        assert_eq!(Held::decode("a.example", &row), Some(held));
+        let backoff = BackoffRow { until: WallMillis(1_800_000_000_000), throttles: 0, cause };
+        assert_eq!(BackoffRow::decode("a.example", &row), Some(backoff));
     }
 
     #[test]
     fn every_flipped_bit_cut_and_added_byte_of_a_row_makes_it_absent() {
-        let held = holds()[13].encode("a.example");
+        let backoff = backoffs()[13].encode("a.example");
         let state = State { robots_bytes: 5, permissions_bytes: u64::MAX };
         assert_eq!(State::decode(&state.encode()), Some(state));
         let visit = Visit::new(200, &[("robots-tag", b"*;noindex")], Head::default(), SystemTime::now());
@@ -225,7 +227,7 @@ mod tests {
         assert!(read_permission("https://a.example/b", &permission).is_none());
         type IsRead = fn(&[u8]) -> bool;
         let cases: [(Vec<u8>, usize, IsRead); 3] = [
-            (held, 0, |row| Held::decode("a.example", row).is_some()),
+            (backoff, 0, |row| BackoffRow::decode("a.example", row).is_some()),
             (state.encode(), 0, |row| State::decode(row).is_some()),
             // The age before it is no part of the record.
             (permission, 8, |row| read_permission("https://a.example/", row).is_some()),

@@ -1,27 +1,27 @@
-//! What all handles of a store share: what waits to be written, the turns, and the thread that writes.
+//! What all handles of a store share: what waits to be written, the hosts, and the thread that writes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide_gate::access::Record;
-use abide_gate::pacing::ScopeKey;
-use abide_gate::{Clock, Origin, WallMillis};
+use abide_gate::pacing::{LeaseAsk, LeaseReply, ScopeKey, Want};
+use abide_gate::{Clock, Origin};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use crate::batch::{Batch, Permission};
 use crate::disk::Disk;
 use crate::error::Error;
+use crate::hosts::{Hosts, Now};
 use crate::leases::Leases;
-use crate::row::Held;
-use crate::turns::{Now, Turns};
+use crate::row::BackoffRow;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) disk: Disk,
     clock: Arc<dyn Clock>,
     write_behind: Duration,
-    turns: Mutex<Turns>,
+    hosts: Mutex<Hosts>,
     leases: Mutex<Leases>,
     queue: Mutex<Queue>,
     /// The writer is needed earlier than it thinks.
@@ -63,7 +63,7 @@ const WEIGHT_SOFT: usize = 8 << 20;
 /// Above this, while the disk fails, records are not kept for it.
 const WEIGHT_MAX: usize = 32 << 20;
 
-/// While the disk fails it is tried again after this, then after twice as long, and so on. Holds do not wait for it.
+/// While the disk fails it is tried again after this, then after twice as long, and so on. Backoffs do not wait for it.
 const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 
@@ -84,38 +84,43 @@ impl Pending {
 }
 
 impl Shared {
-    pub(crate) fn new(disk: Disk, clock: Arc<dyn Clock>, write_behind: Duration, turns: Turns) -> Self {
-        let (turns, leases, queue, wake) =
-            (Mutex::new(turns), Mutex::default(), Mutex::default(), Condvar::new());
-        Self { disk, clock, write_behind, turns, leases, queue, wake }
+    pub(crate) fn new(disk: Disk, clock: Arc<dyn Clock>, write_behind: Duration, hosts: Hosts) -> Self {
+        let (hosts, leases, queue, wake) =
+            (Mutex::new(hosts), Mutex::default(), Mutex::default(), Condvar::new());
+        Self { disk, clock, write_behind, hosts, leases, queue, wake }
     }
 
-    /// Asks the turns something. Whoever needs both locks them in this order: turns, queue.
-    pub(crate) fn turns<T>(&self, ask: impl FnOnce(&mut Turns, Now) -> T) -> Result<T, Error> {
-        let now = Now::read(&*self.clock);
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock: what is granted now is in what is written at the end.
-        self.check_open()?;
-        let answer = ask(&mut turns, now);
-        self.forget(turns.take_gone());
-        Ok(answer)
+    /// One step of a host's lease. It counts at once. `Some`: the host's backoff is not on the disk yet, and the caller has to wait for
+    /// that.
+    pub(crate) fn exchange(
+        &self,
+        host: &ScopeKey,
+        ask: &LeaseAsk,
+    ) -> Result<(LeaseReply, Option<Pending>), Error> {
+        let now = Now::for_writing(&*self.clock);
+        // Whoever needs both locks them in this order: hosts, queue.
+        let mut hosts = self.hosts();
+        let mut queue = self.queue();
+        // Under the locks: what is changed now is in what is written at the end.
+        queue.check_open(&self.disk)?;
+        let reply = hosts.exchange(host, ask, now);
+        queue.batch.backoffs(hosts.take_changed());
+        // Also if another call has put it there, whose commit may have failed: told again, it is on the disk or an error again, and so
+        // is the question whether the store is back. Another pacer that asks for the lease hears of the backoff at once: it must not
+        // take the store for away, and go by what it knows alone.
+        let only_asks = matches!(ask.want, Want::Lease { .. }) && ask.state.backoff.is_none();
+        let waits =
+            !only_asks && queue.batches().any(|batch| matches!(batch.backoffs.get(host), Some(Some(_))));
+        Ok((reply, waits.then(|| self.commit_soon(queue))))
     }
 
-    /// Holds a scope. It counts at once, and is written when the commit is done.
-    pub(crate) fn hold(&self, scope: &ScopeKey, asked: Held) -> Result<(WallMillis, Option<Pending>), Error> {
-        let now = Now::read(&*self.clock);
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        let (end, held) = turns.hold(scope, asked, now);
-        let pending = self.put(true, |batch| batch.hold(scope.clone(), held))?;
-        Ok((end, pending))
+    /// These go with the next commit.
+    pub(crate) fn change_later(&self, rows: impl IntoIterator<Item = (ScopeKey, Option<BackoffRow>)>) {
+        self.queue().batch.backoffs(rows);
     }
 
-    /// Rows that nobody needs any more go with the next commit.
-    pub(crate) fn forget(&self, scopes: Vec<ScopeKey>) {
-        if !scopes.is_empty() {
-            let mut queue = self.queue();
-            scopes.into_iter().for_each(|scope| queue.batch.hold(scope, None));
-        }
+    fn hosts(&self) -> MutexGuard<'_, Hosts> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn leases(&self) -> MutexGuard<'_, Leases> {
@@ -187,11 +192,11 @@ impl Shared {
 
     /// Tells the writer to write everything and to end. Whoever asks is told how it ended.
     pub(crate) fn close(&self) -> Pending {
-        let now = Now::read_for_writing(&*self.clock);
-        let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Now::for_writing(&*self.clock);
+        let hosts = self.hosts();
         let mut queue = self.queue();
         if matches!(queue.phase, Phase::Open) {
-            turns.holds(now).for_each(|(scope, held)| queue.batch.hold(scope, held));
+            queue.batch.backoffs(hosts.at_the_end(now));
             queue.phase = Phase::Closing;
             self.wake.notify_one();
         }

@@ -12,12 +12,12 @@ use crate::disk::Counts;
 use crate::error::Error;
 use crate::shared::{Pending, Shared};
 
-/// Robots records, holds and permissions of one process, in one file. Cheap to clone; clones are one store.
+/// Robots records, backoffs and permissions of one process, in one file. Cheap to clone; clones are one store.
 ///
-/// It is an [`AccessStore`](abide_gate::access::AccessStore), a [`PaceStore`](abide_gate::pacing::PaceStore) and a
+/// It is an [`AccessStore`](abide_gate::access::AccessStore), a [`HostStore`](abide_gate::pacing::HostStore) and a
 /// [`PermissionStore`](abide_permissions::PermissionStore) at once; a crawler is given three clones.
 ///
-/// Holds, and records of sites that cannot be reached, are on the disk when their call returns. Everything else is written about once
+/// Backoffs, and records of sites that cannot be reached, are on the disk when their call returns. Everything else is written about once
 /// a second ([`Builder::write_behind`]). When the last clone is dropped what is left is written, which blocks for the time of a
 /// commit; [`close`](Self::close) does the same without blocking the runtime, and says whether it could.
 ///
@@ -110,7 +110,7 @@ impl Store {
 
     /// Writes everything, and gives the file back. All clones are closed with it: what they are asked for afterwards is an
     /// [`Error::Closed`]. Do it when no request is under way any more, and after
-    /// [`Pacer::settled`](abide_gate::pacing::Pacer::settled): a hold that is set later is not in the file.
+    /// [`Pacer::settled`](abide_gate::pacing::Pacer::settled): a backoff that is observed later is not in the file.
     ///
     /// # Errors
     /// [`Error::Io`] if it could not be written. The file is given back all the same. Closing again is no error.

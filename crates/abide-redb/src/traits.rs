@@ -4,15 +4,12 @@ use std::future::ready;
 use std::time::Duration;
 
 use abide_gate::access::{self, AccessStore, BoxFuture, Lease, LeaseHolder, Record};
-use abide_gate::pacing::{
-    self, Cause, Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk, ScopeKey, ScopeState,
-};
+use abide_gate::pacing::{self, HostState, HostStore, LeaseAsk, LeaseReply, ScopeKey};
 use abide_gate::{Origin, WallMillis};
 use abide_permissions::{PermissionRecord, PermissionStore, PermissionStoreError};
 
 use crate::batch::{Permission, received_later};
 use crate::error::Error;
-use crate::row::Held;
 use crate::store::Store;
 
 impl AccessStore for Store {
@@ -68,48 +65,20 @@ impl AccessStore for Store {
     }
 }
 
-impl PaceStore for Store {
-    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> pacing::StoreFuture<'a, Reply> {
-        Box::pin(async move { Ok(self.shared().turns(|turns, now| turns.reserve(scopes, ask, now))?) })
-    }
-
-    fn renew<'a>(
-        &'a self,
-        scopes: &'a [ScopeAsk],
-        lease: LeaseId,
-        ttl: Duration,
-    ) -> pacing::StoreFuture<'a, ()> {
-        Box::pin(async move { Ok(self.shared().turns(|turns, now| turns.renew(scopes, lease, ttl, now))?) })
-    }
-
-    fn release<'a>(
-        &'a self,
-        scopes: &'a [ScopeAsk],
-        lease: LeaseId,
-        ended: Ended,
-    ) -> pacing::StoreFuture<'a, ()> {
-        Box::pin(
-            async move { Ok(self.shared().turns(|turns, now| turns.release(scopes, lease, ended, now))?) },
-        )
-    }
-
-    /// The hold counts at once, and is on the disk when this returns.
-    fn hold<'a>(
-        &'a self,
-        scope: &'a ScopeKey,
-        until: WallMillis,
-        strikes: u8,
-        cause: Cause,
-    ) -> pacing::StoreFuture<'a, WallMillis> {
+impl HostStore for Store {
+    /// A backoff that was told is on the disk when this returns.
+    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> pacing::StoreFuture<'a, LeaseReply> {
         Box::pin(async move {
-            let (end, pending) = self.shared().hold(scope, Held { until, strikes, cause })?;
+            let (reply, pending) = self.shared().exchange(host, &ask)?;
+            if pending.is_none() {
+                return Ok(reply);
+            }
             self.written(pending).await?;
-            Ok(end)
+            // The disk took its time, and what is left of a backoff or a lease is counted from the reply: it is asked for again, with
+            // nothing to tell.
+            let ask = LeaseAsk { state: HostState::default(), ..ask };
+            Ok(self.shared().exchange(host, &ask)?.0)
         })
-    }
-
-    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> pacing::StoreFuture<'a, ScopeState> {
-        Box::pin(async move { Ok(self.shared().turns(|turns, now| turns.peek(scope, now))?) })
     }
 }
 

@@ -87,8 +87,8 @@ impl PacingMiddleware {
         codings.ask(&mut request);
         let answer = counted(heard_within(limit, next.run(request, extensions))).await;
         let response = answered(url, &mut permit, answer)?;
-        if let Some(saved) = permit.as_ref().and_then(Permit::saved) {
-            saved.await;
+        if let Some(permit) = permit.as_ref() {
+            permit.saved().await;
         }
         let response = codings.taken_off(response);
         let wire = permit.as_ref().map(Permit::elapsed).unwrap_or_default();

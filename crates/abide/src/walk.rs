@@ -127,8 +127,8 @@ impl<'a> Walk<'a> {
                         let sending = hop.within(|| self.sending(next.clone(), extensions));
                         let answer = hop.cover(sending).await;
                         let answer = hop.within(|| self.answered(&hop, answer));
-                        if let Some(saved) = self.permit.as_ref().and_then(Permit::saved) {
-                            hop.cover(saved).await;
+                        if let Some(permit) = self.permit.as_ref().filter(|permit| !permit.is_saved()) {
+                            hop.cover(Box::pin(permit.saved())).await;
                         }
                         answer
                     }

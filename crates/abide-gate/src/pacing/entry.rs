@@ -62,12 +62,12 @@ impl HostEntry {
                 self.waiting.retain(|(_, until)| now < *until);
                 match self.blocked(ask.holder, is_held, now, grace_until) {
                     None => {
-                        self.holder = Some((ask.holder, now + ttl));
+                        self.holder = Some((ask.holder, now.saturating_add(ttl)));
                         self.waiting.retain(|(waiting, _)| *waiting != ask.holder);
                         LeaseStatus::Leased { is_wanted: !self.waiting.is_empty() }
                     }
                     Some(wait) => {
-                        self.wait(ask.holder, now + again_in);
+                        self.wait(ask.holder, now.saturating_add(again_in));
                         let is_next = self.waiting.first().is_some_and(|(next, _)| *next == ask.holder);
                         LeaseStatus::Busy { wait, is_next }
                     }
@@ -81,8 +81,10 @@ impl HostEntry {
     pub fn is_owed(&self, now: Duration) -> bool {
         let delay_ends = self.last.map(|last| last.saturating_add(self.delay));
         let forgiven = self.backoff.map(|held| held.until.saturating_add(STRIKES_KEPT));
-        let leases = self.holder.iter().chain(&self.waiting).map(|(_, until)| *until);
-        leases.chain(delay_ends).chain(forgiven).any(|until| now < until)
+        // A lease that ends by itself counts as a request then.
+        let lease = self.holder.map(|(_, until)| until.saturating_add(self.delay));
+        let waiting = self.waiting.iter().map(|(_, until)| *until);
+        waiting.chain(lease).chain(delay_ends).chain(forgiven).any(|until| now < until)
     }
 
     /// The host's state, as it is told at `now`.
@@ -221,7 +223,7 @@ mod tests {
         entry.merge(&HostState { backoff: Some(backoff), ..HostState::default() }, s(100));
         assert!(entry.is_owed(s(160 + 1_799)) && !entry.is_owed(s(160 + 1_800)), "the throttle count");
         entry.exchange(&ask(1, false), s(5_000), s(0));
-        assert!(entry.is_owed(s(5_007)) && !entry.is_owed(s(5_008)), "the lease");
+        assert!(entry.is_owed(s(5_067)) && !entry.is_owed(s(5_068)), "the lease, and the delay from its end");
     }
 
     #[test]

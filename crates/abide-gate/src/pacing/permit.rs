@@ -1,7 +1,6 @@
 //! A turn that is taken: one request on the wire, until its response has ended.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,16 +102,20 @@ impl Permit {
         self.core.failed(&self.claims, self.started, fault)
     }
 
+    /// Whether the shared store knows of all that was [observed](Self::observe). Without a store there is nothing to know.
+    pub fn is_saved(&self) -> bool {
+        !self.users.iter().any(User::is_unsaved)
+    }
+
     /// Waits until the shared store knows of a backoff that was [observed](Self::observe), so that no other process sends to the host
-    /// and no restart forgets it. To be awaited before the response is handed on; it takes at most
-    /// [`store_timeout`](super::PacePolicy::store_timeout). `None`: there is no store, or nothing that it does not know.
-    pub fn saved(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
-        let store = self.core.store.as_ref().filter(|_| self.users.iter().any(User::is_unsaved))?;
-        Some(Box::pin(async move {
+    /// and no restart forgets it. Await it before the response is handed on. It takes at most
+    /// [`store_timeout`](super::PacePolicy::store_timeout), and does not wait for a store that is away.
+    pub async fn saved(&self) {
+        if let Some(store) = self.core.store.as_ref().filter(|_| !self.is_saved()) {
             for user in &self.users {
                 user.saved(store).await;
             }
-        }))
+        }
     }
 
     /// The response has ended. The same as dropping it, said aloud.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::testing::{access, pacing};
+use abide_gate::testing::{access, hosts};
 use abide_redb::Store;
 use redb::backends::InMemoryBackend;
 
@@ -35,21 +35,21 @@ async fn records_survive_reopening() {
 }
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]
-async fn it_is_a_pace_store() {
-    pacing::pace_store(Arc::new(in_memory())).await;
+async fn it_is_a_host_store() {
+    hosts::host_store(Arc::new(in_memory())).await;
 }
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]
-async fn it_forgives_strikes() {
-    pacing::strikes_are_forgiven(Arc::new(in_memory()), tokio::time::sleep).await;
+async fn it_forgives_throttle_counts() {
+    hosts::throttle_counts_are_forgiven(Arc::new(in_memory()), tokio::time::sleep).await;
 }
 
 #[tokio::test]
-async fn holds_survive_reopening() {
+async fn backoffs_survive_reopening() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.redb");
     let store = Arc::new(Store::open(&path).unwrap());
-    pacing::holds_survive_reload(store, async |store| {
+    hosts::backoffs_survive_reload(store, async |store| {
         drop(store);
         Arc::new(Store::open(&path).unwrap()) as Arc<_>
     })

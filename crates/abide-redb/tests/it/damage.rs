@@ -8,7 +8,7 @@ use crate::support::{Disk, Ledger, Step, is_long, open, steps};
 
 /// A small database, closed in order, and what is in it.
 async fn small() -> (Vec<u8>, Ledger) {
-    let (disk, mut ledger) = (Disk::default(), Ledger::new());
+    let (disk, mut ledger) = (Disk::default(), Ledger::default());
     let store = open(&disk).unwrap();
     for step in steps(3, 1, 24, 4).into_iter().chain([Step::Flush]) {
         ledger.step(&store, step).await;

@@ -2,13 +2,19 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk};
+use abide_gate::pacing::{Ask, HolderId, HostState, PaceEvent, PaceObserver, PacePolicy, Pacer};
 use abide_redb::{Error, Store};
+use http::{HeaderMap, StatusCode};
+use tokio::time::sleep;
 
-use crate::support::{COMPLAINT, Disk, Fault, Ledger, hold_end, open, origin, record, scope, start, steps};
+use crate::support::{
+    Disk, Fault, HOUR, LEASED, Ledger, THROTTLED, backoff, host, lease, left, open, origin, record, steps,
+    tell,
+};
 
 /// One operation of the disk fails, each in turn. What was acknowledged is there after the next opening; and what was not is written
 /// as soon as the disk works again.
@@ -18,7 +24,7 @@ async fn a_disk_that_fails_once_loses_nothing() {
     let mut total = u64::MAX;
     let mut k = 0;
     while k < total {
-        let (disk, mut ledger) = (Disk::default(), Ledger::new());
+        let (disk, mut ledger) = (Disk::default(), Ledger::default());
         disk.fail(Fault::Once(k));
         let Ok(store) = open(&disk) else {
             k += 1;
@@ -41,20 +47,74 @@ async fn a_disk_that_fails_once_loses_nothing() {
 
 /// What a store must still do when nothing can be written any more.
 async fn goes_on_in_memory(store: &Store) {
-    let (n, until) = (7_000, hold_end(start(), 1));
+    let n = 7_000;
     AccessStore::save(store, &origin(n), &record(n, 1)).await.unwrap_err();
     let found = AccessStore::load(store, &origin(n)).await.unwrap();
     assert_eq!(found, Some(record(n, 1)), "what could not be written is in memory");
 
-    let error = store.hold(&scope(n), until, 1, COMPLAINT).await.unwrap_err();
+    let error = tell(store, &host(n), backoff(HOUR, 1, THROTTLED)).await.unwrap_err();
     assert!(error.to_string().contains("cannot be read or written"), "{error}");
-    let held = [ScopeAsk::new(scope(n), Duration::ZERO, 1)];
-    let ask = LeaseAsk { lease: LeaseId(3), max_wait: Duration::ZERO, ttl: Duration::from_secs(60) };
-    assert!(matches!(store.reserve(&held, ask).await.unwrap(), Reply::Refused { .. }), "and the hold counts");
+    let reply = lease(store, &host(n), HolderId(1), HostState::default()).await;
+    assert!(reply.state.backoff.is_some(), "and the backoff counts");
+    let reply = lease(store, &host(n + 1), HolderId(1), HostState::default()).await;
+    assert_eq!(reply.lease, LEASED, "and leases need no disk");
+}
 
-    let free = [ScopeAsk::new(scope(n + 1), Duration::ZERO, 1)];
-    assert!(matches!(store.reserve(&free, ask).await.unwrap(), Reply::Granted { .. }));
-    PaceStore::release(store, &free, ask.lease, Ended::Response).await.unwrap();
+/// The pacer tells a backoff until the store has replied. So a reply must not come because the backoff is known, while it is only known.
+#[tokio::test]
+async fn a_backoff_told_again_is_on_the_disk_or_an_error_again() {
+    let (disk, told) = (Disk::default(), backoff(HOUR, 1, THROTTLED));
+    let store = open(&disk).unwrap();
+    disk.fail(Fault::From(0));
+    for told in [told, told, HostState::default()] {
+        tell(&store, &host(1), told).await.unwrap_err();
+    }
+    tell(&store, &host(2), HostState::default()).await.unwrap();
+    disk.fail(Fault::None);
+    tell(&store, &host(1), told).await.unwrap();
+    let after = open(&Disk::holding(disk.bytes())).unwrap();
+    assert!(!left(&after, &host(1)).await.is_zero());
+}
+
+/// What the pacer said of its store.
+#[derive(Debug, Default)]
+struct Outages(Mutex<Vec<&'static str>>);
+
+impl PaceObserver for Outages {
+    fn observe(&self, event: &PaceEvent<'_>) {
+        match event {
+            PaceEvent::StoreDown { .. } => self.0.lock().unwrap().push("down"),
+            PaceEvent::StoreBack => self.0.lock().unwrap().push("back"),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backoff_that_cannot_be_written_is_one_outage() {
+    let (disk, outages) = (Disk::default(), Arc::new(Outages::default()));
+    let store = open(&disk).unwrap();
+    let pacer =
+        Pacer::builder(PacePolicy::default()).store(Arc::new(store)).observer(outages.clone()).build();
+    let url = |n| format!("http://h{n}.example/").parse().unwrap();
+    let permit = pacer.acquire(&url(1), Ask::new()).await.unwrap();
+    disk.fail(Fault::From(0));
+    let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "80000".parse().unwrap())]);
+    permit.observe(StatusCode::TOO_MANY_REQUESTS, &headers).unwrap();
+    permit.saved().await;
+    for n in 2..30 {
+        sleep(Duration::from_secs(1)).await;
+        pacer.acquire(&url(n), Ask::new()).await.unwrap().finish();
+    }
+    assert_eq!(*outages.0.lock().unwrap(), ["down"], "the crawler goes on, and nothing is written");
+
+    disk.fail(Fault::None);
+    tokio::time::resume();
+    while outages.0.lock().unwrap().len() < 2 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let after = open(&Disk::holding(disk.bytes())).unwrap();
+    assert!(left(&after, &host(1)).await > HOUR);
 }
 
 /// Writes large records until one cannot be written, and returns how many could.
@@ -98,7 +158,7 @@ async fn a_full_disk_stops_the_writing_and_nothing_else() {
             "written when there was room: {n}"
         );
     }
-    assert!(!store.peek(&scope(7_000)).await.unwrap().held.is_zero(), "and so was the hold");
+    assert!(!left(&store, &host(7_000)).await.is_zero(), "and so was the backoff");
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ impl World {
         match store.open_backend(self.disk.clone()) {
             Ok(store) => {
                 tokio::spawn(keep_in_step(store.clone()));
-                let gate = gate.access_store(Arc::new(store.clone())).pace_store(Arc::new(store.clone()));
+                let gate = gate.access_store(Arc::new(store.clone())).host_store(Arc::new(store.clone()));
                 (gate.build(tokens, fetch), Some(store))
             }
             Err(_) => (gate.build(tokens, fetch), None),
@@ -66,7 +66,7 @@ impl World {
         let began = Instant::now();
         assert!(
             self.left_alone_until.is_none_or(|until| host != "busy.example" || began >= until),
-            "it is held"
+            "it is backed off"
         );
         sleep(SECOND / 5).await;
         let (status, headers) = match path {
@@ -98,7 +98,7 @@ impl World {
         let _ = self.visit(gate, "busy.example", "/much").await;
         let outcome = self.visit(gate, "busy.example", "/again").await;
         assert!(matches!(outcome, Err(Denied::Deferred { .. })), "{outcome:?}");
-        // The hold is told to the store in a task, which tries again after a second.
+        // The backoff is told to the store in a task, which tries again after a second.
         sleep(5 * SECOND).await;
     }
 
@@ -155,7 +155,7 @@ async fn two_lives(fault: Fault) -> u64 {
     let operations = world.disk.operations();
     world.disk.fail(Fault::None);
     let asked = world.fetch.count();
-    // The hold was tried again while the disk worked again; where it was gone for good, only those that were told before it went.
+    // The backoff was told again when the disk worked again. On a disk that was gone for good there is what was told before.
     let was_open = store.is_some();
     let is_kept = was_open && !matches!(fault, Fault::From(_));
     end(gate, store).await;

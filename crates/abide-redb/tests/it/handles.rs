@@ -8,16 +8,19 @@ use std::thread;
 use std::time::Duration;
 
 use abide_gate::access::{AccessStore, Lease, LeaseHolder};
-use abide_gate::pacing::{Ask, Cause, PacePolicy, PaceStore, Pacer};
+use abide_gate::pacing::{Ask, Cause, HolderId, HostState, HostStore, LeaseStatus, PacePolicy, Pacer};
 use abide_gate::testing::access::sample_record;
-use abide_gate::{Clock, SystemClock, WallMillis};
+use abide_gate::{Clock, ManualClock, SystemClock, WallMillis};
 use abide_permissions::PermissionStore;
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::Instant;
+use tokio::time::{Instant, advance};
 
-use crate::support::{Disk, Fault, open, origin, permission, record, scope, url};
+use crate::support::{
+    Disk, Fault, HOUR, LEASED, START, THROTTLED, backoff, host, lease, left, open, origin, permission,
+    record, tell, telling, url,
+};
 
 /// Asks its own store whatever it is asked, and panics then.
 #[derive(Debug, Default)]
@@ -31,9 +34,9 @@ impl Meddler {
         if let Some(store) = self.store.get()
             && !self.is_asked.swap(true, Ordering::SeqCst)
         {
-            let peeked =
-                PaceStore::peek(store, &scope(1)).as_mut().poll(&mut Context::from_waker(Waker::noop()));
-            assert!(peeked.is_ready());
+            let (host, ask) = (host(1), telling(HostState::default()));
+            let reply = store.exchange(&host, ask).as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(reply.is_ready());
             self.is_asked.store(false, Ordering::SeqCst);
         }
         panic!("the clock's own mistake")
@@ -53,26 +56,26 @@ impl Clock for Meddler {
 /// Where a lock is held it waits for itself, so another thread watches.
 #[test]
 fn a_clock_is_asked_under_no_lock_and_may_panic() {
-    let (tell, told) = mpsc::channel();
+    let (says, said) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let clock = Arc::new(Meddler::default());
             let store = Store::builder().clock(clock.clone()).open_backend(Disk::default()).unwrap();
             clock.store.set(store.clone()).unwrap();
-            store.hold(&scope(1), hour(), 0, Cause::Operator).await.unwrap();
-            let held = store.peek(&scope(1)).await.unwrap().held;
+            let reply = tell(&store, &host(1), operators()).await.unwrap();
             store.close().await.unwrap();
-            tell.send(held).unwrap();
+            says.send(reply.state.backoff).unwrap();
         });
     });
-    let held =
-        told.recv_timeout(Duration::from_secs(60)).expect("nothing waits for itself, and no panic gets out");
-    assert!(!held.is_zero());
+    let found =
+        said.recv_timeout(Duration::from_secs(60)).expect("nothing waits for itself, and no panic gets out");
+    assert!(found.is_some());
 }
 
-fn hour() -> WallMillis {
-    SystemClock.wall().plus(Duration::from_secs(3_600))
+/// A backoff that the operator set.
+fn operators() -> HostState {
+    backoff(HOUR, 0, Cause::Operator)
 }
 
 /// On a runtime of one thread, so that whoever blocks it stops the test.
@@ -82,14 +85,16 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
     let store = open(&disk).unwrap();
     AccessStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
     store.flush().await.unwrap();
+    let before = disk.syncs();
     disk.stall(true);
-    let mut holds = JoinSet::new();
+    let mut told = JoinSet::new();
     // More than tokio has threads for blocking work, which looking up names needs, too.
     for n in 0..600 {
         let store = store.clone();
-        holds.spawn(async move { store.hold(&scope(n), hour(), 0, Cause::Operator).await });
+        told.spawn(async move { tell(&store, &host(n), operators()).await });
     }
-    while store.peek(&scope(599)).await.unwrap().held.is_zero() {
+    let asks = async |n| lease(&store, &host(n), HolderId(1), HostState::default()).await;
+    while asks(599).await.state.backoff.is_none() {
         yield_now().await;
     }
     AccessStore::save(&store, &origin(2), &record(2, 1)).await.unwrap();
@@ -101,16 +106,24 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
         Some(record(1, 1)),
         "also from the disk"
     );
-    assert!(holds.try_join_next().is_none(), "no hold is acknowledged before it is on the disk");
-
-    let before = disk.syncs();
+    assert_eq!(asks(700).await.lease, LEASED, "and leases need no disk");
+    while disk.syncs() == before {
+        yield_now().await;
+    }
+    let (key, mut context) = (host(0), Context::from_waker(Waker::noop()));
+    let mut again = store.exchange(&key, telling(operators()));
+    let (again, first) = (again.as_mut().poll(&mut context), told.try_join_next());
+    // Before anything is said: the store would wait for its disk at the end of a test that fails.
     disk.stall(false);
-    while let Some(held) = holds.join_next().await {
-        held.unwrap().unwrap();
+    assert!(again.is_pending(), "told by another pacer while it is on its way");
+    assert!(first.is_none(), "no backoff is acknowledged before it is on the disk");
+
+    while let Some(reply) = told.join_next().await {
+        reply.unwrap().unwrap();
     }
     assert!(
         disk.syncs() - before < 20,
-        "six hundred holds are not six hundred commits: {}",
+        "six hundred backoffs are not six hundred commits: {}",
         disk.syncs() - before
     );
 }
@@ -160,21 +173,21 @@ async fn a_fast_crawler_waits_for_a_slow_disk() {
 }
 
 #[tokio::test]
-async fn who_does_not_wait_for_his_hold_has_it_all_the_same() {
+async fn a_backoff_is_written_also_if_its_caller_does_not_wait() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
     disk.stall(true);
     for n in 0..20 {
-        let (key, until) = (scope(n), hour());
-        let hold = pin!(store.hold(&key, until, 0, Cause::Operator));
+        let key = host(n);
+        let exchange = pin!(store.exchange(&key, telling(operators())));
         // Polled once, and dropped.
-        assert!(matches!(hold.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
+        assert!(matches!(exchange.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
     }
     disk.stall(false);
     store.flush().await.unwrap();
     let after = open(&Disk::holding(disk.bytes())).unwrap();
     for n in 0..20 {
-        assert!(!after.peek(&scope(n)).await.unwrap().held.is_zero(), "{n}");
+        assert!(!left(&after, &host(n)).await.is_zero(), "{n}");
     }
 }
 
@@ -225,15 +238,15 @@ async fn a_closed_store_says_so_and_closing_again_is_no_error() {
         AccessStore::sweep(&other, WallMillis(1)).await.unwrap_err().to_string(),
         PermissionStore::load(&other, &url(1)).await.unwrap_err().to_string(),
         PermissionStore::remove(&other, &url(1)).await.unwrap_err().to_string(),
-        other.hold(&scope(1), hour(), 0, Cause::Operator).await.unwrap_err().to_string(),
-        other.peek(&scope(1)).await.unwrap_err().to_string(),
+        tell(&other, &host(1), operators()).await.unwrap_err().to_string(),
+        tell(&other, &host(1), HostState::default()).await.unwrap_err().to_string(),
     ];
     assert!(errors.iter().all(|error| error.contains(said)), "{errors:?}");
 }
 
-/// The pacer hands a hold over in a task of its own, which another worker may be at.
+/// The pacer tells of a backoff in a task of its own, which another worker may be at.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn holds_of_the_last_answers_are_in_the_file_when_the_pacer_has_settled() {
+async fn the_last_backoffs_are_in_the_file_when_the_pacer_has_settled() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
     let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
@@ -250,7 +263,7 @@ async fn holds_of_the_last_answers_are_in_the_file_when_the_pacer_has_settled() 
     store.close().await.unwrap();
     let store = open(&disk).unwrap();
     for n in 0..50 {
-        assert!(store.peek(&scope(n)).await.unwrap().held > Duration::from_secs(3_000), "{n}");
+        assert!(left(&store, &host(n)).await > Duration::from_secs(3_000), "{n}");
     }
 }
 
@@ -266,6 +279,76 @@ async fn leases_belong_to_the_process_and_end_with_it() {
     assert!(matches!(lease(&store.clone(), 2).await, Lease::Follow { .. }), "a clone is the same store");
     store.close().await.unwrap();
     assert_eq!(lease(&open(&disk).unwrap(), 2).await, Lease::Leader, "who fetched it is gone");
+}
+
+#[tokio::test]
+async fn a_host_is_leased_to_one_pacer_at_a_time_and_to_none_after_reopening() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    let take = async |store: &Store, n| lease(store, &host(1), HolderId(n), HostState::default()).await;
+    assert_eq!(take(&store, 1).await.lease, LEASED);
+    let busy = take(&store.clone(), 2).await.lease;
+    assert!(matches!(busy, LeaseStatus::Busy { .. }), "a clone is the same store: {busy:?}");
+    store.close().await.unwrap();
+    let reply = take(&open(&disk).unwrap(), 2).await;
+    assert_eq!((reply.lease, reply.state.quiet), (LEASED, Some(Duration::ZERO)));
+}
+
+#[tokio::test]
+async fn an_exchange_that_changes_no_backoff_touches_no_disk() {
+    let disk = Disk::default();
+    let store = open(&disk).unwrap();
+    tell(&store, &host(0), backoff(HOUR, 2, THROTTLED)).await.unwrap();
+    let before = disk.operations();
+    // Later by the time that a command takes; shorter; a lower count.
+    for (left, throttles) in [(HOUR + Duration::from_micros(999), 2), (HOUR / 2, 2), (HOUR, 1)] {
+        tell(&store, &host(0), backoff(left, throttles, THROTTLED)).await.unwrap();
+    }
+    for n in 0..1_000 {
+        let knows = HostState { quiet: Some(Duration::ZERO), delay: HOUR, backoff: None };
+        lease(&store, &host(n % 10), HolderId(1), knows).await;
+        tell(&store, &host(n % 10), knows).await.unwrap();
+    }
+    // A flush comes after whatever the writer was asked for before.
+    store.flush().await.unwrap();
+    assert_eq!(disk.operations(), before);
+    for (left, throttles) in [(HOUR + Duration::from_millis(2), 2), (HOUR, 3)] {
+        let before = disk.operations();
+        tell(&store, &host(0), backoff(left, throttles, THROTTLED)).await.unwrap();
+        assert!(disk.operations() > before, "{left:?}, {throttles}");
+    }
+}
+
+/// A pacer counts what is left from the reply.
+#[tokio::test(start_paused = true)]
+async fn a_reply_counts_from_when_the_disk_has_written() {
+    let (disk, clock) = (Disk::default(), Arc::new(ManualClock::starting_at(START)));
+    let store = Store::builder().clock(clock).open_backend(disk.clone()).unwrap();
+    disk.stall(true);
+    let slow = store.clone();
+    let told = tokio::spawn(async move { tell(&slow, &host(1), backoff(HOUR, 1, THROTTLED)).await });
+    while lease(&store, &host(1), HolderId(1), HostState::default()).await.state.backoff.is_none() {
+        yield_now().await;
+    }
+    advance(HOUR / 4).await;
+    disk.stall(false);
+    let reply = told.await.unwrap().unwrap();
+    assert_eq!(reply.state.backoff.unwrap().left, HOUR * 3 / 4);
+}
+
+/// Its holder may have sent a request until then, whatever the store was told before.
+#[tokio::test(start_paused = true)]
+async fn a_host_is_not_forgotten_within_a_delay_of_the_end_of_its_lease() {
+    let clock = Arc::new(ManualClock::starting_at(START));
+    let store = Store::builder().clock(clock).open_backend(Disk::default()).unwrap();
+    let knows = HostState { delay: Duration::from_secs(60), ..HostState::default() };
+    lease(&store, &host(1), HolderId(1), knows).await;
+    advance(Duration::from_secs(9)).await;
+    for n in 2..20 {
+        tell(&store, &host(n), HostState::default()).await.unwrap();
+    }
+    let reply = lease(&store, &host(1), HolderId(2), HostState::default()).await;
+    assert_eq!((reply.lease, reply.state.quiet), (LEASED, Some(Duration::from_secs(1))));
 }
 
 #[test]

@@ -8,7 +8,7 @@ async fn g08_every_crash_point_opens_and_holds_what_was_acknowledged() {
     let images = if is_long() { 50 } else { 2 };
     let steps = steps(1, 1, 60, 5);
     let (made, total) = {
-        let (disk, mut ledger) = (Disk::default(), Ledger::new());
+        let (disk, mut ledger) = (Disk::default(), Ledger::default());
         let store = open(&disk).unwrap();
         let made = disk.operations();
         for step in &steps {
@@ -20,7 +20,7 @@ async fn g08_every_crash_point_opens_and_holds_what_was_acknowledged() {
     assert!(total > 200, "the run is long enough: {total}");
     let (mut crashes, mut unmade, mut dice) = (0, 0, Dice(7));
     for k in 0..total {
-        let (disk, mut ledger) = (Disk::default(), Ledger::new());
+        let (disk, mut ledger) = (Disk::default(), Ledger::default());
         disk.fail(Fault::From(k));
         if let Ok(store) = open(&disk) {
             for step in &steps {

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use abide_gate::access::{AccessCache, AccessStore, MemoryAccessStore, Record};
-use abide_gate::pacing::{Cause, PaceStore, ScopeKey};
+use abide_gate::pacing::{
+    Backoff, Cause, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, StoreError,
+    Want,
+};
 use abide_gate::testing::access::{Scripted, ScriptedFetch, sample_record};
-use abide_gate::{Clock, Origin, SystemClock, WallMillis};
+use abide_gate::{Clock, Origin, WallMillis};
 use abide_permissions::{Head, PermissionRecord, PermissionStore, Visit};
 use abide_redb::{Error, Store};
 use tokio::time::Instant;
@@ -40,18 +43,72 @@ impl Dice {
     }
 }
 
-/// The time that tests count from; now, to the second, since holds are only kept while they last.
-pub(crate) fn start() -> WallMillis {
-    WallMillis(SystemClock.wall().0 / 1_000 * 1_000)
+/// The time that tests count from.
+pub(crate) const START: WallMillis = WallMillis(1_800_000_000_000);
+
+/// A clock that stands still, so that a backoff ends exactly when a test says, however busy the machine is.
+#[derive(Debug)]
+pub(crate) struct Still(Instant);
+
+impl Still {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(Instant::now()))
+    }
+}
+
+impl Clock for Still {
+    fn now(&self) -> Instant {
+        self.0
+    }
+
+    fn wall(&self) -> WallMillis {
+        START
+    }
 }
 
 pub(crate) fn origin(n: u64) -> Origin {
     format!("https://h{n}.example").parse().unwrap()
 }
 
-pub(crate) fn scope(n: u64) -> ScopeKey {
+pub(crate) fn host(n: u64) -> ScopeKey {
     ScopeKey::from(format!("h{n}.example").as_str())
 }
+
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
+
+pub(crate) const THROTTLED: Cause = Cause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
+
+pub(crate) fn backoff(left: Duration, throttles: u8, cause: Cause) -> HostState {
+    let backoff = Backoff { left, over: Duration::ZERO, throttles, cause };
+    HostState { backoff: Some(backoff), ..HostState::default() }
+}
+
+/// Tells a store what is known of a host, and takes no lease.
+pub(crate) fn telling(state: HostState) -> LeaseAsk {
+    LeaseAsk { holder: HolderId::random(), want: Want::Release, state }
+}
+
+pub(crate) async fn tell(store: &Store, host: &ScopeKey, state: HostState) -> Result<LeaseReply, StoreError> {
+    store.exchange(host, telling(state)).await
+}
+
+/// What a store knows of a host.
+pub(crate) async fn state(store: &Store, host: &ScopeKey) -> HostState {
+    tell(store, host, HostState::default()).await.unwrap().state
+}
+
+/// What is left of a host's backoff.
+pub(crate) async fn left(store: &Store, host: &ScopeKey) -> Duration {
+    state(store, host).await.backoff.map_or(Duration::ZERO, |backoff| backoff.left)
+}
+
+/// Takes or renews the lease of a host for 8 s.
+pub(crate) async fn lease(store: &Store, host: &ScopeKey, holder: HolderId, state: HostState) -> LeaseReply {
+    let want = Want::Lease { ttl: Duration::from_secs(8), again_in: Duration::from_secs(1), is_held: false };
+    store.exchange(host, LeaseAsk { holder, want, state }).await.unwrap()
+}
+
+pub(crate) const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };
 
 /// The `version`th record of an origin. The version is in its time and in its text, so that a mixture of two is seen.
 pub(crate) fn record(n: u64, version: u64) -> Record {
@@ -110,24 +167,21 @@ pub(crate) fn permission_version(record: &PermissionRecord) -> u64 {
     since.as_millis() as u64 - 1_800_000_000_000
 }
 
-/// The hold of a scope's `version`: an hour, and a twentieth of a second more for each.
-pub(crate) fn hold_end(start: WallMillis, version: u64) -> WallMillis {
-    start.plus(Duration::from_secs(3_600) + HOLD_STEP * u32::try_from(version).unwrap())
+/// The backoff of a host's `version`: an hour, and a twentieth of a second more for each.
+fn backoff_of(version: u64) -> HostState {
+    backoff(HOUR + STEP * u32::try_from(version).unwrap(), throttles(version), THROTTLED)
 }
 
-const HOLD_STEP: Duration = Duration::from_millis(50);
+const STEP: Duration = Duration::from_millis(50);
 
-/// The strikes of a hold's `version`: never fewer than of the one before.
-fn strikes(version: u64) -> u8 {
+/// The throttle count of a backoff's `version`: never lower than of the one before.
+fn throttles(version: u64) -> u8 {
     u8::try_from(version.isqrt() / 3).unwrap_or(u8::MAX)
 }
 
-pub(crate) const COMPLAINT: Cause = Cause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
-
 /// What a store was given and what it has acknowledged: what may be found in it, and what must be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    pub(crate) start: WallMillis,
     entries: BTreeMap<(Kind, u64), Versions>,
 }
 
@@ -136,7 +190,7 @@ pub(crate) enum Kind {
     Robots,
     Failing,
     Permission,
-    Hold,
+    Backoff,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -158,7 +212,7 @@ pub(crate) fn steps(seed: u64, first: u64, count: u64, keys: u64) -> Vec<Step> {
     (first..first + count)
         .map(|version| match (dice.below(35), dice.below(keys)) {
             (0..4, _) => Step::Flush,
-            (4..9, n) => Step::Put(Kind::Hold, n, version),
+            (4..9, n) => Step::Put(Kind::Backoff, n, version),
             (9..12, n) => Step::Put(Kind::Failing, n, version),
             (12..22, n) => Step::Put(Kind::Permission, n, version),
             (_, n) => Step::Put(Kind::Robots, n, version),
@@ -167,7 +221,7 @@ pub(crate) fn steps(seed: u64, first: u64, count: u64, keys: u64) -> Vec<Step> {
 }
 
 /// Does a step. Returns whether the store says that it, and so everything before it, is on the disk. A fault is none.
-pub(crate) async fn perform(store: &Store, start: WallMillis, step: Step) -> bool {
+pub(crate) async fn perform(store: &Store, step: Step) -> bool {
     match step {
         Step::Put(Kind::Robots, n, version) => {
             let _ = AccessStore::save(store, &origin(n), &record(n, version)).await;
@@ -180,23 +234,16 @@ pub(crate) async fn perform(store: &Store, start: WallMillis, step: Step) -> boo
         Step::Put(Kind::Failing, n, version) => {
             AccessStore::save(store, &down(n), &failing(n, version).await).await.is_ok()
         }
-        Step::Put(Kind::Hold, n, version) => {
-            let (until, strikes) = (hold_end(start, version), strikes(version));
-            store.hold(&scope(n), until, strikes, COMPLAINT).await.is_ok()
-        }
+        Step::Put(Kind::Backoff, n, version) => tell(store, &host(n), backoff_of(version)).await.is_ok(),
         Step::Flush => store.flush().await.is_ok(),
     }
 }
 
 impl Ledger {
-    pub(crate) fn new() -> Self {
-        Self { start: start(), entries: BTreeMap::new() }
-    }
-
     /// Does a step, and writes it down.
     pub(crate) async fn step(&mut self, store: &Store, step: Step) {
         self.given(step);
-        if perform(store, self.start, step).await {
+        if perform(store, step).await {
             self.acknowledged();
         }
     }
@@ -229,7 +276,7 @@ impl Ledger {
     /// Compares a store with what must and what may be in it. From then on, that is what it is known to hold.
     pub(crate) async fn check(&mut self, store: &Store, what: &str) {
         for (&(kind, n), versions) in &mut self.entries {
-            let found = self::found(store, self.start, kind, n).await;
+            let found = self::found(store, kind, n).await;
             assert!(
                 found >= versions.acknowledged,
                 "{what}: {kind:?} {n}: {found:?} is older than {versions:?}"
@@ -241,7 +288,7 @@ impl Ledger {
 }
 
 /// The version that is found. What is found is exactly what was written.
-async fn found(store: &Store, start: WallMillis, kind: Kind, n: u64) -> Option<u64> {
+async fn found(store: &Store, kind: Kind, n: u64) -> Option<u64> {
     match kind {
         Kind::Robots => {
             let found = AccessStore::load(store, &origin(n)).await.unwrap()?;
@@ -258,24 +305,16 @@ async fn found(store: &Store, start: WallMillis, kind: Kind, n: u64) -> Option<u
             assert_eq!(found, permission(n, permission_version(&found)));
             Some(permission_version(&found))
         }
-        Kind::Hold => held(store, start, n).await,
-    }
-}
-
-async fn held(store: &Store, start: WallMillis, n: u64) -> Option<u64> {
-    loop {
-        let before = SystemClock.wall();
-        let state = store.peek(&scope(n)).await.unwrap();
-        if SystemClock.wall().since(before) > HOLD_STEP / 10 {
-            continue; // The machine was busy elsewhere: the two times do not belong together.
+        Kind::Backoff => {
+            let found = state(store, &host(n)).await.backoff?;
+            let version = ((found.left - HOUR).as_millis() / STEP.as_millis()) as u64;
+            assert_eq!(
+                (found.throttles, found.cause),
+                (throttles(version), THROTTLED),
+                "the end, the count and the cause are one row"
+            );
+            Some(version)
         }
-        if state.held.is_zero() {
-            return None;
-        }
-        let ahead = before.plus(state.held).since(hold_end(start, 0)) + HOLD_STEP / 2;
-        let version = (ahead.as_millis() / HOLD_STEP.as_millis()) as u64;
-        assert_eq!(state.strikes, strikes(version), "the hold and its strikes are one row");
-        return Some(version);
     }
 }
 
@@ -284,7 +323,7 @@ pub(crate) fn is_long() -> bool {
     std::env::var_os("ABIDE_REDB_LONG").is_some()
 }
 
-/// A store that writes only when it is asked to, so that a run is the same every time.
+/// A store that writes only when it is asked to, on a clock that stands still, so that a run is the same every time.
 pub(crate) fn open(disk: &Disk) -> Result<Store, Error> {
-    Store::builder().write_behind(Duration::from_secs(3_600)).open_backend(disk.clone())
+    Store::builder().write_behind(HOUR).clock(Still::new()).open_backend(disk.clone())
 }
