@@ -42,7 +42,7 @@ async fn live(web: &Web, path: &Path) -> anyhow::Result<u64> {
     let mut builder = Abide::builder("AbideExample")
         .user_agent("AbideExample/0.1 (+https://example.com/bot)")
         .access_store(Arc::new(store.clone()))
-        .pace_store(Arc::new(store.clone()))
+        .host_store(Arc::new(store.clone()))
         .permission_store(Arc::new(store.clone()))
         // Loopback is not contacted unless it is allowed, and then only this one address.
         .allow_net("127.0.0.1/32".parse()?);

@@ -82,7 +82,7 @@ async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
         .user_agent("AbideExample/0.1 (+https://example.com/bot)")
         .pace(policy)
         .access_store(store.clone())
-        .pace_store(store.clone())
+        .host_store(store.clone())
         .allow_net("127.0.0.1/32".parse()?);
     for host in HOSTS {
         builder = builder.resolve(host, web);

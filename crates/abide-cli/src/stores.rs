@@ -39,11 +39,11 @@ impl Stores {
             Self::Memory => builder,
             Self::Redb(store) => {
                 let (access, pace) = (Arc::new(store.clone()), Arc::new(store.clone()));
-                builder.access_store(access).pace_store(pace).permission_store(Arc::new(store))
+                builder.access_store(access).host_store(pace).permission_store(Arc::new(store))
             }
             Self::Redis(store) => {
                 let (access, pace) = (Arc::new(store.clone()), Arc::new(store.clone()));
-                builder.access_store(access).pace_store(pace).permission_store(Arc::new(store))
+                builder.access_store(access).host_store(pace).permission_store(Arc::new(store))
             }
         }
     }

@@ -44,6 +44,9 @@ impl PacedFetch {
         match self.fetch.fetch(request).await {
             Ok(reply) => {
                 let hold = permit.observe(reply.status(), reply.headers());
+                if let Some(saved) = permit.saved() {
+                    saved.await;
+                }
                 let (status, headers) = (reply.status(), reply.headers().clone());
                 let body = PermitBody::new(reply.into_body(), permit).boxed_unsync();
                 let reply = RobotsReply::new(status, headers, body, started);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, Cause, DeferReason, Deferral, MemoryPaceStore, PacePolicy, Pacer, Permit, Refusal, Scope, ScopeKey,
+    Ask, Cause, DeferReason, Deferral, MemoryHostStore, PacePolicy, Pacer, Permit, Refusal, Scope, ScopeKey,
 };
 use abide_gate::{Clock, SystemClock, WallMillis};
 use tokio::task::JoinHandle;
@@ -146,7 +146,7 @@ async fn every_group_counts_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_says_no_says_for_which_scope() {
-    let store = Arc::new(MemoryPaceStore::default());
+    let store = Arc::new(MemoryHostStore::default());
     let pacer = || {
         let group = Scope::custom(|_| Some("farm".to_owned())).gap(s(50));
         Pacer::builder(PacePolicy::default().scope(group)).store(store.clone()).build()

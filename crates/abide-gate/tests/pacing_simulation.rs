@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, Cause, MemoryPaceStore, PacePolicy, PaceStore, Pacer, Permit, Refusal, Scope, TransportFault,
+    Ask, Cause, HostStore, MemoryHostStore, PacePolicy, Pacer, Permit, Refusal, Scope, TransportFault,
 };
 use abide_gate::{Clock, ManualClock, WallMillis};
 use http::{HeaderMap, StatusCode};
@@ -125,7 +125,7 @@ struct World {
 impl World {
     fn new(policy: PacePolicy, processes: usize) -> Self {
         let clock = Arc::new(ManualClock::starting_at(START));
-        let store = Arc::new(MemoryPaceStore::with_clock(clock.clone()));
+        let store = Arc::new(MemoryHostStore::with_clock(clock.clone()));
         let gap = policy.min_gap();
         let pacer = |_| {
             let builder = Pacer::builder(policy.clone()).clock(clock.clone()).seed(7);
@@ -140,7 +140,7 @@ impl World {
     }
 
     /// One process, and a store.
-    fn with_store(policy: PacePolicy, store: Arc<dyn PaceStore>) -> Self {
+    fn with_store(policy: PacePolicy, store: Arc<dyn HostStore>) -> Self {
         let (clock, gap) = (Arc::new(ManualClock::starting_at(START)), policy.min_gap());
         let pacer = Pacer::builder(policy).clock(clock.clone()).seed(7).store(store).build();
         Self { pacers: vec![pacer], clock, history: Shared::default(), gap }

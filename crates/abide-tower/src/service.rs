@@ -141,6 +141,9 @@ where
         Err(error) => return Err(failed(error.into(), url, permit)),
     };
     permit.observe(response.status(), response.headers());
+    if let Some(saved) = permit.saved() {
+        saved.await;
+    }
     if let Some(got) = redirected(response.extensions(), &url) {
         return Err(abide_gate::Error::from(Denied::RedirectBypass { asked: url, got }).into());
     }

@@ -11,7 +11,7 @@ use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
 
 use abide_gate::access::{AccessObserver, AccessPolicy, AccessStore, Fetch};
-use abide_gate::pacing::{PaceObserver, PacePolicy, PaceStore};
+use abide_gate::pacing::{PaceObserver, PacePolicy, HostStore};
 use abide_gate::{Clock, GateBuilder, Identity, IdentityError, Observer};
 use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::InvalidToken;
@@ -161,8 +161,8 @@ impl Builder {
     }
 
     /// Where turns and holds are shared with other processes. Default: nowhere.
-    pub fn pace_store(self, store: Arc<dyn PaceStore>) -> Self {
-        self.gated(|gate| gate.pace_store(store))
+    pub fn host_store(self, store: Arc<dyn HostStore>) -> Self {
+        self.gated(|gate| gate.host_store(store))
     }
 
     /// Where permissions are kept between visits. Default: nowhere.

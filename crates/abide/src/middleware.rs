@@ -83,6 +83,9 @@ impl PacingMiddleware {
         let mut permit = Some(permit);
         let answer = counted(next.run(request, extensions)).await;
         let response = answered(url, &mut permit, answer)?;
+        if let Some(saved) = permit.as_ref().and_then(Permit::saved) {
+            saved.await;
+        }
         let wire = permit.as_ref().map(Permit::elapsed).unwrap_or_default();
         Ok((Sent { response, verdict, wire }, permit))
     }

@@ -120,7 +120,11 @@ impl<'a> Walk<'a> {
                         }
                         let sending = hop.within(|| counted(next.clone().run(self.outgoing(), extensions)));
                         let answer = hop.cover(sending).await;
-                        hop.within(|| self.answered(&hop, answer))
+                        let answer = hop.within(|| self.answered(&hop, answer));
+                        if let Some(saved) = self.permit.as_ref().and_then(Permit::saved) {
+                            hop.cover(saved).await;
+                        }
+                        answer
                     }
                     Pace::Below => hop.cover(Box::pin(self.send_below(&hop, extensions, next.clone()))).await,
                 };

@@ -22,16 +22,19 @@ use super::store::{Backoff, HolderId, HostState, LeaseAsk, LeaseReply, LeaseStat
 /// let second = entry.exchange(&ask(2), seconds(103), Duration::ZERO);
 /// assert_eq!(second.lease, LeaseStatus::Busy { wait: seconds(5), is_next: true });
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostEntry {
     /// When a request was last on its way.
     last: Option<Duration>,
     delay: Duration,
     backoff: Option<Held>,
     holder: Option<(HolderId, Duration)>,
-    /// The process that is next in line, until it is no longer expected to ask.
-    next: Option<(HolderId, Duration)>,
+    /// The processes that wait for the lease, in the order in which they came, each until it is no longer expected to ask.
+    waiting: Vec<(HolderId, Duration)>,
 }
+
+/// So many processes keep their place in line. More than crawl one host together; others wait without a place.
+const WAITING_MAX: usize = 64;
 
 /// A backoff with its end on the store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,23 +54,21 @@ impl HostEntry {
         let lease = match ask.want {
             Want::Release => {
                 self.holder = self.holder.filter(|(holder, _)| *holder != ask.holder);
-                self.next = self.next.filter(|(next, _)| *next != ask.holder);
+                self.waiting.retain(|(waiting, _)| *waiting != ask.holder);
                 LeaseStatus::Released
             }
             Want::Lease { ttl, again_in, is_held } => {
                 self.end_lease(ask.holder, now);
+                self.waiting.retain(|(_, until)| now < *until);
                 match self.blocked(ask.holder, is_held, now, grace_until) {
                     None => {
                         self.holder = Some((ask.holder, now + ttl));
-                        self.next = self.next.filter(|(next, until)| *next != ask.holder && now < *until);
-                        LeaseStatus::Leased { is_wanted: self.next.is_some() }
+                        self.waiting.retain(|(waiting, _)| *waiting != ask.holder);
+                        LeaseStatus::Leased { is_wanted: !self.waiting.is_empty() }
                     }
                     Some(wait) => {
-                        let is_next =
-                            self.next.is_none_or(|(next, until)| next == ask.holder || until <= now);
-                        if is_next {
-                            self.next = Some((ask.holder, now + again_in));
-                        }
+                        self.wait(ask.holder, now + again_in);
+                        let is_next = self.waiting.first().is_some_and(|(next, _)| *next == ask.holder);
                         LeaseStatus::Busy { wait, is_next }
                     }
                 }
@@ -80,8 +81,8 @@ impl HostEntry {
     pub fn is_owed(&self, now: Duration) -> bool {
         let delay_ends = self.last.map(|last| last.saturating_add(self.delay));
         let forgiven = self.backoff.map(|held| held.until.saturating_add(STRIKES_KEPT));
-        let leased = [self.holder, self.next].map(|lease| lease.map(|(_, until)| until));
-        [delay_ends, forgiven, leased[0], leased[1]].into_iter().flatten().any(|until| now < until)
+        let leases = self.holder.iter().chain(&self.waiting).map(|(_, until)| *until);
+        leases.chain(delay_ends).chain(forgiven).any(|until| now < until)
     }
 
     /// The host's state, as it is told at `now`.
@@ -133,6 +134,16 @@ impl HostEntry {
         }
     }
 
+    /// A place in line, or the one that the process has.
+    fn wait(&mut self, asking: HolderId, until: Duration) {
+        let has_room = self.waiting.len() < WAITING_MAX;
+        match self.waiting.iter_mut().find(|(waiting, _)| *waiting == asking) {
+            Some(place) => place.1 = until,
+            None if has_room => self.waiting.push((asking, until)),
+            None => {}
+        }
+    }
+
     /// How long the process that asks cannot have the lease.
     fn blocked(
         &self,
@@ -141,12 +152,12 @@ impl HostEntry {
         now: Duration,
         grace_until: Duration,
     ) -> Option<Duration> {
-        let until = match (self.holder, self.next) {
+        let until = match (self.holder, self.waiting.first()) {
             (Some((holder, _)), _) if holder == asking => return None,
             (Some((_, until)), _) => until,
             (None, _) if is_held => return None,
             (None, _) if now < grace_until => grace_until,
-            (None, Some((next, until))) if next != asking => until,
+            (None, Some((next, until))) if *next != asking => *until,
             (None, _) => return None,
         };
         (now < until).then(|| until - now)
@@ -157,5 +168,68 @@ impl Held {
     fn counts(&self, now: Duration) -> bool {
         let kept = if self.throttles == 0 { Duration::ZERO } else { STRIKES_KEPT };
         now < self.until.saturating_add(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(8);
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn ask(holder: u128, is_held: bool) -> LeaseAsk {
+        let want = Want::Lease { ttl: TTL, again_in: s(2), is_held };
+        LeaseAsk { holder: HolderId(holder), want, state: HostState::default() }
+    }
+
+    #[test]
+    fn after_a_loss_only_the_holder_gets_its_lease() {
+        let (mut entry, loss) = (HostEntry::default(), s(100));
+        let mut lease =
+            |holder, is_held, now| entry.exchange(&ask(holder, is_held), s(now), loss + TTL).lease;
+        assert_eq!(lease(2, false, 101), LeaseStatus::Busy { wait: s(7), is_next: true });
+        assert_eq!(lease(1, true, 102), LeaseStatus::Leased { is_wanted: true }, "it says that it had it");
+        assert_eq!(lease(1, false, 104), LeaseStatus::Leased { is_wanted: false }, "and now it is known");
+        assert_eq!(
+            lease(2, true, 105),
+            LeaseStatus::Busy { wait: s(7), is_next: true },
+            "one of two that say so"
+        );
+    }
+
+    #[test]
+    fn a_new_host_is_leased_when_the_grace_is_over() {
+        let mut entry = HostEntry::default();
+        assert_eq!(
+            entry.exchange(&ask(1, false), s(108), s(108)).lease,
+            LeaseStatus::Leased { is_wanted: false }
+        );
+    }
+
+    #[test]
+    fn an_entry_is_owed_its_delay_its_count_and_its_lease() {
+        let mut entry = HostEntry::default();
+        assert!(!entry.is_owed(s(0)));
+        let knows = HostState { quiet: Some(s(0)), delay: s(60), backoff: None };
+        entry.exchange(&LeaseAsk { want: Want::Release, state: knows, ..ask(1, false) }, s(10), s(0));
+        assert!(entry.is_owed(s(69)) && !entry.is_owed(s(70)), "the delay");
+        let backoff = Backoff { left: s(60), over: s(0), throttles: 1, cause: Cause::EnhanceYourCalm };
+        entry.merge(&HostState { backoff: Some(backoff), ..HostState::default() }, s(100));
+        assert!(entry.is_owed(s(160 + 1_799)) && !entry.is_owed(s(160 + 1_800)), "the throttle count");
+        entry.exchange(&ask(1, false), s(5_000), s(0));
+        assert!(entry.is_owed(s(5_007)) && !entry.is_owed(s(5_008)), "the lease");
+    }
+
+    #[test]
+    fn the_line_is_bounded() {
+        let mut entry = HostEntry::default();
+        for holder in 0..1_000 {
+            entry.exchange(&ask(holder, false), s(1), s(0));
+        }
+        assert_eq!(entry.waiting.len(), WAITING_MAX);
     }
 }

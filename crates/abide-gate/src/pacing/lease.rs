@@ -48,8 +48,6 @@ struct Held {
     renew: Moment,
     /// Requests since `since`.
     served: u32,
-    /// Since the last renewal.
-    was_used: bool,
     is_wanted: bool,
 }
 
@@ -100,9 +98,12 @@ pub(crate) struct Term {
     pub(crate) ttl: Duration,
     /// How long a command may take.
     pub(crate) timeout: Duration,
+    /// While the store is away nothing goes out without a lease that has not ended.
+    pub(crate) fail_closed: bool,
 }
 
-/// A lease that another process waits for is handed over after so many requests and so much time, whichever is later.
+/// A lease that another process waits for is handed over after so many requests and so much time, whichever is later; or if nothing
+/// was sent for so long.
 const QUANTUM: (u32, Duration) = (3, Duration::from_secs(3));
 
 /// While the store is away it is asked again this often, by one task.
@@ -113,7 +114,11 @@ const SETTLE: Duration = Duration::from_secs(3);
 
 /// A lease may be asked for again this often: the process that is next in line more often than the others, and nobody faster than a
 /// delay that must pass in any case.
-const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(2_500));
+const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(3));
+
+/// Bounds of the time after which an idle lease is given up. Longer, and others wait for a host that nobody needs; shorter, and a
+/// crawler that thinks between two pages asks for the lease anew for each.
+const IDLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
 
 /// What a command and its reply add to a time that is told back and forth. Less than this is no news.
 pub(crate) const SLACK: Duration = Duration::from_millis(100);
@@ -191,7 +196,8 @@ impl Lease {
 
     /// Nobody else can have the lease: it has not ended, or the store has been away since before its end and can give it to nobody.
     fn is_valid(&self, held: Held, term: Term, outage: Outage, now: Moment) -> bool {
-        now.plus(term.margin()) < held.until || (outage.is_certain(term, now) && outage.began < held.until)
+        let survives = !term.fail_closed && outage.is_certain(term, now) && outage.began < held.until;
+        survives || now.plus(term.margin()) < held.until
     }
 
     /// A request goes on the wire.
@@ -201,7 +207,6 @@ impl Lease {
         match &mut self.phase {
             Phase::Held(held) => {
                 held.served = held.served.saturating_add(1);
-                held.was_used = true;
             }
             // Sent alone: the store is told when it is back.
             Phase::Wanted { .. } => self.changes += 1,
@@ -256,7 +261,8 @@ impl Lease {
 
     fn hands_over(&self, held: Held, now: Moment) -> bool {
         let (requests, span) = QUANTUM;
-        held.is_wanted && held.since.plus(span) <= now && (held.served >= requests || self.users == 0)
+        let is_used = held.served < requests && self.last.max(held.since).plus(span) > now;
+        held.is_wanted && held.since.plus(span) <= now && !is_used
     }
 
     /// What the task of the host does next. `owed`: the backoff that the process knows of is not over, or its count not forgiven.
@@ -268,19 +274,16 @@ impl Lease {
                 if is_over { Plan::End } else { outage.plan(now) }
             }
             Phase::Held(held) => {
-                let is_idle = self.users == 0 && (self.leaves || (held.renew <= now && !held.was_used));
+                let idle = self.last.max(held.since).plus(self.idle());
+                let is_idle = self.users == 0 && (self.leaves || idle <= now);
                 if self.in_flight == 0 && (is_idle || self.hands_over(held, now)) {
                     Plan::Release
                 } else if self.changes > self.saved || held.renew <= now {
                     let survived = outage.began < held.until && held.until <= outage.back;
                     Plan::Ask { is_held: now < held.until || survived }
                 } else {
-                    let quantum = held.since.plus(QUANTUM.1);
-                    Plan::Sleep(if held.is_wanted && now < quantum {
-                        quantum.min(held.renew)
-                    } else {
-                        held.renew
-                    })
+                    let looks = [idle, held.since.plus(QUANTUM.1)].into_iter().filter(|look| *look > now);
+                    Plan::Sleep(looks.fold(held.renew, Moment::min))
                 }
             }
             Phase::Wanted { again, is_next, .. } => {
@@ -306,9 +309,14 @@ impl Lease {
         owed || self.in_flight > 0 || now < self.last.plus(self.delay)
     }
 
+    /// A lease that nothing was sent under for so long is given up: somewhat longer than the next request in line takes to come.
+    fn idle(&self) -> Duration {
+        self.delay.saturating_mul(2).clamp(IDLE.0, IDLE.1)
+    }
+
     /// How often a process asks that waits for another, without jitter.
     pub(crate) fn poll(&self, is_next: bool) -> Duration {
-        let poll = if is_next { self.delay } else { self.delay.saturating_mul(5) / 2 };
+        let poll = if is_next { self.delay } else { self.delay.saturating_mul(3) };
         poll.clamp(POLL.0, POLL.1)
     }
 
@@ -316,8 +324,8 @@ impl Lease {
     pub(crate) fn leased(&mut self, is_wanted: bool, term: Term, asked: Moment, now: Moment) {
         let (until, renew) = (asked.plus(term.ttl), asked.plus(term.ttl / 2));
         self.phase = Phase::Held(match self.phase {
-            Phase::Held(held) => Held { until, renew, was_used: false, is_wanted, ..held },
-            Phase::Wanted { .. } => Held { since: now, until, renew, served: 0, was_used: true, is_wanted },
+            Phase::Held(held) => Held { until, renew, is_wanted, ..held },
+            Phase::Wanted { .. } => Held { since: now, until, renew, served: 0, is_wanted },
         });
     }
 
@@ -342,6 +350,221 @@ impl Lease {
         let is_held = matches!(self.phase, Phase::Held(_));
         if !is_held || last > self.last.plus(SLACK) || self.last == Moment::NEVER {
             self.others = self.others.max(last);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::super::moment::Timeline;
+    use super::*;
+
+    const TERM: Term =
+        Term { ttl: Duration::from_secs(8), timeout: Duration::from_secs(1), fail_closed: false };
+    const DELAY: Duration = Duration::from_secs(1);
+    const NONE: Outage =
+        Outage { began: Moment::NEVER, confirmed: Moment::NEVER, back: Moment::NEVER, probe: Moment::NEVER };
+
+    fn at(millis: u64) -> Moment {
+        let began = Instant::now();
+        Timeline::starting(began).moment(began + Duration::from_millis(millis))
+    }
+
+    /// Leased at 1 s, for a request that waits.
+    fn held(is_wanted: bool) -> Lease {
+        let mut lease = Lease::new(at(0));
+        lease.enter(DELAY);
+        lease.leased(is_wanted, TERM, at(1_000), at(1_000));
+        lease
+    }
+
+    fn sends(lease: &mut Lease, starts: u64, ends: u64) {
+        lease.begin(at(starts));
+        lease.end(at(ends));
+    }
+
+    fn down(began: u64, confirmed: u64) -> Outage {
+        Outage {
+            began: at(began),
+            confirmed: at(confirmed),
+            back: Moment::NEVER,
+            probe: at(confirmed + 1_000),
+        }
+    }
+
+    #[test]
+    fn a_process_sends_until_shortly_before_its_lease_ends() {
+        let lease = held(false);
+        for (now, readiness) in [
+            (1_000, Readiness::Now),
+            (8_499, Readiness::Now),
+            (8_500, Readiness::Leased),
+            (99_000, Readiness::Leased),
+        ] {
+            assert_eq!(lease.readiness(DELAY, TERM, NONE, at(now)), readiness, "at {now} ms");
+        }
+    }
+
+    #[test]
+    fn a_lease_counts_from_when_it_was_asked_for() {
+        let mut lease = held(false);
+        lease.leased(false, TERM, at(5_000), at(6_000));
+        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(12_499)), Readiness::Now);
+        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(12_500)), Readiness::Leased);
+    }
+
+    #[test]
+    fn a_holder_goes_on_while_it_knows_that_the_store_is_away() {
+        let lease = held(false);
+        for (outage, now, readiness) in [
+            // It was away before the lease ended, and so can have given it to nobody.
+            (down(8_000, 60_000), 60_500, Readiness::Now),
+            // The process was paused since: the store may be back.
+            (down(8_000, 60_000), 70_000, Readiness::Leased),
+            // The lease had ended before.
+            (down(9_500, 60_000), 60_500, Readiness::Alone),
+        ] {
+            assert_eq!(lease.readiness(DELAY, TERM, outage, at(now)), readiness, "{outage:?} at {now} ms");
+        }
+        let closed = Term { fail_closed: true, ..TERM };
+        assert_eq!(lease.readiness(DELAY, closed, down(8_000, 8_000), at(8_400)), Readiness::Now);
+        assert_eq!(lease.readiness(DELAY, closed, down(8_000, 9_000), at(9_100)), Readiness::Alone);
+    }
+
+    #[test]
+    fn a_host_that_another_process_has_is_left_to_it_while_the_store_is_away() {
+        let mut lease = Lease::new(at(0));
+        lease.enter(DELAY);
+        assert_eq!(lease.readiness(DELAY, TERM, down(500, 1_000), at(1_100)), Readiness::Alone);
+        lease.refused(true, at(2_000));
+        assert_eq!(lease.readiness(DELAY, TERM, down(500, 1_000), at(1_100)), Readiness::Leased);
+    }
+
+    #[test]
+    fn the_request_of_another_process_is_kept_at_a_distance() {
+        let mut lease = Lease::new(at(0));
+        lease.enter(DELAY);
+        lease.replied(0, at(900), 2);
+        lease.leased(false, TERM, at(1_000), at(1_010));
+        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(1_010)), Readiness::At(at(1_900)));
+        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(1_900)), Readiness::Now);
+        assert_eq!(lease.throttles(), 2);
+    }
+
+    #[test]
+    fn our_own_request_told_back_to_us_is_no_news() {
+        let mut lease = held(false);
+        sends(&mut lease, 2_000, 3_000);
+        lease.replied(0, at(3_090), 0);
+        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(3_500)), Readiness::Now);
+        lease.replied(0, at(3_200), 0);
+        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(3_500)), Readiness::At(at(4_200)));
+    }
+
+    #[test]
+    fn a_wanted_lease_is_handed_over_after_three_requests_and_three_seconds() {
+        for (requests, now, hands_over) in
+            [(3, 3_999, false), (3, 4_000, true), (2, 4_000, false), (2, 5_100, true), (0, 4_000, true)]
+        {
+            let mut lease = held(true);
+            for n in 0..requests {
+                sends(&mut lease, 1_000 + n * 600, 1_500 + n * 600);
+            }
+            let plan = lease.plan(false, NONE, at(now));
+            assert_eq!(plan == Plan::Release, hands_over, "{requests} requests, at {now} ms: {plan:?}");
+            let waits = lease.readiness(DELAY, TERM, NONE, at(now)) == Readiness::Leased;
+            assert_eq!(waits, hands_over, "what is about to be handed over starts nothing");
+        }
+    }
+
+    #[test]
+    fn nothing_is_handed_over_while_a_response_is_open() {
+        let mut lease = held(true);
+        lease.begin(at(1_000));
+        assert_eq!(lease.plan(false, NONE, at(4_900)), Plan::Sleep(at(5_000)), "until it is renewed");
+        assert_eq!(lease.plan(false, NONE, at(5_000)), Plan::Ask { is_held: true });
+        assert!(lease.end(at(5_100)), "the task of the host looks");
+        assert_eq!(
+            lease.plan(false, NONE, at(5_100)),
+            Plan::Ask { is_held: true },
+            "one request is no quantum"
+        );
+        assert_eq!(lease.plan(false, NONE, at(8_100)), Plan::Release, "three seconds without one are");
+    }
+
+    #[test]
+    fn an_idle_lease_is_given_up_and_one_in_use_is_renewed() {
+        let mut lease = held(false);
+        sends(&mut lease, 1_000, 1_100);
+        assert_eq!(lease.plan(false, NONE, at(5_000)), Plan::Ask { is_held: true }, "a request waits");
+        lease.leave();
+        assert_eq!(lease.plan(false, NONE, at(1_200)), Plan::Sleep(at(3_100)));
+        assert_eq!(lease.plan(false, NONE, at(3_100)), Plan::Release);
+        lease.leave_soon();
+        assert_eq!(lease.plan(false, NONE, at(1_200)), Plan::Release);
+    }
+
+    #[test]
+    fn a_change_is_saved_at_once_and_its_number_is_known() {
+        let mut lease = held(false);
+        let change = lease.change();
+        assert!(!lease.is_saved(change));
+        assert_eq!(lease.plan(true, NONE, at(1_100)), Plan::Ask { is_held: true });
+        lease.replied(change, Moment::NEVER, 0);
+        assert!(lease.is_saved(change));
+    }
+
+    #[test]
+    fn a_task_ends_when_nothing_needs_the_lease_and_nothing_is_owed() {
+        let mut lease = held(false);
+        lease.give_up(at(9_000));
+        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::Sleep(at(9_000)), "a request waits");
+        lease.leave();
+        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::End);
+        lease.change();
+        assert_eq!(
+            lease.plan(true, NONE, at(2_000)),
+            Plan::Release,
+            "a backoff that the store does not know"
+        );
+        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::End, "and is over");
+        lease.refused(true, at(3_000));
+        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::Release, "its place in line");
+    }
+
+    #[test]
+    fn while_the_store_is_away_one_question_a_second_is_asked() {
+        let lease = held(false);
+        assert_eq!(lease.plan(false, down(2_000, 2_000), at(2_500)), Plan::Sleep(at(3_000)));
+        assert_eq!(lease.plan(false, down(2_000, 2_000), at(3_000)), Plan::Probe);
+    }
+
+    #[test]
+    fn after_an_outage_holders_renew_first_and_claim_what_they_had() {
+        let back = |back| Outage { back: at(back), ..down(8_000, 19_000) };
+        assert_eq!(held(false).plan(false, back(20_000), at(20_000)), Plan::Ask { is_held: true });
+        assert_eq!(
+            held(false).plan(false, Outage { back: at(8_500), ..down(8_000, 8_000) }, at(30_000)),
+            Plan::Ask { is_held: false },
+            "it ended after the outage"
+        );
+        let mut wants = Lease::new(at(0));
+        wants.enter(DELAY);
+        assert_eq!(wants.plan(false, back(20_000), at(20_000)), Plan::Sleep(at(23_000)));
+        assert_eq!(wants.plan(false, back(20_000), at(23_000)), Plan::Ask { is_held: false });
+    }
+
+    #[test]
+    fn who_is_next_asks_every_delay_and_others_less_often() {
+        let mut lease = Lease::new(at(0));
+        for (delay, next, others) in
+            [(1_000, 1_000, 3_000), (100, 100, 300), (1, 50, 50), (60_000, 3_000, 3_000)]
+        {
+            lease.delay = Duration::from_millis(delay);
+            let polls = [true, false].map(|is_next| lease.poll(is_next).as_millis());
+            assert_eq!(polls, [next, others], "{delay} ms");
         }
     }
 }

@@ -15,7 +15,7 @@
 //! acquire(url, ask) ─▶ scope    whose turn: host, and what the policy adds
 //!                     schedule when: state × terms × now          (plain functions)
 //!                     queue    who waits
-//!                     lease    whether this process may send to the host, if there is a HostStore
+//!                     obtain   whether this process has the lease of the host, if processes share a HostStore
 //!        Permit ◀──── permit   on the wire, until the response has ended
 //!        observe ───▶ feedback 429, 503, Retry-After; breaker: transport faults
 //! ```

@@ -17,8 +17,9 @@ use super::permit::Permit;
 use super::queue::Late;
 use super::refusal::Refusal;
 use super::schedule::{Start, Why};
+use super::scope::ScopeKey;
 use super::shared::{SharedStore, User};
-use super::turn::{self, Request};
+use super::turn::{self, Claim, Request};
 use crate::{Clock, SystemClock};
 
 /// What keeps a permit from being used.
@@ -45,16 +46,27 @@ pub(crate) async fn obtain(
 ) -> Result<Permit, Refusal> {
     let core = Arc::clone(permit.core());
     let entered = core.now()?;
-    let keys = (0..).zip(permit.claims().iter()).map(|(scope, claim)| (request.key(scope), claim.gap));
-    // In one order for all, so that two processes never wait for each other's leases.
-    let mut users: Vec<(u8, User)> =
-        (0..).zip(keys.map(|(key, gap)| store.enter(key.into(), gap, entered))).collect();
-    users.sort_by(|(_, a), (_, b)| a.key().cmp(b.key()));
+    // The widest scope first: the process that has its lease is the only one that sends to the others, and needs theirs only for what
+    // is known of them. So two processes never wait for each other.
+    let widest = request.others.len();
+    let wide = request.others.last().map(|group| ScopeKey::from(&*group.key));
+    let enter = |(scope, claim): (u8, &Claim), now| {
+        let (key, is_widest) = (request.key(scope), usize::from(scope) == widest);
+        let under = wide.clone().filter(|_| !is_widest);
+        (scope, store.enter(key.into(), under, claim.gap, now))
+    };
+    let mut claims = (0..).zip(permit.claims().iter()).collect::<Vec<_>>().into_iter().rev();
+    let mut users: Vec<(u8, User)> = claims.next().map(|claim| enter(claim, entered)).into_iter().collect();
     loop {
         users.iter_mut().for_each(|(_, user)| user.look());
         let now = core.now()?;
         let (until, scope) = match obstacle(store, &core, request, &permit, &users, now) {
+            None if claims.len() > 0 => {
+                users.extend(claims.by_ref().map(|claim| enter(claim, now)));
+                continue;
+            }
             None => {
+                drop(claims);
                 users.iter_mut().for_each(|(_, user)| user.begin(now));
                 return Ok(permit.send_later(users.into_iter().map(|(_, user)| user).collect(), now));
             }
@@ -64,9 +76,9 @@ pub(crate) async fn obtain(
             }
             Some(Obstacle::Until(start, scope)) => (start.at, scope),
             Some(Obstacle::Lease(scope)) if now >= request.patience => {
-                let late =
-                    Late { start: Start { at: now.plus(request.host.gap), why: Why::Elsewhere }, scope };
-                return Err(core.defer(request, late.not_at_once(now), now));
+                let at = now.plus(request.host.gap.max(SLICE));
+                let late = Late { start: Start { at, why: Why::Elsewhere }, scope };
+                return Err(core.defer(request, late, now));
             }
             Some(Obstacle::Lease(scope)) => (request.patience, scope),
         };

@@ -1,6 +1,7 @@
 //! A turn that is taken: one request on the wire, until its response has ended.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,14 +103,15 @@ impl Permit {
     }
 
     /// Waits until the shared store knows of a backoff that was [observed](Self::observe), so that no other process sends to the host
-    /// and no restart forgets it. At once if there is no store or nothing to tell; at most
-    /// [`store_timeout`](super::PacePolicy::store_timeout).
-    pub async fn saved(&self) {
-        if let Some(store) = &self.core.store {
+    /// and no restart forgets it. To be awaited before the response is handed on; it takes at most
+    /// [`store_timeout`](super::PacePolicy::store_timeout). `None`: there is no store, or nothing that it does not know.
+    pub fn saved(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
+        let store = self.core.store.as_ref().filter(|_| self.users.iter().any(User::is_unsaved))?;
+        Some(Box::pin(async move {
             for user in &self.users {
                 user.saved(store).await;
             }
-        }
+        }))
     }
 
     /// The response has ended. The same as dropping it, said aloud.

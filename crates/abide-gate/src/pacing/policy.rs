@@ -126,7 +126,8 @@ impl PacePolicy {
         self
     }
 
-    /// Paces a group of hosts as well. At most 8 are kept.
+    /// Paces a group of hosts as well. At most 8 are kept. With a shared store, name the widest group last: a process leases that first, and
+    /// the others under it.
     #[must_use]
     pub fn scope(mut self, scope: Scope) -> Self {
         if self.scopes.len() < SCOPES_MAX {

@@ -3,7 +3,7 @@
 //! All that is said to the store of a host is said by the task of that host. So a caller that goes away leaves nothing behind, and a
 //! lease is renewed and given up whoever needs it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) struct SharedStore {
     health: Mutex<Health>,
     /// Where tasks are started from, if a response is observed outside a runtime.
     runtime: OnceLock<Handle>,
-    hosts: Mutex<HashMap<ScopeKey, Arc<HostLease>>>,
+    hosts: Mutex<BTreeMap<ScopeKey, Arc<HostLease>>>,
     /// How many hosts there are.
     count: watch::Sender<usize>,
 }
@@ -46,7 +46,9 @@ struct Health {
 /// A host, its lease, and who waits for what.
 #[derive(Debug)]
 pub(crate) struct HostLease {
-    pub(crate) key: ScopeKey,
+    key: ScopeKey,
+    /// The group of hosts whose lease comes first: this one is only used under it, and given up with it.
+    under: Option<ScopeKey>,
     lease: Mutex<Lease>,
     /// The task of the host should look.
     news: Notify,
@@ -85,7 +87,8 @@ impl SharedStore {
     }
 
     pub(crate) fn term(&self) -> Term {
-        Term { ttl: self.options.lease, timeout: self.options.timeout }
+        let Shared { lease: ttl, timeout, fail_closed, .. } = self.options;
+        Term { ttl, timeout, fail_closed }
     }
 
     pub(crate) fn outage(&self) -> Outage {
@@ -98,9 +101,15 @@ impl SharedStore {
     }
 
     /// A request needs the lease of a host: from now on its task asks for it.
-    pub(crate) fn enter(self: &Arc<Self>, key: ScopeKey, delay: Duration, now: Moment) -> User {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        key: ScopeKey,
+        under: Option<ScopeKey>,
+        delay: Duration,
+        now: Moment,
+    ) -> User {
         let mut hosts = lock(&self.hosts);
-        let host = self.host(&mut hosts, key, now);
+        let host = self.host(&mut hosts, key, under, now);
         lock(&host.lease).enter(delay);
         let changed = host.changed.subscribe();
         User { host, changed, in_flight: false }
@@ -109,7 +118,7 @@ impl SharedStore {
     /// The state of a host has changed, and the store must know.
     pub(crate) fn save(self: &Arc<Self>, key: &str, now: Moment) {
         let mut hosts = lock(&self.hosts);
-        let host = self.host(&mut hosts, ScopeKey::from(key), now);
+        let host = self.host(&mut hosts, ScopeKey::from(key), None, now);
         lock(&host.lease).change();
         host.news.notify_one();
         host.changed.send_replace(());
@@ -117,16 +126,22 @@ impl SharedStore {
 
     fn host(
         self: &Arc<Self>,
-        hosts: &mut HashMap<ScopeKey, Arc<HostLease>>,
+        hosts: &mut BTreeMap<ScopeKey, Arc<HostLease>>,
         key: ScopeKey,
+        under: Option<ScopeKey>,
         now: Moment,
     ) -> Arc<HostLease> {
         if let Some(host) = hosts.get(&key) {
             return Arc::clone(host);
         }
         let lease = Mutex::new(Lease::new(now));
-        let host =
-            HostLease { key: key.clone(), lease, news: Notify::new(), changed: watch::Sender::new(()) };
+        let host = HostLease {
+            key: key.clone(),
+            under,
+            lease,
+            news: Notify::new(),
+            changed: watch::Sender::new(()),
+        };
         let host = Arc::new(host);
         // Without a runtime nothing can be said to the store; nor can anything have been sent.
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else {
@@ -141,6 +156,7 @@ impl SharedStore {
 
     /// The task of a host, until nothing needs it any more.
     async fn keep(self: Arc<Self>, host: Arc<HostLease>) {
+        let _kept = Kept { store: &self, host: &host };
         loop {
             let Some(core) = self.core.upgrade() else { return };
             let now = core.now_or_system();
@@ -150,9 +166,7 @@ impl SharedStore {
                 let owed = core.backoff(host.key.as_str(), now).is_some();
                 let plan = lock(&host.lease).plan(owed, self.outage(), now);
                 if plan == Plan::End {
-                    hosts.remove(&host.key);
-                    self.count.send_replace(hosts.len());
-                    return;
+                    return self.forget(&mut hosts, &host);
                 }
                 plan
             };
@@ -171,6 +185,13 @@ impl SharedStore {
                     let _ = timeout_at(until, host.news.notified()).await;
                 }
             }
+        }
+    }
+
+    fn forget(&self, hosts: &mut BTreeMap<ScopeKey, Arc<HostLease>>, host: &Arc<HostLease>) {
+        if hosts.get(&host.key).is_some_and(|kept| Arc::ptr_eq(kept, host)) {
+            hosts.remove(&host.key);
+            self.count.send_replace(hosts.len());
         }
     }
 
@@ -198,6 +219,13 @@ impl SharedStore {
             let mut lease = lock(&host.lease);
             let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.chance.unit());
             lease.give_up(now.plus(poll));
+        }
+        // Whoever has this one next wants those at once.
+        let is_under = |other: &&Arc<HostLease>| other.under.as_ref() == Some(&host.key);
+        let under: Vec<_> = lock(&self.hosts).values().filter(is_under).cloned().collect();
+        for other in under {
+            lock(&other.lease).give_up(now);
+            self.exchange(core, &other, Want::Release, now).await;
         }
         self.exchange(core, host, Want::Release, now).await;
         host.changed.send_replace(());
@@ -299,11 +327,19 @@ impl SharedStore {
     }
 }
 
-impl User {
-    pub(crate) fn key(&self) -> &str {
-        self.host.key.as_str()
-    }
+/// A host is kept as long as its task runs: also if the task's runtime ends before others that use the pacer.
+struct Kept<'a> {
+    store: &'a SharedStore,
+    host: &'a Arc<HostLease>,
+}
 
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.store.forget(&mut lock(&self.store.hosts), self.host);
+    }
+}
+
+impl User {
     /// What happens from now on is news.
     pub(crate) fn look(&mut self) {
         self.changed.mark_unchanged();
@@ -338,6 +374,12 @@ impl User {
         if std::mem::take(&mut self.in_flight) && lock(&self.host.lease).end(now) {
             self.host.news.notify_one();
         }
+    }
+
+    /// The state has changed in a way that the store has not been told of.
+    pub(crate) fn is_unsaved(&self) -> bool {
+        let lease = lock(&self.host.lease);
+        !lease.is_saved(lease.changes())
     }
 
     /// Waits until the store knows what has changed until now, or is away; for `limit` at most.

@@ -76,7 +76,7 @@ pub enum Want {
     Lease {
         /// How long it lasts from now.
         ttl: Duration,
-        /// If another process has it: this one asks again within this time. Until then it is next in line, unless another is.
+        /// If another process has it: this one asks again within this time, for which it keeps its place in line.
         again_in: Duration,
         /// This process has the lease by its own clock, whatever the store remembers.
         is_held: bool,

@@ -35,12 +35,6 @@ pub(crate) struct Request<'u> {
 }
 
 impl Request<'_> {
-    /// The number of the scope with this key.
-    pub(crate) fn scope(&self, key: &str) -> u8 {
-        let other = (1..).zip(&self.others).find(|(_, other)| other.key == key);
-        other.map_or(0, |(scope, _)| scope)
-    }
-
     /// The key of one of the scopes.
     pub(crate) fn key(&self, scope: u8) -> &str {
         match usize::from(scope).checked_sub(1) {
@@ -402,9 +396,9 @@ mod tests {
         let table = Table::new(100);
         let request = request(&table, "a.example", Some("group"), at(0));
         for (scope, key) in [(0, "a.example"), (1, "group")] {
-            assert_eq!((request.scope(key), request.key(scope)), (scope, key));
+            assert_eq!(request.key(scope), key);
         }
-        assert_eq!((request.scope("other"), request.key(7)), (0, "a.example"));
+        assert_eq!(request.key(7), "a.example");
     }
 
     #[test]

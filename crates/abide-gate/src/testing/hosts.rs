@@ -55,7 +55,7 @@ pub async fn host_store(store: Arc<dyn HostStore>) {
     subject.a_released_lease_is_free_at_once().await;
     subject.a_lease_ends_by_itself_and_the_delay_counts_from_its_end().await;
     subject.only_the_holder_gives_up_its_lease().await;
-    subject.the_first_to_wait_is_next().await;
+    subject.waiting_processes_are_served_in_order().await;
     subject.the_place_of_a_process_that_has_gone_is_not_kept().await;
     subject.a_process_that_leaves_gives_up_its_place().await;
     subject.the_state_goes_to_the_next_holder().await;
@@ -243,7 +243,7 @@ impl Subject {
         self.refused(&host, other, "another process cannot give it up").await;
     }
 
-    async fn the_first_to_wait_is_next(&self) {
+    async fn waiting_processes_are_served_in_order(&self) {
         let (host, [one, second, third]) = (fresh("next"), processes());
         self.take(&host, one, TTL).await;
         assert!(self.refused(&host, second, "it is leased").await.1, "the first to ask is next");
@@ -252,8 +252,11 @@ impl Subject {
         let (wait, is_next) = self.refused(&host, third, "another process is next").await;
         assert!(!is_next && wait <= TTL, "{wait:?}");
         self.refused(&host, one, "it has just given it up to the next").await;
-        assert_eq!(self.take(&host, second, TTL).await, leased(false));
-        assert!(self.refused(&host, one, "it is leased").await.1, "and now it may wait again");
+        assert_eq!(self.take(&host, second, TTL).await, leased(true));
+        self.give_up(&host, second).await;
+        self.refused(&host, one, "it came back after the third").await;
+        assert_eq!(self.take(&host, third, TTL).await, leased(true));
+        assert!(self.refused(&host, one, "it is leased").await.1, "and now it is the first to wait");
     }
 
     async fn the_place_of_a_process_that_has_gone_is_not_kept(&self) {

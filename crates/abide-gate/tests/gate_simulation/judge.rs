@@ -129,7 +129,7 @@ const FLIGHT_MAX: Duration = Duration::from_secs(7 * 60 + 30 + 20);
 /// The time from the last question to a shared store to the request.
 const ON_ITS_WAY: Duration = Duration::from_millis(100);
 /// The life of a lease that nobody has given back.
-const LEASE: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_secs(8);
 /// As long as a time that a wrong clock has written down is believed, once it has come near.
 const JUMP_REMEMBERED: Duration = Duration::from_secs(28 * 60 * 60);
 
@@ -231,7 +231,7 @@ impl Judge {
 
     /// The promise of pacing is made by all processes that share a store that works, else by each.
     fn group(&self, who: Who) -> Who {
-        if self.setting.pace_store && !self.setting.pace_faults { 0 } else { who }
+        if self.setting.host_store && !self.setting.pace_faults { 0 } else { who }
     }
 
     /// A request for robots.txt, or for where it was redirected to.
@@ -335,7 +335,7 @@ impl Judge {
 
     /// Those that can hold a host for each other, in whatever way.
     fn circle(&self, who: Who) -> Who {
-        if self.setting.pace_store { 0 } else { who }
+        if self.setting.host_store { 0 } else { who }
     }
 
     /// No answer came to a request, or one did.
@@ -367,14 +367,6 @@ impl Judge {
         if let Some(back) = self.state().store_back.get_mut(&who) {
             *back = (*back).min(now + GAP_MAX);
         }
-    }
-
-    /// A turn that was not used is given back; its gap stays in the shared store.
-    pub(crate) fn gives_back(&self, host: usize) {
-        let until = self.now() + GAP_MAX;
-        let excuse = &mut self.state().excuses;
-        let excuse = excuse.entry((0, host)).or_default();
-        excuse.unsure_until = excuse.unsure_until.max(until);
     }
 
     /// A caller wants a turn of this host, or has gone.
@@ -519,7 +511,7 @@ impl Judge {
                     () if wait > 27 * HOUR => Some("deferred for more than 27 hours"),
                     () if self.must_wait(&state, who, origin, left, now) => None,
                     // A turn that was given back to a shared store unused leaves its gap there.
-                    () if self.setting.pace_store && wait <= GAP_MAX => None,
+                    () if self.setting.host_store && wait <= GAP_MAX => None,
                     () => Some("deferred, and it was its turn"),
                 }
             }
@@ -578,7 +570,7 @@ impl Judge {
             let mut those = state
                 .hosts
                 .iter()
-                .filter(|((who, at), _)| *at == host && (self.setting.pace_store || *who == circle));
+                .filter(|((who, at), _)| *at == host && (self.setting.host_store || *who == circle));
             let margin = Duration::from_millis(5);
             let is_busy = those.any(|(_, at)| {
                 let is_near = |end: Duration| end + GAP_MAX + margin > now + left;

@@ -261,7 +261,7 @@ pub(crate) struct Setting {
     pub(crate) jumps: bool,
     pub(crate) restarts: bool,
     pub(crate) access_faults: bool,
-    pub(crate) pace_store: bool,
+    pub(crate) host_store: bool,
     pub(crate) pace_faults: bool,
     /// Observers that panic.
     pub(crate) panics: bool,
@@ -270,7 +270,7 @@ pub(crate) struct Setting {
 impl Setting {
     fn of_seed(seed: u64) -> Self {
         let one = Self { processes: 1, ..Self::default() };
-        let two = Self { processes: 2, pace_store: true, ..one };
+        let two = Self { processes: 2, host_store: true, ..one };
         match seed % 6 {
             0 => Self { restarts: true, ..one },
             1 => Self { restarts: true, access_faults: true, panics: true, ..one },

@@ -10,8 +10,7 @@ use abide_gate::access::{
     AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore, Record, StoreError as AccessFault,
 };
 use abide_gate::pacing::{
-    Cause, Ended, LeaseAsk, LeaseId, MemoryPaceStore, PaceStore, Reply, ScopeAsk, ScopeKey, ScopeState,
-    StoreError as PaceFault, StoreFuture,
+    HostStore, LeaseAsk, LeaseReply, MemoryHostStore, ScopeKey, StoreError as PaceFault, StoreFuture,
 };
 use abide_gate::{Origin, WallMillis};
 use tokio::time::{Instant, sleep};
@@ -165,30 +164,33 @@ impl AccessStore for Reader {
     }
 }
 
-/// The turns of all processes, as one of them uses them.
+/// The store of hosts that all processes share, as one of them uses it.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct Hosts {
     pub(crate) who: Who,
-    pub(crate) inner: Arc<MemoryPaceStore>,
+    pub(crate) inner: Arc<MemoryHostStore>,
     pub(crate) judge: Arc<Judge>,
     pub(crate) weather: Arc<Weather>,
 }
 
-impl Turns {
-    fn through<'a, 'k, T: Send + 'a>(
-        &'a self,
-        scopes: impl IntoIterator<Item = &'k ScopeKey>,
-        done: StoreFuture<'a, T>,
-    ) -> StoreFuture<'a, T> {
+fn host_number(scope: &ScopeKey) -> usize {
+    let digit = scope.as_str().strip_prefix('h').and_then(|rest| rest.chars().next()?.to_digit(10));
+    digit.map_or(CDN, |digit| digit as usize)
+}
+
+impl HostStore for Hosts {
+    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
         let fault = self.weather.fault();
-        for scope in scopes {
-            match fault {
-                None | Some(Fault::Rot) => {}
-                Some(_) => self.judge.store_stumbles(self.who, host_number(scope)),
-            }
+        if !matches!(fault, None | Some(Fault::Rot)) {
+            self.judge.store_stumbles(self.who, host_number(host));
         }
+        let done = self.inner.exchange(host, ask);
         match fault {
-            None | Some(Fault::Rot) => done,
+            None | Some(Fault::Rot) => Box::pin(async {
+                let reply = done.await;
+                self.judge.store_answers(self.who);
+                reply
+            }),
             Some(Fault::Error) => Box::pin(async { Err(PaceFault::new("connection refused")) }),
             Some(Fault::Lie) => Box::pin(async { done.await.and(Err(PaceFault::new("connection reset"))) }),
             Some(Fault::Hang) => Box::pin(std::future::pending()),
@@ -198,52 +200,5 @@ impl Turns {
                 done.await
             }),
         }
-    }
-}
-
-fn host_number(scope: &ScopeKey) -> usize {
-    let digit = scope.as_str().strip_prefix('h').and_then(|rest| rest.chars().next()?.to_digit(10));
-    digit.map_or(CDN, |digit| digit as usize)
-}
-
-fn keys(scopes: &[ScopeAsk]) -> impl Iterator<Item = &ScopeKey> {
-    scopes.iter().map(|scope| &scope.key)
-}
-
-impl PaceStore for Turns {
-    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply> {
-        let reserved = self.through(keys(scopes), self.inner.reserve(scopes, ask));
-        Box::pin(async {
-            let reply = reserved.await;
-            if reply.is_ok() {
-                self.judge.store_answers(self.who);
-            }
-            reply
-        })
-    }
-
-    fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()> {
-        self.through(keys(scopes), self.inner.renew(scopes, lease, ttl))
-    }
-
-    fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()> {
-        if ended == Ended::Unsent {
-            keys(scopes).for_each(|scope| self.judge.gives_back(host_number(scope)));
-        }
-        self.through(keys(scopes), self.inner.release(scopes, lease, ended))
-    }
-
-    fn hold<'a>(
-        &'a self,
-        scope: &'a ScopeKey,
-        until: WallMillis,
-        strikes: u8,
-        cause: Cause,
-    ) -> StoreFuture<'a, WallMillis> {
-        self.through([scope], self.inner.hold(scope, until, strikes, cause))
-    }
-
-    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
-        self.through([scope], self.inner.peek(scope))
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use abide_gate::access::{self, AccessEvent, AccessPolicy};
 use abide_gate::pacing::{
-    Ask, Cause, DeferReason, MemoryPaceStore, PaceEvent, PaceObserver, PacePolicy, PaceStore, Permit,
-    ScopeKey,
+    Ask, Cause, DeferReason, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
+    MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Permit, ScopeKey, Want,
 };
 use abide_gate::{Clock, Denied, Gate, GateBuilder, Host, ManualClock, Origin, PermitBody, WallMillis};
 use http_body_util::BodyExt;
@@ -19,7 +19,7 @@ use url::Url;
 
 use super::judge::{Complaint, Counts, Judge, Violation, Who};
 use super::plan::{Chance, DAY, HOUR, MINUTE, ORIGINS, Path, Plan, Reading, SECOND, Visit, What, Wish};
-use super::shelf::{Reader, Shelf, Turns, Weather, number};
+use super::shelf::{Hosts, Reader, Shelf, Weather, number};
 use super::web::Web;
 
 const START: WallMillis = WallMillis(1_800_000_000_000);
@@ -72,7 +72,7 @@ struct World {
     judge: Arc<Judge>,
     clock: Arc<ManualClock>,
     shelf: Arc<Shelf>,
-    turns: Option<Arc<MemoryPaceStore>>,
+    hosts: Option<Arc<MemoryHostStore>>,
     weather: Arc<Weather>,
     pace_weather: Arc<Weather>,
     processes: Mutex<Vec<Process>>,
@@ -108,13 +108,13 @@ impl World {
         let clock = Arc::new(ManualClock::starting_at(START));
         let weather = |is_bad: bool, n| Arc::new(Weather::new(is_bad.then_some(plan.seed * 10 + n)));
         let pace_weather = weather(setting.pace_faults, 7);
-        let turns = setting.pace_store.then(|| Arc::new(MemoryPaceStore::with_clock(clock.clone())));
+        let hosts = setting.host_store.then(|| Arc::new(MemoryHostStore::with_clock(clock.clone())));
         let world = Self {
             web,
             judge,
             clock,
             shelf: Arc::default(),
-            turns,
+            hosts,
             weather: weather(setting.access_faults, 6),
             pace_weather,
             processes: Mutex::default(),
@@ -155,9 +155,9 @@ impl World {
             .access_observer(Arc::new(listens))
             .pace_observer(Arc::new(Observer { panics }))
             .seed(self.web.plan.seed ^ u64::from(who));
-        if let Some(turns) = &self.turns {
+        if let Some(hosts) = &self.hosts {
             let (judge, weather) = (Arc::clone(&self.judge), Arc::clone(&self.pace_weather));
-            builder = builder.pace_store(Arc::new(Turns { who, inner: Arc::clone(turns), judge, weather }));
+            builder = builder.host_store(Arc::new(Hosts { who, inner: Arc::clone(hosts), judge, weather }));
         }
         let gate = builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(self.web.fetch(who)));
         self.gates.lock().unwrap().push(gate.clone());
@@ -503,10 +503,13 @@ impl World {
                 self.judge.violated("end", format!("{stats:?} and {fetching} fetches are left"));
             }
         }
-        for (host, turns) in (0..super::plan::HOSTS).zip(self.turns.iter().cycle()) {
-            let leases = turns.peek(&ScopeKey::from(&host_of(host))).await.unwrap().in_flight;
-            if leases > 0 {
-                self.judge.violated("end", format!("{leases} leases of host {host} are left"));
+        for (host, hosts) in (0..super::plan::HOSTS).zip(self.hosts.iter().cycle()) {
+            let want = Want::Lease { ttl: SECOND, again_in: SECOND, is_held: false };
+            let ask = LeaseAsk { holder: HolderId::random(), want, state: HostState::default() };
+            let LeaseReply { lease, .. } =
+                hosts.exchange(&ScopeKey::from(&host_of(host)), ask).await.unwrap();
+            if lease != (LeaseStatus::Leased { is_wanted: false }) {
+                self.judge.violated("end", format!("host {host} is still leased: {lease:?}"));
             }
         }
         let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();

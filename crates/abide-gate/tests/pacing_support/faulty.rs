@@ -1,14 +1,14 @@
 //! A store that fails when it is told to.
 #![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(clippy::unwrap_used, reason = "only tests see this file")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use abide_gate::WallMillis;
 use abide_gate::pacing::{
-    Cause, Ended, LeaseAsk, LeaseId, MemoryPaceStore, PaceStore, Reply, ScopeAsk, ScopeKey, ScopeState,
-    StoreError, StoreFuture,
+    HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, MemoryHostStore, ScopeKey, StoreError,
+    StoreFuture, Want,
 };
 
 /// How a store fails.
@@ -21,12 +21,26 @@ pub(crate) enum Fault {
     Panic,
 }
 
+/// What a store knows of a host.
+pub(crate) async fn state(store: &dyn HostStore, host: &str) -> HostState {
+    let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
+    store.exchange(&ScopeKey::from(host), ask).await.unwrap().state
+}
+
+/// Whether no process has the lease of a host. Takes it for a millisecond.
+pub(crate) async fn is_free(store: &dyn HostStore, host: &str) -> bool {
+    let ttl = Duration::from_millis(1);
+    let want = Want::Lease { ttl, again_in: Duration::ZERO, is_held: false };
+    let ask = LeaseAsk { holder: HolderId::random(), want, state: HostState::default() };
+    let reply = store.exchange(&ScopeKey::from(host), ask).await.unwrap();
+    matches!(reply.lease, LeaseStatus::Leased { .. })
+}
+
 /// A store that fails at some of its calls.
 #[derive(Debug)]
 pub(crate) struct Faulty {
-    inner: MemoryPaceStore,
+    inner: MemoryHostStore,
     calls: AtomicUsize,
-    holds: AtomicUsize,
     fails: fn(usize, usize) -> bool,
     at: AtomicUsize,
     fault: Fault,
@@ -35,9 +49,8 @@ pub(crate) struct Faulty {
 impl Faulty {
     pub(crate) fn new(fails: fn(usize, usize) -> bool, at: usize, fault: Fault) -> Arc<Self> {
         Arc::new(Self {
-            inner: MemoryPaceStore::default(),
+            inner: MemoryHostStore::default(),
             calls: AtomicUsize::new(0),
-            holds: AtomicUsize::new(0),
             fails,
             at: at.into(),
             fault,
@@ -53,9 +66,14 @@ impl Faulty {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// How often it has been told of a hold.
-    pub(crate) fn holds(&self) -> usize {
-        self.holds.load(Ordering::SeqCst)
+    /// What it knows of a host, faults aside.
+    pub(crate) async fn state(&self, host: &str) -> HostState {
+        state(&self.inner, host).await
+    }
+
+    /// It fails from now on, until it is healed.
+    pub(crate) fn goes_down(&self) {
+        self.at.store(usize::MAX, Ordering::SeqCst);
     }
 
     pub(crate) fn heal(&self) {
@@ -79,31 +97,8 @@ impl Faulty {
     }
 }
 
-impl PaceStore for Faulty {
-    fn reserve<'a>(&'a self, scopes: &'a [ScopeAsk], ask: LeaseAsk) -> StoreFuture<'a, Reply> {
-        self.or_fail(self.inner.reserve(scopes, ask))
-    }
-
-    fn renew<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ttl: Duration) -> StoreFuture<'a, ()> {
-        self.or_fail(self.inner.renew(scopes, lease, ttl))
-    }
-
-    fn release<'a>(&'a self, scopes: &'a [ScopeAsk], lease: LeaseId, ended: Ended) -> StoreFuture<'a, ()> {
-        self.or_fail(self.inner.release(scopes, lease, ended))
-    }
-
-    fn hold<'a>(
-        &'a self,
-        scope: &'a ScopeKey,
-        until: WallMillis,
-        strikes: u8,
-        cause: Cause,
-    ) -> StoreFuture<'a, WallMillis> {
-        self.holds.fetch_add(1, Ordering::SeqCst);
-        self.or_fail(self.inner.hold(scope, until, strikes, cause))
-    }
-
-    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState> {
-        self.or_fail(self.inner.peek(scope))
+impl HostStore for Faulty {
+    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+        self.or_fail(self.inner.exchange(host, ask))
     }
 }
