@@ -73,17 +73,18 @@ impl Error {
     /// args beginning with: 'the password'`.
     pub(crate) fn of(server: &Arc<str>, error: &RedisError) -> Self {
         let (server, text) = (Arc::clone(server), error.to_string());
-        // The cluster client wraps what its nodes said.
-        let is_login = ["AuthenticationFailed", "WRONGPASS", "NOAUTH"].iter().any(|code| text.contains(code));
+        // The cluster client wraps what its nodes said, and a server has a text of its own for a long command before AUTH.
+        let is_login = ["AuthenticationFailed", "WRONGPASS", "NOAUTH", "unauthenticated"]
+            .iter()
+            .any(|code| text.contains(code));
         let kind = match error.kind() {
             _ if error.is_timeout() => Kind::Unreachable(server, "it did not answer in time".into()),
-            ErrorKind::Io if is_login => Kind::Refused(server, LOGIN.into()),
+            _ if is_login => Kind::Refused(server, LOGIN.into()),
             ErrorKind::Io if error.detail().is_some() => Kind::Unreachable(server, error.category().into()),
             ErrorKind::Io => Kind::Unreachable(server, text.into()),
             ErrorKind::ClusterConnectionNotFound => {
                 Kind::Unreachable(server, "a node of the cluster is away".into())
             }
-            ErrorKind::AuthenticationFailed => Kind::Refused(server, LOGIN.into()),
             ErrorKind::MasterNameNotFoundBySentinel => {
                 Kind::Refused(server, "no primary of this name is known there".into())
             }

@@ -1,1 +1,177 @@
+//! A cluster of three nodes: slots that move, a node that dies, a node that is replaced.
 
+use std::time::{Duration, Instant};
+
+use abide_gate::access::AccessStore;
+use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
+use abide_gate::testing::access::sample_record;
+use abide_gate::{Origin, WallMillis};
+use abide_redis::Store;
+use tokio::join;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::support::judge::{assert_spaced, by_host, served_within, until_all_came, website};
+use crate::support::workers::{Crew, run_time, stop};
+use crate::support::{Cluster, ms};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Of `h3.example`.
+const BUCKET: &str = "{b150}";
+
+async fn status(store: &Store, holder: u128, is_held: bool) -> LeaseStatus {
+    let want = Want::Lease { ttl: HOUR, again_in: HOUR, is_held };
+    let ask = LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };
+    store.exchange(&"h3.example".into(), ask).await.unwrap().lease
+}
+
+const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };
+
+/// With all their keys, as `redis-cli --cluster reshard` moves them: records are kept, and so is the lease of the process that has it. To
+/// others it is as after a loss, because the new node cannot know what the old one was told last.
+#[tokio::test]
+async fn a_slot_that_moves_takes_its_leases_and_records_along() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let store = cluster.aged().connect().await.unwrap();
+    assert_eq!(status(&store, 1, false).await, LEASED);
+    let origin: Origin = "https://h3.example".parse().unwrap();
+    store.save(&origin, &sample_record(&origin, WallMillis(0), "kept")).await.unwrap();
+    let key =
+        cluster.nodes.iter().find_map(|node| node.ask::<Vec<String>>(&["KEYS", "abide:*:robots:*"]).pop());
+    for key in [format!("abide:{BUCKET}:host:h3.example"), key.unwrap()] {
+        let (slot, from) = cluster.owner(&key);
+        let way = (from, (from + 1) % 3);
+        begin_move(&cluster, slot, way);
+        migrate_one(&cluster, slot, way);
+        let asking = {
+            let store = store.clone();
+            // Half of it is there: this one waits until all is.
+            tokio::spawn(async move { status(&store, 1, true).await })
+        };
+        sleep(ms(200)).await;
+        end_move(&cluster, slot, way);
+        assert_eq!(asking.await.unwrap(), LEASED);
+    }
+    assert!(matches!(status(&store, 2, false).await, LeaseStatus::Busy { .. }));
+    assert!(store.load(&origin).await.unwrap().is_some());
+    assert_eq!(store.sweep(WallMillis(1)).await.unwrap(), 1);
+}
+
+/// A slot whose node was lost for good is given to another one, which has been there for long and knows nothing of its hosts.
+#[tokio::test]
+async fn hosts_of_a_slot_that_was_lost_are_leased_only_to_their_holder() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let store = cluster.aged().connect().await.unwrap();
+    assert_eq!(status(&store, 1, false).await, LEASED);
+    let (slot, from) = cluster.owner(BUCKET);
+    for key in cluster.nodes[from].ask::<Vec<String>>(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "100"])
+    {
+        cluster.nodes[from].ask::<()>(&["DEL", &key]);
+    }
+    give(&cluster, slot, (from + 1) % 3);
+    assert!(matches!(status(&store, 2, false).await, LeaseStatus::Busy { .. }));
+    assert_eq!(status(&store, 1, true).await, LeaseStatus::Leased { is_wanted: true });
+}
+
+/// Each of their hosts goes from node to node all the time, and stays for long enough that a process which is slow finds it: to one that
+/// comes too late again and again the store looks as if it were away.
+async fn slots_move() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    cluster.age();
+    let website = website(ms(5)).await;
+    let crew = Crew { is_fail_closed: true, lease: ms(2_000), ..Crew::new(cluster.url(), website.address()) };
+    let (workers, began) = (crew.start(), Instant::now());
+    until_all_came(&website, &crew, began).await;
+    let moving = spawn_blocking(move || {
+        let keys = cluster.nodes.iter().flat_map(|node| node.ask::<Vec<String>>(&["KEYS", "abide:*:host:*"]));
+        let mut places: Vec<_> = keys.map(|key| cluster.owner(&key)).collect();
+        let (began, mut moves) = (Instant::now(), 0);
+        while began.elapsed() < run_time(ms(4_000)) || moves <= 20 {
+            for (slot, owner) in &mut places {
+                let way = (*owner, (*owner + 1) % 3);
+                begin_move(&cluster, *slot, way);
+                end_move(&cluster, *slot, way);
+                *owner = way.1;
+                moves += 1;
+                std::thread::sleep(ms(200));
+            }
+        }
+        cluster
+    });
+    let _cluster = moving.await.unwrap();
+    until_all_came(&website, &crew, Instant::now()).await;
+    stop(workers).await;
+    assert_spaced(&by_host(&website.log()), crew.delay);
+}
+
+/// A node is killed: its replica takes its place, or it comes back by itself.
+async fn a_node_dies(has_replica: bool) {
+    let cluster = if has_replica { Cluster::start_with_replica() } else { Cluster::start(&[]) };
+    let Some(mut cluster) = cluster else { return };
+    cluster.age();
+    let website = website(ms(5)).await;
+    let crew = Crew {
+        hosts: 8,
+        delay: ms(300),
+        is_fail_closed: true,
+        patience: ms(1_000),
+        ..Crew::new(cluster.url(), website.address())
+    };
+    let (workers, began) = (crew.start(), Instant::now());
+    until_all_came(&website, &crew, began).await;
+    let failing = spawn_blocking(move || {
+        match has_replica {
+            true => cluster.fail_over(),
+            false => {
+                cluster.nodes[0].kill();
+                std::thread::sleep(ms(4_000));
+                cluster.nodes[0].start_again();
+            }
+        }
+        (cluster, Instant::now())
+    });
+    let (_cluster, back) = failing.await.unwrap();
+    let took = served_within(&website, crew.hosts as usize, back, ms(15_000)).await;
+    println!("a node died, replica: {has_replica}: every host was served again within {took:?}");
+    until_all_came(&website, &crew, Instant::now()).await;
+    stop(workers).await;
+    assert_spaced(&by_host(&website.log()), crew.delay);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn moving_slots_and_dying_nodes_shorten_no_delay() {
+    join!(slots_move(), a_node_dies(true), a_node_dies(false));
+}
+
+/// From one node to another.
+type Way = (usize, usize);
+
+fn begin_move(cluster: &Cluster, slot: u16, (from, to): Way) {
+    let (slot, ids) = (slot.to_string(), (cluster.id(from), cluster.id(to)));
+    cluster.nodes[to].ask::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids.0]);
+    cluster.nodes[from].ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids.1]);
+}
+
+/// Whether there was one.
+fn migrate_one(cluster: &Cluster, slot: u16, (from, to): Way) -> bool {
+    let (from, port) = (&cluster.nodes[from], cluster.nodes[to].port().to_string());
+    let keys: Vec<String> = from.ask(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "1"]);
+    let Some(key) = keys.first() else { return false };
+    // It may have expired just now: NOKEY.
+    from.ask::<String>(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+    true
+}
+
+fn end_move(cluster: &Cluster, slot: u16, way: Way) {
+    while migrate_one(cluster, slot, way) {}
+    give(cluster, slot, way.1);
+}
+
+/// All are told that the slot is this node's now.
+fn give(cluster: &Cluster, slot: u16, to: usize) {
+    let (id, slot) = (cluster.id(to), slot.to_string());
+    for node in [to, 0, 1, 2] {
+        cluster.nodes[node].ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+    }
+}

@@ -201,7 +201,7 @@ async fn no_error_tells_a_password() {
     ] {
         let error = Store::connect(&url).await.unwrap_err();
         let told = format!("{error} {error:?} {:?}", Arc::new(Store::builder(&url).open().unwrap()));
-        assert!(told.contains("wrong user name or password"), "{told}");
+        assert!(told.contains("wrong user name or password"), "{url}: {told}");
         assert!(!told.contains("s3cret") && !told.contains("somebody"), "{told}");
     }
     // This server says what it was asked: "unknown command 'AUTH', with args beginning with: 's3cret'".

@@ -1,1 +1,83 @@
+//! A primary that sentinels watch: it is found, and so is the one that takes its place.
 
+use std::time::Instant;
+
+use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, Want};
+use abide_redis::Store;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::support::judge::{assert_spaced, by_host, served_within, until_all_came, website};
+use crate::support::workers::{Crew, stop};
+use crate::support::{Redis, Sentinel, Watched, ms};
+
+async fn probe(store: &Store) {
+    let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
+    store.exchange(&"a.example".into(), ask).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_by_sentinels_shortens_no_delay() {
+    let Some(mut watched) = Watched::start(&[]) else { return };
+    watched.primary.age();
+    let website = website(ms(5)).await;
+    let crew = Crew {
+        delay: ms(300),
+        is_fail_closed: true,
+        patience: ms(1_000),
+        ..Crew::new(watched.url(), website.address())
+    };
+    let (workers, began) = (crew.start(), Instant::now());
+    until_all_came(&website, &crew, began).await;
+    let watched = spawn_blocking(move || {
+        let over = watched.fail_over();
+        // It comes back as if nothing had happened, and is made a replica.
+        watched.primary.start_again();
+        (watched, over)
+    });
+    let (watched, over) = watched.await.unwrap();
+    served_within(&website, crew.hosts as usize, over, ms(10_000)).await;
+    until_all_came(&website, &crew, Instant::now()).await;
+    stop(workers).await;
+    assert!(watched.is_primary(watched.replica.port()));
+    assert_spaced(&by_host(&website.log()), crew.delay);
+}
+
+#[tokio::test]
+async fn a_name_that_sentinels_do_not_know_is_told() {
+    let Some(watched) = Watched::start(&[]) else { return };
+    probe(&Store::connect(&watched.url()).await.unwrap()).await;
+    let error = Store::connect(&watched.url().replace("/main", "/other")).await.unwrap_err().to_string();
+    assert!(error.ends_with("no primary of this name is known there"), "{error}");
+    let server = watched.primary.url().replace("redis://", "redis+sentinel://") + "main";
+    let error = Store::connect(&server).await.unwrap_err().to_string();
+    assert!(error.ends_with("it is not a sentinel: use redis:// instead"), "{error}");
+    let nothing = Store::connect("redis+sentinel://127.0.0.1:1/main").await.unwrap_err();
+    assert!(nothing.is_unreachable(), "{nothing}");
+}
+
+/// The first of three says nothing: the library waits for it, so another one is asked first the next time.
+#[tokio::test]
+async fn a_silent_sentinel_is_passed_over() {
+    let Some(watched) = Watched::start(&[]) else { return };
+    watched.pause_sentinel();
+    let store = Store::builder(&watched.url()).open().unwrap();
+    let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
+    let began = Instant::now();
+    while store.exchange(&"a.example".into(), ask).await.is_err() {
+        assert!(began.elapsed() < ms(20_000), "it is waited for again and again");
+        sleep(ms(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_password_is_for_the_primary_and_for_sentinels_that_want_one() {
+    let Some(primary) = Redis::start_with(&["--requirepass", "s3cret"]) else { return };
+    let knows = "sentinel auth-pass main s3cret\n";
+    for lines in [knows.to_owned(), format!("{knows}requirepass s3cret\n")] {
+        let sentinel = Sentinel::start(primary.port(), &lines);
+        probe(&Store::connect(&sentinel.url("s3cret")).await.unwrap()).await;
+        let error = Store::connect(&sentinel.url("wr0ng")).await.unwrap_err().to_string();
+        assert!(error.ends_with("wrong user name or password") && !error.contains("wr0ng"), "{error}");
+    }
+}

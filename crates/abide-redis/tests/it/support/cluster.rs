@@ -81,8 +81,12 @@ impl Cluster {
 
     /// A builder for a store on a cluster that has been in use for two days, so that no process waits for its grace.
     pub(crate) fn aged(&self) -> Builder {
-        self.nodes.iter().for_each(Redis::age);
+        self.age();
         Store::builder(&self.url()).command_timeout(PATIENCE)
+    }
+
+    pub(crate) fn age(&self) {
+        self.nodes.iter().for_each(Redis::age);
     }
 
     /// What the cluster calls a node.

@@ -134,11 +134,6 @@ impl Redis {
         try_ask(self.port, words)
     }
 
-    /// Whatever comes of it.
-    pub(crate) fn tell(&self, words: &[&str]) {
-        let _ = self.try_ask::<redis::Value>(words);
-    }
-
     fn connection(&self) -> redis::RedisResult<Connection> {
         connection(self.port)
     }

@@ -98,7 +98,12 @@ impl Crew {
         (number, crew)
     }
 
-    fn client(&self, number: u32, store: Option<&Arc<Store>>, is_alone: Arc<AtomicBool>) -> ClientWithMiddleware {
+    fn client(
+        &self,
+        number: u32,
+        store: Option<&Arc<Store>>,
+        is_alone: Arc<AtomicBool>,
+    ) -> ClientWithMiddleware {
         let mut policy = PacePolicy::default().danger_min_gap(self.delay).expected_workers(self.workers);
         policy = policy.lease(self.lease).max_wait(ms(10_000)).store_timeout(self.patience);
         if self.is_fail_closed {
