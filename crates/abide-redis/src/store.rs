@@ -7,13 +7,13 @@ use crate::key::Keys;
 use crate::link::Link;
 use crate::place::Place;
 
-/// Turns, holds and robots.txt records in Redis or Valkey. Cheap to clone; all clones are one connection.
+/// Leases of hosts, backoffs and robots.txt records in Redis or Valkey. Cheap to clone; all clones are one connection.
 ///
-/// It implements [`PaceStore`](abide_gate::pacing::PaceStore) and [`AccessStore`](abide_gate::access::AccessStore) (and, with the
+/// It implements [`HostStore`](abide_gate::pacing::HostStore) and [`AccessStore`](abide_gate::access::AccessStore) (and, with the
 /// feature `permissions`, `PermissionStore`), so it is given to a crawler once for each.
 ///
 /// A connection that is lost is made anew by the next command, at most four times a second. A store that does not answer stops
-/// nobody: the pacer goes on with the limits of its own process, and robots.txt is kept in memory.
+/// nothing: the pacer goes on with the hosts that it has leased and with the limits of its own process, and robots.txt is kept in memory.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) link: Arc<Link>,
@@ -93,7 +93,7 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 const RECORD_LIFE: Duration = Duration::from_secs(90 * 86_400);
 
 impl Builder {
-    /// What all keys begin with. Crawlers that shall not share turns have different ones; the default is `abide`. Letters, digits and
+    /// What all keys begin with. Crawlers that shall not share leases have different ones; the default is `abide`. Letters, digits and
     /// `._-:`, at most 64.
     pub fn key_prefix(mut self, prefix: &str) -> Self {
         self.prefix = prefix.to_owned();

@@ -134,7 +134,7 @@ async fn every_key_expires_and_none_before_what_is_owed() {
 /// gets it, until one ttl has passed.
 #[tokio::test]
 async fn after_a_loss_only_the_holder_gets_the_lease() {
-    for loss in ["flush", "kill", "kill with a file", "clock", "replica"] {
+    for loss in ["flush", "kill", "kill with a file", "kill with a snapshot", "clock", "replica"] {
         let args = if loss.ends_with("file") { ["--appendonly", "yes"] } else { ["--appendonly", "no"] };
         let (Some(mut redis), Some(other)) = (Redis::start_with(&args), Redis::start()) else { return };
         let store = redis.aged().connect().await.unwrap();
@@ -155,6 +155,9 @@ async fn after_a_loss_only_the_holder_gets_the_lease() {
                 redis.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
             }
             _ => {
+                if loss.ends_with("snapshot") {
+                    redis.ask::<()>(&["SAVE"]);
+                }
                 redis.kill();
                 redis.start_again();
             }
