@@ -48,6 +48,9 @@ impl Error {
     pub(crate) fn greeted(server: &Arc<str>, error: &RedisError) -> Self {
         let text = error.to_string();
         match error.kind() {
+            ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot) => {
+                Self { kind: Kind::Node(Arc::clone(server)) }
+            }
             ErrorKind::Server(ServerErrorKind::NoPerm) => Self::no_eval(
                 server,
                 "the user may not run it: allow +eval and +evalsha, and +get +set +del +pexpire +time +info for its scripts",
@@ -91,7 +94,6 @@ impl Error {
             ErrorKind::InvalidClientConfig => {
                 Kind::Refused(server, "it is not a sentinel: use redis:// instead".into())
             }
-            ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::CrossSlot) => Kind::Node(server),
             ErrorKind::Server(_) if text.contains("cluster support disabled") => {
                 Kind::Refused(server, "it is not a cluster: use redis:// instead".into())
             }

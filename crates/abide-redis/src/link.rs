@@ -79,6 +79,10 @@ impl Link {
         }
     }
 
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
     /// Higher than that of each command before.
     pub(crate) fn number(&self) -> u64 {
         self.commands.fetch_add(1, Ordering::Relaxed)
@@ -109,7 +113,9 @@ impl Link {
             let reply = ask(connection).await;
             pending.since = None;
             reply.map_err(|error| {
-                if !matches!(error.kind(), ErrorKind::Server(kind) if kind != ServerErrorKind::ReadOnly) {
+                // What a server says about a command says nothing against the connection, unless it is no primary any more.
+                let is_reply = matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension);
+                if !is_reply || error.code() == Some("READONLY") {
                     self.lose(number);
                 }
                 Error::of(&self.server, &error)
@@ -287,12 +293,6 @@ impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The clients have the password in them.
         f.debug_struct("Link").field("server", &self.server).field("keys", &self.keys).finish_non_exhaustive()
-    }
-}
-
-impl Link {
-    pub(crate) fn server(&self) -> &str {
-        &self.server
     }
 }
 

@@ -61,6 +61,19 @@ async fn a_user_may_be_allowed_no_more_than_the_readme_says() {
 }
 
 #[tokio::test]
+async fn unix_sockets_databases_and_the_other_name_are_understood() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let socket = directory.path().join("redis.sock");
+    let Some(redis) = Redis::start_with(&["--unixsocket", socket.to_str().unwrap()]) else { return };
+    let port = redis.port();
+    for url in [format!("unix://{}", socket.display()), format!("valkey://127.0.0.1:{port}/3")] {
+        probe(&Store::connect(&url).await.unwrap()).await.unwrap();
+    }
+    let keys = redis.info("keyspace", "db3");
+    assert!(keys.starts_with("keys=256,"), "{keys}");
+}
+
+#[tokio::test]
 async fn a_replica_is_refused_also_if_it_takes_writes() {
     for read_only in ["yes", "no"] {
         let Some(primary) = Redis::start_with(&["--repl-diskless-sync-delay", "0"]) else { return };

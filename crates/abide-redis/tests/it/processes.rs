@@ -18,7 +18,7 @@ use crate::support::{Proxy, Redis, ms};
 /// Until every worker had its share of every host. What the website saw.
 async fn run(crew: &Crew, website: &Server) -> Vec<Seen> {
     let (workers, began) = (crew.start(), Instant::now());
-    sleep(run_time(ms(12_000))).await;
+    sleep(run_time(ms(8_000))).await;
     until_requests(website, 100).await;
     // Each has its quantum of three seconds after the others, so eight would take half a minute.
     if crew.workers <= 3 {
@@ -88,7 +88,7 @@ async fn a_page_costs_few_commands_and_every_process_has_its_share() {
     let crew = Crew::new(String::new(), ([127, 0, 0, 1], 0).into());
     let (own, four, eight) = join!(
         costs(Crew { hosts: 10, is_apart: true, ..crew.clone() }, 12),
-        costs(Crew { workers: 4, ..crew.clone() }, 24),
+        costs(Crew { workers: 4, ..crew.clone() }, 40),
         costs(Crew { workers: 8, ..crew.clone() }, 12),
     );
     let (Some((own, _)), Some((four, shares)), Some((eight, _))) = (own, four, eight) else { return };
