@@ -55,7 +55,9 @@ impl Error {
                 server,
                 "the user may not run it: allow +eval and +evalsha, and +get +set +del +pexpire +time +info for its scripts",
             ),
-            ErrorKind::Server(ServerErrorKind::ResponseError) if text.contains("can't run this command") => {
+            ErrorKind::Server(ServerErrorKind::ResponseError)
+                if text.contains("ACL failure") || text.contains("can't run this") =>
+            {
                 Self::no_eval(
                     server,
                     "the user may not run what its scripts call: allow +get +set +del +pexpire +time +info",

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use abide_gate::pacing::{Ask, HolderId, HostState, HostStore, LeaseAsk, PacePolicy, Pacer, Want};
 use abide_redis::Store;
+use abide_tests::{Reply, Server};
 use tokio::join;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::support::judge::{
-    assert_spaced, by_host, by_worker, served_within, until_all_came, website, within,
+    assert_spaced, by_host, by_worker, served_within, too_early, until_all_came, website, within,
 };
 use crate::support::workers::{self, Crew, run_time, stop};
 use crate::support::{PATIENCE, Redis, ms};
@@ -38,6 +39,8 @@ async fn server_fails(fault: Fault, is_apart: bool) {
         delay: ms(500),
         is_apart,
         is_fail_closed: !is_apart,
+        // A host that no process has when data is lost is served again after a second to notice, a lease and a delay.
+        lease: ms(6_000),
         patience: ms(1_000),
         ..Crew::new(redis.url(), website.address())
     };
@@ -122,13 +125,57 @@ async fn processes_that_die_or_stand_still_shorten_no_delay_and_keep_no_host() {
         let resumed = Instant::now();
         until_all_came(&website, &crew, resumed).await;
         stop(workers).await;
-        assert_spaced(&by_host(&website.log()), crew.delay);
+        // It looks at its lease just before it sends. Where it stood still between that look and the request, which is seldom, this one
+        // request comes when it goes on; a look that was left out would let one out to each host that it had.
+        let early = too_early(&by_host(&website.log()), crew.delay);
+        for seen in &early {
+            println!("{} {} came {:?} after it went on", seen.host(), seen.path, seen.at - resumed);
+            assert!(seen.path.starts_with("/w0/") && seen.at - resumed < ms(1_000), "{}", seen.path);
+        }
+        assert!(early.len() <= 1);
     };
     join!(killed, paused(ms(8_000)), paused(ms(4_000)));
 }
 
+/// Who has heard of a 429 keeps the backoff, whatever the server has forgotten. (What only the server knew is lost with its data.)
+async fn a_flush_makes_no_process_forget_a_backoff() {
+    let Some(redis) = Redis::start() else { return };
+    redis.age();
+    let website = Server::start(|seen| match (seen.path.as_str(), seen.host()) {
+        ("/robots.txt", _) => Reply::new(200, ""),
+        (_, "h0.example") => Reply::with_headers(429, &[("retry-after", "600")], ""),
+        _ => Reply::html("a page").after(ms(5)),
+    })
+    .await;
+    let crew = Crew {
+        lease: ms(1_000),
+        delay: ms(300),
+        is_fail_closed: true,
+        ..Crew::new(redis.url(), website.address())
+    };
+    let workers = crew.start();
+    for n in 0..6 {
+        sleep(ms(700 + 137 * n)).await;
+        redis.ask::<()>(&["FLUSHALL"]);
+    }
+    let flushed = Instant::now();
+    served_within(&website, 3, flushed, ms(20_000)).await;
+    // By now each would have had its turn again.
+    sleep(ms(4_000)).await;
+    stop(workers).await;
+    let log = website.log();
+    assert_spaced(&by_host(&log), crew.delay);
+    let asked: Vec<_> = by_worker(&log).into_iter().filter(|(whose, _)| whose.starts_with("h0.")).collect();
+    assert!(!asked.is_empty() && asked.iter().all(|(_, seen)| seen.len() == 1), "{asked:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn restarts_and_flushes_one_after_the_other_shorten_no_delay() {
+async fn flushes_and_restarts_shorten_no_delay() {
+    join!(flushes_and_restarts(), a_flush_makes_no_process_forget_a_backoff());
+}
+
+/// One after the other.
+async fn flushes_and_restarts() {
     let Some(mut redis) = Redis::start() else { return };
     redis.age();
     let website = website(ms(5)).await;

@@ -3,14 +3,14 @@
 
 use std::time::Instant;
 
-use abide_tests::{Reply, Seen, Server};
+use abide_tests::{Seen, Server};
 use tokio::join;
 use tokio::time::sleep;
 
 use crate::conformance::used;
 use crate::support::judge::{
-    assert_one_robots_txt_each, assert_spaced, by_host, by_worker, served_within, show_gaps, until,
-    until_all_came, until_requests, website, within,
+    assert_one_robots_txt_each, assert_spaced, by_host, by_worker, show_gaps, until, until_all_came,
+    until_requests, website, within,
 };
 use crate::support::workers::{Crew, NO_STORE, run_time, stop};
 use crate::support::{Proxy, Redis, ms};
@@ -55,7 +55,7 @@ async fn processes_keep_every_delay_and_fetch_one_robots_txt() {
         show_gaps("one process, without a store", &by_host(&log));
         assert_spaced(&by_host(&log), crew.delay);
     };
-    join!(several(2), several(8), skewed, alone);
+    join!(several(2), several(8), skewed, alone, a_slow_way_to_the_store());
 }
 
 /// How many commands a page, and which part of the pages is whose, at the delay of one second that is the default.
@@ -99,8 +99,8 @@ async fn a_page_costs_few_commands_and_every_process_has_its_share() {
     assert!(shares.iter().all(|share| *share >= 0.1), "{shares:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_way_to_the_store_is_waited_for_and_a_too_slow_one_is_not() {
+/// It is waited for until it is too slow.
+async fn a_slow_way_to_the_store() {
     let Some(redis) = Redis::start() else { return };
     redis.age();
     let (website, proxy) = (website(ms(5)).await, Proxy::start(redis.port()).await);
@@ -119,37 +119,4 @@ async fn a_slow_way_to_the_store_is_waited_for_and_a_too_slow_one_is_not() {
     let log = website.log();
     assert_spaced(&by_host(&within(&log, log[0].at, too_slow)), crew.delay);
     assert_spaced(&by_worker(&log), crew.delay);
-}
-
-/// Who has heard of a 429 keeps the backoff, whatever the server has forgotten. (What only the server knew is lost with its data.)
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flush_makes_no_process_forget_a_backoff_that_it_knows() {
-    let Some(redis) = Redis::start() else { return };
-    redis.age();
-    let website = Server::start(|seen| match (seen.path.as_str(), seen.host()) {
-        ("/robots.txt", _) => Reply::new(200, ""),
-        (_, "h0.example") => Reply::with_headers(429, &[("retry-after", "600")], ""),
-        _ => Reply::html("a page").after(ms(5)),
-    })
-    .await;
-    let crew = Crew {
-        lease: ms(1_000),
-        delay: ms(300),
-        is_fail_closed: true,
-        ..Crew::new(redis.url(), website.address())
-    };
-    let workers = crew.start();
-    for n in 0..6 {
-        sleep(ms(700 + 137 * n)).await;
-        redis.ask::<()>(&["FLUSHALL"]);
-    }
-    let flushed = Instant::now();
-    served_within(&website, 3, flushed, ms(20_000)).await;
-    // By now each would have had its turn again.
-    sleep(ms(4_000)).await;
-    stop(workers).await;
-    let log = website.log();
-    assert_spaced(&by_host(&log), crew.delay);
-    let asked: Vec<_> = by_worker(&log).into_iter().filter(|(whose, _)| whose.starts_with("h0.")).collect();
-    assert!(!asked.is_empty() && asked.iter().all(|(_, seen)| seen.len() == 1), "{asked:?}");
 }
