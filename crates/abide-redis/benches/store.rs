@@ -1,11 +1,11 @@
-//! What a turn and a record cost on a Redis of one's own on loopback. `cargo bench -p abide-redis`.
+//! What an exchange about a host and a record cost on a Redis of one's own on loopback. `cargo bench -p abide-redis`.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{Ended, LeaseAsk, LeaseId, PaceStore, Reply, ScopeAsk};
+use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Origin, WallMillis};
 use abide_redis::Store;
@@ -31,35 +31,28 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         show("a round trip of the client library alone (PING)", began, TIMES);
     }
-    for (name, builder) in
-        [("script", Store::builder(&url)), ("watch", Store::builder(&url).without_scripts())]
-    {
-        let store = builder.connect().await?;
-        turns(name, &store).await?;
-    }
+    exchanges(&Store::connect(&url).await?).await?;
+    server_time(&mut client).await?;
     records(&Store::connect(&url).await?).await?;
-    memory(&mut client).await?;
     Ok(())
 }
 
-/// A gap that does not make anybody wait: what is measured is the store.
-fn scope(n: usize) -> [ScopeAsk; 1] {
-    [ScopeAsk::new(format!("h{}.example", n % 1_000).as_str().into(), Duration::ZERO, u16::MAX)]
-}
+/// A process that has hosts for itself renews the lease of each every four seconds, that is, every fourth page at the default delay.
+const EXCHANGES_A_PAGE: f64 = 0.25;
 
-async fn turns(name: &str, store: &Store) -> Result<(), Box<dyn std::error::Error>> {
+async fn exchanges(store: &Store) -> Result<(), Box<dyn std::error::Error>> {
     let began = Instant::now();
     for n in 0..TIMES {
-        turn(store, n).await?;
+        renew(store, n).await?;
     }
-    show(&format!("a turn, taken and ended, by {name}: one after the other"), began, TIMES);
+    show("an exchange about a host: one after the other", began, TIMES);
     let began = Instant::now();
     let tasks: Vec<_> = (0..AT_ONCE)
         .map(|task| {
             let store = store.clone();
             tokio::spawn(async move {
                 for n in 0..TIMES / AT_ONCE {
-                    turn(&store, task * 1_009 + n).await.map_err(|error| error.to_string())?;
+                    renew(&store, task * 1_009 + n).await.map_err(|error| error.to_string())?;
                 }
                 Ok::<_, String>(())
             })
@@ -68,16 +61,18 @@ async fn turns(name: &str, store: &Store) -> Result<(), Box<dyn std::error::Erro
     for task in tasks {
         task.await??;
     }
-    show(&format!("a turn, taken and ended, by {name}: {AT_ONCE} at a time"), began, TIMES);
+    show(&format!("an exchange about a host: {AT_ONCE} at a time, by this one process"), began, TIMES);
     Ok(())
 }
 
-async fn turn(store: &Store, n: usize) -> Result<(), Box<dyn std::error::Error>> {
-    let ask =
-        LeaseAsk { lease: LeaseId::random(), max_wait: Duration::from_secs(1), ttl: Duration::from_secs(60) };
-    match store.reserve(&scope(n), ask).await? {
-        Reply::Granted { .. } => Ok(PaceStore::release(store, &scope(n), ask.lease, Ended::Response).await?),
-        refused @ Reply::Refused { .. } => Err(format!("{refused:?}").into()),
+async fn renew(store: &Store, n: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let (ttl, again_in) = (Duration::from_secs(8), Duration::from_millis(1_600));
+    let want = Want::Lease { ttl, again_in, is_held: true };
+    let state = HostState { quiet: Some(Duration::ZERO), delay: Duration::from_secs(1), backoff: None };
+    let host = format!("h{}.example", n % 1_000);
+    match store.exchange(&host.as_str().into(), LeaseAsk { holder: HolderId(1), want, state }).await?.lease {
+        LeaseStatus::Leased { .. } => Ok(()),
+        refused => Err(format!("{refused:?}").into()),
     }
 }
 
@@ -100,20 +95,24 @@ async fn records(store: &Store) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn memory(client: &mut redis::aio::MultiplexedConnection) -> Result<(), Box<dyn std::error::Error>> {
-    let usage = async |key: &str, client: &mut redis::aio::MultiplexedConnection| {
-        cmd("MEMORY").arg("USAGE").arg(key).query_async::<Option<u64>>(client).await
-    };
-    let slot = usage("abide:{h7.example}:slot", client).await?.ok_or("there is a turn")?;
-    cmd("ZADD")
-        .arg("one-lease")
-        .arg(1_800_000_000_000_000_u64)
-        .arg(LeaseId(1).to_string())
-        .exec_async(client)
-        .await?;
-    let flight = usage("one-lease", client).await?.ok_or("there is a lease")?;
+/// What the server itself works for an exchange, which bounds the pages of all processes together.
+async fn server_time(
+    client: &mut redis::aio::MultiplexedConnection,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let stats: String = cmd("INFO").arg("commandstats").query_async(client).await?;
+    let line = stats.lines().find(|line| line.starts_with("cmdstat_evalsha:")).ok_or("scripts were run")?;
+    let each =
+        line.split("usec_per_call=").nth(1).and_then(|rest| rest.split(',').next()).unwrap_or_default();
+    let each: f64 = each.parse()?;
     println!(
-        "{slot:>10} bytes of the server's memory for a host, and {flight} more while a request is in flight"
+        "{each:>10.1} µs of the server's time for an exchange: {:.0} pages a second at {EXCHANGES_A_PAGE} exchanges a page",
+        1e6 / each / EXCHANGES_A_PAGE
+    );
+    let keys: Vec<String> = cmd("KEYS").arg("abide:*:host:h7.example").query_async(client).await?;
+    let host = keys.first().ok_or("there is a host")?;
+    let bytes: u64 = cmd("MEMORY").arg("USAGE").arg(host).query_async(client).await?;
+    println!(
+        "{bytes:>10} bytes of the server's memory for a host, for a minute longer than anything is owed to it"
     );
     Ok(())
 }

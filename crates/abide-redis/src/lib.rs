@@ -19,20 +19,15 @@ struct Scaling;
 mod error;
 mod store;
 
-// The way to the servers, the connections, and the names of keys.
-mod cluster;
-mod greeting;
+// The way to the servers, the connection, and the names of keys.
 mod key;
-mod latest;
 mod link;
-mod node;
 mod place;
-mod sentinel;
-mod text;
+mod script;
 
 // The traits.
 mod access;
-mod pacing;
+mod hosts;
 #[cfg(feature = "permissions")]
 mod permissions;
 

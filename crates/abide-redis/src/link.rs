@@ -1,172 +1,301 @@
-//! The way to the server, or servers: who has a key is asked.
+//! The connection to the server or servers: made by the first command, shared by all, and made anew after a failure.
 //!
-//! Every command runs in a task of its own. A caller who goes leaves no answer unread on the connection: another's command would
-//! be given it.
+//! The library's connections match replies to commands in a task of their own, so a command that is cancelled takes nobody's reply. What
+//! they do not notice is a peer that has gone silent; so a connection that leaves a command without a reply is replaced. The library's
+//! `ConnectionManager` would do the same for a single server, and neither for sentinels nor for a cluster.
 
-use std::collections::HashSet;
+use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use abide_gate::pacing::LeaseId;
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisFuture, RedisResult,
+    ServerErrorKind, Value, cmd,
+};
+use tokio::time::{Instant, timeout};
 
 use crate::Error;
-use crate::cluster::Cluster;
-use crate::error::Elsewhere;
-use crate::key::{Keys, slot};
-use crate::latest::lock;
-use crate::node::{Node, Reached, Settings, Target};
-use crate::place::Place;
+use crate::key::Keys;
+use crate::place::{Place, Way};
+use crate::script::Script;
 
-/// How the servers are reached.
 pub(crate) struct Link {
     way: Way,
     /// The servers as they may be shown: hosts and ports.
-    pub(crate) server: Arc<str>,
+    server: Arc<str>,
     pub(crate) keys: Keys,
-    /// For one command.
-    pub(crate) limit: Duration,
-    /// Leases that were asked for here and not yet given back: one for each request in flight.
-    out: Mutex<HashSet<LeaseId>>,
-    given_back: Notify,
-    losses: Arc<AtomicU64>,
+    /// For one command, connecting included.
+    limit: Duration,
+    current: Mutex<Current>,
+    /// One task connects, the others wait for it.
+    connecting: tokio::sync::Mutex<()>,
+    commands: AtomicU64,
+    is_warned: AtomicBool,
 }
 
-enum Way {
-    One(Arc<Node>),
-    Cluster(Arc<Cluster>),
+#[derive(Default)]
+struct Current {
+    connection: Option<Connection>,
+    /// How many there were.
+    number: u64,
+    failed: Option<(Instant, Error)>,
 }
 
-/// A key that lies elsewhere is followed so often.
-const MOVES_MAX: u32 = 12;
+#[derive(Clone)]
+pub(crate) enum Connection {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
 
-/// A slot on its way from one node to another is there in some milliseconds for each of its keys.
-const MOVES_IN: Duration = Duration::from_millis(50);
+/// A command that waits for its reply.
+struct Pending<'a> {
+    link: &'a Link,
+    connection: u64,
+    since: Option<Instant>,
+}
+
+static TOUCH: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("lua/marker.lua"), include_str!("lua/touch.lua"))));
+
+/// After a failure to connect, the next attempt is made after this. Until then all who ask are told of the failure.
+const AGAIN: Duration = Duration::from_millis(250);
 
 impl Link {
-    pub(crate) fn new(place: Place, settings: Settings) -> Self {
-        let Settings { keys, limit, server, losses, .. } = settings.clone();
-        let way = match place {
-            Place::Server(client) => Way::One(Arc::new(Node::new(Target::Address(client), settings))),
-            Place::Primary(sentinels) => Way::One(Arc::new(Node::new(Target::Primary(sentinels), settings))),
-            Place::Cluster(seeds) => Way::Cluster(Arc::new(Cluster::new(seeds, settings))),
-        };
-        Self { way, server, keys, limit, losses, out: Mutex::default(), given_back: Notify::new() }
+    pub(crate) fn new(place: Place, keys: Keys, limit: Duration) -> Self {
+        Self {
+            server: place.shown.into(),
+            way: place.way,
+            keys,
+            limit,
+            current: Mutex::default(),
+            connecting: tokio::sync::Mutex::default(),
+            commands: AtomicU64::new(1),
+            is_warned: AtomicBool::new(false),
+        }
     }
 
-    /// Runs a command in a task of its own, for as long as a command may take.
-    pub(crate) async fn run<T: Send + 'static>(
-        self: &Arc<Self>,
-        command: impl Future<Output = Result<T, Error>> + Send + 'static,
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Higher than that of each command before.
+    pub(crate) fn number(&self) -> u64 {
+        self.commands.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) async fn run<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        keys: &[String],
+        words: &[String],
     ) -> Result<T, Error> {
-        let (server, limit) = (Arc::clone(&self.server), self.limit);
-        let task = tokio::spawn(async move {
-            timeout(limit, command).await.unwrap_or_else(|_| Err(Error::slow(&server, limit)))
-        });
-        task.await.unwrap_or_else(|_| Err(Error::interrupted()))
+        let call = |mut at: Connection| async move { run(script, &mut at, keys, words).await };
+        self.ask(call).await
     }
 
-    /// Asks the server that has this key. In a cluster it may turn out to be another one.
-    pub(crate) async fn at<T, F>(&self, key: &str, ask: impl Fn(Reached) -> F) -> Result<T, Error>
+    pub(crate) async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Error> {
+        self.ask(|mut at| async move { command.query_async(&mut at).await }).await
+    }
+
+    /// Asks on the connection that is there, or on a new one.
+    pub(crate) async fn ask<T, F>(&self, ask: impl FnOnce(Connection) -> F) -> Result<T, Error>
     where
-        F: Future<Output = Result<T, Error>>,
+        F: Future<Output = RedisResult<T>>,
     {
-        let cluster = match &self.way {
-            Way::One(node) => return ask(node.reach().await?).await,
-            Way::Cluster(cluster) => cluster,
+        let asked = async {
+            let (connection, number) = self.connection().await?;
+            let mut pending = Pending { link: self, connection: number, since: Some(Instant::now()) };
+            let reply = ask(connection).await;
+            pending.since = None;
+            reply.map_err(|error| {
+                // What a server says about a command says nothing against the connection, unless it is no primary any more.
+                let is_reply = matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension);
+                if !is_reply || error.code() == Some("READONLY") {
+                    self.lose(number);
+                }
+                Error::of(&self.server, &error)
+            })
         };
-        // Before the command as a whole is given up as slow.
-        let (began, patience) = (Instant::now(), self.limit.checked_div(2).unwrap_or_default());
-        let mut moves = 0;
-        loop {
-            let reached = cluster.reach(slot(key)).await;
-            let asked = match &reached {
-                Ok(reached) => ask(reached.clone()).await,
-                Err(error) => Err(error.clone()),
-            };
-            let error = match asked {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            match error.elsewhere() {
-                Some(Elsewhere::Moved { slot, to }) if moves < MOVES_MAX => {
-                    moves = moves.saturating_add(1);
-                    cluster.moved(*slot, to.clone(), reached.ok().as_ref());
-                }
-                Some(Elsewhere::Moved { .. }) => {
-                    cluster.outdated();
-                    return Err(Error::not_whole(&self.server));
-                }
-                Some(Elsewhere::Moving) if began.elapsed() < patience => sleep(MOVES_IN).await,
-                Some(Elsewhere::Moving) => return Err(Error::moving(&self.server)),
-                None => {
-                    cluster.outdated();
-                    return Err(error);
-                }
+        timeout(self.limit, asked).await.unwrap_or_else(|_| Err(Error::slow(&self.server, self.limit)))
+    }
+
+    pub(crate) fn unexpected(&self) -> Error {
+        Error::unexpected(&self.server)
+    }
+
+    async fn connection(&self) -> Result<(Connection, u64), Error> {
+        if let Some(known) = self.known() {
+            return known;
+        }
+        let _alone = self.connecting.lock().await;
+        if let Some(known) = self.known() {
+            return known;
+        }
+        let made = self.connect().await;
+        let mut current = lock(&self.current);
+        match made {
+            Ok(connection) => {
+                let number = current.number.wrapping_add(1);
+                *current = Current { connection: Some(connection.clone()), number, failed: None };
+                Ok((connection, number))
+            }
+            Err(error) => {
+                current.failed = Some((Instant::now(), error.clone()));
+                Err(error)
             }
         }
     }
 
-    /// Every server, for what concerns all keys.
-    pub(crate) async fn servers(&self) -> Result<Vec<Arc<Node>>, Error> {
-        match &self.way {
-            Way::One(node) => Ok(vec![Arc::clone(node)]),
-            Way::Cluster(cluster) => cluster.nodes().await,
+    /// What there is already: a connection, or a failure to make one.
+    fn known(&self) -> Option<Result<(Connection, u64), Error>> {
+        let current = lock(&self.current);
+        if let Some(connection) = &current.connection {
+            return Some(Ok((connection.clone(), current.number)));
+        }
+        let (at, error) = current.failed.as_ref()?;
+        (at.elapsed() < AGAIN).then(|| Err(error.clone()))
+    }
+
+    fn lose(&self, number: u64) {
+        let mut current = lock(&self.current);
+        if current.number == number {
+            current.connection = None;
         }
     }
 
-    /// Connects to every server.
-    pub(crate) async fn connect(&self) -> Result<(), Error> {
-        for server in self.servers().await? {
-            server.reach().await?;
-        }
-        Ok(())
-    }
-
-    /// Whether what the server does not know of this key may have been lost with another server that had it.
-    pub(crate) fn is_taken_over(&self, key: &str) -> bool {
-        match &self.way {
-            Way::One(_) => false,
-            Way::Cluster(cluster) => cluster.is_taken_over(slot(key)),
-        }
-    }
-
-    /// How often a server was found to have lost what it knew: flushed, restarted, failed over, or another one.
-    pub(crate) fn losses(&self) -> u64 {
-        self.losses.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn granted(&self, lease: LeaseId) {
-        lock(&self.out).insert(lease);
-    }
-
-    /// Whether it could be told or not: if not, it ends by itself.
-    pub(crate) fn given_back(&self, lease: LeaseId) {
-        lock(&self.out).remove(&lease);
-        self.given_back.notify_waiters();
-    }
-
-    /// Waits until nothing is out, and says whether it came to that.
-    pub(crate) async fn settled(&self, limit: Duration) -> bool {
-        let settling = async {
-            loop {
-                let given_back = self.given_back.notified();
-                if lock(&self.out).is_empty() {
+    async fn connect(&self) -> Result<Connection, Error> {
+        let of = |error| Error::of(&self.server, &error);
+        let mut connection = match &self.way {
+            Way::Server(client) => Connection::One(open(client).await.map_err(of)?),
+            Way::Primary(sentinels) => {
+                let client = sentinels.primary().await.map_err(of)?;
+                Connection::One(open(&client).await.map_err(of)?)
+            }
+            Way::Cluster(client) => Connection::Cluster(client.get_async_connection().await.map_err(of)?),
+        };
+        // Of all buckets, so that a new server's grace is over once, and not whenever one is used for the first time.
+        let (first, others) = match (&connection, self.keys.markers()) {
+            (Connection::One(_), markers) => (markers, Vec::new()),
+            (Connection::Cluster(_), mut markers) => {
+                (markers.split_off(markers.len().saturating_sub(1)), markers)
+            }
+        };
+        run::<Value>(&TOUCH, &mut connection, &first, &[])
+            .await
+            .map_err(|error| Error::greeted(&self.server, &error))?;
+        let mut touching = connection.clone();
+        tokio::spawn(async move {
+            for marker in others {
+                if run::<Value>(&TOUCH, &mut touching, &[marker], &[]).await.is_err() {
                     return;
                 }
-                given_back.await;
+            }
+        });
+        if !self.is_warned.swap(true, Ordering::Relaxed) {
+            self.warn(&mut connection).await;
+        }
+        Ok(connection)
+    }
+
+    /// Once: what an operator should change.
+    async fn warn(&self, connection: &mut Connection) {
+        let mut ask = cmd("INFO");
+        ask.arg("memory");
+        let memory = match connection {
+            Connection::One(at) => ask.query_async(at).await,
+            Connection::Cluster(at) => {
+                let any = RoutingInfo::SingleNode(SingleNodeRoutingInfo::RandomPrimary);
+                at.route_command(ask, any).await
             }
         };
-        timeout(limit, settling).await.is_ok()
+        // Without permission for INFO it is not known, and not worth a warning.
+        let memory =
+            memory.ok().and_then(|text| redis::from_redis_value::<String>(text).ok()).unwrap_or_default();
+        let field =
+            |name| memory.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
+        let policy = field("maxmemory_policy").unwrap_or("noeviction");
+        if policy != "noeviction" && field("maxmemory").is_some_and(|bytes| bytes != "0") {
+            tracing::warn!(
+                name: "abide.redis.evicting",
+                server = %self.server,
+                policy,
+                "Redis may evict leases and backoffs: set maxmemory-policy to noeviction"
+            );
+        }
     }
 }
 
-impl std::fmt::Debug for Link {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+/// By its hash, and in full where the server does not know it.
+async fn run<T: FromRedisValue>(
+    script: &Script,
+    at: &mut Connection,
+    keys: &[String],
+    words: &[String],
+) -> RedisResult<T> {
+    match script.by_hash(keys, words).query_async(at).await {
+        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+            script.in_full(keys, words).query_async(at).await
+        }
+        known => known,
+    }
+}
+
+/// Without limits of its own: [`Link::ask`] has one for all.
+async fn open(client: &Client) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+    client.get_multiplexed_async_connection_with_config(&config).await
+}
+
+impl Drop for Pending<'_> {
+    /// It was given up, here or by its caller. A caller that goes at once says nothing of the connection.
+    fn drop(&mut self) {
+        let patience = self.link.limit.checked_div(4).unwrap_or_default();
+        if self.since.is_some_and(|since| since.elapsed() >= patience) {
+            self.link.lose(self.connection);
+        }
+    }
+}
+
+impl ConnectionLike for Connection {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::One(one) => one.req_packed_command(cmd),
+            Self::Cluster(cluster) => cluster.req_packed_command(cmd),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        cmd: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::One(one) => one.req_packed_commands(cmd, offset, count),
+            Self::Cluster(cluster) => cluster.req_packed_commands(cmd, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::One(one) => one.get_db(),
+            Self::Cluster(cluster) => cluster.get_db(),
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The clients have the password in them.
         f.debug_struct("Link").field("server", &self.server).field("keys", &self.keys).finish_non_exhaustive()
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

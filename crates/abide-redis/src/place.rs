@@ -1,23 +1,37 @@
 //! Where a store is, as its URL says: a server, the nodes of a cluster, or sentinels and the name of what they watch.
 
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, parse_redis_url};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
+use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
+use redis::{
+    Client, ConnectionAddr, ConnectionInfo, RedisConnectionInfo, RedisResult, TlsMode, parse_redis_url,
+};
 
 use crate::Error;
-use crate::sentinel::Sentinels;
 
 /// What a URL names.
-pub(crate) enum Place {
+pub(crate) struct Place {
+    pub(crate) way: Way,
+    /// Hosts and ports, never who we are there.
+    pub(crate) shown: String,
+}
+
+/// How it is reached.
+pub(crate) enum Way {
     Server(Client),
-    /// Some nodes; they know the others.
-    Cluster(Vec<Client>),
+    Cluster(ClusterClient),
     Primary(Sentinels),
 }
 
-/// Host and port of a server, as another server tells it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Address {
-    pub(crate) host: String,
-    pub(crate) port: u16,
+/// Sentinels that watch a primary, and what they call it.
+pub(crate) struct Sentinels {
+    sentinels: Vec<ConnectionInfo>,
+    name: String,
+    /// How the primary is spoken with, wherever it is.
+    like: ConnectionInfo,
+    asked: AtomicUsize,
 }
 
 const SENTINEL_PORT: u16 = 26_379;
@@ -25,30 +39,47 @@ const SENTINEL_PORT: u16 = 26_379;
 const UNREADABLE: &str = "one that cannot be read";
 
 impl Place {
-    pub(crate) fn of(url: &str) -> Result<Self, Error> {
+    pub(crate) fn of(url: &str, limit: Duration) -> Result<Self, Error> {
         let Some((scheme, rest)) = url.split_once("://") else { return Err(Error::url("none")) };
         match scheme.split_once('+') {
-            Some((scheme, "cluster")) => cluster(scheme, rest),
+            Some((scheme, "cluster")) => cluster(scheme, rest, limit),
             Some((scheme, "sentinel")) => sentinel(scheme, rest),
-            _ => server(url).map(Self::Server),
-        }
-    }
-
-    /// Hosts and ports, never who we are there.
-    pub(crate) fn shown(&self) -> String {
-        match self {
-            Self::Server(client) => shown(client),
-            Self::Cluster(nodes) => nodes.iter().map(shown).collect::<Vec<_>>().join(","),
-            Self::Primary(Sentinels { sentinels, name, .. }) => {
-                let sentinels = sentinels.iter().map(shown).collect::<Vec<_>>().join(",");
-                format!("{sentinels}/{name}")
-            }
+            _ => server(url).map(|client| Self { shown: shown(&client), way: Way::Server(client) }),
         }
     }
 }
 
-/// Of `redis+cluster://[user:password@]host[:port][,host[:port]...]`.
-fn cluster(scheme: &str, rest: &str) -> Result<Place, Error> {
+impl Sentinels {
+    /// Where the primary is. Each time another sentinel is asked first, because the library waits for the first one of those that it
+    /// asks at once, and one may be silent.
+    pub(crate) async fn primary(&self) -> RedisResult<Client> {
+        let mut sentinels = self.sentinels.clone();
+        let first = self.asked.fetch_add(1, Ordering::Relaxed).checked_rem(sentinels.len());
+        sentinels.rotate_left(first.unwrap_or_default());
+        let login = self.like.redis_settings().clone().set_db(0);
+        match self.ask(sentinels.clone()).await {
+            // It wants a password: that of the primary.
+            Err(error) if error.code() == Some("NOAUTH") && login.password().is_some() => {
+                let with_login = |at: ConnectionInfo| at.set_redis_settings(login.clone());
+                self.ask(sentinels.into_iter().map(with_login).collect()).await
+            }
+            found => found,
+        }
+    }
+
+    async fn ask(&self, sentinels: Vec<ConnectionInfo>) -> RedisResult<Client> {
+        let mut primary = SentinelNodeConnectionInfo::default()
+            .set_redis_connection_info(RedisConnectionInfo::clone(self.like.redis_settings()));
+        if matches!(self.like.addr(), ConnectionAddr::TcpTls { .. }) {
+            primary = primary.set_tls_mode(TlsMode::Secure);
+        }
+        let kind = SentinelServerType::Master;
+        SentinelClient::build(sentinels, self.name.clone(), Some(primary), kind)?.async_get_client().await
+    }
+}
+
+/// Of `redis+cluster://[user:password@]host[:port][,host[:port]...]`: some nodes, which know the others.
+fn cluster(scheme: &str, rest: &str, limit: Duration) -> Result<Place, Error> {
     let (authority, path) = split_path(rest);
     if !["", "/", "/0"].contains(&path) {
         return Err(Error::url("a database number, of which a cluster has none but 0"));
@@ -56,8 +87,21 @@ fn cluster(scheme: &str, rest: &str) -> Result<Place, Error> {
     let (user, hosts) = authority.rsplit_once('@').map_or(("", authority), |(user, hosts)| (user, hosts));
     let at = if user.is_empty() { "" } else { "@" };
     let nodes = hosts.split(',').map(|host| server(&format!("{scheme}://{user}{at}{host}")));
-    Ok(Place::Cluster(nodes.collect::<Result<_, _>>()?))
+    let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+    let client = ClusterClientBuilder::new(nodes.iter().map(|node| node.get_connection_info().clone()))
+        // One node that is silent shall not use up all the time there is for a command to another.
+        .connection_timeout(limit.checked_div(2).unwrap_or_default())
+        .response_timeout(limit)
+        .max_retry_wait(RETRY_MAX_MILLIS)
+        .min_retry_wait(RETRY_MIN_MILLIS)
+        .build();
+    let way = Way::Cluster(client.map_err(|_| Error::url(UNREADABLE))?);
+    Ok(Place { way, shown: nodes.iter().map(shown).collect::<Vec<_>>().join(",") })
 }
+
+/// Between two attempts while a slot is on its way from one node to another.
+const RETRY_MIN_MILLIS: u64 = 10;
+const RETRY_MAX_MILLIS: u64 = 100;
 
 /// Of `redis+sentinel://[user:password@]host[:port][,host[:port]...]/name[/database]`. User and password are the primary's.
 fn sentinel(scheme: &str, rest: &str) -> Result<Place, Error> {
@@ -78,11 +122,15 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Place, Error> {
         let port = if has_port(host) { String::new() } else { format!(":{SENTINEL_PORT}") };
         server(&format!("{scheme}://{host}{port}"))
     });
-    Ok(Place::Primary(Sentinels {
-        sentinels: sentinels.collect::<Result<_, _>>()?,
+    let sentinels = sentinels.collect::<Result<Vec<_>, _>>()?;
+    let hosts = sentinels.iter().map(shown).collect::<Vec<_>>().join(",");
+    let way = Way::Primary(Sentinels {
+        sentinels: sentinels.iter().map(|sentinel| sentinel.get_connection_info().clone()).collect(),
         name: name.to_owned(),
         like: like.get_connection_info().clone(),
-    }))
+        asked: AtomicUsize::new(0),
+    });
+    Ok(Place { way, shown: format!("{hosts}/{name}") })
 }
 
 fn split_path(rest: &str) -> (&str, &str) {
@@ -112,20 +160,8 @@ fn server(url: &str) -> Result<Client, Error> {
     }
 }
 
-/// A server at this address, spoken with like that one.
-pub(crate) fn client(like: &ConnectionInfo, Address { host, port }: &Address) -> RedisResult<Client> {
-    let (host, port) = (host.clone(), *port);
-    let address = match like.addr() {
-        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-            ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: tls_params.clone() }
-        }
-        _ => ConnectionAddr::Tcp(host, port),
-    };
-    Client::open(like.clone().set_addr(address).into_connection_info()?)
-}
-
 /// Host and port.
-pub(crate) fn shown(client: &Client) -> String {
+fn shown(client: &Client) -> String {
     match client.get_connection_info().addr() {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } if host.contains(':') => {
             format!("[{host}]:{port}")
@@ -135,14 +171,5 @@ pub(crate) fn shown(client: &Client) -> String {
         }
         ConnectionAddr::Unix(path) => path.display().to_string(),
         _ => "the given address".to_owned(),
-    }
-}
-
-pub(crate) fn address(client: &Client) -> Option<Address> {
-    match client.get_connection_info().addr() {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-            Some(Address { host: host.clone(), port: *port })
-        }
-        _ => None,
     }
 }

@@ -5,16 +5,15 @@ use std::time::Duration;
 use crate::Error;
 use crate::key::Keys;
 use crate::link::Link;
-use crate::node::Settings;
 use crate::place::Place;
 
-/// Turns, holds and robots.txt records in Redis or Valkey. Cheap to clone; all clones are one connection.
+/// Leases of hosts, backoffs and robots.txt records in Redis or Valkey. Cheap to clone; all clones are one connection.
 ///
-/// It implements [`PaceStore`](abide_gate::pacing::PaceStore) and [`AccessStore`](abide_gate::access::AccessStore) (and, with the
+/// It implements [`HostStore`](abide_gate::pacing::HostStore) and [`AccessStore`](abide_gate::access::AccessStore) (and, with the
 /// feature `permissions`, `PermissionStore`), so it is given to a crawler once for each.
 ///
 /// A connection that is lost is made anew by the next command, at most four times a second. A store that does not answer stops
-/// nobody: the pacer goes on with the limits of its own process, and robots.txt is kept in memory.
+/// nothing: the pacer goes on with the hosts that it has leased and with the limits of its own process, and robots.txt is kept in memory.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) link: Arc<Link>,
@@ -37,26 +36,6 @@ impl Store {
         Self::builder(url).connect().await
     }
 
-    /// Waits until every turn that was taken through this store has been given back, for `limit` at most, and says whether it came to
-    /// that. Turns are given back in the background, after the end of each response: a process that ends at once leaves them behind,
-    /// and their hosts wait until the leases end (a minute, by default).
-    ///
-    /// It counts turns only. [`Pacer::settled`](abide_gate::pacing::Pacer::settled) waits for the holds as well that are still to be
-    /// shared, and is what a crawler calls before it ends.
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use std::time::Duration;
-    /// let store = abide_redis::Store::connect("redis://localhost/").await?;
-    /// // ... crawl; drop what is left of responses ...
-    /// store.settle(Duration::from_secs(2)).await;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn settle(&self, limit: Duration) -> bool {
-        self.link.settled(limit).await
-    }
-
     /// A store at this URL, of a server, a cluster, or a primary that sentinels watch:
     ///
     /// * `redis://[user:password@]host[:port][/database]`, also `unix:///path`;
@@ -71,14 +50,13 @@ impl Store {
             prefix: "abide".to_owned(),
             command_timeout: COMMAND_TIMEOUT,
             record_life: RECORD_LIFE,
-            may_eval: true,
         }
     }
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("server", &self.link.server).finish_non_exhaustive()
+        f.debug_struct("Store").field("server", &self.link.server()).finish_non_exhaustive()
     }
 }
 
@@ -107,7 +85,6 @@ pub struct Builder {
     prefix: String,
     command_timeout: Duration,
     record_life: Duration,
-    may_eval: bool,
 }
 
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
@@ -116,7 +93,7 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 const RECORD_LIFE: Duration = Duration::from_secs(90 * 86_400);
 
 impl Builder {
-    /// What all keys begin with. Crawlers that shall not share turns have different ones; the default is `abide`. Letters, digits and
+    /// What all keys begin with. Crawlers that shall not share leases have different ones; the default is `abide`. Letters, digits and
     /// `._-:`, at most 64.
     pub fn key_prefix(mut self, prefix: &str) -> Self {
         self.prefix = prefix.to_owned();
@@ -137,20 +114,13 @@ impl Builder {
         self
     }
 
-    /// Does without scripts, also where the server has them. Without this it is found out at each connection. Processes with and
-    /// without scripts can share a server.
-    pub fn without_scripts(mut self) -> Self {
-        self.may_eval = false;
-        self
-    }
-
     /// The store, with a server that answers.
     ///
     /// # Errors
     /// The URL or the prefix cannot be used, the server cannot be reached, or it refuses.
     pub async fn connect(self) -> Result<Store, Error> {
         let store = self.open()?;
-        store.link.connect().await?;
+        store.link.ask(|_| std::future::ready(Ok(()))).await?;
         Ok(store)
     }
 
@@ -160,10 +130,8 @@ impl Builder {
     /// The URL or the prefix cannot be used.
     pub fn open(self) -> Result<Store, Error> {
         let keys = Keys::new(&self.prefix)?;
-        let place = Place::of(&self.url)?;
-        let (server, is_warned, losses) = (place.shown().into(), Arc::default(), Arc::default());
-        let (limit, may_eval) = (self.command_timeout, self.may_eval);
-        let link = Link::new(place, Settings { keys, limit, may_eval, server, is_warned, losses });
+        let place = Place::of(&self.url, self.command_timeout)?;
+        let link = Link::new(place, keys, self.command_timeout);
         Ok(Store { link: Arc::new(link), record_life: self.record_life })
     }
 }

@@ -5,10 +5,11 @@
 
 mod cluster;
 mod conformance;
+mod connection;
 mod facts;
+mod faults;
 mod processes;
 mod sentinel;
-mod strikes;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;

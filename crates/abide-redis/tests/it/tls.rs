@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use abide_gate::pacing::PaceStore;
+use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, Want};
 use abide_redis::Store;
 use abide_tests::Authority;
 use tokio::net::{TcpListener, TcpStream};
@@ -56,5 +56,6 @@ async fn tls_is_spoken_with_servers_that_are_trusted_and_no_others() {
 async fn a_trusting_process() {
     let Ok(url) = std::env::var(URL) else { return };
     let store = Store::connect(&url).await.unwrap();
-    assert_eq!(store.peek(&"a.example".into()).await.unwrap().in_flight, 0);
+    let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
+    store.exchange(&"a.example".into(), ask).await.unwrap();
 }

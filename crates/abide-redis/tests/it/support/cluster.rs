@@ -79,16 +79,14 @@ impl Cluster {
         format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", ports.0, ports.1)
     }
 
-    /// A builder for a store on a cluster that has been in use for two days, so that nobody waits for its epochs.
-    pub(crate) async fn aged(&self, prefix: &str) -> Builder {
-        let builder = Store::builder(&self.url()).key_prefix(prefix).command_timeout(PATIENCE);
-        builder.clone().connect().await.unwrap();
-        for node in &self.nodes {
-            for key in node.ask::<Vec<String>>(&["KEYS", &format!("{prefix}:*:epoch")]) {
-                node.age_key(&key);
-            }
-        }
-        builder
+    /// A builder for a store on a cluster that has been in use for two days, so that no process waits for its grace.
+    pub(crate) fn aged(&self) -> Builder {
+        self.age();
+        Store::builder(&self.url()).command_timeout(PATIENCE)
+    }
+
+    pub(crate) fn age(&self) {
+        self.nodes.iter().for_each(Redis::age);
     }
 
     /// What the cluster calls a node.

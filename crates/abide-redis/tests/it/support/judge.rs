@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use abide_tests::{Reply, Seen, Server};
 
 use super::ms;
-use super::workers::{ALONE, Crew};
+use super::workers::Crew;
 
 /// Answers every page after a moment, and robots.txt after a longer one, so that several processes could ask for it at once.
 pub(crate) async fn website(page_takes: Duration) -> Server {
@@ -39,15 +39,22 @@ fn group(log: &[Seen], key: impl Fn(&Seen) -> String) -> BTreeMap<String, Vec<Se
     groups
 }
 
-/// Whoever it was: never two in flight, never inside the gap. What the server measures begins when it hands its answer over, which is
+/// Whoever it was: never two in flight, never inside the delay. What the server measures begins when it hands its answer over, which is
 /// before the client has it.
-pub(crate) fn assert_spaced(groups: &BTreeMap<String, Vec<Seen>>, gap: Duration) {
+pub(crate) fn assert_spaced(groups: &BTreeMap<String, Vec<Seen>>, delay: Duration) {
     for (whose, seen) in groups {
         for pair in seen.windows(2) {
             let apart = pair[1].at.saturating_duration_since(pair[0].answered);
-            assert!(apart >= gap, "{whose}: {} {apart:?} after {}", pair[1].path, pair[0].path);
+            assert!(apart >= delay, "{whose}: {} {apart:?} after {}", pair[1].path, pair[0].path);
         }
     }
+}
+
+/// Requests that came inside the delay.
+pub(crate) fn too_early(groups: &BTreeMap<String, Vec<Seen>>, delay: Duration) -> Vec<Seen> {
+    let pairs = groups.values().flat_map(|seen| seen.windows(2));
+    let early = pairs.filter(|pair| pair[1].at.saturating_duration_since(pair[0].answered) < delay);
+    early.map(|pair| pair[1].clone()).collect()
 }
 
 pub(crate) fn assert_one_robots_txt_each(log: &[Seen], hosts: u32) {
@@ -57,6 +64,7 @@ pub(crate) fn assert_one_robots_txt_each(log: &[Seen], hosts: u32) {
 
 /// Every worker comes to every host after this moment; how soon is for benchmarks to say.
 pub(crate) async fn until_all_came(website: &Server, crew: &Crew, since: Instant) {
+    // Each has its quantum of three seconds after the other.
     let all = (crew.workers * crew.hosts) as usize;
     let came = || by_worker(&within(&website.log(), since, Instant::now())).len();
     until(&|| format!("{} of {all} came to a host", came()), &|| came() == all).await;
@@ -68,30 +76,7 @@ pub(crate) async fn until_requests(website: &Server, requests: usize) {
     until(&|| format!("{} of {requests} requests", came()), &|| came() >= requests).await;
 }
 
-/// Every worker has found out that the store is there (again), and has come to every host since.
-pub(crate) async fn until_shared(website: &Server, crew: &Crew, since: Instant) {
-    let all = (crew.workers * crew.hosts) as usize;
-    let came = || {
-        let log = within(&website.log(), since, Instant::now());
-        by_worker(&log).values().filter(|seen| seen.iter().filter(|seen| !is_alone(seen)).count() > 2).count()
-    };
-    until(&|| format!("{} of {all} came to a host together", came()), &|| came() == all).await;
-}
-
-fn is_alone(seen: &Seen) -> bool {
-    seen.path.ends_with(ALONE)
-}
-
-/// Those who knew that the store is there have kept the gap together. Of the others it knows nothing.
-pub(crate) fn assert_spaced_together(log: &[Seen], gap: Duration) {
-    for (_, seen) in by_host(log) {
-        for together in seen.split(is_alone) {
-            assert_spaced(&BTreeMap::from([("together".to_owned(), together.to_vec())]), gap);
-        }
-    }
-}
-
-async fn until(what: &dyn Fn() -> String, is_so: &dyn Fn() -> bool) {
+pub(crate) async fn until(what: &dyn Fn() -> String, is_so: &dyn Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < deadline, "it does not go on: {}", what());
@@ -102,6 +87,21 @@ async fn until(what: &dyn Fn() -> String, is_so: &dyn Fn() -> bool) {
 /// Only what arrived in this time.
 pub(crate) fn within(log: &[Seen], from: Instant, until: Instant) -> Vec<Seen> {
     log.iter().filter(|seen| from <= seen.at && seen.at < until).cloned().collect()
+}
+
+/// Each of these hosts is asked after this moment, within so long. Says how long it took for all of them.
+pub(crate) async fn served_within(
+    website: &Server,
+    hosts: usize,
+    since: Instant,
+    limit: Duration,
+) -> Duration {
+    let came = || by_host(&within(&website.log(), since, Instant::now())).len();
+    until(&|| format!("{} of {hosts} hosts were asked", came()), &|| came() == hosts).await;
+    let log = by_host(&within(&website.log(), since, Instant::now()));
+    let took = log.values().map(|seen| seen[0].at - since).max().unwrap();
+    assert!(took <= limit, "the last host was asked after {took:?}");
+    took
 }
 
 /// For the figures: `cargo test ... -- --nocapture`.

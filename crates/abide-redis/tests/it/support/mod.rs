@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use cluster::Cluster;
 pub(crate) use proxy::Proxy;
-pub(crate) use redis::{PATIENCE, Redis, WITHOUT_EVAL};
+pub(crate) use redis::{PATIENCE, Redis};
 pub(crate) use sentinel::{Sentinel, Watched};
 
 pub(crate) fn ms(millis: u64) -> Duration {

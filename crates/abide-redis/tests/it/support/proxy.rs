@@ -16,7 +16,6 @@ pub(crate) struct Proxy {
     address: SocketAddr,
     delay: Arc<AtomicU64>,
     port: Arc<AtomicU16>,
-    set_back: Arc<AtomicU64>,
     /// Connections that were made before are silent.
     generation: Arc<AtomicU64>,
     task: tokio::task::JoinHandle<()>,
@@ -27,8 +26,6 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, delay) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
         let port = Arc::new(AtomicU16::new(port));
-        let set_back = Arc::new(AtomicU64::new(0));
-        let by = Arc::clone(&set_back);
         let generation = Arc::new(AtomicU64::new(0));
         let current = Arc::clone(&generation);
         let (shared, leads_to) = (Arc::clone(&delay), Arc::clone(&port));
@@ -40,11 +37,11 @@ impl Proxy {
                 };
                 let ((from, to), (back_from, back_to)) = (client.into_split(), server.into_split());
                 let born = (Arc::clone(&current), current.load(Ordering::SeqCst));
-                tokio::spawn(hand_on(from, back_to, Arc::clone(&shared), Arc::default(), born.clone()));
-                tokio::spawn(hand_on(back_from, to, Arc::clone(&shared), Arc::clone(&by), born));
+                tokio::spawn(hand_on(from, back_to, Arc::clone(&shared), born.clone()));
+                tokio::spawn(hand_on(back_from, to, Arc::clone(&shared), born));
             }
         });
-        Self { address, delay, port, set_back, generation, task }
+        Self { address, delay, port, generation, task }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -59,11 +56,6 @@ impl Proxy {
     /// As if the machine had gone without a word: what is connected stays so, and nothing comes any more. New connections are made.
     pub(crate) fn silence(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// The server's TIME is told as one so many seconds earlier.
-    pub(crate) fn set_clock_back(&self, seconds: u64) {
-        self.set_back.store(seconds, Ordering::SeqCst);
     }
 
     /// One way.
@@ -83,7 +75,6 @@ async fn hand_on(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     delay: Arc<AtomicU64>,
-    set_back: Arc<AtomicU64>,
     (current, born): (Arc<AtomicU64>, u64),
 ) {
     let (tell, mut told) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
@@ -101,23 +92,8 @@ async fn hand_on(
         if current.load(Ordering::SeqCst) != born {
             continue;
         }
-        let mut bytes = buffer[..read].to_vec();
-        earlier(&mut bytes, set_back.load(Ordering::SeqCst));
-        if tell.send((due, bytes)).is_err() {
+        if tell.send((due, buffer[..read].to_vec())).is_err() {
             return;
-        }
-    }
-}
-
-/// Answers to TIME are two strings, the first of ten digits: seconds.
-fn earlier(bytes: &mut [u8], seconds: u64) {
-    const TIME: &[u8] = b"*2\r\n$10\r\n";
-    let mut at = 0;
-    while let Some(found) = bytes[at..].windows(TIME.len()).position(|window| window == TIME) {
-        at += found + TIME.len();
-        let Some(digits) = bytes.get_mut(at..at + 10) else { return };
-        if let Some(time) = std::str::from_utf8(digits).ok().and_then(|text| text.parse::<u64>().ok()) {
-            digits.copy_from_slice(format!("{:010}", time - seconds).as_bytes());
         }
     }
 }

@@ -18,10 +18,6 @@ pub(crate) struct Redis {
     directory: TempDir,
 }
 
-/// Arguments of a server that runs no scripts.
-pub(crate) const WITHOUT_EVAL: &[&str] =
-    &["--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "", "--rename-command", "SCRIPT", ""];
-
 /// The machine may be busy with other things.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -60,8 +56,9 @@ impl Redis {
                 return false;
             }
             match self.connection().and_then(|mut connection| cmd("PING").exec(&mut connection)) {
+                // A port that another process has taken meanwhile is not ours.
                 Err(error) if error.code() != Some("NOAUTH") => {}
-                _ => return true,
+                _ => return self.child.try_wait().is_ok_and(|ended| ended.is_none()),
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -94,21 +91,31 @@ impl Redis {
         panic!("{} does not start again on port {}", program(), self.port);
     }
 
-    /// A builder for a store on a server that has been in use for two days, so that nobody waits for its epoch.
+    /// A builder for a store on a server that has been in use for two days, so that no process waits for its grace.
     pub(crate) fn aged(&self) -> Builder {
-        self.age("abide");
+        self.age();
         Store::builder(&self.url()).command_timeout(PATIENCE)
     }
 
-    pub(crate) fn age(&self, prefix: &str) {
-        self.age_key(&format!("{prefix}:epoch"));
+    pub(crate) fn age(&self) {
+        let (now, _): (u64, u64) = self.ask(&["TIME"]);
+        let marker =
+            format!("{} {}", (now - 2 * 86_400) * 1_000_000, self.info("replication", "master_replid"));
+        let mut all = redis::pipe();
+        for bucket in 0..256 {
+            all.cmd("SET").arg(format!("abide:{{b{bucket}}}:born")).arg(&marker).ignore();
+        }
+        // A node of a cluster says of some that they lie elsewhere.
+        let _ = all.query::<()>(&mut self.connection().unwrap());
     }
 
-    pub(crate) fn age_key(&self, key: &str) {
-        let (run, time) = (self.info("server", "run_id"), self.info("replication", "master_replid"));
-        let (now, _): (u64, u64) = self.ask(&["TIME"]);
-        let born = format!("{} two-days-ago {run}-{time}", (now - 2 * 86_400) * 1_000_000);
-        self.ask::<()>(&["SET", key, &born]);
+    /// It stays connected, and says nothing.
+    pub(crate) fn pause(&self) {
+        signal(&self.child, "STOP");
+    }
+
+    pub(crate) fn resume(&self) {
+        signal(&self.child, "CONT");
     }
 
     /// A field of a section of INFO.
@@ -127,11 +134,6 @@ impl Redis {
         try_ask(self.port, words)
     }
 
-    /// Whatever comes of it.
-    pub(crate) fn tell(&self, words: &[&str]) {
-        let _ = self.try_ask::<redis::Value>(words);
-    }
-
     fn connection(&self) -> redis::RedisResult<Connection> {
         connection(self.port)
     }
@@ -142,6 +144,12 @@ impl Drop for Redis {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Without a crate for one system call.
+pub(crate) fn signal(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+    assert!(sent.expect("kill is on the path").success());
 }
 
 fn connection(port: u16) -> redis::RedisResult<Connection> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::redis::{free_port, program, try_ask};
+use super::redis::{free_port, program, signal, try_ask};
 use super::{Redis, wait_until};
 
 pub(crate) struct Watched {
@@ -57,6 +57,11 @@ impl Watched {
         wait_until("all sentinels say so", || self.is_primary(self.replica.port()));
         self.is_down_after(PATIENT);
         over
+    }
+
+    /// The first one of the URL.
+    pub(crate) fn pause_sentinel(&self) {
+        signal(&self.sentinels[0].child, "STOP");
     }
 
     fn is_down_after(&self, millis: &str) {

@@ -1,6 +1,6 @@
 //! Processes: this test binary again, as a crawler that asks a server on loopback for pages as fast as it may.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -10,11 +10,12 @@ use std::time::Duration;
 use abide::access::AccessPolicy;
 use abide::pacing::{PaceEvent, PacePolicy};
 use abide::{Abide, Denied, Event};
+use abide_gate::{Clock, SystemClock, WallMillis};
 use abide_redis::Store;
 use reqwest_middleware::ClientWithMiddleware;
 
 use super::ms;
-use super::redis::PATIENCE;
+use super::redis::{PATIENCE, signal};
 
 /// What the workers of one run have in common.
 #[derive(Clone, Debug)]
@@ -22,14 +23,17 @@ pub(crate) struct Crew {
     pub(crate) store: String,
     pub(crate) server: SocketAddr,
     pub(crate) hosts: u32,
-    pub(crate) gap: Duration,
+    /// Each worker has hosts of its own.
+    pub(crate) is_apart: bool,
+    pub(crate) delay: Duration,
     pub(crate) workers: u32,
     pub(crate) is_fail_closed: bool,
-    /// How long a turn outlives its process.
     pub(crate) lease: Duration,
     /// For how long the store is waited for. Long, so that a machine which is busy with other things is not taken for a store that
     /// is away.
     pub(crate) patience: Duration,
+    /// By how many seconds the wall clock of each worker is ahead of that of the one before.
+    pub(crate) skew: i64,
 }
 
 /// How a worker learns what it is.
@@ -41,11 +45,13 @@ impl Crew {
             store,
             server,
             hosts: 4,
-            gap: ms(100),
+            is_apart: false,
+            delay: ms(100),
             workers: 2,
             is_fail_closed: false,
-            lease: ms(10_000),
+            lease: ms(8_000),
             patience: PATIENCE,
+            skew: 0,
         }
     }
 
@@ -54,40 +60,51 @@ impl Crew {
     }
 
     pub(crate) fn start_one(&self, number: u32) -> Worker {
-        let role = format!(
-            "{number} {} {} {} {} {} {} {} {}",
-            self.store,
-            self.server,
-            self.hosts,
-            self.gap.as_millis(),
-            self.workers,
-            self.is_fail_closed,
-            self.lease.as_millis(),
-            self.patience.as_millis()
-        );
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "support::workers::worker"])
-            .env(ROLE, role)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        Worker { child }
+        let millis = |span: Duration| span.as_millis().to_string();
+        let words = [
+            number.to_string(),
+            self.store.clone(),
+            self.server.to_string(),
+            self.hosts.to_string(),
+            self.is_apart.to_string(),
+            millis(self.delay),
+            self.workers.to_string(),
+            self.is_fail_closed.to_string(),
+            millis(self.lease),
+            millis(self.patience),
+            self.skew.to_string(),
+        ];
+        start("support::workers::worker", &words)
     }
 
     fn of(role: &str) -> (u32, Self) {
         let mut words = role.split(' ');
-        let mut word = || words.next().unwrap();
-        let number = word().parse().unwrap();
-        let (store, server, hosts) = (word().to_owned(), word().parse().unwrap(), word().parse().unwrap());
-        let (gap, workers, is_fail_closed) =
-            (ms(word().parse().unwrap()), word().parse().unwrap(), word().parse().unwrap());
-        let (lease, patience) = (ms(word().parse().unwrap()), ms(word().parse().unwrap()));
-        (number, Self { store, server, hosts, gap, workers, is_fail_closed, lease, patience })
+        fn next<T: std::str::FromStr>(words: &mut std::str::Split<'_, char>) -> T {
+            words.next().unwrap().parse().ok().unwrap()
+        }
+        let number = next(&mut words);
+        let crew = Self {
+            store: next(&mut words),
+            server: next(&mut words),
+            hosts: next(&mut words),
+            is_apart: next(&mut words),
+            delay: ms(next(&mut words)),
+            workers: next(&mut words),
+            is_fail_closed: next(&mut words),
+            lease: ms(next(&mut words)),
+            patience: ms(next(&mut words)),
+            skew: next(&mut words),
+        };
+        (number, crew)
     }
 
-    fn client(&self, store: Option<&Arc<Store>>, is_alone: Arc<AtomicBool>) -> ClientWithMiddleware {
-        let mut policy = PacePolicy::default().danger_min_gap(self.gap).expected_workers(self.workers);
+    fn client(
+        &self,
+        number: u32,
+        store: Option<&Arc<Store>>,
+        is_alone: Arc<AtomicBool>,
+    ) -> ClientWithMiddleware {
+        let mut policy = PacePolicy::default().danger_min_gap(self.delay).expected_workers(self.workers);
         policy = policy.lease(self.lease).max_wait(ms(10_000)).store_timeout(self.patience);
         if self.is_fail_closed {
             policy = policy.fail_closed();
@@ -96,6 +113,7 @@ impl Crew {
             .pace(policy)
             .access(AccessPolicy::default().with_store_timeout(self.patience))
             .max_wait(ms(10_000))
+            .clock(Arc::new(Skewed(self.skew * i64::from(number))))
             .observer(Arc::new(move |event: &Event<'_>| match event {
                 Event::Pacing(PaceEvent::StoreDown { .. }) => is_alone.store(true, Ordering::SeqCst),
                 Event::Pacing(PaceEvent::StoreBack) => is_alone.store(false, Ordering::SeqCst),
@@ -103,12 +121,32 @@ impl Crew {
             }))
             .allow_net("127.0.0.1/32".parse().unwrap());
         if let Some(store) = store {
-            builder = builder.access_store(store.clone()).pace_store(store.clone());
+            builder = builder.access_store(store.clone()).host_store(store.clone());
         }
-        for host in 0..self.hosts {
+        for host in self.hosts_of(number) {
             builder = builder.resolve(&host_name(host), self.server);
         }
         builder.build_client(reqwest::Client::builder().tls_certs_only([])).unwrap()
+    }
+
+    fn hosts_of(&self, number: u32) -> std::ops::Range<u32> {
+        let first = if self.is_apart { number * self.hosts } else { 0 };
+        first..first + self.hosts
+    }
+}
+
+/// A wall clock that is so many seconds ahead.
+#[derive(Debug)]
+struct Skewed(i64);
+
+impl Clock for Skewed {
+    fn now(&self) -> tokio::time::Instant {
+        SystemClock.now()
+    }
+
+    fn wall(&self) -> WallMillis {
+        let by = ms(self.0.unsigned_abs() * 1_000);
+        if self.0 < 0 { SystemClock.wall().minus(by) } else { SystemClock.wall().plus(by) }
     }
 }
 
@@ -119,9 +157,9 @@ pub(crate) const ALONE: &str = "/alone";
 pub(crate) const NO_STORE: &str = "none";
 
 /// For longer runs by hand.
-pub(crate) fn run_time() -> Duration {
+pub(crate) fn run_time(short: Duration) -> Duration {
     let seconds = std::env::var("REDIS_RUN_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(3))
+    seconds.map_or(short, Duration::from_secs)
 }
 
 /// Without keeping the website from its work.
@@ -138,11 +176,42 @@ pub(crate) struct Worker {
     child: Child,
 }
 
+/// Another process of this binary, which runs one test.
+pub(crate) fn start(test: &str, words: &[String]) -> Worker {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(ROLE, words.join(" "))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    Worker { child }
+}
+
+/// What a process that was [started](start) was told.
+pub(crate) fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
+}
+
 impl Worker {
     /// As `kill -9`: leases are out, connections open.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    pub(crate) fn pause(&self) {
+        signal(&self.child, "STOP");
+    }
+
+    pub(crate) fn resume(&self) {
+        signal(&self.child, "CONT");
+    }
+
+    /// Waits until it says this.
+    pub(crate) fn says(&mut self, line: &str) {
+        let output = BufReader::new(self.child.stdout.as_mut().unwrap());
+        assert!(output.lines().any(|said| said.unwrap().contains(line)), "it has ended without {line:?}");
     }
 
     /// It comes to its end in good order: its input is over.
@@ -162,7 +231,7 @@ impl Drop for Worker {
 /// Not a test: what the other processes run.
 #[test]
 fn worker() {
-    let Ok(role) = std::env::var(ROLE) else { return };
+    let Some(role) = role() else { return };
     let (number, crew) = Crew::of(&role);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -178,9 +247,9 @@ async fn work(number: u32, crew: Crew, stopped: tokio::sync::watch::Receiver<boo
     let builder = Store::builder(&crew.store).command_timeout(crew.patience);
     let store = (crew.store != NO_STORE).then(|| Arc::new(builder.open().unwrap()));
     let is_alone = Arc::new(AtomicBool::new(false));
-    let client = crew.client(store.as_ref(), Arc::clone(&is_alone));
+    let client = crew.client(number, store.as_ref(), Arc::clone(&is_alone));
     let mut tasks = tokio::task::JoinSet::new();
-    for host in 0..crew.hosts {
+    for host in crew.hosts_of(number) {
         let (client, mut stopped, is_alone) = (client.clone(), stopped.clone(), Arc::clone(&is_alone));
         tasks.spawn(async move {
             let mut page = 0;
@@ -195,9 +264,6 @@ async fn work(number: u32, crew: Crew, stopped: tokio::sync::watch::Receiver<boo
         });
     }
     tasks.join_all().await;
-    if let Some(store) = store {
-        store.settle(ms(2_000)).await;
-    }
 }
 
 /// Whether the page came. A refusal is waited out for a moment; anything else is a mistake.

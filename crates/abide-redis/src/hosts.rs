@@ -1,0 +1,116 @@
+//! Leases of hosts: one script for each exchange.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use abide_gate::pacing::{
+    Backoff, Cause, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, StoreFuture, Want,
+};
+
+use crate::Store;
+use crate::key::Kind;
+use crate::script::Script;
+
+static EXCHANGE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("lua/marker.lua"), include_str!("lua/exchange.lua"))));
+
+/// Verdict, wait, and the state: quiet, delay, left, over, throttles, cause. Spans are microseconds; -1 is none.
+type Reply = (String, i64, i64, i64, i64, i64, u8, String);
+
+impl HostStore for Store {
+    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+        Box::pin(async move {
+            let keys = &self.link.keys;
+            let keys = [keys.of(Kind::Host, host.as_str()), keys.marker(host.as_str())];
+            let reply: Reply = self.link.run(&EXCHANGE, &keys, &words(&ask, self.link.number())).await?;
+            Ok(read(reply).ok_or_else(|| self.link.unexpected())?)
+        })
+    }
+}
+
+/// The arguments of the script.
+fn words(ask: &LeaseAsk, number: u64) -> [String; 11] {
+    let LeaseAsk { holder, want, state: HostState { quiet, delay, backoff } } = ask;
+    let (want, ttl, again_in) = match want {
+        Want::Lease { ttl, again_in, is_held: false } => ("lease", *ttl, *again_in),
+        Want::Lease { ttl, again_in, is_held: true } => ("held", *ttl, *again_in),
+        Want::Release => ("release", Duration::ZERO, Duration::ZERO),
+    };
+    let none = || "-1".to_owned();
+    let (left, over, throttles, cause) = match backoff {
+        Some(told) => (micros(told.left), micros(told.over), told.throttles, write(told.cause)),
+        None => (none(), micros(Duration::ZERO), 0, "none".to_owned()),
+    };
+    let quiet = quiet.map_or_else(none, micros);
+    let (ttl, again_in, delay) = (micros(ttl), micros(again_in), micros(*delay));
+    let (holder, number, throttles) = (holder.to_string(), number.to_string(), throttles.to_string());
+    [holder, number, want.to_owned(), ttl, again_in, quiet, delay, left, over, throttles, cause]
+}
+
+fn read((verdict, wait, quiet, delay, left, over, throttles, cause): Reply) -> Option<LeaseReply> {
+    let span = |micros: i64| u64::try_from(micros).ok().map(Duration::from_micros);
+    let lease = match verdict.as_str() {
+        "leased" => LeaseStatus::Leased { is_wanted: false },
+        "wanted" => LeaseStatus::Leased { is_wanted: true },
+        "busy" => LeaseStatus::Busy { wait: span(wait)?, is_next: false },
+        "next" => LeaseStatus::Busy { wait: span(wait)?, is_next: true },
+        "released" => LeaseStatus::Released,
+        _ => return None,
+    };
+    let over = span(over)?;
+    let backoff = span(left).map(|left| Backoff { left, over, throttles, cause: read_cause(&cause) });
+    Some(LeaseReply { lease, state: HostState { quiet: span(quiet), delay: span(delay)?, backoff } })
+}
+
+/// Microseconds that the script can add to the time of day: at most 71 years.
+fn micros(span: Duration) -> String {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX).min(1 << 51).to_string()
+}
+
+/// `429:60000`, `503`, `calm`, `operator`, `shared`.
+fn write(cause: Cause) -> String {
+    match cause {
+        Cause::Answer { status, retry_after: None } => status.to_string(),
+        Cause::Answer { status, retry_after: Some(asked) } => format!("{status}:{}", asked.as_millis()),
+        Cause::EnhanceYourCalm => "calm".to_owned(),
+        Cause::Operator => "operator".to_owned(),
+        _ => "shared".to_owned(),
+    }
+}
+
+/// What a newer version may have written is a backoff all the same.
+fn read_cause(text: &str) -> Cause {
+    let (first, rest) = text.split_once(':').unwrap_or((text, ""));
+    match (first, first.parse()) {
+        (_, Ok(status)) => {
+            Cause::Answer { status, retry_after: rest.parse().ok().map(Duration::from_millis) }
+        }
+        ("calm", _) => Cause::EnhanceYourCalm,
+        ("operator", _) => Cause::Operator,
+        _ => Cause::Shared,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_survive() {
+        let asked = |seconds| Some(Duration::from_secs(seconds));
+        let answers = [(429, None), (503, asked(60)), (403, asked(86_400))];
+        let answers = answers.map(|(status, retry_after)| Cause::Answer { status, retry_after });
+        for cause in answers.into_iter().chain([Cause::EnhanceYourCalm, Cause::Operator, Cause::Shared]) {
+            let text = write(cause);
+            assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b':'), "{text}");
+            assert_eq!(read_cause(&text), cause);
+        }
+    }
+
+    #[test]
+    fn an_unknown_cause_is_a_backoff_all_the_same() {
+        for text in ["", "later", "429x:1", "-1"] {
+            assert_eq!(read_cause(text), Cause::Shared, "{text}");
+        }
+    }
+}

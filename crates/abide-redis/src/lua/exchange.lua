@@ -1,0 +1,125 @@
+-- One exchange about a host: `HostEntry::exchange` of abide-gate, on the server's clock.
+-- KEYS: the host, the marker of its bucket.
+-- ARGV: holder, number of the command, want (lease, held, release), ttl, again_in; what is told: quiet, delay, left, over, throttles, cause.
+-- Replies: verdict, wait, quiet, delay, left, over, throttles, cause. A quiet or a left of -1: there is none.
+local holder, number, want, ttl, again_in = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local quiet, told_delay, left, over = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local told_throttles, told_cause = tonumber(ARGV[10]), ARGV[11]
+local MINUTE, HOUR, DAY, CREDIBLE, KEPT = 60e6, 3600e6, 86400e6, 97200e6, 1800e6
+local NOBODY, WAITING_MAX = '0', 64
+local since = born(KEYS[2])
+
+-- What is stored: when a request was last on its way, the delay, the backoff and its throttle count and cause; who has the lease until
+-- when, by which command; who waits for it, in line, each until when; under which marker; and when all this was written.
+local last, delay, backoff, throttles, cause = 0, 0, 0, 0, 'none'
+local has, till, by, waiting, of = NOBODY, 0, 0, {}, text(since)
+local stored, body, wrote = redis.pcall('GET', KEYS[1]), nil, nil
+if stored then
+  local fields = '^((%d+) (%d+) (%d+) (%d+) ([%w:]+) (%w+) (%d+) (%d+) ([%w:,]+) (%d+)) (%d+)$'
+  local found = {(type(stored) == 'string' and stored or ''):match(fields)}
+  if found[1] then
+    body, cause, has, of = found[1], found[6], found[7], found[11]
+    -- The clock was set back by so much: no time has passed since.
+    local ahead = math.max(tonumber(found[12]) - now, 0)
+    local function past(time) return math.max(tonumber(time) - ahead, 0) end
+    last, delay, backoff = math.min(past(found[2]), now), math.min(tonumber(found[3]), DAY), past(found[4])
+    throttles, till, by = math.min(tonumber(found[5]), 255), math.min(past(found[8]), now + HOUR), tonumber(found[9])
+    for one, ends in found[10]:gmatch('(%w+):(%d+)') do
+      table.insert(waiting, {one, math.min(past(ends), now + HOUR)})
+    end
+  else
+    -- Not ours: as if a request were on its way, of a process that has a lease.
+    last, has, till = now, 'unknown', now + math.max(ttl, 10e6)
+  end
+end
+
+-- What is told. The later time, the longer delay and the higher count win.
+local function counts(ends, times)
+  return now < ends + (times > 0 and KEPT or 0)
+end
+if quiet >= 0 then
+  last = math.max(last, now - quiet, 1)
+end
+delay = math.max(delay, told_delay)
+if backoff > now + CREDIBLE then backoff = now + DAY end
+if not counts(backoff, throttles) then
+  backoff, throttles, cause = 0, 0, 'none'
+end
+local told = now - over + (left > CREDIBLE and DAY or left)
+if left >= 0 and counts(told, told_throttles) then
+  if told > backoff then backoff, cause = told, told_cause end
+  throttles = math.max(throttles, told_throttles)
+end
+
+-- The lease. One of before a loss is not believed; its holder asks again, and says that it has it.
+if of ~= text(since) then
+  has, waiting = NOBODY, {}
+end
+local function keep(is_kept)
+  local kept = {}
+  for _, place in ipairs(waiting) do
+    if is_kept(place[1], place[2]) then table.insert(kept, place) end
+  end
+  waiting = kept
+end
+local function is_another(one) return one ~= holder end
+local verdict, wait = 'released', 0
+if want == 'release' then
+  -- Unless it was taken again while this command was on its way.
+  if has == holder and by < number then has = NOBODY end
+  keep(is_another)
+else
+  local grace = since + ttl
+  -- A lease that has ended by itself was never given up: its holder may have sent a request until then.
+  if has ~= NOBODY and till <= now then
+    if has ~= holder then last = math.max(last, till) end
+    has = NOBODY
+  end
+  keep(function(_, ends) return now < ends end)
+  local first, blocked = waiting[1], 0
+  if has ~= NOBODY then
+    blocked = has == holder and 0 or till
+  elseif want == 'lease' and now < grace then
+    blocked = grace
+  elseif want == 'lease' and first and first[1] ~= holder then
+    blocked = first[2]
+  end
+  if blocked <= now then
+    -- Until the grace was over, a process may have sent a request under a lease that was lost.
+    if want == 'lease' then last = math.max(last, math.min(grace, now)) end
+    has, till, by = holder, now + ttl, number
+    keep(is_another)
+    verdict = waiting[1] and 'wanted' or 'leased'
+  else
+    local place
+    for _, one in ipairs(waiting) do
+      if one[1] == holder then place = one end
+    end
+    if place then
+      place[2] = now + again_in
+    elseif #waiting < WAITING_MAX then
+      table.insert(waiting, {holder, now + again_in})
+    end
+    verdict, wait = waiting[1][1] == holder and 'next' or 'busy', blocked - now
+  end
+end
+if has == NOBODY then till, by = 0, 0 end
+
+-- It is kept for a minute longer than anything is owed, and written if it has changed.
+local owed, line = math.max(last + delay, backoff + (throttles > 0 and KEPT or 0), till), {}
+for _, place in ipairs(waiting) do
+  owed = math.max(owed, place[2])
+  table.insert(line, place[1] .. ':' .. text(place[2]))
+end
+owed, line = owed + MINUTE, waiting[1] and table.concat(line, ',') or NOBODY
+local new = {text(last), text(delay), text(backoff), text(throttles), cause, has, text(till), text(by), line, text(since)}
+new = table.concat(new, ' ')
+if owed <= now then
+  if stored then redis.call('DEL', KEYS[1]) end
+elseif new ~= body then
+  redis.call('SET', KEYS[1], new .. ' ' .. text(now), 'PX', text(math.ceil((owed - now) / 1000)))
+end
+
+quiet = last > 0 and now - last or -1
+if backoff == 0 then return {verdict, wait, quiet, delay, -1, 0, 0, ''} end
+return {verdict, wait, quiet, delay, math.max(backoff - now, 0), math.max(now - backoff, 0), throttles, cause}

@@ -1,0 +1,224 @@
+//! What becomes of a connection, and what is said at the first one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use abide_gate::access::{AccessStore, LeaseHolder};
+use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, StoreError, Want};
+use abide_gate::testing::access::sample_record;
+use abide_gate::{Origin, WallMillis};
+use abide_redis::Store;
+use tokio::time::{sleep, timeout};
+
+use crate::support::{Cluster, Proxy, Redis, ms, wait_until};
+
+async fn probe(store: &Store) -> Result<(), StoreError> {
+    let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
+    store.exchange(&"a.example".into(), ask).await.map(drop)
+}
+
+/// How long it takes until a command works again.
+async fn back(store: &Store) -> Duration {
+    let began = Instant::now();
+    while probe(store).await.is_err() {
+        assert!(began.elapsed() < Duration::from_secs(20), "it is not found again");
+        sleep(ms(20)).await;
+    }
+    began.elapsed()
+}
+
+#[tokio::test]
+async fn a_server_without_eval_is_refused_and_told_why() {
+    let removed = ["--rename-command", "EVAL", "", "--rename-command", "EVALSHA", ""];
+    let Some(redis) = Redis::start_with(&removed) else { return };
+    let error = Store::connect(&redis.url()).await.unwrap_err().to_string();
+    assert!(error.ends_with("abide needs EVAL, and the server does not have it"), "{error}");
+    let Some(redis) = Redis::start() else { return };
+    for (forbidden, told) in [
+        (["-eval", "-evalsha"], "abide needs EVAL, and the user may not run it"),
+        (["-time", "-time"], "abide needs EVAL, and the user may not run what its scripts call"),
+    ] {
+        let user = ["ACL", "SETUSER", "crawler", "reset", "on", ">s3cret", "~abide:*", "+@all"];
+        redis.ask::<()>(&[&user[..], &forbidden[..]].concat());
+        let url = redis.url().replace("//", "//crawler:s3cret@");
+        let error = Store::connect(&url).await.unwrap_err().to_string();
+        assert!(error.contains(told) && !error.contains("s3cret"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_may_be_allowed_no_more_than_the_readme_says() {
+    let Some(redis) = Redis::start() else { return };
+    let user =
+        ["ACL", "SETUSER", "crawler", "on", ">s3cret", "~abide:*", "+eval", "+evalsha", "+get", "+set"];
+    redis.ask::<()>(&[&user[..], &["+del", "+pexpire", "+time", "+info", "+scan"]].concat());
+    let store = Store::connect(&redis.url().replace("//", "//crawler:s3cret@")).await.unwrap();
+    probe(&store).await.unwrap();
+    let origin: Origin = "https://a.example".parse().unwrap();
+    store.lease(&origin, LeaseHolder(1), WallMillis(0), ms(1_000)).await.unwrap();
+    store.save(&origin, &sample_record(&origin, WallMillis(0), "")).await.unwrap();
+    assert_eq!(store.sweep(WallMillis(1)).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn unix_sockets_databases_and_the_other_name_are_understood() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let socket = directory.path().join("redis.sock");
+    let Some(redis) = Redis::start_with(&["--unixsocket", socket.to_str().unwrap()]) else { return };
+    let port = redis.port();
+    for url in [format!("unix://{}", socket.display()), format!("valkey://127.0.0.1:{port}/3")] {
+        probe(&Store::connect(&url).await.unwrap()).await.unwrap();
+    }
+    let keys = redis.info("keyspace", "db3");
+    assert!(keys.starts_with("keys=256,"), "{keys}");
+}
+
+#[tokio::test]
+async fn a_replica_is_refused_also_if_it_takes_writes() {
+    for read_only in ["yes", "no"] {
+        let Some(primary) = Redis::start_with(&["--repl-diskless-sync-delay", "0"]) else { return };
+        let Some(replica) = Redis::start_with(&["--replica-read-only", read_only]) else { return };
+        replica.ask::<()>(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
+        wait_until("it has all", || replica.info("replication", "master_link_status") == "up");
+        let error = Store::connect(&replica.url()).await.unwrap_err().to_string();
+        assert!(error.ends_with("READONLY: it is a replica"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn one_node_of_a_cluster_is_refused_with_the_url_that_is_right() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    for node in &cluster.nodes {
+        let error = Store::connect(&node.url()).await.unwrap_err();
+        let right = format!("expected a URL such as redis+cluster://127.0.0.1:{}", node.port());
+        assert!(error.to_string().ends_with(&right), "{error}");
+        // And from any one node the others are found.
+        let store = Store::connect(&format!("redis+cluster://127.0.0.1:{}", node.port())).await.unwrap();
+        for n in 0..6 {
+            let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
+            store.exchange(&format!("h{n}.example").as_str().into(), ask).await.unwrap();
+        }
+    }
+    let elsewhere = Store::connect("redis+cluster://127.0.0.1:1,127.0.0.1:2").await.unwrap_err();
+    assert!(elsewhere.is_unreachable(), "{elsewhere}");
+    let Some(redis) = Redis::start() else { return };
+    let url = redis.url().replace("redis://", "redis+cluster://");
+    let error = Store::connect(&url).await.unwrap_err().to_string();
+    assert!(error.contains("it is not a cluster"), "{error}");
+}
+
+/// The leak of a well-known chat service in March 2023: a cancelled command left its answer for the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancelled_commands_never_give_their_replies_to_others() {
+    let (Some(redis), Some(cluster)) = (Redis::start(), Cluster::start(&[])) else { return };
+    for url in [redis.url(), cluster.url()] {
+        let store = Store::builder(&url).command_timeout(ms(20_000)).connect().await.unwrap();
+        let origin = |n: usize| -> Origin { format!("https://h{n}.example").parse().unwrap() };
+        for n in 0..50 {
+            let body = format!("# {n} {}", "x".repeat(n * 997 % 9_000));
+            store.save(&origin(n), &sample_record(&origin(n), WallMillis(n as u64), body)).await.unwrap();
+        }
+        let mut tasks = tokio::task::JoinSet::new();
+        for task in 0..4_usize {
+            let store = store.clone();
+            tasks.spawn(async move {
+                for step in 0..300_usize {
+                    let n = (task * 13 + step * 7) % 50;
+                    let patience = Duration::from_micros((step as u64 * 7_919 + task as u64 * 31) % 900);
+                    let origin = origin(n);
+                    match step % 4 {
+                        0 => drop(timeout(patience, probe(&store)).await),
+                        1 => {
+                            let lease = store.lease(&origin, LeaseHolder(1), WallMillis(9), ms(9));
+                            drop(timeout(patience, lease).await);
+                        }
+                        2 => drop(timeout(patience, store.load(&origin)).await),
+                        // The echo: whatever was cancelled before, this is the reply to this question.
+                        _ => {
+                            let record = store.load(&origin).await.unwrap().expect("it was saved");
+                            let body = record.copy().unwrap().body().to_vec();
+                            assert!(body.starts_with(format!("# {n} ").as_bytes()), "not {n}");
+                        }
+                    }
+                }
+            });
+        }
+        while let Some(task) = tasks.join_next().await {
+            task.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_fails_commands_at_once_and_is_found_again() {
+    let Some(mut redis) = Redis::start() else { return };
+    let store = redis.aged().connect().await.unwrap();
+    redis.kill();
+    let began = Instant::now();
+    for _ in 0..200 {
+        let error = probe(&store).await.unwrap_err().to_string();
+        assert!(error.contains("cannot be reached"), "{error}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    redis.start_again();
+    assert!(back(&store).await < Duration::from_secs(2));
+}
+
+/// A server that was paused, and one whose machine has gone: nothing says that the connection is over.
+#[tokio::test]
+async fn a_silent_server_is_found_again_within_two_seconds() {
+    let (Some(redis), Some(other)) = (Redis::start(), Redis::start()) else { return };
+    let proxy = Proxy::start(redis.port()).await;
+    let store = Store::connect(&proxy.url()).await.unwrap();
+    redis.pause();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(4) {
+        assert!(probe(&store).await.unwrap_err().to_string().contains("did not answer within 1s"));
+    }
+    redis.resume();
+    assert!(back(&store).await < Duration::from_secs(2));
+    proxy.silence();
+    proxy.lead_to(other.port());
+    assert!(back(&store).await < Duration::from_secs(4));
+    assert_eq!(other.ask::<Vec<String>>(&["KEYS", "*born*"]).len(), 256, "the other one was greeted");
+}
+
+/// The caller may have less patience than the store.
+#[tokio::test]
+async fn a_silent_connection_is_replaced_also_if_its_callers_give_up_first() {
+    let (Some(redis), Some(other)) = (Redis::start(), Redis::start()) else { return };
+    let proxy = Proxy::start(redis.port()).await;
+    let store = Store::connect(&proxy.url()).await.unwrap();
+    proxy.silence();
+    proxy.lead_to(other.port());
+    let began = Instant::now();
+    while timeout(ms(400), probe(&store)).await.is_err() {
+        assert!(began.elapsed() < Duration::from_secs(20), "it is still waited for");
+    }
+}
+
+#[tokio::test]
+async fn no_error_tells_a_password() {
+    let Some(redis) = Redis::start_with(&["--requirepass", "s3cret-of-the-server"]) else { return };
+    let port = redis.port();
+    for url in [
+        format!("redis://:s3cret-of-ours@127.0.0.1:{port}/"),
+        format!("redis://somebody:s3cret-of-ours@127.0.0.1:{port}/"),
+        format!("redis://127.0.0.1:{port}/"),
+        format!("redis+cluster://somebody:s3cret-of-ours@127.0.0.1:{port}"),
+        format!("redis+sentinel://somebody:s3cret-of-ours@127.0.0.1:{port}/main"),
+    ] {
+        let error = Store::connect(&url).await.unwrap_err();
+        let told = format!("{error} {error:?} {:?}", Arc::new(Store::builder(&url).open().unwrap()));
+        assert!(told.contains("wrong user name or password"), "{url}: {told}");
+        assert!(!told.contains("s3cret") && !told.contains("somebody"), "{told}");
+    }
+    // This server says what it was asked: "unknown command 'AUTH', with args beginning with: 's3cret'".
+    let Some(redis) = Redis::start_with(&["--rename-command", "AUTH", ""]) else { return };
+    for scheme in ["redis", "redis+cluster", "redis+sentinel"] {
+        let name = if scheme.ends_with("sentinel") { "/main" } else { "" };
+        let url = format!("{scheme}://:s3cret-of-ours@127.0.0.1:{}{name}", redis.port());
+        let error = Store::connect(&url).await.unwrap_err().to_string();
+        assert!(!error.contains("s3cret") && error.starts_with("the store at 127.0.0.1:"), "{error}");
+    }
+}

@@ -1,0 +1,266 @@
+//! What happens to processes and to the server while several processes crawl, judged by what a website sees: no delay below the promise,
+//! and every host is served again soon.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use abide_gate::pacing::{Ask, HolderId, HostState, HostStore, LeaseAsk, PacePolicy, Pacer, Want};
+use abide_redis::Store;
+use abide_tests::{Reply, Server};
+use tokio::join;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::support::judge::{
+    assert_spaced, by_host, by_worker, served_within, too_early, until_all_came, website, within,
+};
+use crate::support::workers::{self, Crew, run_time, stop};
+use crate::support::{PATIENCE, Redis, ms};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    Pause(u64),
+    Kill,
+    KillWithFile,
+    Flush,
+}
+
+/// Every host is served again so soon after the store's return.
+const BACK_WITHIN: Duration = Duration::from_secs(10);
+
+/// Two processes that want the same hosts, which send nothing without a lease; or each its own, which go on all the time.
+async fn server_fails(fault: Fault, is_apart: bool) {
+    let file = if fault == Fault::KillWithFile { "yes" } else { "no" };
+    let Some(mut redis) = Redis::start_with(&["--appendonly", file]) else { return };
+    redis.age();
+    let website = website(ms(5)).await;
+    let crew = Crew {
+        hosts: 2,
+        delay: ms(500),
+        is_apart,
+        is_fail_closed: !is_apart,
+        // A host that no process has when data is lost is served again after a second to notice, a lease and a delay.
+        lease: ms(6_000),
+        patience: ms(1_000),
+        ..Crew::new(redis.url(), website.address())
+    };
+    let hosts = if is_apart { 4 } else { 2 };
+    let (workers, began) = (crew.start(), Instant::now());
+    served_within(&website, hosts, began, ms(60_000)).await;
+    sleep(run_time(ms(4_000))).await;
+    let down = Instant::now();
+    let (redis, back) = spawn_blocking(move || {
+        match fault {
+            Fault::Pause(seconds) => {
+                redis.pause();
+                std::thread::sleep(ms(seconds * 1_000));
+                redis.resume();
+            }
+            Fault::Flush => redis.ask::<()>(&["FLUSHALL"]),
+            Fault::Kill | Fault::KillWithFile => {
+                redis.kill();
+                std::thread::sleep(ms(2_000));
+                redis.start_again();
+            }
+        }
+        (redis, Instant::now())
+    })
+    .await
+    .unwrap();
+    let took = served_within(&website, hosts, back, BACK_WITHIN).await;
+    println!("{fault:?}, apart: {is_apart}: every host was served again within {took:?}");
+    sleep(run_time(ms(4_000))).await;
+    stop(workers).await;
+    drop(redis);
+    let log = website.log();
+    assert_spaced(&by_host(&log), crew.delay);
+    if is_apart {
+        for (host, seen) in by_host(&within(&log, down, back + ms(5_000))) {
+            let pause = seen.windows(2).map(|pair| pair[1].at - pair[0].at).max();
+            assert!(pause < Some(ms(4_000)), "{host}: its holder goes on, found {pause:?} after {fault:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_fails_shortens_no_delay_and_hosts_are_served_again_within_ten_seconds() {
+    let both = |fault| async move { join!(server_fails(fault, false), server_fails(fault, true)) };
+    join!(
+        both(Fault::Pause(5)),
+        both(Fault::Pause(7)),
+        both(Fault::Pause(14)),
+        both(Fault::Kill),
+        both(Fault::KillWithFile),
+        both(Fault::Flush),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processes_that_die_or_stand_still_shorten_no_delay_and_keep_no_host() {
+    let killed = async {
+        let Some(redis) = Redis::start() else { return };
+        redis.age();
+        // Most of the time a request is in flight.
+        let website = website(ms(300)).await;
+        let crew = Crew { workers: 3, delay: ms(300), ..Crew::new(redis.url(), website.address()) };
+        let (mut workers, began) = (crew.start(), Instant::now());
+        until_all_came(&website, &crew, began).await;
+        workers.remove(0).kill();
+        workers.remove(0).kill();
+        let took = served_within(&website, crew.hosts as usize, Instant::now(), ms(20_000)).await;
+        println!("killed: every host was served by another within {took:?}");
+        stop(workers).await;
+        assert_spaced(&by_host(&website.log()), crew.delay);
+    };
+    let paused = |lease| async move {
+        let Some(redis) = Redis::start() else { return };
+        redis.age();
+        let website = website(ms(20)).await;
+        let crew = Crew { delay: ms(300), lease, ..Crew::new(redis.url(), website.address()) };
+        let (workers, began) = (crew.start(), Instant::now());
+        until_all_came(&website, &crew, began).await;
+        workers[0].pause();
+        sleep(ms(8_000)).await;
+        workers[0].resume();
+        let resumed = Instant::now();
+        until_all_came(&website, &crew, resumed).await;
+        stop(workers).await;
+        // It looks at its lease just before it sends. Where it stood still between that look and the request, which is seldom, this one
+        // request comes when it goes on; a look that was left out would let one out to each host that it had.
+        let early = too_early(&by_host(&website.log()), crew.delay);
+        for seen in &early {
+            println!("{} {} came {:?} after it went on", seen.host(), seen.path, seen.at - resumed);
+            assert!(seen.path.starts_with("/w0/") && seen.at - resumed < ms(1_000), "{}", seen.path);
+        }
+        assert!(early.len() <= 1);
+    };
+    join!(killed, paused(ms(8_000)), paused(ms(4_000)));
+}
+
+/// Who has heard of a 429 keeps the backoff, whatever the server has forgotten. (What only the server knew is lost with its data.)
+async fn a_flush_makes_no_process_forget_a_backoff() {
+    let Some(redis) = Redis::start() else { return };
+    redis.age();
+    let website = Server::start(|seen| match (seen.path.as_str(), seen.host()) {
+        ("/robots.txt", _) => Reply::new(200, ""),
+        (_, "h0.example") => Reply::with_headers(429, &[("retry-after", "600")], ""),
+        _ => Reply::html("a page").after(ms(5)),
+    })
+    .await;
+    let crew = Crew {
+        lease: ms(1_000),
+        delay: ms(300),
+        is_fail_closed: true,
+        ..Crew::new(redis.url(), website.address())
+    };
+    let workers = crew.start();
+    for n in 0..6 {
+        sleep(ms(700 + 137 * n)).await;
+        redis.ask::<()>(&["FLUSHALL"]);
+    }
+    let flushed = Instant::now();
+    served_within(&website, 3, flushed, ms(20_000)).await;
+    // By now each would have had its turn again.
+    sleep(ms(4_000)).await;
+    stop(workers).await;
+    let log = website.log();
+    assert_spaced(&by_host(&log), crew.delay);
+    let asked: Vec<_> = by_worker(&log).into_iter().filter(|(whose, _)| whose.starts_with("h0.")).collect();
+    assert!(!asked.is_empty() && asked.iter().all(|(_, seen)| seen.len() == 1), "{asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flushes_and_restarts_shorten_no_delay() {
+    join!(flushes_and_restarts(), a_flush_makes_no_process_forget_a_backoff());
+}
+
+/// One after the other.
+async fn flushes_and_restarts() {
+    let Some(mut redis) = Redis::start() else { return };
+    redis.age();
+    let website = website(ms(5)).await;
+    let crew = Crew {
+        lease: ms(2_000),
+        delay: ms(300),
+        is_fail_closed: true,
+        ..Crew::new(redis.url(), website.address())
+    };
+    let workers = crew.start();
+    let redis = spawn_blocking(move || {
+        for n in 0..8 {
+            std::thread::sleep(ms(600 + 137 * n));
+            match n % 4 {
+                3 => {
+                    redis.kill();
+                    redis.start_again();
+                }
+                _ => redis.ask::<()>(&["FLUSHALL"]),
+            }
+        }
+        redis
+    });
+    let _redis = redis.await.unwrap();
+    until_all_came(&website, &crew, Instant::now()).await;
+    stop(workers).await;
+    assert_spaced(&by_host(&website.log()), crew.delay);
+}
+
+/// Without a store: the delay times the number of processes, from a time of its own on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_starts_while_the_store_is_away_keeps_a_longer_delay() {
+    let website = website(ms(5)).await;
+    let crew = Crew {
+        patience: ms(1_000),
+        workers: 3,
+        ..Crew::new("redis://127.0.0.1:1/".to_owned(), website.address())
+    };
+    let (workers, began) = (crew.start(), Instant::now());
+    until_all_came(&website, &crew, began).await;
+    sleep(ms(2_000)).await;
+    stop(workers).await;
+    assert_spaced(&by_worker(&website.log()), crew.delay * crew.workers);
+}
+
+/// Not a test: a process that hears a 429, and says so when it has been saved.
+#[tokio::test]
+async fn hears() {
+    let Some(url) = workers::role() else { return };
+    let store = Arc::new(Store::connect(&url).await.unwrap());
+    let pacer = Pacer::builder(PacePolicy::default().store_timeout(PATIENCE)).store(store).build();
+    let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()).await.unwrap();
+    let fields = [("retry-after".parse().unwrap(), "600".parse().unwrap())];
+    permit.observe("429".parse().unwrap(), &fields.into_iter().collect());
+    permit.saved().await;
+    println!("\nheard");
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn a_backoff_that_was_heard_survives_kill_9_of_the_process_and_of_the_server() {
+    let Some(mut redis) = Redis::start_with(&["--appendonly", "yes"]) else { return };
+    redis.age();
+    let mut worker = workers::start("faults::hears", &[redis.url()]);
+    worker.says("heard");
+    worker.kill();
+    redis.kill();
+    redis.start_again();
+    let store = Store::builder(&redis.url()).command_timeout(PATIENCE).connect().await.unwrap();
+    let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
+    let backoff = store.exchange(&"a.example".into(), ask).await.unwrap().state.backoff.unwrap();
+    assert!(backoff.left > ms(500_000) && backoff.throttles == 1, "{backoff:?}");
+}
+
+#[tokio::test]
+async fn a_store_that_is_opened_while_the_server_is_down_is_used_when_it_is_up() {
+    let Some(mut redis) = Redis::start() else { return };
+    redis.kill();
+    let store = Store::builder(&redis.url()).open().unwrap();
+    let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
+    assert!(store.exchange(&"a.example".into(), ask).await.is_err());
+    redis.start_again();
+    let began = Instant::now();
+    while store.exchange(&"a.example".into(), ask).await.is_err() {
+        assert!(began.elapsed() < ms(2_000));
+        sleep(ms(20)).await;
+    }
+}
