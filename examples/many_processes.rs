@@ -1,7 +1,7 @@
 //! Several crawler processes, one Redis, and what the websites see: one polite crawler.
 //!
-//! Starts itself again as workers. All of them crawl the same hosts of a small web on loopback as fast as they may, and take turns
-//! through Redis: at a URL that is given, or else through a `redis-server` that is started for it, if there is one here.
+//! Starts itself again as workers. All of them crawl the same hosts of a small web on loopback as fast as they may, and lease the hosts
+//! from each other through Redis: at a URL that is given, or else through a `redis-server` that is started for it, if there is one here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
@@ -29,7 +29,7 @@ struct Args {
     #[arg(long, default_value_t = 0.2)]
     delay: f64,
     /// How long they crawl, in seconds
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 20)]
     seconds: u64,
     /// This is a worker: where the web is
     #[arg(long, hide = true)]
@@ -77,17 +77,20 @@ async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
     let policy = PacePolicy::default()
         .danger_min_gap(Duration::try_from_secs_f64(args.delay)?)
         // If Redis goes away, each of us slows down so much that together we stay polite.
-        .expected_workers(args.workers);
+        .expected_workers(args.workers)
+        // A new Redis leases nothing for so long: it cannot know that it has lost nothing.
+        .lease(Duration::from_secs(2));
     let mut builder = Abide::builder("AbideExample")
         .user_agent("AbideExample/0.1 (+https://example.com/bot)")
         .pace(policy)
         .access_store(store.clone())
-        .host_store(store.clone())
+        .host_store(store)
         .allow_net("127.0.0.1/32".parse()?);
     for host in HOSTS {
         builder = builder.resolve(host, web);
     }
-    let client = builder.build_client(reqwest::Client::builder().tls_certs_only([]))?;
+    let (abide, inner) = builder.build_with(reqwest::Client::builder().tls_certs_only([]))?;
+    let client = abide.wrap(inner);
     let end = tokio::time::Instant::now() + Duration::from_secs(args.seconds);
     let mut hosts = tokio::task::JoinSet::new();
     for host in HOSTS {
@@ -104,8 +107,8 @@ async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
         }));
     }
     hosts.join_all().await;
-    // What was cut off in flight is given back, so that whoever comes next need not wait for its lease to end.
-    store.settle(Duration::from_secs(2)).await;
+    // The leases are given up, so that the next process need not wait for their end.
+    abide.gate_handle().pacer().settled(Duration::from_secs(2)).await;
     Ok(())
 }
 
