@@ -61,7 +61,7 @@ async fn a_refusal_writes_only_who_waits() {
     }
 }
 
-/// Whoever can write to the server may write anything: it makes a host wait for a while, and is no outage.
+/// Another program may write anything: it makes a host wait for a while, and is no outage.
 #[tokio::test]
 async fn what_is_not_ours_lets_nothing_out_early() {
     let Some(redis) = Redis::start() else { return };
@@ -323,7 +323,7 @@ fn the_script_says_what_the_plain_function_says() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_keeps_nobody_waiting() {
+fn a_clock_that_is_set_back_delays_no_host_for_long() {
     let Some(scripted) = Scripted::start() else { return };
     let now = scripted.now();
     scripted.born(now - HOUR * 48);
@@ -371,7 +371,7 @@ async fn clocks_that_differ_a_little_do_not_make_two_fetch_one_robots_txt() {
     assert_eq!(store.lease(&origin, LeaseHolder(2), now, MINUTE).await.unwrap(), follow);
     let hour_before = now.minus(HOUR);
     let lease = store.lease(&origin, LeaseHolder(2), hour_before, MINUTE).await.unwrap();
-    assert_eq!(lease, Lease::Leader, "a clock that was set back keeps nobody waiting");
+    assert_eq!(lease, Lease::Leader, "a clock that was set back delays no process for long");
     // What is no text of ours is taken over, and is no outage.
     redis.ask::<()>(&[b"SET".as_slice(), keys()[0].as_bytes(), b"\xff\xfe"]);
     assert_eq!(store.lease(&origin, LeaseHolder(1), now, MINUTE).await.unwrap(), Lease::Leader);

@@ -15,7 +15,7 @@ use crate::support::judge::{
     assert_spaced, by_host, by_worker, served_within, too_early, until_all_came, website, within,
 };
 use crate::support::workers::{self, Crew, run_time, stop};
-use crate::support::{PATIENCE, Redis, ms};
+use crate::support::{PATIENCE, Proxy, Redis, ms};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -115,8 +115,10 @@ async fn processes_that_die_or_stand_still_shorten_no_delay_and_keep_no_host() {
     let paused = |lease| async move {
         let Some(redis) = Redis::start() else { return };
         redis.age();
-        let website = website(ms(20)).await;
-        let crew = Crew { delay: ms(300), lease, ..Crew::new(redis.url(), website.address()) };
+        let (website, proxy) = (website(ms(20)).await, Proxy::start(redis.port()).await);
+        // So that some command is on its way when the process stops.
+        proxy.delay(ms(100));
+        let crew = Crew { delay: ms(300), lease, ..Crew::new(proxy.url(), website.address()) };
         let (workers, began) = (crew.start(), Instant::now());
         until_all_came(&website, &crew, began).await;
         workers[0].pause();
@@ -160,7 +162,7 @@ async fn a_flush_makes_no_process_forget_a_backoff() {
     }
     let flushed = Instant::now();
     served_within(&website, 3, flushed, ms(20_000)).await;
-    // By now each would have had its turn again.
+    // By now each would have had the lease again.
     sleep(ms(4_000)).await;
     stop(workers).await;
     let log = website.log();

@@ -15,7 +15,7 @@ pub(crate) struct Cluster {
 
 /// In milliseconds. A node that has started is in service after as long as it waits for others.
 const HURRIED: &str = "1000";
-/// The machine may be busy with other things: nobody takes over before a test wants it.
+/// The machine may be busy with other things: no replica takes over before a test wants it.
 const PATIENT: &str = "30000";
 
 const SLOTS: [RangeInclusive<u16>; 3] = [0..=5_460, 5_461..=10_922, 10_923..=16_383];

@@ -21,7 +21,7 @@ pub(crate) struct Sentinel {
     _directory: TempDir,
 }
 
-/// In milliseconds. The machine may be busy with other things: nobody takes over before a test wants it.
+/// In milliseconds. The machine may be busy with other things: no replica takes over before a test wants it.
 const PATIENT: &str = "60000";
 
 impl Watched {
