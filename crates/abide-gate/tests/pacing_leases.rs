@@ -25,7 +25,7 @@ use faulty::{Fault, Faulty, is_free, state};
 use support::{Log, deferral, host, ms, s, url};
 
 /// The life of a lease, by default.
-const LEASE: Duration = Duration::from_secs(8);
+const LEASE: Duration = Duration::from_secs(7);
 
 fn process(store: &Arc<Faulty>, policy: PacePolicy) -> Pacer {
     Pacer::builder(policy).store(store.clone()).build()
@@ -206,6 +206,28 @@ async fn hosts_of_a_killed_process_are_served_by_others() {
     let next = log.starts("a.example")[5];
     assert!(next - killed >= s(1), "the lease was given to nobody else while it lasted");
     assert!(next - killed <= s(20), "{:?}", next - killed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_was_stopped_asks_before_it_sends() {
+    let (store, a) = (healthy(), url("http://a.example/"));
+    let stopped = store.of_another_process(Fault::Hang);
+    let one = process(&stopped, PacePolicy::default());
+    let other = process(&store, PacePolicy::default());
+    let open = one.acquire(&a, Ask::new()).await.unwrap();
+    // It is stopped while it renews its lease: all its timers fire late, and at once.
+    stopped.goes_down();
+    sleep(LEASE / 2 + ms(10)).await;
+    tokio::time::advance(LEASE * 2).await;
+    let theirs = other.acquire(&a, Ask::new()).await.unwrap();
+    drop(open);
+    for is_away in [true, false] {
+        let deferral = deferral(one.acquire(&a, Ask::new().budget(s(5))).await);
+        assert_eq!(deferral.reason(), &DeferReason::OtherProcess, "{is_away}: {deferral}");
+        stopped.heal();
+    }
+    drop(theirs);
+    one.acquire(&a, Ask::new()).await.unwrap().finish();
 }
 
 #[tokio::test(start_paused = true)]

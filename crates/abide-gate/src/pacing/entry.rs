@@ -62,6 +62,10 @@ impl HostEntry {
                 self.waiting.retain(|(_, until)| now < *until);
                 match self.blocked(ask.holder, is_held, now, grace_until) {
                     None => {
+                        // Until the grace was over a process may have sent a request under a lease that was lost.
+                        if !is_held && !grace_until.is_zero() {
+                            self.last = self.last.max(Some(grace_until.min(now)));
+                        }
                         self.holder = Some((ask.holder, now.saturating_add(ttl)));
                         self.waiting.retain(|(waiting, _)| *waiting != ask.holder);
                         LeaseStatus::Leased { is_wanted: !self.waiting.is_empty() }

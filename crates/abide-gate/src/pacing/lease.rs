@@ -186,10 +186,11 @@ impl Lease {
                     false => Readiness::Now,
                 }
             }
+            // The lease had ended before the store went away, as when this process was stopped: another may have it.
+            Phase::Held(_) if !term.fail_closed => Readiness::Leased,
             // Its holder goes on while the store is away.
-            Phase::Wanted { elsewhere: false, .. } | Phase::Held(_) if outage.is_certain(term, now) => {
-                Readiness::Alone
-            }
+            Phase::Wanted { elsewhere: true, .. } => Readiness::Leased,
+            _ if outage.is_certain(term, now) => Readiness::Alone,
             _ => Readiness::Leased,
         }
     }
@@ -423,8 +424,8 @@ mod tests {
             (down(8_000, 60_000), 60_500, Readiness::Now),
             // The process was paused since: the store may be back.
             (down(8_000, 60_000), 70_000, Readiness::Leased),
-            // The lease had ended before.
-            (down(9_500, 60_000), 60_500, Readiness::Alone),
+            // The lease had ended before: another process may have it.
+            (down(9_500, 60_000), 60_500, Readiness::Leased),
         ] {
             assert_eq!(lease.readiness(DELAY, TERM, outage, at(now)), readiness, "{outage:?} at {now} ms");
         }

@@ -181,7 +181,7 @@ impl PacePolicy {
     }
 
     /// How long a lease of a host lasts in the shared store unless it is renewed, which happens every half of it. If a process dies,
-    /// others send to its hosts after so long and one more delay. Default 8 s; from 250 ms to one hour.
+    /// others send to its hosts after so long and one more delay. Default 7 s; from 250 ms to one hour.
     #[must_use]
     pub fn lease(mut self, ttl: Duration) -> Self {
         self.shared.lease = ttl.clamp(LEASE.0, LEASE.1);
@@ -221,7 +221,7 @@ pub(crate) struct Shared {
 
 impl Default for Shared {
     fn default() -> Self {
-        let (timeout, lease) = (Duration::from_secs(1), Duration::from_secs(8));
+        let (timeout, lease) = (Duration::from_secs(1), Duration::from_secs(7));
         Self { expected_workers: 1, fail_closed: false, timeout, lease }
     }
 }

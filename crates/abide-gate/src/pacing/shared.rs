@@ -65,6 +65,9 @@ pub(crate) struct User {
     in_flight: bool,
 }
 
+/// A command whose limit ends so much too late was not timed while this process was stopped.
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// A clock that lags behind tokio's is asked again after this.
 const TICK: Duration = Duration::from_micros(100);
 
@@ -239,9 +242,10 @@ impl SharedStore {
         };
         let quiet = (last != Moment::NEVER).then(|| now.since(last));
         let state = HostState { quiet, delay, backoff: core.backoff(host.key.as_str(), now) };
-        let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
+        let (asked, reply) =
+            (now, self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await);
         let now = core.now_or_system();
-        let reply = reply.map_err(|error| self.went_down(core, &host.key, &error, now)).ok()?;
+        let reply = reply.map_err(|error| self.failed(core, &host.key, &error, asked, now)).ok()?;
         let backoff = reply.state.backoff;
         if let Some(told) = backoff {
             core.learn_hold(host.key.as_str(), now.plus(told.left), told.throttles, told.cause, now);
@@ -278,7 +282,7 @@ impl SharedStore {
         };
         let Some(key) = key else { return };
         let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
-        let reply = self.command(&key, ask).await;
+        let (asked, reply) = (now, self.command(&key, ask).await);
         let now = core.now_or_system();
         match reply {
             Ok(_) => {
@@ -286,14 +290,19 @@ impl SharedStore {
                 core.tell(&PaceEvent::StoreBack);
                 self.look_again();
             }
-            Err(error) => self.went_down(core, &key, &error, now),
+            Err(error) => self.failed(core, &key, &error, asked, now),
         }
     }
 
     /// It did not reply. Told once an outage.
-    fn went_down(&self, core: &Core, key: &ScopeKey, error: &StoreError, now: Moment) {
+    fn failed(&self, core: &Core, key: &ScopeKey, error: &StoreError, asked: Moment, now: Moment) {
         let reason: Arc<str> = error.to_string().into();
         let mut health = lock(&self.health);
+        // This process stood still for so long, and not the store: it may have leased the host to another since.
+        if now.since(asked) > self.options.timeout + PAUSE {
+            health.outage.probe = now;
+            return;
+        }
         let is_news = health.outage.is_over();
         let began = if is_news { now } else { health.outage.began };
         health.outage = Outage { began, confirmed: now, back: Moment::NEVER, probe: now.plus(RETRY) };

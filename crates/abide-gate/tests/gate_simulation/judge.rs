@@ -133,7 +133,7 @@ const FLIGHT_MAX: Duration = Duration::from_secs(7 * 60 + 30 + 20);
 /// The time from the last question to a shared store to the request.
 const ON_ITS_WAY: Duration = Duration::from_millis(100);
 /// The life of a lease that nobody has given back.
-const LEASE: Duration = Duration::from_secs(8);
+const LEASE: Duration = Duration::from_secs(7);
 /// As long as a time that a wrong clock has written down is believed, once it has come near.
 const JUMP_REMEMBERED: Duration = Duration::from_secs(28 * 60 * 60);
 

@@ -39,7 +39,7 @@ pub(crate) async fn is_free(store: &dyn HostStore, host: &str) -> bool {
 /// A store that fails at some of its calls.
 #[derive(Debug)]
 pub(crate) struct Faulty {
-    inner: MemoryHostStore,
+    inner: Arc<MemoryHostStore>,
     calls: AtomicUsize,
     fails: fn(usize, usize) -> bool,
     at: AtomicUsize,
@@ -48,17 +48,19 @@ pub(crate) struct Faulty {
 
 impl Faulty {
     pub(crate) fn new(fails: fn(usize, usize) -> bool, at: usize, fault: Fault) -> Arc<Self> {
-        Arc::new(Self {
-            inner: MemoryHostStore::default(),
-            calls: AtomicUsize::new(0),
-            fails,
-            at: at.into(),
-            fault,
-        })
+        Arc::new(Self { inner: Arc::default(), calls: AtomicUsize::new(0), fails, at: at.into(), fault })
     }
 
     pub(crate) fn from_the_start() -> Arc<Self> {
         Self::new(|call, until| call < until, usize::MAX, Fault::Error)
+    }
+
+    /// What another process has instead, with faults of its own.
+    pub(crate) fn of_another_process(&self, fault: Fault) -> Arc<Self> {
+        let other = Self::new(|call, until| call < until, 0, fault);
+        let mut other = Arc::into_inner(other).unwrap();
+        other.inner = Arc::clone(&self.inner);
+        Arc::new(other)
     }
 
     /// How often it has been asked.
@@ -68,7 +70,7 @@ impl Faulty {
 
     /// What it knows of a host, faults aside.
     pub(crate) async fn state(&self, host: &str) -> HostState {
-        state(&self.inner, host).await
+        state(&*self.inner, host).await
     }
 
     /// It fails from now on, until it is healed.

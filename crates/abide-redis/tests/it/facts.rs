@@ -299,21 +299,14 @@ fn the_script_says_what_the_plain_function_says() {
                 delay: ms(dice(3_000)),
                 backoff: (dice(6) == 0).then_some(backoff),
             };
-            // After the grace, so that what is owed because of it (below) is not in the way.
-            let is_held = now < born + ttl || dice(8) == 0;
+            let is_held = dice(8) == 0;
             let want = match dice(4) {
                 0 => Want::Release,
                 _ => Want::Lease { ttl, again_in: ms(dice(6_000)), is_held },
             };
             let ask = LeaseAsk { holder: HolderId(u128::from(dice(4)) + 1), want, state };
             let expected = entry.exchange(&ask, now, born + ttl);
-            let mut found = scripted.exchange(&host, number, &ask, now);
-            // Stricter: a lease that was lost may have been used until the end of the grace.
-            let grace_over = now.checked_sub(born + ttl);
-            if found.state.quiet == grace_over && found.state.quiet.is_some() {
-                entry.merge(&HostState { quiet: grace_over, ..HostState::default() }, now);
-                found.state.quiet = expected.state.quiet;
-            }
+            let found = scripted.exchange(&host, number, &ask, now);
             assert_eq!(found, expected, "run {run}, {number}: {ask:?}");
             if !entry.is_owed(now - MINUTE) {
                 entry = HostEntry::default();
