@@ -360,7 +360,8 @@ async fn credentials_in_links_are_not_sent() {
 #[tokio::test]
 async fn a_host_that_never_stops_deferring_is_given_up() {
     let server = Server::start(|_| Reply::with_headers(429, &[("retry-after", "1")], "")).await;
-    let args = ["crawl", "--json", "--max-wait", "0", "http://a.example:PORT/1", "http://a.example:PORT/2"];
+    let urls = ["http://a.example:PORT/1", "http://a.example:PORT/2"];
+    let args = [&["crawl", "--json", "--max-wait", "0", "--max-hold", "10s"], &urls[..]].concat();
     let ran = online(server.address(), &args).await;
     let line = ran.line();
     // Whether a page gets through between two holds, to a 429 of its own, is a matter of milliseconds.

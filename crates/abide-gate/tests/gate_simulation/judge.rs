@@ -71,13 +71,14 @@ struct Host {
 struct Hold {
     by: Who,
     since: Duration,
+    /// By other processes.
+    heard: Duration,
     until: Duration,
 }
 
 impl Hold {
-    /// A request that is confirmed already when another process is told to hold the host is on its way.
     fn forbids(&self, who: Who, now: Duration) -> bool {
-        let heard = if who == self.by { self.since } else { self.since + ON_ITS_WAY };
+        let heard = if who == self.by { self.since } else { self.heard };
         (heard..self.until).contains(&now)
     }
 }
@@ -130,9 +131,7 @@ const UNASKED_MAX: Duration = Duration::from_secs(27 * 60 * 60);
 const BACK_OFF_MAX: Duration = Duration::from_secs(67 * 60);
 /// A flight that waits for the turns of all its hops.
 const FLIGHT_MAX: Duration = Duration::from_secs(7 * 60 + 30 + 20);
-/// The time from the last question to a shared store to the request.
-const ON_ITS_WAY: Duration = Duration::from_millis(100);
-/// The life of a lease that nobody has given back.
+/// The life of a lease that no process has given back. Its holder hears of what other processes have saved when it renews it, every half.
 const LEASE: Duration = Duration::from_secs(7);
 /// As long as a time that a wrong clock has written down is believed, once it has come near.
 const JUMP_REMEMBERED: Duration = Duration::from_secs(28 * 60 * 60);
@@ -347,7 +346,12 @@ impl Judge {
         excuse.held_until = excuse.held_until.max(now + most * 11 / 10 + SECOND);
         let host = state.hosts.entry((self.group(who), host)).or_default();
         host.holds.retain(|hold| now < hold.until);
-        host.holds.push(Hold { by: who, since: now, until: now + least });
+        // A server is heard by the holder. The operator may tell another process, and its store takes up to a second.
+        let heard = match complaint {
+            Complaint::Operator(_) => now + LEASE / 2 + SECOND,
+            Complaint::Asks(_) | Complaint::Silent => now,
+        };
+        host.holds.push(Hold { by: who, since: now, heard, until: now + least });
     }
 
     /// Those that can hold a host for each other, in whatever way.
@@ -527,7 +531,7 @@ impl Judge {
                     }
                     () if wait > 27 * HOUR => Some("deferred for more than 27 hours"),
                     () if self.must_wait(&state, who, origin, left, now) => None,
-                    // A turn that was given back to a shared store unused leaves its gap there.
+                    // Another process may have the lease of the host for a while, though it sends nothing.
                     () if self.setting.host_store && wait <= GAP_MAX => None,
                     () => Some("deferred, and it was its turn"),
                 }

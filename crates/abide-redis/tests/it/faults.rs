@@ -40,7 +40,7 @@ async fn server_fails(fault: Fault, is_apart: bool) {
         is_apart,
         is_fail_closed: !is_apart,
         // A host that no process has when data is lost is served again after a second to notice, a lease and a delay.
-        lease: ms(6_000),
+        lease: ms(7_000),
         patience: ms(1_000),
         ..Crew::new(redis.url(), website.address())
     };
