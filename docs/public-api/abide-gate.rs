@@ -3,7 +3,7 @@ pub mod pacing;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod access;
-pub mod pacing;
+pub mod hosts;
 #[derive(Debug, Clone)]
 pub enum Access {
     Rules(Rules),
@@ -178,14 +178,14 @@ pub struct Asked {
     pub headers: HeaderMap,
     pub at: Instant,
 }
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Busy {
-    InFlight,
-    Gap,
-    Hold { cause: Cause, strikes: u8 },
+pub struct Backoff {
+    pub left: Duration,
+    pub over: Duration,
+    pub throttles: u8,
+    pub cause: Cause,
 }
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[derive(Debug)]
 pub struct CaughtClock(_);
 impl CaughtClock {
@@ -264,6 +264,7 @@ pub enum DeferReason {
     InFlight { since: WallMillis, open: Duration },
     Breaker { cause: TransportFault },
     Robots,
+    OtherProcess,
 }
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deferral {}
@@ -315,12 +316,6 @@ impl Denied {
 }
 impl fmt::Display for Denied {}
 impl StdError for Denied {}
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Ended {
-    Response,
-    Unsent,
-}
 #[derive(Debug, Clone)]
 pub struct Error {}
 impl std::error::Error for NoTimers {}
@@ -469,7 +464,7 @@ impl GateBuilder {
     pub fn addresses(mut self, guard: AddressGuard) -> Self {}
     pub fn address_guard(&self) -> &AddressGuard {}
     pub fn access_store(mut self, store: Arc<dyn AccessStore>) -> Self {}
-    pub fn pace_store(mut self, store: Arc<dyn PaceStore>) -> Self {}
+    pub fn host_store(mut self, store: Arc<dyn HostStore>) -> Self {}
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {}
     pub fn access_observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {}
     pub fn pace_observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {}
@@ -492,6 +487,13 @@ impl GoodCopy {
     pub fn validated_at(&self) -> WallMillis {}
 }
 impl fmt::Debug for GoodCopy {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HolderId(pub u128);
+impl HolderId {
+    pub fn random() -> Self {}
+}
+impl fmt::Display for HolderId {}
+impl fmt::Debug for HolderId {}
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Host {}
 impl Host {
@@ -501,6 +503,19 @@ impl Host {
 impl std::borrow::Borrow<str> for Host {}
 impl fmt::Debug for Host {}
 impl fmt::Display for Host {}
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostEntry {}
+impl HostEntry {
+    pub fn exchange(
+        &mut self,
+        ask: &LeaseAsk,
+        now: Duration,
+        grace_until: Duration,
+    ) -> LeaseReply {}
+    pub fn is_owed(&self, now: Duration) -> bool {}
+    pub fn state(&self, now: Duration) -> HostState {}
+    pub fn merge(&mut self, told: &HostState, now: Duration) {}
+}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPace {}
 impl Default for HostPace {}
@@ -528,6 +543,20 @@ impl HostReport {
     pub fn held_until(&self) -> Option<WallMillis> {}
     pub fn gap(&self) -> Duration {}
 }
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostState {
+    pub quiet: Option<Duration>,
+    pub delay: Duration,
+    pub backoff: Option<Backoff>,
+}
+pub trait HostStore: fmt::Debug + Send + Sync + 'static {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> StoreFuture<'a, LeaseReply>;
+}
+impl HostStore for MemoryHostStore {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Html {
     Parse,
@@ -560,19 +589,23 @@ pub enum Lease {
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseAsk {
-    pub lease: LeaseId,
-    pub max_wait: Duration,
-    pub ttl: Duration,
+    pub holder: HolderId,
+    pub want: Want,
+    pub state: HostState,
 }
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseHolder(pub u64);
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LeaseId(pub u128);
-impl LeaseId {
-    pub fn random() -> Self {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseReply {
+    pub lease: LeaseStatus,
+    pub state: HostState,
 }
-impl fmt::Display for LeaseId {}
-impl fmt::Debug for LeaseId {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseStatus {
+    Leased { is_wanted: bool },
+    Busy { wait: Duration, is_next: bool },
+    Released,
+}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LongOutage {
     Unavailable,
@@ -598,12 +631,12 @@ impl Default for MemoryAccessStore {}
 impl fmt::Debug for MemoryAccessStore {}
 impl AccessStore for MemoryAccessStore {}
 #[derive(Debug)]
-pub struct MemoryPaceStore {}
-impl Default for MemoryPaceStore {}
-impl MemoryPaceStore {
+pub struct MemoryHostStore {}
+impl Default for MemoryHostStore {}
+impl MemoryHostStore {
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {}
 }
-impl PaceStore for MemoryPaceStore {}
+impl HostStore for MemoryHostStore {}
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MetricsObserver;
 impl MetricsObserver {
@@ -721,41 +754,6 @@ impl PaceStats {
     pub fn waiting(&self) -> usize {}
     pub fn held(&self) -> usize {}
 }
-pub trait PaceStore: fmt::Debug + Send + Sync + 'static {
-    fn reserve<'a>(
-        &'a self,
-        scopes: &'a [ScopeAsk],
-        ask: LeaseAsk,
-    ) -> StoreFuture<'a, Reply>;
-    fn renew<'a>(
-        &'a self,
-        scopes: &'a [ScopeAsk],
-        lease: LeaseId,
-        ttl: Duration,
-    ) -> StoreFuture<'a, ()>;
-    fn release<'a>(
-        &'a self,
-        scopes: &'a [ScopeAsk],
-        lease: LeaseId,
-        ended: Ended,
-    ) -> StoreFuture<'a, ()>;
-    fn confirm<'a>(
-        &'a self,
-        scopes: &'a [ScopeAsk],
-        lease: LeaseId,
-        wait: Duration,
-    ) -> StoreFuture<'a, bool> {}
-    fn hold<'a>(
-        &'a self,
-        scope: &'a ScopeKey,
-        until: WallMillis,
-        strikes: u8,
-        cause: Cause,
-    ) -> StoreFuture<'a, WallMillis>;
-    fn losses(&self) -> u64 {}
-    fn peek<'a>(&'a self, scope: &'a ScopeKey) -> StoreFuture<'a, ScopeState>;
-}
-impl PaceStore for MemoryPaceStore {}
 #[derive(Clone)]
 pub struct Pacer {}
 impl Pacer {
@@ -785,7 +783,7 @@ impl fmt::Debug for Pacer {}
 #[must_use]
 pub struct PacerBuilder {}
 impl PacerBuilder {
-    pub fn store(mut self, store: Arc<dyn PaceStore>) -> Self {}
+    pub fn store(mut self, store: Arc<dyn HostStore>) -> Self {}
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
     pub fn observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {}
     pub fn seed(mut self, seed: u64) -> Self {}
@@ -802,6 +800,8 @@ impl Permit {
         headers: &HeaderMap,
     ) -> Option<WallMillis> {}
     pub fn failed(&self, fault: TransportFault) -> Option<WallMillis> {}
+    pub fn is_saved(&self) -> bool {}
+    pub async fn saved(&self) {}
     pub fn finish(self) {}
     pub fn finish_with(self, status: StatusCode, headers: &HeaderMap) {}
     pub fn give_back(mut self) {}
@@ -892,11 +892,6 @@ pub enum Refused {
 }
 impl fmt::Display for Refused {}
 impl Error for Refused {}
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    Granted { wait: Duration, strikes: u8 },
-    Refused { scope: usize, wait: Duration, reason: Busy },
-}
 pub struct RobotsReply {}
 impl RobotsReply {
     pub fn new(
@@ -946,15 +941,6 @@ impl Scope {
     pub fn with_feedback(mut self) -> Self {}
 }
 impl fmt::Debug for Scope {}
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScopeAsk {
-    pub key: ScopeKey,
-    pub gap: Duration,
-    pub max_in_flight: u16,
-}
-impl ScopeAsk {
-    pub fn new(key: ScopeKey, gap: Duration, max_in_flight: u16) -> Self {}
-}
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScopeKey {}
 impl ScopeKey {
@@ -964,22 +950,6 @@ impl From<&Host> for ScopeKey {}
 impl From<&str> for ScopeKey {}
 impl fmt::Debug for ScopeKey {}
 impl fmt::Display for ScopeKey {}
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ScopeState {
-    pub in_flight: u32,
-    pub quiet: Option<Duration>,
-    pub held: Duration,
-    pub strikes: u8,
-}
-impl ScopeState {
-    pub fn new(
-        in_flight: u32,
-        quiet: Option<Duration>,
-        held: Duration,
-        strikes: u8,
-    ) -> Self {}
-}
 #[derive(Debug, Clone)]
 pub struct Scripted {}
 impl Scripted {
@@ -1051,8 +1021,6 @@ impl Error for StoreError {}
 pub type StoreFuture<'a, T> = Pin<
     Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>,
 >;
-#[derive(Clone, Debug)]
-pub struct Subject {}
 #[derive(Debug, Clone)]
 pub struct Symptoms {}
 impl Symptoms {
@@ -1165,6 +1133,16 @@ impl WallMillis {
 }
 impl From<SystemTime> for WallMillis {}
 impl fmt::Debug for WallMillis {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    Lease { ttl: Duration, again_in: Duration, is_held: bool },
+    Release,
+}
+pub async fn backoffs_survive_reload<F, Fut>(store: Arc<dyn HostStore>, reopen: F)
+where
+    F: FnOnce(Arc<dyn HostStore>) -> Fut,
+    Fut: Future<Output = Arc<dyn HostStore>>,
+{}
 pub async fn conformance<S, F>(make: impl Fn() -> F)
 where
     S: AccessStore,
@@ -1172,11 +1150,7 @@ where
 {}
 pub fn foreign_host<'h>(headers: &'h HeaderMap, url: &Url) -> Option<&'h HeaderValue> {}
 pub fn has_userinfo(url: &Url) -> bool {}
-pub async fn holds_survive_reload<F, Fut>(store: Arc<dyn PaceStore>, reopen: F)
-where
-    F: FnOnce(Arc<dyn PaceStore>) -> Fut,
-    Fut: Future<Output = Arc<dyn PaceStore>>,
-{}
+pub async fn host_store(store: Arc<dyn HostStore>) {}
 pub async fn on_the_wire<F>(
     budget: Duration,
     request: F,
@@ -1184,7 +1158,6 @@ pub async fn on_the_wire<F>(
 where
     F: Future<Output = Result<RobotsReply, FetchError>>,
 {}
-pub async fn pace_store(store: Arc<dyn PaceStore>) {}
 pub fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), Error> {}
 pub fn retry_after(headers: &HeaderMap, wall: WallMillis) -> Option<Duration> {}
 pub fn sample_record(
@@ -1193,14 +1166,14 @@ pub fn sample_record(
     body: impl Into<Bytes>,
 ) -> Record {}
 pub fn stated_lifetime(fields: &[&[u8]], policy: &AccessPolicy) -> Option<Duration> {}
-pub async fn strikes_are_forgiven<F, Fut>(store: Arc<dyn PaceStore>, pass: F)
-where
-    F: Fn(Duration) -> Fut,
-    Fut: Future<Output = ()>,
-{}
 pub async fn survives_reopening<S, F>(open: impl Fn() -> F)
 where
     S: AccessStore,
     F: Future<Output = S>,
+{}
+pub async fn throttle_counts_are_forgiven<F, Fut>(store: Arc<dyn HostStore>, pass: F)
+where
+    F: Fn(Duration) -> Fut,
+    Fut: Future<Output = ()>,
 {}
 pub fn without_userinfo(url: &Url) -> Url {}

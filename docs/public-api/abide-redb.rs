@@ -44,7 +44,7 @@ impl Store {
     pub async fn usage(&self) -> Result<Usage, Error> {}
 }
 impl AccessStore for Store {}
-impl PaceStore for Store {}
+impl HostStore for Store {}
 impl PermissionStore for Store {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -5,7 +5,6 @@ impl Builder {
     pub fn key_prefix(mut self, prefix: &str) -> Self {}
     pub fn command_timeout(mut self, timeout: Duration) -> Self {}
     pub fn record_life(mut self, life: Duration) -> Self {}
-    pub fn without_scripts(mut self) -> Self {}
     pub async fn connect(self) -> Result<Store, Error> {}
     pub fn open(self) -> Result<Store, Error> {}
 }
@@ -23,10 +22,9 @@ impl std::error::Error for Error {}
 pub struct Store {}
 impl Store {
     pub async fn connect(url: &str) -> Result<Self, Error> {}
-    pub async fn settle(&self, limit: Duration) -> bool {}
     pub fn builder(url: &str) -> Builder {}
 }
 impl fmt::Debug for Store {}
 impl AccessStore for Store {}
-impl PaceStore for Store {}
+impl HostStore for Store {}
 impl PermissionStore for Store {}

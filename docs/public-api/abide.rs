@@ -65,7 +65,7 @@ impl Builder {
     pub fn resolve(mut self, name: &str, address: SocketAddr) -> Self {}
     pub fn resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {}
     pub fn access_store(self, store: Arc<dyn AccessStore>) -> Self {}
-    pub fn pace_store(self, store: Arc<dyn PaceStore>) -> Self {}
+    pub fn host_store(self, store: Arc<dyn HostStore>) -> Self {}
     pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {}
     pub fn observer(self, observer: Arc<dyn Observer>) -> Self {}
     pub fn access_observer(self, observer: Arc<dyn AccessObserver>) -> Self {}
