@@ -527,6 +527,8 @@ impl HostPace {
     pub fn danger_min_gap(mut self, gap: Duration) -> Self {}
     #[must_use]
     pub fn danger_max_in_flight(mut self, max: u16) -> Self {}
+    #[must_use]
+    pub fn danger_unleased(mut self) -> Self {}
 }
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostReport {}

@@ -254,7 +254,7 @@ pub(crate) struct Online {
     /// The address of a name, as in curl; the name may be `*`, and the address may have a port (repeatable)
     #[arg(long, value_name = "HOST:PORT:ADDR")]
     pub(crate) resolve: Vec<ResolveArg>,
-    /// Where robots.txt, turns, holds and permissions are kept: memory, redb:PATH (on this machine, over restarts) or
+    /// Where robots.txt, leases, backoffs and permissions are kept: memory, redb:PATH (on this machine, over restarts) or
     /// redis://HOST (for several processes, Redis or Valkey; also redis+cluster://HOST,... and
     /// redis+sentinel://HOST,.../NAME)
     #[arg(long, value_name = "STORE", default_value = "memory")]

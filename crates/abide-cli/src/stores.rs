@@ -1,4 +1,4 @@
-//! `--store`: where robots.txt, turns, holds and permissions are kept.
+//! `--store`: where robots.txt, leases, backoffs and permissions are kept.
 
 use std::sync::Arc;
 use std::time::Duration;

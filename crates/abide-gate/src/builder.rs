@@ -100,7 +100,7 @@ impl GateBuilder {
         self
     }
 
-    /// Where turns and holds are shared with other processes. Default: nowhere.
+    /// Where hosts are leased from, and backoffs are shared with other processes. Default: nowhere.
     pub fn host_store(mut self, store: Arc<dyn HostStore>) -> Self {
         self.host_store = Some(store);
         self

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, Cause, DeferReason, HostEntry, HostStore, LeaseAsk, LeaseReply, LeaseStatus, MemoryHostStore,
-    PaceEvent, PaceObserver, PacePolicy, Pacer, Refusal, Scope, ScopeKey, StoreFuture,
+    Ask, Cause, DeferReason, HostEntry, HostPace, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
+    MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Pacer, Refusal, Scope, ScopeKey, StoreFuture,
 };
 use abide_gate::testing::hosts::{host_store, throttle_counts_are_forgiven};
 use abide_gate::{Clock, SystemClock};
@@ -592,6 +592,24 @@ async fn a_backoff_set_while_the_store_is_away_is_shared_when_it_is_back() {
         let left = store.state(name).await.backoff.unwrap().left;
         assert!(left > s(6_000) && left <= s(7_200), "{name}: {left:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_of_ones_own_can_be_left_out_of_leases() {
+    let store = healthy();
+    let own = HostPace::own_site().danger_unleased();
+    let pacers =
+        [0, 1].map(|_| process(&store, PacePolicy::default().host(host("own.example"), own.clone())));
+    let (own, other) = (url("http://own.example/"), url("http://a.example/"));
+    let both = [
+        pacers[0].acquire(&own, Ask::new()).await.unwrap(),
+        pacers[1].acquire(&own, Ask::new()).await.unwrap(),
+    ];
+    assert_eq!(store.calls(), 0);
+    drop(both);
+    let open = pacers[0].acquire(&other, Ask::new()).await.unwrap();
+    deferral(pacers[1].acquire(&other, Ask::new().budget(s(5))).await);
+    drop(open);
 }
 
 #[tokio::test(start_paused = true)]

@@ -172,7 +172,7 @@ impl Builder {
         self.gated(|gate| gate.access_store(store))
     }
 
-    /// Where turns and holds are shared with other processes. Default: nowhere.
+    /// Where hosts are leased from, and backoffs are shared with other processes. Default: nowhere.
     pub fn host_store(self, store: Arc<dyn HostStore>) -> Self {
         self.gated(|gate| gate.host_store(store))
     }

@@ -9,6 +9,8 @@ use reqwest::Response;
 use reqwest_middleware::Result;
 use tokio::time::{Sleep, sleep};
 
+use abide_gate::{Clock, SystemClock};
+
 /// The default: longer than any site takes that answers at all.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -46,6 +48,10 @@ impl Silence {
             None => self.timer.insert(Box::pin(sleep(limit))),
         };
         self.is_awaited = true;
+        // Nobody has polled for long: what has come meanwhile may have given no decoded byte yet.
+        if timer.deadline() + limit / 4 < SystemClock.now() {
+            timer.as_mut().set(sleep(limit));
+        }
         timer.as_mut().poll(context).map(|()| Err(Silent { limit, source: io::ErrorKind::TimedOut.into() }))
     }
 

@@ -94,8 +94,8 @@ impl Body for Wire {
         let is_pending = polled.is_pending();
         let frame = silence
             .check_frame(polled.map(|frame| frame.map(|frame| frame.map_err(BoxError::from))), context);
-        if is_pending && frame.is_ready() {
-            // Nothing more is awaited of this server: the connection is closed, and its turn is over.
+        if (is_pending && frame.is_ready()) || matches!(frame, Poll::Ready(Some(Err(_)))) {
+            // Nothing more is awaited of this server: the connection is closed, and its permit is over.
             *rest = Rest::Plain(reqwest::Body::default());
         }
         frame

@@ -43,7 +43,9 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     since: Moment,
-    /// Its end, counted from before it was asked for.
+    /// When it was last asked for.
+    asked: Moment,
+    /// Its end, counted from then.
     until: Moment,
     renew: Moment,
     /// Requests since `since`.
@@ -201,8 +203,16 @@ impl Lease {
         survives || now.plus(term.margin()) < held.until
     }
 
-    /// A request goes on the wire.
-    pub(crate) fn begin(&mut self, now: Moment) {
+    /// A request goes on the wire, if it may still: what was decided before may have changed.
+    pub(crate) fn try_begin(&mut self, delay: Duration, term: Term, outage: Outage, now: Moment) -> bool {
+        let is_ready = matches!(self.readiness(delay, term, outage, now), Readiness::Now | Readiness::Alone);
+        if is_ready {
+            self.begin(now);
+        }
+        is_ready
+    }
+
+    fn begin(&mut self, now: Moment) {
         self.in_flight += 1;
         self.last = self.last.max(now);
         match &mut self.phase {
@@ -246,6 +256,10 @@ impl Lease {
         self.throttles
     }
 
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.in_flight > 0
+    }
+
     pub(crate) fn delay(&self) -> Duration {
         self.delay
     }
@@ -271,15 +285,24 @@ impl Lease {
         match self.phase {
             Phase::Held(held) if !outage.is_over() => {
                 // Its lease ends without a word, and the site is owed nothing.
-                let is_over = self.users == 0 && held.until <= now && !self.is_owed(owed, now);
-                if is_over { Plan::End } else { outage.plan(now) }
+                if self.users == 0 && held.until <= now && !self.is_owed(owed, now) {
+                    Plan::End
+                } else if held.renew <= now && outage.began < held.until {
+                    // Only the servers of other hosts may be away.
+                    Plan::Ask { is_held: true }
+                } else {
+                    match outage.plan(now) {
+                        Plan::Sleep(until) => Plan::Sleep(until.min(held.renew.max(now.plus(RETRY)))),
+                        plan => plan,
+                    }
+                }
             }
             Phase::Held(held) => {
                 let idle = self.last.max(held.since).plus(self.idle());
                 let is_idle = self.users == 0 && (self.leaves || idle <= now);
                 if self.in_flight == 0 && (is_idle || self.hands_over(held, now)) {
                     Plan::Release
-                } else if self.changes > self.saved || held.renew <= now {
+                } else if self.changes > self.saved || held.renew <= now || held.asked < outage.back {
                     let survived = outage.began < held.until && held.until <= outage.back;
                     Plan::Ask { is_held: now < held.until || survived }
                 } else {
@@ -296,8 +319,11 @@ impl Lease {
                     outage.plan(now)
                 } else if self.users == 0 {
                     Plan::Release
-                } else if again.max(settled) > now {
-                    Plan::Sleep(again.max(settled))
+                } else if settled > now {
+                    // What the process has sent or heard meanwhile is saved at once.
+                    if is_told { Plan::Sleep(again.max(settled)) } else { Plan::Release }
+                } else if again > now && is_told {
+                    Plan::Sleep(again)
                 } else {
                     Plan::Ask { is_held: false }
                 }
@@ -325,12 +351,19 @@ impl Lease {
     pub(crate) fn leased(&mut self, is_wanted: bool, term: Term, asked: Moment, now: Moment) {
         let (until, renew) = (asked.plus(term.ttl), asked.plus(term.ttl / 2));
         self.phase = Phase::Held(match self.phase {
-            Phase::Held(held) => Held { until, renew, is_wanted, ..held },
-            Phase::Wanted { .. } => Held { since: now, until, renew, served: 0, is_wanted },
+            Phase::Held(held) => Held { asked, until, renew, is_wanted, ..held },
+            Phase::Wanted { .. } => Held { since: now, asked, until, renew, served: 0, is_wanted },
         });
     }
 
-    /// Another process has it. `wait` and `poll` are from `now`.
+    /// The store did not reply: half a life later is soon enough, because the store is away or its lease is not renewed in time anyway.
+    pub(crate) fn unanswered(&mut self, term: Term, now: Moment) {
+        if let Phase::Held(held) = &mut self.phase {
+            held.renew = now.plus(term.ttl / 2);
+        }
+    }
+
+    /// Another process has it, and it is asked for again then.
     pub(crate) fn refused(&mut self, is_next: bool, again: Moment) {
         self.phase = Phase::Wanted { again, elsewhere: true, is_next };
     }
@@ -555,6 +588,42 @@ mod tests {
         wants.enter(DELAY);
         assert_eq!(wants.plan(false, back(20_000), at(20_000)), Plan::Sleep(at(23_000)));
         assert_eq!(wants.plan(false, back(20_000), at(23_000)), Plan::Ask { is_held: false });
+    }
+
+    #[test]
+    fn what_is_not_saved_is_saved_while_a_process_waits_for_a_lease() {
+        let mut lease = Lease::new(at(0));
+        lease.enter(DELAY);
+        lease.refused(false, at(3_000));
+        lease.change();
+        assert_eq!(lease.plan(true, NONE, at(100)), Plan::Ask { is_held: false }, "its place in line stays");
+        let settling = Outage { back: at(50), ..down(10, 20) };
+        assert_eq!(lease.plan(true, settling, at(100)), Plan::Release, "takes nothing, and is not delayed");
+        lease.replied(1, Moment::NEVER, 0);
+        assert_eq!(lease.plan(true, NONE, at(100)), Plan::Sleep(at(3_000)));
+    }
+
+    #[test]
+    fn a_holder_renews_its_lease_while_the_servers_of_others_are_away() {
+        let mut lease = held(false);
+        assert_eq!(lease.plan(false, down(4_000, 4_900), at(5_000)), Plan::Ask { is_held: true });
+        lease.unanswered(TERM, at(5_500));
+        assert_eq!(
+            lease.plan(false, down(4_000, 5_500), at(5_600)),
+            Plan::Sleep(at(6_500)),
+            "not without a pause"
+        );
+        lease.leased(false, TERM, at(9_500), at(9_501));
+        assert_eq!(lease.readiness(DELAY, TERM, down(4_000, 8_000), at(12_000)), Readiness::Now);
+    }
+
+    #[test]
+    fn a_request_starts_only_under_a_lease_that_is_still_there() {
+        let mut lease = held(true);
+        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(1_000)), Readiness::Now);
+        lease.give_up(at(2_000));
+        assert!(!lease.try_begin(DELAY, TERM, NONE, at(1_001)), "it was given up in between");
+        assert!(!lease.is_in_flight());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A permit that this process has granted waits until the process may use it: until it has the leases of all its hosts.
+//! Acquiring the leases that a permit needs: it is used when the process has the lease of each of its hosts.
 //!
 //! Whatever the store says or fails to say, the process keeps its own promise: the local permit is held all the while. If the store
 //! does not reply, hosts whose lease this process has go on as before, and others with a delay as many times as long as there are
@@ -59,20 +59,32 @@ pub(crate) async fn obtain(
         let under = wide.clone().filter(|_| !is_widest);
         (scope, store.enter(key.into(), under, claim.gap, now))
     };
-    let mut claims = (0..).zip(permit.claims().iter()).collect::<Vec<_>>().into_iter().rev();
-    let mut users: Vec<(u8, User)> = claims.next().map(|claim| enter(claim, entered)).into_iter().collect();
+    let mut claims: Vec<(u8, &Claim)> = (0..).zip(permit.claims().iter()).collect();
+    claims.reverse();
+    let mut users: Vec<(u8, User)> = claims.first().map(|claim| enter(*claim, entered)).into_iter().collect();
     loop {
         users.iter_mut().for_each(|(_, user)| user.look());
         let now = core.now()?;
         let (until, scope) = match obstacle(store, &core, request, &permit, &users, now) {
-            None if claims.len() > 0 => {
-                users.extend(claims.by_ref().map(|claim| enter(claim, now)));
+            None if users.len() < claims.len() => {
+                users.extend(claims.iter().skip(1).map(|claim| enter(*claim, now)));
                 continue;
             }
             None => {
-                drop(claims);
-                users.iter_mut().for_each(|(_, user)| user.begin(now));
-                return Ok(permit.send_later(users.into_iter().map(|(_, user)| user).collect(), now));
+                let (term, outage) = (store.term(), store.outage());
+                let all = users.iter_mut().zip(&claims);
+                if all.into_iter().all(|((_, user), (_, claim))| user.try_begin(claim.gap, term, outage, now))
+                {
+                    return Ok(permit.send_later(users.into_iter().map(|(_, user)| user).collect(), now));
+                }
+                // One has just been given up: the others are not used either.
+                users.iter_mut().for_each(|(_, user)| user.end(now));
+                continue;
+            }
+            Some(Obstacle::Lease(scope)) if usize::from(scope) == widest && users.len() > 1 => {
+                // Another process may need them under that group.
+                users.truncate(1);
+                continue;
             }
             Some(Obstacle::Closed) => return Err(Refusal::Store { reason: store.reason() }),
             Some(Obstacle::Until(start, scope)) if start.at > request.patience => {

@@ -106,6 +106,8 @@ impl Pacer {
         };
         let permit = match &self.core.store {
             None => permit.send(),
+            // A host of the operator's own may be left out.
+            Some(_) if !self.core.policy.pace_of(&request.host.key).is_leased => permit.send(),
             Some(store) => Box::pin(obtain(store, &request, permit)).await?,
         };
         self.core.tell(&PaceEvent::Granted { scope: &request.host.key, waited: permit.waited() });
@@ -215,12 +217,11 @@ impl Pacer {
         stats
     }
 
-    /// Waits until the store has been told everything, for `limit` at most, and says whether it came to that. Without a store there
-    /// is nothing to be told.
+    /// Gives up all leases in the shared store and saves what it does not know yet, for `limit` at most. Returns whether nothing is left.
+    /// Without a store there is nothing to do.
     ///
-    /// Turns are given back and holds are shared in the background. A process that ends in order drops what is left of responses,
-    /// waits here, and closes its store then: a hold that the last answer asked for is lost otherwise, and the host of a turn that
-    /// was not given back waits until the lease ends.
+    /// Before a process ends, it drops what is left of responses, awaits this, and closes its store. Without it, other processes wait for
+    /// its hosts until the leases end.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -232,7 +233,7 @@ impl Pacer {
     /// let permit = pacer.acquire(&"http://a.example/".parse()?, Ask::new()).await?;
     /// permit.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
     ///
-    /// assert!(pacer.settled(Duration::from_secs(2)).await, "the store knows of the hold, and has its turn back");
+    /// assert!(pacer.settled(Duration::from_secs(2)).await, "the store knows of the backoff, and has the lease back");
     /// # Ok(()) }
     /// ```
     pub async fn settled(&self, limit: Duration) -> bool {
@@ -293,7 +294,7 @@ pub struct PacerBuilder {
 }
 
 impl PacerBuilder {
-    /// Turns are also taken from this store, so that all processes that share it keep the promises together.
+    /// Hosts are leased from this store, so that all processes that share it keep the promises together.
     pub fn store(mut self, store: Arc<dyn HostStore>) -> Self {
         self.store = Some(store);
         self

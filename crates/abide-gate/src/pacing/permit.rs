@@ -1,4 +1,4 @@
-//! A turn that is taken: one request on the wire, until its response has ended.
+//! The permit of one request on the wire, until its response has ended.
 
 use std::fmt;
 use std::sync::Arc;

@@ -159,14 +159,15 @@ impl PacePolicy {
         self
     }
 
-    /// How many processes share the store. While it is down each of them keeps a gap so many times as long. Default 1: say it.
+    /// How many processes share the store. While it is away, each of them keeps a delay so many times as long to hosts that it has not
+    /// leased. Default 1.
     #[must_use]
     pub fn expected_workers(mut self, workers: u32) -> Self {
         self.shared.expected_workers = workers.max(1);
         self
     }
 
-    /// Send nothing while the shared store does not answer, rather than go on with local limits.
+    /// While the shared store is away, send nothing to a host without a lease that has not ended, rather than go on with local limits.
     #[must_use]
     pub fn fail_closed(mut self) -> Self {
         self.shared.fail_closed = true;
@@ -231,18 +232,19 @@ impl Default for Shared {
 pub struct HostPace {
     pub(crate) gap: Duration,
     pub(crate) max_in_flight: u16,
+    pub(crate) is_leased: bool,
 }
 
 impl Default for HostPace {
     fn default() -> Self {
-        Self { gap: GAP, max_in_flight: 1 }
+        Self { gap: GAP, max_in_flight: 1, is_leased: true }
     }
 }
 
 impl HostPace {
     /// For a host that is your own: 100 ms and four in flight.
     pub fn own_site() -> Self {
-        Self { gap: Duration::from_millis(100), max_in_flight: 4 }
+        Self { gap: Duration::from_millis(100), max_in_flight: 4, ..Self::default() }
     }
 
     /// Only raises; at most 24 h.
@@ -266,8 +268,16 @@ impl HostPace {
         self
     }
 
+    /// Processes that share a store do not lease this host from each other: each sends at this pace, and keeps its own backoffs. For a
+    /// site of your own that several processes crawl at once.
+    #[must_use]
+    pub fn danger_unleased(mut self) -> Self {
+        self.is_leased = false;
+        self
+    }
+
     fn is_hasty(&self) -> bool {
-        self.gap < GAP || self.max_in_flight > 1
+        self.gap < GAP || self.max_in_flight > 1 || !self.is_leased
     }
 }
 

@@ -1,7 +1,7 @@
 //! The store that processes share: one task for each host that this process leases or wants, and how the store is.
 //!
-//! All that is said to the store of a host is said by the task of that host. So a caller that goes away leaves nothing behind, and a
-//! lease is renewed and given up whoever needs it.
+//! One task per host sends all its commands. So a caller that goes away leaves nothing behind, and a lease is renewed and given up
+//! independently of the requests that need it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -167,7 +167,14 @@ impl SharedStore {
                 // Under both locks: a request that comes now finds the host, or makes a new one.
                 let mut hosts = lock(&self.hosts);
                 let owed = core.backoff(host.key.as_str(), now).is_some();
-                let plan = lock(&host.lease).plan(owed, self.outage(), now);
+                let mut lease = lock(&host.lease);
+                let plan = lease.plan(owed, self.outage(), now);
+                if plan == Plan::Release {
+                    // Under the lock: from now on nothing starts.
+                    let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.chance.unit());
+                    lease.give_up(now.plus(poll));
+                }
+                drop(lease);
                 if plan == Plan::End {
                     return self.forget(&mut hosts, &host);
                 }
@@ -211,23 +218,26 @@ impl SharedStore {
                 let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * core.chance.unit());
                 lease.refused(is_next, now.plus(poll.min(wait + SLACK)));
             }
-            Some(LeaseStatus::Released) | None => {}
+            Some(LeaseStatus::Released) => {}
+            None => lease.unanswered(term, now),
         }
         drop(lease);
         host.changed.send_replace(());
     }
 
     async fn release(&self, core: &Core, host: &HostLease, now: Moment) {
-        {
-            let mut lease = lock(&host.lease);
-            let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.chance.unit());
-            lease.give_up(now.plus(poll));
-        }
-        // Whoever has this one next wants those at once.
+        // The next holder of this one needs those at once.
         let is_under = |other: &&Arc<HostLease>| other.under.as_ref() == Some(&host.key);
         let under: Vec<_> = lock(&self.hosts).values().filter(is_under).cloned().collect();
         for other in under {
-            lock(&other.lease).give_up(now);
+            {
+                let mut lease = lock(&other.lease);
+                // It is also used under another group.
+                if lease.is_in_flight() {
+                    continue;
+                }
+                lease.give_up(now);
+            }
             self.exchange(core, &other, Want::Release, now).await;
         }
         self.exchange(core, host, Want::Release, now).await;
@@ -372,10 +382,10 @@ impl User {
         lock(&self.host.lease).throttles()
     }
 
-    /// The request goes on the wire.
-    pub(crate) fn begin(&mut self, now: Moment) {
-        lock(&self.host.lease).begin(now);
-        self.in_flight = true;
+    /// The request goes on the wire, if it may still.
+    pub(crate) fn try_begin(&mut self, delay: Duration, term: Term, outage: Outage, now: Moment) -> bool {
+        self.in_flight = lock(&self.host.lease).try_begin(delay, term, outage, now);
+        self.in_flight
     }
 
     /// Its response has ended.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::breaker::Breaker;
 use super::feedback::Hold;
 use super::moment::Moment;
-use super::policy::GAP_MAX;
 use super::queue::{Bells, Line};
 use super::schedule::{Start, Terms, View};
 
@@ -50,6 +49,10 @@ pub(crate) struct Extra {
     /// The starts of what is in flight, where more than one request may be.
     open: Vec<Moment>,
 }
+
+/// So far behind the first, a deferred caller is told no later time: a caller that asks again and again and ignores its times would drive
+/// those of all others away.
+const LEAD_MAX: Duration = Duration::from_secs(3_600);
 
 impl Extra {
     const NEW: Self = Self {
@@ -193,7 +196,7 @@ impl Slot {
     pub(crate) fn come_back(&mut self, earliest: Moment, gap: Duration) -> Moment {
         let gap = self.terms(gap, 1).gap;
         let told = &mut self.extra_mut().told;
-        *told = told.plus(gap).clamp(earliest, earliest.plus(GAP_MAX));
+        *told = told.plus(gap).clamp(earliest, earliest.plus(LEAD_MAX.max(gap)));
         *told
     }
 
@@ -377,7 +380,7 @@ mod tests {
         let mut slot = Slot::new("a.example");
         let gap = Duration::from_secs(36_000);
         let told = [10, 10, 10, 10, 50].map(|earliest| slot.come_back(at(earliest), gap));
-        assert_eq!(told, [10, 36_010, 72_010, 86_410, 86_450].map(at));
+        assert_eq!(told, [10, 36_010, 36_010, 36_010, 36_050].map(at));
         assert_eq!(slot.come_back(at(200_000), gap), at(200_000), "those before are past");
     }
 

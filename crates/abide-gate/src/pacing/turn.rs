@@ -67,7 +67,7 @@ pub(crate) struct Claim {
 pub(crate) struct Claims {
     pub(crate) host: Claim,
     pub(crate) others: Box<[Claim]>,
-    /// The complaints that the shared store knew of when it granted the turn.
+    /// The complaints that the shared store knew of when the host was leased.
     pub(crate) strikes: u8,
 }
 

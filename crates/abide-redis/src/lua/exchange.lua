@@ -120,6 +120,9 @@ elseif new ~= body then
   redis.call('SET', KEYS[1], new .. ' ' .. text(now), 'PX', text(math.ceil((owed - now) / 1000)))
 end
 
+-- A server that takes no writes is away: a process that only asks whether it is back must hear so.
+if want == 'release' and (owed <= now or new == body) then mark(KEYS[2], since) end
+
 quiet = last > 0 and now - last or -1
 if backoff == 0 then return {verdict, wait, quiet, delay, -1, 0, 0, ''} end
 return {verdict, wait, quiet, delay, math.max(backoff - now, 0), math.max(now - backoff, 0), throttles, cause}

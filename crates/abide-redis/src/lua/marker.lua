@@ -1,4 +1,4 @@
--- Since when a server has known all that was written about the hosts of a bucket. The bucket's marker says so, and of which server: a
+-- The marker of a bucket: since when a server has known all that was written about its hosts, and which server that is. A
 -- flush or a slot that was moved without its keys has taken it away, and after a restart or a failover, which may have lost the last
 -- writes, the server has another name. Times are microseconds, which a double holds exactly until the year 2255.
 local time = redis.call('TIME')
@@ -19,6 +19,10 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
+local function mark(marker, since)
+  redis.call('SET', marker, text(since) .. ' ' .. (server or 'unnamed'), 'PX', MARKER_LIFE)
+end
+
 local function born(marker)
   local kept = redis.pcall('GET', marker)
   local since, name = (type(kept) == 'string' and kept or ''):match('^(%d+) (%w+)$')
@@ -26,7 +30,7 @@ local function born(marker)
   -- One that was born in the future is of a time before the clock was set back.
   if not since or since > now or (server and name ~= server) then
     since = now
-    redis.call('SET', marker, text(since) .. ' ' .. (server or 'unnamed'), 'PX', MARKER_LIFE)
+    mark(marker, since)
   end
   return since
 end

@@ -183,6 +183,20 @@ async fn a_silent_server_is_found_again_within_two_seconds() {
     assert_eq!(other.ask::<Vec<String>>(&["KEYS", "*born*"]).len(), 256, "the other one was greeted");
 }
 
+/// It answers, but leases cannot be kept there: a process that asks whether it is back must not take it for well.
+#[tokio::test]
+async fn a_server_that_takes_no_writes_is_away() {
+    let Some(redis) = Redis::start() else { return };
+    let store = Store::connect(&redis.url()).await.unwrap();
+    for (name, bad, good) in [("min-replicas-to-write", "1", "0"), ("maxmemory", "1", "0")] {
+        probe(&store).await.unwrap();
+        redis.ask::<()>(&["CONFIG", "SET", name, bad]);
+        assert!(probe(&store).await.is_err(), "{name}");
+        redis.ask::<()>(&["CONFIG", "SET", name, good]);
+    }
+    probe(&store).await.unwrap();
+}
+
 /// The caller may have less patience than the store.
 #[tokio::test]
 async fn a_silent_connection_is_replaced_also_if_its_callers_give_up_first() {
