@@ -33,8 +33,9 @@ enum Phase {
     /// Not ours. To be asked for at `again`.
     Wanted {
         again: Moment,
-        /// Another process has it, or had it when the store last replied.
+        /// Another process has it, or had it when the store last replied. That is remembered until `known_until` without a request.
         elsewhere: bool,
+        known_until: Moment,
         is_next: bool,
     },
     Held(Held),
@@ -150,7 +151,7 @@ impl Term {
 impl Lease {
     pub(crate) fn new(now: Moment) -> Self {
         Self {
-            phase: Phase::Wanted { again: now, elsewhere: false, is_next: false },
+            phase: Phase::Wanted { again: now, elsewhere: false, known_until: Moment::NEVER, is_next: false },
             users: 0,
             in_flight: 0,
             last: Moment::NEVER,
@@ -163,7 +164,13 @@ impl Lease {
         }
     }
 
+    /// A request needs it. The first one has its process ask at once, so that it gets its place in line.
     pub(crate) fn enter(&mut self, delay: Duration) {
+        if self.users == 0
+            && let Phase::Wanted { again, .. } = &mut self.phase
+        {
+            *again = Moment::NEVER;
+        }
         self.users += 1;
         self.delay = self.delay.max(delay);
         self.leaves = false;
@@ -310,11 +317,13 @@ impl Lease {
                     Plan::Sleep(looks.fold(held.renew, Moment::min))
                 }
             }
-            Phase::Wanted { again, is_next, .. } => {
+            Phase::Wanted { again, is_next, elsewhere, known_until } => {
                 let is_told = self.changes == self.saved || !self.is_owed(owed, now);
                 let settled = outage.back.plus(SETTLE);
                 if self.users == 0 && is_told && !is_next {
-                    Plan::End
+                    // A request that comes soon, with the store away, must not take the host for one that no process has.
+                    let forgets = self.leaves || !elsewhere || known_until <= now;
+                    if forgets { Plan::End } else { Plan::Sleep(known_until) }
                 } else if !outage.is_over() {
                     outage.plan(now)
                 } else if self.users == 0 {
@@ -364,17 +373,17 @@ impl Lease {
     }
 
     /// Another process has it, and it is asked for again then.
-    pub(crate) fn refused(&mut self, is_next: bool, again: Moment) {
-        self.phase = Phase::Wanted { again, elsewhere: true, is_next };
+    pub(crate) fn refused(&mut self, is_next: bool, again: Moment, known_until: Moment) {
+        self.phase = Phase::Wanted { again, elsewhere: true, known_until, is_next };
     }
 
     /// It is about to be given up: from now on nothing starts.
-    pub(crate) fn give_up(&mut self, again: Moment) {
-        let elsewhere = match self.phase {
-            Phase::Held(held) => held.is_wanted,
-            Phase::Wanted { elsewhere, .. } => elsewhere,
+    pub(crate) fn give_up(&mut self, again: Moment, known_until: Moment) {
+        let (elsewhere, known_until) = match self.phase {
+            Phase::Held(held) => (held.is_wanted, known_until),
+            Phase::Wanted { elsewhere, known_until, .. } => (elsewhere, known_until),
         };
-        self.phase = Phase::Wanted { again, elsewhere, is_next: false };
+        self.phase = Phase::Wanted { again, elsewhere, known_until, is_next: false };
     }
 
     /// The store has replied: it knows the first `changes` changes, and has told of a request that was last on its way at `last`.
@@ -472,7 +481,7 @@ mod tests {
         let mut lease = Lease::new(at(0));
         lease.enter(DELAY);
         assert_eq!(lease.readiness(DELAY, TERM, down(500, 1_000), at(1_100)), Readiness::Alone);
-        lease.refused(true, at(2_000));
+        lease.refused(true, at(2_000), at(2_000));
         assert_eq!(lease.readiness(DELAY, TERM, down(500, 1_000), at(1_100)), Readiness::Leased);
     }
 
@@ -553,7 +562,7 @@ mod tests {
     #[test]
     fn a_task_ends_when_nothing_needs_the_lease_and_nothing_is_owed() {
         let mut lease = held(false);
-        lease.give_up(at(9_000));
+        lease.give_up(at(9_000), at(9_000));
         assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::Sleep(at(9_000)), "a request waits");
         lease.leave();
         assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::End);
@@ -564,7 +573,7 @@ mod tests {
             "a backoff that the store does not know"
         );
         assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::End, "and is over");
-        lease.refused(true, at(3_000));
+        lease.refused(true, at(3_000), at(3_000));
         assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::Release, "its place in line");
     }
 
@@ -594,7 +603,7 @@ mod tests {
     fn what_is_not_saved_is_saved_while_a_process_waits_for_a_lease() {
         let mut lease = Lease::new(at(0));
         lease.enter(DELAY);
-        lease.refused(false, at(3_000));
+        lease.refused(false, at(3_000), at(3_000));
         lease.change();
         assert_eq!(lease.plan(true, NONE, at(100)), Plan::Ask { is_held: false }, "its place in line stays");
         let settling = Outage { back: at(50), ..down(10, 20) };
@@ -621,9 +630,21 @@ mod tests {
     fn a_request_starts_only_under_a_lease_that_is_still_there() {
         let mut lease = held(true);
         assert_eq!(lease.readiness(DELAY, TERM, NONE, at(1_000)), Readiness::Now);
-        lease.give_up(at(2_000));
+        lease.give_up(at(2_000), at(2_000));
         assert!(!lease.try_begin(DELAY, TERM, NONE, at(1_001)), "it was given up in between");
         assert!(!lease.is_in_flight());
+    }
+
+    #[test]
+    fn a_process_remembers_for_a_while_that_another_has_the_host() {
+        let mut lease = held(true);
+        lease.give_up(at(5_000), at(9_000));
+        lease.leave();
+        assert_eq!(lease.plan(false, NONE, at(4_000)), Plan::Sleep(at(9_000)));
+        assert_eq!(lease.readiness(DELAY, TERM, down(4_000, 4_000), at(4_100)), Readiness::Leased);
+        assert_eq!(lease.plan(false, NONE, at(9_000)), Plan::End);
+        lease.leave_soon();
+        assert_eq!(lease.plan(false, NONE, at(4_000)), Plan::End);
     }
 
     #[test]

@@ -114,6 +114,7 @@ impl SharedStore {
         let mut hosts = lock(&self.hosts);
         let host = self.host(&mut hosts, key, under, now);
         lock(&host.lease).enter(delay);
+        host.news.notify_one();
         let changed = host.changed.subscribe();
         User { host, changed, in_flight: false }
     }
@@ -172,7 +173,7 @@ impl SharedStore {
                 if plan == Plan::Release {
                     // Under the lock: from now on nothing starts.
                     let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.chance.unit());
-                    lease.give_up(now.plus(poll));
+                    lease.give_up(now.plus(poll), now.plus(self.options.lease));
                 }
                 drop(lease);
                 if plan == Plan::End {
@@ -216,7 +217,7 @@ impl SharedStore {
             Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, term, asked, now),
             Some(LeaseStatus::Busy { wait, is_next }) => {
                 let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * core.chance.unit());
-                lease.refused(is_next, now.plus(poll.min(wait + SLACK)));
+                lease.refused(is_next, now.plus(poll.min(wait + SLACK)), now.plus(term.ttl));
             }
             Some(LeaseStatus::Released) => {}
             None => lease.unanswered(term, now),
@@ -236,7 +237,7 @@ impl SharedStore {
                 if lease.is_in_flight() {
                     continue;
                 }
-                lease.give_up(now);
+                lease.give_up(now, now.plus(self.options.lease));
             }
             self.exchange(core, &other, Want::Release, now).await;
         }
