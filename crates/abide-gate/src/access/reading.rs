@@ -74,8 +74,10 @@ impl Times {
             (true, true) => Next::UseAndRefresh,
             // §2.4: not more than 24 hours, unless the robots.txt is unreachable.
             (false, _) if !self.failing => Next::Fetch,
-            // Nobody has asked for so long that whether it is unreachable is not known.
-            (false, _) if now.since(self.asked_at) >= UNASKED_MAX => Next::Fetch,
+            // Whether it is still unreachable is not known: the last attempt was long ago, or a wrong clock has dated it.
+            (false, _) if now.since(self.asked_at) >= UNASKED_MAX || self.is_from_the_future(now) => {
+                Next::Fetch
+            }
             (false, false) => Next::Use,
             (false, true) if self.has_copy => Next::UseAndRefresh,
             (false, true) => Next::Fetch,
@@ -171,7 +173,7 @@ mod tests {
             ("from a little ahead", times(4, 60, 50, false, true), Next::Use),
             ("from as far ahead as a clock may be", times(5, 60, 50, false, true), Next::Use),
             ("from the future", times(6, 60, 50, false, true), Next::Fetch),
-            ("from the future, failing, with a copy", times(6, 60, 50, true, true), Next::UseAndRefresh),
+            ("from the future, failing, with a copy", times(6, 60, 50, true, true), Next::Fetch),
             ("from the future, failing, without", times(6, 60, 50, true, false), Next::Fetch),
             (
                 "next try too far ahead, with a copy",
