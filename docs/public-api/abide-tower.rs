@@ -3,7 +3,7 @@ pub use abide_gate::{
     NoAddress, NoTimers, Observer, Origin, Verdict, access, pacing,
 };
 pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
-pub use abide_visit::{Hop, Scan, Visit};
+pub use abide_http::{Hop, Scan, Visit};
 pub type AbideBody<R> = WatchedBody<PermitBody<Pin<Box<R>>>>;
 #[derive(Clone)]
 pub struct AbideLayer {}

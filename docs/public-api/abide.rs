@@ -11,7 +11,7 @@ pub use abide_permissions::{
     link_follow,
 };
 pub use abide_robots::{InvalidToken, ProductToken, Target};
-pub use abide_visit::{Hop, Scan, Stopped, Trail, Visit};
+pub use abide_http::{Hop, Scan, Stopped, Trail, Visit};
 #[derive(Clone)]
 pub struct Abide {}
 impl Abide {

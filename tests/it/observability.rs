@@ -55,7 +55,7 @@ fn sources() -> String {
         }
     }
     let mut text = String::new();
-    for name in ["abide", "abide-gate", "abide-tower", "abide-visit"] {
+    for name in ["abide", "abide-gate", "abide-tower", "abide-http"] {
         read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates").join(name).join("src"), &mut text);
     }
     text

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use abide_gate::access::Fetch;
 use abide_gate::{GateBuilder, Identity, NoTimers};
 use abide_permissions::{PermissionStore, ReadOptions};
-use abide_visit::{Reader, Scan};
+use abide_http::{Reader, Scan};
 use tower_layer::Layer;
 
 use crate::error::BuildError;

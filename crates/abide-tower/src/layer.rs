@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use abide_gate::{Gate, Identity};
-use abide_visit::Reader;
+use abide_http::Reader;
 use tower_layer::Layer;
 
 use crate::builder::Builder;

@@ -52,7 +52,7 @@ pub use abide_gate::{
     NoTimers, Observer, Origin, Verdict, access, pacing,
 };
 pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
-pub use abide_visit::{Hop, Scan, Visit};
+pub use abide_http::{Hop, Scan, Visit};
 
 /// Any error that can cross threads, as tower has it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

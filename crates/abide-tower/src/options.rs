@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::Origin;
-use abide_visit::Scan;
+use abide_http::Scan;
 
 /// Options of one request, in its extensions. Without them the layer's own settings count.
 ///

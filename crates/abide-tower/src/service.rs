@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, Gate, NoAddress, PermitBody, Symptoms, Verdict};
-use abide_visit::{CallSpan, Hop, Trail, Visit, WatchedBody, tell_failed};
+use abide_http::{CallSpan, Hop, Trail, Visit, WatchedBody, tell_failed};
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Request, Response, header};
 use http_body::Body;

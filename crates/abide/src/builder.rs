@@ -15,7 +15,7 @@ use abide_gate::pacing::{HostStore, PaceObserver, PacePolicy};
 use abide_gate::{Clock, GateBuilder, Identity, IdentityError, NoTimers, Observer};
 use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::InvalidToken;
-use abide_visit::{Reader, Scan};
+use abide_http::{Reader, Scan};
 
 use crate::client::{Abide, Core};
 use crate::codings::Codings;

@@ -13,7 +13,7 @@ use url::Url;
 use abide_gate::access::Answer;
 use abide_gate::pacing::{NextSlot, Permit};
 use abide_gate::{Error, Gate, Identity, Origin, Verdict, refuse_foreign_host};
-use abide_visit::Reader;
+use abide_http::Reader;
 
 use crate::builder::{Builder, sets_host};
 use crate::codings::Codings;

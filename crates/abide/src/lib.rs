@@ -131,4 +131,4 @@ pub use abide_permissions::{
     Preference, Preferences, ReadOptions, Rules, Usage, link_follow,
 };
 pub use abide_robots::{InvalidToken, ProductToken, Target};
-pub use abide_visit::{Hop, Scan, Stopped, Trail, Visit};
+pub use abide_http::{Hop, Scan, Stopped, Trail, Visit};

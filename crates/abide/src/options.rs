@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_visit::Scan;
+use abide_http::Scan;
 
 /// Options of one request, set through [`RequestBuilderExt::abide`](crate::RequestBuilderExt::abide).
 ///

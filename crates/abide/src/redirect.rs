@@ -20,7 +20,7 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use abide_gate::without_userinfo;
-use abide_visit::Stopped;
+use abide_http::Stopped;
 
 /// How page redirects are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]

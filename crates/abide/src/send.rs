@@ -10,7 +10,7 @@ use url::Url;
 
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, Error, NoAddress, OrderProblem, Symptoms, Verdict, without_userinfo};
-use abide_visit::WatchedBody;
+use abide_http::WatchedBody;
 
 use crate::fault;
 use crate::redirect::same_resource;

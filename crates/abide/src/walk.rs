@@ -11,7 +11,7 @@ use url::Url;
 
 use abide_gate::pacing::Permit;
 use abide_gate::{Denied, Error, Verdict, has_userinfo, without_userinfo};
-use abide_visit::{CallSpan, Hop, HopSpan, Reading, Stopped, Trail, WatchedBody, tell_failed};
+use abide_http::{CallSpan, Hop, HopSpan, Reading, Stopped, Trail, WatchedBody, tell_failed};
 
 use crate::client::Abide;
 use crate::middleware::BoxFuture;

@@ -8,7 +8,7 @@ use http::{Version, header};
 use reqwest::{Response, ResponseBuilderExt};
 use url::Url;
 
-use abide_visit::Visit;
+use abide_http::Visit;
 
 use crate::wire::Ahead;
 

@@ -101,7 +101,7 @@ impl Visit {
     ///
     /// ```
     /// use abide_permissions::{Preference, Usage};
-    /// # fn may_train(visit: &abide_visit::Visit) -> bool {
+    /// # fn may_train(visit: &abide_http::Visit) -> bool {
     /// visit.preferences().resolve(&Usage::TrainAi).preference() != Preference::Disallow
     /// # }
     /// ```

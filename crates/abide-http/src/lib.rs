@@ -9,7 +9,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use abide_gate::WallMillis;
 //! use abide_permissions::ReadOptions;
-//! use abide_visit::{Reader, Trail, Visit};
+//! use abide_http::{Reader, Trail, Visit};
 //! use http_body_util::{BodyExt, Full};
 //!
 //! let page = "<!doctype html><title>A</title><meta name=robots content=noindex><p>Text";
