@@ -51,10 +51,8 @@
 // Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-// The keys, the clocks, and who asks.
+// The keys and the clocks.
 mod clock;
-mod host_field;
-mod identity;
 mod origin;
 mod text;
 
@@ -62,14 +60,11 @@ mod text;
 pub mod access;
 pub mod pacing;
 
-// Which addresses may be contacted, how bodies are decoded, and what a failed request says about its host.
+// Which addresses may be contacted, and how bodies are decoded.
 mod address;
 mod coding;
-mod resolved;
-mod symptoms;
 
 // The composition: robots.txt first, then the host's turn.
-mod body;
 mod builder;
 mod error;
 mod event;
@@ -83,7 +78,6 @@ mod verdict;
 pub mod testing;
 
 pub use address::{AddressGuard, AddressRefused};
-pub use body::PermitBody;
 pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
@@ -92,11 +86,7 @@ pub use coding::{Coding, DecodeError, DecodedBody, Undecodable, UnknownCoding};
 pub use error::{Denied, Error, OrderProblem};
 pub use event::{Event, Observer};
 pub use gate::{Gate, Turn};
-pub use host_field::{foreign_host, refuse_foreign_host};
-pub use identity::{Identity, IdentityError};
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
-pub use resolved::NoAddress;
-pub use symptoms::{Phase, Symptoms};
 pub use verdict::Verdict;

@@ -8,7 +8,6 @@ use http_body_util::BodyExt;
 use url::Url;
 
 use crate::access::{BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest};
-use crate::body::PermitBody;
 use crate::pacing::{Ask, Cause, Pacer, Permit, Refusal, TransportFault};
 use crate::{AddressGuard, Clock, Host, WallMillis};
 
@@ -54,9 +53,14 @@ impl PacedFetch {
                 };
                 permit.saved().await;
                 let (status, headers) = (reply.status(), reply.headers().clone());
-                let is_calm = |error: &FetchError| matches!(error.kind(), FetchErrorKind::EnhanceYourCalm);
-                let body = PermitBody::new(reply.into_body(), permit).with_calm(is_calm).boxed_unsync();
-                let reply = RobotsReply::new(status, headers, body, started);
+                // The permit lives as long as the body, which is dropped when enough of it has been read.
+                let body = reply.into_body().map_err(move |error| {
+                    if matches!(error.kind(), FetchErrorKind::EnhanceYourCalm) {
+                        permit.failed(TransportFault::EnhanceYourCalm);
+                    }
+                    error
+                });
+                let reply = RobotsReply::new(status, headers, body.boxed_unsync(), started);
                 Ok(match hold {
                     // Holds are told in milliseconds, rounded up. What this reply says must have lapsed at the instant in which the
                     // host is asked again: first for robots.txt.

@@ -46,12 +46,21 @@
 )]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+// Who asks, and where a redirect leads.
+mod host_field;
+mod identity;
+pub mod redirect;
+
 // How a response is read.
 mod body;
 mod head;
+mod permit_body;
 mod reader;
 mod remember;
+mod resolved;
 mod scan;
+pub mod seen;
+mod symptoms;
 
 // What is told of it.
 mod log;
@@ -59,8 +68,13 @@ mod trail;
 mod visit;
 
 pub use body::WatchedBody;
+pub use host_field::{foreign_host, refuse_foreign_host};
+pub use identity::{Identity, IdentityError};
 pub use log::{CallSpan, HopSpan, tell_failed};
+pub use permit_body::PermitBody;
 pub use reader::{Left, Reader, Reading};
+pub use resolved::{NoAddress, permitted_addresses};
 pub use scan::Scan;
+pub use symptoms::{Phase, Symptoms};
 pub use trail::{Hop, Stopped, Trail};
 pub use visit::Visit;

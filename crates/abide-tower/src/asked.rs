@@ -4,7 +4,8 @@ use http::header::HOST;
 use http::{Request, Uri};
 use url::Url;
 
-use abide_gate::{foreign_host, without_userinfo};
+use abide_gate::without_userinfo;
+use abide_http::foreign_host;
 
 use crate::error::ServiceError;
 

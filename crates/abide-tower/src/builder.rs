@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use abide_gate::access::Fetch;
-use abide_gate::{GateBuilder, Identity, NoTimers};
-use abide_permissions::{PermissionStore, ReadOptions};
+use abide_gate::{GateBuilder, NoTimers};
+use abide_http::Identity;
 use abide_http::{Reader, Scan};
+use abide_permissions::{PermissionStore, ReadOptions};
 use tower_layer::Layer;
 
 use crate::error::BuildError;

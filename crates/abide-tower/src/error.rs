@@ -3,7 +3,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use abide_gate::{Error, IdentityError, NoTimers};
+use abide_gate::{Error, NoTimers};
+use abide_http::IdentityError;
 use http::Uri;
 
 use crate::BoxError;

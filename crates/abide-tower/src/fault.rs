@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt::Debug;
 
-use abide_gate::{Phase, Symptoms};
+use abide_http::{Phase, Symptoms};
 
 /// The symptoms of a request that failed below. Services do not name their phases; hyper-util's client says them in its text, and a
 /// test pins that.

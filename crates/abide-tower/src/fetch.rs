@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use abide_gate::access::{
     BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, on_the_wire,
 };
-use abide_gate::{Clock, Phase, SystemClock};
+use abide_gate::{Clock, SystemClock};
+use abide_http::Phase;
 use bytes::Bytes;
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Request, Response, Uri};

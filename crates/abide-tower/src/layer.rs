@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use abide_gate::{Gate, Identity};
+use abide_gate::Gate;
+use abide_http::Identity;
 use abide_http::Reader;
 use tower_layer::Layer;
 

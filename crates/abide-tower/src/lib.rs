@@ -48,11 +48,12 @@ pub use resolver::GuardedResolver;
 pub use service::{AbideBody, AbideService, ResponseFuture};
 
 pub use abide_gate::{
-    AddressGuard, Denied, Error, Event, Gate, GateBuilder, Host, Identity, IdentityError, NoAddress,
-    NoTimers, Observer, Origin, Verdict, access, pacing,
+    AddressGuard, Denied, Error, Event, Gate, GateBuilder, Host, NoTimers, Observer, Origin, Verdict, access,
+    pacing,
 };
-pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
 pub use abide_http::{Hop, Scan, Visit};
+pub use abide_http::{Identity, IdentityError, NoAddress};
+pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
 
 /// Any error that can cross threads, as tower has it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

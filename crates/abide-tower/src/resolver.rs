@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::vec;
 
 use abide_gate::AddressGuard;
+use abide_http::permitted_addresses;
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use tower_service::Service;
 
@@ -70,7 +71,7 @@ where
         let found = self.inner.call(name);
         Box::pin(async move {
             let found = found.await.map_err(Into::into)?;
-            Ok(addresses.of_name(&host, found)?.into_iter())
+            Ok(permitted_addresses(&addresses, &host, found)?.into_iter())
         })
     }
 }

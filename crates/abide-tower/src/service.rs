@@ -10,8 +10,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Gate, NoAddress, PermitBody, Symptoms, Verdict};
+use abide_gate::{Denied, Gate, Verdict};
 use abide_http::{CallSpan, Hop, Trail, Visit, WatchedBody, tell_failed};
+use abide_http::{NoAddress, PermitBody, Symptoms};
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Request, Response, header};
 use http_body::Body;

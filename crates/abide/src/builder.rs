@@ -12,19 +12,20 @@ use reqwest_middleware::ClientWithMiddleware;
 
 use abide_gate::access::{AccessObserver, AccessPolicy, AccessStore, Fetch};
 use abide_gate::pacing::{HostStore, PaceObserver, PacePolicy};
-use abide_gate::{Clock, GateBuilder, Identity, IdentityError, NoTimers, Observer};
+use abide_gate::{Clock, GateBuilder, NoTimers, Observer};
+use abide_http::{Identity, IdentityError};
+use abide_http::{Reader, Scan};
 use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::InvalidToken;
-use abide_http::{Reader, Scan};
 
 use crate::client::{Abide, Core};
 use crate::codings::Codings;
 use crate::fetch::ReqwestFetch;
 use crate::log;
-use crate::redirect::RedirectPolicy;
 use crate::resolver::{GuardedResolver, SystemResolver};
 use crate::sends::never_again;
 use crate::silence::READ_TIMEOUT;
+use abide_http::redirect::RedirectPolicy;
 
 /// Settings of one crawler. Made by [`Abide::builder`].
 #[must_use]

@@ -12,14 +12,15 @@ use url::Url;
 
 use abide_gate::access::Answer;
 use abide_gate::pacing::{NextSlot, Permit};
-use abide_gate::{Error, Gate, Identity, Origin, Verdict, refuse_foreign_host};
+use abide_gate::{Error, Gate, Origin, Verdict};
 use abide_http::Reader;
+use abide_http::{Identity, refuse_foreign_host};
 
 use crate::builder::{Builder, sets_host};
 use crate::codings::Codings;
 use crate::log;
 use crate::middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
-use crate::redirect::RedirectPolicy;
+use abide_http::redirect::RedirectPolicy;
 
 /// One crawler identity: everything that is asked, paced and read under it. Cheap to clone; clones share everything.
 ///

@@ -1,7 +1,7 @@
 //! What abide learnt, on a response.
 
-use abide_permissions::Permissions;
 use abide_http::Visit;
+use abide_permissions::Permissions;
 
 /// What abide learnt, on a response.
 pub trait ResponseExt: sealed::Sealed {

@@ -3,7 +3,7 @@
 use std::error::Error as _;
 
 use abide_gate::pacing::TransportFault;
-use abide_gate::{Phase, Symptoms};
+use abide_http::{Phase, Symptoms};
 
 use crate::silence::Silent;
 

@@ -94,8 +94,6 @@ mod options;
 
 // A request's way.
 mod middleware;
-mod redirect;
-mod seen;
 mod send;
 mod sends;
 mod silence;
@@ -113,12 +111,12 @@ mod resolver;
 
 mod log;
 
+pub use abide_http::redirect::RedirectPolicy;
 pub use builder::{BuildError, Builder};
 pub use client::Abide;
 pub use extension::ResponseExt;
 pub use middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
 pub use options::{Options, RequestBuilderExt};
-pub use redirect::RedirectPolicy;
 
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
@@ -126,9 +124,9 @@ pub use abide_gate::{
     AddressGuard, Clock, Denied, Error, Event, Gate, GateBuilder, Host, NoTimers, Observer, OrderProblem,
     Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis, access, pacing,
 };
+pub use abide_http::{Hop, Scan, Stopped, Trail, Visit};
 pub use abide_permissions::{
     AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
     Preference, Preferences, ReadOptions, Rules, Usage, link_follow,
 };
 pub use abide_robots::{InvalidToken, ProductToken, Target};
-pub use abide_http::{Hop, Scan, Stopped, Trail, Visit};

@@ -14,11 +14,11 @@ use abide_gate::pacing::Permit;
 use abide_gate::{Error, OrderProblem, Verdict, without_userinfo};
 
 use crate::client::Abide;
-use crate::seen;
 use crate::send::{Admission, Sent, answered, refuse, take_apart, wrong_order};
 use crate::sends::counted;
 use crate::silence::heard_within;
 use crate::walk::{Pace, Walk};
+use abide_http::seen;
 
 pub(crate) type BoxFuture<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 

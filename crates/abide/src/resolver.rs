@@ -10,6 +10,7 @@ use std::sync::Arc;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use abide_gate::AddressGuard;
+use abide_http::permitted_addresses;
 
 /// A resolver that returns only addresses which may be contacted.
 pub(crate) struct GuardedResolver {
@@ -44,7 +45,7 @@ impl Resolve for GuardedResolver {
                 (None, Some(asked)) => asked.await?,
                 (None, None) => Box::new(std::iter::empty()),
             };
-            let addresses = addresses.of_name(&host, found)?;
+            let addresses = permitted_addresses(&addresses, &host, found)?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }

@@ -9,13 +9,14 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, NoAddress, OrderProblem, Symptoms, Verdict, without_userinfo};
+use abide_gate::{Denied, Error, OrderProblem, Verdict, without_userinfo};
 use abide_http::WatchedBody;
+use abide_http::{NoAddress, Symptoms};
 
 use crate::fault;
-use crate::redirect::same_resource;
 use crate::sends::counted;
 use crate::wire::{Ahead, Wire};
+use abide_http::redirect::same_resource;
 
 /// An answer to one hop.
 pub(crate) struct Sent {

@@ -16,13 +16,13 @@ use abide_http::{CallSpan, Hop, HopSpan, Reading, Stopped, Trail, WatchedBody, t
 use crate::client::Abide;
 use crate::middleware::BoxFuture;
 use crate::options::Options;
-use crate::redirect::{self, Hop as NextHop, Step};
-use crate::seen::{self, Source};
 use crate::send::{answered, put_together, refuse, send_through, take_apart};
 use crate::sends::{Counted, counted};
 use crate::silence::{Heard, heard_within};
 use crate::whole;
 use crate::wire::Wire;
+use abide_http::redirect::{self, Hop as NextHop, Step};
+use abide_http::seen::{self, Source};
 
 /// Where the turn is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
 
-use abide_gate::PermitBody;
 use abide_gate::pacing::{Permit, TransportFault};
+use abide_http::PermitBody;
 
 use crate::fault;
 use crate::silence::Silence;

@@ -10,7 +10,7 @@ use abide_gate::pacing::{
     Ask, Cause, DeferReason, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
     MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Permit, ScopeKey, Want,
 };
-use abide_gate::{Clock, Denied, Gate, GateBuilder, Host, ManualClock, Origin, PermitBody, WallMillis};
+use abide_gate::{Clock, Denied, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis};
 use http_body_util::BodyExt;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -349,7 +349,7 @@ impl World {
             std::mem::forget(permit);
             return None;
         }
-        let body = PermitBody::new(reply.body?, permit);
+        let body = reply.body?;
         if rude == Some(Rude::LeavesTask) {
             tokio::spawn(std::future::pending::<()>());
         }
@@ -560,7 +560,7 @@ fn host_of(n: usize) -> Host {
     Host::of(&format!("http://{name}.example").parse().unwrap()).unwrap()
 }
 
-async fn read(mut body: PermitBody<super::web::PageBody>, reading: Reading) {
+async fn read(mut body: super::web::PageBody, reading: Reading) {
     match reading {
         Reading::ToItsEnd => while body.frame().await.is_some() {},
         Reading::DropsAfter(n) => {

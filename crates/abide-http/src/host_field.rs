@@ -16,9 +16,9 @@ use http::header::HOST;
 use http::{HeaderMap, HeaderValue};
 use url::Url;
 
-use crate::error::{Denied, Error};
 use crate::identity::excerpt;
-use crate::without_userinfo;
+use abide_gate::without_userinfo;
+use abide_gate::{Denied, Error};
 
 /// The first `Host` field that does not name the authority of `url`. With one, the site that answers is not the site whose
 /// robots.txt was asked (RFC 9110 §7.2: the field is "the target URI's authority component").
@@ -26,7 +26,7 @@ use crate::without_userinfo;
 /// The port may be left out where it is the scheme's own; names are compared without case.
 ///
 /// ```
-/// use abide_gate::foreign_host;
+/// use abide_http::foreign_host;
 ///
 /// let url = "http://a.example/x".parse()?;
 /// let mut headers = http::HeaderMap::new();

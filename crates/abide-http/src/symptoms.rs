@@ -17,14 +17,15 @@
 use std::error::Error;
 use std::io;
 
-use crate::access::{FetchErrorKind, TlsProblem};
-use crate::pacing::TransportFault;
+use abide_gate::access::{FetchErrorKind, TlsProblem};
+use abide_gate::pacing::TransportFault;
+
 use crate::resolved::NoAddress;
 
 /// A failed request, as its error tells it.
 ///
 /// ```
-/// use abide_gate::{Phase, Symptoms};
+/// use abide_http::{Phase, Symptoms};
 /// use abide_gate::pacing::TransportFault;
 ///
 /// let error = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
@@ -199,7 +200,8 @@ mod tests {
     use std::fmt;
 
     use super::*;
-    use crate::AddressGuard;
+    use crate::permitted_addresses;
+    use abide_gate::AddressGuard;
 
     /// An error with a sentence and a cause, as clients nest them.
     #[derive(Debug)]
@@ -297,7 +299,8 @@ mod tests {
     #[test]
     fn an_address_that_the_guard_refused_is_no_fault_of_the_host() {
         let refused =
-            AddressGuard::default().of_name("a.example", ["10.0.0.1:80".parse().unwrap()]).unwrap_err();
+            permitted_addresses(&AddressGuard::default(), "a.example", ["10.0.0.1:80".parse().unwrap()])
+                .unwrap_err();
         let symptoms =
             Symptoms::of(Some(&Layer("dns error", Some(Box::new(refused))))).during(Phase::Connect);
         assert_eq!(symptoms.refused_name().unwrap().refused().unwrap().to_string(), "10.0.0.1");

@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use abide_gate::PermitBody;
 use abide_gate::pacing::{Ask, PacePolicy, Pacer};
+use abide_http::PermitBody;
 use bytes::Bytes;
 use http::{HeaderMap, Version};
 use http_body::{Body, Frame, SizeHint};

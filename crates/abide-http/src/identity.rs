@@ -6,13 +6,13 @@ use abide_robots::{InvalidToken, ProductToken};
 use http::header::{Entry, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 
-use crate::error::{Denied, Error};
+use abide_gate::{Denied, Error};
 
 /// The identity of a crawler, checked: sites can tell from its requests whose rules to write (RFC 9309 §2.2.1: the product token
 /// "SHOULD be a substring of the identification string that the crawler sends").
 ///
 /// ```
-/// use abide_gate::Identity;
+/// use abide_http::Identity;
 ///
 /// let identity = Identity::new("ExampleBot", &[], Some("ExampleBot/1.0 (+https://example.com/bot)"))?;
 /// let mut headers = http::HeaderMap::new();

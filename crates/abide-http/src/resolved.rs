@@ -7,42 +7,42 @@ use std::error::Error;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::AddressGuard;
+use abide_gate::AddressGuard;
 
-impl AddressGuard {
-    /// Of the addresses that a resolver returned for `name`, those that may be contacted: 64 at most.
-    ///
-    /// For the resolvers and connectors of HTTP clients. A literal address in a URL meets no resolver;
-    /// [`check_url`](Self::check_url) is for those.
-    ///
-    /// ```
-    /// # use abide_gate::AddressGuard;
-    /// let guard = AddressGuard::default();
-    /// let (private, public) = ("10.0.0.1:443".parse()?, "93.184.216.34:443".parse()?);
-    /// assert_eq!(guard.of_name("a.example", [private, public])?, [public]);
-    /// assert!(guard.of_name("b.example", [private]).is_err());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`NoAddress`] if that leaves none.
-    pub fn of_name(
-        &self,
-        name: &str,
-        found: impl IntoIterator<Item = SocketAddr>,
-    ) -> Result<Vec<SocketAddr>, NoAddress> {
-        let (mut permitted, mut refused) = (Vec::new(), None);
-        for address in found.into_iter().take(ADDRESSES_MAX) {
-            match self.check(address.ip()) {
-                Ok(()) => permitted.push(address),
-                Err(error) => refused = refused.or(Some(error.address())),
-            }
+/// Of the addresses that a resolver returned for `name`, those that may be contacted: 64 at most.
+///
+/// For the resolvers and connectors of HTTP clients. A literal address in a URL meets no resolver;
+/// [`AddressGuard::check_url`] is for those.
+///
+/// ```
+/// use abide_gate::AddressGuard;
+/// use abide_http::permitted_addresses;
+///
+/// let guard = AddressGuard::default();
+/// let (private, public) = ("10.0.0.1:443".parse()?, "93.184.216.34:443".parse()?);
+/// assert_eq!(permitted_addresses(&guard, "a.example", [private, public])?, [public]);
+/// assert!(permitted_addresses(&guard, "b.example", [private]).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`NoAddress`] if that leaves none.
+pub fn permitted_addresses(
+    guard: &AddressGuard,
+    name: &str,
+    found: impl IntoIterator<Item = SocketAddr>,
+) -> Result<Vec<SocketAddr>, NoAddress> {
+    let (mut permitted, mut refused) = (Vec::new(), None);
+    for address in found.into_iter().take(ADDRESSES_MAX) {
+        match guard.check(address.ip()) {
+            Ok(()) => permitted.push(address),
+            Err(error) => refused = refused.or(Some(error.address())),
         }
-        if permitted.is_empty() {
-            return Err(NoAddress { name: name.to_owned(), refused });
-        }
-        Ok(permitted)
     }
+    if permitted.is_empty() {
+        return Err(NoAddress { name: name.to_owned(), refused });
+    }
+    Ok(permitted)
 }
 
 /// The name has no address that may be contacted.
@@ -93,7 +93,9 @@ mod tests {
     fn a_name_without_a_usable_address_is_told_apart_from_one_without_any() {
         let private: SocketAddr = "10.0.0.1:443".parse().unwrap();
         let error = |found: &[SocketAddr]| {
-            AddressGuard::default().of_name("a.example", found.iter().copied()).unwrap_err().to_string()
+            permitted_addresses(&AddressGuard::default(), "a.example", found.iter().copied())
+                .unwrap_err()
+                .to_string()
         };
         assert_eq!(error(&[private]), "a.example resolves to 10.0.0.1, which is not a public address");
         assert_eq!(error(&[]), "a.example has no address");
@@ -102,7 +104,8 @@ mod tests {
     #[test]
     fn of_any_number_of_addresses_64_are_looked_at() {
         let public: SocketAddr = "93.184.216.34:443".parse().unwrap();
-        let found = AddressGuard::default().of_name("a.example", std::iter::repeat(public)).unwrap();
+        let found =
+            permitted_addresses(&AddressGuard::default(), "a.example", std::iter::repeat(public)).unwrap();
         assert_eq!(found.len(), 64);
     }
 }

@@ -12,7 +12,7 @@ use abide_gate::WallMillis;
 
 /// Where an answer comes from, as far as its fields are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
+pub enum Source {
     /// From the wire.
     Wire,
     /// From the wire at that time, with all fields that were there then.
@@ -43,7 +43,7 @@ const TOLD: [Told; 8] = [
 const TIME: HeaderName = HeaderName::from_static("abide-seen-at");
 
 /// Tells what has come from the wire. Of a 304, which updates what is kept, only the fields that it has.
-pub(crate) fn tell<B>(response: &mut Response<B>, now: WallMillis) {
+pub fn tell<B>(response: &mut Response<B>, now: WallMillis) {
     let is_update = response.status() == StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
     headers.insert(TIME, HeaderValue::from(now.0));
@@ -58,7 +58,7 @@ pub(crate) fn tell<B>(response: &mut Response<B>, now: WallMillis) {
 }
 
 /// Takes away what was told, and unites it with the fields that are there.
-pub(crate) fn take(status: StatusCode, headers: &mut HeaderMap) -> Source {
+pub fn take(status: StatusCode, headers: &mut HeaderMap) -> Source {
     let time = headers.remove(TIME).and_then(|time| time.to_str().ok()?.parse().ok().map(WallMillis));
     let mut is_complete = true;
     for Told { name, by } in &TOLD {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::pacing::{Permit, TransportFault};
+use abide_gate::pacing::{Permit, TransportFault};
 
 /// A body with the permit of its request.
 ///

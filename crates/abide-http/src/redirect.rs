@@ -19,20 +19,20 @@ use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, StatusCode};
 use url::Url;
 
+use crate::trail::Stopped;
 use abide_gate::without_userinfo;
-use abide_http::Stopped;
 
 /// How page redirects are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RedirectPolicy {
-    pub(crate) follow: bool,
-    pub(crate) hops_max: usize,
-    pub(crate) referer: bool,
+    pub follow: bool,
+    pub hops_max: usize,
+    pub referer: bool,
 }
 
 impl RedirectPolicy {
-    /// At most this many hops, 10 by default; one more is [`Denied::TooManyRedirects`](crate::Denied::TooManyRedirects).
+    /// At most this many hops, 10 by default; one more is [`Denied::TooManyRedirects`](abide_gate::Denied::TooManyRedirects).
     #[must_use]
     pub fn with_hops_max(mut self, hops: usize) -> Self {
         self.hops_max = hops;
@@ -62,7 +62,7 @@ impl Default for RedirectPolicy {
 
 /// What to do with an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// It is the caller's.
     Answer,
     /// It is a redirect, and still the caller's.
@@ -73,21 +73,15 @@ pub(crate) enum Step {
 
 /// The next request, as far as the answer decides it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Hop {
-    pub(crate) url: Url,
-    pub(crate) method: Method,
-    pub(crate) keeps_body: bool,
-    pub(crate) keeps_credentials: bool,
+pub struct Hop {
+    pub url: Url,
+    pub method: Method,
+    pub keeps_body: bool,
+    pub keeps_credentials: bool,
 }
 
 /// Reads an answer to `method url`.
-pub(crate) fn step(
-    follow: bool,
-    method: &Method,
-    url: &Url,
-    status: StatusCode,
-    headers: &HeaderMap,
-) -> Step {
+pub fn step(follow: bool, method: &Method, url: &Url, status: StatusCode, headers: &HeaderMap) -> Step {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Step::Answer;
     }
@@ -141,18 +135,18 @@ fn next_method(status: StatusCode, method: &Method) -> (Method, bool) {
 }
 
 /// Scheme, host and effective port are the same.
-pub(crate) fn same_origin(a: &Url, b: &Url) -> bool {
+pub fn same_origin(a: &Url, b: &Url) -> bool {
     a.scheme() == b.scheme() && a.host() == b.host() && a.port_or_known_default() == b.port_or_known_default()
 }
 
 /// The same resource: equal but for fragment and user information.
-pub(crate) fn same_resource(a: &Url, b: &Url) -> bool {
+pub fn same_resource(a: &Url, b: &Url) -> bool {
     // Most often they are the same altogether.
     a == b || same_origin(a, b) && a.path() == b.path() && a.query() == b.query()
 }
 
 /// What a redirect to another scheme, host or port must not carry.
-pub(crate) fn strip_credentials(headers: &mut HeaderMap) {
+pub fn strip_credentials(headers: &mut HeaderMap) {
     let cookie2 = HeaderName::from_static("cookie2");
     for name in [header::AUTHORIZATION, header::COOKIE, cookie2, header::PROXY_AUTHORIZATION] {
         headers.remove(name);
@@ -162,7 +156,7 @@ pub(crate) fn strip_credentials(headers: &mut HeaderMap) {
 }
 
 /// What describes a body that is no longer sent.
-pub(crate) fn strip_body_headers(headers: &mut HeaderMap) {
+pub fn strip_body_headers(headers: &mut HeaderMap) {
     let of_body: Vec<HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with("content-")).cloned().collect();
     for name in of_body {
@@ -172,7 +166,7 @@ pub(crate) fn strip_body_headers(headers: &mut HeaderMap) {
 }
 
 /// The `Referer` for a hop from `from` to `to`: none from https to http.
-pub(crate) fn referer(from: &Url, to: &Url) -> Option<http::HeaderValue> {
+pub fn referer(from: &Url, to: &Url) -> Option<http::HeaderValue> {
     if from.scheme() == "https" && to.scheme() != "https" {
         return None;
     }
