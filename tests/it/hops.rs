@@ -301,7 +301,7 @@ async fn redirects_can_be_left_to_the_caller() {
     let server = site().await;
     let answer = client(&server)
         .get("http://a.example/to/302?/x")
-        .abide(Options::new().with_redirects(false))
+        .abide(Options::new().with_redirects(abide::RedirectPolicy::never()))
         .send()
         .await;
     let answer = answer.unwrap();

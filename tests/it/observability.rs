@@ -125,7 +125,8 @@ async fn crawl(server: &Server) {
         let request = client.get(url).header("authorization", "Bearer hunter2").header("cookie", "hunter2");
         drop(request.send().await);
     }
-    let mine = Options::new().danger_ignore_robots("mine\x1b[31m\r\nforged");
+    let mine =
+        Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "mine\x1b[31m\r\nforged");
     drop(client.get("http://a.example/secret").abide(mine).send().await);
     let origin = abide::Origin::of(&"http://changing.example/".parse().unwrap()).unwrap();
     for _ in 0..3 {
@@ -283,11 +284,17 @@ async fn observers_hear_decisions_and_refusals_with_their_hop() {
         .build_client(reqwest::Client::builder())
         .unwrap();
     client.get("http://a.example/go").send().await.unwrap_err();
-    let mine = Options::new().danger_ignore_robots("mine");
+    let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "mine");
     client.get("http://a.example/secret").abide(mine).send().await.unwrap();
     assert_eq!(
         *told.lock().unwrap(),
-        ["http://a.example:80 true", "http://a.example:80 false", "disallowed at 1", "mine"]
+        [
+            "http://a.example:80 true",
+            "http://a.example:80 false",
+            "disallowed at 1",
+            "http://a.example:80 false",
+            "mine"
+        ]
     );
 }
 
@@ -369,7 +376,7 @@ async fn metrics_have_the_names_and_labels_of_the_page_and_no_host() {
     for url in urls.into_iter().chain(["http://c.example/x", "http://down.example/x"]) {
         drop(client.get(url).send().await);
     }
-    let mine = Options::new().danger_ignore_robots("mine");
+    let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "mine");
     drop(client.get("http://a.example/secret").abide(mine).send().await);
     MetricsObserver.sample(abide.gate_handle());
     let told = remembers.told();
@@ -378,7 +385,7 @@ async fn metrics_have_the_names_and_labels_of_the_page_and_no_host() {
         ("abide_robots_total outcome=unreachable", 1),
         ("abide_robots_seconds", 3),
         ("abide_decisions_total decision=allow", 4),
-        ("abide_decisions_total decision=disallow", 3),
+        ("abide_decisions_total decision=disallow", 4),
         ("abide_decisions_total decision=override", 1),
         ("abide_refusals_total refusal=disallowed,at=request", 1),
         ("abide_refusals_total refusal=disallowed,at=redirect", 1),

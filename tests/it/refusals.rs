@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use abide::pacing::PacePolicy;
-use abide::{Denied, Error, Options, RequestBuilderExt, ResponseExt, Scan, Stopped};
+use abide::{Denied, Error, Options, RedirectPolicy, RequestBuilderExt, ResponseExt, Scan, Stopped};
 use abide_tests::{Reply, Server};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Extension};
 use reqwest_retry::RetryTransientMiddleware;
@@ -97,13 +97,13 @@ async fn the_client_as_a_service_is_gated_with_the_defaults() {
 async fn options_can_be_set_for_all_requests_and_one_has_the_last_word() {
     let server = site().await;
     let (abide, inner) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
-    let all = Options::new().with_redirects(false).with_scan(Scan::Off);
+    let all = Options::new().with_redirects(RedirectPolicy::never()).with_scan(Scan::Off);
     let client = ClientBuilder::new(inner).with_init(Extension(all)).with(abide.middleware()).build();
     let answer = client.get("http://a.example/go").send().await.unwrap();
     assert_eq!(answer.visit().unwrap().stopped(), Some(Stopped::NotFollowing));
     let page = client.get("http://a.example/x").send().await.unwrap();
     assert_eq!(page.permissions().noindex_known(), None, "not scanned");
-    let follow = Options::new().with_redirects(true);
+    let follow = Options::new().with_redirects(RedirectPolicy::default());
     let page = client.get("http://a.example/go").abide(follow.clone()).send().await.unwrap();
     assert_eq!(page.url().path(), "/x");
     assert_eq!(
@@ -127,7 +127,7 @@ async fn an_override_does_not_switch_off_pacing() {
         .pace(PacePolicy::default().danger_min_gap(gap))
         .build_client(reqwest::Client::builder())
         .unwrap();
-    let mine = Options::new().danger_ignore_robots("my own site");
+    let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "my own site");
     for _ in 0..3 {
         let page = client.get("http://a.example/secret").abide(mine.clone()).send().await.unwrap();
         assert_eq!(page.visit().unwrap().verdict().unwrap().override_reason(), Some("my own site"));

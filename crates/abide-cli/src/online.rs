@@ -133,7 +133,9 @@ fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {
 /// What is wrong with the options is wrong usage.
 fn explain(error: BuildError) -> anyhow::Error {
     match error {
-        BuildError::Client(error) => anyhow::Error::from(error).context("the client could not be built"),
+        BuildError::Client(error) => {
+            anyhow::Error::from_boxed(error).context("the client could not be built")
+        }
         BuildError::Token(source) => Usage(format!("--agent: {source}")).into(),
         other => Usage(format!("--user-agent: {other}")).into(),
     }

@@ -4,6 +4,7 @@
 //! cargo bench -p abide-gate --bench gate
 //! ```
 
+use futures_util::FutureExt;
 use std::alloc::System;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -48,11 +49,14 @@ fn main() {
     let headers = http::HeaderMap::new();
     println!("| | ns | allocations |\n| --- | --- | --- |");
     measure("the verdict, from what is known", || {
-        black_box(gate.judge_cached(black_box(&url)));
+        black_box(gate.check_cached(black_box(&url)));
     });
-    measure("the verdict, the turn, the answer, and the turn's end", || {
-        let verdict = gate.judge_at_once(black_box(&url)).expect("it is known");
-        let permit = gate.turn_at_once(&url, &verdict).expect("the host is free");
+    measure("check, acquire, report the response, end", || {
+        let mut left = Duration::ZERO;
+        let verdict = gate.check(black_box(&url), &mut left).now_or_never();
+        let mut verdict = verdict.expect("it is known").expect("it is reachable");
+        let permit = gate.acquire(&url, &mut verdict, &mut left).now_or_never();
+        let permit = permit.expect("the host is free").expect("it is allowed");
         permit.finish_with(http::StatusCode::OK, &headers);
     });
     measure("one URL through a rules handle: yes or no", || {

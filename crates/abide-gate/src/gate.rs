@@ -38,48 +38,38 @@ impl Gate {
         GateBuilder::new()
     }
 
-    /// Asks robots.txt, then waits for the host's turn: at most `budget` for the turns of both.
+    /// Checks robots.txt, then acquires a permit of the host. Both together wait at most `budget` for permits.
     ///
     /// # Errors
     /// Every refusal there is.
     pub async fn admit(&self, url: &Url, budget: Duration) -> Result<(Verdict, Permit), Error> {
         let mut left = budget;
-        let verdict = self.judge_within(url, &mut left).await?;
+        let mut verdict = self.check(url, &mut left).await?;
         if let Some(denied) = verdict.refusal(url) {
             return Err(denied.into());
         }
-        let turn = self.turn(url, verdict, &mut left).await?;
-        Ok((turn.verdict, turn.permit))
+        let permit = self.acquire(url, &mut verdict, &mut left).await?;
+        Ok((verdict, permit))
     }
 
-    /// May this URL be fetched? May fetch robots.txt, never `url`, and takes no turn for it.
+    /// Whether this URL may be fetched. May fetch robots.txt, never `url`, and acquires no permit for `url`.
     ///
-    /// `budget` bounds the wait for the turn of robots.txt; the fetch itself is bounded by its own deadline.
+    /// `left` is how long this may wait for the permits of robots.txt. The wait is taken from it, also when it ends in an error. The
+    /// fetch itself has a deadline of its own.
     ///
     /// # Errors
     /// A refusal that is no verdict: an unsupported URL, a refused address, a robots.txt request that was deferred or lost.
-    pub async fn judge(&self, url: &Url, mut budget: Duration) -> Result<Verdict, Error> {
-        self.judge_within(url, &mut budget).await
-    }
-
-    /// The same; what was waited for the turn of robots.txt is taken from `left`, also when it ends in an error.
-    ///
-    /// # Errors
-    /// Those of [`judge`](Self::judge).
-    pub async fn judge_within(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Error> {
-        match self.judge_at_once(url) {
-            Some(verdict) => Ok(verdict),
-            // Boxed, as is whatever is rare in a call: it need not carry the room for it.
-            None => Box::pin(self.judge_after_learning(url, left)).await,
+    pub async fn check(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Error> {
+        match self.verdict_at_once(url) {
+            Some(verdict) => Ok(self.observed(verdict)),
+            // Boxed, because most calls do not need it and should not carry the room for it.
+            None => Box::pin(self.check_after_fetching(url, left)).await,
         }
     }
 
-    /// The same where robots.txt is known and nothing is to be asked, which most requests meet: without waiting, and without a
-    /// future. `None`: [`judge_within`](Self::judge_within) says more.
-    pub fn judge_at_once(&self, url: &Url) -> Option<Verdict> {
-        let verdict = self.verdict_at_once(url)?;
-        self.tell_judged(&verdict);
-        Some(verdict)
+    /// The same from what is known now, without any I/O. `None`: not known.
+    pub fn check_cached(&self, url: &Url) -> Option<Verdict> {
+        self.verdict_at_once(url).or_else(|| self.verdict_by_cache(url))
     }
 
     fn verdict_at_once(&self, url: &Url) -> Option<Verdict> {
@@ -90,28 +80,6 @@ impl Gate {
         Some(Verdict::robots(answer.explain(&Target::of(url))))
     }
 
-    async fn judge_after_learning(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Error> {
-        let origin = self.address_check(url)?;
-        if is_robots_txt(url) {
-            return Ok(Verdict::robots_txt());
-        }
-        let answer = self.learn(&origin, url, left).await?;
-        let verdict = Verdict::robots(answer.explain(&Target::of(url)));
-        self.tell_judged(&verdict);
-        Ok(verdict)
-    }
-
-    fn tell_judged(&self, verdict: &Verdict) {
-        if let Some(answer) = verdict.answer() {
-            self.observers.tell(&Event::Judged { origin: answer.origin(), verdict });
-        }
-    }
-
-    /// The same from what is known now, without any I/O. `None`: not known.
-    pub fn judge_cached(&self, url: &Url) -> Option<Verdict> {
-        self.verdict_at_once(url).or_else(|| self.verdict_by_cache(url))
-    }
-
     fn verdict_by_cache(&self, url: &Url) -> Option<Verdict> {
         let origin = self.address_check(url).ok()?;
         if is_robots_txt(url) {
@@ -120,19 +88,30 @@ impl Gate {
         Some(Verdict::robots(self.access.cached(&origin)?.explain(&Target::of(url))))
     }
 
-    /// A verdict that passes robots.txt over, for the reason given. robots.txt is still asked for, since pacing stays, and its
-    /// Crawl-delay with it. What was waited for its turn is taken from `left`. Logged and counted.
-    ///
-    /// # Errors
-    /// An unsupported URL or a refused address.
-    pub async fn overridden(&self, url: &Url, why: Arc<str>, left: &mut Duration) -> Result<Verdict, Error> {
+    async fn check_after_fetching(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Error> {
         let origin = self.address_check(url)?;
-        let crawl_delay = self.learn(&origin, url, left).await.ok().and_then(|answer| answer.crawl_delay());
+        if is_robots_txt(url) {
+            return Ok(Verdict::robots_txt());
+        }
+        let answer = self.learn(&origin, url, left).await?;
+        Ok(self.observed(Verdict::robots(answer.explain(&Target::of(url)))))
+    }
+
+    fn observed(&self, verdict: Verdict) -> Verdict {
+        if let Some(answer) = verdict.answer() {
+            self.observers.tell(&Event::Judged { origin: answer.origin(), verdict: &verdict });
+        }
+        verdict
+    }
+
+    /// The same verdict, but the request may go out although robots.txt denies it, for the reason given. Logged and counted.
+    pub fn overridden(&self, verdict: Verdict, why: &Arc<str>) -> Verdict {
+        let Some(origin) = verdict.answer().map(|answer| answer.origin()) else { return verdict };
         self.overrides.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]
         tracing::warn!(name: "abide.robots.overridden", target: "abide::robots", %origin, reason = ?why, "robots.txt is passed over");
-        self.observers.tell(&Event::Overridden { origin: &origin, reason: &why });
-        Ok(Verdict::overridden(why, crawl_delay))
+        self.observers.tell(&Event::Overridden { origin, reason: why });
+        verdict.overridden(Arc::clone(why))
     }
 
     /// Tells the observers that a request ended with this refusal: for those who build a client on the gate.
@@ -203,27 +182,31 @@ impl Gate {
         Err(denied.into())
     }
 
-    /// Waits for the turn of the URL's host, at most what is `left`, for a URL that `verdict` allows. What was waited is taken
-    /// from `left`, also when it ends in an error.
+    /// Acquires a permit of the URL's host, within what is `left`, for a URL that `verdict` lets out. The wait is taken from `left`, also
+    /// when it ends in an error.
     ///
-    /// Rules can expire or change while a request waits. Then its turn is given back and robots.txt is asked again first: what
+    /// Rules can expire or change while a request waits. Then robots.txt is checked again first and `verdict` is replaced: a request that
     /// leaves is allowed by what is known when it leaves.
     ///
     /// # Errors
-    /// With [`Denied::Deferred`] at once when the turn cannot come in time; with [`Denied::CrawlDelayTooLong`]; with
+    /// With [`Denied::Deferred`] at once when the permit cannot come in time; with [`Denied::CrawlDelayTooLong`]; with
     /// [`Denied::Store`] when told to fail closed; with what robots.txt says by then.
-    pub async fn turn(&self, url: &Url, verdict: Verdict, left: &mut Duration) -> Result<Turn, Error> {
-        match self.turn_at_once(url, &verdict) {
-            Some(permit) => Ok(Turn { verdict, permit, waited: Duration::ZERO }),
-            None => Box::pin(self.turn_after_waiting(url, verdict, left)).await,
+    pub async fn acquire(
+        &self,
+        url: &Url,
+        verdict: &mut Verdict,
+        left: &mut Duration,
+    ) -> Result<Permit, Error> {
+        match self.permit_at_once(url, verdict) {
+            Some(permit) => Ok(permit),
+            None => Box::pin(self.acquire_after_waiting(url, verdict, left)).await,
         }
     }
 
-    /// The same if the host's turn is there this instant, and no store must be asked: without waiting, and without a future. `None`:
-    /// [`turn`](Self::turn) waits for it.
-    pub fn turn_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
-        // A busy machine can take as long between verdict and turn as a wait would. Looked at first: a turn that is given back is
-        // told as granted all the same.
+    /// A permit that is there this instant, without asking a store.
+    fn permit_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
+        // A busy machine can take as long between check and permit as a wait would. Looked at first, because a permit that is given back is
+        // reported as granted all the same.
         if verdict.is_robots_txt() || verdict.has_lapsed(self.clock.wall()) {
             return None;
         }
@@ -231,34 +214,35 @@ impl Gate {
         self.pacer.at_once(url, &ask)
     }
 
-    async fn turn_after_waiting(
+    async fn acquire_after_waiting(
         &self,
         url: &Url,
-        mut verdict: Verdict,
+        verdict: &mut Verdict,
         left: &mut Duration,
-    ) -> Result<Turn, Error> {
-        let budget = *left;
+    ) -> Result<Permit, Error> {
         loop {
-            let permit = self.permit(url, &verdict, left).await?;
+            let permit = self.permit(url, verdict, left).await?;
             let is_current = permit.waited().is_zero() && !verdict.has_lapsed(self.clock.wall());
             if is_current || verdict.override_reason().is_some() {
-                return Ok(Turn { verdict, permit, waited: budget.saturating_sub(*left) });
+                return Ok(permit);
             }
-            match self.judge_cached(url) {
-                Some(now) if now.is_allowed() && now.crawl_delay() <= verdict.crawl_delay() => {
-                    return Ok(Turn { verdict: now, permit, waited: budget.saturating_sub(*left) });
-                }
-                // The turn was taken by a Crawl-delay that has grown meanwhile.
+            match self.check_cached(url) {
                 Some(now) if now.is_allowed() => {
+                    let is_in_time = now.crawl_delay() <= verdict.crawl_delay();
+                    *verdict = now;
+                    if is_in_time {
+                        return Ok(permit);
+                    }
+                    // The permit was acquired by a Crawl-delay that has grown meanwhile.
                     permit.give_back();
-                    verdict = now;
-                    continue;
                 }
-                _ => permit.give_back(),
-            }
-            verdict = Box::pin(self.judge_within(url, left)).await?;
-            if let Some(denied) = verdict.refusal(url) {
-                return Err(denied.into());
+                _ => {
+                    permit.give_back();
+                    *verdict = Box::pin(self.check(url, left)).await?;
+                    if let Some(denied) = verdict.refusal(url) {
+                        return Err(denied.into());
+                    }
+                }
             }
         }
     }
@@ -323,21 +307,6 @@ impl Gate {
                 Err(Denied::AddressRefused { url: without_userinfo(url), address, hop: 0 }.into())
             }
         }
-    }
-}
-
-/// A turn that was waited for: the request may go out now.
-#[derive(Debug)]
-pub struct Turn {
-    pub(crate) verdict: Verdict,
-    pub(crate) permit: Permit,
-    pub(crate) waited: Duration,
-}
-
-impl Turn {
-    /// The verdict when the turn came, the permit, and how long was waited.
-    pub fn into_parts(self) -> (Verdict, Permit, Duration) {
-        (self.verdict, self.permit, self.waited)
     }
 }
 

@@ -85,7 +85,7 @@ pub use clock::{CaughtClock, Clock, NoTimers, SystemClock, WallMillis};
 pub use coding::{Coding, DecodeError, DecodedBody, Undecodable, UnknownCoding};
 pub use error::{Denied, Error, OrderProblem};
 pub use event::{Event, Observer};
-pub use gate::{Gate, Turn};
+pub use gate::Gate;
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};

@@ -17,6 +17,7 @@ use crate::error::Denied;
 #[derive(Debug, Clone)]
 pub struct Verdict {
     ground: Ground,
+    override_reason: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone)]
@@ -25,26 +26,24 @@ enum Ground {
     Robots(Explanation),
     /// RFC 9309 §2.2.2: "The /robots.txt URI is implicitly allowed."
     RobotsTxt,
-    /// Its owner said so; what robots.txt says is not asked.
-    Override { why: Arc<str>, crawl_delay: Option<Duration> },
 }
 
 impl Verdict {
     pub(crate) fn robots(explanation: Explanation) -> Self {
-        Self { ground: Ground::Robots(explanation) }
+        Self { ground: Ground::Robots(explanation), override_reason: None }
     }
 
     pub(crate) fn robots_txt() -> Self {
-        Self { ground: Ground::RobotsTxt }
+        Self { ground: Ground::RobotsTxt, override_reason: None }
     }
 
-    pub(crate) fn overridden(why: Arc<str>, crawl_delay: Option<Duration>) -> Self {
-        Self { ground: Ground::Override { why, crawl_delay } }
+    pub(crate) fn overridden(self, why: Arc<str>) -> Self {
+        Self { override_reason: Some(why), ..self }
     }
 
-    /// Whether the URL may be fetched.
+    /// Whether the URL may be fetched: robots.txt allows it, or its denial was overridden.
     pub fn is_allowed(&self) -> bool {
-        self.explanation().is_none_or(Explanation::is_allowed)
+        self.override_reason.is_some() || self.explanation().is_none_or(Explanation::is_allowed)
     }
 
     /// The rule that decided; `None` if none covers the URL, or there is no robots.txt to judge by.
@@ -69,11 +68,7 @@ impl Verdict {
 
     /// The Crawl-delay that the site asks for.
     pub fn crawl_delay(&self) -> Option<Duration> {
-        match &self.ground {
-            Ground::Robots(explanation) => explanation.crawl_delay(),
-            Ground::RobotsTxt => None,
-            Ground::Override { crawl_delay, .. } => *crawl_delay,
-        }
+        self.explanation()?.crawl_delay()
     }
 
     /// What it was made from is due to be asked for again.
@@ -86,12 +81,9 @@ impl Verdict {
         matches!(self.ground, Ground::RobotsTxt)
     }
 
-    /// The reason for which robots.txt was passed over, if it was.
+    /// Why the request goes out although robots.txt denies it; `None` if robots.txt allows it.
     pub fn override_reason(&self) -> Option<&str> {
-        match &self.ground {
-            Ground::Override { why, .. } => Some(why),
-            _ => None,
-        }
+        self.override_reason.as_deref()
     }
 
     /// The refusal that follows for `url`, unless it is allowed.
@@ -112,7 +104,7 @@ impl Verdict {
     fn explanation(&self) -> Option<&Explanation> {
         match &self.ground {
             Ground::Robots(explanation) => Some(explanation),
-            Ground::RobotsTxt | Ground::Override { .. } => None,
+            Ground::RobotsTxt => None,
         }
     }
 }
@@ -129,10 +121,12 @@ fn unreachable(url: Url, answer: &Answer, cause: Cause) -> Denied {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = &self.override_reason {
+            write!(f, "fetched against robots.txt ({why}): ")?;
+        }
         match &self.ground {
             Ground::Robots(explanation) => explanation.fmt(f),
             Ground::RobotsTxt => f.write_str("allowed, as robots.txt itself always is"),
-            Ground::Override { why, .. } => write!(f, "allowed against robots.txt: {why}"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A decision on a host that is known allocates nothing.
 
+use futures_util::FutureExt;
 use std::alloc::System;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,15 +27,17 @@ impl Fetch for Rules {
 
 /// One test, so that nothing else allocates meanwhile.
 #[tokio::test(flavor = "current_thread")]
-async fn verdict_turn_and_end_on_a_known_host_allocate_nothing() {
+async fn check_acquire_and_end_on_a_known_host_allocate_nothing() {
     let pace = PacePolicy::default().danger_min_gap(Duration::ZERO);
     let gate = Gate::builder().pace(pace).build(vec!["ExampleBot".parse().unwrap()], Arc::new(Rules));
     let url: Url = "https://example.org/a".parse().unwrap();
     gate.answer(&Origin::of(&url).unwrap()).await.unwrap();
     let headers = http::HeaderMap::new();
     let decide = || {
-        let verdict = gate.judge_at_once(&url).expect("it is known");
-        let Some(permit) = gate.turn_at_once(&url, &verdict) else { return false };
+        let mut left = Duration::ZERO;
+        let Some(Ok(mut verdict)) = gate.check(&url, &mut left).now_or_never() else { return false };
+        let permit = gate.acquire(&url, &mut verdict, &mut left).now_or_never();
+        let Some(Ok(permit)) = permit else { return false };
         permit.finish_with(http::StatusCode::OK, &headers);
         true
     };

@@ -1,5 +1,6 @@
 //! What can be said and taken without waiting is what waiting would have brought.
 
+use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +31,8 @@ fn url(text: &str) -> Url {
 }
 
 fn at_once(gate: &Gate, text: &str) -> Option<bool> {
-    Some(gate.judge_at_once(&url(text))?.is_allowed())
+    let verdict = gate.check(&url(text), &mut Duration::ZERO.clone()).now_or_never()?;
+    verdict.ok().map(|verdict| verdict.is_allowed())
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,7 +44,7 @@ async fn a_verdict_is_there_at_once_for_the_origin_that_is_known_and_no_other() 
         ("https://example.org/a", Some(true)),
         ("https://example.org:443/a?b#c", Some(true)),
         ("https://EXAMPLE.org/private/", Some(false)),
-        ("https://example.org/robots.txt", None),
+        ("https://example.org/robots.txt", Some(true)),
         ("http://example.org/a", None),
         ("https://example.org:8443/a", None),
         ("https://example.org./a", None),
@@ -82,18 +84,17 @@ async fn what_only_a_verdict_still_holds_can_be_invalidated() {
     let page = url("https://example.org/a");
     let origin = Origin::of(&page).unwrap();
     gate.answer(&origin).await.unwrap();
-    let held = gate.judge_at_once(&page);
+    let held = gate.check_cached(&page);
     for number in 0..100 {
         gate.answer(&format!("https://other{number}.example").parse().unwrap()).await.unwrap();
     }
     store.sweep(WallMillis(u64::MAX)).await.unwrap();
     assert!(gate.access().cached(&origin).is_none(), "the cache has forgotten it");
-    assert!(gate.judge_at_once(&page).is_some(), "the verdict keeps it: {held:?}");
+    assert!(gate.check_cached(&page).is_some(), "the verdict keeps it: {held:?}");
 
     gate.access().invalidate(&origin).await;
-    assert!(gate.judge_at_once(&page).is_none());
     let asked = fetch.count();
-    gate.judge(&page, Duration::from_secs(30)).await.unwrap();
+    gate.check(&page, &mut { Duration::from_secs(30) }).await.unwrap();
     assert_eq!(fetch.count(), asked + 1);
 }
 
@@ -105,18 +106,21 @@ async fn many_origins_are_known_at_once_whatever_places_they_share() {
         gate.answer(&Origin::of(&url(page)).unwrap()).await.unwrap();
     }
     for page in pages.iter().chain(pages.iter().rev()) {
-        let verdict = gate.judge_at_once(&url(page)).expect("it is known");
+        let verdict = gate.check_cached(&url(page)).expect("it is known");
         assert!(!verdict.is_allowed());
         assert_eq!(*verdict.answer().unwrap().origin(), Origin::of(&url(page)).unwrap(), "{page}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_is_there_at_once_when_the_host_is_free_and_its_gap_has_passed() {
+async fn a_permit_is_there_at_once_when_the_host_is_free() {
     let (gate, page) = (gate(), url("https://example.org/a"));
     gate.answer(&Origin::of(&page).unwrap()).await.unwrap();
-    let verdict = gate.judge_at_once(&page).unwrap();
-    let at_once = || gate.turn_at_once(&page, &verdict);
+    let verdict = gate.check_cached(&page).unwrap();
+    let at_once = || {
+        let (mut verdict, mut left) = (verdict.clone(), Duration::ZERO);
+        gate.acquire(&page, &mut verdict, &mut left).now_or_never()?.ok()
+    };
     assert!(at_once().is_none(), "the gap after robots.txt");
     tokio::time::advance(Duration::from_secs(1)).await;
     let permit = at_once().expect("the gap has passed");

@@ -29,10 +29,10 @@ async fn busy_gate() -> (Gate, Url) {
 async fn the_wait_for_robots_txt_is_taken_from_the_budget_and_its_time_on_the_wire_is_not() {
     let (gate, url) = busy_gate().await;
     let mut left = 25 * SECOND;
-    assert!(gate.judge_within(&url, &mut left).await.unwrap().is_allowed());
+    assert!(gate.check(&url, &mut left).await.unwrap().is_allowed());
     assert!((14 * SECOND..=15 * SECOND).contains(&left), "{left:?} of 25 s");
     let before = left;
-    gate.judge_within(&url, &mut left).await.unwrap();
+    gate.check(&url, &mut left).await.unwrap();
     assert_eq!(left, before, "what is known is not waited for");
 }
 
@@ -41,11 +41,11 @@ async fn who_comes_while_robots_txt_is_on_the_wire_has_not_waited_for_its_turn()
     let (gate, url) = busy_gate().await;
     let first = tokio::spawn({
         let (gate, url) = (gate.clone(), url.clone());
-        async move { gate.judge(&url, 30 * SECOND).await }
+        async move { gate.check(&url, &mut { 30 * SECOND }).await }
     });
     tokio::time::sleep(12 * SECOND).await;
     let mut left = 30 * SECOND;
-    gate.judge_within(&url, &mut left).await.unwrap();
+    gate.check(&url, &mut left).await.unwrap();
     assert_eq!(left, 30 * SECOND);
     assert!(first.await.unwrap().is_ok());
 }
@@ -60,14 +60,6 @@ async fn the_budget_is_for_the_turns_of_robots_txt_and_page_together() {
     );
     let (gate, url) = busy_gate().await;
     assert!(gate.admit(&url, 21 * SECOND).await.is_ok());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_override_waits_for_robots_txt_within_the_budget_too() {
-    let (gate, url) = busy_gate().await;
-    let mut left = 25 * SECOND;
-    gate.overridden(&url, "our own site".into(), &mut left).await.unwrap();
-    assert!((14 * SECOND..=15 * SECOND).contains(&left), "{left:?} of 25 s");
 }
 
 /// Panics at one call.
@@ -143,7 +135,7 @@ async fn who_has_more_patience_than_the_gate_waits_for_robots_txt_longer_than_ot
     }
     let (gate, url) = held_gate();
     let mut left = 60 * SECOND;
-    gate.judge_within(&url, &mut left).await.unwrap();
+    gate.check(&url, &mut left).await.unwrap();
     assert!((39 * SECOND..=40 * SECOND).contains(&left), "{left:?} of 60 s");
 }
 

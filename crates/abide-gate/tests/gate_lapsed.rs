@@ -77,15 +77,14 @@ async fn a_crawl_delay_that_grows_while_a_request_waits_for_its_turn_is_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_is_told_once_though_its_verdict_has_lapsed() {
     let World { gate, granted, origin, page, .. } = world().await;
-    let old = gate.judge_at_once(&page).unwrap();
+    let old = gate.check_cached(&page).unwrap();
     sleep(DAY).await;
     // Somebody else has asked meanwhile.
     gate.answer(&origin).await.unwrap();
     sleep(20 * SECOND).await;
     let before = granted.load(Ordering::SeqCst);
-    assert!(gate.turn_at_once(&page, &old).is_none());
-    let turn = gate.turn(&page, old.clone(), &mut SECOND.clone()).await.unwrap();
+    let mut now = old.clone();
+    let _permit = gate.acquire(&page, &mut now, &mut SECOND.clone()).await.unwrap();
     assert_eq!(granted.load(Ordering::SeqCst) - before, 1);
-    let (now, _permit, _) = turn.into_parts();
     assert!(now.answer().unwrap().asked_at() > old.answer().unwrap().asked_at());
 }

@@ -95,7 +95,7 @@ async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
     let patience = Duration::from_secs(30);
     for path in ["open", "closed\u{1b}[31m", "robots.txt"] {
         let url: Url = format!("https://user:{SECRET}@a{n}.example/{path}").parse().unwrap();
-        match gate.judge(&url, patience).await {
+        match gate.check(&url, &mut { patience }).await {
             Ok(verdict) => {
                 shown.both("verdict", &verdict);
                 if let Some(answer) = verdict.answer() {
@@ -126,7 +126,7 @@ async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
     {
         // A URL without a host has no place for a user; what is opaque is shown as it is.
         if let (Err(error), false) =
-            (gate.judge(&odd.parse().unwrap(), patience).await, odd.starts_with("data"))
+            (gate.check(&odd.parse().unwrap(), &mut { patience }).await, odd.starts_with("data"))
         {
             shown.error("odd", &error);
         }

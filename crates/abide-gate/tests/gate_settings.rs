@@ -46,7 +46,7 @@ async fn private_addresses_are_asked_if_their_network_is_allowed_in_whichever_wa
         for (page, open) in [("http://10.0.0.1/", near), ("http://192.168.0.1/", far)] {
             let page = url(page);
             assert_eq!(told.check_url(&page).is_ok(), open, "{told:?} {page}");
-            match gate.judge(&page, SECOND).await {
+            match gate.check(&page, &mut { SECOND }).await {
                 Ok(verdict) => assert!(open && verdict.is_allowed(), "{told:?} {page}"),
                 Err(error) => {
                     let refused = matches!(error.denied(), Denied::AddressRefused { .. });
@@ -81,7 +81,9 @@ async fn who_shares_a_store_of_robots_txt_asks_nothing_that_is_known() {
     for _ in 0..2 {
         let fetch = rules();
         let gate = built(Gate::builder().access_store(store.clone()), &fetch);
-        assert!(!gate.judge(&url("https://a.example/private/x"), SECOND).await.unwrap().is_allowed());
+        assert!(
+            !gate.check(&url("https://a.example/private/x"), &mut { SECOND }).await.unwrap().is_allowed()
+        );
         assert!(fetch.count() <= 1);
         if fetch.count() == 0 {
             return;
@@ -186,7 +188,8 @@ async fn who_hears_of_everything_hears_of_both_halves_and_of_what_was_decided() 
     let refused = gate.admit(&private, 30 * SECOND).await.unwrap_err();
     gate.tell_refused(&refused);
     assert_eq!(gate.overrides(), 0);
-    gate.overridden(&private, "our own site".into(), &mut SECOND.clone()).await.unwrap();
+    let verdict = gate.check_cached(&private).unwrap();
+    gate.overridden(verdict, &"our own site".into());
     assert_eq!(
         *heard.lock().unwrap(),
         ["granted", "asked", "changed", "allowed", "granted", "disallowed", "refused", "overridden"]
@@ -213,8 +216,9 @@ async fn a_crawl_delay_that_the_site_takes_back_is_waited_for_by_nobody_any_more
     });
     tokio::time::sleep(21 * SECOND).await;
     assert_eq!((fetch.count(), gate.access().in_flight()), (2, 1), "robots.txt is on the wire again");
-    let turn = gate.turn(&page, verdict, &mut (30 * SECOND)).await.unwrap();
-    let (verdict, _permit, waited) = turn.into_parts();
+    let (mut verdict, mut left) = (verdict, 30 * SECOND);
+    let _permit = gate.acquire(&page, &mut verdict, &mut left).await.unwrap();
+    let waited = 30 * SECOND - left;
     assert_eq!(verdict.crawl_delay(), None);
     assert!(waited <= 5 * SECOND, "{waited:?}: until robots.txt has come, and the default gap");
     assert_eq!(renewal.await.unwrap().crawl_delay(), None);

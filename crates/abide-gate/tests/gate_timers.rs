@@ -48,12 +48,12 @@ fn a_pacer_with_a_shared_store_is_refused() {
 fn a_robots_txt_that_must_be_fetched_is_refused() {
     let gate = Gate::builder().build(vec!["ExampleBot".parse().unwrap()], Arc::new(Missing));
     let url = "http://a.example/".parse().unwrap();
-    let refused = || async { gate.judge(&url, gate.max_wait()).await.unwrap_err() };
+    let refused = || async { gate.check(&url, &mut { gate.max_wait() }).await.unwrap_err() };
     let error = without_timers().block_on(refused());
     assert!(matches!(error.denied(), Denied::NoTimers), "{error:?}");
     let timers = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     assert!(
-        timers.block_on(gate.judge(&url, gate.max_wait())).unwrap().is_allowed(),
+        timers.block_on(gate.check(&url, &mut { gate.max_wait() })).unwrap().is_allowed(),
         "the same gate goes on"
     );
 }

@@ -38,7 +38,7 @@ fn first_then(first: &'static str, then: &'static str) -> ScriptedFetch {
 
 /// The verdict by the first robots.txt, while the second is on the wire.
 async fn renewing(gate: &Gate, fetch: &ScriptedFetch) -> Verdict {
-    let verdict = gate.judge(&page(), 30 * SECOND).await.unwrap();
+    let verdict = gate.check(&page(), &mut { 30 * SECOND }).await.unwrap();
     gate.access().invalidate(&origin()).await;
     let again = gate.clone();
     tokio::spawn(async move { again.answer(&origin()).await.map(drop) });
@@ -52,9 +52,9 @@ async fn renewing(gate: &Gate, fetch: &ScriptedFetch) -> Verdict {
 async fn who_is_disallowed_while_he_waits_is_refused_and_his_turn_is_free() {
     let fetch = first_then("User-agent: *\nAllow: /", "User-agent: *\nDisallow: /page");
     let gate = gate(&fetch);
-    let verdict = renewing(&gate, &fetch).await;
+    let mut verdict = renewing(&gate, &fetch).await;
     let mut left = 30 * SECOND;
-    let error = gate.turn(&page(), verdict, &mut left).await.unwrap_err();
+    let error = gate.acquire(&page(), &mut verdict, &mut left).await.unwrap_err();
     assert!(error.is_disallowed(), "{error:?}");
     assert!(left < 27 * SECOND, "{left:?}: he has waited for it");
     let other: Url = "https://a.example/other".parse().unwrap();
@@ -65,10 +65,10 @@ async fn who_is_disallowed_while_he_waits_is_refused_and_his_turn_is_free() {
 async fn a_crawl_delay_that_has_grown_meanwhile_is_waited_for() {
     let fetch = first_then("User-agent: *\nAllow: /", "User-agent: *\nCrawl-delay: 10");
     let gate = gate(&fetch);
-    let verdict = renewing(&gate, &fetch).await;
-    let began = Instant::now();
-    let turn = gate.turn(&page(), verdict, &mut (60 * SECOND)).await.unwrap();
-    let (verdict, _permit, waited) = turn.into_parts();
+    let mut verdict = renewing(&gate, &fetch).await;
+    let (began, mut left) = (Instant::now(), 60 * SECOND);
+    let _permit = gate.acquire(&page(), &mut verdict, &mut left).await.unwrap();
+    let waited = 60 * SECOND - left;
     assert_eq!(verdict.crawl_delay(), Some(10 * SECOND));
     assert_eq!(waited, began.elapsed());
     assert!(waited >= 13 * SECOND, "{waited:?}: four on the wire, and ten from then");
@@ -78,10 +78,9 @@ async fn a_crawl_delay_that_has_grown_meanwhile_is_waited_for() {
 async fn who_comes_with_an_old_verdict_has_robots_txt_asked_first() {
     let fetch = first_then("User-agent: *\nAllow: /", "User-agent: *\nDisallow: /page");
     let gate = gate(&fetch);
-    let verdict = gate.judge(&page(), 30 * SECOND).await.unwrap();
+    let mut verdict = gate.check(&page(), &mut { 30 * SECOND }).await.unwrap();
     sleep(2 * DAY).await;
-    assert!(gate.turn_at_once(&page(), &verdict).is_none());
-    let error = gate.turn(&page(), verdict, &mut (30 * SECOND)).await.unwrap_err();
+    let error = gate.acquire(&page(), &mut verdict, &mut { 30 * SECOND }).await.unwrap_err();
     assert!(error.is_disallowed(), "{error:?}");
     assert_eq!(fetch.count(), 2);
 }
@@ -90,12 +89,14 @@ async fn who_comes_with_an_old_verdict_has_robots_txt_asked_first() {
 async fn an_override_holds_after_a_wait_too() {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /\nCrawl-delay: 5"));
     let gate = gate(&fetch);
-    let verdict = gate.overridden(&page(), "our own site".into(), &mut (30 * SECOND)).await.unwrap();
-    assert_eq!((verdict.is_allowed(), verdict.rule(), verdict.source()), (true, None, None));
-    assert_eq!(verdict.to_string(), "allowed against robots.txt: our own site");
-    let (verdict, _permit, waited) =
-        gate.turn(&page(), verdict, &mut (30 * SECOND)).await.unwrap().into_parts();
-    assert_eq!((verdict.override_reason(), waited), (Some("our own site"), 5 * SECOND));
+    let mut left = 30 * SECOND;
+    let verdict = gate.check(&page(), &mut left).await.unwrap();
+    assert!(!verdict.is_allowed());
+    let mut verdict = gate.overridden(verdict, &"our own site".into());
+    assert!(verdict.is_allowed() && !verdict.rules().unwrap().is_allowed());
+    assert!(verdict.to_string().starts_with("fetched against robots.txt (our own site): "), "{verdict}");
+    let _permit = gate.acquire(&page(), &mut verdict, &mut left).await.unwrap();
+    assert_eq!((verdict.override_reason(), left), (Some("our own site"), 25 * SECOND));
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,23 +115,18 @@ async fn robots_txt_itself_is_asked_for_as_slowly_as_the_pages_of_its_host() {
 async fn a_verdict_tells_the_rule_and_where_it_comes_from() {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /page\n"));
     let gate = gate(&fetch);
-    assert!(gate.judge_cached(&page()).is_none(), "nothing is known");
-    let verdict = gate.judge(&page(), 30 * SECOND).await.unwrap();
+    assert!(gate.check_cached(&page()).is_none(), "nothing is known");
+    let verdict = gate.check(&page(), &mut { 30 * SECOND }).await.unwrap();
     assert_eq!(verdict.rule().unwrap().to_string(), "Disallow: /page");
     assert_eq!(verdict.rules().unwrap().rule().unwrap().line(), 2);
     assert_eq!((verdict.source(), verdict.override_reason()), (Some(Source::Fresh), None));
     assert!(verdict.to_string().contains("Disallow: /page"), "{verdict}");
     // Also when it is soon time to ask again, and of nothing else.
-    for _ in 0..240 {
-        if gate.judge_at_once(&page()).is_some() {
-            sleep(DAY / 240).await;
-        }
-    }
-    assert!(gate.judge_at_once(&page()).is_none());
-    assert!(!gate.judge_cached(&page()).unwrap().is_allowed());
-    assert!(gate.judge_cached(&origin().robots_url()).unwrap().is_allowed());
+    sleep(DAY - SECOND).await;
+    assert!(!gate.check_cached(&page()).unwrap().is_allowed());
+    assert!(gate.check_cached(&origin().robots_url()).unwrap().is_allowed());
     for url in ["https://b.example/page", "https://10.0.0.1/robots.txt", "ftp://a.example/"] {
-        assert!(gate.judge_cached(&url.parse().unwrap()).is_none(), "{url}");
+        assert!(gate.check_cached(&url.parse().unwrap()).is_none(), "{url}");
     }
     assert_eq!(fetch.count(), 1);
 }
@@ -142,7 +138,7 @@ async fn who_cannot_wait_for_robots_txt_is_told_so_at_once_and_nothing_is_asked(
         let gate = gate(&fetch);
         gate.pacer().hold(&Host::of(&page()).unwrap(), gate.wall().plus(60 * SECOND), Cause::Operator);
         let began = Instant::now();
-        let error = gate.judge(&page(), budget * SECOND).await.unwrap_err();
+        let error = gate.check(&page(), &mut { budget * SECOND }).await.unwrap_err();
         let Denied::Deferred { reason, .. } = error.denied() else { panic!("{error:?}") };
         assert_eq!(matches!(reason, DeferReason::Robots), is_short, "{reason:?}");
         assert_eq!(matches!(reason, DeferReason::Hold { .. }), !is_short, "{reason:?}");
@@ -152,7 +148,7 @@ async fn who_cannot_wait_for_robots_txt_is_told_so_at_once_and_nothing_is_asked(
     let gate = gate(&fetch);
     gate.pacer().hold(&Host::of(&page()).unwrap(), gate.wall().plus(20 * SECOND), Cause::Operator);
     let began = Instant::now();
-    gate.judge(&page(), 5 * SECOND).await.unwrap_err();
+    gate.check(&page(), &mut { 5 * SECOND }).await.unwrap_err();
     assert_eq!((gate.access().in_flight(), began.elapsed()), (0, Duration::ZERO), "nor awaited by others");
 }
 

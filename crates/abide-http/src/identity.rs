@@ -1,12 +1,12 @@
 //! Who asks: a chain of product tokens, and the User-Agent that must name the first of them.
 
-use std::fmt;
-
-use abide_robots::{InvalidToken, ProductToken};
+use abide_robots::ProductToken;
 use http::header::{Entry, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 
 use abide_gate::{Denied, Error};
+
+use crate::crawler::BuildError;
 
 /// The identity of a crawler, checked: sites can tell from its requests whose rules to write (RFC 9309 §2.2.1: the product token
 /// "SHOULD be a substring of the identification string that the crawler sends").
@@ -31,19 +31,19 @@ impl Identity {
     /// The product token with the tokens to fall back to, and the User-Agent; without one it is the token.
     ///
     /// # Errors
-    /// [`IdentityError`].
-    pub fn new(token: &str, fallbacks: &[String], user_agent: Option<&str>) -> Result<Self, IdentityError> {
-        let first = ProductToken::new(token).map_err(IdentityError::Token)?;
+    /// [`BuildError`].
+    pub fn new(token: &str, fallbacks: &[String], user_agent: Option<&str>) -> Result<Self, BuildError> {
+        let first = ProductToken::new(token).map_err(BuildError::Token)?;
         let text = user_agent.unwrap_or(token);
         if !names(text.as_bytes(), &first) {
-            return Err(IdentityError::UserAgent { user_agent: text.to_owned(), token: token.to_owned() });
+            return Err(BuildError::UserAgent { user_agent: text.to_owned(), token: token.to_owned() });
         }
         let Ok(user_agent) = HeaderValue::from_str(text) else {
-            return Err(IdentityError::UserAgentField { user_agent: text.to_owned() });
+            return Err(BuildError::UserAgentField { user_agent: text.to_owned() });
         };
         let mut tokens = vec![first];
         for token in fallbacks {
-            tokens.push(ProductToken::new(token).map_err(IdentityError::Token)?);
+            tokens.push(ProductToken::new(token).map_err(BuildError::Token)?);
         }
         Ok(Self { tokens, user_agent })
     }
@@ -87,50 +87,6 @@ pub(crate) fn excerpt(field: &HeaderValue) -> String {
 fn names(user_agent: &[u8], token: &ProductToken) -> bool {
     let token = token.as_str().as_bytes();
     user_agent.windows(token.len()).any(|window| window.eq_ignore_ascii_case(token))
-}
-
-/// This is no identity to crawl under. Nothing has been sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IdentityError {
-    /// A product token is none.
-    Token(InvalidToken),
-    /// The User-Agent does not contain the first product token, so a site could not tell whose rules to write.
-    UserAgent {
-        /// The User-Agent given.
-        user_agent: String,
-        /// The first product token.
-        token: String,
-    },
-    /// The User-Agent cannot stand in a header field.
-    UserAgentField {
-        /// The User-Agent given.
-        user_agent: String,
-    },
-}
-
-impl fmt::Display for IdentityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Token(_) => f.write_str("the product token cannot be used"),
-            Self::UserAgent { user_agent, token } => write!(
-                f,
-                "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; write it as \
-                 \"{token}/1.0 (+https://example.com/bot)\""
-            ),
-            Self::UserAgentField { user_agent } => {
-                write!(f, "expected a User-Agent of visible ASCII, found {user_agent:?}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for IdentityError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Token(error) => Some(error),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -46,10 +46,16 @@
 )]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-// Who asks, and where a redirect leads.
+// One call: what is decided for each hop.
+mod admit;
+mod call;
+mod redirect;
+
+// The crawler, and the options of a request.
+mod crawler;
 mod host_field;
 mod identity;
-pub mod redirect;
+mod options;
 
 // How a response is read.
 mod body;
@@ -59,7 +65,7 @@ mod reader;
 mod remember;
 mod resolved;
 mod scan;
-pub mod seen;
+mod seen;
 mod symptoms;
 
 // What is told of it.
@@ -67,14 +73,20 @@ mod log;
 mod trail;
 mod visit;
 
+pub use admit::admit;
 pub use body::WatchedBody;
+pub use call::{Call, ResponseHead, Step};
+pub use crawler::{BuildError, Crawler, CrawlerBuilder};
 pub use host_field::{foreign_host, refuse_foreign_host};
-pub use identity::{Identity, IdentityError};
+pub use identity::Identity;
 pub use log::{CallSpan, HopSpan, tell_failed};
+pub use options::Options;
 pub use permit_body::PermitBody;
 pub use reader::{Left, Reader, Reading};
+pub use redirect::{RedirectPolicy, Target, same_resource};
 pub use resolved::{NoAddress, permitted_addresses};
 pub use scan::Scan;
+pub use seen::{Source, take_seen, tell_seen};
 pub use symptoms::{Phase, Symptoms};
 pub use trail::{Hop, Stopped, Trail};
 pub use visit::Visit;

@@ -73,6 +73,14 @@ pub struct HopSpan {
 }
 
 impl HopSpan {
+    /// No span: the hop has not begun.
+    pub(crate) const fn none() -> Self {
+        Self {
+            #[cfg(feature = "tracing")]
+            span: tracing::Span::none(),
+        }
+    }
+
     /// The request for `url` is about to take its turn; `number` have been answered before it.
     pub fn begin(number: usize, url: &Url) -> Self {
         #[cfg(not(feature = "tracing"))]

@@ -23,9 +23,9 @@ pub struct PermitBody<B: Body> {
 }
 
 impl<B: Body> PermitBody<B> {
-    /// Ties `permit` to `body`. A body that says that it is at its end gives it back at once.
-    pub fn new(body: B, permit: Permit) -> Self {
-        Self { body, permit: Some(permit), ends_with_its_length: false, asks_for_calm: |_| false }.settled()
+    /// Ties `permit` to `body`: `None` where another middleware has it. A body that says that it is at its end gives it back at once.
+    pub fn new(body: B, permit: Option<Permit>) -> Self {
+        Self { body, permit, ends_with_its_length: false, asks_for_calm: |_| false }.settled()
     }
 
     /// Which errors of the body are HTTP/2's `ENHANCE_YOUR_CALM`: they back the host off, as they do in place of an answer.

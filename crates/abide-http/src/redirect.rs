@@ -15,20 +15,21 @@
     )
 )]
 
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use url::Url;
 
-use crate::trail::Stopped;
 use abide_gate::without_userinfo;
 
-/// How page redirects are followed.
+use crate::trail::Stopped;
+
+/// How redirects are followed. `Default` follows 10 hops and sends no `Referer`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RedirectPolicy {
-    pub follow: bool,
-    pub hops_max: usize,
-    pub referer: bool,
+    follows: bool,
+    hops_max: usize,
+    returns_at_limit: bool,
+    referer: bool,
 }
 
 impl RedirectPolicy {
@@ -36,6 +37,14 @@ impl RedirectPolicy {
     #[must_use]
     pub fn with_hops_max(mut self, hops: usize) -> Self {
         self.hops_max = hops;
+        self
+    }
+
+    /// Whether the redirect that exceeds [`with_hops_max`](Self::with_hops_max) is returned as the response, with
+    /// [`Stopped::AtLimit`], instead of an error. Off by default.
+    #[must_use]
+    pub fn with_response_at_limit(mut self, on: bool) -> Self {
+        self.returns_at_limit = on;
         self
     }
 
@@ -49,56 +58,114 @@ impl RedirectPolicy {
     /// Returns every 3xx to the caller.
     #[must_use]
     pub fn never() -> Self {
-        Self { follow: false, ..Self::default() }
+        Self { follows: false, ..Self::default() }
     }
 }
 
 impl Default for RedirectPolicy {
-    /// 10 hops, no `Referer`.
     fn default() -> Self {
-        Self { follow: true, hops_max: 10, referer: false }
+        Self { follows: true, hops_max: 10, returns_at_limit: false, referer: false }
     }
 }
 
-/// What to do with an answer.
+/// What a response is to the call.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Step {
-    /// It is the caller's.
-    Answer,
-    /// It is a redirect, and still the caller's.
-    Stop(Stopped),
-    /// Go on there.
-    Follow(Hop),
+pub(crate) enum Redirect {
+    /// Its end.
+    None,
+    /// A redirect, and still its end.
+    Stopped(Stopped),
+    /// One more than the policy allows.
+    TooMany,
+    /// A further hop.
+    Follow(Target),
 }
 
-/// The next request, as far as the answer decides it.
+/// Where a redirect leads: the next request, as far as the response decides it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Hop {
-    pub url: Url,
-    pub method: Method,
-    pub keeps_body: bool,
-    pub keeps_credentials: bool,
+pub struct Target {
+    pub(crate) url: Url,
+    pub(crate) method: Method,
+    keeps_body: bool,
+    keeps_credentials: bool,
+    referer: Option<HeaderValue>,
 }
 
-/// Reads an answer to `method url`.
-pub fn step(follow: bool, method: &Method, url: &Url, status: StatusCode, headers: &HeaderMap) -> Step {
+impl Target {
+    /// The URL, without user information.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// The method.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// Whether the body is sent again (307, 308).
+    pub fn keeps_body(&self) -> bool {
+        self.keeps_body
+    }
+
+    /// Changes the header fields of the request before to those of this one: no credentials to another origin, nothing about a body that
+    /// is not sent.
+    pub fn change(&self, headers: &mut HeaderMap) {
+        if !self.keeps_body {
+            strip_body_headers(headers);
+        }
+        if !self.keeps_credentials {
+            strip_credentials(headers);
+        }
+        match &self.referer {
+            Some(referer) => headers.insert(header::REFERER, referer.clone()),
+            None => headers.remove(header::REFERER),
+        };
+    }
+}
+
+/// What was asked, and how often before.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) url: &'a Url,
+    /// The number of redirects that led here.
+    pub(crate) hop: usize,
+    /// Whether the body, if there is one, can be sent again.
+    pub(crate) is_repeatable: bool,
+}
+
+/// Reads a response to what was asked.
+pub(crate) fn redirect(
+    policy: &RedirectPolicy,
+    asked: Asked<'_>,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Redirect {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
-        return Step::Answer;
+        return Redirect::None;
     }
-    if !follow {
-        return Step::Stop(Stopped::NotFollowing);
+    if !policy.follows {
+        return Redirect::Stopped(Stopped::NotFollowing);
     }
-    let target = match location(url, headers) {
-        Ok(target) => target,
-        Err(stopped) => return Step::Stop(stopped),
+    let url = match location(asked.url, headers) {
+        Ok(url) => url,
+        Err(stopped) => return Redirect::Stopped(stopped),
     };
-    let method = next_method(status, method);
-    Step::Follow(Hop {
-        keeps_body: matches!(status.as_u16(), 307 | 308) || method.1,
-        keeps_credentials: same_origin(url, &target),
-        method: method.0,
-        url: target,
-    })
+    let (method, keeps_body) = next_method(status, asked.method);
+    if keeps_body && !asked.is_repeatable {
+        return Redirect::Stopped(Stopped::BodyNotRepeatable);
+    }
+    match asked.hop < policy.hops_max {
+        true => Redirect::Follow(Target {
+            keeps_credentials: same_origin(asked.url, &url),
+            referer: if policy.referer { referer(asked.url, &url) } else { None },
+            keeps_body,
+            method,
+            url,
+        }),
+        false if policy.returns_at_limit => Redirect::Stopped(Stopped::AtLimit),
+        false => Redirect::TooMany,
+    }
 }
 
 /// The one usable Location, resolved against `url`, without user information.
@@ -135,7 +202,7 @@ fn next_method(status: StatusCode, method: &Method) -> (Method, bool) {
 }
 
 /// Scheme, host and effective port are the same.
-pub fn same_origin(a: &Url, b: &Url) -> bool {
+fn same_origin(a: &Url, b: &Url) -> bool {
     a.scheme() == b.scheme() && a.host() == b.host() && a.port_or_known_default() == b.port_or_known_default()
 }
 
@@ -146,7 +213,7 @@ pub fn same_resource(a: &Url, b: &Url) -> bool {
 }
 
 /// What a redirect to another scheme, host or port must not carry.
-pub fn strip_credentials(headers: &mut HeaderMap) {
+fn strip_credentials(headers: &mut HeaderMap) {
     let cookie2 = HeaderName::from_static("cookie2");
     for name in [header::AUTHORIZATION, header::COOKIE, cookie2, header::PROXY_AUTHORIZATION] {
         headers.remove(name);
@@ -156,7 +223,7 @@ pub fn strip_credentials(headers: &mut HeaderMap) {
 }
 
 /// What describes a body that is no longer sent.
-pub fn strip_body_headers(headers: &mut HeaderMap) {
+fn strip_body_headers(headers: &mut HeaderMap) {
     let of_body: Vec<HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with("content-")).cloned().collect();
     for name in of_body {
@@ -166,13 +233,13 @@ pub fn strip_body_headers(headers: &mut HeaderMap) {
 }
 
 /// The `Referer` for a hop from `from` to `to`: none from https to http.
-pub fn referer(from: &Url, to: &Url) -> Option<http::HeaderValue> {
+fn referer(from: &Url, to: &Url) -> Option<HeaderValue> {
     if from.scheme() == "https" && to.scheme() != "https" {
         return None;
     }
     let mut from = without_userinfo(from);
     from.set_fragment(None);
-    http::HeaderValue::from_str(from.as_str()).ok()
+    HeaderValue::from_str(from.as_str()).ok()
 }
 
 #[cfg(test)]
@@ -193,34 +260,45 @@ mod tests {
         headers
     }
 
-    fn follow(from: &str, location: &str) -> Step {
-        step(true, &Method::GET, &url(from), StatusCode::FOUND, &headers(&[location.as_bytes()]))
+    fn get(from: &Url) -> Asked<'_> {
+        Asked { method: &Method::GET, url: from, hop: 0, is_repeatable: true }
+    }
+
+    fn follow(from: &str, location: &str) -> Redirect {
+        let policy = RedirectPolicy::default();
+        redirect(&policy, get(&url(from)), StatusCode::FOUND, &headers(&[location.as_bytes()]))
     }
 
     fn target(from: &str, location: &str) -> String {
         match follow(from, location) {
-            Step::Follow(hop) => hop.url.to_string(),
+            Redirect::Follow(target) => target.url.to_string(),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn only_five_statuses_redirect() {
+        let (from, to) = (url("http://a.example/a"), headers(&[b"/b"]));
         for status in 200..=599u16 {
-            let to = headers(&[b"/b"]);
-            let step = step(
-                true,
-                &Method::GET,
-                &url("http://a.example/a"),
-                StatusCode::from_u16(status).unwrap(),
-                &to,
-            );
-            assert_eq!(
-                matches!(step, Step::Follow(_)),
-                [301, 302, 303, 307, 308].contains(&status),
-                "{status}"
-            );
+            let code = StatusCode::from_u16(status).unwrap();
+            let is_followed =
+                matches!(redirect(&RedirectPolicy::default(), get(&from), code, &to), Redirect::Follow(_));
+            assert_eq!(is_followed, [301, 302, 303, 307, 308].contains(&status), "{status}");
         }
+    }
+
+    #[test]
+    fn the_limit_is_an_error_or_the_response() {
+        let (from, to) = (url("http://a.example/a"), headers(&[b"/b"]));
+        let policy = RedirectPolicy::default().with_hops_max(2);
+        let at = |policy: &RedirectPolicy, hop| {
+            redirect(policy, Asked { hop, ..get(&from) }, StatusCode::FOUND, &to)
+        };
+        assert!(matches!(at(&policy, 1), Redirect::Follow(_)));
+        assert_eq!(at(&policy, 2), Redirect::TooMany);
+        let policy = policy.with_response_at_limit(true);
+        assert!(matches!(at(&policy, 1), Redirect::Follow(_)));
+        assert_eq!(at(&policy, 2), Redirect::Stopped(Stopped::AtLimit));
     }
 
     #[test]
@@ -253,11 +331,12 @@ mod tests {
             (&[b"data:text/html,x"], Stopped::UnsupportedScheme),
         ];
         for (locations, stopped) in cases {
-            let step = step(true, &Method::GET, &from, StatusCode::FOUND, &headers(locations));
-            assert_eq!(step, Step::Stop(stopped), "{locations:?}");
+            let policy = RedirectPolicy::default();
+            let found = redirect(&policy, get(&from), StatusCode::FOUND, &headers(locations));
+            assert_eq!(found, Redirect::Stopped(stopped), "{locations:?}");
         }
-        let off = step(false, &Method::GET, &from, StatusCode::FOUND, &headers(&[b"/b"]));
-        assert_eq!(off, Step::Stop(Stopped::NotFollowing));
+        let off = redirect(&RedirectPolicy::never(), get(&from), StatusCode::FOUND, &headers(&[b"/b"]));
+        assert_eq!(off, Redirect::Stopped(Stopped::NotFollowing));
     }
 
     #[test]
@@ -275,12 +354,18 @@ mod tests {
             (308, &put, &put, true),
         ] {
             let to = headers(&[b"/b"]);
-            let Step::Follow(hop) =
-                step(true, before, &url("http://a.example/"), StatusCode::from_u16(status).unwrap(), &to)
-            else {
-                panic!("{status} is followed");
-            };
-            assert_eq!((&hop.method, hop.keeps_body), (after, keeps), "{status} {before}");
+            let (from, status) = (url("http://a.example/"), StatusCode::from_u16(status).unwrap());
+            let once = Asked { method: before, url: &from, hop: 0, is_repeatable: false };
+            let policy = RedirectPolicy::default();
+            match redirect(&policy, Asked { is_repeatable: true, ..once }, status, &to) {
+                Redirect::Follow(target) => {
+                    assert_eq!((&target.method, target.keeps_body), (after, keeps), "{status} {before}");
+                }
+                other => panic!("{status} {before}: {other:?}"),
+            }
+            let is_stopped =
+                redirect(&policy, once, status, &to) == Redirect::Stopped(Stopped::BodyNotRepeatable);
+            assert_eq!(is_stopped, keeps, "{status} {before}");
         }
     }
 
@@ -293,7 +378,7 @@ mod tests {
             ("http://a.example/", "http://a.example:8080/b", false),
             ("http://a.example/", "http://www.a.example/b", false),
         ] {
-            let Step::Follow(hop) = follow(from, to) else { panic!("{to} is followed") };
+            let Redirect::Follow(hop) = follow(from, to) else { panic!("{to} is followed") };
             assert_eq!(hop.keeps_credentials, keeps, "{from} -> {to}");
         }
     }

@@ -43,7 +43,7 @@ const TOLD: [Told; 8] = [
 const TIME: HeaderName = HeaderName::from_static("abide-seen-at");
 
 /// Tells what has come from the wire. Of a 304, which updates what is kept, only the fields that it has.
-pub fn tell<B>(response: &mut Response<B>, now: WallMillis) {
+pub fn tell_seen<B>(response: &mut Response<B>, now: WallMillis) {
     let is_update = response.status() == StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
     headers.insert(TIME, HeaderValue::from(now.0));
@@ -58,7 +58,7 @@ pub fn tell<B>(response: &mut Response<B>, now: WallMillis) {
 }
 
 /// Takes away what was told, and unites it with the fields that are there.
-pub fn take(status: StatusCode, headers: &mut HeaderMap) -> Source {
+pub fn take_seen(status: StatusCode, headers: &mut HeaderMap) -> Source {
     let time = headers.remove(TIME).and_then(|time| time.to_str().ok()?.parse().ok().map(WallMillis));
     let mut is_complete = true;
     for Told { name, by } in &TOLD {
@@ -142,7 +142,7 @@ mod tests {
     fn told(status: u16, lines: &[(&'static str, &[u8])]) -> HeaderMap {
         let mut response = Response::builder().status(status).body(()).unwrap();
         *response.headers_mut() = headers(lines);
-        tell(&mut response, WallMillis(7));
+        tell_seen(&mut response, WallMillis(7));
         response.headers().clone()
     }
 
@@ -158,7 +158,7 @@ mod tests {
         let mut kept = told(200, &lines);
         kept.remove("x-robots-tag");
         kept.insert("content-type", HeaderValue::from_static("text/html"));
-        assert_eq!(take(StatusCode::OK, &mut kept), Source::Kept(WallMillis(7)));
+        assert_eq!(take_seen(StatusCode::OK, &mut kept), Source::Kept(WallMillis(7)));
         assert_eq!(kept, headers(&lines));
     }
 
@@ -166,7 +166,7 @@ mod tests {
     fn what_the_cache_has_besides_counts_too() {
         let mut kept = told(200, &[("x-robots-tag", b"nofollow")]);
         kept.insert("x-robots-tag", HeaderValue::from_static("noindex"));
-        assert_eq!(take(StatusCode::OK, &mut kept), Source::Kept(WallMillis(7)));
+        assert_eq!(take_seen(StatusCode::OK, &mut kept), Source::Kept(WallMillis(7)));
         assert_eq!(kept, headers(&[("x-robots-tag", b"nofollow"), ("x-robots-tag", b"noindex")]));
     }
 
@@ -190,12 +190,12 @@ mod tests {
         timeless.remove(TIME);
         without.extend([timeless, headers(&[("x-robots-tag", b"nofollow")])]);
         for mut headers in without {
-            assert_eq!(take(StatusCode::OK, &mut headers), Source::Unknown);
+            assert_eq!(take_seen(StatusCode::OK, &mut headers), Source::Unknown);
             assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-robots-tag"]);
         }
         let long = vec![b'x'; BYTES_MAX];
         let mut headers = told(200, &[("x-robots-tag", &long)]);
-        assert_eq!(take(StatusCode::OK, &mut headers), Source::Unknown);
+        assert_eq!(take_seen(StatusCode::OK, &mut headers), Source::Unknown);
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         let mut update = told(304, &sent);
         let names: Vec<_> = update.keys().map(HeaderName::as_str).collect();
         assert_eq!(names, ["x-robots-tag", "abide-seen-at", "abide-seen-x-robots-tag"]);
-        assert_eq!(take(StatusCode::NOT_MODIFIED, &mut update), Source::Kept(WallMillis(7)));
+        assert_eq!(take_seen(StatusCode::NOT_MODIFIED, &mut update), Source::Kept(WallMillis(7)));
         assert_eq!(update, headers(&sent[..1]));
     }
 }

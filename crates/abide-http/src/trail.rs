@@ -149,6 +149,8 @@ pub enum Stopped {
     BodyNotRepeatable,
     /// Following is off for this client or request.
     NotFollowing,
+    /// The limit of the redirect policy is reached.
+    AtLimit,
 }
 
 impl std::fmt::Display for Stopped {
@@ -160,6 +162,7 @@ impl std::fmt::Display for Stopped {
             Self::UnsupportedScheme => "the redirect leads to a scheme other than http and https",
             Self::BodyNotRepeatable => "the redirect wants the body again, and it can be sent only once",
             Self::NotFollowing => "following redirects is switched off",
+            Self::AtLimit => "the limit of redirects is reached",
         })
     }
 }

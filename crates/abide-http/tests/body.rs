@@ -61,7 +61,7 @@ fn data() -> Result<Frame<Bytes>, &'static str> {
 async fn with_turn(script: Script) -> (PermitBody<Script>, impl Fn() -> usize) {
     let pacer = Pacer::new(PacePolicy::default());
     let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()).await.unwrap();
-    (PermitBody::new(script, permit), move || pacer.stats().in_flight())
+    (PermitBody::new(script, Some(permit)), move || pacer.stats().in_flight())
 }
 
 /// Whether a body of this version ends with its last byte, by what it knows of itself.

@@ -3,8 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use abide_gate::{Error, NoTimers};
-use abide_http::IdentityError;
+use abide_gate::Error;
 use http::Uri;
 
 use crate::BoxError;
@@ -64,35 +63,6 @@ impl StdError for ServiceError {
             Self::Refused(error) => error.source(),
             Self::NoOrigin { .. } => None,
             Self::Inner(error) => Some(&**error),
-        }
-    }
-}
-
-/// The layer could not be built. Nothing has been sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// This is no identity to crawl under.
-    Identity(IdentityError),
-    /// The runtime that this was called in has no timers, so that nothing could ever wait for its turn. Outside of a runtime the first
-    /// request that must wait says so, with [`Denied::NoTimers`](crate::Denied::NoTimers).
-    NoTimers(NoTimers),
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Identity(error) => error.fmt(f),
-            Self::NoTimers(error) => error.fmt(f),
-        }
-    }
-}
-
-impl StdError for BuildError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match self {
-            Self::Identity(error) => error.source(),
-            Self::NoTimers(_) => None,
         }
     }
 }

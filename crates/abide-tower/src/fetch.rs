@@ -10,7 +10,7 @@ use abide_gate::access::{
     BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, on_the_wire,
 };
 use abide_gate::{Clock, SystemClock};
-use abide_http::Phase;
+use abide_http::{Phase, same_resource};
 use bytes::Bytes;
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Request, Response, Uri};
@@ -67,7 +67,7 @@ where
         let no_answer = |error: S::Error| failed(&*error.into(), None);
         poll_fn(|context| service.poll_ready(context)).await.map_err(no_answer)?;
         let response = service.call(request).await.map_err(no_answer)?;
-        if redirected(response.extensions(), asked.url()).is_some() {
+        if redirected(response.extensions()).is_some_and(|got| !same_resource(&got, asked.url())) {
             let text = "the service follows redirects by itself; put a redirect layer above this one";
             return Err(FetchError::new(FetchErrorKind::Other, text));
         }

@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use abide_gate::Gate;
-use abide_http::Identity;
-use abide_http::Reader;
+use abide_http::{Crawler, Identity};
 use tower_layer::Layer;
 
 use crate::builder::Builder;
@@ -14,14 +13,7 @@ use crate::service::AbideService;
 /// Puts the gate around a service. Cheap to clone; clones, and all services that it is put around, share rules and turns.
 #[derive(Clone)]
 pub struct AbideLayer {
-    core: Arc<Core>,
-}
-
-/// What all services of a layer share.
-pub(crate) struct Core {
-    pub(crate) identity: Identity,
-    pub(crate) gate: Gate,
-    pub(crate) reader: Reader,
+    crawler: Arc<Crawler>,
 }
 
 impl AbideLayer {
@@ -30,18 +22,18 @@ impl AbideLayer {
         Builder::new(token)
     }
 
-    pub(crate) fn new(core: Core) -> Self {
-        Self { core: Arc::new(core) }
+    pub(crate) fn new(crawler: Crawler) -> Self {
+        Self { crawler: Arc::new(crawler) }
     }
 
     /// The gate: asks without fetching, rules of an origin for many URLs, the next turn of a host, reports.
     pub fn gate(&self) -> &Gate {
-        &self.core.gate
+        self.crawler.gate()
     }
 
     /// Who asks.
     pub fn identity(&self) -> &Identity {
-        &self.core.identity
+        self.crawler.identity()
     }
 }
 
@@ -49,12 +41,12 @@ impl<S> Layer<S> for AbideLayer {
     type Service = AbideService<S>;
 
     fn layer(&self, inner: S) -> AbideService<S> {
-        AbideService::new(Arc::clone(&self.core), inner)
+        AbideService::new(Arc::clone(&self.crawler), inner)
     }
 }
 
 impl fmt::Debug for AbideLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AbideLayer").field("identity", &self.core.identity).finish_non_exhaustive()
+        f.debug_struct("AbideLayer").field("identity", self.crawler.identity()).finish_non_exhaustive()
     }
 }

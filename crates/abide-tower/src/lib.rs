@@ -19,10 +19,8 @@
 // Building.
 mod builder;
 mod layer;
-mod options;
 
 // A request's way.
-mod admit;
 mod asked;
 mod ready;
 mod service;
@@ -38,11 +36,10 @@ mod fetch;
 mod resolver;
 
 pub use builder::Builder;
-pub use error::{BuildError, ServiceError};
+pub use error::ServiceError;
 pub use extension::ResponseExt;
 pub use fetch::ServiceFetch;
 pub use layer::AbideLayer;
-pub use options::Options;
 #[cfg(feature = "hyper-util")]
 pub use resolver::GuardedResolver;
 pub use service::{AbideBody, AbideService, ResponseFuture};
@@ -51,8 +48,7 @@ pub use abide_gate::{
     AddressGuard, Denied, Error, Event, Gate, GateBuilder, Host, NoTimers, Observer, Origin, Verdict, access,
     pacing,
 };
-pub use abide_http::{Hop, Scan, Visit};
-pub use abide_http::{Identity, IdentityError, NoAddress};
+pub use abide_http::{BuildError, Hop, Identity, NoAddress, Options, Scan, Visit};
 pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
 
 /// Any error that can cross threads, as tower has it.

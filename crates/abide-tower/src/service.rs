@@ -1,4 +1,4 @@
-//! One request, one hop: asked, paced, sent, read.
+//! One request, one hop: checked, rate-limited, sent, read.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -7,23 +7,20 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Gate, Verdict};
-use abide_http::{CallSpan, Hop, Trail, Visit, WatchedBody, tell_failed};
-use abide_http::{NoAddress, PermitBody, Symptoms};
+use abide_gate::Gate;
+use abide_http::{
+    Call, CallSpan, Crawler, Options, PermitBody, RedirectPolicy, ResponseHead, Step, Visit, WatchedBody,
+    admit, tell_failed,
+};
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Request, Response, header};
 use http_body::Body;
 use tower_service::Service;
 use url::Url;
 
-use crate::admit::{Unsent, admit, options_of};
 use crate::asked::url_of;
 use crate::error::ServiceError;
-use crate::layer::Core;
-use crate::options::Options;
 use crate::ready::Ready;
 use crate::{BoxError, fault};
 
@@ -32,7 +29,7 @@ use crate::{BoxError, fault};
 /// Each request is one hop: robots.txt of its own origin, its own turn, its own answer. A 3xx is an answer.
 #[derive(Clone)]
 pub struct AbideService<S> {
-    core: Arc<Core>,
+    crawler: Arc<Crawler>,
     inner: S,
 }
 
@@ -45,13 +42,13 @@ pub type ResponseFuture<R> =
     Pin<Box<dyn Future<Output = Result<Response<AbideBody<R>>, ServiceError>> + Send>>;
 
 impl<S> AbideService<S> {
-    pub(crate) fn new(core: Arc<Core>, inner: S) -> Self {
-        Self { core, inner }
+    pub(crate) fn new(crawler: Arc<Crawler>, inner: S) -> Self {
+        Self { crawler, inner }
     }
 
     /// The gate: asks without fetching, rules of an origin for many URLs, the next turn of a host, reports.
     pub fn gate(&self) -> &Gate {
-        &self.core.gate
+        self.crawler.gate()
     }
 
     /// The service below.
@@ -86,44 +83,38 @@ where
         // The one that was polled ready is called; its clone, which was not, stays.
         let clone = self.inner.clone();
         let ready = Ready::new(mem::replace(&mut self.inner, clone));
-        let core = Arc::clone(&self.core);
+        let crawler = Arc::clone(&self.crawler);
         Box::pin(async move {
-            let url = url_of(&mut request).inspect_err(|error| tell(&core, None, error))?;
-            let call = CallSpan::begin(request.method(), &url);
-            let visiting = async {
-                let answered = visit(&core, request, url.clone(), ready).await;
-                answered.inspect_err(|error| tell(&core, Some(&url), error))
-            };
-            let answered = call.instrument(visiting).await;
-            answered.inspect(|response| {
-                let waited = Visit::of(response.extensions()).map(Visit::waited).unwrap_or_default();
-                call.answered(1, response.status(), waited);
-            })
+            let url = url_of(&mut request)?;
+            let span = CallSpan::begin(request.method(), &url);
+            let options = request.extensions().get::<Options>().cloned().unwrap_or_default();
+            let options = options.with_redirects(RedirectPolicy::never());
+            let mut call = Call::new(&crawler, options, request.method(), &url, None);
+            let response = span.instrument(send(&mut call, request, ready)).await.inspect_err(|error| {
+                if let ServiceError::Inner(error) = error {
+                    tell_failed(0, &url, &**error);
+                }
+            })?;
+            let waited = Visit::of(response.extensions()).map(Visit::waited).unwrap_or_default();
+            span.answered(1, response.status(), waited);
+            Ok(response)
         })
     }
 }
 
 impl<S: fmt::Debug> fmt::Debug for AbideService<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { core, inner } = self;
-        f.debug_struct("AbideService").field("identity", &core.identity).field("inner", inner).finish()
+        f.debug_struct("AbideService")
+            .field("identity", self.crawler.identity())
+            .field("inner", &self.inner)
+            .finish()
     }
 }
 
-/// Tells of a call that ended without an answer.
-fn tell(core: &Core, url: Option<&Url>, error: &ServiceError) {
-    match (error, url) {
-        (ServiceError::Refused(error), _) => core.gate.tell_refused(error),
-        (ServiceError::Inner(error), Some(url)) => tell_failed(0, url, &**error),
-        (ServiceError::Inner(_) | ServiceError::NoOrigin { .. }, _) => {}
-    }
-}
-
-/// The whole way of one request.
-async fn visit<S, B, R>(
-    core: &Core,
+/// The one hop of a call.
+async fn send<S, B, R>(
+    call: &mut Call<'_>,
     mut request: Request<B>,
-    url: Url,
     mut ready: Ready<S>,
 ) -> Result<Response<AbideBody<R>>, ServiceError>
 where
@@ -132,35 +123,57 @@ where
     R: Body<Data = Bytes>,
     R::Error: fmt::Debug,
 {
-    core.identity.sign(request.headers_mut())?;
-    let options = options_of(request.extensions());
-    let (verdict, unsent, waited) = turn_and_reservation(core, &url, &options, &mut ready).await?;
-    let method = request.method().clone();
+    call.sign(request.headers_mut()).map_err(|denied| call.refused(denied))?;
+    while call.step() != Step::Send {
+        admitted(call, &mut ready).await.map_err(|denied| call.refused(denied))?;
+        if ready.reserve().await.map_err(|error| ServiceError::Inner(error.into()))? {
+            call.was_late();
+        }
+    }
     let conditions = conditions(request.headers());
-    let call = ready.call(request);
-    let permit = unsent.send();
-    let response = match call.await {
+    let sending = ready.call(request);
+    call.sending();
+    let response = match sending.await {
         Ok(response) => response,
-        Err(error) => return Err(failed(error.into(), url, permit)),
+        Err(error) => return Err(failed(call, error.into())),
     };
-    permit.observe(response.status(), response.headers());
-    if !permit.is_saved() {
-        Box::pin(permit.saved()).await;
-    }
-    if let Some(got) = redirected(response.extensions(), &url) {
-        return Err(abide_gate::Error::from(Denied::RedirectBypass { asked: url, got }).into());
-    }
-    let remote = remote_addr(response.extensions());
-    let mut trail = Trail::default();
-    trail.push(Hop::new(url, response.status(), verdict, waited).with_remote_addr(remote));
-    let reading = core.reader.response_to(&method, core.gate.wall()).with_scan(options.scan);
-    let reading = reading.with_request(conditions.as_ref());
+    let got = redirected(response.extensions());
+    let answered = call.answered(ResponseHead {
+        status: response.status(),
+        headers: response.headers(),
+        remote_addr: remote_addr(response.extensions()),
+        url: got.as_ref(),
+        is_repeatable: false,
+    });
+    call.saved().await;
+    answered.map_err(|denied| call.refused(denied))?;
+    let (history, permit) = (call.take_history(), call.take_permit());
     let version = response.version();
     let response = response.map(|body| {
         let body = PermitBody::new(Box::pin(body), permit).with_calm(fault::asks_for_calm);
         body.with_version(version)
     });
-    Ok(reading.finish(trail, response).await)
+    Ok(call.reading(conditions.as_ref()).finish(history, response).await)
+}
+
+/// Checked, and with a permit; without the reservation of the inner service, unless that is there at once.
+async fn admitted<S: Clone>(call: &mut Call<'_>, ready: &mut Ready<S>) -> Result<(), abide_gate::Error> {
+    let mut admission = pin!(admit(call));
+    match poll_fn(|context| Poll::Ready(admission.as_mut().poll(context))).await {
+        Poll::Ready(admitted) => admitted,
+        Poll::Pending => {
+            ready.let_go();
+            admission.await
+        }
+    }
+}
+
+/// A request without a response: what it means for the host, and for the caller.
+fn failed(call: &mut Call<'_>, error: BoxError) -> ServiceError {
+    match call.failed(Some(&fault::of(&*error))) {
+        Some(denied) => call.refused(denied.into()).into(),
+        None => ServiceError::Inner(error),
+    }
 }
 
 /// What a 304 may be the answer to. `None`, as for most requests: nothing.
@@ -171,76 +184,16 @@ fn conditions(headers: &HeaderMap) -> Option<HeaderMap> {
     if lines.is_empty() { None } else { Some(lines) }
 }
 
-/// The host's turn, and the inner service ready for it.
-///
-/// What waited is judged again before it leaves: rules that have expired or changed while the inner service was not ready are asked
-/// for again, with the turn given back, which the robots.txt of the host needs.
-async fn turn_and_reservation<S, B>(
-    core: &Core,
-    url: &Url,
-    options: &Options,
-    ready: &mut Ready<S>,
-) -> Result<(Verdict, Unsent, Duration), ServiceError>
-where
-    S: Service<Request<B>> + Clone,
-    S::Error: Into<BoxError>,
-{
-    let budget = options.max_wait.unwrap_or_else(|| core.gate.max_wait());
-    let mut left = budget;
-    loop {
-        let (verdict, permit) = wait(core, url, options, &mut left, ready).await?;
-        let unsent = Unsent::new(permit);
-        let is_late = ready.reserve().await.map_err(|error| ServiceError::Inner(error.into()))?;
-        let is_allowed = || core.gate.judge_cached(url).is_some_and(|now| now.is_allowed());
-        if !is_late || verdict.override_reason().is_some() || is_allowed() {
-            return Ok((verdict, unsent, budget.saturating_sub(left)));
-        }
-    }
-}
-
-/// Waits for the turn; without the reservation of the inner service, unless the turn is there at once.
-async fn wait<S: Clone>(
-    core: &Core,
-    url: &Url,
-    options: &Options,
-    left: &mut Duration,
-    ready: &mut Ready<S>,
-) -> Result<(Verdict, Permit), abide_gate::Error> {
-    let mut admission = pin!(admit(&core.gate, url, options, left));
-    match poll_fn(|context| Poll::Ready(admission.as_mut().poll(context))).await {
-        Poll::Ready(turn) => turn,
-        Poll::Pending => {
-            ready.let_go();
-            admission.await
-        }
-    }
-}
-
-/// A request without an answer: what it means for the host, and for the caller.
-fn failed(error: BoxError, url: Url, permit: Permit) -> ServiceError {
-    let symptoms = fault::of(&*error);
-    let address = symptoms.refused_name().and_then(NoAddress::refused);
-    if address.is_some() {
-        permit.give_back();
-        return abide_gate::Error::from(Denied::AddressRefused { url, address, hop: 0 }).into();
-    }
-    if let Some(fault) = Symptoms::fault(&symptoms) {
-        permit.failed(fault);
-    }
-    ServiceError::Inner(error)
-}
-
-/// The URL that answered in place of `asked`, where a redirect layer below says so.
+/// The URL that answered, where a redirect layer below says so.
 #[cfg(feature = "tower-http")]
-pub(crate) fn redirected(extensions: &Extensions, asked: &Url) -> Option<Url> {
+pub(crate) fn redirected(extensions: &Extensions) -> Option<Url> {
     let uri = extensions.get::<tower_http::follow_redirect::RequestUri>()?;
-    let got = Url::parse(&uri.0.to_string()).ok()?;
-    (got != *asked).then(|| abide_gate::without_userinfo(&got))
+    Url::parse(&uri.0.to_string()).ok()
 }
 
 /// Without the feature `tower-http` nobody says so.
 #[cfg(not(feature = "tower-http"))]
-pub(crate) fn redirected(_: &Extensions, _: &Url) -> Option<Url> {
+pub(crate) fn redirected(_: &Extensions) -> Option<Url> {
     None
 }
 

@@ -12,11 +12,9 @@ use reqwest_middleware::ClientWithMiddleware;
 
 use abide_gate::access::{AccessObserver, AccessPolicy, AccessStore, Fetch};
 use abide_gate::pacing::{HostStore, PaceObserver, PacePolicy};
-use abide_gate::{Clock, GateBuilder, NoTimers, Observer};
-use abide_http::{Identity, IdentityError};
-use abide_http::{Reader, Scan};
+use abide_gate::{Clock, GateBuilder, Observer};
+use abide_http::{BuildError, Crawler, CrawlerBuilder, RedirectPolicy, Scan};
 use abide_permissions::{PermissionStore, ReadOptions};
-use abide_robots::InvalidToken;
 
 use crate::client::{Abide, Core};
 use crate::codings::Codings;
@@ -25,66 +23,46 @@ use crate::log;
 use crate::resolver::{GuardedResolver, SystemResolver};
 use crate::sends::never_again;
 use crate::silence::READ_TIMEOUT;
-use abide_http::redirect::RedirectPolicy;
 
 /// Settings of one crawler. Made by [`Abide::builder`].
 #[must_use]
 pub struct Builder {
-    token: String,
-    fallbacks: Vec<String>,
-    user_agent: Option<String>,
-    /// What every adapter of the gate has in common.
-    gate: GateBuilder,
+    /// What every client has in common.
+    crawler: CrawlerBuilder,
     connect_timeout: Duration,
-    timeout: Option<Duration>,
     read_timeout: Option<Duration>,
-    redirects: RedirectPolicy,
-    scan: Scan,
-    read: ReadOptions,
     fixed_names: HashMap<String, Vec<SocketAddr>>,
     resolver: Arc<dyn Resolve>,
-    permission_store: Option<Arc<dyn PermissionStore>>,
     fetch: Option<Arc<dyn Fetch>>,
 }
 
 impl Builder {
     pub(crate) fn new(token: &str) -> Self {
         Self {
-            token: token.to_owned(),
-            fallbacks: Vec::new(),
-            user_agent: None,
-            gate: GateBuilder::new(),
+            crawler: Crawler::builder(token),
             connect_timeout: Duration::from_secs(10),
-            timeout: None,
             read_timeout: None,
-            redirects: RedirectPolicy::default(),
-            scan: Scan::Eager,
-            read: ReadOptions::for_tokens([]),
             fixed_names: HashMap::new(),
             resolver: Arc::new(SystemResolver),
-            permission_store: None,
             fetch: None,
         }
     }
 
     /// A further product token: the first of the chain that has a group in a robots.txt counts there
     /// (`ExampleBot-News`, then `ExampleBot`). For permissions every token of the chain counts.
-    pub fn fallback(mut self, token: &str) -> Self {
-        self.fallbacks.push(token.to_owned());
-        self
+    pub fn fallback(self, token: &str) -> Self {
+        self.shared(|crawler| crawler.fallback(token))
     }
 
     /// The User-Agent that every request carries. It must contain the first product token (RFC 9309 §2.2.1); without this
     /// setting it is that token.
-    pub fn user_agent(mut self, header: &str) -> Self {
-        self.user_agent = Some(header.to_owned());
-        self
+    pub fn user_agent(self, header: &str) -> Self {
+        self.shared(|crawler| crawler.user_agent(header))
     }
 
     /// All settings of the gate at once, for instance those that another client uses too. The methods below change single ones.
-    pub fn gate(mut self, settings: GateBuilder) -> Self {
-        self.gate = settings;
-        self
+    pub fn gate(self, settings: GateBuilder) -> Self {
+        self.gated(|_| settings)
     }
 
     /// How robots.txt is obtained, and what its absence means. Default: RFC 9309.
@@ -112,9 +90,8 @@ impl Builder {
     /// counted. A request's own `timeout` goes before. Default: no limit.
     ///
     /// `reqwest::ClientBuilder::timeout` counts for each hop anew, as abide follows the redirects.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.shared(|crawler| crawler.timeout(timeout))
     }
 
     /// How long a server may send nothing: before the head of its answer, also while it sends 1xx ones, and between the bytes of its body
@@ -126,21 +103,18 @@ impl Builder {
     }
 
     /// How page redirects are followed. Default: 10 hops.
-    pub fn redirects(mut self, policy: RedirectPolicy) -> Self {
-        self.redirects = policy;
-        self
+    pub fn redirects(self, policy: RedirectPolicy) -> Self {
+        self.shared(|crawler| crawler.redirects(policy))
     }
 
     /// How permissions are read. Default: [`Scan::Eager`].
-    pub fn scan(mut self, scan: Scan) -> Self {
-        self.scan = scan;
-        self
+    pub fn scan(self, scan: Scan) -> Self {
+        self.shared(|crawler| crawler.scan(scan))
     }
 
     /// Limits and strictness of reading permissions. Its tokens are replaced by the crawler's own.
-    pub fn read_options(mut self, options: ReadOptions) -> Self {
-        self.read = options;
-        self
+    pub fn read_options(self, options: ReadOptions) -> Self {
+        self.shared(|crawler| crawler.read_options(options))
     }
 
     /// Allows contact with a network that is not public. Exactly this network: `127.0.0.1/32` does not open `127.0.0.2`.
@@ -183,9 +157,8 @@ impl Builder {
     /// With a store, a 304 comes with the last known rules (draft-illyes-repext-03 §3.1.4: they "MUST continue to be honored"),
     /// and so does a page whose head was not read this time. A 304 of another version than the recorded one is unknown: its ETag and
     /// Last-Modified are compared, or else what the request asked for. A head that is scanned lazily is not kept.
-    pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {
-        self.permission_store = Some(store);
-        self
+    pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {
+        self.shared(|crawler| crawler.permission_store(store))
     }
 
     /// Hears of everything: of robots.txt, turns, decisions and refusals. Several may listen.
@@ -201,6 +174,12 @@ impl Builder {
     /// Hears what happens to turns: granted, deferred, hosts held. Several may listen.
     pub fn pace_observer(self, observer: Arc<dyn PaceObserver>) -> Self {
         self.gated(|gate| gate.pace_observer(observer))
+    }
+
+    /// Fetches URLs although robots.txt denies them, and only reports the denial, for link checkers of one's own pages. The verdict of each
+    /// hop has the denial, and the reason given here. The rate limit stays, with the site's `Crawl-delay`.
+    pub fn danger_report_only(self, why: &str) -> Self {
+        self.shared(|crawler| crawler.danger_report_only(why))
     }
 
     /// The transport of robots.txt. Default: a clone of the client that we build.
@@ -258,8 +237,12 @@ impl Builder {
         let fetch: Arc<dyn Fetch> = match self.fetch.take() {
             Some(fetch) => fetch,
             None => {
-                let addresses = Arc::new(self.gate.address_guard().clone());
-                Arc::new(ReqwestFetch::new(client.clone(), self.identity()?.user_agent().clone(), addresses))
+                let addresses = Arc::new(self.crawler.gate_settings().address_guard().clone());
+                Arc::new(ReqwestFetch::new(
+                    client.clone(),
+                    self.crawler.identity()?.user_agent().clone(),
+                    addresses,
+                ))
             }
         };
         Ok((self.finish(fetch, codings)?, client))
@@ -279,9 +262,18 @@ impl Builder {
         }
     }
 
-    fn gated(mut self, change: impl FnOnce(GateBuilder) -> GateBuilder) -> Self {
-        self.gate = change(self.gate);
+    fn gated(self, change: impl FnOnce(GateBuilder) -> GateBuilder) -> Self {
+        self.shared(|crawler| crawler.gate(change))
+    }
+
+    fn shared(mut self, change: impl FnOnce(CrawlerBuilder) -> CrawlerBuilder) -> Self {
+        self.crawler = change(self.crawler);
         self
+    }
+
+    fn resolver_of_all(&self) -> Arc<GuardedResolver> {
+        let addresses = Arc::new(self.crawler.gate_settings().address_guard().clone());
+        Arc::new(GuardedResolver::new(self.fixed_names.clone(), Arc::clone(&self.resolver), addresses))
     }
 
     fn inner_client(&self, inner: reqwest::ClientBuilder) -> Result<reqwest::Client, BuildError> {
@@ -290,42 +282,27 @@ impl Builder {
         if sets_host(&inner) {
             return Err(BuildError::HostForAll);
         }
-        let resolver = GuardedResolver::new(
-            self.fixed_names.clone(),
-            Arc::clone(&self.resolver),
-            Arc::new(self.gate.address_guard().clone()),
-        );
         let client = inner
             .redirect(reqwest::redirect::Policy::none())
             .retry(never_again())
-            .dns_resolver(Arc::new(resolver))
+            .dns_resolver(self.resolver_of_all())
             .connect_timeout(self.connect_timeout)
             .build()
-            .map_err(BuildError::Client)?;
+            .map_err(|error| BuildError::Client(error.into()))?;
         if !is_told {
             warn_about_the_environment(&client);
         }
         Ok(client)
     }
 
-    fn identity(&self) -> Result<Identity, BuildError> {
-        Ok(Identity::new(&self.token, &self.fallbacks, self.user_agent.as_deref())?)
-    }
-
     fn finish(self, fetch: Arc<dyn Fetch>, codings: Codings) -> Result<Abide, BuildError> {
-        NoTimers::check()?;
-        let identity = self.identity()?;
-        let tokens = identity.tokens().to_vec();
-        let read = self.read.with_tokens(tokens.iter().cloned());
+        let resolver = self.resolver_of_all();
         let core = Core {
-            identity,
-            gate: self.gate.build(tokens, fetch),
-            redirects: self.redirects,
-            timeout: self.timeout,
+            crawler: self.crawler.build(fetch)?,
             read_timeout: Some(self.read_timeout.unwrap_or(READ_TIMEOUT))
                 .filter(|&limit| limit < Duration::MAX),
-            reader: Reader::new(read).with_scan(self.scan).with_store(self.permission_store),
             codings,
+            resolver,
             has_pacing_half: AtomicBool::new(false),
         };
         Ok(Abide { core: Arc::new(core) })
@@ -334,57 +311,7 @@ impl Builder {
 
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder")
-            .field("token", &self.token)
-            .field("scan", &self.scan)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The crawler could not be built. Nothing has been sent.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The product token is none.
-    #[error("the product token cannot be used")]
-    Token(#[source] InvalidToken),
-    /// The User-Agent does not contain the product token, so a site could not tell whose rules to write.
-    #[error(
-        "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; write it as \"{token}/1.0 (+https://example.com/bot)\""
-    )]
-    UserAgent {
-        /// The User-Agent given.
-        user_agent: String,
-        /// The first product token.
-        token: String,
-    },
-    /// The User-Agent cannot stand in a header field.
-    #[error("expected a User-Agent of visible ASCII, found {user_agent:?}")]
-    UserAgentField {
-        /// The User-Agent given.
-        user_agent: String,
-    },
-    /// The inner client's `default_headers` have a `Host`: it would go to every site, whose rules are those of its URL.
-    #[error(
-        "expected no Host in the client's default_headers, found one; ask for its URL and give its address to Builder::resolve"
-    )]
-    HostForAll,
-    /// The runtime that this was called in has no timers, so that nothing could ever wait for its turn. Outside of a runtime the first
-    /// request that must wait says so, with [`Denied::NoTimers`](crate::Denied::NoTimers).
-    #[error(transparent)]
-    NoTimers(#[from] NoTimers),
-    /// reqwest could not build the inner client.
-    #[error("the inner client could not be built")]
-    Client(#[source] reqwest::Error),
-}
-
-impl From<IdentityError> for BuildError {
-    fn from(error: IdentityError) -> Self {
-        match error {
-            IdentityError::Token(error) => Self::Token(error),
-            IdentityError::UserAgent { user_agent, token } => Self::UserAgent { user_agent, token },
-            IdentityError::UserAgentField { user_agent } => Self::UserAgentField { user_agent },
-        }
+        f.debug_struct("Builder").field("crawler", &self.crawler).finish_non_exhaustive()
     }
 }
 

@@ -6,21 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::HeaderValue;
-use reqwest::Request;
+use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
 use url::Url;
 
 use abide_gate::access::Answer;
 use abide_gate::pacing::{NextSlot, Permit};
 use abide_gate::{Error, Gate, Origin, Verdict};
-use abide_http::Reader;
-use abide_http::{Identity, refuse_foreign_host};
+use abide_http::Crawler;
 
 use crate::builder::{Builder, sets_host};
 use crate::codings::Codings;
 use crate::log;
 use crate::middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
-use abide_http::redirect::RedirectPolicy;
+use crate::resolver::GuardedResolver;
 
 /// One crawler identity: everything that is asked, paced and read under it. Cheap to clone; clones share everything.
 ///
@@ -46,16 +45,13 @@ pub struct Abide {
 
 /// What all clones and middlewares of an [`Abide`] share.
 pub(crate) struct Core {
-    pub(crate) gate: Gate,
-    pub(crate) identity: Identity,
-    pub(crate) redirects: RedirectPolicy,
-    /// For requests without one of their own.
-    pub(crate) timeout: Option<Duration>,
+    pub(crate) crawler: Crawler,
     /// How long a server may be silent. `None`: its client counts for itself.
     pub(crate) read_timeout: Option<Duration>,
-    pub(crate) reader: Reader,
     /// Of the client that we build.
     pub(crate) codings: Codings,
+    /// For clients of the crawler's owner.
+    pub(crate) resolver: Arc<GuardedResolver>,
     /// Whether anybody has taken the half that paces.
     pub(crate) has_pacing_half: AtomicBool,
 }
@@ -74,12 +70,12 @@ impl Abide {
     /// A refusal other than disallow and unreachable, which are verdicts: an unsupported URL, a refused address, a robots.txt
     /// request that was deferred.
     pub async fn check(&self, url: &Url) -> Result<Verdict, Error> {
-        self.core.gate.judge(url, self.core.gate.max_wait()).await
+        self.gate_handle().check(url, &mut self.gate_handle().max_wait()).await
     }
 
     /// Whether `url` may be fetched, from what is known now. No I/O; `None`: not known.
     pub fn check_cached(&self, url: &Url) -> Option<Verdict> {
-        self.core.gate.judge_cached(url)
+        self.gate_handle().check_cached(url)
     }
 
     /// The rules of an origin, for bulk checks at nanoseconds each. May fetch robots.txt.
@@ -87,17 +83,17 @@ impl Abide {
     /// # Errors
     /// As [`check`](Self::check).
     pub async fn rules(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {
-        self.core.gate.answer(origin).await
+        self.gate_handle().answer(origin).await
     }
 
     /// Fetches the robots.txt of all these origins that is not at hand, as many at a time as the policy allows.
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
-        self.core.gate.access().prefetch(origins).await;
+        self.gate_handle().access().prefetch(origins).await;
     }
 
     /// Forgets that the origin's robots.txt is fresh, so that its next use asks again. The last good copy is kept.
     pub async fn invalidate(&self, origin: &Origin) {
-        self.core.gate.access().invalidate(origin).await;
+        self.gate_handle().access().invalidate(origin).await;
     }
 
     /// Asks robots.txt and waits for the turn of `url`, for people with their own client.
@@ -107,33 +103,7 @@ impl Abide {
     /// # Errors
     /// A refusal of any kind.
     pub async fn acquire(&self, url: &Url) -> Result<Permit, Error> {
-        Ok(self.core.gate.admit(url, self.core.gate.max_wait()).await?.1)
-    }
-
-    /// Sees to it that the request names this crawler, and only the site of its URL: the User-Agent is ours, or at least
-    /// contains the token; a `Host` is the one that reqwest would send.
-    pub(crate) fn name(&self, request: &mut Request) -> Result<(), Error> {
-        refuse_foreign_host(request.headers(), request.url())?;
-        self.core.identity.sign(request.headers_mut())
-    }
-
-    /// The same in the middleware's own error type.
-    pub(crate) fn identify(&self, request: &mut Request) -> reqwest_middleware::Result<()> {
-        self.name(request).map_err(reqwest_middleware::Error::middleware)
-    }
-
-    /// The verdict for a URL that is allowed, or its refusal.
-    pub(crate) async fn allowed(
-        &self,
-        url: &Url,
-        left: &mut Duration,
-    ) -> reqwest_middleware::Result<Verdict> {
-        let verdict =
-            self.core.gate.judge_within(url, left).await.map_err(reqwest_middleware::Error::middleware)?;
-        match verdict.refusal(url) {
-            Some(denied) => Err(reqwest_middleware::Error::middleware(Error::from(denied))),
-            None => Ok(verdict),
-        }
+        Ok(self.gate_handle().admit(url, self.gate_handle().max_wait()).await?.1)
     }
 
     /// When the next request to the host of `url` could go out, for schedulers. Waits for nothing and reserves nothing.
@@ -141,17 +111,17 @@ impl Abide {
     /// # Errors
     /// An unsupported URL.
     pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {
-        self.core.gate.next_slot(url)
+        self.gate_handle().next_slot(url)
     }
 
     /// The gate itself: policies, reports per host, prefetching.
     pub fn gate_handle(&self) -> &Gate {
-        &self.core.gate
+        self.core.crawler.gate()
     }
 
     /// The User-Agent that is sent.
     pub fn user_agent(&self) -> &HeaderValue {
-        self.core.identity.user_agent()
+        self.core.crawler.identity().user_agent()
     }
 
     /// Puts the whole middleware around a client that does not follow redirects, such as the one that
@@ -169,6 +139,27 @@ impl Abide {
             log::host_for_all();
         }
         reqwest_middleware::ClientBuilder::new(inner).with(self.middleware()).build()
+    }
+
+    /// The resolver of the clients that we build, for one of your own: it returns only addresses that may be contacted. One crawler can
+    /// have several clients; what they send shares rules, permits and backoffs.
+    ///
+    /// ```
+    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use abide::Abide;
+    ///
+    /// let abide = Abide::builder("ExampleBot").build()?;
+    /// let client = |builder: reqwest::ClientBuilder| {
+    ///     let policy = reqwest::redirect::Policy::none();
+    ///     builder.redirect(policy).retry(reqwest::retry::never()).dns_resolver(abide.resolver()).build()
+    /// };
+    /// let plain = abide.wrap(client(reqwest::Client::builder())?);
+    /// let german = abide.wrap(client(reqwest::Client::builder().user_agent("ExampleBot/de"))?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn resolver(&self) -> Arc<impl Resolve + use<>> {
+        Arc::clone(&self.core.resolver)
     }
 
     /// Gate and pacing in one: the default.
@@ -192,6 +183,6 @@ impl Abide {
 
 impl fmt::Debug for Abide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Abide").field("identity", &self.core.identity).finish_non_exhaustive()
+        f.debug_struct("Abide").field("identity", self.core.crawler.identity()).finish_non_exhaustive()
     }
 }

@@ -13,7 +13,7 @@ use abide_gate::access::{
 use abide_gate::{AddressGuard, Clock, SystemClock};
 
 use crate::fault;
-use abide_http::redirect::same_resource;
+use abide_http::same_resource;
 
 /// One robots.txt request a call, through a reqwest client that neither follows redirects nor decodes bodies.
 #[derive(Debug)]

@@ -92,14 +92,15 @@ mod client;
 mod codings;
 mod options;
 
-// A request's way.
+// A call: its middleware, its hops, one request of it.
+mod drive;
+mod half;
 mod middleware;
 mod send;
 mod sends;
 mod silence;
-mod walk;
 
-// A response's way.
+// The response.
 mod extension;
 mod whole;
 mod wire;
@@ -111,12 +112,11 @@ mod resolver;
 
 mod log;
 
-pub use abide_http::redirect::RedirectPolicy;
-pub use builder::{BuildError, Builder};
+pub use builder::Builder;
 pub use client::Abide;
 pub use extension::ResponseExt;
 pub use middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
-pub use options::{Options, RequestBuilderExt};
+pub use options::RequestBuilderExt;
 
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
@@ -124,7 +124,7 @@ pub use abide_gate::{
     AddressGuard, Clock, Denied, Error, Event, Gate, GateBuilder, Host, NoTimers, Observer, OrderProblem,
     Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis, access, pacing,
 };
-pub use abide_http::{Hop, Scan, Stopped, Trail, Visit};
+pub use abide_http::{BuildError, Hop, Options, RedirectPolicy, Scan, Stopped, Trail, Visit};
 pub use abide_permissions::{
     AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,
     Preference, Preferences, ReadOptions, Rules, Usage, link_follow,

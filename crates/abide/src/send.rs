@@ -1,157 +1,75 @@
-//! One request on the wire: here, in its host's turn, or through the chain to the half that paces.
+//! One request on the wire, and its response in reqwest's types.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use abide_gate::pacing::Permit;
+use abide_gate::{Denied, Error, OrderProblem, without_userinfo};
+use abide_http::{Call, ResponseHead, WatchedBody};
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
 use url::Url;
 
-use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, OrderProblem, Verdict, without_userinfo};
-use abide_http::WatchedBody;
-use abide_http::{NoAddress, Symptoms};
-
+use crate::client::Core;
 use crate::fault;
 use crate::sends::counted;
+use crate::silence::heard_within;
 use crate::wire::{Ahead, Wire};
-use abide_http::redirect::same_resource;
 
-/// An answer to one hop.
-pub(crate) struct Sent {
-    pub(crate) response: Response,
-    /// The verdict by which it left.
-    pub(crate) verdict: Verdict,
-    /// How long it was on the wire, up to its head.
-    pub(crate) wire: Duration,
-}
-
-/// What has come of a request that went out in its turn, which goes on if it was answered. The pacer hears of it.
-pub(crate) fn answered(
-    url: &Url,
-    permit: &mut Option<Permit>,
-    (answer, times): (Result<Response>, u32),
-) -> Result<Response> {
-    if let (Ok(response), Some(permit)) = (&answer, &permit) {
-        permit.observe(response.status(), response.headers());
-    }
-    match answer {
-        _ if times > 1 => Err(wrong_order(url, OrderProblem::SentAgain { times })),
-        Ok(response) => not_followed(url, &response).map(|()| response),
-        Err(mut error) => {
-            // reqwest's own errors show it.
-            if let Some(shown) = error.url_mut() {
-                *shown = without_userinfo(shown);
-            }
-            Err(failed(error, url, permit.take()))
-        }
-    }
-}
-
-/// An inner client that follows redirects has fetched past the gate: what it got is not handed out.
-fn not_followed(asked: &Url, response: &Response) -> Result<()> {
-    if same_resource(response.url(), asked) {
-        return Ok(());
-    }
-    let got = without_userinfo(response.url());
-    Err(refuse(Denied::RedirectBypass { asked: asked.clone(), got }.into()))
-}
-
-/// A request without an answer: what it means for the host, and for the caller.
-fn failed(error: reqwest_middleware::Error, url: &Url, permit: Option<Permit>) -> reqwest_middleware::Error {
-    let Some(permit) = permit else { return error };
-    let symptoms = fault::of(&error);
-    let refused = symptoms.as_ref().and_then(Symptoms::refused_name).and_then(NoAddress::refused);
-    if refused.is_some() {
-        permit.give_back();
-        return refuse(Denied::AddressRefused { url: url.clone(), address: refused, hop: 0 }.into());
-    }
-    if error.is_builder() {
-        // Nothing was sent.
-        permit.give_back();
-    } else if let Some(fault) = symptoms.and_then(|symptoms| symptoms.fault()) {
-        permit.failed(fault);
-    }
-    error
-}
-
-/// What the gate tells the pacing half below it, and what that tells back: a cache between the two keeps neither errors nor
-/// extensions of responses.
-#[derive(Debug, Clone)]
-pub(crate) struct Admission {
-    url: Url,
-    verdict: Verdict,
-    budget: Duration,
-    told: Arc<Mutex<Told>>,
-}
-
-#[derive(Debug, Default)]
-struct Told {
-    waited: Duration,
-    wire: Duration,
-    verdict: Option<Verdict>,
-    refused: Option<Denied>,
-}
-
-impl Admission {
-    /// The verdict and what is left of the budget, if the admission is for this URL: something between the halves may send
-    /// again, or something else.
-    pub(crate) fn for_url(&self, url: &Url) -> Option<(Verdict, Duration)> {
-        let waited = self.told.lock().unwrap_or_else(PoisonError::into_inner).waited;
-        (self.url == *url).then(|| (self.verdict.clone(), self.budget.saturating_sub(waited)))
-    }
-
-    pub(crate) fn tell(
-        &self,
-        sent: std::result::Result<&Sent, &reqwest_middleware::Error>,
-        waited: Duration,
-    ) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.waited += waited;
-        match sent {
-            Ok(sent) => {
-                told.wire += sent.wire;
-                told.verdict = Some(sent.verdict.clone());
-            }
-            Err(error) => told.refused = Error::find(error).cloned(),
-        }
-    }
-
-    fn hear(&self) -> Told {
-        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Sends through the chain to the pacing half, with a cache between the two.
-pub(crate) async fn send_through(
-    url: &Url,
-    verdict: Verdict,
-    budget: &mut Duration,
-    request: Request,
+/// Sends a request that has its permit, and tells the call what came of it.
+pub(crate) async fn send_paced(
+    core: &Core,
+    call: &mut Call<'_>,
+    mut request: Request,
+    is_repeatable: bool,
     extensions: &mut Extensions,
     next: Next<'_>,
-) -> Result<Sent> {
-    let told = Arc::default();
-    let admission = Admission { url: url.clone(), verdict: verdict.clone(), budget: *budget, told };
-    extensions.insert(admission.clone());
-    // The pacing half counts for itself, so what is counted here went past it.
-    let (response, times_unpaced) = counted(next.run(request, extensions)).await;
-    let told = admission.hear();
-    *budget = budget.saturating_sub(told.waited);
-    match (response, told.refused) {
-        _ if times_unpaced > 0 => Err(wrong_order(url, OrderProblem::NoPacing)),
-        // The same with a client that counts nothing, if nothing on the way has built the answer anew.
-        (Ok(response), _) if told.verdict.is_none() && response.remote_addr().is_some() => {
-            Err(wrong_order(url, OrderProblem::NoPacing))
+) -> Result<Response> {
+    // Setting it costs a place among the request's extensions.
+    if request.timeout().copied() != call.timeout() {
+        *request.timeout_mut() = call.timeout();
+    }
+    core.codings.ask(&mut request);
+    call.sending();
+    let sending =
+        call.span().within(|| counted(heard_within(core.read_timeout, next.run(request, extensions))));
+    let (response, times) = call.span().cover(sending).await;
+    let answered = match response {
+        Ok(response) => {
+            let answered = call.answered(head_of(&response, is_repeatable));
+            call.saved().await;
+            answered.map(|()| response).map_err(refuse)
         }
-        (Ok(response), _) => {
-            not_followed(url, &response)?;
-            let verdict = told.verdict.unwrap_or(verdict);
-            Ok(Sent { response, verdict, wire: told.wire })
-        }
-        (Err(_), Some(denied)) => Err(refuse(denied.into())),
-        (Err(error), None) => Err(error),
+        Err(error) => Err(failed(call, error)),
+    };
+    if times > 1 {
+        return Err(wrong_order(call.url(), OrderProblem::SentAgain { times }));
+    }
+    answered.map(|response| core.codings.taken_off(response))
+}
+
+pub(crate) fn head_of(response: &Response, is_repeatable: bool) -> ResponseHead<'_> {
+    ResponseHead {
+        status: response.status(),
+        headers: response.headers(),
+        remote_addr: response.remote_addr(),
+        url: Some(response.url()),
+        is_repeatable,
+    }
+}
+
+/// A request without a response: what it means for the host, and for the caller.
+fn failed(call: &mut Call<'_>, mut error: reqwest_middleware::Error) -> reqwest_middleware::Error {
+    // reqwest's own errors show it.
+    if let Some(shown) = error.url_mut() {
+        *shown = without_userinfo(shown);
+    }
+    if error.is_builder() {
+        call.not_sent();
+    }
+    match call.failed(fault::of(&error).as_ref()) {
+        Some(denied) => refuse(denied.into()),
+        None => error,
     }
 }
 
@@ -160,8 +78,8 @@ pub(crate) fn wrong_order(url: &Url, problem: OrderProblem) -> reqwest_middlewar
     refuse(Denied::WrongOrder { url: url.clone(), problem }.into())
 }
 
-pub(crate) fn refuse(error: Error) -> reqwest_middleware::Error {
-    reqwest_middleware::Error::middleware(error)
+pub(crate) fn refuse(denied: Error) -> reqwest_middleware::Error {
+    reqwest_middleware::Error::middleware(denied)
 }
 
 /// The response with its turn in its body, and what has been taken of that in front; URL, version, header fields and extensions stay.

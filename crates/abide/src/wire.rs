@@ -21,19 +21,12 @@ pub(crate) type Ahead = reqwest::Result<Bytes>;
 #[derive(Debug)]
 pub(crate) struct Wire {
     ahead: Option<Ahead>,
-    rest: Rest,
+    rest: PermitBody<reqwest::Body>,
     silence: Silence,
 }
 
 /// reqwest's own, or the silence of the server.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// With a permit where this middleware paces, without one where another below it does.
-#[derive(Debug)]
-enum Rest {
-    Paced(PermitBody<reqwest::Body>),
-    Plain(reqwest::Body),
-}
 
 impl Wire {
     pub(crate) fn new(
@@ -51,13 +44,7 @@ impl Wire {
             Some(Err(_)) => false,
             Some(Ok(_)) | None => true,
         });
-        let rest = match permit {
-            Some(permit) => {
-                let body = PermitBody::new(body, permit).with_calm(fault::asks_for_calm);
-                Rest::Paced(body.with_version(version))
-            }
-            None => Rest::Plain(body),
-        };
+        let rest = PermitBody::new(body, permit).with_calm(fault::asks_for_calm).with_version(version);
         Self { ahead, rest, silence: Silence::within(None) }
     }
 
@@ -87,33 +74,23 @@ impl Body for Wire {
             return Poll::Ready(Some(ahead.map(Frame::data).map_err(BoxError::from)));
         }
         let Self { rest, silence, .. } = &mut *self;
-        let polled = match rest {
-            Rest::Paced(body) => Pin::new(body).poll_frame(context),
-            Rest::Plain(body) => Pin::new(body).poll_frame(context),
-        };
+        let polled = Pin::new(&mut *rest).poll_frame(context);
         let is_pending = polled.is_pending();
         let frame = silence
             .check_frame(polled.map(|frame| frame.map(|frame| frame.map_err(BoxError::from))), context);
         if (is_pending && frame.is_ready()) || matches!(frame, Poll::Ready(Some(Err(_)))) {
             // Nothing more is awaited of this server: the connection is closed, and its permit is over.
-            *rest = Rest::Plain(reqwest::Body::default());
+            *rest = PermitBody::new(reqwest::Body::default(), None);
         }
         frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.ahead.is_none()
-            && match &self.rest {
-                Rest::Paced(body) => body.is_end_stream(),
-                Rest::Plain(body) => body.is_end_stream(),
-            }
+        self.ahead.is_none() && self.rest.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let mut hint = match &self.rest {
-            Rest::Paced(body) => body.size_hint(),
-            Rest::Plain(body) => body.size_hint(),
-        };
+        let mut hint = self.rest.size_hint();
         let ahead = self.ahead_len();
         if let Some(upper) = hint.upper().and_then(|upper| upper.checked_add(ahead)) {
             hint.set_upper(upper);

@@ -276,14 +276,14 @@ impl World {
         let mut left = budget;
         let _calling = Calling::of(self, process.who, url);
         let admitted = async {
-            let verdict = gate.judge_within(url, &mut left).await?;
+            let mut verdict = gate.check(url, &mut left).await?;
             if let Some(denied) = verdict.refusal(url) {
                 return Err(denied.into());
             }
             if rude == Some(Rude::PastTurn) {
                 return Ok((None, Duration::ZERO));
             }
-            let (_, permit, _) = gate.turn(url, verdict, &mut left).await?.into_parts();
+            let permit = gate.acquire(url, &mut verdict, &mut left).await?;
             Ok::<_, abide_gate::Error>((Some(permit), budget - left))
         };
         let admitted = admitted.await;
@@ -410,7 +410,7 @@ impl World {
                     process.gate.access().invalidate(&site.parse().unwrap()).await;
                 }
                 // What was known may be used at once, and is refreshed meanwhile.
-                let _ = process.gate.judge(&page(site, Path::Open), MINUTE).await;
+                let _ = process.gate.check(&page(site, Path::Open), &mut { MINUTE }).await;
                 sleep(MINUTE).await;
                 self.expect(process, origin, Path::Open, true).await;
                 self.expect(process, origin, Path::Closed, false).await;
@@ -481,8 +481,8 @@ impl World {
             for path in [Path::Open, Path::Closed, Path::Version(1_000_000), Path::Version(3)] {
                 let url = page(site, path);
                 let is_allowed = |verdict: abide_gate::Verdict| verdict.is_allowed();
-                let old = process.gate.judge_cached(&url).map(is_allowed);
-                let new = next.gate.judge(&url, MINUTE).await.ok().map(is_allowed);
+                let old = process.gate.check_cached(&url).map(is_allowed);
+                let new = next.gate.check(&url, &mut { MINUTE }).await.ok().map(is_allowed);
                 if old.is_none() || old != new {
                     self.judge.violated("reload", format!("{url}: {old:?} before and {new:?} after"));
                 }

@@ -199,9 +199,9 @@ async fn the_gate_answers_without_fetching_the_page() {
     let server = robots("User-agent: *\nDisallow: /private/").await;
     let client = client(&server);
     let url = "http://a.example/private/x".parse().unwrap();
-    assert!(client.gate().judge_cached(&url).is_none());
-    assert!(!client.gate().judge(&url, Duration::from_secs(5)).await.unwrap().is_allowed());
-    assert!(!client.gate().judge_cached(&url).unwrap().is_allowed());
+    assert!(client.gate().check_cached(&url).is_none());
+    assert!(!client.gate().check(&url, &mut { Duration::from_secs(5) }).await.unwrap().is_allowed());
+    assert!(!client.gate().check_cached(&url).unwrap().is_allowed());
     assert_eq!(server.asked(), ["a.example/robots.txt"]);
 }
 

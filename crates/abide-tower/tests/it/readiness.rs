@@ -167,7 +167,7 @@ async fn a_call_dropped_before_it_is_sent_gives_its_turn_back() {
     let layer = layer(&robots);
     let url = "http://a.example/x".parse().unwrap();
     robots.0.notify_one();
-    layer.gate().judge(&url, Duration::from_secs(1)).await.unwrap();
+    layer.gate().check(&url, &mut { Duration::from_secs(1) }).await.unwrap();
     tokio::time::advance(Duration::from_secs(3601)).await;
 
     let mut service = layer.layer(inner);
@@ -206,7 +206,7 @@ async fn what_waited_for_the_service_below_is_judged_again() {
     robots.0.notify_one();
     let waited = tokio::time::timeout(Duration::from_secs(20), call.as_mut()).await;
     assert!(waited.is_err(), "nothing leaves through a service that is not ready");
-    assert!(layer.gate().judge_cached(&"http://a.example/x".parse().unwrap()).unwrap().is_allowed());
+    assert!(layer.gate().check_cached(&"http://a.example/x".parse().unwrap()).unwrap().is_allowed());
     // A day later it opens, and the rules are others.
     tokio::time::advance(Duration::from_secs(25 * 3600)).await;
     seen.is_open.store(true, Ordering::SeqCst);
@@ -231,7 +231,7 @@ async fn clones_and_layers_of_one_builder_share_their_turns() {
     let layer = layer(&robots);
     let url = "http://a.example/x".parse().unwrap();
     robots.0.notify_one();
-    layer.gate().judge(&url, Duration::from_secs(1)).await.unwrap();
+    layer.gate().check(&url, &mut { Duration::from_secs(1) }).await.unwrap();
     tokio::time::advance(Duration::from_secs(3601)).await;
     layer.clone().layer(Strict::new()).oneshot(request()).await.unwrap();
     let other = layer.layer(Strict::new());

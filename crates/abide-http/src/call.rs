@@ -1,0 +1,467 @@
+//! One call, hop by hop, without I/O: what to do next, by what came of the last step.
+//!
+//! A client drives it. [`admit`](crate::admit) takes the steps that the gate takes, which are the same for every client:
+//!
+//! ```text
+//! loop {
+//!     admit(&mut call).await?;                         // Step::Check: robots.txt; Step::Acquire: the rate limit
+//!     call.sign(&mut headers)?;                        // Step::Send
+//!     let response = client.send(request).await;       //   429 and 503 back the host off
+//!     call.answered(..)?  or  call.failed(..)
+//!     match call.step() {
+//!         Step::Follow => request = to(call.follow()), // a redirect is a new hop: check again
+//!         _ => return call.reading().finish(..),       // Step::Done: the response, with its fetch info
+//!     }
+//! }
+//! ```
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_gate::pacing::Permit;
+use abide_gate::{Denied, Error, Origin, Verdict, has_userinfo, without_userinfo};
+use http::{HeaderMap, Method, StatusCode};
+use url::Url;
+
+use crate::crawler::Crawler;
+use crate::host_field::refuse_foreign_host;
+use crate::log::HopSpan;
+use crate::options::Options;
+use crate::reader::Reading;
+use crate::redirect::{Asked, Redirect, Target, redirect, same_resource};
+use crate::resolved::NoAddress;
+use crate::seen::Source;
+use crate::symptoms::Symptoms;
+use crate::trail::{Hop, Trail};
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// Check robots.txt for [`Call::url`].
+    Check,
+    /// Acquire a permit of its host.
+    Acquire,
+    /// Send the request, then say what came of it: [`Call::answered`] or [`Call::failed`].
+    Send,
+    /// Drop the response, which redirects, and send what [`Call::follow`] returns.
+    Follow,
+    /// Return the response.
+    Done,
+}
+
+/// One call: its requests, one for each hop.
+///
+/// Everything that is decided for a request is decided here. What is rare is boxed, because every call carries the room for it.
+#[derive(Debug)]
+pub struct Call<'a> {
+    pub(crate) crawler: &'a Crawler,
+    options: Options,
+    /// Whether a permit is acquired here, and not by a middleware below.
+    paces: bool,
+    step: Step,
+    history: Trail,
+    /// How long the call may still wait for permits.
+    pub(crate) wait_left: Duration,
+    /// How long the call may still be on the wire.
+    wire_left: Option<Duration>,
+    method: Method,
+    hop: Option<Pending>,
+    span: HopSpan,
+    permit: Option<Unsent>,
+    target: Option<Box<Target>>,
+    source: Source,
+}
+
+/// A hop that has no response yet.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) url: Url,
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) waited: Duration,
+}
+
+/// The head of a response.
+#[derive(Debug, Clone, Copy)]
+pub struct ResponseHead<'r> {
+    /// The status.
+    pub status: StatusCode,
+    /// The header fields.
+    pub headers: &'r HeaderMap,
+    /// The address that sent it, where the client says so.
+    pub remote_addr: Option<SocketAddr>,
+    /// The URL that it is the response to, where the client says so.
+    pub url: Option<&'r Url>,
+    /// Whether the request has no body, or one that can be sent again.
+    pub is_repeatable: bool,
+}
+
+impl<'a> Call<'a> {
+    /// A call that checks, acquires and sends. The user information of `url` is neither checked nor reported. `timeout` is how long the call
+    /// may be on the wire, `None` what the crawler says.
+    #[inline]
+    pub fn new(
+        crawler: &'a Crawler,
+        options: Options,
+        method: &Method,
+        url: &Url,
+        timeout: Option<Duration>,
+    ) -> Self {
+        Self {
+            wait_left: options.max_wait.unwrap_or(crawler.gate.max_wait()),
+            wire_left: timeout.or(crawler.timeout),
+            options,
+            crawler,
+            paces: true,
+            step: Step::Check,
+            history: Trail::default(),
+            method: method.clone(),
+            hop: Some(Pending::to(if has_userinfo(url) { without_userinfo(url) } else { url.clone() })),
+            span: HopSpan::none(),
+            permit: None,
+            target: None,
+            source: Source::Wire,
+        }
+    }
+
+    /// The same, but a middleware below acquires the permits.
+    #[must_use]
+    pub fn paced_below(mut self) -> Self {
+        self.paces = false;
+        self
+    }
+
+    /// The same, already checked by a middleware above, which may wait so long.
+    #[must_use]
+    pub fn checked_above(mut self, verdict: Verdict, wait_left: Duration) -> Self {
+        self.wait_left = wait_left;
+        self.pending().verdict = Some(verdict);
+        self.step = Step::Acquire;
+        self
+    }
+
+    /// The method of this hop.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// What to do next.
+    pub fn step(&self) -> Step {
+        self.step
+    }
+
+    /// The URL of this hop, without user information.
+    #[expect(clippy::expect_used, reason = "a hop is pending, or it is in the history")]
+    pub fn url(&self) -> &Url {
+        let pending = self.hop.as_ref().map(|hop| &hop.url);
+        pending.or_else(|| self.history.last().map(Hop::url)).expect("a call has a hop")
+    }
+
+    /// How long the call may still wait for permits.
+    pub fn wait_left(&self) -> Duration {
+        self.wait_left
+    }
+
+    /// How long the request may be on the wire.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.wire_left
+    }
+
+    /// The verdict by which the pending request goes out.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.hop.as_ref()?.verdict.as_ref()
+    }
+
+    /// The span of this hop.
+    pub fn span(&self) -> &HopSpan {
+        &self.span
+    }
+
+    #[expect(
+        clippy::expect_used,
+        reason = "the constructor and `follow` put one in; `answered` takes it and ends the hop"
+    )]
+    pub(crate) fn pending(&mut self) -> &mut Pending {
+        self.hop.as_mut().expect("a hop is checked, permitted and sent before its response comes")
+    }
+
+    /// The call has waited until so much is left.
+    pub(crate) fn spend(&mut self, left: Duration) {
+        let waited = self.wait_left.saturating_sub(left);
+        self.wait_left = left;
+        self.pending().waited += waited;
+    }
+
+    #[expect(clippy::expect_used, reason = "`checked` and `checked_above` put one in before `Step::Acquire`")]
+    pub(crate) fn take_verdict(&mut self) -> Verdict {
+        self.pending().verdict.take().expect("a verdict comes before a permit")
+    }
+
+    /// robots.txt has been checked.
+    pub(crate) fn checked(&mut self, verdict: Verdict) -> Result<(), Error> {
+        let crawler = self.crawler;
+        let is_overridden = !verdict.is_allowed();
+        let verdict = match self.override_reason() {
+            Some(why) if is_overridden => crawler.gate.overridden(verdict, why),
+            _ => verdict,
+        };
+        let pending = self.pending();
+        if let Some(denied) = verdict.refusal(&pending.url) {
+            return Err(denied.into());
+        }
+        pending.verdict = Some(verdict);
+        self.span = HopSpan::begin(self.history.hops().len(), self.url());
+        self.step = if self.paces { Step::Acquire } else { Step::Send };
+        Ok(())
+    }
+
+    /// A permit was acquired, or not.
+    pub(crate) fn permitted(&mut self, verdict: Verdict, permit: Result<Permit, Error>) -> Result<(), Error> {
+        match permit {
+            Ok(permit) => {
+                self.permit = Some(Unsent { permit: Some(permit), is_sent: false });
+                self.pending().verdict = Some(verdict);
+                self.step = Step::Send;
+                Ok(())
+            }
+            // The rules have changed during the wait. `checked` overrides them.
+            Err(_) if !verdict.is_allowed() && self.override_reason().is_some() => {
+                self.step = Step::Check;
+                Ok(())
+            }
+            Err(denied) => Err(denied),
+        }
+    }
+
+    /// Why the request goes out although robots.txt denies it: for the origin that the caller named, or for all.
+    fn override_reason(&self) -> Option<&Arc<str>> {
+        let for_one = self.options.ignore_robots.as_ref();
+        let for_one = for_one.filter(|(origin, _)| Origin::of(self.url()).is_ok_and(|url| url == *origin));
+        for_one.map(|(_, why)| why).or(self.crawler.report_only.as_ref())
+    }
+
+    /// The client was not ready for a while. If rules may have changed meanwhile, the permit is given back, for robots.txt may need it, and
+    /// the call goes on with [`Step::Check`].
+    pub fn was_late(&mut self) {
+        let is_overridden = self.verdict().is_some_and(|verdict| verdict.override_reason().is_some());
+        let now = self.crawler.gate.check_cached(self.url());
+        if !is_overridden && !now.is_some_and(|now| now.is_allowed()) {
+            self.permit = None;
+            self.step = Step::Check;
+        }
+    }
+
+    /// Makes the request name this crawler and only the site of its URL.
+    ///
+    /// # Errors
+    /// [`Denied::Identity`] or [`Denied::ForeignHost`].
+    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Error> {
+        refuse_foreign_host(headers, self.url())?;
+        self.crawler.identity.sign(headers)
+    }
+
+    /// The request goes out now: its permit counts until its response ends.
+    pub fn sending(&mut self) {
+        if let Some(permit) = &mut self.permit {
+            permit.is_sent = true;
+        }
+    }
+
+    /// The head of the response is here.
+    ///
+    /// # Errors
+    /// [`Denied::RedirectBypass`] if it is the response to another URL: the client has followed a redirect past the gate.
+    pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Error> {
+        let permit = self.permit();
+        if let Some(permit) = permit {
+            self.span.within(|| permit.observe(head.status, head.headers));
+        }
+        let wire = permit.map(Permit::elapsed).unwrap_or_default();
+        self.end(head, wire)
+    }
+
+    /// The same of a request that a middleware below has sent, by this verdict and after a wait that leaves so much, or that a cache
+    /// has answered.
+    ///
+    /// # Errors
+    /// Those of [`answered`](Self::answered).
+    pub fn answered_below(
+        &mut self,
+        head: ResponseHead<'_>,
+        sent: Option<Verdict>,
+        wait_left: Duration,
+        wire: Duration,
+    ) -> Result<(), Error> {
+        self.spend(wait_left);
+        if let Some(verdict) = sent {
+            self.pending().verdict = Some(verdict);
+        }
+        self.end(head, wire)
+    }
+
+    fn end(&mut self, head: ResponseHead<'_>, wire: Duration) -> Result<(), Error> {
+        if let Some(got) = head.url.filter(|got| !same_resource(got, self.url())) {
+            let (asked, got) = (self.url().clone(), without_userinfo(got));
+            return Err(Denied::RedirectBypass { asked, got }.into());
+        }
+        self.wire_left = self.wire_left.map(|left| left.saturating_sub(wire));
+        self.end_hop(head, wire);
+        self.follow_or_finish(head)
+    }
+
+    #[expect(clippy::expect_used, reason = "see `pending`; a request is sent only with a verdict")]
+    fn end_hop(&mut self, head: ResponseHead<'_>, wire: Duration) {
+        let Pending { url, verdict, waited } = self.hop.take().expect("a response ends one hop");
+        std::mem::replace(&mut self.span, HopSpan::none()).answered(head.status, waited, wire);
+        let hop = Hop::new(url, head.status, verdict.expect("a verdict lets a request out"), waited);
+        self.history.push(hop.with_remote_addr(head.remote_addr));
+    }
+
+    fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Error> {
+        let asked = Asked {
+            method: &self.method,
+            url: self.url(),
+            hop: self.history.hops().len().saturating_sub(1),
+            is_repeatable: head.is_repeatable,
+        };
+        let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
+        match redirect(policy, asked, head.status, head.headers) {
+            Redirect::Follow(target) => {
+                self.target = Some(Box::new(target));
+                self.step = Step::Follow;
+                return Ok(());
+            }
+            Redirect::TooMany => {
+                let hops = self.history.hops().iter().map(|hop| hop.url().clone()).collect();
+                return Err(Denied::TooManyRedirects { hops }.into());
+            }
+            Redirect::Stopped(stopped) => self.history.stop(stopped),
+            Redirect::None => {}
+        }
+        self.step = Step::Done;
+        Ok(())
+    }
+
+    /// There is no response, which is reported to the host unless it has no part in it. `None`: nothing is known of why.
+    ///
+    /// Returns the refusal, if the request was not sent because its address must not be contacted.
+    pub fn failed(&mut self, symptoms: Option<&Symptoms>) -> Option<Denied> {
+        if let Some(address) = symptoms.and_then(Symptoms::refused_name).and_then(NoAddress::refused) {
+            self.not_sent();
+            return Some(Denied::AddressRefused { url: self.url().clone(), address: Some(address), hop: 0 });
+        }
+        let permit = self.take_permit()?;
+        if let Some(fault) = symptoms.and_then(Symptoms::fault) {
+            self.span.within(|| permit.failed(fault));
+        }
+        None
+    }
+
+    /// The request could not be sent: its permit is given back, and the next request needs no delay.
+    pub fn not_sent(&mut self) {
+        if let Some(permit) = self.take_permit() {
+            permit.give_back();
+        }
+    }
+
+    /// What the response said of its host is saved: returns when other processes cannot miss it.
+    pub async fn saved(&self) {
+        if let Some(permit) = self.permit().filter(|permit| !permit.is_saved()) {
+            self.span.cover(Box::pin(permit.saved())).await;
+        }
+    }
+
+    /// Where the response's fields come from. Default: from the wire.
+    pub fn set_source(&mut self, source: Source) {
+        self.source = source;
+    }
+
+    /// The permit of the request that was sent.
+    pub fn permit(&self) -> Option<&Permit> {
+        self.permit.as_ref()?.permit.as_ref()
+    }
+
+    /// The permit, for the body of the response.
+    pub fn take_permit(&mut self) -> Option<Permit> {
+        self.permit.take()?.permit.take()
+    }
+
+    /// Where the redirect leads. The response before has been dropped: its permit ends here.
+    #[expect(clippy::expect_used, reason = "the step says so")]
+    pub fn follow(&mut self) -> Target {
+        let target = *self.target.take().expect("Step::Follow");
+        self.permit = None;
+        self.step = Step::Check;
+        self.method = target.method.clone();
+        self.source = Source::Wire;
+        self.hop = Some(Pending::to(target.url.clone()));
+        target
+    }
+
+    /// How the response is read; `request` has the fields that were sent, if it has any that a 304 may be the response to.
+    pub fn reading<'r>(&'r self, request: Option<&'r HeaderMap>) -> Reading<'r> {
+        let crawler = self.crawler;
+        let reading = crawler.reader.response_to(&self.method, crawler.gate.wall());
+        let reading = reading.with_scan(self.options.scan).with_request(request);
+        match self.source {
+            Source::Wire => reading,
+            Source::Kept(time) => reading.from_cache(time),
+            Source::Unknown => reading.with_missing_fields(),
+        }
+    }
+
+    /// The hops so far.
+    pub fn history(&self) -> &Trail {
+        &self.history
+    }
+
+    /// The hops, for the response.
+    pub fn take_history(&mut self) -> Trail {
+        std::mem::take(&mut self.history)
+    }
+
+    /// The redirect that is about to be followed keeps its own permissions: they are for its own URL only.
+    pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {
+        let mut history = self.take_history();
+        self.reading(None).pass(&mut history, status, headers).await;
+        self.history = history;
+    }
+
+    /// The call ends with this refusal, which gets the hops before it. Observers are notified.
+    #[must_use]
+    pub fn refused(&self, denied: Error) -> Error {
+        let denied = denied.after(self.history.chain());
+        self.crawler.gate.tell_refused(&denied);
+        denied
+    }
+
+    /// The hops of a call that ends without a response, with how long it has waited.
+    pub fn without_response(&mut self) -> Trail {
+        let max_wait = self.options.max_wait.unwrap_or(self.crawler.gate.max_wait());
+        let mut history = self.take_history();
+        history.ends_after(max_wait.saturating_sub(self.wait_left));
+        history
+    }
+}
+
+impl Pending {
+    fn to(url: Url) -> Self {
+        Self { url, verdict: None, waited: Duration::ZERO }
+    }
+}
+
+/// A permit. Dropped before its request has gone out, it is given back, and the next request needs no delay.
+#[derive(Debug)]
+struct Unsent {
+    permit: Option<Permit>,
+    is_sent: bool,
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take().filter(|_| !self.is_sent) {
+            permit.give_back();
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! One crawler: its identity, its gate and its settings, whatever client it uses.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_gate::access::Fetch;
+use abide_gate::{Gate, GateBuilder, NoTimers};
+use abide_permissions::{PermissionStore, ReadOptions};
+use abide_robots::InvalidToken;
+
+use crate::identity::Identity;
+use crate::reader::Reader;
+use crate::redirect::RedirectPolicy;
+use crate::scan::Scan;
+
+/// What all calls of one crawler share.
+#[derive(Debug)]
+pub struct Crawler {
+    pub(crate) gate: Gate,
+    pub(crate) identity: Identity,
+    pub(crate) reader: Reader,
+    pub(crate) redirects: RedirectPolicy,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) report_only: Option<Arc<str>>,
+}
+
+impl Crawler {
+    /// The settings of a crawler with this product token: `[A-Za-z_-]+` (RFC 9309 §2.2.1).
+    pub fn builder(token: &str) -> CrawlerBuilder {
+        CrawlerBuilder {
+            token: token.to_owned(),
+            fallbacks: Vec::new(),
+            user_agent: None,
+            gate: GateBuilder::new(),
+            redirects: RedirectPolicy::default(),
+            timeout: None,
+            scan: Scan::Eager,
+            read: ReadOptions::for_tokens([]),
+            permission_store: None,
+            report_only: None,
+        }
+    }
+
+    /// Its gate: robots.txt and rate limits.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Its product tokens and its User-Agent.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// How long a call may be on the wire, if it does not say so itself.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+}
+
+/// The settings that crawlers have in common, whatever their client. The default is the polite choice.
+#[derive(Clone)]
+#[must_use]
+pub struct CrawlerBuilder {
+    token: String,
+    fallbacks: Vec<String>,
+    user_agent: Option<String>,
+    gate: GateBuilder,
+    redirects: RedirectPolicy,
+    timeout: Option<Duration>,
+    scan: Scan,
+    read: ReadOptions,
+    permission_store: Option<Arc<dyn PermissionStore>>,
+    report_only: Option<Arc<str>>,
+}
+
+impl CrawlerBuilder {
+    /// A further product token. The first token of the chain that has a group in a robots.txt counts there (`ExampleBot-News`, then
+    /// `ExampleBot`). For permissions every token of the chain counts.
+    pub fn fallback(mut self, token: &str) -> Self {
+        self.fallbacks.push(token.to_owned());
+        self
+    }
+
+    /// The User-Agent of every request that has none. It must contain the first product token (RFC 9309 §2.2.1). Default: that token.
+    pub fn user_agent(mut self, header: &str) -> Self {
+        self.user_agent = Some(header.to_owned());
+        self
+    }
+
+    /// How robots.txt is fetched, how hosts are rate-limited, which addresses may be contacted, and where that is stored.
+    pub fn gate(mut self, change: impl FnOnce(GateBuilder) -> GateBuilder) -> Self {
+        self.gate = change(self.gate);
+        self
+    }
+
+    /// What [`gate`](Self::gate) has changed so far.
+    pub fn gate_settings(&self) -> &GateBuilder {
+        &self.gate
+    }
+
+    /// How redirects are followed. Default: 10 hops.
+    pub fn redirects(mut self, policy: RedirectPolicy) -> Self {
+        self.redirects = policy;
+        self
+    }
+
+    /// How long a call may be on the wire, all hops together, unless the call says so itself. Default: no limit.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// How permissions are read. Default: [`Scan::Eager`].
+    pub fn scan(mut self, scan: Scan) -> Self {
+        self.scan = scan;
+        self
+    }
+
+    /// Limits and strictness of reading permissions. Its tokens are replaced by the crawler's own.
+    pub fn read_options(mut self, options: ReadOptions) -> Self {
+        self.read = options;
+        self
+    }
+
+    /// Where permissions are kept between fetches, so that a 304 comes with the last known rules. Default: nowhere.
+    pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {
+        self.permission_store = Some(store);
+        self
+    }
+
+    /// Fetches URLs although robots.txt denies them, and only reports the denial: the verdict of each hop has it, and the reason given
+    /// here. For link checkers of one's own pages. The rate limit stays, with the site's `Crawl-delay`.
+    pub fn danger_report_only(mut self, why: &str) -> Self {
+        self.report_only = Some(why.into());
+        self
+    }
+
+    /// Checks the product tokens and the User-Agent.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn identity(&self) -> Result<Identity, BuildError> {
+        Identity::new(&self.token, &self.fallbacks, self.user_agent.as_deref())
+    }
+
+    /// The crawler, with a transport for robots.txt.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build(self, fetch: Arc<dyn Fetch>) -> Result<Crawler, BuildError> {
+        NoTimers::check()?;
+        let identity = self.identity()?;
+        let tokens = identity.tokens().to_vec();
+        let read = self.read.with_tokens(tokens.iter().cloned());
+        Ok(Crawler {
+            identity,
+            gate: self.gate.build(tokens, fetch),
+            reader: Reader::new(read).with_scan(self.scan).with_store(self.permission_store),
+            redirects: self.redirects,
+            timeout: self.timeout,
+            report_only: self.report_only,
+        })
+    }
+}
+
+impl fmt::Debug for CrawlerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CrawlerBuilder")
+            .field("token", &self.token)
+            .field("gate", &self.gate)
+            .field("scan", &self.scan)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The crawler could not be built. Nothing has been sent.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A product token is invalid.
+    Token(InvalidToken),
+    /// The User-Agent does not contain the first product token, so a site could not tell whose rules to write.
+    UserAgent {
+        /// The User-Agent given.
+        user_agent: String,
+        /// The first product token.
+        token: String,
+    },
+    /// The User-Agent cannot stand in a header field.
+    UserAgentField {
+        /// The User-Agent given.
+        user_agent: String,
+    },
+    /// The client's default header fields have a `Host`: it would go to every site, whose rules are those of its URL.
+    HostForAll,
+    /// The runtime that this was called in has no timers, so nothing could ever wait for a permit. Outside of a runtime the first request
+    /// that must wait says so, with [`Denied::NoTimers`](abide_gate::Denied::NoTimers).
+    NoTimers(NoTimers),
+    /// The HTTP client could not be built.
+    Client(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token(_) => f.write_str("the product token cannot be used"),
+            Self::UserAgent { user_agent, token } => write!(
+                f,
+                "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; write it as \
+                 \"{token}/1.0 (+https://example.com/bot)\""
+            ),
+            Self::UserAgentField { user_agent } => {
+                write!(f, "expected a User-Agent of visible ASCII, found {user_agent:?}")
+            }
+            Self::HostForAll => f.write_str(
+                "expected no Host in the client's default_headers, found one; ask for its URL and give its address to \
+                 Builder::resolve",
+            ),
+            Self::NoTimers(error) => error.fmt(f),
+            Self::Client(_) => f.write_str("the inner client could not be built"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Token(error) => Some(error),
+            Self::Client(error) => Some(&**error),
+            Self::UserAgent { .. } | Self::UserAgentField { .. } | Self::HostForAll | Self::NoTimers(_) => {
+                None
+            }
+        }
+    }
+}
+
+impl From<NoTimers> for BuildError {
+    fn from(error: NoTimers) -> Self {
+        Self::NoTimers(error)
+    }
+}

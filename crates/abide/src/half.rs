@@ -1,0 +1,129 @@
+//! The two halves of the middleware, with an HTTP cache between them: what the outer one tells the inner one, and what that tells back.
+//!
+//! A cache between the two keeps neither errors nor extensions of responses, so both go through the request's extensions.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use abide_gate::{Denied, Error, OrderProblem, Verdict};
+use abide_http::{Call, Options, RedirectPolicy, admit, tell_seen};
+use http::Extensions;
+use reqwest::{Request, Response};
+use reqwest_middleware::{Next, Result};
+use url::Url;
+
+use crate::client::Core;
+use crate::send::{refuse, send_paced, take_apart, wrong_order};
+use crate::sends::counted;
+
+/// A request that the outer half has checked, for the inner half.
+#[derive(Debug, Clone)]
+struct Admission {
+    url: Url,
+    verdict: Verdict,
+    wait_left: Duration,
+    sent: Arc<Mutex<Report>>,
+}
+
+/// What the inner half reports.
+#[derive(Debug, Default)]
+struct Report {
+    waited: Duration,
+    wire: Duration,
+    verdict: Option<Verdict>,
+    denied: Option<Denied>,
+}
+
+impl Admission {
+    fn report(&self) -> std::sync::MutexGuard<'_, Report> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A response that has come through the chain.
+pub(crate) struct Sent {
+    pub(crate) response: Response,
+    /// The verdict by which the request went out. `None`: a cache answered.
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) wait_left: Duration,
+    /// How long it was on the wire, up to its head.
+    pub(crate) wire: Duration,
+}
+
+/// The outer half sends through the chain to the inner half.
+pub(crate) async fn send_below(
+    call: &Call<'_>,
+    request: Request,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> Result<Sent> {
+    let (url, wait_left) = (call.url(), call.wait_left());
+    let Some(verdict) = call.verdict().cloned() else { return Err(wrong_order(url, OrderProblem::NoPacing)) };
+    let admission = Admission { url: url.clone(), verdict, wait_left, sent: Arc::default() };
+    extensions.insert(admission.clone());
+    // The inner half counts for itself, so what is counted here went past it.
+    let (response, times_unpaced) = counted(next.run(request, extensions)).await;
+    let Report { waited, wire, verdict, denied } = std::mem::take(&mut *admission.report());
+    match (response, denied) {
+        _ if times_unpaced > 0 => Err(wrong_order(url, OrderProblem::NoPacing)),
+        // The same with a client that counts nothing, if nothing on the way has built the response anew.
+        (Ok(response), _) if verdict.is_none() && response.remote_addr().is_some() => {
+            Err(wrong_order(url, OrderProblem::NoPacing))
+        }
+        (Ok(response), _) => {
+            Ok(Sent { response, verdict, wait_left: wait_left.saturating_sub(waited), wire })
+        }
+        (Err(_), Some(denied)) => Err(refuse(denied.into())),
+        (Err(error), None) => Err(error),
+    }
+}
+
+/// The inner half: acquires the permit, and sends. Without an outer half above it, as when a cache revalidates in the background, it checks
+/// robots.txt itself.
+pub(crate) async fn send_half(
+    core: &Core,
+    mut request: Request,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> Result<Response> {
+    let options = Options::new().with_redirects(RedirectPolicy::never());
+    let timeout = request.timeout().copied();
+    let mut call = Call::new(&core.crawler, options, request.method(), request.url(), timeout);
+    let admission = extensions.get::<Admission>().cloned();
+    // Something between the halves may send again, or something else.
+    if let Some(admission) = admission.as_ref().filter(|admission| admission.url == *call.url()) {
+        let left = admission.wait_left.saturating_sub(admission.report().waited);
+        call = call.checked_above(admission.verdict.clone(), left);
+    }
+    let wait_left = call.wait_left();
+    let response = async {
+        // Also what the outer half has signed: something between the two may have changed it.
+        call.sign(request.headers_mut()).map_err(refuse)?;
+        admit(&mut call).await.map_err(refuse)?;
+        send_paced(core, &mut call, request, true, extensions, next).await
+    };
+    let response = response.await;
+    match admission {
+        Some(admission) => {
+            let mut report = admission.report();
+            report.waited += wait_left.saturating_sub(call.wait_left());
+            match &response {
+                Ok(_) => {
+                    report.wire += call.permit().map(abide_gate::pacing::Permit::elapsed).unwrap_or_default();
+                    report.verdict = call.history().last().map(|hop| hop.verdict().clone());
+                }
+                Err(error) => report.denied = Error::find(error).cloned(),
+            }
+        }
+        None => {
+            if let Some(denied) = response.as_ref().err().and_then(|error| Error::find(error)) {
+                core.crawler.gate().tell_refused(&denied.clone().into());
+            }
+        }
+    }
+    let response = response?;
+    let url = response.url().clone();
+    let mut response = take_apart(url, None, response, call.take_permit(), core.read_timeout);
+    tell_seen(&mut response, core.crawler.gate().wall());
+    Ok(Response::from(response.map(reqwest::Body::wrap)))
+}
