@@ -36,7 +36,7 @@ async fn records_survive_reopening() {
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn it_is_a_host_store() {
-    hosts::host_store(Arc::new(in_memory())).await;
+    hosts::conformance(Arc::new(in_memory()), tokio::time::sleep).await;
 }
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]

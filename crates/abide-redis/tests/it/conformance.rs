@@ -16,12 +16,14 @@ async fn the_suites_of_every_store_pass_on_one_server_and_on_clusters() {
     let (Some(alone), Some(cluster)) = (cluster_of_one(), Cluster::start(&[])) else { return };
     let alone_at = alone.url().replace("redis://", "redis+cluster://").trim_end_matches('/').to_owned();
     let mut suites = JoinSet::new();
-    // Of a new server each bucket has a grace of its own in a cluster, and the suite waits for one.
+    // A new server leases nothing for one ttl, in each bucket of a cluster.
     cluster.age();
     alone.age();
+    redis.age();
     for url in [redis.url(), alone_at, cluster.url()] {
         let builder = Store::builder(&url).command_timeout(PATIENCE);
-        suites.spawn(testing::hosts::host_store(Arc::new(builder.clone().connect().await.unwrap())));
+        let store = Arc::new(builder.clone().connect().await.unwrap());
+        suites.spawn(testing::hosts::conformance(store, tokio::time::sleep));
         suites.spawn(records(builder));
     }
     while let Some(suite) = suites.join_next().await {
