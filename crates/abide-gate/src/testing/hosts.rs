@@ -83,20 +83,16 @@ pub async fn survives_a_clock_set_back<F>(
     let (subject, host, [one, other]) = (Subject::new(store, pass), fresh("set-back"), processes());
     subject.leases(&host, one, TTL, false, "the host is free").await;
     subject.refused(&host, other, true, "it is leased").await;
-    subject
-        .tells(
-            &host,
-            HostState { quiet: Some(MINUTE), ..backoff(MINUTE, 1) },
-            "a backoff of 1 min",
-            |state| lasts(state, MINUTE),
-        )
-        .await;
+    let told = HostState { quiet: Some(Duration::ZERO), ..backoff(MINUTE, 1) };
+    subject.tells(&host, told, "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
+    (subject.pass)(SHORT).await;
+    let is_told =
+        |state: HostState| state.quiet.is_some_and(|quiet| quiet + BLUR >= SHORT) && lasts(state, MINUTE);
+    subject.tells(&host, quiet(), "a request 50 ms ago, and a backoff of 1 min", is_told).await;
     set_back(HOUR);
-    subject.refused(&host, other, true, "the lease is not an hour longer after the clock was set back").await;
-    let expected = "1 min of silence or more, and a backoff of 1 min at most, after the clock was set back";
-    subject
-        .tells(&host, quiet(), expected, |state| state.quiet >= Some(MINUTE) && lasts(state, MINUTE))
-        .await;
+    let expected = "a request 50 ms ago, and a backoff of 1 min, although the clock was set back";
+    subject.tells(&host, quiet(), expected, is_told).await;
+    subject.refused(&host, other, true, "the lease is not longer although the clock was set back").await;
     (subject.pass)(TTL + BLUR).await;
     subject.leases(&host, other, TTL, false, "the lease has ended although the clock was set back").await;
 }
