@@ -41,6 +41,17 @@ async fn records(builder: Builder) {
     testing::access::survives_reopening(|| open("again".to_owned())).await;
 }
 
+#[cfg(feature = "permissions")]
+#[tokio::test]
+async fn it_is_a_permission_store() {
+    let Some(redis) = Redis::start() else { return };
+    let (builder, runs) = (Store::builder(&redis.url()).command_timeout(PATIENCE), AtomicUsize::new(0));
+    let open = |prefix: String| async { builder.clone().key_prefix(&{ prefix }).connect().await.unwrap() };
+    let make = || open(format!("run{}", runs.fetch_add(1, Ordering::Relaxed)));
+    abide_permissions::testing::conformance(make).await;
+    abide_permissions::testing::survives_reopening(|| open("again".to_owned())).await;
+}
+
 #[tokio::test]
 async fn a_backoff_survives_kill_9_of_a_server_that_keeps_a_file() {
     let Some(redis) = Redis::start_with(&["--appendonly", "yes", "--appendfsync", "always"]) else { return };
