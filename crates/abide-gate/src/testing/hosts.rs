@@ -108,17 +108,18 @@ where
     Fut: Future<Output = Arc<dyn HostStore>>,
 {
     let (host, over, subject) = (fresh("reload"), fresh("reload-over"), Subject::new(store, sleep));
-    subject.tells(&host, backoff(HOUR, 4), "a backoff of 1 h", |state| lasts(state, HOUR)).await;
+    let told = HostState { quiet: Some(Duration::ZERO), ..backoff(HOUR, 4) };
+    subject.tells(&host, told, "a backoff of 1 h", |state| lasts(state, HOUR)).await;
     subject.tells(&over, backoff(SHORT, 2), "its throttle count", |state| counts(state) == 2).await;
     sleep(SHORT + BLUR).await;
     let subject = Subject::new(reopen(subject.store).await, sleep);
-    let expected = "the backoff of 1 h from before the restart (if the clock was set back, 24 h at most), and its throttle count 4";
+    let expected = "the backoff of 1 h from before the restart (if the clock was set back, 24 h at most), and its throttle count 4; and a request, which may have been sent until the restart";
     subject
         .tells(&host, quiet(), expected, |state| {
             let is_kept = |kept: Backoff| {
                 kept.left + MINUTE > HOUR && kept.left <= 24 * HOUR && kept.cause == THROTTLED
             };
-            state.backoff.is_some_and(is_kept) && counts(state) == 4
+            state.backoff.is_some_and(is_kept) && counts(state) == 4 && state.quiet.is_some()
         })
         .await;
     let expected = "the throttle count 2 from before the restart, which outlives its backoff";
