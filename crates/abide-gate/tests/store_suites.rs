@@ -29,6 +29,7 @@ async fn rejection<S: Future<Output = ()> + Send + 'static>(name: &str, suite: S
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     Forgets,
+    /// Of two saves it shows the first one.
     Stale,
     KeepsFirst,
     KeepsNewest,
@@ -85,8 +86,9 @@ impl AccessStore for Faulty {
                 Fault::Forgets => return Ok(()),
                 Fault::KeepsFirst if old.is_some() => return Ok(()),
                 Fault::KeepsNewest if old_at > record.asked_at() => return Ok(()),
-                // Every second save is seen by the next one only.
-                Fault::Stale if old.is_some() && self.latest.fetch_add(1, Ordering::SeqCst) % 2 == 0 => {
+                Fault::Stale
+                    if old.is_some() && self.latest.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) =>
+                {
                     return Ok(());
                 }
                 Fault::LosesWhenDropped if old.is_some() => {
@@ -113,7 +115,7 @@ impl AccessStore for Faulty {
         let (holder, now, ttl) = match self.fault {
             Fault::AllLead => return Box::pin(ready(Ok(Lease::Leader))),
             Fault::HolderFollows => (LeaseHolder(self.latest.fetch_add(1, Ordering::SeqCst)), now, ttl),
-            Fault::LeasesForEver => (holder, START, ttl),
+            Fault::LeasesForEver => (holder, now.min(START), ttl),
             Fault::LeasesTooShort => (holder, now, ttl / 2),
             Fault::LeasesByOldClock => (holder, WallMillis(latest), ttl),
             _ => (holder, now, ttl),
@@ -169,7 +171,11 @@ async fn wrong_access_stores_are_rejected() {
         ),
         (Fault::LeasesForEver, "lease(https://a.example:443, holder 2", "the lease has ended"),
         (Fault::LeasesTooShort, "lease(https://a.example:443, holder 2", "the lease lasts for its whole ttl"),
-        (Fault::LeasesByOldClock, "lease(https://a.example:443, holder 2", "before the clock was set back"),
+        (
+            Fault::LeasesByOldClock,
+            "lease(https://b.example:443, holder 1",
+            "the clock was set back by an hour since the lease",
+        ),
         (
             Fault::LeasesAfterSaving,
             "lease(https://a.example:443, holder 2",

@@ -215,7 +215,7 @@ impl Subject {
     ) {
         let call = format!("exchange({host}, {ask:?})");
         let found = replied(&call, self.store.exchange(host, ask).await);
-        check(holds(found), &call, expected, format_args!("{found:?}"));
+        check(holds(found), &call, expected, found);
     }
 
     /// Expects the lease.
@@ -420,11 +420,14 @@ impl Subject {
     }
 
     async fn an_operators_backoff_leaves_nothing_behind(&self) {
-        let host = fresh("operator");
-        let told = Backoff { left: SHORT, over: Duration::ZERO, throttles: 0, cause: Cause::Operator };
+        let told = |left| {
+            let backoff = Backoff { left, over: Duration::ZERO, throttles: 0, cause: Cause::Operator };
+            HostState { backoff: Some(backoff), ..quiet() }
+        };
         let is_told = |state: HostState| state.backoff.is_some_and(|found| found.cause == Cause::Operator);
-        let state = HostState { backoff: Some(told), ..quiet() };
-        self.tells(&host, state, "the operator's backoff", is_told).await;
+        self.tells(&fresh("operator"), told(MINUTE), "the operator's backoff", is_told).await;
+        let host = fresh("operator-over");
+        self.tells(&host, told(SHORT), "any state", |_| true).await;
         (self.pass)(SHORT + BLUR).await;
         let expected = "no backoff, because without a throttle count nothing outlives its end";
         self.tells(&host, quiet(), expected, |state| state.backoff.is_none()).await;
@@ -478,7 +481,7 @@ impl Subject {
         for pair in log.windows(2) {
             let found = pair[1].0.saturating_duration_since(pair[0].1);
             let expected = format!("{DELAY:?} between two requests of pacers that share the store");
-            check(found + BLUR >= DELAY, "exchange", expected, format_args!("{found:?}"));
+            check(found + BLUR >= DELAY, "exchange", expected, found);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test is the world outside")]
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
@@ -12,8 +12,8 @@ pub mod hosts;
 
 /// Panics unless the `call` of a store returned what was expected.
 #[track_caller]
-fn check(holds: bool, call: &str, expected: impl Display, found: impl Display) {
-    assert!(holds, "{call}: expected {expected}, found {found}");
+fn check(holds: bool, call: &str, expected: impl Display, found: impl Debug) {
+    assert!(holds, "{call}: expected {expected}, found {found:?}");
 }
 
 /// What the `call` of a store returned, which must not be an error.
