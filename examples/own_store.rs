@@ -110,7 +110,9 @@ impl AccessStore for OwnStore {
 impl HostStore for OwnStore {
     fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> pacing::StoreFuture<'a, LeaseReply> {
         Box::pin(async move {
-            let (now, hosts) = (self.opened.elapsed(), &mut self.lock().hosts);
+            let hosts = &mut self.lock().hosts;
+            // Under the lock, so that no exchange has an earlier time than the one before.
+            let now = self.opened.elapsed();
             // Nothing is lost while processes run, so there is no grace.
             let reply = hosts.entry(host.clone()).or_default().exchange(&ask, now, Duration::ZERO);
             if !hosts[host].is_owed(now) {

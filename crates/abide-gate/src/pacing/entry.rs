@@ -48,7 +48,8 @@ struct Held {
 }
 
 impl HostEntry {
-    /// What [`HostStore::exchange`](super::HostStore::exchange) does, at `now` on the store's clock.
+    /// What [`HostStore::exchange`](super::HostStore::exchange) does, at `now` on the store's clock. Read the clock while the entry is
+    /// locked: a `now` before that of the last exchange is a clock that was set back.
     ///
     /// Before `grace_until` a lease is only given to a process that has one by its own clock: a store that has lost its data names
     /// one `ttl` after the loss, others zero.
