@@ -1150,9 +1150,15 @@ where
     S: AccessStore,
     F: Future<Output = S>,
 {}
+pub async fn conformance<F>(
+    store: Arc<dyn HostStore>,
+    pass: impl Fn(Duration) -> F + Send + Sync + 'static,
+)
+where
+    F: Future<Output = ()> + Send + 'static,
+{}
 pub fn foreign_host<'h>(headers: &'h HeaderMap, url: &Url) -> Option<&'h HeaderValue> {}
 pub fn has_userinfo(url: &Url) -> bool {}
-pub async fn host_store(store: Arc<dyn HostStore>) {}
 pub async fn on_the_wire<F>(
     budget: Duration,
     request: F,
@@ -1168,14 +1174,24 @@ pub fn sample_record(
     body: impl Into<Bytes>,
 ) -> Record {}
 pub fn stated_lifetime(fields: &[&[u8]], policy: &AccessPolicy) -> Option<Duration> {}
+pub async fn survives_a_clock_set_back<F>(
+    store: Arc<dyn HostStore>,
+    pass: impl Fn(Duration) -> F + Send + Sync + 'static,
+    set_back: impl FnOnce(Duration),
+)
+where
+    F: Future<Output = ()> + Send + 'static,
+{}
 pub async fn survives_reopening<S, F>(open: impl Fn() -> F)
 where
     S: AccessStore,
     F: Future<Output = S>,
 {}
-pub async fn throttle_counts_are_forgiven<F, Fut>(store: Arc<dyn HostStore>, pass: F)
+pub async fn throttle_counts_are_forgiven<F>(
+    store: Arc<dyn HostStore>,
+    pass: impl Fn(Duration) -> F + Send + Sync + 'static,
+)
 where
-    F: Fn(Duration) -> Fut,
-    Fut: Future<Output = ()>,
+    F: Future<Output = ()> + Send + 'static,
 {}
 pub fn without_userinfo(url: &Url) -> Url {}

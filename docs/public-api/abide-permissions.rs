@@ -1,4 +1,6 @@
 pub use abide_robots::ProductToken;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppDirectives {}
 impl AppDirectives {
@@ -673,6 +675,11 @@ impl<'a> Visit<'a> {
     #[must_use]
     pub fn is_whole_page(&self) -> bool {}
 }
+pub async fn conformance<S, F>(make: impl Fn() -> F)
+where
+    S: PermissionStore,
+    F: Future<Output = S>,
+{}
 #[must_use]
 pub fn is_whole<'a>(
     status: u16,
@@ -684,6 +691,12 @@ pub fn link_follow(rel: &str) -> bool {}
 pub fn members(line: &[u8]) -> Vec<Member> {}
 #[must_use]
 pub fn reading_of(line: &[u8], options: &ReadOptions) -> Reading {}
+pub fn sample_record(url: &str, received: u64) -> PermissionRecord {}
+pub async fn survives_reopening<S, F>(open: impl Fn() -> F)
+where
+    S: PermissionStore,
+    F: Future<Output = S>,
+{}
 #[must_use]
 pub fn write_field<'a>(
     members: impl IntoIterator<Item = (Option<&'a ProductToken>, &'a Rules)>,

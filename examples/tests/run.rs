@@ -3,8 +3,17 @@
 //! The binaries are those that `cargo test` has built beside this test.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[allow(dead_code, reason = "its main is run as a program")]
+#[path = "../own_store.rs"]
+mod own_store;
+
+use std::future::ready;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
+
+use abide_gate::testing::{access, hosts};
+use own_store::OwnStore;
 
 /// `target/<profile>/examples/<name>`, next to `deps`, where this test is.
 fn example(name: &str) -> PathBuf {
@@ -197,6 +206,15 @@ fn durable() {
 }
 
 #[test]
+fn own_store() {
+    prints(
+        "own_store",
+        &[],
+        &["first: 200 OK, 1 requests for robots.txt", "second: 200 OK, 0 requests for robots.txt"],
+    );
+}
+
+#[test]
 fn many_processes() {
     let text = run("many_processes", &["--seconds", "2"]);
     if text.contains("redis-server is not installed here") {
@@ -206,6 +224,19 @@ fn many_processes() {
     for host in ["bakery.example", "journal.example", "open.example"] {
         assert!(text.contains(host), "{text}");
     }
+}
+
+#[tokio::test]
+async fn own_store_passes_the_suites_of_records() {
+    access::conformance(|| ready(OwnStore::default())).await;
+    abide_permissions::testing::conformance(|| ready(OwnStore::default())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn own_store_passes_the_suite_of_hosts() {
+    let store = Arc::new(OwnStore::default());
+    hosts::conformance(store.clone(), tokio::time::sleep).await;
+    hosts::throttle_counts_are_forgiven(store, tokio::time::sleep).await;
 }
 
 /// An example without a test here would not be noticed.

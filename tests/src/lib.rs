@@ -22,6 +22,10 @@ struct Cookbook;
 #[doc = include_str!("../../docs/migrating.md")]
 struct Migrating;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/stores.md")]
+struct Stores;
+
 mod reply;
 mod server;
 mod silent;

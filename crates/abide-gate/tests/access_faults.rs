@@ -288,7 +288,8 @@ async fn the_machines_clock_stands_in_for_one_that_panics() {
     let fetch = Arc::new(ScriptedFetch::always(Scripted::text(GOOD)));
     let cache = AccessCache::builder(tokens(), fetch).clock(Arc::new(Broken)).build();
     assert!(is_good(&cache.of(&origin()).await.unwrap()));
-    abide_gate::testing::hosts::host_store(Arc::new(MemoryHostStore::with_clock(Arc::new(Broken)))).await;
+    let store = Arc::new(MemoryHostStore::with_clock(Arc::new(Broken)));
+    abide_gate::testing::hosts::conformance(store, sleep).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use abide_gate::pacing::{
     Ask, Cause, DeferReason, HostEntry, HostPace, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
     MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Pacer, Refusal, Scope, ScopeKey, StoreFuture,
 };
-use abide_gate::testing::hosts::{host_store, throttle_counts_are_forgiven};
+use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
 use abide_gate::{Clock, SystemClock};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
@@ -37,7 +37,7 @@ fn healthy() -> Arc<Faulty> {
 
 #[tokio::test(start_paused = true)]
 async fn the_memory_store_passes_the_suite() {
-    host_store(Arc::new(MemoryHostStore::default())).await;
+    conformance(Arc::new(MemoryHostStore::default()), sleep).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -63,6 +63,9 @@ mod freshness;
 mod record;
 mod store;
 
+#[cfg(feature = "testing")]
+pub mod testing;
+
 mod date;
 mod element;
 mod item;

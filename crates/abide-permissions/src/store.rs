@@ -11,8 +11,19 @@ use crate::record::PermissionRecord;
 /// A future that a store returns, so that stores can be used as `dyn PermissionStore`.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PermissionStoreError>> + Send + 'a>>;
 
-/// Keeps records by their URL. A store keeps what it is given and decides nothing; in particular it drops nothing for being
-/// stale.
+/// Keeps records by their URL. A store keeps what it is given and decides nothing.
+///
+/// `docs/stores.md` shows how to write one. Every implementation passes the suite `testing::conformance` (feature `testing`), which checks what
+/// is promised here:
+///
+/// * **Keys** are URLs byte by byte: of any length, with any characters.
+/// * **Format.** With the feature `serde` a record can be serialized. What cannot be read is absent, not an error.
+/// * **Time** is in the records. A store asks no clock and drops no record for being stale: the last known rules hold until the page is
+///   fetched again.
+/// * **Atomicity.** Comparing the times and keeping the record is one step, also between processes.
+/// * **Clocks set back.** Until the clock has caught up, a newer record loses to the one that seems later. [`remove`](Self::remove) ends that.
+/// * **Cancellation.** A dropped call is done or not done, and leaves no lock behind.
+/// * **Capacity.** A bounded store may forget any record: what is not known is not permitted.
 ///
 /// A response waits for it, for two seconds at most, and its host's turn with the response. A store that takes longer, fails or panics
 /// costs the record, and is told in the log (`abide.permissions.not_kept`). Where saving fails or panics, the store is asked what it has
@@ -23,11 +34,11 @@ pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
     /// The record of this URL, if there is one.
     fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>>;
 
-    /// Keeps a record, unless the one that is there was received later: responses may end in another order than they came, and
-    /// several processes may share the store. Of two that were received at the same time the last writer wins.
+    /// Keeps a record, unless the one that is there was [received](PermissionRecord::received_at) later: responses may end in another order
+    /// than they came, and several processes may share the store. Of two that were received at the same time the last writer wins.
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()>;
 
-    /// Removes the record of this URL.
+    /// Removes the record of this URL, if there is one. Whatever is saved next is kept.
     fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()>;
 }
 

@@ -38,6 +38,8 @@ impl Now {
 #[derive(Debug)]
 pub(crate) struct Hosts {
     opened: Instant,
+    /// Of the last exchange.
+    latest: Now,
     /// What is known of a host that is not known. Unless the file is new, each had a request when it was opened: what was on its way
     /// just before is not written, and no clock that runs on over a restart says how long ago that was.
     unknown: HostState,
@@ -84,7 +86,7 @@ impl Hosts {
         let quiet = (!is_new).then_some(Duration::ZERO);
         let unknown = HostState { quiet, ..HostState::default() };
         let (hosts, round, changed) = (HashMap::new(), VecDeque::new(), Vec::new());
-        let mut loaded = Self { opened: now.at, unknown, hosts, round, changed };
+        let mut loaded = Self { opened: now.at, latest: now, unknown, hosts, round, changed };
         for (key, row) in rows {
             loaded.load_row(key, row, now);
         }
@@ -110,6 +112,9 @@ impl Hosts {
 
     /// One step of a host's lease.
     pub(crate) fn exchange(&mut self, host: &ScopeKey, ask: &LeaseAsk, now: Now) -> LeaseReply {
+        // The clock is asked under no lock, so an exchange that asked it later may come first. That is no clock that was set back.
+        let now = if now.at < self.latest.at { self.latest } else { now };
+        self.latest = now;
         let at = self.line(now);
         self.clean(at);
         let known = self.known(host);

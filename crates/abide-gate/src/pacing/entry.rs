@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::feedback::{Cause, STRIKES_KEPT, credible};
 use super::store::{Backoff, HolderId, HostState, LeaseAsk, LeaseReply, LeaseStatus, Want};
 
-/// A host in a [`HostStore`](super::HostStore). All times are counted on the store's own clock, from wherever it began.
+/// A host in a [`HostStore`](super::HostStore). All times are counted on the store's own clock, from wherever it began. If that clock is
+/// set back, the next exchange goes on as if no time had passed since the last one.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct HostEntry {
     holder: Option<(HolderId, Duration)>,
     /// The processes that wait for the lease, in the order in which they came, each until it is no longer expected to ask.
     waiting: Vec<(HolderId, Duration)>,
+    /// The time of the last exchange.
+    seen: Duration,
 }
 
 /// So many processes keep their place in line. More than crawl one host together; others wait without a place.
@@ -45,11 +48,13 @@ struct Held {
 }
 
 impl HostEntry {
-    /// What [`HostStore::exchange`](super::HostStore::exchange) does, at `now` on the store's clock.
+    /// What [`HostStore::exchange`](super::HostStore::exchange) does, at `now` on the store's clock. Read the clock while the entry is
+    /// locked: a `now` before that of the last exchange is a clock that was set back.
     ///
     /// Before `grace_until` a lease is only given to a process that has one by its own clock: a store that has lost its data names
     /// one `ttl` after the loss, others zero.
     pub fn exchange(&mut self, ask: &LeaseAsk, now: Duration, grace_until: Duration) -> LeaseReply {
+        self.follow(now);
         self.merge(&ask.state, now);
         let lease = match ask.want {
             Want::Release => {
@@ -126,6 +131,18 @@ impl HostEntry {
     /// The backoff, unless it is over and its throttle count forgiven.
     fn backoff_at(&self, now: Duration) -> Option<Held> {
         self.backoff.filter(|held| held.counts(now))
+    }
+
+    /// Where the clock was set back, no time has passed since the last exchange: nothing lasts longer.
+    fn follow(&mut self, now: Duration) {
+        let ahead = self.seen.saturating_sub(now);
+        self.seen = now;
+        if ahead.is_zero() {
+            return;
+        }
+        let times = self.last.iter_mut().chain(self.backoff.iter_mut().map(|held| &mut held.until));
+        let leases = self.holder.iter_mut().chain(&mut self.waiting).map(|(_, until)| until);
+        times.chain(leases).for_each(|time| *time = time.saturating_sub(ahead));
     }
 
     /// A lease that has ended by itself was never given up: its holder may have sent a request until then.

@@ -52,8 +52,9 @@ impl MemoryHostStore {
     }
 
     fn exchange_now(&self, host: &ScopeKey, ask: &LeaseAsk) -> LeaseReply {
-        let now = self.clock.now().saturating_duration_since(self.began);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock: an exchange with an earlier time than the last one would be a clock that was set back.
+        let now = self.clock.now().saturating_duration_since(self.began);
         state.since_cleaning += 1;
         if state.since_cleaning >= CLEAN_EVERY {
             state.since_cleaning = 0;

@@ -2,8 +2,8 @@
 //!
 //! A process *leases* a host, and paces it alone while it has the lease. So the rule of pacing stands in one place, in this crate,
 //! and a store keeps only two things for a host: who has its lease until when, and the state that the next holder goes on from.
-//! [`HostEntry`] is that step as a plain function: [`MemoryHostStore`](super::MemoryHostStore) and the durable store of `abide-redb`
-//! call it, and the script of `abide-redis` says the same in Lua. `abide_gate::testing::hosts` is the suite that each store passes.
+//! [`HostEntry`](super::HostEntry) is that step as a plain function: [`MemoryHostStore`](super::MemoryHostStore) and the durable store of
+//! `abide-redb` call it, and the script of `abide-redis` does the same in Lua.
 
 use std::error::Error;
 use std::fmt;
@@ -21,16 +21,35 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 
 /// Leases of hosts, shared by processes or kept over restarts.
 ///
-/// All times are relative, so the clocks of the processes need not agree: only the store's own clock counts.
+/// [`HostEntry`](super::HostEntry) is the whole rule as a plain function: a store locks the host's entry, calls
+/// [`HostEntry::exchange`](super::HostEntry::exchange) with its own clock, keeps the entry, and replies. `docs/stores.md` shows how to write one.
+/// Every implementation passes the suite `testing::hosts::conformance` (feature `testing`), which checks what a store promises here:
+///
+/// * **Time.** All times are relative, so the clocks of the processes need not agree: only the store's own clock counts. If that is set
+///   back, no time has passed, and no lease, delay or backoff gets longer.
+/// * **Leases.** One process at most has the lease of a host: the one that asked first, until it gives it up or its `ttl` has passed since
+///   it asked last. A lease that ended by itself was never given up: [`quiet`](HostState::quiet) counts from its end at the earliest,
+///   because its holder may have sent a request until then.
+/// * **Queue.** Processes that were told [`Busy`](LeaseStatus::Busy) get the lease in the order in which they first asked. Each keeps its place
+///   for its `again_in`, and gives it up with [`Want::Release`]. A lease that is free waits for the process that is next. A store may
+///   bound the queue (`HostEntry`: 64 processes); others wait without a place.
+/// * **State** only grows, whoever has the lease: the latest request, the longest delay, the latest end of a backoff and the highest
+///   throttle count win. A throttle count is kept for [`STRIKES_KEPT`](super::STRIKES_KEPT) after the end of its backoff, and then both are forgotten;
+///   a backoff with a count of zero is forgotten at its end.
+/// * **Backoffs** that end more than 27 hours ahead (24 hours and a tenth for jitter, and some more) are the mistake of a clock, and
+///   last for 24 hours from now. So does one that is read again after a restart.
+/// * **Atomicity.** One exchange is one step, also between processes.
+/// * **Cancellation.** The pacer waits [`PacePolicy::store_timeout`](super::PacePolicy::store_timeout) for a call, then drops its future and asks again.
+///   Asking twice is harmless, because a lease belongs to a process and not to a command. A dropped call is done or not done, and leaves no
+///   lock behind.
+/// * **Durability.** A store that promises to survive a restart has a backoff on disk before it replies. Which requests were on their way
+///   is not known after a restart: every host was quiet since then at the most.
+/// * **Loss.** A store that can lose its data while processes run leases no host for one `ttl` after such a loss, except to a process that
+///   says [`is_held`](Want::Lease::is_held).
+/// * **Capacity.** An entry may be forgotten when [`HostEntry::is_owed`](super::HostEntry::is_owed) says that nothing is owed, and not before.
 pub trait HostStore: fmt::Debug + Send + Sync + 'static {
-    /// Merges what a process knows of a host into the stored state, and takes, renews or gives up the host's lease. One atomic step.
-    ///
-    /// What is owed to the site only grows: the later end of a response, the later end of a backoff and the higher throttle count
-    /// win, whoever has the lease. Asking twice is harmless, because a lease belongs to a process and not to a command: a reply that
-    /// was lost is simply asked for again.
-    ///
-    /// A store that can lose its data while processes run leases no host for one `ttl` after such a loss, except to a process that
-    /// says [`is_held`](Want::Lease::is_held).
+    /// Merges what a process knows of a host into the stored state, takes, renews or gives up the host's lease, and returns the state of all
+    /// processes together.
     fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply>;
 }
 

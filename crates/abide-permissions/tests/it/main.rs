@@ -12,6 +12,7 @@ mod limits;
 mod properties;
 mod record;
 mod repext03;
+mod store;
 mod support;
 mod unknown;
 mod vendors;

@@ -4,8 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::testing::{access, hosts};
+use abide_gate::{ManualClock, WallMillis};
+use abide_permissions::testing as permissions;
 use abide_redb::Store;
 use redb::backends::InMemoryBackend;
+
+const START: WallMillis = WallMillis(1_800_000_000_000);
 
 fn in_memory() -> Store {
     Store::with_backend(InMemoryBackend::new()).unwrap()
@@ -17,26 +21,34 @@ async fn it_is_an_access_store() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_is_an_access_store_on_a_file_that_is_written_at_once() {
+async fn it_is_a_permission_store() {
+    permissions::conformance(async || in_memory()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_keeps_records_in_a_file_that_is_written_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let n = std::cell::Cell::new(0);
-    access::conformance(async || {
+    let open = async || {
         n.set(n.get() + 1);
         let path = directory.path().join(format!("{}.redb", n.get()));
         Store::builder().write_behind(Duration::ZERO).open(path).unwrap()
-    })
-    .await;
+    };
+    access::conformance(open).await;
+    permissions::conformance(open).await;
 }
 
 #[tokio::test]
 async fn records_survive_reopening() {
     let directory = tempfile::tempdir().unwrap();
-    access::survives_reopening(async || Store::open(directory.path().join("a.redb")).unwrap()).await;
+    let open = async || Store::open(directory.path().join("a.redb")).unwrap();
+    access::survives_reopening(open).await;
+    permissions::survives_reopening(open).await;
 }
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn it_is_a_host_store() {
-    hosts::host_store(Arc::new(in_memory())).await;
+    hosts::conformance(Arc::new(in_memory()), tokio::time::sleep).await;
 }
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]
@@ -44,14 +56,30 @@ async fn it_forgives_throttle_counts() {
     hosts::throttle_counts_are_forgiven(Arc::new(in_memory()), tokio::time::sleep).await;
 }
 
-#[tokio::test]
-async fn backoffs_survive_reopening() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("a.redb");
-    let store = Arc::new(Store::open(&path).unwrap());
-    hosts::backoffs_survive_reload(store, async |store| {
-        drop(store);
-        Arc::new(Store::open(&path).unwrap()) as Arc<_>
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn the_wall_clock_does_not_matter_while_it_is_open() {
+    let clock = Arc::new(ManualClock::starting_at(START));
+    let store = Store::builder().clock(clock.clone()).open_backend(InMemoryBackend::new()).unwrap();
+    hosts::survives_a_clock_set_back(Arc::new(store), tokio::time::sleep, |by| {
+        clock.jump_to(START.minus(by))
     })
     .await;
+}
+
+#[tokio::test]
+async fn backoffs_survive_reopening_also_with_a_clock_set_back() {
+    let directory = tempfile::tempdir().unwrap();
+    for set_back in [0, 1, 100].map(|hours| Duration::from_secs(hours * 3_600)) {
+        let path = directory.path().join(format!("{set_back:?}.redb"));
+        let clock = Arc::new(ManualClock::starting_at(START));
+        let open = || Arc::new(Store::builder().clock(clock.clone()).open(&path).unwrap());
+        hosts::backoffs_survive_reload(open(), async |store| {
+            drop(store);
+            if !set_back.is_zero() {
+                clock.jump_to(START.minus(set_back));
+            }
+            open() as Arc<_>
+        })
+        .await;
+    }
 }

@@ -16,12 +16,14 @@ async fn the_suites_of_every_store_pass_on_one_server_and_on_clusters() {
     let (Some(alone), Some(cluster)) = (cluster_of_one(), Cluster::start(&[])) else { return };
     let alone_at = alone.url().replace("redis://", "redis+cluster://").trim_end_matches('/').to_owned();
     let mut suites = JoinSet::new();
-    // Of a new server each bucket has a grace of its own in a cluster, and the suite waits for one.
+    // A new server leases nothing for one ttl, in each bucket of a cluster.
     cluster.age();
     alone.age();
+    redis.age();
     for url in [redis.url(), alone_at, cluster.url()] {
         let builder = Store::builder(&url).command_timeout(PATIENCE);
-        suites.spawn(testing::hosts::host_store(Arc::new(builder.clone().connect().await.unwrap())));
+        let store = Arc::new(builder.clone().connect().await.unwrap());
+        suites.spawn(testing::hosts::conformance(store, tokio::time::sleep));
         suites.spawn(records(builder));
     }
     while let Some(suite) = suites.join_next().await {
@@ -37,6 +39,17 @@ async fn records(builder: Builder) {
     let open = |prefix: String| async { builder.clone().key_prefix(&{ prefix }).connect().await.unwrap() };
     testing::access::conformance(|| open(format!("run{}", runs.fetch_add(1, Ordering::Relaxed)))).await;
     testing::access::survives_reopening(|| open("again".to_owned())).await;
+}
+
+#[cfg(feature = "permissions")]
+#[tokio::test]
+async fn it_is_a_permission_store() {
+    let Some(redis) = Redis::start() else { return };
+    let (builder, runs) = (Store::builder(&redis.url()).command_timeout(PATIENCE), AtomicUsize::new(0));
+    let open = |prefix: String| async { builder.clone().key_prefix(&{ prefix }).connect().await.unwrap() };
+    let make = || open(format!("run{}", runs.fetch_add(1, Ordering::Relaxed)));
+    abide_permissions::testing::conformance(make).await;
+    abide_permissions::testing::survives_reopening(|| open("again".to_owned())).await;
 }
 
 #[tokio::test]

@@ -1,0 +1,557 @@
+//! The suites of stores reject wrong stores, by the expectation that fails, and accept right ones.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::HashMap;
+use std::future::{Future, ready};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_gate::access::{AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore, Record, StoreError};
+use abide_gate::pacing::{
+    Backoff, Cause, HostEntry, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, MemoryHostStore,
+    ScopeKey, StoreFuture, Want,
+};
+use abide_gate::testing::access::sample_record;
+use abide_gate::testing::{access, hosts};
+use abide_gate::{ManualClock, Origin, WallMillis};
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+const START: WallMillis = WallMillis(1_800_000_000_000);
+
+/// What the suite says of a wrong store.
+async fn rejection<S: Future<Output = ()> + Send + 'static>(name: &str, suite: S) -> String {
+    let Err(failed) = tokio::spawn(suite).await else { panic!("{name}: expected the suite to reject it") };
+    *failed.into_panic().downcast::<String>().unwrap()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    Forgets,
+    /// Of two saves it shows the first one.
+    Stale,
+    KeepsFirst,
+    KeepsNewest,
+    MixesUpOrigins,
+    LosesWhenDropped,
+    SweepsNothing,
+    SweepsTooMuch,
+    CountsNothing,
+    AllLead,
+    HolderFollows,
+    LeasesAllAtOnce,
+    LeasesForEver,
+    LeasesTooShort,
+    LeasesByOldClock,
+    LeasesAfterSaving,
+    ReleasesAny,
+    ReleasesNone,
+}
+
+/// A store in memory with a mistake.
+#[derive(Debug)]
+struct Faulty {
+    fault: Fault,
+    records: MemoryAccessStore,
+    leases: MemoryAccessStore,
+    latest: AtomicU64,
+}
+
+impl Faulty {
+    fn new(fault: Fault) -> Self {
+        let [records, leases] = [(); 2].map(|()| MemoryAccessStore::new());
+        Self { fault, records, leases, latest: AtomicU64::new(0) }
+    }
+
+    fn is(&self, fault: Fault) -> bool {
+        self.fault == fault
+    }
+
+    fn key(&self, origin: &Origin, fault: Fault) -> Origin {
+        if self.is(fault) { "https://one.example".parse().unwrap() } else { origin.clone() }
+    }
+}
+
+impl AccessStore for Faulty {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+        Box::pin(async move { self.records.load(&self.key(origin, Fault::MixesUpOrigins)).await })
+    }
+
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let old = self.load(origin).await?;
+            let old_at = old.as_ref().map_or(WallMillis(0), Record::asked_at);
+            match self.fault {
+                Fault::Forgets => return Ok(()),
+                Fault::KeepsFirst if old.is_some() => return Ok(()),
+                Fault::KeepsNewest if old_at > record.asked_at() => return Ok(()),
+                Fault::Stale
+                    if old.is_some() && self.latest.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) =>
+                {
+                    return Ok(());
+                }
+                Fault::LosesWhenDropped if old.is_some() => {
+                    self.records.sweep(WallMillis(u64::MAX)).await?;
+                    yield_now().await;
+                }
+                _ => {}
+            }
+            if !self.is(Fault::LeasesAfterSaving) {
+                self.leases.save(origin, record).await?;
+            }
+            self.records.save(&self.key(origin, Fault::MixesUpOrigins), record).await
+        })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+        let latest = self.latest.fetch_max(now.0, Ordering::SeqCst).max(now.0);
+        let (holder, now, ttl) = match self.fault {
+            Fault::AllLead => return Box::pin(ready(Ok(Lease::Leader))),
+            Fault::HolderFollows => (LeaseHolder(self.latest.fetch_add(1, Ordering::SeqCst)), now, ttl),
+            Fault::LeasesForEver => (holder, now.min(START), ttl),
+            Fault::LeasesTooShort => (holder, now, ttl / 2),
+            Fault::LeasesByOldClock => (holder, WallMillis(latest), ttl),
+            _ => (holder, now, ttl),
+        };
+        let origin = self.key(origin, Fault::LeasesAllAtOnce);
+        Box::pin(async move { self.leases.lease(&origin, holder, now, ttl).await })
+    }
+
+    fn release<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            match self.fault {
+                Fault::ReleasesNone => Ok(()),
+                Fault::ReleasesAny => self.leases.save(origin, &sample_record(origin, START, "")).await,
+                _ => self.leases.release(origin, holder).await,
+            }
+        })
+    }
+
+    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(async move {
+            match self.fault {
+                Fault::SweepsNothing => Ok(1),
+                Fault::SweepsTooMuch => self.records.sweep(WallMillis(u64::MAX)).await.map(|_| 1),
+                Fault::CountsNothing => self.records.sweep(older_than).await.map(|_| 0),
+                _ => self.records.sweep(older_than).await,
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn wrong_access_stores_are_rejected() {
+    for (fault, call, expectation) in [
+        (Fault::Forgets, "load(https://a.example:443)", "it was saved"),
+        (Fault::Stale, "load(https://a.example:443)", "the last writer wins"),
+        (Fault::KeepsFirst, "load(https://a.example:443)", "the last writer wins"),
+        (Fault::KeepsNewest, "load(https://a.example:443)", "also if its clock was set back"),
+        (Fault::MixesUpOrigins, "load(http://a.example:80)", "each origin has a record of its own"),
+        (Fault::LosesWhenDropped, "load(https://a.example:443)", "a save that was dropped is done or not"),
+        (Fault::SweepsNothing, "load(http://old.example:80)", "it was swept"),
+        (Fault::SweepsTooMuch, "load(http://edge.example:80)", "the time itself is not older"),
+        (Fault::CountsNothing, "sweep(", "expected 1 (one record was last asked for before), found 0"),
+        (Fault::AllLead, "lease(https://a.example:443, holder 2", "another process has the lease"),
+        (Fault::HolderFollows, "lease(https://a.example:443, holder 1", "the holder gets it again"),
+        (
+            Fault::LeasesAllAtOnce,
+            "lease(https://b.example:443, holder 2",
+            "each origin has a lease of its own",
+        ),
+        (Fault::LeasesForEver, "lease(https://a.example:443, holder 2", "the lease has ended"),
+        (Fault::LeasesTooShort, "lease(https://a.example:443, holder 2", "the lease lasts for its whole ttl"),
+        (
+            Fault::LeasesByOldClock,
+            "lease(https://b.example:443, holder 1",
+            "the clock was set back by an hour since the lease",
+        ),
+        (
+            Fault::LeasesAfterSaving,
+            "lease(https://a.example:443, holder 2",
+            "saving the record has ended the lease",
+        ),
+        (Fault::ReleasesAny, "lease(https://a.example:443, holder 3", "only the holder releases its lease"),
+        (Fault::ReleasesNone, "lease(https://a.example:443, holder 3", "the holder has released it"),
+    ] {
+        let name = format!("{fault:?}");
+        let text = rejection(&name, access::conformance(move || ready(Faulty::new(fault)))).await;
+        assert!(text.starts_with(call) && text.contains(expectation), "{name}: {text}");
+        assert!(text.contains(": expected ") && text.contains(", found "), "{name}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_loses_everything_does_not_survive_reopening() {
+    let suite = access::survives_reopening(|| ready(MemoryAccessStore::new()));
+    let text = rejection("memory", suite).await;
+    assert!(text.contains("(it was saved before the store was closed), found none"), "{text}");
+}
+
+/// What the clock of a store says, and how far it has been set back since the latest time that it has said.
+#[derive(Clone, Copy)]
+struct Time {
+    now: Duration,
+    behind: Duration,
+}
+
+/// The whole of a store but the lock and the map.
+type Exchange = fn(&mut HostEntry, LeaseAsk, Time) -> LeaseReply;
+
+/// A store whose clock stands still unless the test moves it.
+struct Hosts {
+    exchange: Exchange,
+    is_lost_when_dropped: bool,
+    hosts: Mutex<HashMap<ScopeKey, HostEntry>>,
+    clock: Mutex<Time>,
+}
+
+impl Hosts {
+    fn new(exchange: Exchange) -> Arc<Self> {
+        let clock = Time { now: Duration::from_secs(1_000_000), behind: Duration::ZERO };
+        Arc::new(Self { exchange, is_lost_when_dropped: false, hosts: Mutex::default(), clock: clock.into() })
+    }
+
+    fn pass(self: &Arc<Self>) -> impl Fn(Duration) -> std::future::Ready<()> + Send + Sync + 'static {
+        let store = Arc::clone(self);
+        move |time| {
+            store.clock.lock().unwrap().now += time;
+            ready(())
+        }
+    }
+
+    fn set_back(self: &Arc<Self>) -> impl FnOnce(Duration) + Send + 'static {
+        let store = Arc::clone(self);
+        move |time| {
+            let mut clock = store.clock.lock().unwrap();
+            (clock.now, clock.behind) = (clock.now - time, time);
+        }
+    }
+}
+
+impl std::fmt::Debug for Hosts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hosts")
+    }
+}
+
+impl HostStore for Hosts {
+    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+        Box::pin(async move {
+            let mut entry = self.hosts.lock().unwrap().remove(host).unwrap_or_default();
+            if self.is_lost_when_dropped {
+                yield_now().await;
+            }
+            let clock = *self.clock.lock().unwrap();
+            let reply = (self.exchange)(&mut entry, ask, clock);
+            self.hosts.lock().unwrap().insert(host.clone(), entry);
+            Ok(reply)
+        })
+    }
+}
+
+fn right(entry: &mut HostEntry, ask: LeaseAsk, time: Time) -> LeaseReply {
+    entry.exchange(&ask, time.now, Duration::ZERO)
+}
+
+/// A reply whose backoff is changed.
+fn with_backoff(mut reply: LeaseReply, change: impl FnOnce(&mut Backoff)) -> LeaseReply {
+    reply.state.backoff.as_mut().map(change);
+    reply
+}
+
+/// A reply whose state is changed.
+fn with_state(mut reply: LeaseReply, change: impl FnOnce(&mut HostState)) -> LeaseReply {
+    change(&mut reply.state);
+    reply
+}
+
+/// A call whose lease is changed.
+fn leasing(mut ask: LeaseAsk, change: impl FnOnce(&mut Duration, &mut Duration)) -> LeaseAsk {
+    if let Want::Lease { ttl, again_in, .. } = &mut ask.want {
+        change(ttl, again_in);
+    }
+    ask
+}
+
+const WRONG: [(&str, Exchange, &str); 21] = [
+    (
+        "leases to all",
+        |entry, ask, time| match right(entry, ask, time) {
+            LeaseReply { lease: LeaseStatus::Busy { .. }, state } => {
+                LeaseReply { lease: LeaseStatus::Leased { is_wanted: false }, state }
+            }
+            reply => reply,
+        },
+        "another process has the lease",
+    ),
+    (
+        "ignores the holder",
+        |entry, ask, time| right(entry, LeaseAsk { holder: abide_gate::pacing::HolderId(1), ..ask }, time),
+        "another process has the lease",
+    ),
+    (
+        "leases for longer",
+        |entry, ask, time| right(entry, leasing(ask, |ttl, _| *ttl *= 2), time),
+        "Busy { wait: up to 10s, is_next: true }",
+    ),
+    (
+        "never renews for longer",
+        |entry, ask, time| {
+            right(entry, leasing(ask, |ttl, _| *ttl = (*ttl).min(Duration::from_millis(50))), time)
+        },
+        "the lease was renewed for longer",
+    ),
+    (
+        "leases for ever",
+        |entry, ask, time| right(entry, ask, Time { now: Duration::ZERO, ..time }),
+        "the lease, and quiet since the end of the other's lease",
+    ),
+    (
+        "counts no delay from the end of a lease",
+        |entry, ask, time| with_state(right(entry, ask, time), |state| state.quiet = ask.state.quiet),
+        "the lease, and quiet since the end of the other's lease",
+    ),
+    (
+        "lets all give up a lease",
+        |entry, ask, time| {
+            let reply = right(entry, ask, time);
+            if ask.want == Want::Release {
+                *entry = HostEntry::default();
+                entry.merge(&reply.state, time.now);
+            }
+            reply
+        },
+        "only the holder gives up its lease",
+    ),
+    (
+        "gives up nothing",
+        |entry, ask, time| match ask.want {
+            Want::Release => LeaseReply { lease: LeaseStatus::Released, state: entry.state(time.now) },
+            Want::Lease { .. } => right(entry, ask, time),
+        },
+        "the holder has given it up",
+    ),
+    (
+        "replies nothing of a release",
+        |entry, ask, time| match right(entry, ask, time) {
+            LeaseReply { lease: LeaseStatus::Released, state } => {
+                LeaseReply { lease: LeaseStatus::Leased { is_wanted: false }, state }
+            }
+            reply => reply,
+        },
+        "expected Released",
+    ),
+    (
+        "keeps no line",
+        |entry, ask, time| {
+            let mut changed = entry.clone();
+            let reply = right(&mut changed, ask, time);
+            if !matches!(reply.lease, LeaseStatus::Busy { .. }) {
+                *entry = changed;
+            }
+            reply
+        },
+        "another process waits",
+    ),
+    (
+        "keeps places for ever",
+        |entry, ask, time| {
+            right(
+                entry,
+                leasing(ask, |_, again_in| *again_in = (*again_in).max(Duration::from_secs(10))),
+                time,
+            )
+        },
+        "the process that was next did not ask within its `again_in`",
+    ),
+    (
+        "forgets states",
+        |entry, ask, time| right(entry, LeaseAsk { state: HostState::default(), ..ask }, time),
+        "a backoff of 1 min",
+    ),
+    (
+        "forgets delays",
+        |entry, ask, time| with_state(right(entry, ask, time), |state| state.delay = Duration::ZERO),
+        "of the last holder",
+    ),
+    (
+        "forgets why",
+        |entry, ask, time| with_backoff(right(entry, ask, time), |backoff| backoff.cause = Cause::Shared),
+        "of the last holder",
+    ),
+    (
+        "saves nothing without a lease",
+        |entry, ask, time| {
+            let want = Want::Lease { ttl: Duration::ZERO, again_in: Duration::ZERO, is_held: false };
+            let probe = LeaseAsk { want, state: HostState::default(), ..ask };
+            let state = match right(&mut entry.clone(), probe, time).lease {
+                LeaseStatus::Busy { .. } => HostState::default(),
+                _ => ask.state,
+            };
+            right(entry, LeaseAsk { state, ..ask }, time)
+        },
+        "what was told by a process without the lease",
+    ),
+    (
+        "lets the last request win",
+        |entry, ask, time| {
+            with_state(right(entry, ask, time), |state| state.quiet = ask.state.quiet.or(state.quiet))
+        },
+        "the time since the latest request, and the longest delay",
+    ),
+    (
+        "lets the last backoff win",
+        |entry, ask, time| {
+            with_state(right(entry, ask, time), |state| state.backoff = ask.state.backoff.or(state.backoff))
+        },
+        "a backoff of 60s, because it is only extended",
+    ),
+    (
+        "cuts nothing",
+        |entry, ask, time| {
+            with_backoff(right(entry, ask, time), |backoff| {
+                backoff.left = ask.state.backoff.map_or(backoff.left, |told| told.left.max(backoff.left));
+            })
+        },
+        "a backoff of 24 h, because one beyond 27 h is cut to 24 h",
+    ),
+    (
+        "cuts too much",
+        |entry, ask, time| {
+            with_backoff(right(entry, ask, time), |backoff| {
+                backoff.left = backoff.left.min(Duration::from_secs(24 * 3_600));
+            })
+        },
+        "a backoff of 26 h",
+    ),
+    (
+        "lets the last throttle count win",
+        |entry, ask, time| {
+            with_backoff(right(entry, ask, time), |backoff| {
+                backoff.throttles = ask.state.backoff.map_or(backoff.throttles, |told| told.throttles);
+            })
+        },
+        "the throttle count 2, because the higher one wins",
+    ),
+    (
+        "counts what the operator does",
+        |entry, mut ask, time| {
+            if let Some(backoff) = &mut ask.state.backoff {
+                backoff.throttles = backoff.throttles.max(1);
+            }
+            right(entry, ask, time)
+        },
+        "nothing outlives its end",
+    ),
+];
+
+#[tokio::test(start_paused = true)]
+async fn wrong_host_stores_are_rejected() {
+    for (name, exchange, expectation) in WRONG {
+        let store = Hosts::new(exchange);
+        rejects(name, hosts::conformance(store.clone(), store.pass()), expectation).await;
+    }
+    let mut store = Hosts::new(right);
+    Arc::get_mut(&mut store).unwrap().is_lost_when_dropped = true;
+    let expectation = "the backoff of 1 min from before the dropped call";
+    rejects("loses when dropped", hosts::conformance(store.clone(), store.pass()), expectation).await;
+}
+
+async fn rejects(name: &str, suite: impl Future<Output = ()> + Send + 'static, expectation: &str) {
+    let text = rejection(name, suite).await;
+    assert!(text.starts_with("exchange(") && text.contains(expectation), "{name}: {text}");
+    assert!(text.contains(": expected ") && text.contains(", found LeaseReply {"), "{name}: {text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_host_stores_are_rejected_when_counts_are_forgiven() {
+    let wrong: [(&str, Exchange, &str); 2] = [
+        (
+            "forgives at once",
+            |entry, ask, time| {
+                with_state(right(entry, ask, time), |state| {
+                    state.backoff = state.backoff.filter(|backoff| backoff.over.is_zero());
+                })
+            },
+            "the throttle count 3 after 29 quiet minutes",
+        ),
+        (
+            "never forgives",
+            |entry, ask, time| right(entry, ask, Time { now: Duration::ZERO, ..time }),
+            "is forgiven",
+        ),
+    ];
+    for (name, exchange, expectation) in wrong {
+        let store = Hosts::new(exchange);
+        rejects(name, hosts::throttle_counts_are_forgiven(store.clone(), store.pass()), expectation).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_host_stores_are_rejected_when_the_clock_is_set_back() {
+    let wrong: [(&str, Exchange, &str); 3] = [
+        (
+            "leases for longer",
+            |entry, ask, time| match right(entry, ask, time) {
+                LeaseReply { lease: LeaseStatus::Busy { wait, is_next }, state } => {
+                    LeaseReply { lease: LeaseStatus::Busy { wait: wait + time.behind, is_next }, state }
+                }
+                reply => reply,
+            },
+            "the lease is not longer",
+        ),
+        (
+            "backs off for longer",
+            |entry, ask, time| with_backoff(right(entry, ask, time), |backoff| backoff.left += time.behind),
+            "a backoff of 1 min, although the clock was set back",
+        ),
+        (
+            "knows of a request in the future",
+            |entry, ask, time| {
+                with_state(right(entry, ask, time), |state| {
+                    state.quiet = state.quiet.map(|quiet| quiet.saturating_sub(time.behind));
+                })
+            },
+            "a request 50 ms ago, and a backoff of 1 min, although",
+        ),
+    ];
+    for (name, exchange, expectation) in wrong {
+        let store = Hosts::new(exchange);
+        let suite = hosts::survives_a_clock_set_back(store.clone(), store.pass(), store.set_back());
+        rejects(name, suite, expectation).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_store_that_loses_everything_does_not_survive_reload() {
+    let suite = hosts::backoffs_survive_reload(Arc::new(MemoryHostStore::default()), |_| {
+        ready(Arc::new(MemoryHostStore::default()) as Arc<_>)
+    });
+    rejects("memory", suite, "the backoff of 1 h from before the restart").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_store_with_a_clock_of_its_own_passes_every_suite() {
+    let store = Hosts::new(right);
+    hosts::conformance(store.clone(), store.pass()).await;
+    hosts::throttle_counts_are_forgiven(store.clone(), store.pass()).await;
+    hosts::survives_a_clock_set_back(store.clone(), store.pass(), store.set_back()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wall_clock_does_not_matter_to_the_memory_host_store() {
+    let clock = Arc::new(ManualClock::starting_at(START));
+    let store = Arc::new(MemoryHostStore::with_clock(clock.clone()));
+    hosts::survives_a_clock_set_back(store, sleep, |by| clock.jump_to(START.minus(by))).await;
+}

@@ -1,0 +1,169 @@
+//! A store of your own: robots.txt records, leases and backoffs of hosts, and permissions, in maps behind one lock.
+//!
+//! `docs/stores.md` explains it. The tests of the examples include this file and run the suites on it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use abide::{Abide, Origin};
+use abide_examples::{Web, plain_client};
+use abide_gate::WallMillis;
+use abide_gate::access::{AccessStore, BoxFuture, Lease, LeaseHolder, Record, StoreError};
+use abide_gate::pacing::{self, HostEntry, HostStore, LeaseAsk, LeaseReply, ScopeKey};
+use abide_permissions::{self as permissions, PermissionRecord, PermissionStore};
+use tokio::time::Instant;
+
+#[derive(Debug)]
+pub(crate) struct OwnStore {
+    opened: Instant,
+    tables: Mutex<Tables>,
+}
+
+/// Each would be a table of a database, and each call below a transaction.
+#[derive(Debug, Default)]
+struct Tables {
+    robots: HashMap<Origin, Vec<u8>>,
+    fetching: HashMap<Origin, (LeaseHolder, WallMillis)>,
+    hosts: HashMap<ScopeKey, HostEntry>,
+    permissions: HashMap<String, PermissionRecord>,
+}
+
+impl Default for OwnStore {
+    fn default() -> Self {
+        Self { opened: Instant::now(), tables: Mutex::default() }
+    }
+}
+
+impl OwnStore {
+    /// No call awaits while it has the lock, so each is one step, and one that is dropped is done or not begun.
+    fn lock(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AccessStore for OwnStore {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
+        Box::pin(async move {
+            // What cannot be decoded is absent: it is fetched again.
+            Ok(self.lock().robots.get(origin).and_then(|bytes| Record::decode(bytes)))
+        })
+    }
+
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let mut tables = self.lock();
+            tables.robots.insert(origin.clone(), record.encode());
+            tables.fetching.remove(origin);
+            Ok(())
+        })
+    }
+
+    fn lease<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+        Box::pin(async move {
+            let mut tables = self.lock();
+            match tables.fetching.get(origin) {
+                // One that ends later than one that begins now was given before the clock was set back.
+                Some(&(other, until)) if other != holder && now < until && until <= now.plus(ttl) => {
+                    Ok(Lease::Follow { until })
+                }
+                _ => {
+                    tables.fetching.insert(origin.clone(), (holder, now.plus(ttl)));
+                    Ok(Lease::Leader)
+                }
+            }
+        })
+    }
+
+    fn release<'a>(
+        &'a self,
+        origin: &'a Origin,
+        holder: LeaseHolder,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let fetching = &mut self.lock().fetching;
+            if fetching.get(origin).is_some_and(|(other, _)| *other == holder) {
+                fetching.remove(origin);
+            }
+            Ok(())
+        })
+    }
+
+    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(async move {
+            let robots = &mut self.lock().robots;
+            let before = robots.len();
+            robots.retain(|_, bytes| {
+                Record::decode(bytes).is_some_and(|record| record.asked_at() >= older_than)
+            });
+            Ok((before - robots.len()) as u64)
+        })
+    }
+}
+
+impl HostStore for OwnStore {
+    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> pacing::StoreFuture<'a, LeaseReply> {
+        Box::pin(async move {
+            let hosts = &mut self.lock().hosts;
+            // Under the lock, so that no exchange has an earlier time than the one before.
+            let now = self.opened.elapsed();
+            // Nothing is lost while processes run, so there is no grace.
+            let reply = hosts.entry(host.clone()).or_default().exchange(&ask, now, Duration::ZERO);
+            if !hosts[host].is_owed(now) {
+                hosts.remove(host);
+            }
+            Ok(reply)
+        })
+    }
+}
+
+impl PermissionStore for OwnStore {
+    fn load<'a>(&'a self, url: &'a str) -> permissions::StoreFuture<'a, Option<PermissionRecord>> {
+        Box::pin(async move { Ok(self.lock().permissions.get(url).cloned()) })
+    }
+
+    fn save<'a>(&'a self, record: &'a PermissionRecord) -> permissions::StoreFuture<'a, ()> {
+        Box::pin(async move {
+            let permissions = &mut self.lock().permissions;
+            let is_later = |kept: &PermissionRecord| kept.received_at() > record.received_at();
+            if !permissions.get(record.url()).is_some_and(is_later) {
+                permissions.insert(record.url().to_owned(), record.clone());
+            }
+            Ok(())
+        })
+    }
+
+    fn remove<'a>(&'a self, url: &'a str) -> permissions::StoreFuture<'a, ()> {
+        Box::pin(async move {
+            self.lock().permissions.remove(url);
+            Ok(())
+        })
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let web = Web::start().await?; // in place of the real web
+    let store = Arc::new(OwnStore::default());
+    for crawler in ["first", "second"] {
+        let builder = Abide::builder("ExampleBot")
+            .user_agent("ExampleBot/1.0 (+https://example.com/bot)")
+            .access_store(store.clone())
+            .host_store(store.clone())
+            .permission_store(store.clone());
+        let (abide, client) = web.stand_in(builder).build_with(plain_client())?;
+        let page = abide.clone().wrap(client).get("http://bakery.example/bread.html").send().await?;
+        let gate = abide.gate_handle();
+        println!("{crawler}: {}, {} requests for robots.txt", page.status(), gate.access().totals().requests);
+        // The lease of the host is given up by a task of its own.
+        drop(page);
+        gate.pacer().settled(Duration::from_secs(2)).await;
+    }
+    Ok(())
+}
