@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout_at;
+use tokio::time::{sleep_until, timeout_at};
 
 use super::core::Core;
 use super::lease::Readiness;
@@ -99,8 +99,10 @@ pub(crate) async fn obtain(
             Some(Obstacle::Lease(scope)) => (request.patience, scope),
         };
         let until = core.timeline.instant(until.min(now.plus(SLICE))).max(SystemClock.now() + TICK);
-        if let Some((_, user)) = users.iter_mut().find(|(other, _)| *other == scope) {
-            let _ = timeout_at(until, user.news()).await;
+        match users.iter_mut().find(|(other, _)| *other == scope) {
+            Some((_, user)) => drop(timeout_at(until, user.news()).await),
+            // A backoff of a host whose group is not leased yet.
+            None => sleep_until(until).await,
         }
     }
 }
