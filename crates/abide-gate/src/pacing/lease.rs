@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::moment::Moment;
+use super::policy::Shared;
 
 #[derive(Debug)]
 pub(crate) struct Lease {
@@ -33,9 +34,8 @@ enum Phase {
     /// Not ours. To be asked for at `again`.
     Wanted {
         again: Moment,
-        /// Another process has it, or had it when the store last replied. That is remembered until `known_until` without a request.
-        elsewhere: bool,
-        known_until: Moment,
+        /// Another process has it, or had it when the store last replied. Without a request, that is remembered until then.
+        elsewhere: Option<Moment>,
         is_next: bool,
     },
     Held(Held),
@@ -95,16 +95,6 @@ pub(crate) struct Outage {
     pub(crate) probe: Moment,
 }
 
-/// How long leases last.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Term {
-    pub(crate) ttl: Duration,
-    /// How long a command may take.
-    pub(crate) timeout: Duration,
-    /// While the store is away nothing goes out without a lease that has not ended.
-    pub(crate) fail_closed: bool,
-}
-
 /// A lease that another process waits for is handed over after so many requests and so much time, whichever is later; or if nothing
 /// was sent for so long.
 const QUANTUM: (u32, Duration) = (3, Duration::from_secs(3));
@@ -136,22 +126,15 @@ impl Outage {
     }
 
     /// A process that was paused does not know whether the store is still away.
-    fn is_certain(&self, term: Term, now: Moment) -> bool {
-        !self.is_over() && now < self.confirmed.plus(RETRY + RETRY + term.timeout)
-    }
-}
-
-impl Term {
-    /// What may pass between the last look at the lease and the request on the wire.
-    fn margin(self) -> Duration {
-        (self.ttl / 8).min(Duration::from_millis(500))
+    fn is_certain(&self, shared: &Shared, now: Moment) -> bool {
+        !self.is_over() && now < self.confirmed.plus(RETRY + RETRY + shared.timeout)
     }
 }
 
 impl Lease {
     pub(crate) fn new(now: Moment) -> Self {
         Self {
-            phase: Phase::Wanted { again: now, elsewhere: false, known_until: Moment::NEVER, is_next: false },
+            phase: Phase::Wanted { again: now, elsewhere: None, is_next: false },
             users: 0,
             in_flight: 0,
             last: Moment::NEVER,
@@ -185,9 +168,15 @@ impl Lease {
                 || !matches!(self.phase, Phase::Held(held) if !held.is_wanted))
     }
 
-    pub(crate) fn readiness(&self, delay: Duration, term: Term, outage: Outage, now: Moment) -> Readiness {
+    pub(crate) fn readiness(
+        &self,
+        delay: Duration,
+        shared: &Shared,
+        outage: Outage,
+        now: Moment,
+    ) -> Readiness {
         match self.phase {
-            Phase::Held(held) if self.is_valid(held, term, outage, now) => {
+            Phase::Held(held) if self.is_valid(held, shared, outage, now) => {
                 let start = self.others.plus(delay);
                 match self.hands_over(held, now) {
                     true => Readiness::Leased,
@@ -196,23 +185,32 @@ impl Lease {
                 }
             }
             // The lease had ended before the store went away, as when this process was stopped: another may have it.
-            Phase::Held(_) if !term.fail_closed => Readiness::Leased,
+            Phase::Held(_) if !shared.fail_closed => Readiness::Leased,
             // Its holder goes on while the store is away.
-            Phase::Wanted { elsewhere: true, .. } => Readiness::Leased,
-            _ if outage.is_certain(term, now) => Readiness::Alone,
+            Phase::Wanted { elsewhere: Some(_), .. } => Readiness::Leased,
+            _ if outage.is_certain(shared, now) => Readiness::Alone,
             _ => Readiness::Leased,
         }
     }
 
     /// Nobody else can have the lease: it has not ended, or the store has been away since before its end and can give it to nobody.
-    fn is_valid(&self, held: Held, term: Term, outage: Outage, now: Moment) -> bool {
-        let survives = !term.fail_closed && outage.is_certain(term, now) && outage.began < held.until;
-        survives || now.plus(term.margin()) < held.until
+    fn is_valid(&self, held: Held, shared: &Shared, outage: Outage, now: Moment) -> bool {
+        let survives = !shared.fail_closed && outage.is_certain(shared, now) && outage.began < held.until;
+        // What may pass between this look and the request on the wire.
+        let margin = (shared.lease / 8).min(Duration::from_millis(500));
+        survives || now.plus(margin) < held.until
     }
 
     /// A request goes on the wire, if it may still: what was decided before may have changed.
-    pub(crate) fn try_begin(&mut self, delay: Duration, term: Term, outage: Outage, now: Moment) -> bool {
-        let is_ready = matches!(self.readiness(delay, term, outage, now), Readiness::Now | Readiness::Alone);
+    pub(crate) fn try_begin(
+        &mut self,
+        delay: Duration,
+        shared: &Shared,
+        outage: Outage,
+        now: Moment,
+    ) -> bool {
+        let is_ready =
+            matches!(self.readiness(delay, shared, outage, now), Readiness::Now | Readiness::Alone);
         if is_ready {
             self.begin(now);
         }
@@ -245,10 +243,9 @@ impl Lease {
         }
     }
 
-    /// The state has changed in a way that others must know of. Returns its number.
-    pub(crate) fn change(&mut self) -> u64 {
+    /// The state has changed in a way that others must know of.
+    pub(crate) fn change(&mut self) {
         self.changes += 1;
-        self.changes
     }
 
     pub(crate) fn changes(&self) -> u64 {
@@ -317,13 +314,13 @@ impl Lease {
                     Plan::Sleep(looks.fold(held.renew, Moment::min))
                 }
             }
-            Phase::Wanted { again, is_next, elsewhere, known_until } => {
+            Phase::Wanted { again, is_next, elsewhere } => {
                 let is_told = self.changes == self.saved || !self.is_owed(owed, now);
                 let settled = outage.back.plus(SETTLE);
                 if self.users == 0 && is_told && !is_next {
                     // A request that comes soon, with the store away, must not take the host for one that no process has.
-                    let forgets = self.leaves || !elsewhere || known_until <= now;
-                    if forgets { Plan::End } else { Plan::Sleep(known_until) }
+                    let known_until = elsewhere.filter(|until| !self.leaves && *until > now);
+                    known_until.map_or(Plan::End, Plan::Sleep)
                 } else if !outage.is_over() {
                     outage.plan(now)
                 } else if self.users == 0 {
@@ -357,8 +354,8 @@ impl Lease {
     }
 
     /// The store has leased the host, as it was asked at `asked`.
-    pub(crate) fn leased(&mut self, is_wanted: bool, term: Term, asked: Moment, now: Moment) {
-        let (until, renew) = (asked.plus(term.ttl), asked.plus(term.ttl / 2));
+    pub(crate) fn leased(&mut self, is_wanted: bool, shared: &Shared, asked: Moment, now: Moment) {
+        let (until, renew) = (asked.plus(shared.lease), asked.plus(shared.lease / 2));
         self.phase = Phase::Held(match self.phase {
             Phase::Held(held) => Held { asked, until, renew, is_wanted, ..held },
             Phase::Wanted { .. } => Held { since: now, asked, until, renew, served: 0, is_wanted },
@@ -366,24 +363,24 @@ impl Lease {
     }
 
     /// The store did not reply: half a life later is soon enough, because the store is away or its lease is not renewed in time anyway.
-    pub(crate) fn unanswered(&mut self, term: Term, now: Moment) {
+    pub(crate) fn unanswered(&mut self, shared: &Shared, now: Moment) {
         if let Phase::Held(held) = &mut self.phase {
-            held.renew = now.plus(term.ttl / 2);
+            held.renew = now.plus(shared.lease / 2);
         }
     }
 
     /// Another process has it, and it is asked for again then.
     pub(crate) fn refused(&mut self, is_next: bool, again: Moment, known_until: Moment) {
-        self.phase = Phase::Wanted { again, elsewhere: true, known_until, is_next };
+        self.phase = Phase::Wanted { again, elsewhere: Some(known_until), is_next };
     }
 
     /// It is about to be given up: from now on nothing starts.
     pub(crate) fn give_up(&mut self, again: Moment, known_until: Moment) {
-        let (elsewhere, known_until) = match self.phase {
-            Phase::Held(held) => (held.is_wanted, known_until),
-            Phase::Wanted { elsewhere, known_until, .. } => (elsewhere, known_until),
+        let elsewhere = match self.phase {
+            Phase::Held(held) => held.is_wanted.then_some(known_until),
+            Phase::Wanted { elsewhere, .. } => elsewhere,
         };
-        self.phase = Phase::Wanted { again, elsewhere, known_until, is_next: false };
+        self.phase = Phase::Wanted { again, elsewhere, is_next: false };
     }
 
     /// The store has replied: it knows the first `changes` changes, and has told of a request that was last on its way at `last`.
@@ -404,8 +401,12 @@ mod tests {
     use super::super::moment::Timeline;
     use super::*;
 
-    const TERM: Term =
-        Term { ttl: Duration::from_secs(8), timeout: Duration::from_secs(1), fail_closed: false };
+    const SHARED: &Shared = &Shared {
+        expected_workers: 1,
+        fail_closed: false,
+        timeout: Duration::from_secs(1),
+        lease: Duration::from_secs(8),
+    };
     const DELAY: Duration = Duration::from_secs(1);
     const NONE: Outage =
         Outage { began: Moment::NEVER, confirmed: Moment::NEVER, back: Moment::NEVER, probe: Moment::NEVER };
@@ -419,7 +420,7 @@ mod tests {
     fn held(is_wanted: bool) -> Lease {
         let mut lease = Lease::new(at(0));
         lease.enter(DELAY);
-        lease.leased(is_wanted, TERM, at(1_000), at(1_000));
+        lease.leased(is_wanted, SHARED, at(1_000), at(1_000));
         lease
     }
 
@@ -446,16 +447,16 @@ mod tests {
             (8_500, Readiness::Leased),
             (99_000, Readiness::Leased),
         ] {
-            assert_eq!(lease.readiness(DELAY, TERM, NONE, at(now)), readiness, "at {now} ms");
+            assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(now)), readiness, "at {now} ms");
         }
     }
 
     #[test]
     fn a_lease_counts_from_when_it_was_asked_for() {
         let mut lease = held(false);
-        lease.leased(false, TERM, at(5_000), at(6_000));
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(12_499)), Readiness::Now);
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(12_500)), Readiness::Leased);
+        lease.leased(false, SHARED, at(5_000), at(6_000));
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(12_499)), Readiness::Now);
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(12_500)), Readiness::Leased);
     }
 
     #[test]
@@ -469,9 +470,9 @@ mod tests {
             // The lease had ended before: another process may have it.
             (down(9_500, 60_000), 60_500, Readiness::Leased),
         ] {
-            assert_eq!(lease.readiness(DELAY, TERM, outage, at(now)), readiness, "{outage:?} at {now} ms");
+            assert_eq!(lease.readiness(DELAY, SHARED, outage, at(now)), readiness, "{outage:?} at {now} ms");
         }
-        let closed = Term { fail_closed: true, ..TERM };
+        let closed = &Shared { fail_closed: true, ..*SHARED };
         assert_eq!(lease.readiness(DELAY, closed, down(8_000, 8_000), at(8_400)), Readiness::Now);
         assert_eq!(lease.readiness(DELAY, closed, down(8_000, 9_000), at(9_100)), Readiness::Alone);
     }
@@ -480,9 +481,9 @@ mod tests {
     fn a_host_that_another_process_has_is_left_to_it_while_the_store_is_away() {
         let mut lease = Lease::new(at(0));
         lease.enter(DELAY);
-        assert_eq!(lease.readiness(DELAY, TERM, down(500, 1_000), at(1_100)), Readiness::Alone);
+        assert_eq!(lease.readiness(DELAY, SHARED, down(500, 1_000), at(1_100)), Readiness::Alone);
         lease.refused(true, at(2_000), at(2_000));
-        assert_eq!(lease.readiness(DELAY, TERM, down(500, 1_000), at(1_100)), Readiness::Leased);
+        assert_eq!(lease.readiness(DELAY, SHARED, down(500, 1_000), at(1_100)), Readiness::Leased);
     }
 
     #[test]
@@ -490,9 +491,9 @@ mod tests {
         let mut lease = Lease::new(at(0));
         lease.enter(DELAY);
         lease.replied(0, at(900), 2);
-        lease.leased(false, TERM, at(1_000), at(1_010));
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(1_010)), Readiness::At(at(1_900)));
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(1_900)), Readiness::Now);
+        lease.leased(false, SHARED, at(1_000), at(1_010));
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(1_010)), Readiness::At(at(1_900)));
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(1_900)), Readiness::Now);
         assert_eq!(lease.throttles(), 2);
     }
 
@@ -501,9 +502,9 @@ mod tests {
         let mut lease = held(false);
         sends(&mut lease, 2_000, 3_000);
         lease.replied(0, at(3_090), 0);
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(3_500)), Readiness::Now);
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(3_500)), Readiness::Now);
         lease.replied(0, at(3_200), 0);
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(3_500)), Readiness::At(at(4_200)));
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(3_500)), Readiness::At(at(4_200)));
     }
 
     #[test]
@@ -517,7 +518,7 @@ mod tests {
             }
             let plan = lease.plan(false, NONE, at(now));
             assert_eq!(plan == Plan::Release, hands_over, "{requests} requests, at {now} ms: {plan:?}");
-            let waits = lease.readiness(DELAY, TERM, NONE, at(now)) == Readiness::Leased;
+            let waits = lease.readiness(DELAY, SHARED, NONE, at(now)) == Readiness::Leased;
             assert_eq!(waits, hands_over, "what is about to be handed over starts nothing");
         }
     }
@@ -552,7 +553,8 @@ mod tests {
     #[test]
     fn a_change_is_saved_at_once_and_its_number_is_known() {
         let mut lease = held(false);
-        let change = lease.change();
+        lease.change();
+        let change = lease.changes();
         assert!(!lease.is_saved(change));
         assert_eq!(lease.plan(true, NONE, at(1_100)), Plan::Ask { is_held: true });
         lease.replied(change, Moment::NEVER, 0);
@@ -616,22 +618,22 @@ mod tests {
     fn a_holder_renews_its_lease_while_the_servers_of_others_are_away() {
         let mut lease = held(false);
         assert_eq!(lease.plan(false, down(4_000, 4_900), at(5_000)), Plan::Ask { is_held: true });
-        lease.unanswered(TERM, at(5_500));
+        lease.unanswered(SHARED, at(5_500));
         assert_eq!(
             lease.plan(false, down(4_000, 5_500), at(5_600)),
             Plan::Sleep(at(6_500)),
             "not without a pause"
         );
-        lease.leased(false, TERM, at(9_500), at(9_501));
-        assert_eq!(lease.readiness(DELAY, TERM, down(4_000, 8_000), at(12_000)), Readiness::Now);
+        lease.leased(false, SHARED, at(9_500), at(9_501));
+        assert_eq!(lease.readiness(DELAY, SHARED, down(4_000, 8_000), at(12_000)), Readiness::Now);
     }
 
     #[test]
     fn a_request_starts_only_under_a_lease_that_is_still_there() {
         let mut lease = held(true);
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(1_000)), Readiness::Now);
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(1_000)), Readiness::Now);
         lease.give_up(at(2_000), at(2_000));
-        assert!(!lease.try_begin(DELAY, TERM, NONE, at(1_001)), "it was given up in between");
+        assert!(!lease.try_begin(DELAY, SHARED, NONE, at(1_001)), "it was given up in between");
         assert!(!lease.is_in_flight());
     }
 
@@ -641,7 +643,7 @@ mod tests {
         lease.give_up(at(5_000), at(9_000));
         lease.leave();
         assert_eq!(lease.plan(false, NONE, at(4_000)), Plan::Sleep(at(9_000)));
-        assert_eq!(lease.readiness(DELAY, TERM, down(4_000, 4_000), at(4_100)), Readiness::Leased);
+        assert_eq!(lease.readiness(DELAY, SHARED, down(4_000, 4_000), at(4_100)), Readiness::Leased);
         assert_eq!(lease.plan(false, NONE, at(9_000)), Plan::End);
         lease.leave_soon();
         assert_eq!(lease.plan(false, NONE, at(4_000)), Plan::End);
