@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::moment::Moment;
 use super::policy::Shared;
+use super::store::HostState;
 
 #[derive(Debug)]
 pub(crate) struct Lease {
@@ -264,13 +265,11 @@ impl Lease {
         self.in_flight > 0
     }
 
-    pub(crate) fn delay(&self) -> Duration {
-        self.delay
-    }
-
-    /// When a request of this process was last on its way.
-    pub(crate) fn last(&self, now: Moment) -> Moment {
-        if self.in_flight > 0 { now } else { self.last }
+    /// What this process has to say of the host, but for its backoff.
+    pub(crate) fn state(&self, now: Moment) -> HostState {
+        let last = if self.in_flight > 0 { now } else { self.last };
+        let quiet = (last != Moment::NEVER).then(|| now.since(last));
+        HostState { quiet, delay: self.delay, backoff: None }
     }
 
     /// What is not needed is given up as soon as possible.

@@ -234,12 +234,11 @@ impl SharedStore {
 
     /// One command, and what is learned from its reply.
     async fn exchange(&self, core: &Core, host: &HostLease, want: Want, now: Moment) -> Option<LeaseReply> {
-        let (changes, last, delay) = {
+        let (changes, mut state) = {
             let lease = lock(&host.lease);
-            (lease.changes(), lease.last(now), lease.delay())
+            (lease.changes(), lease.state(now))
         };
-        let quiet = (last != Moment::NEVER).then(|| now.since(last));
-        let state = HostState { quiet, delay, backoff: core.backoff(host.key.as_str(), now) };
+        state.backoff = core.backoff(host.key.as_str(), now);
         let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
         let (asked, now) = (now, core.now_or_system());
         let reply = reply.map_err(|error| self.failed(core, &host.key, &error, asked, now)).ok()?;
