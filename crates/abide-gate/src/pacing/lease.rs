@@ -21,8 +21,6 @@ pub(crate) struct Lease {
     /// When one of another process was, as far as the store knew.
     others: Moment,
     delay: Duration,
-    /// The throttle count that the store knows.
-    throttles: u8,
     /// How often the state has changed in a way that the store must be told of, and how many of these changes it has been told.
     changes: u64,
     saved: u64,
@@ -141,7 +139,6 @@ impl Lease {
             last: Moment::NEVER,
             others: Moment::NEVER,
             delay: Duration::ZERO,
-            throttles: 0,
             changes: 0,
             saved: 0,
             leaves: false,
@@ -255,10 +252,6 @@ impl Lease {
 
     pub(crate) fn is_saved(&self, change: u64) -> bool {
         self.saved >= change
-    }
-
-    pub(crate) fn throttles(&self) -> u8 {
-        self.throttles
     }
 
     pub(crate) fn is_in_flight(&self) -> bool {
@@ -383,9 +376,8 @@ impl Lease {
     }
 
     /// The store has replied: it knows the first `changes` changes, and has told of a request that was last on its way at `last`.
-    pub(crate) fn replied(&mut self, changes: u64, last: Moment, throttles: u8) {
+    pub(crate) fn replied(&mut self, changes: u64, last: Moment) {
         self.saved = self.saved.max(changes);
-        self.throttles = throttles;
         let is_held = matches!(self.phase, Phase::Held(_));
         if !is_held || last > self.last.plus(SLACK) || self.last == Moment::NEVER {
             self.others = self.others.max(last);
@@ -489,20 +481,19 @@ mod tests {
     fn the_request_of_another_process_is_kept_at_a_distance() {
         let mut lease = Lease::new(at(0));
         lease.enter(DELAY);
-        lease.replied(0, at(900), 2);
+        lease.replied(0, at(900));
         lease.leased(false, SHARED, at(1_000), at(1_010));
         assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(1_010)), Readiness::At(at(1_900)));
         assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(1_900)), Readiness::Now);
-        assert_eq!(lease.throttles(), 2);
     }
 
     #[test]
     fn our_own_request_told_back_to_us_is_no_news() {
         let mut lease = held(false);
         sends(&mut lease, 2_000, 3_000);
-        lease.replied(0, at(3_090), 0);
+        lease.replied(0, at(3_090));
         assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(3_500)), Readiness::Now);
-        lease.replied(0, at(3_200), 0);
+        lease.replied(0, at(3_200));
         assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(3_500)), Readiness::At(at(4_200)));
     }
 
@@ -556,7 +547,7 @@ mod tests {
         let change = lease.changes();
         assert!(!lease.is_saved(change));
         assert_eq!(lease.plan(true, NONE, at(1_100)), Plan::Ask { is_held: true });
-        lease.replied(change, Moment::NEVER, 0);
+        lease.replied(change, Moment::NEVER);
         assert!(lease.is_saved(change));
     }
 
@@ -609,7 +600,7 @@ mod tests {
         assert_eq!(lease.plan(true, NONE, at(100)), Plan::Ask { is_held: false }, "its place in line stays");
         let settling = Outage { back: at(50), ..down(10, 20) };
         assert_eq!(lease.plan(true, settling, at(100)), Plan::Release, "takes nothing, and is not delayed");
-        lease.replied(1, Moment::NEVER, 0);
+        lease.replied(1, Moment::NEVER);
         assert_eq!(lease.plan(true, NONE, at(100)), Plan::Sleep(at(3_000)));
     }
 

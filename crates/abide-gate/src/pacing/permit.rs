@@ -74,7 +74,6 @@ impl Permit {
         turn::start_later(self.core.table(), &self.claims, self.started, now);
         self.waited += now.since(self.started);
         self.started = now;
-        self.claims.strikes = users.iter().map(User::throttles).max().unwrap_or_default();
         self.users = users;
         self.send()
     }

@@ -242,12 +242,11 @@ impl SharedStore {
         let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
         let (asked, now) = (now, core.now_or_system());
         let reply = reply.map_err(|error| self.failed(core, &host.key, &error, asked, now)).ok()?;
-        let backoff = reply.state.backoff;
-        if let Some(told) = backoff {
-            core.learn_hold(host.key.as_str(), now.plus(told.left), told.throttles, told.cause, now);
+        if let Some(backoff) = reply.state.backoff {
+            core.learn(host.key.as_str(), backoff, now);
         }
         let last = reply.state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
-        lock(&host.lease).replied(changes, last, backoff.map_or(0, |told| told.throttles));
+        lock(&host.lease).replied(changes, last);
         Some(reply)
     }
 
@@ -358,11 +357,6 @@ impl User {
             self.host.news.notify_one();
         }
         readiness
-    }
-
-    /// The throttle count that the store knows.
-    pub(crate) fn throttles(&self) -> u8 {
-        lock(&self.host.lease).throttles()
     }
 
     /// The request goes on the wire, if it may still.
