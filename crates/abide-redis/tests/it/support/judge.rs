@@ -50,13 +50,6 @@ pub(crate) fn assert_spaced(groups: &BTreeMap<String, Vec<Seen>>, delay: Duratio
     }
 }
 
-/// Requests that came inside the delay.
-pub(crate) fn too_early(groups: &BTreeMap<String, Vec<Seen>>, delay: Duration) -> Vec<Seen> {
-    let pairs = groups.values().flat_map(|seen| seen.windows(2));
-    let early = pairs.filter(|pair| pair[1].at.saturating_duration_since(pair[0].answered) < delay);
-    early.map(|pair| pair[1].clone()).collect()
-}
-
 pub(crate) fn assert_one_robots_txt_each(log: &[Seen], hosts: u32) {
     let asked = log.iter().filter(|seen| seen.path == "/robots.txt").count();
     assert_eq!(asked, hosts as usize, "one robots.txt for each origin, by whichever process");
