@@ -4,12 +4,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use abide::access::AccessPolicy;
-use abide::pacing::{Ask, PaceEvent, PacePolicy, Pacer};
-use abide::{Abide, Denied, Event};
+use abide::pacing::{Ask, PacePolicy, Pacer};
+use abide::{Abide, Denied};
 use abide_gate::{Clock, SystemClock, WallMillis};
 use abide_redis::Store;
 use reqwest_middleware::ClientWithMiddleware;
@@ -114,22 +113,12 @@ impl Crew {
         if self.is_fail_closed { policy.fail_closed() } else { policy }
     }
 
-    fn client(
-        &self,
-        number: u32,
-        store: Option<&Arc<Store>>,
-        is_alone: Arc<AtomicBool>,
-    ) -> ClientWithMiddleware {
+    fn client(&self, number: u32, store: Option<&Arc<Store>>) -> ClientWithMiddleware {
         let mut builder = Abide::builder("ExampleBot")
             .pace(self.policy())
             .access(AccessPolicy::default().with_store_timeout(self.patience))
             .max_wait(ms(10_000))
             .clock(Arc::new(Skewed(self.skew * i64::from(number))))
-            .observer(Arc::new(move |event: &Event<'_>| match event {
-                Event::Pacing(PaceEvent::StoreDown { .. }) => is_alone.store(true, Ordering::SeqCst),
-                Event::Pacing(PaceEvent::StoreBack) => is_alone.store(false, Ordering::SeqCst),
-                _ => {}
-            }))
             .allow_net("127.0.0.1/32".parse().unwrap());
         if let Some(store) = store {
             builder = builder.access_store(store.clone()).host_store(store.clone());
@@ -160,9 +149,6 @@ impl Clock for Skewed {
         if self.0 < 0 { SystemClock.wall().minus(by) } else { SystemClock.wall().plus(by) }
     }
 }
-
-/// The end of a URL that is asked for while its process thinks that the store is away.
-pub(crate) const ALONE: &str = "/alone";
 
 /// In place of the store's URL: each process is on its own.
 pub(crate) const NO_STORE: &str = "none";
@@ -257,19 +243,17 @@ fn worker() {
 async fn work(number: u32, crew: Crew, stopped: tokio::sync::watch::Receiver<bool>) {
     let builder = Store::builder(&crew.store).command_timeout(crew.patience);
     let store = (crew.store != NO_STORE).then(|| Arc::new(builder.open().unwrap()));
-    let is_alone = Arc::new(AtomicBool::new(false));
     if crew.shows_looks {
         return look(number, crew, store.unwrap(), stopped).await;
     }
-    let client = crew.client(number, store.as_ref(), Arc::clone(&is_alone));
+    let client = crew.client(number, store.as_ref());
     let mut tasks = tokio::task::JoinSet::new();
     for host in crew.hosts_of(number) {
-        let (client, mut stopped, is_alone) = (client.clone(), stopped.clone(), Arc::clone(&is_alone));
+        let (client, mut stopped) = (client.clone(), stopped.clone());
         tasks.spawn(async move {
             let mut page = 0;
             while !*stopped.borrow() {
-                let end = if is_alone.load(Ordering::SeqCst) { ALONE } else { "" };
-                let url = format!("http://{}/w{number}/{page}{end}", host_name(host));
+                let url = format!("http://{}/w{number}/{page}", host_name(host));
                 tokio::select! {
                     came = fetch(&client, &url) => page += u32::from(came),
                     _ = stopped.changed() => {}
