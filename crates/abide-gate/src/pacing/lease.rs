@@ -309,21 +309,20 @@ impl Lease {
             Phase::Wanted { again, is_next, elsewhere } => {
                 let is_told = self.changes == self.saved || !self.is_owed(owed, now);
                 let settled = outage.back.plus(SETTLE);
-                if self.users == 0 && is_told && !is_next {
-                    // A request that comes soon, with the store away, must not take the host for one that no process has.
-                    let known_until = elsewhere.filter(|until| !self.leaves && *until > now);
-                    known_until.map_or(Plan::End, Plan::Sleep)
-                } else if !outage.is_over() {
-                    outage.plan(now)
-                } else if self.users == 0 {
-                    Plan::Release
-                } else if settled > now {
+                let is_idle = self.users == 0 && is_told && !is_next;
+                // A request that comes while the store is away must not take the host for one that no process has.
+                let known_until =
+                    elsewhere.filter(|until| !self.leaves && (*until > now || !outage.is_over()));
+                match known_until {
+                    None if is_idle => Plan::End,
+                    _ if !outage.is_over() => outage.plan(now),
+                    Some(until) if is_idle => Plan::Sleep(until),
+                    _ if self.users == 0 => Plan::Release,
+                    _ if settled > now && is_told => Plan::Sleep(again.max(settled)),
                     // What the process has sent or heard meanwhile is saved at once.
-                    if is_told { Plan::Sleep(again.max(settled)) } else { Plan::Release }
-                } else if again > now && is_told {
-                    Plan::Sleep(again)
-                } else {
-                    Plan::Ask { is_held: false }
+                    _ if settled > now => Plan::Release,
+                    _ if again > now && is_told => Plan::Sleep(again),
+                    _ => Plan::Ask { is_held: false },
                 }
             }
         }
@@ -635,6 +634,12 @@ mod tests {
         assert_eq!(lease.plan(false, NONE, at(4_000)), Plan::Sleep(at(9_000)));
         assert_eq!(lease.readiness(DELAY, SHARED, down(4_000, 4_000), at(4_100)), Readiness::Leased);
         assert_eq!(lease.plan(false, NONE, at(9_000)), Plan::End);
+        let away = lease.plan(false, down(4_000, 9_500), at(9_600));
+        assert_eq!(
+            away,
+            Plan::Sleep(at(10_500)),
+            "as long as the store is away, whose lease it is cannot change"
+        );
         lease.leave_soon();
         assert_eq!(lease.plan(false, NONE, at(4_000)), Plan::End);
     }
