@@ -12,9 +12,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::support::judge::{
-    assert_spaced, by_host, by_worker, served_within, until_all_came, website, within,
+    assert_spaced, by_host, by_worker, overlaps, served_within, until_all_came, website, within,
 };
-use crate::support::workers::{self, Crew, micros, run_time, stop};
+use crate::support::workers::{self, Crew, host_name, micros, run_time, stop};
 use crate::support::{PATIENCE, Proxy, Redis, ms};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -208,6 +208,37 @@ async fn flushes_and_restarts() {
     until_all_came(&website, &crew, Instant::now()).await;
     stop(workers).await;
     assert_spaced(&by_host(&website.log()), crew.delay);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_shortens_no_delay_on_hosts_that_a_process_holds() {
+    let Some(mut redis) = Redis::start() else { return };
+    redis.age();
+    let website = website(ms(20)).await;
+    let crew = Crew { delay: ms(300), ..Crew::new(redis.url(), website.address()) };
+    let (mut workers, began) = (crew.start(), Instant::now());
+    until_all_came(&website, &crew, began).await;
+    redis.kill();
+    let down = Instant::now();
+    // Hosts that no process has.
+    let others = Crew { first_host: crew.hosts, ..crew.clone() };
+    workers.extend(others.start());
+    sleep(run_time(crew.lease + ms(8_000))).await;
+    let until = Instant::now();
+    stop(workers).await;
+    let log = website.log();
+    let (held, others): (Vec<_>, Vec<_>) =
+        log.into_iter().partition(|seen| (0..crew.hosts).any(|host| host_name(host) == seen.host()));
+    for (whose, log) in [("that a process holds", &held), ("that none holds", &others)] {
+        let [all, early, open] = overlaps(&by_host(&within(log, down, until)), crew.delay);
+        println!("hosts {whose}: of {all} requests {early} came inside the delay, {open} beside another");
+    }
+    assert_spaced(&by_host(&held), crew.delay);
+    assert!(
+        !within(&held, down + crew.lease, until).is_empty(),
+        "holders go on after the end of their leases"
+    );
+    assert_spaced(&by_worker(&others), crew.delay * crew.workers);
 }
 
 /// Without a store: the delay times the number of processes, from a time of its own on.

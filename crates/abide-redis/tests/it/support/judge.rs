@@ -50,6 +50,13 @@ pub(crate) fn assert_spaced(groups: &BTreeMap<String, Vec<Seen>>, delay: Duratio
     }
 }
 
+/// How many requests followed another to their host, and of these: how many came inside the delay, and how many while it was open.
+pub(crate) fn overlaps(groups: &BTreeMap<String, Vec<Seen>>, delay: Duration) -> [usize; 3] {
+    let pairs = || groups.values().flat_map(|seen| seen.windows(2));
+    let inside = |delay| move |pair: &&[Seen]| pair[1].at < pair[0].answered + delay;
+    [pairs().count(), pairs().filter(inside(delay)).count(), pairs().filter(inside(ms(0))).count()]
+}
+
 pub(crate) fn assert_one_robots_txt_each(log: &[Seen], hosts: u32) {
     let asked = log.iter().filter(|seen| seen.path == "/robots.txt").count();
     assert_eq!(asked, hosts as usize, "one robots.txt for each origin, by whichever process");
