@@ -441,18 +441,17 @@ impl<'a> Validators<'a> {
         Some(validators)
     }
 
-    /// Those of a 304, else those of the request that it answers.
+    /// Those of a 304; without a tag also that of the request that it answers, and without either its date (RFC 9110 §13.1.3).
     fn of_304(visit: &Visit<'a>) -> Option<Self> {
         let stated = Self::of(visit.fields.iter().copied())?;
-        if stated.tag.is_some() || stated.modified.is_some() {
+        if stated.tag.is_some() {
             return Some(stated);
         }
         let mut tags = asked(visit, "if-none-match");
         match (tags.next(), tags.next()) {
-            (Some(tag), None) if !tag.contains(&b',') => {
-                Some(Self { tag: Some(strong(tag)), modified: None })
-            }
+            (Some(tag), None) if !tag.contains(&b',') => Some(Self { tag: Some(strong(tag)), ..stated }),
             (Some(_), _) => None,
+            (None, _) if stated.modified.is_some() => Some(stated),
             (None, _) => {
                 let mut dates = asked(visit, "if-modified-since");
                 let date = dates.next().filter(|_| dates.next().is_none())?;
