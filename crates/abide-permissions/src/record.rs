@@ -321,6 +321,14 @@ impl PermissionRecord {
         time.unwrap_or(epoch)
     }
 
+    /// Whether a store that has this record keeps it when `other` of the same URL comes: it was received later. By a day or more, it was
+    /// dated by a clock far ahead, and would never be replaced.
+    #[must_use]
+    pub const fn outlives(&self, other: &Self) -> bool {
+        let later_by = self.received_at.saturating_sub(other.received_at);
+        0 < later_by && later_by < 86_400_000
+    }
+
     /// The lines of a field that is kept, by its lower-case name.
     pub fn lines<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let name: Box<str> = name.into();

@@ -23,8 +23,8 @@ pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
     /// The record of this URL, if there is one.
     fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>>;
 
-    /// Keeps a record, unless the one that is there was received later: responses may end in another order than they came, and
-    /// several processes may share the store. Of two that were received at the same time the last writer wins.
+    /// Keeps a record, unless the one that is there [outlives](PermissionRecord::outlives) it: responses may end in another order than
+    /// they came, and several processes may share the store. Of two that were received at the same time the last writer wins.
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()>;
 
     /// Removes the record of this URL.
@@ -104,7 +104,7 @@ impl Records {
     }
 
     fn insert(&mut self, record: &PermissionRecord, records_max: usize) {
-        if self.by_url.get(record.url()).is_some_and(|(_, kept)| kept.received_at() > record.received_at()) {
+        if self.by_url.get(record.url()).is_some_and(|(_, kept)| kept.outlives(record)) {
             return;
         }
         self.remove(record.url());
@@ -187,6 +187,10 @@ mod tests {
         assert_eq!(now(store.load("a")), Some(later));
         now(store.save(&at(2, &[])));
         assert_eq!(now(store.load("a")), Some(at(2, &[])));
+        let year = 365 * 86_400;
+        now(store.save(&at(year, &[])));
+        now(store.save(&at(3, &[])));
+        assert_eq!(now(store.load("a")), Some(at(3, &[])), "its clock was far ahead");
     }
 
     #[test]

@@ -407,6 +407,14 @@ async fn a_record_of_permissions_that_was_received_later_stays() {
         PermissionStore::save(&*store, &at(seconds)).await.unwrap();
         assert_eq!(PermissionStore::load(&*store, url).await.unwrap(), Some(at(2)));
     }
+    for seconds in [365 * 86_400, 3] {
+        PermissionStore::save(&*store, &at(seconds)).await.unwrap();
+        assert_eq!(
+            PermissionStore::load(&*store, url).await.unwrap(),
+            Some(at(seconds)),
+            "a clock far ahead"
+        );
+    }
     let mut saving = tokio::task::JoinSet::new();
     for seconds in 0..50 {
         let (store, record) = (Arc::clone(&store), at((seconds * 7) % 50));
