@@ -487,13 +487,12 @@ impl GoodCopy {
     pub fn validated_at(&self) -> WallMillis {}
 }
 impl fmt::Debug for GoodCopy {}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HolderId(pub u128);
 impl HolderId {
     pub fn random() -> Self {}
 }
 impl fmt::Display for HolderId {}
-impl fmt::Debug for HolderId {}
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Host {}
 impl Host {

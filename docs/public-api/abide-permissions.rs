@@ -249,6 +249,8 @@ impl PermissionRecord {
     pub fn url(&self) -> &str {}
     #[must_use]
     pub fn received_at(&self) -> SystemTime {}
+    #[must_use]
+    pub const fn outlives(&self, other: &Self) -> bool {}
     pub fn lines<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> + use<'a> {}
     #[must_use]
     pub const fn head_end(&self) -> HeadEnd {}

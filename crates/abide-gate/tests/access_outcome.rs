@@ -308,6 +308,10 @@ async fn s08_2xx_answers_count_by_their_body() {
     for status in [200, 204, 205] {
         assert!(allows_all(&World::of(Scripted::status(status)).ask().await), "{status} without a body");
     }
+    for (status, coding) in [(204, "gzip"), (205, "gzip"), (204, "x-what"), (205, "br, gzip")] {
+        let empty = Scripted::status(status).header("content-encoding", coding.as_bytes());
+        assert!(allows_all(&World::of(empty).ask().await), "{status} without a body, in {coding}");
+    }
     let challenge =
         Scripted::status(202).header("content-type", b"text/html").body("<html>Wait a moment</html>");
     let answer = World::of(challenge).ask().await;

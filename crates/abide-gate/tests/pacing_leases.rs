@@ -536,6 +536,19 @@ async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
     assert_eq!(pacer.stats().in_flight(), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_host_is_backed_off_while_its_group_is_asked_for() {
+    let policy = PacePolicy::default().scope(Scope::custom(|_| Some("farm".to_owned())));
+    let pacer = Pacer::builder(policy).store(Arc::new(Yes(ms(500)))).build();
+    let (a, began) = (url("http://a.example/"), Instant::now());
+    let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
+        sleep(ms(200)).await;
+        pacer.hold(&host("a.example"), SystemClock.wall().plus(s(5)), Cause::Operator);
+    });
+    result.unwrap().finish();
+    assert!(began.elapsed() > s(5), "it sleeps until the backoff is over, and lets other tasks run");
+}
+
 #[test]
 fn a_permit_with_a_lease_may_outlive_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -321,6 +321,14 @@ impl PermissionRecord {
         time.unwrap_or(epoch)
     }
 
+    /// Whether a store that has this record keeps it when `other` of the same URL comes: it was received later. By a day or more, it was
+    /// dated by a clock far ahead, and would never be replaced.
+    #[must_use]
+    pub const fn outlives(&self, other: &Self) -> bool {
+        let later_by = self.received_at.saturating_sub(other.received_at);
+        0 < later_by && later_by < 86_400_000
+    }
+
     /// The lines of a field that is kept, by its lower-case name.
     pub fn lines<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let name: Box<str> = name.into();
@@ -441,18 +449,17 @@ impl<'a> Validators<'a> {
         Some(validators)
     }
 
-    /// Those of a 304, else those of the request that it answers.
+    /// Those of a 304; without a tag also that of the request that it answers, and without either its date (RFC 9110 §13.1.3).
     fn of_304(visit: &Visit<'a>) -> Option<Self> {
         let stated = Self::of(visit.fields.iter().copied())?;
-        if stated.tag.is_some() || stated.modified.is_some() {
+        if stated.tag.is_some() {
             return Some(stated);
         }
         let mut tags = asked(visit, "if-none-match");
         match (tags.next(), tags.next()) {
-            (Some(tag), None) if !tag.contains(&b',') => {
-                Some(Self { tag: Some(strong(tag)), modified: None })
-            }
+            (Some(tag), None) if !tag.contains(&b',') => Some(Self { tag: Some(strong(tag)), ..stated }),
             (Some(_), _) => None,
+            (None, _) if stated.modified.is_some() => Some(stated),
             (None, _) => {
                 let mut dates = asked(visit, "if-modified-since");
                 let date = dates.next().filter(|_| dates.next().is_none())?;

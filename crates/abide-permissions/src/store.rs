@@ -21,7 +21,8 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PermissionSt
 /// * **Time** is in the records. A store asks no clock and drops no record for being stale: the last known rules hold until the page is
 ///   fetched again.
 /// * **Atomicity.** Comparing the times and keeping the record is one step, also between processes.
-/// * **Clocks set back.** Until the clock has caught up, a newer record loses to the one that seems later. [`remove`](Self::remove) ends that.
+/// * **Clocks set back.** A record that was dated by a clock less than a day ahead stays until the clock has caught up, or until
+///   [`remove`](Self::remove). One that was dated further ahead is replaced.
 /// * **Cancellation.** A dropped call is done or not done, and leaves no lock behind.
 /// * **Capacity.** A bounded store may forget any record: what is not known is not permitted.
 ///
@@ -34,8 +35,8 @@ pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
     /// The record of this URL, if there is one.
     fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>>;
 
-    /// Keeps a record, unless the one that is there was [received](PermissionRecord::received_at) later: responses may end in another order
-    /// than they came, and several processes may share the store. Of two that were received at the same time the last writer wins.
+    /// Keeps a record, unless the one that is there [outlives](PermissionRecord::outlives) it: responses may end in another order than
+    /// they came, and several processes may share the store. Of two that were received at the same time the last writer wins.
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()>;
 
     /// Removes the record of this URL, if there is one. Whatever is saved next is kept.
@@ -115,7 +116,7 @@ impl Records {
     }
 
     fn insert(&mut self, record: &PermissionRecord, records_max: usize) {
-        if self.by_url.get(record.url()).is_some_and(|(_, kept)| kept.received_at() > record.received_at()) {
+        if self.by_url.get(record.url()).is_some_and(|(_, kept)| kept.outlives(record)) {
             return;
         }
         self.remove(record.url());
@@ -198,6 +199,10 @@ mod tests {
         assert_eq!(now(store.load("a")), Some(later));
         now(store.save(&at(2, &[])));
         assert_eq!(now(store.load("a")), Some(at(2, &[])));
+        let year = 365 * 86_400;
+        now(store.save(&at(year, &[])));
+        now(store.save(&at(3, &[])));
+        assert_eq!(now(store.load("a")), Some(at(3, &[])), "its clock was far ahead");
     }
 
     #[test]

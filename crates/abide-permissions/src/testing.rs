@@ -114,7 +114,7 @@ async fn every_url_has_a_record_of_its_own(store: &impl PermissionStore) {
 }
 
 async fn the_record_received_last_stays(store: &impl PermissionStore) {
-    let [early, late] = [1, 2].map(|received| sample_record(A, received));
+    let [early, late, far_ahead] = [1, 2, 365 * 86_400].map(|received| sample_record(A, received));
     let mut changed = late.clone();
     changed.union_rendered([Meta::new("robots", "noarchive")]);
     for (saved, expected, why) in [
@@ -122,6 +122,8 @@ async fn the_record_received_last_stays(store: &impl PermissionStore) {
         (&late, &late, "it was received later"),
         (&early, &late, "one that was received earlier does not replace it"),
         (&changed, &changed, "of two that were received at the same time the last writer wins"),
+        (&far_ahead, &far_ahead, "it was received later"),
+        (&early, &early, "one that a clock dated far ahead is replaced"),
     ] {
         save(store, saved).await;
         loads(store, A, &[Some(expected)], why).await;

@@ -49,7 +49,7 @@ pub(crate) fn received_later(
     old: Option<PermissionRecord>,
 ) -> Option<PermissionRecord> {
     match (new, old) {
-        (Some(new), Some(old)) if old.received_at() > new.received_at() => Some(old),
+        (Some(new), Some(old)) if old.outlives(&new) => Some(old),
         (new, old) => new.or(old),
     }
 }

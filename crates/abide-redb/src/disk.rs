@@ -140,8 +140,10 @@ impl Disk {
                 if permission.is_removed {
                     PERMISSIONS.remove(write, url, &mut state.permissions_bytes)?;
                 }
-                let Some((age, row)) = permission.record.as_ref().and_then(row::permission) else { continue };
-                if !PERMISSIONS.has_later(write, url, age, |row| row::read_permission(url, row).is_some())? {
+                let Some(record) = &permission.record else { continue };
+                let Some((age, row)) = row::permission(record) else { continue };
+                let kept = PERMISSIONS.read(write, url, |row| row::read_permission(url, row))?;
+                if !kept.is_some_and(|kept| kept.outlives(record)) {
                     PERMISSIONS.insert(write, url, age, &row, &mut state.permissions_bytes)?;
                 }
             }

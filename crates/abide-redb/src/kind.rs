@@ -60,16 +60,16 @@ impl Kind {
         Ok(())
     }
 
-    /// Whether there is a row of a later age that can be read.
-    pub(crate) fn has_later(
+    /// A row, as the transaction has it.
+    pub(crate) fn read<T>(
         &self,
         write: &WriteTransaction,
         key: &str,
-        age: u64,
-        is_readable: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<bool, Fault> {
-        let row = write.open_table(self.rows)?.get(key)?.map(|row| row.value().to_vec());
-        Ok(row.is_some_and(|row| row::age(&row) > age && is_readable(&row)))
+        read: impl FnOnce(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>, Fault> {
+        let rows = write.open_table(self.rows)?;
+        let row = rows.get(key)?;
+        Ok(row.and_then(|row| read(row.value())))
     }
 
     pub(crate) fn remove(&self, write: &WriteTransaction, key: &str, bytes: &mut u64) -> Result<(), Fault> {

@@ -76,8 +76,8 @@ async fn fetching<T: FromRedisValue>(
     ttl: Duration,
 ) -> Result<T, Error> {
     let ttl = if ttl.is_zero() { 0 } else { millis(ttl) };
-    let words = [format!("{:016x}", holder.0), now.to_string(), ttl.to_string()];
-    store.link.run(&FETCHING, &[store.link.keys.of(Kind::Fetching, origin.as_str())], &words).await
+    let args = (format!("{:016x}", holder.0), now, ttl);
+    store.link.run(&FETCHING, &[store.link.keys.of(Kind::Fetching, origin.as_str())], args).await
 }
 
 /// Looks at every record, on all primaries of a cluster. A record that is written anew between the two looks is lost, and fetched again.

@@ -7,6 +7,8 @@ use abide_gate::pacing::{
     Backoff, Cause, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, StoreFuture, Want,
 };
 
+use redis::ToRedisArgs;
+
 use crate::Store;
 use crate::key::Kind;
 use crate::script::Script;
@@ -22,29 +24,26 @@ impl HostStore for Store {
         Box::pin(async move {
             let keys = &self.link.keys;
             let keys = [keys.of(Kind::Host, host.as_str()), keys.marker(host.as_str())];
-            let reply: Reply = self.link.run(&EXCHANGE, &keys, &words(&ask, self.link.number())).await?;
+            let reply: Reply = self.link.run(&EXCHANGE, &keys, args(&ask, self.link.number())).await?;
             Ok(read(reply).ok_or_else(|| self.link.unexpected())?)
         })
     }
 }
 
 /// The arguments of the script.
-fn words(ask: &LeaseAsk, number: u64) -> [String; 11] {
+fn args(ask: &LeaseAsk, number: u64) -> impl ToRedisArgs {
     let LeaseAsk { holder, want, state: HostState { quiet, delay, backoff } } = ask;
-    let (want, ttl, again_in) = match want {
-        Want::Lease { ttl, again_in, is_held: false } => ("lease", *ttl, *again_in),
-        Want::Lease { ttl, again_in, is_held: true } => ("held", *ttl, *again_in),
+    let (want, ttl, again_in) = match *want {
+        Want::Lease { ttl, again_in, is_held: false } => ("lease", ttl, again_in),
+        Want::Lease { ttl, again_in, is_held: true } => ("held", ttl, again_in),
         Want::Release => ("release", Duration::ZERO, Duration::ZERO),
     };
-    let none = || "-1".to_owned();
     let (left, over, throttles, cause) = match backoff {
         Some(told) => (micros(told.left), micros(told.over), told.throttles, write(told.cause)),
-        None => (none(), micros(Duration::ZERO), 0, "none".to_owned()),
+        None => (-1, 0, 0, "none".to_owned()),
     };
-    let quiet = quiet.map_or_else(none, micros);
-    let (ttl, again_in, delay) = (micros(ttl), micros(again_in), micros(*delay));
-    let (holder, number, throttles) = (holder.to_string(), number.to_string(), throttles.to_string());
-    [holder, number, want.to_owned(), ttl, again_in, quiet, delay, left, over, throttles, cause]
+    let (holder, quiet, delay) = (holder.to_string(), quiet.map_or(-1, micros), micros(*delay));
+    (holder, number, want, micros(ttl), micros(again_in), quiet, delay, left, over, throttles, cause)
 }
 
 fn read((verdict, wait, quiet, delay, left, over, throttles, cause): Reply) -> Option<LeaseReply> {
@@ -63,8 +62,8 @@ fn read((verdict, wait, quiet, delay, left, over, throttles, cause): Reply) -> O
 }
 
 /// Microseconds that the script can add to the time of day: at most 71 years.
-fn micros(span: Duration) -> String {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX).min(1 << 51).to_string()
+fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX).min(1 << 51)
 }
 
 /// `429:60000`, `503`, `calm`, `operator`, `shared`.

@@ -15,7 +15,7 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisFuture, RedisResult,
-    ServerErrorKind, Value, cmd,
+    ToRedisArgs, Value, cmd,
 };
 use tokio::time::{Instant, timeout};
 
@@ -92,10 +92,9 @@ impl Link {
         &self,
         script: &Script,
         keys: &[String],
-        words: &[String],
+        args: impl ToRedisArgs,
     ) -> Result<T, Error> {
-        let call = |mut at: Connection| async move { run(script, &mut at, keys, words).await };
-        self.ask(call).await
+        self.ask(|mut at| async move { script.run(&mut at, keys, args).await }).await
     }
 
     pub(crate) async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Error> {
@@ -185,13 +184,12 @@ impl Link {
                 (markers.split_off(markers.len().saturating_sub(1)), markers)
             }
         };
-        run::<Value>(&TOUCH, &mut connection, &first, &[])
-            .await
-            .map_err(|error| Error::greeted(&self.server, &error))?;
+        let touched = TOUCH.run::<Value>(&mut connection, &first, None::<&str>).await;
+        touched.map_err(|error| Error::greeted(&self.server, &error))?;
         let mut touching = connection.clone();
         tokio::spawn(async move {
             for marker in others {
-                if run::<Value>(&TOUCH, &mut touching, &[marker], &[]).await.is_err() {
+                if TOUCH.run::<Value>(&mut touching, &[marker], None::<&str>).await.is_err() {
                     return;
                 }
             }
@@ -227,21 +225,6 @@ impl Link {
                 "Redis may evict leases and backoffs: set maxmemory-policy to noeviction"
             );
         }
-    }
-}
-
-/// By its hash, and in full where the server does not know it.
-async fn run<T: FromRedisValue>(
-    script: &Script,
-    at: &mut Connection,
-    keys: &[String],
-    words: &[String],
-) -> RedisResult<T> {
-    match script.by_hash(keys, words).query_async(at).await {
-        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-            script.in_full(keys, words).query_async(at).await
-        }
-        known => known,
     }
 }
 

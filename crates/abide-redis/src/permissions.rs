@@ -28,7 +28,7 @@ impl PermissionStore for Store {
         Box::pin(async move {
             let text = serde_json::to_string(record).map_err(PermissionStoreError::new)?;
             let key = self.link.keys.of(Kind::Permissions, record.url());
-            let saved = self.link.run::<Value>(&LATER, &[key], &[text]).await;
+            let saved = self.link.run::<Value>(&LATER, &[key], text).await;
             saved.map(drop).map_err(PermissionStoreError::new)
         })
     }

@@ -1,6 +1,8 @@
 //! Scripts, known to the server by their hash after the first time.
 
-use redis::{Cmd, cmd};
+use redis::{ErrorKind, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs, cmd};
+
+use crate::link::Connection;
 
 pub(crate) struct Script {
     code: &'static str,
@@ -12,19 +14,20 @@ impl Script {
         Self { code, hash: redis::Script::new(code).get_hash().to_owned() }
     }
 
-    /// By its hash it is a hundredth as long.
-    pub(crate) fn by_hash(&self, keys: &[String], words: &[String]) -> Cmd {
-        call("EVALSHA", &self.hash, keys, words)
+    /// By its hash, which is a hundredth as long; and in full where the server does not know it, which then does. The library's own way
+    /// there is `SCRIPT LOAD`, on all nodes of a cluster.
+    pub(crate) async fn run<T: FromRedisValue>(
+        &self,
+        at: &mut Connection,
+        keys: &[String],
+        args: impl ToRedisArgs,
+    ) -> RedisResult<T> {
+        let call = |how, script| cmd(how).arg(script).arg(keys.len()).arg(keys).arg(&args).to_owned();
+        match call("EVALSHA", &*self.hash).query_async(at).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                call("EVAL", self.code).query_async(at).await
+            }
+            reply => reply,
+        }
     }
-
-    /// In full: the server knows it from then on. The library's own way there is `SCRIPT LOAD`, on all nodes of a cluster.
-    pub(crate) fn in_full(&self, keys: &[String], words: &[String]) -> Cmd {
-        call("EVAL", self.code, keys, words)
-    }
-}
-
-fn call(how: &str, script: &str, keys: &[String], words: &[String]) -> Cmd {
-    let mut call = cmd(how);
-    call.arg(script).arg(keys.len()).arg(keys).arg(words);
-    call
 }

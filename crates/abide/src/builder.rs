@@ -97,6 +97,9 @@ impl Builder {
     /// How long a server may send nothing: before the head of its answer, also while it sends 1xx ones, and between the bytes of its body
     /// while they are awaited. A host whose server is silent is free again after that. Default: the `read_timeout` of
     /// `reqwest::ClientBuilder` if it was set, else 60 s. `Duration::MAX` is no limit.
+    ///
+    /// The error is a `reqwest_middleware::Error::Middleware` for a head, and reqwest's own with `is_timeout` for a body. Both have an
+    /// [`io::Error`](std::io::Error) of the kind `TimedOut` among their sources.
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = Some(timeout);
         self

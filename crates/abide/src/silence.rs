@@ -98,6 +98,15 @@ mod tests {
     use super::*;
     use crate::Abide;
 
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_does_not_come_is_a_timeout_by_its_sources() {
+        let error = heard_within(Some(READ_TIMEOUT), std::future::pending()).await.unwrap_err();
+        let mut sources =
+            std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+        let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
+        assert!(sources.any(|error| error.downcast_ref().is_some_and(is_timeout)), "{error:?}");
+    }
+
     #[test]
     fn the_limit_is_60_s_unless_another_is_set_here_or_on_the_client() {
         let limit = |builder: crate::Builder, inner| builder.build_with(inner).unwrap().0.core.read_timeout;

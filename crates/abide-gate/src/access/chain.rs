@@ -201,7 +201,9 @@ impl<'a> Chain<'a> {
     async fn read(&self, reply: RobotsReply) -> Outcome {
         let (status, hold, headers) = (reply.status().as_u16(), reply.hold(), reply.headers().clone());
         let until = reply.started().checked_add(self.budget).unwrap_or(reply.started());
-        let Ok(coding) = Coding::of(&headers) else {
+        // 204 and 205 have no content; a body that comes all the same is looked at below.
+        let coding = if matches!(status, 204 | 205) { Ok(None) } else { Coding::of(&headers) };
+        let Ok(coding) = coding else {
             return Outcome::Unreachable { cause: Cause::StillCoded, hold };
         };
         let body = body::decoded(reply.into_body(), coding);

@@ -180,6 +180,8 @@ pub(crate) fn classify(
     match status {
         // Stricter: we sent no Range, so this is a part of the file, and a part is never parsed.
         206 => unreachable,
+        // RFC 9110 §15.3.5 and §15.3.6: without content there is nothing that could be in a coding.
+        204 | 205 => Head::ReadBody,
         // What cannot be decoded, the parser cannot read: no rules would mean allow all.
         200..=299 if is_coded(headers) => Head::Unreachable(Cause::StillCoded),
         // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules.

@@ -258,7 +258,7 @@ impl Core {
                 changed = true;
             }
             if let Some(cause) = cause {
-                changed |= slot.set_hold(slot.hold().after(cause, started, claims.strikes, now, chance), now);
+                changed |= slot.set_hold(slot.hold().after(cause, started, now, chance), now);
             }
             changed
         })
@@ -282,7 +282,7 @@ impl Core {
         if fault == TransportFault::EnhanceYourCalm {
             let cause = Cause::EnhanceYourCalm;
             return self.feed_back(claims, now, Some(cause), |slot, chance| {
-                slot.set_hold(slot.hold().after(cause, started, claims.strikes, now, chance), now)
+                slot.set_hold(slot.hold().after(cause, started, now, chance), now)
             });
         }
         self.feed_back(claims, now, None, |slot, _| {
@@ -364,14 +364,16 @@ impl Core {
         counts.then(|| Backoff { left, over, throttles, cause: hold.cause.unpack() })
     }
 
-    /// A hold that the shared store knows of already.
-    pub(crate) fn learn_hold(&self, key: &str, until: Moment, strikes: u8, cause: Cause, now: Moment) {
+    /// A backoff that the shared store knows of already. It may be over.
+    pub(crate) fn learn(&self, key: &str, backoff: Backoff, now: Moment) {
+        let Backoff { left, over, throttles, cause } = backoff;
+        let until = if left.is_zero() { now.minus(over) } else { now.plus(left) };
         // What was told back and forth has become longer by that.
         let known = self.with_slot(key, |slot| slot.hold()).unwrap_or(Hold::NONE);
-        if until <= now || (until <= known.until.plus(SLACK) && strikes <= known.strikes_at(now)) {
+        if until <= known.until.plus(SLACK) && throttles <= known.strikes_at(now) {
             return;
         }
-        if let (hold, true) = self.extend_hold(key, until, strikes, cause, now) {
+        if let (hold, true) = self.extend_hold(key, until, throttles, cause, now) {
             self.tell(&PaceEvent::Held { scope: key, lasts: hold.until.since(now), cause });
         }
     }

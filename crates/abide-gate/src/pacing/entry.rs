@@ -65,21 +65,19 @@ impl HostEntry {
             Want::Lease { ttl, again_in, is_held } => {
                 self.end_lease(ask.holder, now);
                 self.waiting.retain(|(_, until)| now < *until);
-                match self.blocked(ask.holder, is_held, now, grace_until) {
-                    None => {
-                        // Until the grace was over a process may have sent a request under a lease that was lost.
-                        if !is_held && !grace_until.is_zero() {
-                            self.last = self.last.max(Some(grace_until.min(now)));
-                        }
-                        self.holder = Some((ask.holder, now.saturating_add(ttl)));
-                        self.waiting.retain(|(waiting, _)| *waiting != ask.holder);
-                        LeaseStatus::Leased { is_wanted: !self.waiting.is_empty() }
+                let free = self.free_at(ask.holder, is_held, now, grace_until);
+                if free <= now {
+                    // Until the grace was over a process may have sent a request under a lease that was lost.
+                    if !is_held && !grace_until.is_zero() {
+                        self.last = self.last.max(Some(grace_until.min(now)));
                     }
-                    Some(wait) => {
-                        self.wait(ask.holder, now.saturating_add(again_in));
-                        let is_next = self.waiting.first().is_some_and(|(next, _)| *next == ask.holder);
-                        LeaseStatus::Busy { wait, is_next }
-                    }
+                    self.holder = Some((ask.holder, now.saturating_add(ttl)));
+                    self.waiting.retain(|(waiting, _)| *waiting != ask.holder);
+                    LeaseStatus::Leased { is_wanted: !self.waiting.is_empty() }
+                } else {
+                    self.wait(ask.holder, now.saturating_add(again_in));
+                    let is_next = self.waiting.first().is_some_and(|(next, _)| *next == ask.holder);
+                    LeaseStatus::Busy { wait: free - now, is_next }
                 }
             }
         };
@@ -167,23 +165,14 @@ impl HostEntry {
         }
     }
 
-    /// How long the process that asks cannot have the lease.
-    fn blocked(
-        &self,
-        asking: HolderId,
-        is_held: bool,
-        now: Duration,
-        grace_until: Duration,
-    ) -> Option<Duration> {
-        let until = match (self.holder, self.waiting.first()) {
-            (Some((holder, _)), _) if holder == asking => return None,
-            (Some((_, until)), _) => until,
-            (None, _) if is_held => return None,
-            (None, _) if now < grace_until => grace_until,
-            (None, Some((next, until))) if *next != asking => *until,
-            (None, _) => return None,
-        };
-        (now < until).then(|| until - now)
+    /// When the process that asks can have the lease.
+    fn free_at(&self, asking: HolderId, is_held: bool, now: Duration, grace_until: Duration) -> Duration {
+        match (self.holder, self.waiting.first()) {
+            (Some((holder, until)), _) if holder != asking => until,
+            (None, _) if !is_held && now < grace_until => grace_until,
+            (None, Some((next, until))) if !is_held && *next != asking => *until,
+            _ => now,
+        }
     }
 }
 

@@ -69,15 +69,14 @@ impl Hold {
         if self.is_forgiven(now) { 0 } else { self.strikes }
     }
 
-    /// The hold after a complaint about a request that was granted at `granted`, when the shared store knew of `known` strikes, whoever
-    /// heard them. `chance` is from 0 to 1.
-    pub(crate) fn after(&self, cause: Cause, granted: Moment, known: u8, now: Moment, chance: f64) -> Self {
+    /// The hold after a complaint about a request that was granted at `granted`. `chance` is from 0 to 1.
+    pub(crate) fn after(&self, cause: Cause, granted: Moment, now: Moment, chance: f64) -> Self {
         // A request that was on its way before the hold began belongs to the same event: eight in flight that all answer
         // 429 are one strike. What the operator holds says nothing about the server.
         let same_event = granted < self.began && self.cause.status != OPERATOR;
         let strikes = match same_event {
             true => self.strikes,
-            false => self.strikes_at(now).max(known).saturating_add(1).min(STRIKES_MAX),
+            false => self.strikes_at(now).saturating_add(1).min(STRIKES_MAX),
         };
         let asked = match cause {
             Cause::Answer { retry_after: Some(asked), .. } => asked,
@@ -89,16 +88,17 @@ impl Hold {
         self.extended(cause, until, strikes, now)
     }
 
-    /// The hold that lasts until `until` at least, after so many strikes at least. Holds are only extended, never shortened.
+    /// The hold that lasts until `until` at least, after so many strikes at least. Holds are only extended, never shortened. One that is
+    /// over matters for its strikes.
     pub(crate) fn extended(&self, cause: Cause, until: Moment, strikes: u8, now: Moment) -> Self {
-        if until <= now {
+        if until <= now && strikes == 0 {
             return *self;
         }
         let strikes = self.strikes_at(now).max(strikes.min(STRIKES_MAX));
         if until <= self.until {
             return Self { strikes, ..*self };
         }
-        let began = if self.until > now { self.began } else { now };
+        let began = if self.until > now { self.began } else { now.min(until) };
         Self { began, until, strikes, cause: PackedCause::of(cause) }
     }
 }
@@ -198,7 +198,7 @@ mod tests {
             [60, 120, 240, 480, 960, 1920, 3840, 7680, 15_360, 30_720, 61_440, 86_400, 86_400, 86_400];
         for seconds in expected {
             let now = second(1).max(hold.until.plus(Duration::from_secs(1)));
-            hold = hold.after(PLAIN, now, 0, now, 0.0);
+            hold = hold.after(PLAIN, now, now, 0.0);
             assert_eq!(length(hold), seconds);
         }
     }
@@ -206,13 +206,13 @@ mod tests {
     #[test]
     fn retry_after_is_taken_at_its_word_up_to_24_h() {
         for (asked, held) in [(5, 5), (60, 60), (3_600, 3_600), (86_400, 86_400), (100_000, 86_400)] {
-            assert_eq!(length(Hold::NONE.after(asking(asked), second(1), 0, second(1), 0.0)), held);
+            assert_eq!(length(Hold::NONE.after(asking(asked), second(1), second(1), 0.0)), held);
         }
     }
 
     #[test]
     fn jitter_is_added_after_the_clamp_and_never_subtracted() {
-        let hold = |chance| length(Hold::NONE.after(asking(100_000), second(1), 0, second(1), chance));
+        let hold = |chance| length(Hold::NONE.after(asking(100_000), second(1), second(1), chance));
         assert_eq!(
             [hold(0.0), hold(0.5), hold(1.0), hold(7.0), hold(-1.0)],
             [86_400, 90_720, 95_040, 95_040, 86_400]
@@ -223,21 +223,21 @@ mod tests {
     fn eight_in_flight_all_429_are_one_strike() {
         let mut hold = Hold::NONE;
         for n in 0..8 {
-            hold = hold.after(PLAIN, second(1), 0, second(10 + n), 0.0);
+            hold = hold.after(PLAIN, second(1), second(10 + n), 0.0);
         }
         assert_eq!((hold.strikes, hold.until), (1, second(70)));
         // One of the same eight names a time: that is honoured, and still no strike.
-        let longer = hold.after(asking(300), second(1), 0, second(20), 0.0);
+        let longer = hold.after(asking(300), second(1), second(20), 0.0);
         assert_eq!((longer.strikes, longer.until), (1, second(320)));
     }
 
     #[test]
     fn one_of_the_eight_that_answers_when_the_hold_is_over_holds_again_without_a_strike() {
-        let held = Hold::NONE.after(PLAIN, second(1), 0, second(10), 0.0);
-        let late = held.after(PLAIN, second(1), 0, second(70), 0.0);
+        let held = Hold::NONE.after(PLAIN, second(1), second(10), 0.0);
+        let late = held.after(PLAIN, second(1), second(70), 0.0);
         assert_eq!((late.strikes, late.began, late.until), (1, second(70), second(130)));
         // Granted in the instant in which it began: it could have known.
-        assert_eq!(held.after(PLAIN, second(10), 0, second(11), 0.0).strikes, 2);
+        assert_eq!(held.after(PLAIN, second(10), second(11), 0.0).strikes, 2);
     }
 
     #[test]
@@ -260,52 +260,67 @@ mod tests {
     #[test]
     fn an_operators_hold_hides_no_complaint() {
         let held = Hold::NONE.extended(Cause::Operator, second(20), 0, second(10));
-        let complained = held.after(PLAIN, second(5), 0, second(15), 0.0);
+        let complained = held.after(PLAIN, second(5), second(15), 0.0);
         assert_eq!((complained.strikes, complained.until), (1, second(75)));
     }
 
     #[test]
     fn a_hold_only_grows() {
         // 429 (60 s), then 503 (120 s) to a request granted later, then 429 (10 s).
-        let first = Hold::NONE.after(asking(60), second(1), 0, second(2), 0.0);
-        let later = first.after(asking(120), second(3), 0, second(4), 0.0);
-        let short = later.after(asking(10), second(5), 0, second(6), 0.0);
+        let first = Hold::NONE.after(asking(60), second(1), second(2), 0.0);
+        let later = first.after(asking(120), second(3), second(4), 0.0);
+        let short = later.after(asking(10), second(5), second(6), 0.0);
         assert_eq!([first.until, later.until, short.until], [second(62), second(124), second(124)]);
     }
 
     #[test]
     fn strikes_are_kept_for_29_quiet_minutes_and_forgiven_after_31() {
-        let held = Hold::NONE.after(asking(60), second(1), 0, second(1), 0.0);
+        let held = Hold::NONE.after(asking(60), second(1), second(1), 0.0);
         let (minutes_29, minutes_31) = (second(61 + 29 * 60), second(61 + 31 * 60));
-        assert_eq!(held.after(PLAIN, minutes_29, 0, minutes_29, 0.0).strikes, 2);
-        assert_eq!(held.after(PLAIN, minutes_31, 0, minutes_31, 0.0).strikes, 1);
-        assert_eq!(length(held.after(PLAIN, minutes_31, 0, minutes_31, 0.0)), 60);
+        assert_eq!(held.after(PLAIN, minutes_29, minutes_29, 0.0).strikes, 2);
+        assert_eq!(held.after(PLAIN, minutes_31, minutes_31, 0.0).strikes, 1);
+        assert_eq!(length(held.after(PLAIN, minutes_31, minutes_31, 0.0)), 60);
     }
 
     #[test]
     fn strikes_that_another_process_heard_make_the_next_hold_longer() {
-        // What it has heard itself, what the store knew when the request was granted, and how long the hold is then.
-        for (own, known, seconds) in
-            [(0, 0, 60), (0, 1, 120), (0, 3, 480), (2, 1, 240), (2, 2, 240), (2, 3, 480)]
-        {
-            let before = Hold { strikes: own, until: second(10), ..Hold::NONE };
-            let hold = before.after(PLAIN, second(20), known, second(21), 0.0);
-            assert_eq!((length(hold), hold.strikes), (seconds, own.max(known) + 1), "{own}, {known}");
+        // What it has heard itself, what the store knew, and how long the next hold is.
+        for (own, known, seconds) in [
+            (0, 0, 60),
+            (0, 1, 120),
+            (0, 3, 480),
+            (2, 1, 240),
+            (2, 2, 240),
+            (2, 3, 480),
+            (2, u8::MAX, 86_400),
+        ] {
+            for until in [5, 10, 15] {
+                let own = Hold { strikes: own, until: second(10), ..Hold::NONE };
+                let learnt = own.extended(Cause::Shared, second(until), known, second(19));
+                assert_eq!(
+                    length(learnt.after(PLAIN, second(20), second(21), 0.0)),
+                    seconds,
+                    "{own:?}, {known}"
+                );
+            }
         }
-        let most = Hold::NONE.after(PLAIN, second(1), u8::MAX, second(1), 0.0);
-        assert_eq!((length(most), most.strikes), (86_400, STRIKES_MAX));
     }
 
     #[test]
     fn a_hold_that_is_learnt_brings_the_larger_count() {
-        let own = Hold::NONE.after(PLAIN, second(1), 1, second(10), 0.0);
+        let own =
+            Hold { strikes: 1, until: second(1), ..Hold::NONE }.after(PLAIN, second(1), second(10), 0.0);
         for (until, told, strikes) in
             [(20, 1, 2), (20, 5, 5), (400, 1, 2), (400, 5, 5), (400, 200, STRIKES_MAX)]
         {
             let learnt = own.extended(Cause::Shared, second(until), told, second(15));
             assert_eq!((learnt.until, learnt.strikes), (second(until).max(own.until), strikes));
         }
-        assert_eq!(own.extended(Cause::Shared, second(9), 5, second(15)), own, "one that is over is none");
+        assert_eq!(
+            own.extended(Cause::Shared, second(9), 0, second(15)),
+            own,
+            "one that is over, without a count, is none"
+        );
         let late = second(130 + 31 * 60);
         assert_eq!(own.extended(Cause::Operator, late.plus(FIRST), 0, late).strikes, 0, "forgiven");
     }
@@ -328,7 +343,7 @@ mod tests {
                 now += step;
                 let granted = second(now.saturating_sub(step / 2).max(1));
                 let cause = asked.map_or(PLAIN, asking);
-                let next = hold.after(cause, granted, 0, second(now), chance);
+                let next = hold.after(cause, granted, second(now), chance);
                 prop_assert!(next.until >= hold.until);
                 prop_assert!(next.until.since(second(now)) <= RETRY_AFTER_MAX.mul_f64(1.1).max(hold.until.since(second(now))));
                 prop_assert!(next.until > second(now));

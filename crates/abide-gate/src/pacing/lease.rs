@@ -7,6 +7,8 @@
 use std::time::Duration;
 
 use super::moment::Moment;
+use super::policy::Shared;
+use super::store::HostState;
 
 #[derive(Debug)]
 pub(crate) struct Lease {
@@ -19,8 +21,6 @@ pub(crate) struct Lease {
     /// When one of another process was, as far as the store knew.
     others: Moment,
     delay: Duration,
-    /// The throttle count that the store knows.
-    throttles: u8,
     /// How often the state has changed in a way that the store must be told of, and how many of these changes it has been told.
     changes: u64,
     saved: u64,
@@ -33,9 +33,8 @@ enum Phase {
     /// Not ours. To be asked for at `again`.
     Wanted {
         again: Moment,
-        /// Another process has it, or had it when the store last replied. That is remembered until `known_until` without a request.
-        elsewhere: bool,
-        known_until: Moment,
+        /// Another process has it, or had it when the store last replied. Without a request, that is remembered until then.
+        elsewhere: Option<Moment>,
         is_next: bool,
     },
     Held(Held),
@@ -95,16 +94,6 @@ pub(crate) struct Outage {
     pub(crate) probe: Moment,
 }
 
-/// How long leases last.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Term {
-    pub(crate) ttl: Duration,
-    /// How long a command may take.
-    pub(crate) timeout: Duration,
-    /// While the store is away nothing goes out without a lease that has not ended.
-    pub(crate) fail_closed: bool,
-}
-
 /// A lease that another process waits for is handed over after so many requests and so much time, whichever is later; or if nothing
 /// was sent for so long.
 const QUANTUM: (u32, Duration) = (3, Duration::from_secs(3));
@@ -136,28 +125,20 @@ impl Outage {
     }
 
     /// A process that was paused does not know whether the store is still away.
-    fn is_certain(&self, term: Term, now: Moment) -> bool {
-        !self.is_over() && now < self.confirmed.plus(RETRY + RETRY + term.timeout)
-    }
-}
-
-impl Term {
-    /// What may pass between the last look at the lease and the request on the wire.
-    fn margin(self) -> Duration {
-        (self.ttl / 8).min(Duration::from_millis(500))
+    fn is_certain(&self, shared: &Shared, now: Moment) -> bool {
+        !self.is_over() && now < self.confirmed.plus(RETRY + RETRY + shared.timeout)
     }
 }
 
 impl Lease {
     pub(crate) fn new(now: Moment) -> Self {
         Self {
-            phase: Phase::Wanted { again: now, elsewhere: false, known_until: Moment::NEVER, is_next: false },
+            phase: Phase::Wanted { again: now, elsewhere: None, is_next: false },
             users: 0,
             in_flight: 0,
             last: Moment::NEVER,
             others: Moment::NEVER,
             delay: Duration::ZERO,
-            throttles: 0,
             changes: 0,
             saved: 0,
             leaves: false,
@@ -185,9 +166,15 @@ impl Lease {
                 || !matches!(self.phase, Phase::Held(held) if !held.is_wanted))
     }
 
-    pub(crate) fn readiness(&self, delay: Duration, term: Term, outage: Outage, now: Moment) -> Readiness {
+    pub(crate) fn readiness(
+        &self,
+        delay: Duration,
+        shared: &Shared,
+        outage: Outage,
+        now: Moment,
+    ) -> Readiness {
         match self.phase {
-            Phase::Held(held) if self.is_valid(held, term, outage, now) => {
+            Phase::Held(held) if self.is_valid(held, shared, outage, now) => {
                 let start = self.others.plus(delay);
                 match self.hands_over(held, now) {
                     true => Readiness::Leased,
@@ -196,23 +183,32 @@ impl Lease {
                 }
             }
             // The lease had ended before the store went away, as when this process was stopped: another may have it.
-            Phase::Held(_) if !term.fail_closed => Readiness::Leased,
+            Phase::Held(_) if !shared.fail_closed => Readiness::Leased,
             // Its holder goes on while the store is away.
-            Phase::Wanted { elsewhere: true, .. } => Readiness::Leased,
-            _ if outage.is_certain(term, now) => Readiness::Alone,
+            Phase::Wanted { elsewhere: Some(_), .. } => Readiness::Leased,
+            _ if outage.is_certain(shared, now) => Readiness::Alone,
             _ => Readiness::Leased,
         }
     }
 
     /// Nobody else can have the lease: it has not ended, or the store has been away since before its end and can give it to nobody.
-    fn is_valid(&self, held: Held, term: Term, outage: Outage, now: Moment) -> bool {
-        let survives = !term.fail_closed && outage.is_certain(term, now) && outage.began < held.until;
-        survives || now.plus(term.margin()) < held.until
+    fn is_valid(&self, held: Held, shared: &Shared, outage: Outage, now: Moment) -> bool {
+        let survives = !shared.fail_closed && outage.is_certain(shared, now) && outage.began < held.until;
+        // What may pass between this look and the request on the wire.
+        let margin = (shared.lease / 8).min(Duration::from_millis(500));
+        survives || now.plus(margin) < held.until
     }
 
     /// A request goes on the wire, if it may still: what was decided before may have changed.
-    pub(crate) fn try_begin(&mut self, delay: Duration, term: Term, outage: Outage, now: Moment) -> bool {
-        let is_ready = matches!(self.readiness(delay, term, outage, now), Readiness::Now | Readiness::Alone);
+    pub(crate) fn try_begin(
+        &mut self,
+        delay: Duration,
+        shared: &Shared,
+        outage: Outage,
+        now: Moment,
+    ) -> bool {
+        let is_ready =
+            matches!(self.readiness(delay, shared, outage, now), Readiness::Now | Readiness::Alone);
         if is_ready {
             self.begin(now);
         }
@@ -245,10 +241,9 @@ impl Lease {
         }
     }
 
-    /// The state has changed in a way that others must know of. Returns its number.
-    pub(crate) fn change(&mut self) -> u64 {
+    /// The state has changed in a way that others must know of.
+    pub(crate) fn change(&mut self) {
         self.changes += 1;
-        self.changes
     }
 
     pub(crate) fn changes(&self) -> u64 {
@@ -259,21 +254,15 @@ impl Lease {
         self.saved >= change
     }
 
-    pub(crate) fn throttles(&self) -> u8 {
-        self.throttles
-    }
-
     pub(crate) fn is_in_flight(&self) -> bool {
         self.in_flight > 0
     }
 
-    pub(crate) fn delay(&self) -> Duration {
-        self.delay
-    }
-
-    /// When a request of this process was last on its way.
-    pub(crate) fn last(&self, now: Moment) -> Moment {
-        if self.in_flight > 0 { now } else { self.last }
+    /// What this process has to say of the host, but for its backoff.
+    pub(crate) fn state(&self, now: Moment) -> HostState {
+        let last = if self.in_flight > 0 { now } else { self.last };
+        let quiet = (last != Moment::NEVER).then(|| now.since(last));
+        HostState { quiet, delay: self.delay, backoff: None }
     }
 
     /// What is not needed is given up as soon as possible.
@@ -317,24 +306,23 @@ impl Lease {
                     Plan::Sleep(looks.fold(held.renew, Moment::min))
                 }
             }
-            Phase::Wanted { again, is_next, elsewhere, known_until } => {
+            Phase::Wanted { again, is_next, elsewhere } => {
                 let is_told = self.changes == self.saved || !self.is_owed(owed, now);
                 let settled = outage.back.plus(SETTLE);
-                if self.users == 0 && is_told && !is_next {
-                    // A request that comes soon, with the store away, must not take the host for one that no process has.
-                    let forgets = self.leaves || !elsewhere || known_until <= now;
-                    if forgets { Plan::End } else { Plan::Sleep(known_until) }
-                } else if !outage.is_over() {
-                    outage.plan(now)
-                } else if self.users == 0 {
-                    Plan::Release
-                } else if settled > now {
+                let is_idle = self.users == 0 && is_told && !is_next;
+                // A request that comes while the store is away must not take the host for one that no process has.
+                let known_until =
+                    elsewhere.filter(|until| !self.leaves && (*until > now || !outage.is_over()));
+                match known_until {
+                    None if is_idle => Plan::End,
+                    _ if !outage.is_over() => outage.plan(now),
+                    Some(until) if is_idle => Plan::Sleep(until),
+                    _ if self.users == 0 => Plan::Release,
+                    _ if settled > now && is_told => Plan::Sleep(again.max(settled)),
                     // What the process has sent or heard meanwhile is saved at once.
-                    if is_told { Plan::Sleep(again.max(settled)) } else { Plan::Release }
-                } else if again > now && is_told {
-                    Plan::Sleep(again)
-                } else {
-                    Plan::Ask { is_held: false }
+                    _ if settled > now => Plan::Release,
+                    _ if again > now && is_told => Plan::Sleep(again),
+                    _ => Plan::Ask { is_held: false },
                 }
             }
         }
@@ -357,8 +345,8 @@ impl Lease {
     }
 
     /// The store has leased the host, as it was asked at `asked`.
-    pub(crate) fn leased(&mut self, is_wanted: bool, term: Term, asked: Moment, now: Moment) {
-        let (until, renew) = (asked.plus(term.ttl), asked.plus(term.ttl / 2));
+    pub(crate) fn leased(&mut self, is_wanted: bool, shared: &Shared, asked: Moment, now: Moment) {
+        let (until, renew) = (asked.plus(shared.lease), asked.plus(shared.lease / 2));
         self.phase = Phase::Held(match self.phase {
             Phase::Held(held) => Held { asked, until, renew, is_wanted, ..held },
             Phase::Wanted { .. } => Held { since: now, asked, until, renew, served: 0, is_wanted },
@@ -366,30 +354,29 @@ impl Lease {
     }
 
     /// The store did not reply: half a life later is soon enough, because the store is away or its lease is not renewed in time anyway.
-    pub(crate) fn unanswered(&mut self, term: Term, now: Moment) {
+    pub(crate) fn unanswered(&mut self, shared: &Shared, now: Moment) {
         if let Phase::Held(held) = &mut self.phase {
-            held.renew = now.plus(term.ttl / 2);
+            held.renew = now.plus(shared.lease / 2);
         }
     }
 
     /// Another process has it, and it is asked for again then.
     pub(crate) fn refused(&mut self, is_next: bool, again: Moment, known_until: Moment) {
-        self.phase = Phase::Wanted { again, elsewhere: true, known_until, is_next };
+        self.phase = Phase::Wanted { again, elsewhere: Some(known_until), is_next };
     }
 
     /// It is about to be given up: from now on nothing starts.
     pub(crate) fn give_up(&mut self, again: Moment, known_until: Moment) {
-        let (elsewhere, known_until) = match self.phase {
-            Phase::Held(held) => (held.is_wanted, known_until),
-            Phase::Wanted { elsewhere, known_until, .. } => (elsewhere, known_until),
+        let elsewhere = match self.phase {
+            Phase::Held(held) => held.is_wanted.then_some(known_until),
+            Phase::Wanted { elsewhere, .. } => elsewhere,
         };
-        self.phase = Phase::Wanted { again, elsewhere, known_until, is_next: false };
+        self.phase = Phase::Wanted { again, elsewhere, is_next: false };
     }
 
     /// The store has replied: it knows the first `changes` changes, and has told of a request that was last on its way at `last`.
-    pub(crate) fn replied(&mut self, changes: u64, last: Moment, throttles: u8) {
+    pub(crate) fn replied(&mut self, changes: u64, last: Moment) {
         self.saved = self.saved.max(changes);
-        self.throttles = throttles;
         let is_held = matches!(self.phase, Phase::Held(_));
         if !is_held || last > self.last.plus(SLACK) || self.last == Moment::NEVER {
             self.others = self.others.max(last);
@@ -404,8 +391,12 @@ mod tests {
     use super::super::moment::Timeline;
     use super::*;
 
-    const TERM: Term =
-        Term { ttl: Duration::from_secs(8), timeout: Duration::from_secs(1), fail_closed: false };
+    const SHARED: &Shared = &Shared {
+        expected_workers: 1,
+        fail_closed: false,
+        timeout: Duration::from_secs(1),
+        lease: Duration::from_secs(8),
+    };
     const DELAY: Duration = Duration::from_secs(1);
     const NONE: Outage =
         Outage { began: Moment::NEVER, confirmed: Moment::NEVER, back: Moment::NEVER, probe: Moment::NEVER };
@@ -419,7 +410,7 @@ mod tests {
     fn held(is_wanted: bool) -> Lease {
         let mut lease = Lease::new(at(0));
         lease.enter(DELAY);
-        lease.leased(is_wanted, TERM, at(1_000), at(1_000));
+        lease.leased(is_wanted, SHARED, at(1_000), at(1_000));
         lease
     }
 
@@ -446,16 +437,16 @@ mod tests {
             (8_500, Readiness::Leased),
             (99_000, Readiness::Leased),
         ] {
-            assert_eq!(lease.readiness(DELAY, TERM, NONE, at(now)), readiness, "at {now} ms");
+            assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(now)), readiness, "at {now} ms");
         }
     }
 
     #[test]
     fn a_lease_counts_from_when_it_was_asked_for() {
         let mut lease = held(false);
-        lease.leased(false, TERM, at(5_000), at(6_000));
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(12_499)), Readiness::Now);
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(12_500)), Readiness::Leased);
+        lease.leased(false, SHARED, at(5_000), at(6_000));
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(12_499)), Readiness::Now);
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(12_500)), Readiness::Leased);
     }
 
     #[test]
@@ -469,9 +460,9 @@ mod tests {
             // The lease had ended before: another process may have it.
             (down(9_500, 60_000), 60_500, Readiness::Leased),
         ] {
-            assert_eq!(lease.readiness(DELAY, TERM, outage, at(now)), readiness, "{outage:?} at {now} ms");
+            assert_eq!(lease.readiness(DELAY, SHARED, outage, at(now)), readiness, "{outage:?} at {now} ms");
         }
-        let closed = Term { fail_closed: true, ..TERM };
+        let closed = &Shared { fail_closed: true, ..*SHARED };
         assert_eq!(lease.readiness(DELAY, closed, down(8_000, 8_000), at(8_400)), Readiness::Now);
         assert_eq!(lease.readiness(DELAY, closed, down(8_000, 9_000), at(9_100)), Readiness::Alone);
     }
@@ -480,30 +471,29 @@ mod tests {
     fn a_host_that_another_process_has_is_left_to_it_while_the_store_is_away() {
         let mut lease = Lease::new(at(0));
         lease.enter(DELAY);
-        assert_eq!(lease.readiness(DELAY, TERM, down(500, 1_000), at(1_100)), Readiness::Alone);
+        assert_eq!(lease.readiness(DELAY, SHARED, down(500, 1_000), at(1_100)), Readiness::Alone);
         lease.refused(true, at(2_000), at(2_000));
-        assert_eq!(lease.readiness(DELAY, TERM, down(500, 1_000), at(1_100)), Readiness::Leased);
+        assert_eq!(lease.readiness(DELAY, SHARED, down(500, 1_000), at(1_100)), Readiness::Leased);
     }
 
     #[test]
     fn the_request_of_another_process_is_kept_at_a_distance() {
         let mut lease = Lease::new(at(0));
         lease.enter(DELAY);
-        lease.replied(0, at(900), 2);
-        lease.leased(false, TERM, at(1_000), at(1_010));
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(1_010)), Readiness::At(at(1_900)));
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(1_900)), Readiness::Now);
-        assert_eq!(lease.throttles(), 2);
+        lease.replied(0, at(900));
+        lease.leased(false, SHARED, at(1_000), at(1_010));
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(1_010)), Readiness::At(at(1_900)));
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(1_900)), Readiness::Now);
     }
 
     #[test]
     fn our_own_request_told_back_to_us_is_no_news() {
         let mut lease = held(false);
         sends(&mut lease, 2_000, 3_000);
-        lease.replied(0, at(3_090), 0);
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(3_500)), Readiness::Now);
-        lease.replied(0, at(3_200), 0);
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(3_500)), Readiness::At(at(4_200)));
+        lease.replied(0, at(3_090));
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(3_500)), Readiness::Now);
+        lease.replied(0, at(3_200));
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(3_500)), Readiness::At(at(4_200)));
     }
 
     #[test]
@@ -517,7 +507,7 @@ mod tests {
             }
             let plan = lease.plan(false, NONE, at(now));
             assert_eq!(plan == Plan::Release, hands_over, "{requests} requests, at {now} ms: {plan:?}");
-            let waits = lease.readiness(DELAY, TERM, NONE, at(now)) == Readiness::Leased;
+            let waits = lease.readiness(DELAY, SHARED, NONE, at(now)) == Readiness::Leased;
             assert_eq!(waits, hands_over, "what is about to be handed over starts nothing");
         }
     }
@@ -552,10 +542,11 @@ mod tests {
     #[test]
     fn a_change_is_saved_at_once_and_its_number_is_known() {
         let mut lease = held(false);
-        let change = lease.change();
+        lease.change();
+        let change = lease.changes();
         assert!(!lease.is_saved(change));
         assert_eq!(lease.plan(true, NONE, at(1_100)), Plan::Ask { is_held: true });
-        lease.replied(change, Moment::NEVER, 0);
+        lease.replied(change, Moment::NEVER);
         assert!(lease.is_saved(change));
     }
 
@@ -608,7 +599,7 @@ mod tests {
         assert_eq!(lease.plan(true, NONE, at(100)), Plan::Ask { is_held: false }, "its place in line stays");
         let settling = Outage { back: at(50), ..down(10, 20) };
         assert_eq!(lease.plan(true, settling, at(100)), Plan::Release, "takes nothing, and is not delayed");
-        lease.replied(1, Moment::NEVER, 0);
+        lease.replied(1, Moment::NEVER);
         assert_eq!(lease.plan(true, NONE, at(100)), Plan::Sleep(at(3_000)));
     }
 
@@ -616,22 +607,22 @@ mod tests {
     fn a_holder_renews_its_lease_while_the_servers_of_others_are_away() {
         let mut lease = held(false);
         assert_eq!(lease.plan(false, down(4_000, 4_900), at(5_000)), Plan::Ask { is_held: true });
-        lease.unanswered(TERM, at(5_500));
+        lease.unanswered(SHARED, at(5_500));
         assert_eq!(
             lease.plan(false, down(4_000, 5_500), at(5_600)),
             Plan::Sleep(at(6_500)),
             "not without a pause"
         );
-        lease.leased(false, TERM, at(9_500), at(9_501));
-        assert_eq!(lease.readiness(DELAY, TERM, down(4_000, 8_000), at(12_000)), Readiness::Now);
+        lease.leased(false, SHARED, at(9_500), at(9_501));
+        assert_eq!(lease.readiness(DELAY, SHARED, down(4_000, 8_000), at(12_000)), Readiness::Now);
     }
 
     #[test]
     fn a_request_starts_only_under_a_lease_that_is_still_there() {
         let mut lease = held(true);
-        assert_eq!(lease.readiness(DELAY, TERM, NONE, at(1_000)), Readiness::Now);
+        assert_eq!(lease.readiness(DELAY, SHARED, NONE, at(1_000)), Readiness::Now);
         lease.give_up(at(2_000), at(2_000));
-        assert!(!lease.try_begin(DELAY, TERM, NONE, at(1_001)), "it was given up in between");
+        assert!(!lease.try_begin(DELAY, SHARED, NONE, at(1_001)), "it was given up in between");
         assert!(!lease.is_in_flight());
     }
 
@@ -641,8 +632,14 @@ mod tests {
         lease.give_up(at(5_000), at(9_000));
         lease.leave();
         assert_eq!(lease.plan(false, NONE, at(4_000)), Plan::Sleep(at(9_000)));
-        assert_eq!(lease.readiness(DELAY, TERM, down(4_000, 4_000), at(4_100)), Readiness::Leased);
+        assert_eq!(lease.readiness(DELAY, SHARED, down(4_000, 4_000), at(4_100)), Readiness::Leased);
         assert_eq!(lease.plan(false, NONE, at(9_000)), Plan::End);
+        let away = lease.plan(false, down(4_000, 9_500), at(9_600));
+        assert_eq!(
+            away,
+            Plan::Sleep(at(10_500)),
+            "as long as the store is away, whose lease it is cannot change"
+        );
         lease.leave_soon();
         assert_eq!(lease.plan(false, NONE, at(4_000)), Plan::End);
     }

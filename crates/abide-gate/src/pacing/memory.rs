@@ -31,7 +31,7 @@ pub struct MemoryHostStore {
 #[derive(Debug, Default)]
 struct State {
     hosts: HashMap<ScopeKey, HostEntry>,
-    since_cleaning: u32,
+    exchanges: u32,
 }
 
 /// Hosts that nothing is owed to are forgotten after so many exchanges: rarely enough to cost nothing, often enough that the hosts of
@@ -50,22 +50,19 @@ impl MemoryHostStore {
         let clock = CaughtClock::new(clock);
         Self { began: clock.now(), clock: Arc::new(clock), state: Mutex::default() }
     }
-
-    fn exchange_now(&self, host: &ScopeKey, ask: &LeaseAsk) -> LeaseReply {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock: an exchange with an earlier time than the last one would be a clock that was set back.
-        let now = self.clock.now().saturating_duration_since(self.began);
-        state.since_cleaning += 1;
-        if state.since_cleaning >= CLEAN_EVERY {
-            state.since_cleaning = 0;
-            state.hosts.retain(|_, entry| entry.is_owed(now));
-        }
-        state.hosts.entry(host.clone()).or_default().exchange(ask, now, Duration::ZERO)
-    }
 }
 
 impl HostStore for MemoryHostStore {
     fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
-        Box::pin(async move { Ok(self.exchange_now(host, &ask)) })
+        Box::pin(async move {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            // Under the lock: an exchange with an earlier time than the last one would be a clock that was set back.
+            let now = self.clock.now().saturating_duration_since(self.began);
+            state.exchanges = state.exchanges.wrapping_add(1);
+            if state.exchanges.is_multiple_of(CLEAN_EVERY) {
+                state.hosts.retain(|_, entry| entry.is_owed(now));
+            }
+            Ok(state.hosts.entry(host.clone()).or_default().exchange(&ask, now, Duration::ZERO))
+        })
     }
 }

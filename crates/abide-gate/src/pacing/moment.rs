@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::{Clock, SystemClock};
+
 /// Nanoseconds on the monotonic clock, counted by a [`Timeline`]. Zero is [`Moment::NEVER`].
 ///
 /// All arithmetic saturates: a difference that would be negative is none, and the end of time (584 years) is not passed.
@@ -51,7 +53,16 @@ impl Timeline {
         let after = Duration::from_nanos(at.0.saturating_sub(1)).min(LONGEST);
         self.began + after
     }
+
+    /// When a timer looks again whether it is `at`. A clock that lags behind tokio's is asked again after a tick: it must not keep the
+    /// processor busy.
+    pub(crate) fn timer(&self, at: Moment) -> Instant {
+        self.instant(at).max(SystemClock.now() + TICK)
+    }
 }
+
+/// Less than the resolution of tokio's timers, so that it delays nothing.
+const TICK: Duration = Duration::from_micros(100);
 
 /// Timers beyond this are not needed and overflow on some platforms: 10 years.
 const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);

@@ -74,7 +74,6 @@ impl Permit {
         turn::start_later(self.core.table(), &self.claims, self.started, now);
         self.waited += now.since(self.started);
         self.started = now;
-        self.claims.strikes = users.iter().map(User::throttles).max().unwrap_or_default();
         self.users = users;
         self.send()
     }
@@ -111,10 +110,8 @@ impl Permit {
     /// and no restart forgets it. Await it before the response is handed on. It takes at most
     /// [`store_timeout`](super::PacePolicy::store_timeout), and does not wait for a store that is away.
     pub async fn saved(&self) {
-        if let Some(store) = self.core.store.as_ref().filter(|_| !self.is_saved()) {
-            for user in &self.users {
-                user.saved(store).await;
-            }
+        for user in self.users.iter().filter(|user| user.is_unsaved()) {
+            user.saved().await;
         }
     }
 

@@ -1,7 +1,6 @@
 //! A place in the lines: waiting, and leaving.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::timeout_at;
 
@@ -11,8 +10,8 @@ use super::permit::Permit;
 use super::queue::{Bells, Seat, ring};
 use super::refusal::Refusal;
 use super::turn::{self, Claims, Outlook, Request, Who};
+use crate::NoTimers;
 use crate::clock::has_timers;
-use crate::{Clock, NoTimers, SystemClock};
 
 /// Somebody's place. Dropping it leaves all lines, and whoever becomes first by that is woken.
 #[derive(Debug)]
@@ -24,9 +23,6 @@ pub(crate) struct Place {
     seat: Arc<Seat>,
     has_left: bool,
 }
-
-/// Less than the resolution of tokio's timers, so that it delays nobody.
-const TICK: Duration = Duration::from_micros(100);
 
 impl Place {
     pub(crate) fn new(
@@ -62,9 +58,7 @@ impl Place {
 
     /// Until then, or until somebody rings.
     async fn sleep(&self, until: Moment) {
-        // A clock that lags behind tokio's shall not keep the processor busy: it is asked again after a tick.
-        let until = self.core.timeline.instant(until).max(SystemClock.now() + TICK);
-        let _ = timeout_at(until, self.seat.bell.notified()).await;
+        let _ = timeout_at(self.core.timeline.timer(until), self.seat.bell.notified()).await;
     }
 
     fn look(&mut self, request: &Request<'_>, now: Moment) -> Outlook {

@@ -13,18 +13,18 @@ use tokio::time::{timeout, timeout_at};
 
 use super::core::Core;
 use super::event::PaceEvent;
-use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK, Term};
+use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
 use super::moment::Moment;
 use super::policy::Shared;
 use super::scope::ScopeKey;
 use super::store::{HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, StoreError, Want};
-use crate::{Clock, SystemClock};
+use super::turn::Claim;
 
 /// The shared store, and the hosts that this process leases from it.
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     store: Arc<dyn HostStore>,
-    options: Shared,
+    pub(crate) options: Shared,
     core: Weak<Core>,
     holder: HolderId,
     health: Mutex<Health>,
@@ -59,6 +59,10 @@ pub(crate) struct HostLease {
 /// A request that needs the lease of a host. Dropping it says that it does not any more.
 #[derive(Debug)]
 pub(crate) struct User {
+    /// Which of the request's scopes the host is, and its terms.
+    pub(crate) scope: u8,
+    pub(crate) claim: Claim,
+    store: Arc<SharedStore>,
     host: Arc<HostLease>,
     changed: watch::Receiver<()>,
     /// It is on the wire.
@@ -67,9 +71,6 @@ pub(crate) struct User {
 
 /// A command whose limit ends so much too late was not timed while this process was stopped.
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// A clock that lags behind tokio's is asked again after this.
-const TICK: Duration = Duration::from_micros(100);
 
 impl SharedStore {
     pub(crate) fn new(store: Arc<dyn HostStore>, options: Shared, core: Weak<Core>) -> Self {
@@ -83,15 +84,6 @@ impl SharedStore {
             hosts: Mutex::default(),
             count: watch::Sender::new(0),
         }
-    }
-
-    pub(crate) fn options(&self) -> &Shared {
-        &self.options
-    }
-
-    pub(crate) fn term(&self) -> Term {
-        let Shared { lease: ttl, timeout, fail_closed, .. } = self.options;
-        Term { ttl, timeout, fail_closed }
     }
 
     pub(crate) fn outage(&self) -> Outage {
@@ -108,15 +100,15 @@ impl SharedStore {
         self: &Arc<Self>,
         key: ScopeKey,
         under: Option<ScopeKey>,
-        delay: Duration,
+        (scope, claim): (u8, Claim),
         now: Moment,
     ) -> User {
         let mut hosts = lock(&self.hosts);
         let host = self.host(&mut hosts, key, under, now);
-        lock(&host.lease).enter(delay);
+        lock(&host.lease).enter(claim.gap);
         host.news.notify_one();
         let changed = host.changed.subscribe();
-        User { host, changed, in_flight: false }
+        User { scope, claim, store: Arc::clone(self), host, changed, in_flight: false }
     }
 
     /// The state of a host has changed, and the store must know.
@@ -138,15 +130,13 @@ impl SharedStore {
         if let Some(host) = hosts.get(&key) {
             return Arc::clone(host);
         }
-        let lease = Mutex::new(Lease::new(now));
-        let host = HostLease {
+        let host = Arc::new(HostLease {
             key: key.clone(),
             under,
-            lease,
+            lease: Mutex::new(Lease::new(now)),
             news: Notify::new(),
             changed: watch::Sender::new(()),
-        };
-        let host = Arc::new(host);
+        });
         // Without a runtime nothing can be said to the store; nor can anything have been sent.
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else {
             return host;
@@ -177,22 +167,19 @@ impl SharedStore {
                 }
                 drop(lease);
                 if plan == Plan::End {
-                    return self.forget(&mut hosts, &host);
+                    self.forget(&mut hosts, &host);
                 }
                 plan
             };
-            let until = core.timeline.instant(match plan {
-                Plan::Sleep(until) => until,
-                _ => now,
-            });
             match plan {
+                Plan::End => return,
                 Plan::Ask { is_held } => self.ask(&core, &host, is_held, now).await,
                 Plan::Release => self.release(&core, &host, now).await,
                 Plan::Probe => self.probe(&core, now).await,
-                Plan::Sleep(_) | Plan::End => {
+                Plan::Sleep(until) => {
+                    let until = core.timeline.timer(until);
                     // Nothing of the pacer is kept alive while its last handle may be dropped.
                     drop(core);
-                    let until = until.max(SystemClock.now() + TICK);
                     let _ = timeout_at(until, host.news.notified()).await;
                 }
             }
@@ -207,20 +194,20 @@ impl SharedStore {
     }
 
     async fn ask(&self, core: &Core, host: &HostLease, is_held: bool, asked: Moment) {
-        let term = self.term();
+        let ttl = self.options.lease;
         // Until then it is expected to ask again, with jitter and the time that a reply takes.
         let again_in = lock(&host.lease).poll(false).mul_f64(1.5).saturating_add(SLACK);
-        let reply = self.exchange(core, host, Want::Lease { ttl: term.ttl, again_in, is_held }, asked).await;
+        let reply = self.exchange(core, host, Want::Lease { ttl, again_in, is_held }, asked).await;
         let now = core.now_or_system();
         let mut lease = lock(&host.lease);
         match reply.map(|reply| reply.lease) {
-            Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, term, asked, now),
+            Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, &self.options, asked, now),
             Some(LeaseStatus::Busy { wait, is_next }) => {
                 let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * core.chance.unit());
-                lease.refused(is_next, now.plus(poll.min(wait + SLACK)), now.plus(term.ttl));
+                lease.refused(is_next, now.plus(poll.min(wait + SLACK)), now.plus(ttl));
             }
             Some(LeaseStatus::Released) => {}
-            None => lease.unanswered(term, now),
+            None => lease.unanswered(&self.options, now),
         }
         drop(lease);
         host.changed.send_replace(());
@@ -247,22 +234,19 @@ impl SharedStore {
 
     /// One command, and what is learned from its reply.
     async fn exchange(&self, core: &Core, host: &HostLease, want: Want, now: Moment) -> Option<LeaseReply> {
-        let (changes, last, delay) = {
+        let (changes, mut state) = {
             let lease = lock(&host.lease);
-            (lease.changes(), lease.last(now), lease.delay())
+            (lease.changes(), lease.state(now))
         };
-        let quiet = (last != Moment::NEVER).then(|| now.since(last));
-        let state = HostState { quiet, delay, backoff: core.backoff(host.key.as_str(), now) };
-        let (asked, reply) =
-            (now, self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await);
-        let now = core.now_or_system();
+        state.backoff = core.backoff(host.key.as_str(), now);
+        let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
+        let (asked, now) = (now, core.now_or_system());
         let reply = reply.map_err(|error| self.failed(core, &host.key, &error, asked, now)).ok()?;
-        let backoff = reply.state.backoff;
-        if let Some(told) = backoff {
-            core.learn_hold(host.key.as_str(), now.plus(told.left), told.throttles, told.cause, now);
+        if let Some(backoff) = reply.state.backoff {
+            core.learn(host.key.as_str(), backoff, now);
         }
         let last = reply.state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
-        lock(&host.lease).replied(changes, last, backoff.map_or(0, |told| told.throttles));
+        lock(&host.lease).replied(changes, last);
         Some(reply)
     }
 
@@ -293,8 +277,8 @@ impl SharedStore {
         };
         let Some(key) = key else { return };
         let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
-        let (asked, reply) = (now, self.command(&key, ask).await);
-        let now = core.now_or_system();
+        let reply = self.command(&key, ask).await;
+        let (asked, now) = (now, core.now_or_system());
         match reply {
             Ok(_) => {
                 lock(&self.health).outage.back = now;
@@ -360,32 +344,25 @@ impl Drop for Kept<'_> {
 }
 
 impl User {
-    /// What happens from now on is news.
-    pub(crate) fn look(&mut self) {
-        self.changed.mark_unchanged();
-    }
-
+    /// Something has happened since this was last awaited.
     pub(crate) async fn news(&mut self) {
         // The sender lives as long as the host that is kept here.
         let _ = self.changed.changed().await;
     }
 
-    pub(crate) fn readiness(&self, delay: Duration, term: Term, outage: Outage, now: Moment) -> Readiness {
-        let readiness = lock(&self.host.lease).readiness(delay, term, outage, now);
+    pub(crate) fn readiness(&self, now: Moment) -> Readiness {
+        let (options, outage) = (&self.store.options, self.store.outage());
+        let readiness = lock(&self.host.lease).readiness(self.claim.gap, options, outage, now);
         if readiness == Readiness::Leased {
             self.host.news.notify_one();
         }
         readiness
     }
 
-    /// The throttle count that the store knows.
-    pub(crate) fn throttles(&self) -> u8 {
-        lock(&self.host.lease).throttles()
-    }
-
     /// The request goes on the wire, if it may still.
-    pub(crate) fn try_begin(&mut self, delay: Duration, term: Term, outage: Outage, now: Moment) -> bool {
-        self.in_flight = lock(&self.host.lease).try_begin(delay, term, outage, now);
+    pub(crate) fn try_begin(&mut self, now: Moment) -> bool {
+        let (options, outage) = (&self.store.options, self.store.outage());
+        self.in_flight = lock(&self.host.lease).try_begin(self.claim.gap, options, outage, now);
         self.in_flight
     }
 
@@ -403,11 +380,11 @@ impl User {
     }
 
     /// Waits until the store knows what has changed until now, or is away; for `limit` at most.
-    pub(crate) async fn saved(&self, store: &SharedStore) {
+    pub(crate) async fn saved(&self) {
         let mut changed = self.changed.clone();
         let change = lock(&self.host.lease).changes();
-        let is_told = |(): &()| lock(&self.host.lease).is_saved(change) || !store.outage().is_over();
-        let _ = timeout(store.options.timeout, changed.wait_for(is_told)).await;
+        let is_told = |(): &()| lock(&self.host.lease).is_saved(change) || !self.store.outage().is_over();
+        let _ = timeout(self.store.options.timeout, changed.wait_for(is_told)).await;
     }
 }
 

@@ -212,11 +212,11 @@ impl Slot {
         if hold == before {
             return false;
         }
-        if before.until <= now {
+        if before.until <= now && now < hold.until {
             self.counts.holds = self.counts.holds.saturating_add(1);
         }
         self.extra_mut().hold = hold;
-        hold.until > before.until
+        hold.until > before.until.max(now)
     }
 
     /// Returns whether it has become another.

@@ -67,8 +67,6 @@ pub(crate) struct Claim {
 pub(crate) struct Claims {
     pub(crate) host: Claim,
     pub(crate) others: Box<[Claim]>,
-    /// The complaints that the shared store knew of when the host was leased.
-    pub(crate) strikes: u8,
 }
 
 impl Claims {
@@ -172,7 +170,7 @@ pub(crate) fn enter_idle(
     let host = Claim { slot: id, gap, limit, feedback, before: slot.anchor };
     slot.grant(terms, upkeep.now);
     locked.clean_sometimes(hash, upkeep, findings);
-    Some(Claims { host, others: Box::default(), strikes: 0 })
+    Some(Claims { host, others: Box::default() })
 }
 
 fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findings: &mut Findings) -> Claims {
@@ -188,7 +186,7 @@ fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findin
         .others
         .iter()
         .map(|other| claim(other.hash, &other.key, other.gap, other.limit, other.feedback));
-    Claims { host, others: others.collect(), strikes: 0 }
+    Claims { host, others: others.collect() }
 }
 
 /// A newcomer is also somebody who notices that the first in line has fallen asleep.

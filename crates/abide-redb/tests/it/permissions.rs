@@ -56,6 +56,21 @@ async fn a_record_received_later_stays_unless_it_is_removed() {
 }
 
 #[tokio::test]
+async fn a_record_of_a_clock_far_ahead_is_replaced() {
+    let year = 365 * 86_400_000;
+    for flushes in [[false, false], [true, false], [false, true], [true, true]] {
+        let store = open(&Disk::default()).unwrap();
+        for (version, flush) in [year, 1].into_iter().zip(flushes) {
+            PermissionStore::save(&store, &permission(1, version)).await.unwrap();
+            if flush {
+                store.flush().await.unwrap();
+            }
+            assert_eq!(load(&store, &url(1)).await, Some(permission(1, version)), "{flushes:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_304_in_the_next_life_has_the_last_known_rules() {
     let (disk, options) = (Disk::default(), ReadOptions::new("TestBot".parse().unwrap()));
     let store = open(&disk).unwrap();

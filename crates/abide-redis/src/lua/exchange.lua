@@ -13,7 +13,7 @@ local since = born(KEYS[2])
 -- when, by which command; who waits for it, in line, each until when; under which marker; and when all this was written.
 local last, delay, backoff, throttles, cause = 0, 0, 0, 0, 'none'
 local has, till, by, waiting, of = NOBODY, 0, 0, {}, text(since)
-local stored, body, wrote = redis.pcall('GET', KEYS[1]), nil, nil
+local stored, body = redis.pcall('GET', KEYS[1]), nil
 if stored then
   local fields = '^((%d+) (%d+) (%d+) (%d+) ([%w:]+) (%w+) (%d+) (%d+) ([%w:,]+) (%d+)) (%d+)$'
   local found = {(type(stored) == 'string' and stored or ''):match(fields)}
@@ -91,15 +91,11 @@ else
     keep(is_another)
     verdict = waiting[1] and 'wanted' or 'leased'
   else
-    local place
-    for _, one in ipairs(waiting) do
-      if one[1] == holder then place = one end
+    local place = #waiting + 1
+    for n, one in ipairs(waiting) do
+      if one[1] == holder then place = n end
     end
-    if place then
-      place[2] = now + again_in
-    elseif #waiting < WAITING_MAX then
-      table.insert(waiting, {holder, now + again_in})
-    end
+    if place <= WAITING_MAX then waiting[place] = {holder, now + again_in} end
     verdict, wait = waiting[1][1] == holder and 'next' or 'busy', blocked - now
   end
 end

@@ -1,11 +1,14 @@
--- Saves a record of permissions, unless the one that is there was received later: another process may be saving its own.
+-- Saves a record of permissions, unless the one that is there outlives it: another process may be saving its own.
 -- KEYS: the record. ARGV: the record, as JSON.
 local function received(text)
   local is_read, record = pcall(cjson.decode, text)
   return is_read and type(record) == 'table' and tonumber(record.received_at) or -math.huge
 end
+local DAY = 86400000
 local kept = redis.pcall('GET', KEYS[1])
-if type(kept) ~= 'string' or received(kept) <= received(ARGV[1]) then
+local later_by = type(kept) == 'string' and received(kept) - received(ARGV[1]) or 0
+-- One that was received later by a day or more was dated by a clock far ahead.
+if later_by <= 0 or later_by >= DAY then
   redis.call('SET', KEYS[1], ARGV[1])
 end
 return false

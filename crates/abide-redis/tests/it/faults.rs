@@ -2,19 +2,19 @@
 //! and every host is served again soon.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use abide_gate::pacing::{Ask, HolderId, HostState, HostStore, LeaseAsk, PacePolicy, Pacer, Want};
 use abide_redis::Store;
-use abide_tests::{Reply, Server};
+use abide_tests::{Reply, Seen, Server};
 use tokio::join;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::support::judge::{
-    assert_spaced, by_host, by_worker, served_within, too_early, until_all_came, website, within,
+    assert_spaced, by_host, by_worker, overlaps, served_within, until_all_came, website, within,
 };
-use crate::support::workers::{self, Crew, run_time, stop};
+use crate::support::workers::{self, Crew, host_name, micros, run_time, stop};
 use crate::support::{PATIENCE, Proxy, Redis, ms};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -118,23 +118,26 @@ async fn processes_that_die_or_stand_still_shorten_no_delay_and_keep_no_host() {
         let (website, proxy) = (website(ms(20)).await, Proxy::start(redis.port()).await);
         // So that some command is on its way when the process stops.
         proxy.delay(ms(100));
-        let crew = Crew { delay: ms(300), lease, ..Crew::new(proxy.url(), website.address()) };
+        let url = proxy.url();
+        let crew = Crew { delay: ms(300), lease, shows_looks: true, ..Crew::new(url, website.address()) };
         let (workers, began) = (crew.start(), Instant::now());
         until_all_came(&website, &crew, began).await;
         workers[0].pause();
         sleep(ms(8_000)).await;
+        let (goes_on, resumed) = (micros(SystemTime::now()), Instant::now());
         workers[0].resume();
-        let resumed = Instant::now();
         until_all_came(&website, &crew, resumed).await;
         stop(workers).await;
-        // It looks at its lease just before it sends. Where it stood still between that look and the request, which is seldom, this one
-        // request comes when it goes on; a look that was left out would let one out to each host that it had.
-        let early = too_early(&by_host(&website.log()), crew.delay);
-        for seen in &early {
-            println!("{} {} came {:?} after it went on", seen.host(), seen.path, seen.at - resumed);
-            assert!(seen.path.starts_with("/w0/") && seen.at - resumed < ms(1_000), "{}", seen.path);
-        }
-        assert!(early.len() <= 1);
+        // It looks at its lease just before it sends. If it is stopped between that look and the request, this one request comes when it
+        // goes on. Whatever it looks at from then on is in time.
+        let is_stray = |seen: &Seen| {
+            let looked = seen.path.strip_prefix("/w0/").map(|looked| looked.parse::<u128>().unwrap());
+            seen.at > resumed && looked.is_some_and(|looked| looked < goes_on)
+        };
+        let (strays, others): (Vec<_>, Vec<_>) = website.log().into_iter().partition(is_stray);
+        println!("stopped between the look and the request: {}", strays.len());
+        assert!(by_host(&strays).values().all(|seen| seen.len() == 1), "{strays:?}");
+        assert_spaced(&by_host(&others), crew.delay);
     };
     join!(killed, paused(ms(8_000)), paused(ms(4_000)));
 }
@@ -205,6 +208,37 @@ async fn flushes_and_restarts() {
     until_all_came(&website, &crew, Instant::now()).await;
     stop(workers).await;
     assert_spaced(&by_host(&website.log()), crew.delay);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_shortens_no_delay_on_hosts_that_a_process_holds() {
+    let Some(mut redis) = Redis::start() else { return };
+    redis.age();
+    let website = website(ms(20)).await;
+    let crew = Crew { delay: ms(300), ..Crew::new(redis.url(), website.address()) };
+    let (mut workers, began) = (crew.start(), Instant::now());
+    until_all_came(&website, &crew, began).await;
+    redis.kill();
+    let down = Instant::now();
+    // Hosts that no process has.
+    let others = Crew { first_host: crew.hosts, ..crew.clone() };
+    workers.extend(others.start());
+    sleep(run_time(crew.lease + ms(8_000))).await;
+    let until = Instant::now();
+    stop(workers).await;
+    let log = website.log();
+    let (held, others): (Vec<_>, Vec<_>) =
+        log.into_iter().partition(|seen| (0..crew.hosts).any(|host| host_name(host) == seen.host()));
+    for (whose, log) in [("that a process holds", &held), ("that none holds", &others)] {
+        let [all, early, open] = overlaps(&by_host(&within(log, down, until)), crew.delay);
+        println!("hosts {whose}: of {all} requests {early} came inside the delay, {open} beside another");
+    }
+    assert_spaced(&by_host(&held), crew.delay);
+    assert!(
+        !within(&held, down + crew.lease, until).is_empty(),
+        "holders go on after the end of their leases"
+    );
+    assert_spaced(&by_worker(&others), crew.delay * crew.workers);
 }
 
 /// Without a store: the delay times the number of processes, from a time of its own on.

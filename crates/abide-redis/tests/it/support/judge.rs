@@ -50,11 +50,11 @@ pub(crate) fn assert_spaced(groups: &BTreeMap<String, Vec<Seen>>, delay: Duratio
     }
 }
 
-/// Requests that came inside the delay.
-pub(crate) fn too_early(groups: &BTreeMap<String, Vec<Seen>>, delay: Duration) -> Vec<Seen> {
-    let pairs = groups.values().flat_map(|seen| seen.windows(2));
-    let early = pairs.filter(|pair| pair[1].at.saturating_duration_since(pair[0].answered) < delay);
-    early.map(|pair| pair[1].clone()).collect()
+/// How many requests followed another to their host, and of these: how many came inside the delay, and how many while it was open.
+pub(crate) fn overlaps(groups: &BTreeMap<String, Vec<Seen>>, delay: Duration) -> [usize; 3] {
+    let pairs = || groups.values().flat_map(|seen| seen.windows(2));
+    let inside = |delay| move |pair: &&[Seen]| pair[1].at < pair[0].answered + delay;
+    [pairs().count(), pairs().filter(inside(delay)).count(), pairs().filter(inside(ms(0))).count()]
 }
 
 pub(crate) fn assert_one_robots_txt_each(log: &[Seen], hosts: u32) {

@@ -4,12 +4,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use abide::access::AccessPolicy;
-use abide::pacing::{PaceEvent, PacePolicy};
-use abide::{Abide, Denied, Event};
+use abide::pacing::{Ask, PacePolicy, Pacer};
+use abide::{Abide, Denied};
 use abide_gate::{Clock, SystemClock, WallMillis};
 use abide_redis::Store;
 use reqwest_middleware::ClientWithMiddleware;
@@ -34,6 +33,10 @@ pub(crate) struct Crew {
     pub(crate) patience: Duration,
     /// By how many seconds the wall clock of each worker is ahead of that of the one before.
     pub(crate) skew: i64,
+    /// The hosts are counted from here on.
+    pub(crate) first_host: u32,
+    /// Each page is named by when its worker last looked at its lease, in microseconds since 1970.
+    pub(crate) shows_looks: bool,
 }
 
 /// How a worker learns what it is.
@@ -52,6 +55,8 @@ impl Crew {
             lease: ms(8_000),
             patience: PATIENCE,
             skew: 0,
+            first_host: 0,
+            shows_looks: false,
         }
     }
 
@@ -73,6 +78,8 @@ impl Crew {
             millis(self.lease),
             millis(self.patience),
             self.skew.to_string(),
+            self.first_host.to_string(),
+            self.shows_looks.to_string(),
         ];
         start("support::workers::worker", &words)
     }
@@ -94,31 +101,24 @@ impl Crew {
             lease: ms(next(&mut words)),
             patience: ms(next(&mut words)),
             skew: next(&mut words),
+            first_host: next(&mut words),
+            shows_looks: next(&mut words),
         };
         (number, crew)
     }
 
-    fn client(
-        &self,
-        number: u32,
-        store: Option<&Arc<Store>>,
-        is_alone: Arc<AtomicBool>,
-    ) -> ClientWithMiddleware {
-        let mut policy = PacePolicy::default().danger_min_gap(self.delay).expected_workers(self.workers);
-        policy = policy.lease(self.lease).max_wait(ms(10_000)).store_timeout(self.patience);
-        if self.is_fail_closed {
-            policy = policy.fail_closed();
-        }
+    fn policy(&self) -> PacePolicy {
+        let policy = PacePolicy::default().danger_min_gap(self.delay).expected_workers(self.workers);
+        let policy = policy.lease(self.lease).max_wait(ms(10_000)).store_timeout(self.patience);
+        if self.is_fail_closed { policy.fail_closed() } else { policy }
+    }
+
+    fn client(&self, number: u32, store: Option<&Arc<Store>>) -> ClientWithMiddleware {
         let mut builder = Abide::builder("ExampleBot")
-            .pace(policy)
+            .pace(self.policy())
             .access(AccessPolicy::default().with_store_timeout(self.patience))
             .max_wait(ms(10_000))
             .clock(Arc::new(Skewed(self.skew * i64::from(number))))
-            .observer(Arc::new(move |event: &Event<'_>| match event {
-                Event::Pacing(PaceEvent::StoreDown { .. }) => is_alone.store(true, Ordering::SeqCst),
-                Event::Pacing(PaceEvent::StoreBack) => is_alone.store(false, Ordering::SeqCst),
-                _ => {}
-            }))
             .allow_net("127.0.0.1/32".parse().unwrap());
         if let Some(store) = store {
             builder = builder.access_store(store.clone()).host_store(store.clone());
@@ -130,7 +130,7 @@ impl Crew {
     }
 
     fn hosts_of(&self, number: u32) -> std::ops::Range<u32> {
-        let first = if self.is_apart { number * self.hosts } else { 0 };
+        let first = self.first_host + if self.is_apart { number * self.hosts } else { 0 };
         first..first + self.hosts
     }
 }
@@ -149,9 +149,6 @@ impl Clock for Skewed {
         if self.0 < 0 { SystemClock.wall().minus(by) } else { SystemClock.wall().plus(by) }
     }
 }
-
-/// The end of a URL that is asked for while its process thinks that the store is away.
-pub(crate) const ALONE: &str = "/alone";
 
 /// In place of the store's URL: each process is on its own.
 pub(crate) const NO_STORE: &str = "none";
@@ -246,16 +243,17 @@ fn worker() {
 async fn work(number: u32, crew: Crew, stopped: tokio::sync::watch::Receiver<bool>) {
     let builder = Store::builder(&crew.store).command_timeout(crew.patience);
     let store = (crew.store != NO_STORE).then(|| Arc::new(builder.open().unwrap()));
-    let is_alone = Arc::new(AtomicBool::new(false));
-    let client = crew.client(number, store.as_ref(), Arc::clone(&is_alone));
+    if crew.shows_looks {
+        return look(number, crew, store.unwrap(), stopped).await;
+    }
+    let client = crew.client(number, store.as_ref());
     let mut tasks = tokio::task::JoinSet::new();
     for host in crew.hosts_of(number) {
-        let (client, mut stopped, is_alone) = (client.clone(), stopped.clone(), Arc::clone(&is_alone));
+        let (client, mut stopped) = (client.clone(), stopped.clone());
         tasks.spawn(async move {
             let mut page = 0;
             while !*stopped.borrow() {
-                let end = if is_alone.load(Ordering::SeqCst) { ALONE } else { "" };
-                let url = format!("http://{}/w{number}/{page}{end}", host_name(host));
+                let url = format!("http://{}/w{number}/{page}", host_name(host));
                 tokio::select! {
                     came = fetch(&client, &url) => page += u32::from(came),
                     _ = stopped.changed() => {}
@@ -264,6 +262,41 @@ async fn work(number: u32, crew: Crew, stopped: tokio::sync::watch::Receiver<boo
         });
     }
     tasks.join_all().await;
+}
+
+/// The same with a client of one's own, so that each page is named by the last look at the lease: the permit counts from it.
+async fn look(number: u32, crew: Crew, store: Arc<Store>, stopped: tokio::sync::watch::Receiver<bool>) {
+    let pacer = Pacer::builder(crew.policy()).store(store).build();
+    let mut tasks = tokio::task::JoinSet::new();
+    for host in crew.hosts_of(number).map(host_name) {
+        let client = reqwest::Client::builder().tls_certs_only([]).resolve(&host, crew.server);
+        let (client, pacer, mut stopped) = (client.build().unwrap(), pacer.clone(), stopped.clone());
+        let site = format!("http://{host}/").parse().unwrap();
+        let fetch = async move || {
+            let Ok(permit) = pacer.acquire(&site, Ask::new()).await else {
+                return tokio::time::sleep(ms(20)).await;
+            };
+            // In this order: if the process is stopped in between, the look is said to be earlier, and never later than it was.
+            let now = micros(SystemTime::now());
+            let looked = now - permit.elapsed().as_micros();
+            let page = client.get(format!("{site}w{number}/{looked}")).send().await.unwrap();
+            page.bytes().await.unwrap();
+        };
+        tasks.spawn(async move {
+            while !*stopped.borrow() {
+                tokio::select! {
+                    () = fetch() => {}
+                    _ = stopped.changed() => {}
+                }
+            }
+        });
+    }
+    tasks.join_all().await;
+}
+
+/// Since 1970.
+pub(crate) fn micros(at: SystemTime) -> u128 {
+    at.duration_since(UNIX_EPOCH).unwrap().as_micros()
 }
 
 /// Whether the page came. A refusal is waited out for a moment; anything else is a mistake.
