@@ -33,6 +33,18 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 enum Rest {
     Paced(PermitBody<reqwest::Body>),
     Plain(reqwest::Body),
+    /// It has failed; so much was left of it, which its length counts.
+    Failed(SizeHint),
+}
+
+impl Rest {
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Paced(body) => body.size_hint(),
+            Self::Plain(body) => body.size_hint(),
+            Self::Failed(left) => *left,
+        }
+    }
 }
 
 impl Wire {
@@ -90,13 +102,14 @@ impl Body for Wire {
         let polled = match rest {
             Rest::Paced(body) => Pin::new(body).poll_frame(context),
             Rest::Plain(body) => Pin::new(body).poll_frame(context),
+            Rest::Failed(_) => return Poll::Ready(None),
         };
         let is_pending = polled.is_pending();
         let frame = silence
             .check_frame(polled.map(|frame| frame.map(|frame| frame.map_err(BoxError::from))), context);
         if (is_pending && frame.is_ready()) || matches!(frame, Poll::Ready(Some(Err(_)))) {
             // Nothing more is awaited of this server: the connection is closed, and its permit is over.
-            *rest = Rest::Plain(reqwest::Body::default());
+            *rest = Rest::Failed(rest.size_hint());
         }
         frame
     }
@@ -106,14 +119,12 @@ impl Body for Wire {
             && match &self.rest {
                 Rest::Paced(body) => body.is_end_stream(),
                 Rest::Plain(body) => body.is_end_stream(),
+                Rest::Failed(_) => true,
             }
     }
 
     fn size_hint(&self) -> SizeHint {
-        let mut hint = match &self.rest {
-            Rest::Paced(body) => body.size_hint(),
-            Rest::Plain(body) => body.size_hint(),
-        };
+        let mut hint = self.rest.size_hint();
         let ahead = self.ahead_len();
         if let Some(upper) = hint.upper().and_then(|upper| upper.checked_add(ahead)) {
             hint.set_upper(upper);
@@ -127,6 +138,34 @@ impl Body for Wire {
 mod tests {
     use super::*;
     use abide_gate::pacing::{Ask, PacePolicy, Pacer};
+    use http_body_util::BodyExt;
+
+    /// Breaks off before its first byte.
+    struct Cut;
+
+    impl Body for Cut {
+        type Data = Bytes;
+        type Error = std::io::Error;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+            Poll::Ready(Some(Err(std::io::ErrorKind::UnexpectedEof.into())))
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(500)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_failed_keeps_the_length_that_was_stated() {
+        let mut body = Wire::new(None, reqwest::Body::wrap(Cut), Version::HTTP_11, None);
+        assert!(body.frame().await.unwrap().is_err());
+        assert_eq!(body.size_hint().exact(), Some(500));
+        assert!(body.is_end_stream() && body.frame().await.is_none());
+    }
 
     #[tokio::test]
     async fn a_body_that_failed_before_anybody_read_it_gives_its_turn_back() {
