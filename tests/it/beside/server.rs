@@ -1,6 +1,7 @@
 //! A server of either version that answers as the URL says, and keeps what it was asked.
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hasher};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -117,7 +118,7 @@ async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, htt
 /// * `/echo` sends the body back.
 /// * `/upgrade` sends back what comes after the 101.
 /// * `/never` does not answer, and `/close` closes the connection instead.
-/// * Everything else is as its query says: [`Script::of`].
+/// * Everything else is as its query says: [`scripted`].
 async fn answer(mut request: Request<Incoming>, log: &Log) -> std::io::Result<Response<Script>> {
     let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
     if path == "/robots.txt" {
@@ -177,12 +178,14 @@ fn shown(head: &http::request::Parts, body: &[u8]) -> [String; 3] {
 
 const ADDED: [&str; 4] = ["host:", "user-agent:", "accept:", "accept-encoding:"];
 
-/// A short text, or else the length and the sum of its bytes.
+/// A short text, or else the length and a hash.
 pub(super) fn text(bytes: &[u8]) -> String {
-    match bytes.len() {
-        0..1_000 => bytes.escape_ascii().to_string(),
-        length => format!("{length} bytes, {}", bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>()),
+    if bytes.len() < 1_000 {
+        return bytes.escape_ascii().to_string();
     }
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    format!("{} bytes, {:x}", bytes.len(), hasher.finish())
 }
 
 /// A body: its frames, and how it ends.
