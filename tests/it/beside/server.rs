@@ -153,7 +153,7 @@ async fn answer(mut request: Request<Incoming>, log: &Log) -> std::io::Result<Re
                 Response::builder().status(101).header("upgrade", "echo").header("connection", "upgrade");
             Ok(switched.body(Script::text("")).unwrap())
         }
-        _ => Ok(scripted(head.uri.query().unwrap_or_default())),
+        _ => Ok(scripted(head.uri.query().unwrap_or_default(), head.method == http::Method::HEAD)),
     }
 }
 
@@ -207,7 +207,7 @@ enum End {
 /// `status`, `reason`; `field=name:value`, several times; `type`, the media type;
 /// `body`, text, or `hex`, bytes, `times`; `coding`; `frames`, the body again and again without a length; `trailer=name:value`;
 /// `end=cut` or `end=open`.
-fn scripted(query: &str) -> Response<Script> {
+fn scripted(query: &str, is_head: bool) -> Response<Script> {
     let mut response = Response::builder();
     let (mut body, mut trailers, mut frames, mut end) = (Vec::new(), None, 0, End::Whole);
     for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
@@ -248,7 +248,14 @@ fn scripted(query: &str) -> Response<Script> {
     let has_length = frames == 0 && matches!(end, End::Whole);
     let mut frames: VecDeque<_> = (0..frames.max(1)).map(|_| Frame::data(body.clone())).collect();
     frames.extend(trailers.map(Frame::trailers));
-    response.body(Script { frames, has_length, end }).unwrap()
+    if is_head {
+        // In HTTP/2 hyper would send the body.
+        frames.clear();
+        if has_length {
+            response = response.header("content-length", body.len());
+        }
+    }
+    response.body(Script { frames, has_length: has_length && !is_head, end }).unwrap()
 }
 
 fn unhex(text: &str) -> Vec<u8> {
