@@ -3,6 +3,7 @@
 
 mod access;
 mod bad_input;
+mod beside;
 mod bodies;
 mod cached;
 mod capture;

@@ -32,29 +32,6 @@ fn last(server: &Server) -> Seen {
 }
 
 #[tokio::test]
-async fn methods_follow_the_status_and_head_stays_head() {
-    let server = site().await;
-    let client = client(&server);
-    for (code, method, after) in [
-        (303, Method::HEAD, "HEAD"),
-        (301, Method::HEAD, "HEAD"),
-        (307, Method::HEAD, "HEAD"),
-        (303, Method::PUT, "GET"),
-        (303, Method::DELETE, "GET"),
-        (302, Method::PUT, "PUT"),
-        (301, Method::DELETE, "DELETE"),
-        (308, Method::PATCH, "PATCH"),
-        (301, Method::OPTIONS, "OPTIONS"),
-        (302, Method::POST, "GET"),
-    ] {
-        let url = format!("http://a.example/{code}/end");
-        let answer = client.request(method.clone(), url).send().await.unwrap();
-        assert_eq!(answer.status(), 200);
-        assert_eq!(last(&server).method, after, "{code} {method}");
-    }
-}
-
-#[tokio::test]
 async fn what_describes_a_body_goes_with_it() {
     let server = site().await;
     let client = client(&server);

@@ -25,7 +25,7 @@ use bytes::{Buf, Bytes};
 use compression_codecs::core::util::{PartialBuffer, WriteBuffer};
 use compression_codecs::{BrotliDecoder, DecodeV2, GzipDecoder, ZlibDecoder, ZstdDecoder};
 use http::header::{CONTENT_ENCODING, HeaderMap};
-use http_body::{Body, Frame, SizeHint};
+use http_body::{Body, Frame};
 
 /// A content coding that is taken off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -243,13 +243,6 @@ impl<B: Body<Data = Bytes> + Unpin> Body for DecodedBody<B> {
 
     fn is_end_stream(&self) -> bool {
         self.stage == Stage::Done && self.trailers.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self.stage {
-            Stage::Done => SizeHint::with_exact(0),
-            _ => SizeHint::default(),
-        }
     }
 }
 
@@ -479,6 +472,17 @@ mod tests {
         let whole = DecodedBody::new(frames, Coding::Gzip).collect().await.unwrap();
         assert_eq!(whole.trailers().unwrap()["etag"], "\"1\"");
         assert_eq!(whole.to_bytes(), "text");
+    }
+
+    /// A server states the length of what it coded, if any: nothing is known of the other, however much has been read.
+    #[tokio::test]
+    async fn a_decoded_body_states_no_length() {
+        let mut body = DecodedBody::new(Frames::of(&encoded(Coding::Gzip, b"text"), 1_000), Coding::Gzip);
+        while body.frame().await.is_some() {
+            assert_eq!(body.size_hint().exact(), None);
+        }
+        assert_eq!(body.size_hint().exact(), None);
+        assert!(body.is_end_stream());
     }
 
     #[test]

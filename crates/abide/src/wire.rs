@@ -21,7 +21,8 @@ pub(crate) type Ahead = reqwest::Result<Bytes>;
 #[derive(Debug)]
 pub(crate) struct Wire {
     ahead: Option<Ahead>,
-    rest: PermitBody<reqwest::Body>,
+    /// Or how much was left of it when it failed, which its length counts.
+    rest: Result<PermitBody<reqwest::Body>, SizeHint>,
     silence: Silence,
 }
 
@@ -45,7 +46,7 @@ impl Wire {
             Some(Ok(_)) | None => true,
         });
         let rest = PermitBody::new(body, permit).with_calm(fault::asks_for_calm).with_version(version);
-        Self { ahead, rest, silence: Silence::within(None) }
+        Self { ahead, rest: Ok(rest), silence: Silence::within(None) }
     }
 
     /// Fails, and gives the turn back, when the server sends nothing for so long while the next byte is awaited.
@@ -74,23 +75,24 @@ impl Body for Wire {
             return Poll::Ready(Some(ahead.map(Frame::data).map_err(BoxError::from)));
         }
         let Self { rest, silence, .. } = &mut *self;
-        let polled = Pin::new(&mut *rest).poll_frame(context);
+        let Ok(body) = rest else { return Poll::Ready(None) };
+        let polled = Pin::new(&mut *body).poll_frame(context);
         let is_pending = polled.is_pending();
         let frame = silence
             .check_frame(polled.map(|frame| frame.map(|frame| frame.map_err(BoxError::from))), context);
         if (is_pending && frame.is_ready()) || matches!(frame, Poll::Ready(Some(Err(_)))) {
             // Nothing more is awaited of this server: the connection is closed, and its permit is over.
-            *rest = PermitBody::new(reqwest::Body::default(), None);
+            *rest = Err(body.size_hint());
         }
         frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.ahead.is_none() && self.rest.is_end_stream()
+        self.ahead.is_none() && self.rest.as_ref().map_or(true, PermitBody::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let mut hint = self.rest.size_hint();
+        let mut hint = self.rest.as_ref().map_or_else(|left| *left, PermitBody::size_hint);
         let ahead = self.ahead_len();
         if let Some(upper) = hint.upper().and_then(|upper| upper.checked_add(ahead)) {
             hint.set_upper(upper);
@@ -104,6 +106,34 @@ impl Body for Wire {
 mod tests {
     use super::*;
     use abide_gate::pacing::{Ask, PacePolicy, Pacer};
+    use http_body_util::BodyExt;
+
+    /// Breaks off before its first byte.
+    struct Cut;
+
+    impl Body for Cut {
+        type Data = Bytes;
+        type Error = std::io::Error;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+            Poll::Ready(Some(Err(std::io::ErrorKind::UnexpectedEof.into())))
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(500)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_failed_keeps_the_length_that_was_stated() {
+        let mut body = Wire::new(None, reqwest::Body::wrap(Cut), Version::HTTP_11, None);
+        assert!(body.frame().await.unwrap().is_err());
+        assert_eq!(body.size_hint().exact(), Some(500));
+        assert!(body.is_end_stream() && body.frame().await.is_none());
+    }
 
     #[tokio::test]
     async fn a_body_that_failed_before_anybody_read_it_gives_its_turn_back() {
