@@ -281,8 +281,13 @@ impl<'a> Call<'a> {
         self.end(head, wire)
     }
 
-    /// The same of a request that a middleware below has sent, by this verdict and after a wait that leaves so much, or that a cache
-    /// has answered.
+    /// A middleware below has waited for the permit, which leaves so much.
+    pub fn waited_below(&mut self, wait_left: Duration) {
+        self.spend(wait_left);
+    }
+
+    /// The same as [`answered`](Self::answered) of a request that a middleware below has sent, by this verdict, or that a cache has
+    /// answered.
     ///
     /// # Errors
     /// Those of [`answered`](Self::answered).
@@ -290,10 +295,8 @@ impl<'a> Call<'a> {
         &mut self,
         head: ResponseHead<'_>,
         sent: Option<Verdict>,
-        wait_left: Duration,
         wire: Duration,
     ) -> Result<(), Error> {
-        self.spend(wait_left);
         if let Some(verdict) = sent {
             self.pending().verdict = Some(verdict);
         }

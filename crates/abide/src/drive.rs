@@ -9,7 +9,7 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
 
 use crate::client::{Abide, Core};
-use crate::half::send_below;
+use crate::half::{Sent, send_below};
 use crate::send::{head_of, put_together, refuse, send_paced, take_apart};
 use crate::whole;
 use crate::wire::Wire;
@@ -109,11 +109,12 @@ impl<'a> Drive<'a> {
         *request.timeout_mut() = self.call.timeout();
         let is_repeatable = self.is_repeatable();
         let sending = Box::pin(send_below(&self.call, request, extensions, next));
-        let mut sent = self.call.span().cover(sending).await?;
-        self.call.set_source(take_seen(sent.response.status(), sent.response.headers_mut()));
-        let head = head_of(&sent.response, is_repeatable);
-        self.call.answered_below(head, sent.verdict, sent.wait_left, sent.wire).map_err(refuse)?;
-        Ok(sent.response)
+        let Sent { response, verdict, wait_left, wire } = self.call.span().cover(sending).await;
+        self.call.waited_below(wait_left);
+        let mut response = response?;
+        self.call.set_source(take_seen(response.status(), response.headers_mut()));
+        self.call.answered_below(head_of(&response, is_repeatable), verdict, wire).map_err(refuse)?;
+        Ok(response)
     }
 
     fn is_repeatable(&self) -> bool {

@@ -40,9 +40,9 @@ impl Admission {
     }
 }
 
-/// A response that has come through the chain.
+/// What has come through the chain.
 pub(crate) struct Sent {
-    pub(crate) response: Response,
+    pub(crate) response: Result<Response>,
     /// The verdict by which the request went out. `None`: a cache answered.
     pub(crate) verdict: Option<Verdict>,
     pub(crate) wait_left: Duration,
@@ -56,26 +56,24 @@ pub(crate) async fn send_below(
     request: Request,
     extensions: &mut Extensions,
     next: Next<'_>,
-) -> Result<Sent> {
+) -> Sent {
     let (url, wait_left) = (call.url(), call.wait_left());
-    let Some(verdict) = call.verdict().cloned() else { return Err(wrong_order(url, OrderProblem::NoPacing)) };
+    let verdict = call.verdict().cloned().expect("a call is checked before it is sent");
     let admission = Admission { url: url.clone(), verdict, wait_left, sent: Arc::default() };
     extensions.insert(admission.clone());
     // The inner half counts for itself, so what is counted here went past it.
     let (response, times_unpaced) = counted(next.run(request, extensions)).await;
     let Report { waited, wire, verdict, denied } = std::mem::take(&mut *admission.report());
-    match (response, denied) {
+    let response = match (response, denied) {
         _ if times_unpaced > 0 => Err(wrong_order(url, OrderProblem::NoPacing)),
         // The same with a client that counts nothing, if nothing on the way has built the response anew.
         (Ok(response), _) if verdict.is_none() && response.remote_addr().is_some() => {
             Err(wrong_order(url, OrderProblem::NoPacing))
         }
-        (Ok(response), _) => {
-            Ok(Sent { response, verdict, wait_left: wait_left.saturating_sub(waited), wire })
-        }
         (Err(_), Some(denied)) => Err(refuse(denied.into())),
-        (Err(error), None) => Err(error),
-    }
+        (response, _) => response,
+    };
+    Sent { response, verdict, wait_left: wait_left.saturating_sub(waited), wire }
 }
 
 /// The inner half: acquires the permit, and sends. Without an outer half above it, as when a cache revalidates in the background, it checks
