@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Error, Gate, Origin, Verdict};
+use abide_gate::{Denied, Gate, Origin, Verdict};
 use http::Extensions;
 use url::Url;
 
@@ -15,16 +15,16 @@ pub(crate) async fn admit(
     url: &Url,
     options: &Options,
     left: &mut Duration,
-) -> Result<(Verdict, Permit), Error> {
+) -> Result<(Verdict, Permit), Denied> {
     let verdict = judge(gate, url, options, left).await?;
-    if let Some(denied) = verdict.refusal(url) {
-        return Err(denied.into());
+    if let Some(denied) = verdict.refusal(url, gate.wall()) {
+        return Err(denied);
     }
     let (verdict, permit, _) = gate.turn(url, verdict, left).await?.into_parts();
     Ok((verdict, permit))
 }
 
-async fn judge(gate: &Gate, url: &Url, options: &Options, left: &mut Duration) -> Result<Verdict, Error> {
+async fn judge(gate: &Gate, url: &Url, options: &Options, left: &mut Duration) -> Result<Verdict, Denied> {
     let why = options.ignore_robots.as_ref().and_then(|(origin, why)| {
         let is_meant = Origin::of(url).is_ok_and(|asked| asked == *origin);
         is_meant.then(|| why.clone())

@@ -1,9 +1,9 @@
 //! A call that was refused, or that failed below.
 
-use std::error::Error as StdError;
+use std::error::Error;
 use std::fmt;
 
-use abide_gate::{Error, NoTimers};
+use abide_gate::{Denied, NoTimers};
 use abide_http::IdentityError;
 use http::Uri;
 
@@ -11,13 +11,13 @@ use crate::BoxError;
 
 /// What comes instead of a response.
 ///
-/// Layers above may wrap or box it; [`Error::find`] finds the refusal in what they make of it.
+/// Layers above may wrap or box it; [`Denied::find`] finds the refusal in what they make of it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServiceError {
     /// The gate refused the request: it did not go out, or its answer came from elsewhere
-    /// ([`Denied::RedirectBypass`](abide_gate::Denied::RedirectBypass)).
-    Refused(Error),
+    /// ([`DeniedKind::RedirectBypass`](abide_gate::DeniedKind::RedirectBypass)).
+    Refused(Denied),
     /// The URI names no origin, so there is nobody to ask: it is relative, of a `CONNECT`, or no URL.
     NoOrigin {
         /// The URI of the request, without user information.
@@ -29,24 +29,24 @@ pub enum ServiceError {
 
 impl ServiceError {
     /// The refusal, if it is one.
-    pub fn refused(&self) -> Option<&Error> {
+    pub fn refused(&self) -> Option<&Denied> {
         match self {
-            Self::Refused(error) => Some(error),
+            Self::Refused(denied) => Some(denied),
             Self::NoOrigin { .. } | Self::Inner(_) => None,
         }
     }
 }
 
-impl From<Error> for ServiceError {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
+impl From<Denied> for ServiceError {
+    fn from(denied: Denied) -> Self {
+        Self::Refused(denied)
     }
 }
 
 impl fmt::Display for ServiceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(error) => error.fmt(f),
+            Self::Refused(denied) => denied.fmt(f),
             Self::NoOrigin { uri } => write!(
                 f,
                 "expected an absolute http or https URI, found {:?}",
@@ -57,11 +57,11 @@ impl fmt::Display for ServiceError {
     }
 }
 
-impl StdError for ServiceError {
-    /// Of a refusal the sentence, so that it is found also where a layer above shows this error as its own.
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+impl Error for ServiceError {
+    /// Of a refusal its own source, because this error shows the refusal as its own.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Refused(error) => error.source(),
+            Self::Refused(denied) => denied.source(),
             Self::NoOrigin { .. } => None,
             Self::Inner(error) => Some(&**error),
         }
@@ -75,7 +75,7 @@ pub enum BuildError {
     /// This is no identity to crawl under.
     Identity(IdentityError),
     /// The runtime that this was called in has no timers, so that nothing could ever wait for its turn. Outside of a runtime the first
-    /// request that must wait says so, with [`Denied::NoTimers`](crate::Denied::NoTimers).
+    /// request that must wait says so, with [`DeniedKind::NoTimers`](crate::DeniedKind::NoTimers).
     NoTimers(NoTimers),
 }
 
@@ -88,8 +88,8 @@ impl fmt::Display for BuildError {
     }
 }
 
-impl StdError for BuildError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+impl Error for BuildError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Identity(error) => error.source(),
             Self::NoTimers(_) => None,

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Gate, Verdict};
+use abide_gate::{Denied, DeniedKind, Gate, Verdict, WallMillis};
 use abide_http::{CallSpan, Hop, Trail, Visit, WatchedBody, tell_failed};
 use abide_http::{NoAddress, PermitBody, Symptoms};
 use bytes::Bytes;
@@ -113,7 +113,7 @@ impl<S: fmt::Debug> fmt::Debug for AbideService<S> {
 /// Tells of a call that ended without an answer.
 fn tell(core: &Core, url: Option<&Url>, error: &ServiceError) {
     match (error, url) {
-        (ServiceError::Refused(error), _) => core.gate.tell_refused(error),
+        (ServiceError::Refused(denied), _) => core.gate.tell_refused(denied),
         (ServiceError::Inner(error), Some(url)) => tell_failed(0, url, &**error),
         (ServiceError::Inner(_) | ServiceError::NoOrigin { .. }, _) => {}
     }
@@ -132,7 +132,8 @@ where
     R: Body<Data = Bytes>,
     R::Error: fmt::Debug,
 {
-    core.identity.sign(request.headers_mut())?;
+    let signed = core.identity.sign(request.headers_mut());
+    signed.map_err(|kind| Denied::new(kind, &url, core.gate.wall()))?;
     let options = options_of(request.extensions());
     let (verdict, unsent, waited) = turn_and_reservation(core, &url, &options, &mut ready).await?;
     let method = request.method().clone();
@@ -141,14 +142,14 @@ where
     let permit = unsent.send();
     let response = match call.await {
         Ok(response) => response,
-        Err(error) => return Err(failed(error.into(), url, permit)),
+        Err(error) => return Err(failed(error.into(), &url, core.gate.wall(), permit)),
     };
     permit.observe(response.status(), response.headers());
     if !permit.is_saved() {
         Box::pin(permit.saved()).await;
     }
     if let Some(got) = redirected(response.extensions(), &url) {
-        return Err(abide_gate::Error::from(Denied::RedirectBypass { asked: url, got }).into());
+        return Err(Denied::new(DeniedKind::RedirectBypass { got }, &url, core.gate.wall()).into());
     }
     let remote = remote_addr(response.extensions());
     let mut trail = Trail::default();
@@ -205,7 +206,7 @@ async fn wait<S: Clone>(
     options: &Options,
     left: &mut Duration,
     ready: &mut Ready<S>,
-) -> Result<(Verdict, Permit), abide_gate::Error> {
+) -> Result<(Verdict, Permit), Denied> {
     let mut admission = pin!(admit(&core.gate, url, options, left));
     match poll_fn(|context| Poll::Ready(admission.as_mut().poll(context))).await {
         Poll::Ready(turn) => turn,
@@ -217,12 +218,12 @@ async fn wait<S: Clone>(
 }
 
 /// A request without an answer: what it means for the host, and for the caller.
-fn failed(error: BoxError, url: Url, permit: Permit) -> ServiceError {
+fn failed(error: BoxError, url: &Url, now: WallMillis, permit: Permit) -> ServiceError {
     let symptoms = fault::of(&*error);
     let address = symptoms.refused_name().and_then(NoAddress::refused);
     if address.is_some() {
         permit.give_back();
-        return abide_gate::Error::from(Denied::AddressRefused { url, address, hop: 0 }).into();
+        return Denied::new(DeniedKind::AddressRefused { address }, url, now).into();
     }
     if let Some(fault) = Symptoms::fault(&symptoms) {
         permit.failed(fault);

@@ -12,7 +12,7 @@ use url::Url;
 
 use abide_gate::access::Answer;
 use abide_gate::pacing::{NextSlot, Permit};
-use abide_gate::{Error, Gate, Origin, Verdict};
+use abide_gate::{Denied, Gate, Origin, Verdict};
 use abide_http::Reader;
 use abide_http::{Identity, refuse_foreign_host};
 
@@ -73,7 +73,7 @@ impl Abide {
     /// # Errors
     /// A refusal other than disallow and unreachable, which are verdicts: an unsupported URL, a refused address, a robots.txt
     /// request that was deferred.
-    pub async fn check(&self, url: &Url) -> Result<Verdict, Error> {
+    pub async fn check(&self, url: &Url) -> Result<Verdict, Denied> {
         self.core.gate.judge(url, self.core.gate.max_wait()).await
     }
 
@@ -86,7 +86,7 @@ impl Abide {
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub async fn rules(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {
+    pub async fn rules(&self, origin: &Origin) -> Result<Arc<Answer>, Denied> {
         self.core.gate.answer(origin).await
     }
 
@@ -106,15 +106,16 @@ impl Abide {
     ///
     /// # Errors
     /// A refusal of any kind.
-    pub async fn acquire(&self, url: &Url) -> Result<Permit, Error> {
+    pub async fn acquire(&self, url: &Url) -> Result<Permit, Denied> {
         Ok(self.core.gate.admit(url, self.core.gate.max_wait()).await?.1)
     }
 
     /// Sees to it that the request names this crawler, and only the site of its URL: the User-Agent is ours, or at least
     /// contains the token; a `Host` is the one that reqwest would send.
-    pub(crate) fn name(&self, request: &mut Request) -> Result<(), Error> {
-        refuse_foreign_host(request.headers(), request.url())?;
-        self.core.identity.sign(request.headers_mut())
+    pub(crate) fn name(&self, request: &mut Request) -> Result<(), Denied> {
+        refuse_foreign_host(request.headers(), request.url())
+            .and_then(|()| self.core.identity.sign(request.headers_mut()))
+            .map_err(|kind| Denied::new(kind, request.url(), self.core.gate.wall()))
     }
 
     /// The same in the middleware's own error type.
@@ -130,8 +131,8 @@ impl Abide {
     ) -> reqwest_middleware::Result<Verdict> {
         let verdict =
             self.core.gate.judge_within(url, left).await.map_err(reqwest_middleware::Error::middleware)?;
-        match verdict.refusal(url) {
-            Some(denied) => Err(reqwest_middleware::Error::middleware(Error::from(denied))),
+        match verdict.refusal(url, self.core.gate.wall()) {
+            Some(denied) => Err(reqwest_middleware::Error::middleware(denied)),
             None => Ok(verdict),
         }
     }
@@ -140,7 +141,7 @@ impl Abide {
     ///
     /// # Errors
     /// An unsupported URL.
-    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {
+    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {
         self.core.gate.next_slot(url)
     }
 
@@ -158,7 +159,7 @@ impl Abide {
     /// [`Builder::build_with`] returns.
     ///
     /// A client that was built elsewhere must have `redirect::Policy::none()` and `retry::never()`; if it follows a redirect,
-    /// the request ends with [`Denied::RedirectBypass`](crate::Denied::RedirectBypass). Its resolver is not guarded: only
+    /// the request ends with [`DeniedKind::RedirectBypass`](crate::DeniedKind::RedirectBypass). Its resolver is not guarded: only
     /// literal addresses are refused then.
     pub fn wrap(&self, inner: reqwest::Client) -> ClientWithMiddleware {
         // The text of `Debug` is no interface; this is only a warning, and the middleware notices it when it happens.
@@ -178,7 +179,7 @@ impl Abide {
 
     /// The outer half: robots.txt, redirect hops, permissions. Put [`pacing`](Self::pacing) below it, with an HTTP cache between
     /// them, so that cache hits are not paced. Without it the requests end with
-    /// [`Denied::WrongOrder`](crate::Denied::WrongOrder).
+    /// [`DeniedKind::WrongOrder`](crate::DeniedKind::WrongOrder).
     pub fn gate(&self) -> GateMiddleware {
         GateMiddleware::new(self.clone())
     }

@@ -11,7 +11,7 @@ use reqwest_middleware::{Middleware, Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Error, OrderProblem, Verdict, without_userinfo};
+use abide_gate::{Denied, OrderProblem, Verdict, without_userinfo};
 
 use crate::client::Abide;
 use crate::send::{Admission, Sent, answered, refuse, take_apart, wrong_order};
@@ -86,7 +86,7 @@ impl PacingMiddleware {
         let codings = &self.abide.core.codings;
         codings.ask(&mut request);
         let answer = counted(heard_within(limit, next.run(request, extensions))).await;
-        let response = answered(url, &mut permit, answer)?;
+        let response = answered(gate, url, &mut permit, answer)?;
         if let Some(permit) = permit.as_ref() {
             permit.saved().await;
         }
@@ -96,8 +96,8 @@ impl PacingMiddleware {
     }
 
     fn tell_refused(&self, error: &reqwest_middleware::Error) {
-        if let Some(denied) = Error::find(error) {
-            self.abide.core.gate.tell_refused(&denied.clone().into());
+        if let Some(denied) = Denied::find(error) {
+            self.abide.core.gate.tell_refused(&denied);
         }
     }
 }
@@ -129,7 +129,7 @@ impl Middleware for GateMiddleware {
         next: Next<'_>,
     ) -> Result<Response> {
         if !self.abide.core.has_pacing_half.load(Ordering::Relaxed) {
-            return Err(wrong_order(&without_userinfo(request.url()), OrderProblem::NoPacing));
+            return Err(wrong_order(&self.abide.core.gate, request.url(), OrderProblem::NoPacing));
         }
         Walk::new(&self.abide, Pace::Below, extensions, request).run(extensions, next).await
     }

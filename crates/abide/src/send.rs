@@ -9,7 +9,7 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, OrderProblem, Verdict, without_userinfo};
+use abide_gate::{Denied, DeniedKind, Gate, OrderProblem, Verdict, without_userinfo};
 use abide_http::WatchedBody;
 use abide_http::{NoAddress, Symptoms};
 
@@ -29,6 +29,7 @@ pub(crate) struct Sent {
 
 /// What has come of a request that went out in its turn, which goes on if it was answered. The pacer hears of it.
 pub(crate) fn answered(
+    gate: &Gate,
     url: &Url,
     permit: &mut Option<Permit>,
     (answer, times): (Result<Response>, u32),
@@ -37,35 +38,40 @@ pub(crate) fn answered(
         permit.observe(response.status(), response.headers());
     }
     match answer {
-        _ if times > 1 => Err(wrong_order(url, OrderProblem::SentAgain { times })),
-        Ok(response) => not_followed(url, &response).map(|()| response),
+        _ if times > 1 => Err(wrong_order(gate, url, OrderProblem::SentAgain { times })),
+        Ok(response) => not_followed(gate, url, &response).map(|()| response),
         Err(mut error) => {
             // reqwest's own errors show it.
             if let Some(shown) = error.url_mut() {
                 *shown = without_userinfo(shown);
             }
-            Err(failed(error, url, permit.take()))
+            Err(failed(gate, error, url, permit.take()))
         }
     }
 }
 
 /// An inner client that follows redirects has fetched past the gate: what it got is not handed out.
-fn not_followed(asked: &Url, response: &Response) -> Result<()> {
+fn not_followed(gate: &Gate, asked: &Url, response: &Response) -> Result<()> {
     if same_resource(response.url(), asked) {
         return Ok(());
     }
     let got = without_userinfo(response.url());
-    Err(refuse(Denied::RedirectBypass { asked: asked.clone(), got }.into()))
+    Err(refuse(Denied::new(DeniedKind::RedirectBypass { got }, asked, gate.wall())))
 }
 
 /// A request without an answer: what it means for the host, and for the caller.
-fn failed(error: reqwest_middleware::Error, url: &Url, permit: Option<Permit>) -> reqwest_middleware::Error {
+fn failed(
+    gate: &Gate,
+    error: reqwest_middleware::Error,
+    url: &Url,
+    permit: Option<Permit>,
+) -> reqwest_middleware::Error {
     let Some(permit) = permit else { return error };
     let symptoms = fault::of(&error);
-    let refused = symptoms.as_ref().and_then(Symptoms::refused_name).and_then(NoAddress::refused);
-    if refused.is_some() {
+    let address = symptoms.as_ref().and_then(Symptoms::refused_name).and_then(NoAddress::refused);
+    if address.is_some() {
         permit.give_back();
-        return refuse(Denied::AddressRefused { url: url.clone(), address: refused, hop: 0 }.into());
+        return refuse(Denied::new(DeniedKind::AddressRefused { address }, url, gate.wall()));
     }
     if error.is_builder() {
         // Nothing was sent.
@@ -114,7 +120,7 @@ impl Admission {
                 told.wire += sent.wire;
                 told.verdict = Some(sent.verdict.clone());
             }
-            Err(error) => told.refused = Error::find(error).cloned(),
+            Err(error) => told.refused = Denied::find(error),
         }
     }
 
@@ -125,6 +131,7 @@ impl Admission {
 
 /// Sends through the chain to the pacing half, with a cache between the two.
 pub(crate) async fn send_through(
+    gate: &Gate,
     url: &Url,
     verdict: Verdict,
     budget: &mut Duration,
@@ -140,28 +147,28 @@ pub(crate) async fn send_through(
     let told = admission.hear();
     *budget = budget.saturating_sub(told.waited);
     match (response, told.refused) {
-        _ if times_unpaced > 0 => Err(wrong_order(url, OrderProblem::NoPacing)),
+        _ if times_unpaced > 0 => Err(wrong_order(gate, url, OrderProblem::NoPacing)),
         // The same with a client that counts nothing, if nothing on the way has built the answer anew.
         (Ok(response), _) if told.verdict.is_none() && response.remote_addr().is_some() => {
-            Err(wrong_order(url, OrderProblem::NoPacing))
+            Err(wrong_order(gate, url, OrderProblem::NoPacing))
         }
         (Ok(response), _) => {
-            not_followed(url, &response)?;
+            not_followed(gate, url, &response)?;
             let verdict = told.verdict.unwrap_or(verdict);
             Ok(Sent { response, verdict, wire: told.wire })
         }
-        (Err(_), Some(denied)) => Err(refuse(denied.into())),
+        (Err(_), Some(denied)) => Err(refuse(denied)),
         (Err(error), None) => Err(error),
     }
 }
 
 /// An error and not a warning: what should have waited has gone out already.
-pub(crate) fn wrong_order(url: &Url, problem: OrderProblem) -> reqwest_middleware::Error {
-    refuse(Denied::WrongOrder { url: url.clone(), problem }.into())
+pub(crate) fn wrong_order(gate: &Gate, url: &Url, problem: OrderProblem) -> reqwest_middleware::Error {
+    refuse(Denied::new(DeniedKind::WrongOrder { problem }, url, gate.wall()))
 }
 
-pub(crate) fn refuse(error: Error) -> reqwest_middleware::Error {
-    reqwest_middleware::Error::middleware(error)
+pub(crate) fn refuse(denied: Denied) -> reqwest_middleware::Error {
+    reqwest_middleware::Error::middleware(denied)
 }
 
 /// The response with its turn in its body, and what has been taken of that in front; URL, version, header fields and extensions stay.

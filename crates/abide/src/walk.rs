@@ -10,7 +10,7 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, Verdict, has_userinfo, without_userinfo};
+use abide_gate::{Denied, DeniedKind, Verdict, has_userinfo, without_userinfo};
 use abide_http::{CallSpan, Hop, HopSpan, Reading, Stopped, Trail, WatchedBody, tell_failed};
 
 use crate::client::Abide;
@@ -151,7 +151,7 @@ impl<'a> Walk<'a> {
             Some(_) => without_userinfo(request.url()),
             None => request.url().clone(),
         };
-        abide.name(request).map_err(|error| self.refusal(error))?;
+        abide.name(request).map_err(|denied| self.refusal(denied))?;
         if self.options.ignore_robots.is_some() {
             return Ok(false);
         }
@@ -169,14 +169,14 @@ impl<'a> Walk<'a> {
             Some(why) => Box::pin(core.gate.overridden(&url, why, &mut self.budget)).await,
             None => core.gate.judge_within(&url, &mut self.budget).await,
         };
-        let verdict = verdict.map_err(|error| self.refusal(error))?;
+        let verdict = verdict.map_err(|denied| self.refusal(denied))?;
         self.begin(url, verdict, before.saturating_sub(self.budget))
     }
 
     /// The next hop, if it is allowed.
     fn begin(&mut self, url: Url, verdict: Verdict, waited: Duration) -> Result<()> {
-        if let Some(denied) = verdict.refusal(&url) {
-            return Err(self.refusal(denied.into()));
+        if let Some(denied) = verdict.refusal(&url, self.abide.core.gate.wall()) {
+            return Err(self.refusal(denied));
         }
         self.leg = Some(Leg { url, verdict, waited });
         Ok(())
@@ -204,7 +204,7 @@ impl<'a> Walk<'a> {
     async fn wait(&mut self) -> Result<()> {
         let leg = self.leg.as_mut().expect(ONE_LEG);
         let turn = self.abide.core.gate.turn(&leg.url, leg.verdict.clone(), &mut self.budget).await;
-        let (verdict, permit, waited) = turn.map_err(|error| self.failed(refuse(error)))?.into_parts();
+        let (verdict, permit, waited) = turn.map_err(|denied| self.refusal(denied))?.into_parts();
         self.permit = Some(permit);
         let leg = self.leg();
         leg.verdict = verdict;
@@ -236,7 +236,7 @@ impl<'a> Walk<'a> {
 
     fn answered(&mut self, hop: &HopSpan, answer: (Result<Response>, u32)) -> Result<Response> {
         let url = &self.leg.as_ref().expect(ONE_LEG).url;
-        let response = answered(url, &mut self.permit, answer)?;
+        let response = answered(&self.abide.core.gate, url, &mut self.permit, answer)?;
         // A cache below makes its answers anew, also those that have just come from the wire.
         self.source = if response.remote_addr().is_some() { Source::Wire } else { Source::Unknown };
         let response = self.abide.core.codings.taken_off(response);
@@ -254,7 +254,9 @@ impl<'a> Walk<'a> {
         let (request, before) = (self.outgoing(), self.budget);
         let leg = self.leg.as_mut().expect(ONE_LEG);
         let verdict = leg.verdict.clone();
-        let mut sent = send_through(&leg.url, verdict, &mut self.budget, request, extensions, next).await?;
+        let gate = &self.abide.core.gate;
+        let mut sent =
+            send_through(gate, &leg.url, verdict, &mut self.budget, request, extensions, next).await?;
         self.source = seen::take(sent.response.status(), sent.response.headers_mut());
         leg.verdict = sent.verdict;
         leg.waited += before.saturating_sub(self.budget);
@@ -293,7 +295,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The next request, if the answer is a redirect to follow.
-    fn following(&mut self, response: &Response) -> std::result::Result<Option<Request>, Error> {
+    fn following(&mut self, response: &Response) -> std::result::Result<Option<Request>, Denied> {
         let policy = &self.abide.core.redirects;
         let follow = self.options.redirects.unwrap_or(policy.follow);
         let asked = self.asked(response);
@@ -312,8 +314,8 @@ impl<'a> Walk<'a> {
             return Ok(None);
         }
         if self.trail.hops().len() > policy.hops_max {
-            let hops = self.trail.hops().iter().map(|hop| hop.url().clone()).collect();
-            return Err(Denied::TooManyRedirects { hops }.into());
+            let now = self.abide.core.gate.wall();
+            return Err(Denied::new(DeniedKind::TooManyRedirects, &hop.url, now));
         }
         Ok(Some(template.follow(hop, referer)))
     }
@@ -385,16 +387,16 @@ impl<'a> Walk<'a> {
         extensions.insert(trail);
     }
 
-    fn refusal(&self, error: Error) -> reqwest_middleware::Error {
-        let error = error.after(self.trail.chain());
-        self.abide.core.gate.tell_refused(&error);
-        refuse(error)
+    fn refusal(&self, denied: Denied) -> reqwest_middleware::Error {
+        let denied = denied.after(self.trail.chain());
+        self.abide.core.gate.tell_refused(&denied);
+        refuse(denied)
     }
 
     /// A request that was not answered. A refusal, from below or from the pacing, gets the hops before it.
     fn failed(&self, error: reqwest_middleware::Error) -> reqwest_middleware::Error {
-        match Error::find(&error) {
-            Some(denied) => self.refusal(denied.clone().into()),
+        match Denied::find(&error) {
+            Some(denied) => self.refusal(denied),
             None => {
                 if let Some(leg) = &self.leg {
                     tell_failed(self.trail.hops().len(), &leg.url, &error);

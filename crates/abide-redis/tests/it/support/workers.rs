@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use abide::access::AccessPolicy;
 use abide::pacing::{PaceEvent, PacePolicy};
-use abide::{Abide, Denied, Event};
+use abide::{Abide, Denied, DeniedKind, Event};
 use abide_gate::{Clock, SystemClock, WallMillis};
 use abide_redis::Store;
 use reqwest_middleware::ClientWithMiddleware;
@@ -273,8 +273,8 @@ async fn fetch(client: &ClientWithMiddleware, url: &str) -> bool {
             page.bytes().await.unwrap();
             true
         }
-        Err(error) => match abide::Error::find(&error) {
-            Some(Denied::Deferred { .. } | Denied::Store { .. } | Denied::Interrupted) => {
+        Err(error) => match Denied::find(&error).as_ref().map(Denied::kind) {
+            Some(DeniedKind::Deferred { .. } | DeniedKind::Store { .. } | DeniedKind::Interrupted) => {
                 tokio::time::sleep(ms(20)).await;
                 false
             }
