@@ -219,7 +219,7 @@ async fn http2_turns_last_until_the_stream_ends_whatever_its_length() {
             let at_once = || Options::new().with_max_wait(Duration::ZERO);
             let error = client.get("http://a.example/x").abide(at_once()).send().await.unwrap_err();
             let denied = Denied::find(&error).unwrap();
-            let DeniedKind::Deferred { reason, .. } = denied.kind() else { panic!("{denied:?}") };
+            let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{denied:?}") };
             assert!(matches!(reason, DeferReason::InFlight { .. }), "{path} {scan:?} unread: {reason:?}");
             if path == "length-2" {
                 assert_eq!(page.chunk().await.unwrap().unwrap(), "ok");

@@ -296,7 +296,7 @@ async fn abide_inside_a_cache_is_gated_and_paced_but_leaves_text_and_no_visit() 
 
 fn sent_again(denied: &Denied) -> Option<u32> {
     match denied.kind() {
-        DeniedKind::WrongOrder { problem: OrderProblem::SentAgain { times }, .. } => Some(*times),
+        DeniedKind::WrongOrder { problem: OrderProblem::SentAgain { times } } => Some(*times),
         _ => None,
     }
 }
@@ -354,14 +354,14 @@ async fn a_gate_without_a_pacing_half_below_it_is_refused() {
     let alone = ClientBuilder::new(inner.clone()).with(abide.gate()).with(cache()).build();
     let refused = denied(&alone, "http://a.example/x").await;
     assert!(
-        matches!(refused.kind(), DeniedKind::WrongOrder { problem: OrderProblem::NoPacing, .. }),
+        matches!(refused.kind(), DeniedKind::WrongOrder { problem: OrderProblem::NoPacing }),
         "{refused:?}"
     );
     assert!(server.asked().is_empty(), "before anything was sent");
     let upside_down = ClientBuilder::new(inner).with(abide.pacing()).with(abide.gate()).build();
     let refused = denied(&upside_down, "http://a.example/x").await;
     assert!(
-        matches!(refused.kind(), DeniedKind::WrongOrder { problem: OrderProblem::NoPacing, .. }),
+        matches!(refused.kind(), DeniedKind::WrongOrder { problem: OrderProblem::NoPacing }),
         "{refused:?}"
     );
     assert!(are_paced(&server.log()));
@@ -379,7 +379,7 @@ async fn a_gate_without_pacing_is_noticed_through_a_cache_whatever_other_chains_
     for client in [unpaced, upside_down] {
         let refused = denied(&client, "http://a.example/fresh").await;
         assert!(
-            matches!(refused.kind(), DeniedKind::WrongOrder { problem: OrderProblem::NoPacing, .. }),
+            matches!(refused.kind(), DeniedKind::WrongOrder { problem: OrderProblem::NoPacing }),
             "{refused:?}"
         );
     }

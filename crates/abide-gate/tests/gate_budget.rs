@@ -55,7 +55,7 @@ async fn the_budget_is_for_the_turns_of_robots_txt_and_page_together() {
     let (gate, url) = busy_gate().await;
     let error = gate.admit(&url, 15 * SECOND).await.unwrap_err();
     assert!(
-        matches!(error.kind(), DeniedKind::Deferred { reason: DeferReason::Gap { .. }, .. }),
+        matches!(error.kind(), DeniedKind::Deferred { reason: DeferReason::Gap { .. } }),
         "{error:?}: ten seconds for robots.txt, and nearly ten for the page"
     );
     let (gate, url) = busy_gate().await;

@@ -143,7 +143,7 @@ async fn who_cannot_wait_for_robots_txt_is_told_so_at_once_and_nothing_is_asked(
         gate.pacer().hold(&Host::of(&page()).unwrap(), gate.wall().plus(60 * SECOND), Cause::Operator);
         let began = Instant::now();
         let error = gate.judge(&page(), budget * SECOND).await.unwrap_err();
-        let DeniedKind::Deferred { reason, .. } = error.kind() else { panic!("{error:?}") };
+        let DeniedKind::Deferred { reason } = error.kind() else { panic!("{error:?}") };
         assert_eq!(matches!(reason, DeferReason::Robots), is_short, "{reason:?}");
         assert_eq!(matches!(reason, DeferReason::Hold { .. }), !is_short, "{reason:?}");
         assert_eq!((fetch.count(), gate.access().in_flight(), began.elapsed()), (0, 0, Duration::ZERO));

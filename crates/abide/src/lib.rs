@@ -16,7 +16,7 @@
 //!     Ok(_) => println!("fetched, and not to be indexed"),
 //!     Err(error) => match Denied::find(&error) {
 //!         Some(denied) => match denied.kind() {
-//!             DeniedKind::Disallowed { verdict, .. } => println!("skip it: {verdict}"),
+//!             DeniedKind::Disallowed { verdict } => println!("skip it: {verdict}"),
 //!             DeniedKind::Deferred { .. } => println!("come back at {:?}", denied.retry_at()),
 //!             _ => println!("refused: {denied}"),
 //!         },

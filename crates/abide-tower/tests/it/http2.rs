@@ -178,7 +178,7 @@ async fn a_stream_that_is_open_keeps_the_turn() {
     request.extensions_mut().insert(Options::new().with_max_wait(Duration::ZERO));
     let error = client.clone().oneshot(request).await.unwrap_err();
     let denied = Denied::find(&error).unwrap();
-    let DeniedKind::Deferred { reason, .. } = denied.kind() else { panic!("{error:?}") };
+    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
     assert!(matches!(reason, DeferReason::InFlight { .. }), "{reason:?}");
     drop(page);
     assert_eq!(client.oneshot(get("http://a.example/x")).await.unwrap().status(), 200);
@@ -197,7 +197,7 @@ async fn a_stream_keeps_the_turn_also_after_the_length_that_it_stated() {
         request.extensions_mut().insert(Options::new().with_max_wait(Duration::ZERO));
         let error = client.clone().oneshot(request).await.unwrap_err();
         let denied = Denied::find(&error).unwrap();
-        let DeniedKind::Deferred { reason, .. } = denied.kind() else { panic!("{error:?}") };
+        let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
         assert!(matches!(reason, DeferReason::InFlight { .. }), "{path} {reason:?}");
         drop(page);
         assert_eq!(client.clone().oneshot(get("http://a.example/x")).await.unwrap().status(), 200);
@@ -211,7 +211,7 @@ async fn enhance_your_calm_holds_the_host() {
     assert!(error.refused().is_none(), "{error:?}");
     let error = client.oneshot(get("http://a.example/x")).await.unwrap_err();
     let denied = Denied::find(&error).unwrap();
-    let DeniedKind::Deferred { reason, .. } = denied.kind() else { panic!("{error:?}") };
+    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
     assert!(matches!(reason, DeferReason::Hold { .. }), "{reason:?}");
 }
 
@@ -225,6 +225,6 @@ async fn enhance_your_calm_within_a_body_holds_the_host() {
     body.frame().await.unwrap().unwrap_err();
     let error = client.oneshot(get("http://a.example/x")).await.unwrap_err();
     let denied = Denied::find(&error).unwrap();
-    let DeniedKind::Deferred { reason, .. } = denied.kind() else { panic!("{error:?}") };
+    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
     assert!(matches!(reason, DeferReason::Hold { .. }), "{reason:?}");
 }
