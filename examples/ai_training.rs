@@ -3,7 +3,7 @@
 //! Sites speak of AI in seven places. All of them are read where the page is fetched; what to do when nothing is said is your
 //! decision: here, nothing said means yes. See docs/ai-training.md.
 
-use abide::{Abide, Denied, Preference, ResponseExt, Usage};
+use abide::{Abide, Denied, DeniedKind, Preference, ResponseExt, Usage};
 use abide_examples::{Web, plain_client};
 use reqwest_middleware::ClientWithMiddleware;
 
@@ -21,8 +21,8 @@ enum No {
 async fn for_training(client: &ClientWithMiddleware, url: &str) -> anyhow::Result<Result<String, No>> {
     let page = match client.get(url).send().await {
         Ok(page) => page,
-        Err(error) => match abide::Error::find(&error) {
-            Some(Denied::Disallowed { verdict, .. }) => {
+        Err(error) => match Denied::find(&error).as_ref().map(Denied::kind) {
+            Some(DeniedKind::Disallowed { verdict }) => {
                 return Ok(Err(No::Disallowed(
                     verdict.rule().map_or_else(String::new, |rule| rule.to_string()),
                 )));

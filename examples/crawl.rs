@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use abide::access::Source;
 use abide::pacing::PacePolicy;
-use abide::{Abide, Denied, HeadEnd, Permissions, ResponseExt, Verdict, Visit};
+use abide::{Abide, Denied, DeniedKind, HeadEnd, Permissions, ResponseExt, Verdict, Visit};
 use abide_examples::{Page, Web, sites};
 use anstyle::{AnsiColor, Style};
 use clap::Parser;
@@ -151,7 +151,7 @@ impl Crawl {
                 row.waited += visit.waited();
                 row.noindex += usize::from(!visit.permissions().may_index());
             }
-            Outcome::Refused(Denied::Deferred { .. }) => row.deferred += 1,
+            Outcome::Refused(denied) if is_deferred(denied) => row.deferred += 1,
             Outcome::Refused(_) => row.denied += 1,
             Outcome::Failed(_) => row.failed += 1,
         }
@@ -189,8 +189,8 @@ async fn visit(client: ClientWithMiddleware, slots: Arc<Semaphore>, url: Url) ->
     let _slot = slots.acquire().await;
     let outcome = match client.get(url.clone()).send().await {
         Ok(response) => read(response).await,
-        Err(error) => match abide::Error::find(&error) {
-            Some(denied) => Outcome::Refused(denied.clone()),
+        Err(error) => match Denied::find(&error) {
+            Some(denied) => Outcome::Refused(denied),
             None => Outcome::Failed(format!("{error:#}")),
         },
     };
@@ -231,23 +231,31 @@ fn show(url: &Url, outcome: &Outcome) {
                 say(format_args!("     {WAIT}{limits}{WAIT:#}"));
             }
         }
-        Outcome::Refused(denied @ Denied::Deferred { not_before, .. }) => {
-            let wait = not_before.duration_since(SystemTime::now()).unwrap_or_default();
-            say(format_args!(
-                "{WAIT}wait{WAIT:#} {url}\n     {DIM}{denied} (in {} s){DIM:#}",
-                wait.as_secs()
-            ));
+        Outcome::Refused(denied) => show_refused(url, denied),
+        Outcome::Failed(error) => say(format_args!("{BAD}fail{BAD:#} {url}\n     {DIM}{error}{DIM:#}")),
+    }
+}
+
+fn show_refused(url: &Url, denied: &Denied) {
+    match denied.kind() {
+        DeniedKind::Deferred { .. } => {
+            let again = denied.retry_at().unwrap_or_else(SystemTime::now);
+            let wait = again.duration_since(SystemTime::now()).unwrap_or_default().as_secs();
+            say(format_args!("{WAIT}wait{WAIT:#} {url}\n     {DIM}{denied} (in {wait} s){DIM:#}"));
         }
-        Outcome::Refused(Denied::Disallowed { url: refused, verdict, hop }) => {
+        DeniedKind::Disallowed { verdict } => {
             say(format_args!("{BAD}deny{BAD:#} {url}"));
-            if *hop > 0 {
-                say(format_args!("     {DIM}→ {refused}{DIM:#}"));
+            if denied.hop() > 0 {
+                say(format_args!("     {DIM}→ {}{DIM:#}", denied.url()));
             }
             say(format_args!("     {DIM}{}{DIM:#}", in_short(verdict)));
         }
-        Outcome::Refused(denied) => say(format_args!("{BAD}deny{BAD:#} {url}\n     {DIM}{denied}{DIM:#}")),
-        Outcome::Failed(error) => say(format_args!("{BAD}fail{BAD:#} {url}\n     {DIM}{error}{DIM:#}")),
+        _ => say(format_args!("{BAD}deny{BAD:#} {url}\n     {DIM}{denied}{DIM:#}")),
     }
+}
+
+fn is_deferred(denied: &Denied) -> bool {
+    matches!(denied.kind(), DeniedKind::Deferred { .. })
 }
 
 /// The rule and its line; where there is none, why.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::{Abide, Error, ResponseExt};
+use abide::{Abide, Denied, ResponseExt};
 use abide_examples::{Web, sites};
 use abide_redb::Store;
 
@@ -58,7 +58,7 @@ async fn live(web: &Web, path: &Path) -> anyhow::Result<u64> {
                 let waited = page.visit().map(abide::Visit::waited).unwrap_or_default();
                 println!("  {url}\n      {}, after {:.1} s", page.status(), waited.as_secs_f64());
             }
-            Err(error) => match Error::find(&error) {
+            Err(error) => match Denied::find(&error) {
                 Some(denied) => println!("  {url}\n      {denied}"),
                 None => println!("  {url}\n      {error}"),
             },

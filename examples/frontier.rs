@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::{Duration, Instant, SystemTime};
 
-use abide::{Abide, Denied, Origin, Target};
+use abide::{Abide, Denied, DeniedKind, Origin, Target};
 use abide_examples::{Web, plain_client, shops};
 use reqwest_middleware::ClientWithMiddleware;
 use tokio::task::JoinSet;
@@ -171,9 +171,11 @@ async fn fetch(client: ClientWithMiddleware, url: Url) -> (Url, Outcome) {
             (200..=299, Ok(_)) => Outcome::Fetched,
             _ => Outcome::Failed,
         },
-        Err(error) => match abide::Error::find(&error) {
-            Some(Denied::Deferred { not_before, .. }) => Outcome::Deferred(*not_before),
-            Some(_) => Outcome::Denied,
+        Err(error) => match Denied::find(&error) {
+            Some(denied) => match (denied.kind(), denied.retry_at()) {
+                (DeniedKind::Deferred { .. }, Some(time)) => Outcome::Deferred(time),
+                _ => Outcome::Denied,
+            },
             None => Outcome::Failed,
         },
     };

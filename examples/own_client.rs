@@ -27,8 +27,8 @@ async fn main() -> anyhow::Result<()> {
         let url = format!("http://{}/{path}", web.address()).parse()?;
         match visit(&abide, &agent, url).await {
             Ok((status, body)) => println!("{path}: {status}, {} bytes", body.len()),
-            Err(error) => match abide::Error::find(error.as_ref()) {
-                Some(denied @ Denied::Disallowed { .. }) => println!("{path}: skip: {denied}"),
+            Err(error) => match Denied::find(error.as_ref()) {
+                Some(denied) if denied.is_disallowed() => println!("{path}: skip: {denied}"),
                 Some(denied) => println!("{path}: refused: {denied}"),
                 None => println!("{path}: failed: {error:#}"),
             },

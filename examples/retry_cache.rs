@@ -3,7 +3,7 @@
 //! Each attempt is asked of robots.txt, and so is each redirect hop. What the cache answers waits for no turn, and refusals stay
 //! typed, because they arise outside of the cache. 429 and 503 are not retried: abide backs the host off, and the response is yours.
 
-use abide::{Abide, ResponseExt};
+use abide::{Abide, Denied, ResponseExt};
 use abide_examples::{Web, plain_client};
 use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
 use reqwest_middleware::ClientBuilder;
@@ -58,7 +58,7 @@ async fn main() -> anyhow::Result<()> {
                 println!("{path}: {} after waiting {:.1} s", page.status(), waited.as_secs_f64());
                 page.bytes().await?;
             }
-            Err(error) => match abide::Error::find(&error) {
+            Err(error) => match Denied::find(&error) {
                 Some(denied) => println!("{path}: refused: {denied}"),
                 None => return Err(error.into()),
             },

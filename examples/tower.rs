@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use abide_examples::Web;
-use abide_tower::{AbideLayer, Denied, Error, Gate, GuardedResolver, ResponseExt};
+use abide_tower::{AbideLayer, Denied, Gate, GuardedResolver, ResponseExt};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::Client;
@@ -55,10 +55,8 @@ async fn main() -> anyhow::Result<()> {
                     permissions.may_index()
                 );
             }
-            Err(error) => match Error::find(&error) {
-                Some(Denied::Disallowed { url: hop, verdict, .. }) => {
-                    println!("skip {url}\n     {hop}: {verdict}")
-                }
+            Err(error) => match Denied::find(&error) {
+                Some(denied) if denied.is_disallowed() => println!("skip {url}\n     {denied}"),
                 Some(denied) => println!("no   {url}\n     {denied}"),
                 None => println!("fail {url}\n     {error:?}"),
             },

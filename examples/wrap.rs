@@ -1,6 +1,6 @@
 //! The shortest way: wrap your reqwest client, and use it as before.
 
-use abide::{Abide, Denied, ResponseExt};
+use abide::{Abide, Denied, DeniedKind, ResponseExt};
 use abide_examples::{Web, plain_client};
 
 #[tokio::main]
@@ -22,10 +22,12 @@ async fn main() -> anyhow::Result<()> {
                 let (status, may_index) = (page.status(), page.permissions().may_index());
                 println!("{status}  {url}: {} bytes, may be indexed: {may_index}", page.bytes().await?.len());
             }
-            Err(error) => match abide::Error::find(&error) {
-                Some(Denied::Disallowed { verdict, .. }) => println!("skip {url}: {verdict}"),
-                Some(denied @ Denied::Deferred { .. }) => println!("later {denied}"),
-                Some(denied) => println!("no   {denied}"),
+            Err(error) => match Denied::find(&error) {
+                Some(denied) => match denied.kind() {
+                    DeniedKind::Disallowed { verdict } => println!("skip {url}: {verdict}"),
+                    DeniedKind::Deferred { .. } => println!("later {denied}"),
+                    _ => println!("no   {denied}"),
+                },
                 None => println!("fail {url}: {error}"),
             },
         }

@@ -17,7 +17,7 @@ impl AccessCache {
         tokens: Vec<ProductToken>,
         fetch: Arc<dyn Fetch>,
     ) -> AccessCacheBuilder {}
-    pub async fn of(&self, origin: &Origin) -> Result<Arc<Answer>, Refused> {}
+    pub async fn of(&self, origin: &Origin) -> Result<Arc<Answer>, Refusal> {}
     pub fn cached(&self, origin: &Origin) -> Option<Arc<Answer>> {}
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {}
     pub async fn invalidate(&self, origin: &Origin) {}
@@ -120,13 +120,6 @@ impl AddressGuard {
     pub fn danger_allow_all(mut self) -> Self {}
     pub fn check(&self, address: IpAddr) -> Result<(), AddressRefused> {}
     pub fn check_url(&self, url: &Url) -> Result<(), AddressRefused> {}
-}
-impl AddressGuard {
-    pub fn of_name(
-        &self,
-        name: &str,
-        found: impl IntoIterator<Item = SocketAddr>,
-    ) -> Result<Vec<SocketAddr>, NoAddress> {}
 }
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AddressRefused {}
@@ -266,85 +259,50 @@ pub enum DeferReason {
     Robots,
     OtherProcess,
 }
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deferral {}
-impl Deferral {
-    pub fn new(
-        scope: &str,
-        not_before: WallMillis,
-        wait: Duration,
-        reason: DeferReason,
-    ) -> Self {}
-    pub fn scope(&self) -> &str {}
-    pub fn not_before(&self) -> WallMillis {}
-    pub fn wait(&self) -> Duration {}
-    pub fn reason(&self) -> &DeferReason {}
+#[derive(Debug, Clone)]
+pub struct Denied {}
+impl Denied {
+    #[doc(hidden)]
+    pub fn new(kind: DeniedKind, url: &Url, now: WallMillis) -> Self {}
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_retry_at(mut self, retry_at: Option<WallMillis>) -> Self {}
+    #[doc(hidden)]
+    #[must_use]
+    pub fn after(mut self, redirects: Vec<(Url, StatusCode)>) -> Self {}
+    pub fn find(error: &(dyn Error + 'static)) -> Option<Self> {}
+    pub fn kind(&self) -> &DeniedKind {}
+    pub fn url(&self) -> &Url {}
+    pub fn hop(&self) -> usize {}
+    pub fn redirects(&self) -> &[(Url, StatusCode)] {}
+    pub fn decided_at(&self) -> SystemTime {}
+    pub fn retry_at(&self) -> Option<SystemTime> {}
+    pub fn name(&self) -> &'static str {}
+    pub fn is_disallowed(&self) -> bool {}
+    pub fn is_unreachable(&self) -> bool {}
+    pub fn is_temporary(&self) -> bool {}
 }
-impl fmt::Display for Deferral {}
-impl Error for Deferral {}
+impl fmt::Display for Denied {}
+impl Error for Denied {}
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Denied {
-    Disallowed { url: Url, verdict: Verdict, hop: usize },
-    Unreachable {
-        url: Url,
-        since: SystemTime,
-        cause: Cause,
-        retry_at: SystemTime,
-        hop: usize,
-    },
-    Deferred { url: Url, not_before: SystemTime, reason: DeferReason, hop: usize },
-    CrawlDelayTooLong { url: Url, asked: Duration },
-    AddressRefused { url: Url, address: Option<IpAddr>, hop: usize },
-    UnsupportedUrl { url: Url },
-    TooManyRedirects { hops: Vec<Url> },
-    RedirectBypass { asked: Url, got: Url },
-    WrongOrder { url: Url, problem: OrderProblem },
+pub enum DeniedKind {
+    Disallowed { verdict: Verdict },
+    Unreachable { since: SystemTime, cause: Cause },
+    Deferred { reason: DeferReason },
+    CrawlDelayTooLong { asked: Duration },
+    AddressRefused { address: Option<IpAddr> },
+    UnsupportedUrl,
+    TooManyRedirects,
+    RedirectBypass { got: Url },
+    WrongOrder { problem: OrderProblem },
     Identity { user_agent: String, token: String },
-    ForeignHost { url: Url, host: String },
+    ForeignHost { host: String },
     Store { reason: String },
     Panicked { callback: &'static str },
     NoTimers,
     Interrupted,
 }
-impl Denied {
-    pub fn url(&self) -> Option<&Url> {}
-    pub fn name(&self) -> &'static str {}
-    pub fn is_disallowed(&self) -> bool {}
-    pub fn is_temporary(&self) -> bool {}
-    pub fn retry_at(&self) -> Option<SystemTime> {}
-}
-impl fmt::Display for Denied {}
-impl StdError for Denied {}
-#[derive(Debug, Clone)]
-pub struct Error {}
-impl std::error::Error for NoTimers {}
-impl std::error::Error for IdentityError {}
-impl std::error::Error for UnsupportedUrl {}
-impl Error for Refused {}
-impl Error for FetchError {}
-impl std::error::Error for StoreError {}
-impl Error for Refusal {}
-impl Error for Deferral {}
-impl Error for StoreError {}
-impl std::error::Error for AddressRefused {}
-impl Error for Undecodable {}
-impl<E: Error + 'static> Error for DecodeError<E> {}
-impl Error for NoAddress {}
-impl Error {
-    pub fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Denied> {}
-    pub fn denied(&self) -> &Denied {}
-    pub fn chain(&self) -> &[(Url, StatusCode)] {}
-    pub fn is_disallowed(&self) -> bool {}
-    pub fn is_temporary(&self) -> bool {}
-    pub fn retry_at(&self) -> Option<SystemTime> {}
-    #[doc(hidden)]
-    #[must_use]
-    pub fn after(mut self, chain: Vec<(Url, StatusCode)>) -> Self {}
-}
-impl From<Denied> for Error {}
-impl fmt::Display for Error {}
-impl StdError for Error {}
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -383,7 +341,7 @@ pub type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 pub struct FetchError {}
 impl FetchError {
     pub fn new(kind: FetchErrorKind, text: impl Into<String>) -> Self {}
-    pub fn deferred(not_before: WallMillis, why: Arc<dyn Error + Send + Sync>) -> Self {}
+    pub fn deferred(why: Refusal) -> Self {}
     pub fn kind(&self) -> &FetchErrorKind {}
 }
 impl fmt::Display for FetchError {}
@@ -403,7 +361,7 @@ pub enum FetchErrorKind {
     Decode,
     AddressRefused(IpAddr),
     Deadline,
-    Deferred { not_before: WallMillis, why: Arc<dyn Error + Send + Sync> },
+    Deferred(Refusal),
     Other,
 }
 pub const GAP_MAX: Duration = Duration::from_secs(86_400);
@@ -415,17 +373,17 @@ impl Gate {
         &self,
         url: &Url,
         budget: Duration,
-    ) -> Result<(Verdict, Permit), Error> {}
+    ) -> Result<(Verdict, Permit), Denied> {}
     pub async fn judge(
         &self,
         url: &Url,
         mut budget: Duration,
-    ) -> Result<Verdict, Error> {}
+    ) -> Result<Verdict, Denied> {}
     pub async fn judge_within(
         &self,
         url: &Url,
         left: &mut Duration,
-    ) -> Result<Verdict, Error> {}
+    ) -> Result<Verdict, Denied> {}
     pub fn judge_at_once(&self, url: &Url) -> Option<Verdict> {}
     pub fn judge_cached(&self, url: &Url) -> Option<Verdict> {}
     pub async fn overridden(
@@ -433,18 +391,18 @@ impl Gate {
         url: &Url,
         why: Arc<str>,
         left: &mut Duration,
-    ) -> Result<Verdict, Error> {}
-    pub fn tell_refused(&self, error: &Error) {}
+    ) -> Result<Verdict, Denied> {}
+    pub fn tell_refused(&self, denied: &Denied) {}
     pub fn overrides(&self) -> u64 {}
-    pub async fn answer(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {}
+    pub async fn answer(&self, origin: &Origin) -> Result<Arc<Answer>, Denied> {}
     pub async fn turn(
         &self,
         url: &Url,
         verdict: Verdict,
         left: &mut Duration,
-    ) -> Result<Turn, Error> {}
+    ) -> Result<Turn, Denied> {}
     pub fn turn_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {}
-    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {}
+    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {}
     pub fn access(&self) -> &AccessCache {}
     pub fn pacer(&self) -> &Pacer {}
     pub fn max_wait(&self) -> Duration {}
@@ -487,12 +445,13 @@ impl GoodCopy {
     pub fn validated_at(&self) -> WallMillis {}
 }
 impl fmt::Debug for GoodCopy {}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HolderId(pub u128);
 impl HolderId {
     pub fn random() -> Self {}
 }
 impl fmt::Display for HolderId {}
+impl fmt::Debug for HolderId {}
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Host {}
 impl Host {
@@ -563,26 +522,6 @@ pub enum Html {
     Parse,
     Unreachable,
 }
-#[derive(Debug, Clone)]
-pub struct Identity {}
-impl Identity {
-    pub fn new(
-        token: &str,
-        fallbacks: &[String],
-        user_agent: Option<&str>,
-    ) -> Result<Self, IdentityError> {}
-    pub fn tokens(&self) -> &[ProductToken] {}
-    pub fn user_agent(&self) -> &HeaderValue {}
-    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Error> {}
-}
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IdentityError {
-    Token(InvalidToken),
-    UserAgent { user_agent: String, token: String },
-    UserAgentField { user_agent: String },
-}
-impl fmt::Display for IdentityError {}
-impl std::error::Error for IdentityError {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
     Leader,
@@ -653,14 +592,6 @@ impl NextSlot {
     pub fn waiting(&self) -> usize {}
     pub fn in_flight(&self) -> usize {}
 }
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoAddress {}
-impl NoAddress {
-    pub fn refused(&self) -> Option<IpAddr> {}
-    pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {}
-}
-impl fmt::Display for NoAddress {}
-impl Error for NoAddress {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoTimers;
 impl NoTimers {
@@ -809,29 +740,6 @@ impl Permit {
 }
 impl Drop for Permit {}
 impl fmt::Debug for Permit {}
-#[derive(Debug)]
-pub struct PermitBody<B: Body> {}
-impl<B: Body> PermitBody<B> {
-    pub fn new(body: B, permit: Permit) -> Self {}
-    #[must_use]
-    pub fn with_calm(mut self, asks_for_calm: fn(&B::Error) -> bool) -> Self {}
-    #[must_use]
-    pub fn with_version(mut self, version: Version) -> Self {}
-    pub fn has_ended(&self) -> bool {}
-}
-impl<B> Body for PermitBody<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    type Data = Bytes;
-    type Error = B::Error;
-}
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    Connect,
-    Head,
-    Body,
-}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Preset {
@@ -871,28 +779,25 @@ impl fmt::Display for RedirectRefusal {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    Deferred(Deferral),
+    Deferred {
+        scope: Box<str>,
+        not_before: WallMillis,
+        wait: Duration,
+        reason: DeferReason,
+    },
     CrawlDelayTooLong { asked: Duration },
     UnsupportedUrl(UnsupportedUrl),
     Store { reason: String },
     Panicked { callback: &'static str },
     NoTimers(NoTimers),
+    Interrupted,
 }
 impl Refusal {
     pub fn not_before(&self) -> Option<WallMillis> {}
 }
 impl fmt::Display for Refusal {}
 impl Error for Refusal {}
-impl From<Deferral> for Refusal {}
 impl From<UnsupportedUrl> for Refusal {}
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Refused {
-    Deferred { not_before: WallMillis, why: Arc<dyn Error + Send + Sync> },
-    Interrupted,
-}
-impl fmt::Display for Refused {}
-impl Error for Refused {}
 pub struct RobotsReply {}
 impl RobotsReply {
     pub fn new(
@@ -1022,18 +927,6 @@ impl Error for StoreError {}
 pub type StoreFuture<'a, T> = Pin<
     Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>,
 >;
-#[derive(Debug, Clone)]
-pub struct Symptoms {}
-impl Symptoms {
-    pub fn of(error: Option<&(dyn Error + 'static)>) -> Self {}
-    #[must_use]
-    pub fn during(mut self, phase: Phase) -> Self {}
-    #[must_use]
-    pub fn timed_out(mut self, timed_out: bool) -> Self {}
-    pub fn refused_name(&self) -> Option<&NoAddress> {}
-    pub fn fault(&self) -> Option<TransportFault> {}
-    pub fn kind(&self) -> FetchErrorKind {}
-}
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 impl Clock for SystemClock {}
@@ -1117,7 +1010,7 @@ impl Verdict {
     pub fn source(&self) -> Option<Source> {}
     pub fn crawl_delay(&self) -> Option<Duration> {}
     pub fn override_reason(&self) -> Option<&str> {}
-    pub fn refusal(&self, url: &Url) -> Option<Denied> {}
+    pub fn refusal(&self, url: &Url, now: WallMillis) -> Option<Denied> {}
 }
 impl fmt::Display for Verdict {}
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -1149,15 +1042,8 @@ where
     S: AccessStore,
     F: Future<Output = S>,
 {}
-pub async fn conformance<F>(
-    store: Arc<dyn HostStore>,
-    pass: impl Fn(Duration) -> F + Send + Sync + 'static,
-)
-where
-    F: Future<Output = ()> + Send + 'static,
-{}
-pub fn foreign_host<'h>(headers: &'h HeaderMap, url: &Url) -> Option<&'h HeaderValue> {}
 pub fn has_userinfo(url: &Url) -> bool {}
+pub async fn host_store(store: Arc<dyn HostStore>) {}
 pub async fn on_the_wire<F>(
     budget: Duration,
     request: F,
@@ -1165,7 +1051,6 @@ pub async fn on_the_wire<F>(
 where
     F: Future<Output = Result<RobotsReply, FetchError>>,
 {}
-pub fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), Error> {}
 pub fn retry_after(headers: &HeaderMap, wall: WallMillis) -> Option<Duration> {}
 pub fn sample_record(
     origin: &Origin,
@@ -1173,24 +1058,14 @@ pub fn sample_record(
     body: impl Into<Bytes>,
 ) -> Record {}
 pub fn stated_lifetime(fields: &[&[u8]], policy: &AccessPolicy) -> Option<Duration> {}
-pub async fn survives_a_clock_set_back<F>(
-    store: Arc<dyn HostStore>,
-    pass: impl Fn(Duration) -> F + Send + Sync + 'static,
-    set_back: impl FnOnce(Duration),
-)
-where
-    F: Future<Output = ()> + Send + 'static,
-{}
 pub async fn survives_reopening<S, F>(open: impl Fn() -> F)
 where
     S: AccessStore,
     F: Future<Output = S>,
 {}
-pub async fn throttle_counts_are_forgiven<F>(
-    store: Arc<dyn HostStore>,
-    pass: impl Fn(Duration) -> F + Send + Sync + 'static,
-)
+pub async fn throttle_counts_are_forgiven<F, Fut>(store: Arc<dyn HostStore>, pass: F)
 where
-    F: Future<Output = ()> + Send + 'static,
+    F: Fn(Duration) -> Fut,
+    Fut: Future<Output = ()>,
 {}
 pub fn without_userinfo(url: &Url) -> Url {}

@@ -1,9 +1,10 @@
 pub use abide_gate::{
-    AddressGuard, Denied, Error, Event, Gate, GateBuilder, Host, Identity, IdentityError,
-    NoAddress, NoTimers, Observer, Origin, Verdict, access, pacing,
+    AddressGuard, Denied, DeniedKind, Event, Gate, GateBuilder, Host, NoTimers, Observer,
+    Origin, Verdict, access, pacing,
 };
-pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
 pub use abide_http::{Hop, Scan, Visit};
+pub use abide_http::{Identity, IdentityError, NoAddress};
+pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
 pub type AbideBody<R> = WatchedBody<PermitBody<Pin<Box<R>>>>;
 #[derive(Clone)]
 pub struct AbideLayer {}
@@ -45,7 +46,7 @@ pub enum BuildError {
     NoTimers(NoTimers),
 }
 impl fmt::Display for BuildError {}
-impl StdError for BuildError {}
+impl Error for BuildError {}
 #[derive(Clone)]
 #[must_use]
 pub struct Builder {}
@@ -111,16 +112,16 @@ pub type ResponseFuture<R> = Pin<
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServiceError {
-    Refused(Error),
+    Refused(Denied),
     NoOrigin { uri: Uri },
     Inner(BoxError),
 }
 impl ServiceError {
-    pub fn refused(&self) -> Option<&Error> {}
+    pub fn refused(&self) -> Option<&Denied> {}
 }
-impl From<Error> for ServiceError {}
+impl From<Denied> for ServiceError {}
 impl fmt::Display for ServiceError {}
-impl StdError for ServiceError {}
+impl Error for ServiceError {}
 pub struct ServiceFetch<S, B> {}
 impl<S, B> ServiceFetch<S, B> {
     pub fn new(service: S, user_agent: HeaderValue) -> Self {}

@@ -1,28 +1,29 @@
+pub use abide_http::redirect::RedirectPolicy;
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
-    AddressGuard, Clock, Denied, Error, Event, Gate, GateBuilder, Host, NoTimers,
+    AddressGuard, Clock, Denied, DeniedKind, Event, Gate, GateBuilder, Host, NoTimers,
     Observer, OrderProblem, Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis,
     access, pacing,
 };
+pub use abide_http::{Hop, Scan, Stopped, Trail, Visit};
 pub use abide_permissions::{
     AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord,
     PermissionStore, Permissions, Preference, Preferences, ReadOptions, Rules, Usage,
     link_follow,
 };
 pub use abide_robots::{InvalidToken, ProductToken, Target};
-pub use abide_http::{Hop, Scan, Stopped, Trail, Visit};
 #[derive(Clone)]
 pub struct Abide {}
 impl Abide {
     pub fn builder(token: &str) -> Builder {}
-    pub async fn check(&self, url: &Url) -> Result<Verdict, Error> {}
+    pub async fn check(&self, url: &Url) -> Result<Verdict, Denied> {}
     pub fn check_cached(&self, url: &Url) -> Option<Verdict> {}
-    pub async fn rules(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {}
+    pub async fn rules(&self, origin: &Origin) -> Result<Arc<Answer>, Denied> {}
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {}
     pub async fn invalidate(&self, origin: &Origin) {}
-    pub async fn acquire(&self, url: &Url) -> Result<Permit, Error> {}
-    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {}
+    pub async fn acquire(&self, url: &Url) -> Result<Permit, Denied> {}
+    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {}
     pub fn gate_handle(&self) -> &Gate {}
     pub fn user_agent(&self) -> &HeaderValue {}
     pub fn wrap(&self, inner: reqwest::Client) -> ClientWithMiddleware {}
@@ -103,18 +104,6 @@ impl Options {
 #[derive(Debug, Clone)]
 pub struct PacingMiddleware {}
 impl Middleware for PacingMiddleware {}
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RedirectPolicy {}
-impl RedirectPolicy {
-    #[must_use]
-    pub fn with_hops_max(mut self, hops: usize) -> Self {}
-    #[must_use]
-    pub fn with_referer(mut self, on: bool) -> Self {}
-    #[must_use]
-    pub fn never() -> Self {}
-}
-impl Default for RedirectPolicy {}
 pub trait RequestBuilderExt: sealed::Sealed {
     #[must_use]
     fn abide(self, options: Options) -> Self;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use abide::Denied;
+use abide::DeniedKind;
 use abide::access::{AccessPolicy, Cause};
 use abide_tests::{Reply, Server, Step};
 
@@ -35,7 +35,7 @@ async fn s4_5xx_disallows_all_whatever_the_body_says() {
     for code in [500, 502, 503, 599, 600, 999] {
         let server = site(Reply::new(code, "User-agent: *\nAllow: /")).await;
         let denied = refused(&client(&server), "http://a.example/x").await;
-        assert!(matches!(denied, Denied::Unreachable { .. }), "{code}: {denied:?}");
+        assert!(denied.is_unreachable(), "{code}: {denied:?}");
         assert_eq!(server.count("a.example/x"), 0, "{code}");
     }
 }
@@ -113,7 +113,7 @@ async fn c4_to_c17_what_breaks_on_the_wire_disallows_all() {
     for (what, robots) in cases {
         let server = site(robots).await;
         let denied = refused(&client(&server), "http://a.example/x").await;
-        assert!(matches!(denied, Denied::Unreachable { .. }), "{what}: {denied:?}");
+        assert!(denied.is_unreachable(), "{what}: {denied:?}");
         assert_eq!(server.count("a.example/x"), 0, "{what}");
     }
 }
@@ -124,7 +124,7 @@ async fn c2_a_closed_port_disallows_all() {
     let client = client(&server);
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let denied = refused(&client, &format!("http://a.example:{unused}/x")).await;
-    assert!(matches!(denied, Denied::Unreachable { .. }), "{denied:?}");
+    assert!(denied.is_unreachable(), "{denied:?}");
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn c7_a_body_longer_than_stated_counts_as_stated() {
         raw(&format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}Allow: /x/y\n", body.len()));
     let server = site(robots).await;
     let client = client(&server);
-    assert!(matches!(refused(&client, "http://a.example/x/y").await, Denied::Disallowed { .. }));
+    assert!(refused(&client, "http://a.example/x/y").await.is_disallowed());
     assert_eq!(status(&client, "http://a.example/z").await, 200);
 }
 
@@ -145,7 +145,7 @@ async fn c9_an_endless_body_is_cut_at_the_limit() {
     let steps = vec![Step::Send(body), Step::Repeat(b"# filler\n".repeat(1000), 12_000)];
     let server = site(Reply::raw(steps)).await;
     let client = client(&server);
-    assert!(matches!(refused(&client, "http://a.example/x").await, Denied::Disallowed { .. }));
+    assert!(refused(&client, "http://a.example/x").await.is_disallowed());
     assert_eq!(status(&client, "http://a.example/y").await, 200);
 }
 
@@ -160,7 +160,7 @@ async fn c10_a_drip_ends_at_the_deadline() {
     let policy = AccessPolicy::default().with_deadline(Duration::from_millis(400));
     let client = builder(&server).access(policy).build_client(reqwest::Client::builder()).unwrap();
     let denied = refused(&client, "http://a.example/x").await;
-    assert!(matches!(denied, Denied::Unreachable { cause: Cause::Deadline, .. }), "{denied:?}");
+    assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Cause::Deadline, .. }), "{denied:?}");
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn c11_informational_answers_for_ever_end_at_the_deadline() {
     let server = site(Reply::raw(vec![Step::Repeat(early, 10_000_000)])).await;
     let policy = AccessPolicy::default().with_deadline(Duration::from_millis(300));
     let client = builder(&server).access(policy).build_client(reqwest::Client::builder()).unwrap();
-    assert!(matches!(refused(&client, "http://a.example/x").await, Denied::Unreachable { .. }));
+    assert!(refused(&client, "http://a.example/x").await.is_unreachable());
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn c15_a_gzip_bomb_is_cut_at_the_limit() {
     assert!(body.len() < 1024 * 1024);
     let server = site(Reply::with_headers(200, &[("content-encoding", "gzip")], body)).await;
     let client = client(&server);
-    assert!(matches!(refused(&client, "http://a.example/x").await, Denied::Disallowed { .. }));
+    assert!(refused(&client, "http://a.example/x").await.is_disallowed());
     assert_eq!(status(&client, "http://a.example/y").await, 200);
 }
 
@@ -200,10 +200,10 @@ async fn s9_redirects_of_robots_txt_count_for_the_first_origin_only() {
     })
     .await;
     let client = client(&server);
-    assert!(matches!(refused(&client, "http://a.example/x").await, Denied::Disallowed { .. }));
+    assert!(refused(&client, "http://a.example/x").await.is_disallowed());
     assert_eq!(status(&client, "http://a.example/z").await, 200);
     assert_eq!(status(&client, "http://c.example/x").await, 200, "c.example has rules of its own");
-    assert!(matches!(refused(&client, "http://c.example/z").await, Denied::Disallowed { .. }));
+    assert!(refused(&client, "http://c.example/z").await.is_disallowed());
 }
 
 #[tokio::test]
@@ -222,7 +222,7 @@ async fn s10_five_redirects_are_followed_and_six_are_unavailable() {
         })
     };
     let five = hops(5).await;
-    assert!(matches!(refused(&client(&five), "http://a.example/x").await, Denied::Disallowed { .. }));
+    assert!(refused(&client(&five), "http://a.example/x").await.is_disallowed());
     let six = hops(6).await;
     assert_eq!(status(&client(&six), "http://a.example/x").await, 200);
     assert_eq!(six.log().iter().filter(|seen| seen.path != "/x").count(), 6, "the seventh is not asked for");
@@ -247,7 +247,7 @@ async fn s12_a_redirect_to_a_refused_address_sends_no_packet() {
         let server = site(Reply::redirect(302, &location)).await;
         let denied = refused(&client(&server), "http://a.example/x").await;
         assert!(
-            matches!(denied, Denied::Unreachable { cause: Cause::AddressRefused(_), .. }),
+            matches!(denied.kind(), DeniedKind::Unreachable { cause: Cause::AddressRefused(_), .. }),
             "{target}: {denied:?}"
         );
     }

@@ -1,7 +1,7 @@
 //! Bad input gets a clear, typed error that says what to do, and nothing is sent.
 
 use abide::access::Cause;
-use abide::{Abide, BuildError, Denied};
+use abide::{Abide, BuildError, Denied, DeniedKind};
 use abide_tests::{Reply, Server};
 
 use crate::{builder, client, refused, status};
@@ -40,7 +40,9 @@ async fn a_request_that_hides_behind_another_name_is_refused() {
     let client = client(&server);
     let error =
         client.get("http://a.example/x").header("user-agent", "Mozilla/5.0").send().await.unwrap_err();
-    let Some(denied @ Denied::Identity { .. }) = abide::Error::find(&error) else { panic!("{error:?}") };
+    let denied = Denied::find(&error).unwrap();
+    assert!(matches!(denied.kind(), DeniedKind::Identity { .. }), "{denied:?}");
+    assert_eq!(denied.url().as_str(), "http://a.example/x");
     assert!(denied.to_string().contains("leave the field out"), "{denied}");
     assert!(server.asked().is_empty());
     let own = client.get("http://a.example/x").header("user-agent", "ExampleBot/9").send().await;
@@ -73,8 +75,8 @@ async fn other_schemes_are_never_allowed() {
     for url in ["ftp://a.example/x", "file:///etc/passwd", "ws://a.example/x"] {
         let request = reqwest::Request::new(reqwest::Method::GET, url.parse().unwrap());
         let error = client.execute(request).await.unwrap_err();
-        let denied = abide::Error::find(&error).unwrap();
-        assert!(matches!(denied, Denied::UnsupportedUrl { .. }), "{url}: {denied:?}");
+        let denied = Denied::find(&error).unwrap();
+        assert!(matches!(denied.kind(), DeniedKind::UnsupportedUrl), "{url}: {denied:?}");
         assert!(denied.to_string().starts_with("expected an http or https URL"), "{denied}");
     }
     let malformed = client.get("http://").send().await.unwrap_err();
@@ -90,9 +92,12 @@ async fn loopback_is_refused_unless_it_is_allowed() {
         .unwrap();
     // robots.txt is what is asked first, and its address is refused: unreachable, so disallowed.
     let denied = refused(&careful, "http://a.example/x").await;
-    assert!(matches!(denied, Denied::Unreachable { cause: Cause::AddressRefused(_), .. }), "{denied:?}");
+    assert!(
+        matches!(denied.kind(), DeniedKind::Unreachable { cause: Cause::AddressRefused(_), .. }),
+        "{denied:?}"
+    );
     let literal = format!("http://{}/x", server.address());
-    assert!(matches!(refused(&careful, &literal).await, Denied::AddressRefused { .. }));
+    assert!(matches!(refused(&careful, &literal).await.kind(), DeniedKind::AddressRefused { .. }));
     assert!(server.asked().is_empty());
 }
 
@@ -124,11 +129,11 @@ async fn a_refusal_is_found_through_any_wrapping() {
     let server = Server::start(|_| Reply::new(200, "User-agent: *\nDisallow: /")).await;
     let client = builder(&server).build_client(reqwest::Client::builder()).unwrap();
     let error = client.get("http://a.example/x").send().await.unwrap_err();
-    assert!(abide::Error::find(&error).is_some());
+    assert!(Denied::find(&error).is_some());
     let context = anyhow::Error::from(error).context("while crawling");
-    assert!(matches!(abide::Error::find(context.as_ref()), Some(Denied::Disallowed { .. })), "{context:?}");
+    assert!(Denied::find(context.as_ref()).is_some_and(|denied| denied.is_disallowed()), "{context:?}");
     let boxed: Box<dyn std::error::Error + Send + Sync> = context.into();
-    assert!(abide::Error::find(&*boxed).is_some());
+    assert!(Denied::find(&*boxed).is_some());
     let other = std::io::Error::other("nothing of ours");
-    assert!(abide::Error::find(&other).is_none());
+    assert!(Denied::find(&other).is_none());
 }

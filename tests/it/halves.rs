@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide::{Denied, Error, ResponseExt};
+use abide::{Denied, DeniedKind, ResponseExt};
 use abide_tests::{Reply, Server};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
 
@@ -77,7 +77,7 @@ async fn a_cache_hit_is_gated_and_not_paced() {
     assert_eq!(hit.text().await.unwrap(), "from the cache");
     assert_eq!(server.count("a.example/x"), 1);
     let error = client.get("http://a.example/secret").send().await.unwrap_err();
-    assert!(matches!(Error::find(&error), Some(Denied::Disallowed { .. })));
+    assert!(Denied::find(&error).is_some_and(|denied| denied.is_disallowed()));
 }
 
 #[tokio::test]
@@ -86,7 +86,8 @@ async fn a_refusal_below_a_cache_stays_typed() {
     let (client, _) = halves(&server, false).await;
     assert_eq!(client.get("http://a.example/busy").send().await.unwrap().status(), 429);
     let error = client.get("http://a.example/x").send().await.unwrap_err();
-    let Some(Denied::Deferred { .. }) = Error::find(&error) else { panic!("{error:?}") };
+    let denied = Denied::find(&error).unwrap();
+    let DeniedKind::Deferred { .. } = denied.kind() else { panic!("{error:?}") };
     assert_eq!(server.count("a.example/x"), 0);
 }
 
@@ -97,7 +98,7 @@ async fn the_pacing_half_alone_goes_out_neither_ungated_nor_unpaced() {
     let client = ClientBuilder::new(inner).with(abide.pacing()).build();
     assert_eq!(client.get("http://a.example/x").send().await.unwrap().status(), 200);
     let error = client.get("http://a.example/secret").send().await.unwrap_err();
-    assert!(matches!(Error::find(&error), Some(Denied::Disallowed { .. })));
+    assert!(Denied::find(&error).is_some_and(|denied| denied.is_disallowed()));
     assert_eq!(server.count("a.example/secret"), 0);
     for seen in server.log() {
         assert_eq!(seen.header("user-agent"), Some("ExampleBot/1.0 (+https://example.com/bot)"));
@@ -125,8 +126,9 @@ async fn the_pacing_half_alone_notices_a_client_that_follows_and_tells_its_refus
     let follows = reqwest::Client::builder().dns_resolver(server.names()).build().unwrap();
     let client = ClientBuilder::new(follows).with(abide.pacing()).build();
     let error = client.get("http://a.example/go").send().await.unwrap_err();
-    let Some(Denied::RedirectBypass { asked, got }) = Error::find(&error) else { panic!("{error:?}") };
-    assert_eq!((asked.path(), got.path()), ("/go", "/secret"));
+    let denied = Denied::find(&error).unwrap();
+    let DeniedKind::RedirectBypass { got } = denied.kind() else { panic!("{error:?}") };
+    assert_eq!((denied.url().path(), got.path()), ("/go", "/secret"));
     client.get("http://a.example/secret").send().await.unwrap_err();
     assert_eq!(*refusals.0.lock().unwrap(), ["redirect_bypass", "disallowed"]);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::pacing::{DeferReason, PacePolicy};
-use abide::{Abide, Denied, Options, RequestBuilderExt, ResponseExt, Scan};
+use abide::{Abide, Denied, DeniedKind, Options, RequestBuilderExt, ResponseExt, Scan};
 use abide_tests::Names;
 use bytes::Bytes;
 use http_body::Frame;
@@ -218,14 +218,14 @@ async fn http2_turns_last_until_the_stream_ends_whatever_its_length() {
             let mut page = page.send().await.unwrap();
             let at_once = || Options::new().with_max_wait(Duration::ZERO);
             let error = client.get("http://a.example/x").abide(at_once()).send().await.unwrap_err();
-            let denied = abide::Error::find(&error).unwrap();
-            let Denied::Deferred { reason, .. } = denied else { panic!("{denied:?}") };
+            let denied = Denied::find(&error).unwrap();
+            let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{denied:?}") };
             assert!(matches!(reason, DeferReason::InFlight { .. }), "{path} {scan:?} unread: {reason:?}");
             if path == "length-2" {
                 assert_eq!(page.chunk().await.unwrap().unwrap(), "ok");
             }
             let error = client.get("http://a.example/x").abide(at_once()).send().await.unwrap_err();
-            assert!(abide::Error::find(&error).is_some(), "{path} {scan:?}: its bytes were read");
+            assert!(Denied::find(&error).is_some(), "{path} {scan:?}: its bytes were read");
             drop(page);
             let next = client.get("http://a.example/x").abide(at_once()).send().await.unwrap();
             assert_eq!(next.status(), 200, "{path} {scan:?}: dropped");

@@ -52,9 +52,7 @@ fn client(server: &Server) -> ClientWithMiddleware {
 /// The refusal of a request that must not succeed.
 async fn refused(client: &ClientWithMiddleware, url: &str) -> Denied {
     let error = client.get(url).send().await.expect_err("the request is refused");
-    abide::Error::find(&error)
-        .unwrap_or_else(|| panic!("{url} is refused by abide, not by {error:?}"))
-        .clone()
+    Denied::find(&error).unwrap_or_else(|| panic!("{url} is refused by abide, not by {error:?}"))
 }
 
 /// The status of a request that must succeed.

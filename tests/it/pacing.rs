@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use abide::pacing::{DeferReason, PacePolicy};
-use abide::{Denied, Options, RequestBuilderExt, ResponseExt};
+use abide::{Denied, DeniedKind, Options, RequestBuilderExt, ResponseExt};
 use abide_tests::{Reply, Seen, Server, Step};
 
 use crate::{builder, client, refused, slow_builder, status};
@@ -84,8 +84,8 @@ async fn a_crawl_delay_above_a_day_is_a_typed_error() {
     })
     .await;
     let denied = refused(&client(&server), "http://a.example/x").await;
-    let Denied::CrawlDelayTooLong { asked, .. } = denied else { panic!("{denied:?}") };
-    assert_eq!(asked, Duration::from_secs(86_401));
+    let DeniedKind::CrawlDelayTooLong { asked } = denied.kind() else { panic!("{denied:?}") };
+    assert_eq!(*asked, Duration::from_secs(86_401));
     assert_eq!(server.count("a.example/x"), 0);
 }
 
@@ -131,8 +131,11 @@ async fn a_caller_who_holds_a_body_and_asks_again_is_told_so() {
     let open = client.get("http://a.example/open").send().await.unwrap();
     let impatient = Options::new().with_max_wait(Duration::from_millis(150));
     let error = client.get("http://a.example/x").abide(impatient).send().await.unwrap_err();
-    let denied = abide::Error::find(&error).unwrap();
-    assert!(matches!(denied, Denied::Deferred { reason: DeferReason::InFlight { .. }, .. }), "{denied:?}");
+    let denied = Denied::find(&error).unwrap();
+    assert!(
+        matches!(denied.kind(), DeniedKind::Deferred { reason: DeferReason::InFlight { .. } }),
+        "{denied:?}"
+    );
     assert!(denied.to_string().contains("read its body to the end, or drop it"), "{denied}");
     drop(open);
     assert_eq!(status(&client, "http://a.example/x").await, 200, "dropped: the turn is free");
@@ -170,7 +173,7 @@ async fn ends_in_time(client: &reqwest_middleware::ClientWithMiddleware, what: &
                 Err(error) => Box::new(error),
             };
         assert!(began.elapsed() < Duration::from_secs(30), "{what} {path}");
-        assert!(abide::Error::find(&*error).is_none(), "{what} {path}: {error:?}");
+        assert!(Denied::find(&*error).is_none(), "{what} {path}: {error:?}");
         assert_eq!(status(client, "http://a.example/next").await, 404, "{what} {path}: the host is free");
     }
 }
@@ -215,7 +218,7 @@ async fn p11_429_holds_the_whole_host_and_reaches_the_caller() {
     assert_eq!(status(&client, "http://a.example/busy").await, 429);
     let before = Instant::now();
     let denied = refused(&client, "http://a.example/x").await;
-    let Denied::Deferred { reason, .. } = &denied else { panic!("{denied:?}") };
+    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{denied:?}") };
     assert!(matches!(reason, DeferReason::Hold { status: Some(429), .. }), "{reason:?}");
     assert!(before.elapsed() < Duration::from_secs(5), "at once, not after the wait");
     assert_eq!(server.count("a.example/x"), 0);
@@ -240,7 +243,7 @@ async fn s3_429_on_robots_txt_holds_the_host_and_is_asked_again() {
     assert_eq!(server.asked(), ["a.example/robots.txt", "a.example/robots.txt", "a.example/x"]);
     let log = server.log();
     assert!(log[1].at.duration_since(log[0].answered) >= Duration::from_millis(990));
-    assert!(matches!(refused(&client, "http://a.example/secret").await, Denied::Disallowed { .. }));
+    assert!(refused(&client, "http://a.example/secret").await.is_disallowed());
 }
 
 #[tokio::test]
@@ -254,7 +257,7 @@ async fn what_waits_through_a_hold_is_judged_by_the_rules_of_then() {
         _ => Reply::html("page"),
     })
     .await;
-    assert!(matches!(refused(&client(&server), "http://a.example/x").await, Denied::Disallowed { .. }));
+    assert!(refused(&client(&server), "http://a.example/x").await.is_disallowed());
     assert_eq!(server.count("a.example/x"), 0);
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use abide::{HeadEnd, Options, RequestBuilderExt, ResponseExt, Scan};
+use abide::{Denied, HeadEnd, Options, RequestBuilderExt, ResponseExt, Scan};
 use abide_tests::{Reply, Server, Step};
 
 use crate::{client, status};
@@ -155,7 +155,7 @@ async fn p8_fields_of_any_size_and_number_are_read_or_an_error_and_never_half_re
                 assert_eq!(answer.text().await.unwrap(), "page", "{what}");
             }
             // hyper takes 100 fields and no more.
-            (None, Err(error)) => assert!(abide::Error::find(&error).is_none(), "{what}: {error:?}"),
+            (None, Err(error)) => assert!(Denied::find(&error).is_none(), "{what}: {error:?}"),
             (_, other) => panic!("{what}: {other:?}"),
         }
     }
@@ -288,7 +288,7 @@ async fn head_and_post_are_gated_paced_and_read() {
     for refused in [client.head("http://a.example/secret"), client.post("http://a.example/secret").body("x")]
     {
         let error = refused.send().await.unwrap_err();
-        assert!(matches!(abide::Error::find(&error), Some(abide::Denied::Disallowed { .. })));
+        assert!(Denied::find(&error).is_some_and(|denied| denied.is_disallowed()));
     }
     assert_eq!(server.count("a.example/secret"), 0);
 }

@@ -1,6 +1,6 @@
 //! Who may fetch what, and what is said about it.
 
-use abide::{Denied, Error};
+use abide::{Denied, DeniedKind};
 use abide_tests::{Reply, Server};
 
 use crate::{builder, client, refused, status};
@@ -22,8 +22,8 @@ async fn allowed_pages_are_fetched_and_disallowed_ones_never_leave() {
     assert_eq!(status(&client, "http://a.example/public").await, 200);
     assert_eq!(status(&client, "http://a.example/private/press/1").await, 200);
     let denied = refused(&client, "http://a.example/private/diary").await;
-    let Denied::Disallowed { url, verdict, hop: 0, .. } = &denied else { panic!("{denied:?}") };
-    assert_eq!(url.as_str(), "http://a.example/private/diary");
+    let DeniedKind::Disallowed { verdict } = denied.kind() else { panic!("{denied:?}") };
+    assert_eq!((denied.url().as_str(), denied.hop()), ("http://a.example/private/diary", 0));
     let rule = verdict.rule().expect("a rule decided");
     assert_eq!((rule.pattern(), rule.line()), ("/private/", 2));
     assert!(denied.to_string().contains("\"Disallow: /private/\" on line 2"), "{denied}");
@@ -60,7 +60,7 @@ async fn every_origin_has_rules_of_its_own() {
     .await;
     let client = client(&server);
     assert_eq!(status(&client, "http://open.example/x").await, 200);
-    assert!(matches!(refused(&client, "http://closed.example/x").await, Denied::Disallowed { .. }));
+    assert!(refused(&client, "http://closed.example/x").await.is_disallowed());
     let port = server.address().port();
     assert_eq!(status(&client, &format!("http://open.example:{port}/x")).await, 200);
     assert_eq!(server.count("open.example/robots.txt"), 2, "another port is another origin");
@@ -85,7 +85,7 @@ async fn robots_txt_itself_is_always_allowed() {
     let client = client(&server);
     assert_eq!(status(&client, "http://a.example/robots.txt").await, 200);
     assert_eq!(server.asked(), ["a.example/robots.txt"], "and waits for no other robots.txt");
-    assert!(matches!(refused(&client, "http://a.example/robots.txt?x").await, Denied::Disallowed { .. }));
+    assert!(refused(&client, "http://a.example/robots.txt?x").await.is_disallowed());
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn a_chain_of_tokens_takes_the_first_with_a_group() {
         .pace(abide::pacing::PacePolicy::default().danger_min_gap(std::time::Duration::ZERO))
         .build_client(reqwest::Client::builder())
         .unwrap();
-    assert!(matches!(refused(&both, "http://a.example/news").await, Denied::Disallowed { .. }));
+    assert!(refused(&both, "http://a.example/news").await.is_disallowed());
     assert_eq!(status(&both, "http://a.example/general").await, 200);
 }
 
@@ -123,8 +123,9 @@ async fn a_reason_passes_robots_over_for_one_origin_only() {
     let page = client.get("http://mine.example/x").abide(mine.clone()).send().await.unwrap();
     assert_eq!(page.visit().unwrap().verdict().unwrap().override_reason(), Some("my own site"));
     let error = client.get("http://mine.example/away").abide(mine).send().await.unwrap_err();
-    let Some(Denied::Disallowed { url, hop: 1, .. }) = Error::find(&error) else { panic!("{error:?}") };
-    assert_eq!(url.host_str(), Some("other.example"));
+    let denied = Denied::find(&error).unwrap();
+    assert!(denied.is_disallowed(), "{error:?}");
+    assert_eq!((denied.url().host_str(), denied.hop()), (Some("other.example"), 1));
     assert_eq!(server.count("other.example/x"), 0);
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use abide::{Abide, Denied, Error, Verdict};
+use abide::{Abide, Denied, Verdict};
 use futures_util::{Stream, StreamExt};
 use serde::Serialize;
 use url::Url;
@@ -76,11 +76,8 @@ pub(crate) fn absolute(text: &str) -> anyhow::Result<Url> {
 }
 
 async fn check<'a>(abide: &Abide, text: &'a str) -> (&'a str, Judged) {
-    let url = match absolute(text) {
-        Ok(url) => url,
-        Err(_) => return (text, Err(Denied::Interrupted)),
-    };
-    (text, abide.check(&url).await.map_err(|error: Error| error.denied().clone()))
+    let url = absolute(text).expect("every URL has been parsed before the first is asked for");
+    (text, abide.check(&url).await)
 }
 
 pub(crate) fn line<'a>(abide: &Abide, text: &'a str, result: &Judged) -> Line<'a> {
@@ -88,9 +85,10 @@ pub(crate) fn line<'a>(abide: &Abide, text: &'a str, result: &Judged) -> Line<'a
     match result {
         Ok(verdict) => {
             let outcome = if verdict.is_allowed() { "allowed" } else { "denied" };
-            let refusal = text.parse().ok().and_then(|url| verdict.refusal(&url));
+            let now = abide.gate_handle().wall();
+            let refusal = text.parse().ok().and_then(|url| verdict.refusal(&url, now));
             let not_before = refusal.as_ref().and_then(not_before);
-            let verdict = OnlineVerdict::new(verdict, abide.gate_handle().wall());
+            let verdict = OnlineVerdict::new(verdict, now);
             Line { url, outcome, verdict, not_before, error: None }
         }
         Err(denied) => Line {

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use abide::{Abide, Denied, Options, Preference, RequestBuilderExt, ResponseExt, Visit};
+use abide::{Abide, Denied, DeniedKind, Options, Preference, RequestBuilderExt, ResponseExt, Visit};
 use futures_util::StreamExt;
 use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
@@ -75,9 +75,9 @@ async fn fetch_all(args: &FetchArgs, abide: &Abide, client: &ClientWithMiddlewar
 
 /// How the contract calls a refusal.
 pub(crate) fn refusal_word(denied: &Denied) -> &'static str {
-    match denied {
-        Denied::Disallowed { .. } | Denied::Unreachable { .. } => "denied",
-        Denied::Deferred { .. } | Denied::CrawlDelayTooLong { .. } => "deferred",
+    match denied.kind() {
+        DeniedKind::Disallowed { .. } | DeniedKind::Unreachable { .. } => "denied",
+        DeniedKind::Deferred { .. } | DeniedKind::CrawlDelayTooLong { .. } => "deferred",
         _ => "refused",
     }
 }
@@ -114,21 +114,21 @@ pub(crate) async fn ask(
         }
         Err(error) => error,
     };
-    let denied = abide::Error::find(&error);
-    let mut line = match denied {
+    let denied = Denied::find(&error);
+    let mut line = match &denied {
         Some(denied) => refused(abide, text, denied, &trail.sent()),
         None => failed(abide, text, &error, trail),
     };
     line.waited_ms = millis(trail.waited());
-    let not_before = match denied {
-        Some(Denied::Deferred { not_before, .. }) => Some(*not_before),
+    let not_before = match denied.as_ref().map(Denied::kind) {
+        Some(DeniedKind::Deferred { .. }) => denied.as_ref().and_then(Denied::retry_at),
         _ => None,
     };
-    let address = match denied {
-        Some(Denied::AddressRefused { address: Some(address), .. }) => {
+    let address = match denied.as_ref().map(Denied::kind) {
+        Some(DeniedKind::AddressRefused { address: Some(address) }) => {
             Some(format!("{address} is not a public address"))
         }
-        Some(Denied::AddressRefused { .. }) => Some("it has no public address".to_owned()),
+        Some(DeniedKind::AddressRefused { address: None }) => Some("it has no public address".to_owned()),
         _ => None,
     };
     Answer { line, content_type: None, may_follow: false, not_before, reserved: Vec::new(), address }
@@ -204,18 +204,16 @@ fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
     line.why = denied.to_string();
     line.not_before = not_before(denied);
     line.hops = sent.iter().map(Hop::sent).collect();
-    line.verdict = match denied {
-        Denied::Disallowed { verdict, .. } => Some(OnlineVerdict::new(verdict, abide.gate_handle().wall())),
-        _ => denied.url().and_then(|url| known(abide, url)),
+    line.verdict = match denied.kind() {
+        DeniedKind::Disallowed { verdict } => Some(OnlineVerdict::new(verdict, abide.gate_handle().wall())),
+        _ => known(abide, denied.url()),
     };
     // The chain that is too long is in the trail already; the others end with what did not go out.
-    if let Some(url) = denied.url()
-        && !matches!(denied, Denied::TooManyRedirects { .. } | Denied::RedirectBypass { .. })
-    {
+    if !matches!(denied.kind(), DeniedKind::TooManyRedirects | DeniedKind::RedirectBypass { .. }) {
         // What is deferred may be asked for: later.
         let allowed = refusal_word(denied) == "deferred"
             && line.verdict.as_ref().is_some_and(|v| v.allowed == Some(true));
-        line.hops.push(Hop { url: url.to_string(), status: None, allowed });
+        line.hops.push(Hop { url: denied.url().to_string(), status: None, allowed });
     }
     line.final_url = line.hops.last().map(|hop| hop.url.clone());
     line

@@ -125,7 +125,7 @@ impl GateBuilder {
     }
 
     /// The clock. Default: the machine's, which also stands in where this one panics; a turn that needed it is refused with
-    /// [`Denied::Panicked`](crate::Denied::Panicked).
+    /// [`DeniedKind::Panicked`](crate::DeniedKind::Panicked).
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self

@@ -1,205 +1,81 @@
 //! Refusals: an answer, not an accident.
 
-use std::error::Error as StdError;
+use std::error::Error;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
 use url::Url;
 
-use crate::WallMillis;
 use crate::access::Cause;
 use crate::pacing::DeferReason;
 use crate::text::Escaped;
 use crate::verdict::Verdict;
+use crate::{WallMillis, without_userinfo};
 
-/// A request was refused before it went out.
+/// Why a request did not go out, and when to ask again.
 ///
-/// Opaque and short; [`Denied`], its source, is the sentence. It is found through any number of wrapping layers by
-/// [`Error::find`], but not inside an HTTP cache, which turns errors into text.
+/// Small and cheap to clone. [`Denied::find`] finds it through any number of wrapping layers, but not above an HTTP cache, which
+/// turns errors into text. Shown, it is one sentence, in which URLs are cut after 200 characters; [`Denied::url`] is the whole.
 #[derive(Debug, Clone)]
-pub struct Error {
-    denied: Box<Denied>,
-    chain: Vec<(Url, StatusCode)>,
+pub struct Denied {
+    inner: Arc<Inner>,
 }
 
-impl Error {
-    /// The refusal somewhere in `error`'s chain of sources, if there is one.
-    ///
-    /// Works on `reqwest_middleware::Error`, on what a retry middleware makes of it, on boxed errors, and on
-    /// `anyhow::Error` through its `as_ref()`.
-    ///
-    /// ```
-    /// # use abide_gate::{Denied, Error};
-    /// # fn handle(error: Box<dyn std::error::Error + 'static>) {
-    /// match Error::find(&*error) {
-    ///     Some(Denied::Disallowed { url, .. }) => println!("skip {url}"),
-    ///     Some(Denied::Deferred { not_before, .. }) => println!("again at {not_before:?}"),
-    ///     Some(other) => println!("refused: {other}"),
-    ///     None => println!("a network error: {error}"),
-    /// }
-    /// # }
-    /// ```
-    pub fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Denied> {
-        let mut next = Some(error);
-        while let Some(error) = next {
-            if let Some(found) = error.downcast_ref::<Self>() {
-                return Some(&found.denied);
-            }
-            if let Some(denied) = error.downcast_ref::<Denied>() {
-                return Some(denied);
-            }
-            next = error.source();
-        }
-        None
-    }
-
-    /// The refusal.
-    pub fn denied(&self) -> &Denied {
-        &self.denied
-    }
-
-    /// The hops that went out before the refused one, first to last, and what they answered.
-    pub fn chain(&self) -> &[(Url, StatusCode)] {
-        &self.chain
-    }
-
-    /// [`Denied::is_disallowed`].
-    pub fn is_disallowed(&self) -> bool {
-        self.denied.is_disallowed()
-    }
-
-    /// [`Denied::is_temporary`].
-    pub fn is_temporary(&self) -> bool {
-        self.denied.is_temporary()
-    }
-
-    /// [`Denied::retry_at`].
-    pub fn retry_at(&self) -> Option<SystemTime> {
-        self.denied.retry_at()
-    }
-
-    /// The same refusal, met after the hops of `chain`.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn after(mut self, chain: Vec<(Url, StatusCode)>) -> Self {
-        self.denied.set_hop(chain.len());
-        self.chain = chain;
-        self
-    }
+/// What every refusal has.
+#[derive(Debug, Clone)]
+struct Inner {
+    kind: DeniedKind,
+    url: Url,
+    redirects: Vec<(Url, StatusCode)>,
+    decided_at: WallMillis,
+    retry_at: Option<WallMillis>,
 }
 
-impl From<Denied> for Error {
-    fn from(denied: Denied) -> Self {
-        Self { denied: Box::new(denied), chain: Vec::new() }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match *self.denied {
-            Denied::Disallowed { .. } => "disallowed by robots.txt",
-            Denied::Unreachable { .. } => "robots.txt is unreachable",
-            Denied::Deferred { .. } => "deferred",
-            Denied::CrawlDelayTooLong { .. } => "the Crawl-delay is too long",
-            Denied::AddressRefused { .. } => "the address is refused",
-            Denied::UnsupportedUrl { .. } => "unsupported URL",
-            Denied::TooManyRedirects { .. } => "too many redirects",
-            Denied::RedirectBypass { .. } => "the inner client follows redirects by itself",
-            Denied::WrongOrder { .. } => "the middlewares stand in the wrong order",
-            Denied::Identity { .. } => "the User-Agent does not name the crawler",
-            Denied::ForeignHost { .. } => "the Host names another site",
-            Denied::Store { .. } => "the shared store failed",
-            Denied::Panicked { .. } => "a callback panicked",
-            Denied::NoTimers => "there are no timers",
-            Denied::Interrupted => "interrupted",
-        })
-    }
-}
-
-impl StdError for Error {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&*self.denied)
-    }
-}
-
-/// Why a request did not go out, and what to do about it.
-///
-/// Shown, it is one sentence, in which URLs are cut after 200 characters; [`Denied::url`] is the whole.
+/// What was refused, with what only that kind of refusal has.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Denied {
+pub enum DeniedKind {
     /// A rule of the site forbids it: skip the URL.
     Disallowed {
-        /// The URL that was refused, without user information.
-        url: Url,
         /// The rule, its line, and where it came from.
         verdict: Verdict,
-        /// Which hop of the redirect chain it was; 0 is the request itself.
-        hop: usize,
     },
-    /// The site's robots.txt could not be learnt, so everything is disallowed for now (RFC 9309 §2.3.1.4).
+    /// The site's robots.txt can't be fetched, so everything is disallowed for now (RFC 9309 §2.3.1.4).
     Unreachable {
-        /// The URL that was refused.
-        url: Url,
-        /// Since when robots.txt cannot be reached.
+        /// The first of the failures in a row.
         since: SystemTime,
         /// What went wrong.
         cause: Cause,
-        /// When it is asked for again.
-        retry_at: SystemTime,
-        /// Which hop it was.
-        hop: usize,
     },
-    /// Its host's turn is further away than the call may wait: requeue the URL.
+    /// The next free slot of the host is further away than the call may wait: requeue the URL.
     Deferred {
-        /// The URL that was deferred.
-        url: Url,
-        /// The earliest sensible time to come back.
-        not_before: SystemTime,
         /// What the host is waiting for.
         reason: DeferReason,
-        /// Which hop it was.
-        hop: usize,
     },
     /// The site asks for a Crawl-delay above 24 hours. It is neither cut nor ignored.
     CrawlDelayTooLong {
-        /// The URL that was refused.
-        url: Url,
         /// The delay asked for.
         asked: Duration,
     },
     /// The URL leads to an address that is not public.
     AddressRefused {
-        /// The URL that was refused.
-        url: Url,
         /// The address, when known.
         address: Option<IpAddr>,
-        /// Which hop it was.
-        hop: usize,
     },
     /// The URL is not http or https.
-    UnsupportedUrl {
-        /// The URL that was refused.
-        url: Url,
-    },
+    UnsupportedUrl,
     /// The redirect chain is longer than the limit.
-    TooManyRedirects {
-        /// Every URL of the chain.
-        hops: Vec<Url>,
-    },
+    TooManyRedirects,
     /// The inner client followed a redirect by itself, past this gate.
     RedirectBypass {
-        /// The URL that was asked for.
-        asked: Url,
         /// The URL that answered.
         got: Url,
     },
-    /// The middlewares stand in an order in which requests go out unpaced. Nothing is wrong with the site: mend the chain.
+    /// The order of the middlewares lets requests out without pacing. Nothing is wrong with the site: mend the chain.
     WrongOrder {
-        /// The URL that was asked for.
-        url: Url,
         /// What is wrong.
         problem: OrderProblem,
     },
@@ -210,10 +86,8 @@ pub enum Denied {
         /// The product token whose rules would be obeyed.
         token: String,
     },
-    /// The `Host` of the request names another site than its URL, so the one that answers is not the one whose rules were asked.
+    /// The `Host` of the request names another site than its URL, so the site that answers is not the one whose rules were checked.
     ForeignHost {
-        /// The URL that was asked for.
-        url: Url,
         /// The `Host` of the request.
         host: String,
     },
@@ -263,78 +137,131 @@ impl fmt::Display for OrderProblem {
 }
 
 impl Denied {
-    /// The URL that was refused, where there is one.
-    pub fn url(&self) -> Option<&Url> {
-        match self {
-            Self::Disallowed { url, .. }
-            | Self::Unreachable { url, .. }
-            | Self::Deferred { url, .. }
-            | Self::CrawlDelayTooLong { url, .. }
-            | Self::AddressRefused { url, .. }
-            | Self::UnsupportedUrl { url }
-            | Self::ForeignHost { url, .. }
-            | Self::WrongOrder { url, .. } => Some(url),
-            Self::TooManyRedirects { hops } => hops.last(),
-            Self::RedirectBypass { asked, .. } => Some(asked),
-            Self::Identity { .. }
-            | Self::Store { .. }
-            | Self::Panicked { .. }
-            | Self::NoTimers
-            | Self::Interrupted => None,
+    /// A refusal of `url`, decided at `now`: for those who build a client on the gate.
+    #[doc(hidden)]
+    pub fn new(kind: DeniedKind, url: &Url, now: WallMillis) -> Self {
+        let (url, redirects) = (without_userinfo(url), Vec::new());
+        Self { inner: Arc::new(Inner { kind, url, redirects, decided_at: now, retry_at: None }) }
+    }
+
+    /// The same refusal, to be asked again at `retry_at`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_retry_at(mut self, retry_at: Option<WallMillis>) -> Self {
+        Arc::make_mut(&mut self.inner).retry_at = retry_at;
+        self
+    }
+
+    /// The same refusal, met after these redirects.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn after(mut self, redirects: Vec<(Url, StatusCode)>) -> Self {
+        Arc::make_mut(&mut self.inner).redirects = redirects;
+        self
+    }
+
+    /// The refusal somewhere in `error`'s chain of sources, if there is one.
+    ///
+    /// Works on `reqwest_middleware::Error`, on what a retry middleware makes of it, on boxed errors, and on
+    /// `anyhow::Error` through its `as_ref()`.
+    ///
+    /// ```
+    /// # use abide_gate::{Denied, DeniedKind};
+    /// # fn handle(error: Box<dyn std::error::Error + 'static>) {
+    /// match Denied::find(&*error) {
+    ///     Some(denied) => match denied.kind() {
+    ///         DeniedKind::Disallowed { .. } => println!("skip {}", denied.url()),
+    ///         DeniedKind::Deferred { .. } => println!("again at {:?}", denied.retry_at()),
+    ///         _ => println!("refused: {denied}"),
+    ///     },
+    ///     None => println!("a network error: {error}"),
+    /// }
+    /// # }
+    /// ```
+    pub fn find(error: &(dyn Error + 'static)) -> Option<Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref::<Self>() {
+                return Some(found.clone());
+            }
+            if let Some(inner) = error.downcast_ref::<Arc<Inner>>() {
+                return Some(Self { inner: Arc::clone(inner) });
+            }
+            next = error.source();
         }
+        None
+    }
+
+    /// What was refused.
+    pub fn kind(&self) -> &DeniedKind {
+        &self.inner.kind
+    }
+
+    /// The URL that was refused, without user information: after redirects that of the refused hop.
+    pub fn url(&self) -> &Url {
+        &self.inner.url
+    }
+
+    /// Which hop was refused; 0 is the request itself.
+    pub fn hop(&self) -> usize {
+        self.inner.redirects.len()
+    }
+
+    /// The hops that went out before the refused one, first to last, and what they answered.
+    pub fn redirects(&self) -> &[(Url, StatusCode)] {
+        &self.inner.redirects
+    }
+
+    /// When it was refused.
+    pub fn decided_at(&self) -> SystemTime {
+        self.inner.decided_at.to_system_time()
+    }
+
+    /// When to ask again, where that is known.
+    pub fn retry_at(&self) -> Option<SystemTime> {
+        self.inner.retry_at.map(WallMillis::to_system_time)
     }
 
     /// A stable word for it, for labels and logs.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Disallowed { .. } => "disallowed",
-            Self::Unreachable { .. } => "unreachable",
-            Self::Deferred { .. } => "deferred",
-            Self::CrawlDelayTooLong { .. } => "crawl_delay_too_long",
-            Self::AddressRefused { .. } => "address_refused",
-            Self::UnsupportedUrl { .. } => "unsupported_url",
-            Self::TooManyRedirects { .. } => "too_many_redirects",
-            Self::RedirectBypass { .. } => "redirect_bypass",
-            Self::WrongOrder { .. } => "wrong_order",
-            Self::Identity { .. } => "identity",
-            Self::ForeignHost { .. } => "foreign_host",
-            Self::Store { .. } => "store",
-            Self::Panicked { .. } => "panicked",
-            Self::NoTimers => "no_timers",
-            Self::Interrupted => "interrupted",
+        match self.kind() {
+            DeniedKind::Disallowed { .. } => "disallowed",
+            DeniedKind::Unreachable { .. } => "unreachable",
+            DeniedKind::Deferred { .. } => "deferred",
+            DeniedKind::CrawlDelayTooLong { .. } => "crawl_delay_too_long",
+            DeniedKind::AddressRefused { .. } => "address_refused",
+            DeniedKind::UnsupportedUrl => "unsupported_url",
+            DeniedKind::TooManyRedirects => "too_many_redirects",
+            DeniedKind::RedirectBypass { .. } => "redirect_bypass",
+            DeniedKind::WrongOrder { .. } => "wrong_order",
+            DeniedKind::Identity { .. } => "identity",
+            DeniedKind::ForeignHost { .. } => "foreign_host",
+            DeniedKind::Store { .. } => "store",
+            DeniedKind::Panicked { .. } => "panicked",
+            DeniedKind::NoTimers => "no_timers",
+            DeniedKind::Interrupted => "interrupted",
         }
     }
 
-    /// The rules of the site say no. Asking again makes sense when its robots.txt changes.
+    /// The rules of the site forbid it. Asking again makes sense when its robots.txt changes.
     pub fn is_disallowed(&self) -> bool {
-        matches!(self, Self::Disallowed { .. })
+        matches!(self.kind(), DeniedKind::Disallowed { .. })
+    }
+
+    /// The site did not deliver its robots.txt. For a link checker the link may be dead, and is not refused.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self.kind(), DeniedKind::Unreachable { .. })
     }
 
     /// Asking again later makes sense: at [`retry_at`](Self::retry_at).
     pub fn is_temporary(&self) -> bool {
         matches!(
-            self,
-            Self::Unreachable { .. } | Self::Deferred { .. } | Self::Interrupted | Self::Store { .. }
+            self.kind(),
+            DeniedKind::Unreachable { .. }
+                | DeniedKind::Deferred { .. }
+                | DeniedKind::Interrupted
+                | DeniedKind::Store { .. }
         )
-    }
-
-    /// When to ask again, where that is known.
-    pub fn retry_at(&self) -> Option<SystemTime> {
-        match self {
-            Self::Unreachable { retry_at, .. } => Some(*retry_at),
-            Self::Deferred { not_before, .. } => Some(*not_before),
-            _ => None,
-        }
-    }
-
-    fn set_hop(&mut self, number: usize) {
-        match self {
-            Self::Disallowed { hop, .. }
-            | Self::Unreachable { hop, .. }
-            | Self::Deferred { hop, .. }
-            | Self::AddressRefused { hop, .. } => *hop = number,
-            _ => {}
-        }
     }
 }
 
@@ -342,79 +269,88 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A Location may be 300 KB long.
         let shown = |url: &Url| Escaped(url.as_str().as_bytes()).to_string();
-        match self {
-            Self::Disallowed { url, verdict, hop } => {
-                write!(f, "{}{}: {verdict}", shown(url), Hop(*hop))
-            }
-            Self::Unreachable { url, cause, hop, .. } => write!(
+        let Inner { kind, url, redirects, retry_at, .. } = &*self.inner;
+        let hop = Hop(redirects.len());
+        match kind {
+            DeniedKind::Disallowed { verdict } => write!(f, "{}{hop}: {verdict}", shown(url)),
+            DeniedKind::Unreachable { cause, .. } => write!(
                 f,
-                "{} is not asked for{}: its robots.txt is unreachable ({cause}), and then everything is disallowed",
-                shown(url),
-                Hop(*hop)
+                "{} is not asked for{hop}: its robots.txt is unreachable ({cause}), and then everything is disallowed",
+                shown(url)
             ),
-            Self::Deferred { url, not_before, reason, hop } => {
-                write!(f, "{} is deferred{}: ", shown(url), Hop(*hop))?;
+            DeniedKind::Deferred { reason } => {
+                write!(f, "{} is deferred{hop}: ", shown(url))?;
                 reason.sentence(url.host_str().unwrap_or_default(), f)?;
-                write!(
-                    f,
-                    "; not before {}",
-                    httpdate::fmt_http_date((*not_before).min(LAST_DATE.to_system_time()))
-                )
+                let Some(retry_at) = retry_at else { return Ok(()) };
+                let date = httpdate::fmt_http_date((*retry_at).min(LAST_DATE).to_system_time());
+                write!(f, "; not before {date}")
             }
-            Self::CrawlDelayTooLong { url, asked } => write!(
+            DeniedKind::CrawlDelayTooLong { asked } => write!(
                 f,
-                "{} is not asked for: the site's Crawl-delay is {} s, and more than 24 h is not waited for",
+                "{} is not asked for{hop}: the site's Crawl-delay is {} s, and more than 24 h is not waited for",
                 shown(url),
                 asked.as_secs()
             ),
-            Self::AddressRefused { url, address: Some(address), hop } => write!(
+            DeniedKind::AddressRefused { address: Some(address) } => write!(
                 f,
-                "{} is refused{}: {address} is not a public address (allow its network if you mean it)",
-                shown(url),
-                Hop(*hop)
+                "{} is refused{hop}: {address} is not a public address (allow its network if you mean it)",
+                shown(url)
             ),
-            Self::AddressRefused { url, address: None, hop } => {
-                write!(f, "{} is refused{}: it has no public address", shown(url), Hop(*hop))
+            DeniedKind::AddressRefused { address: None } => {
+                write!(f, "{} is refused{hop}: it has no public address", shown(url))
             }
-            Self::UnsupportedUrl { url } => {
-                write!(
-                    f,
-                    "expected an http or https URL, found the scheme \"{}\"",
-                    Escaped(url.scheme().as_bytes())
-                )
+            DeniedKind::UnsupportedUrl => {
+                let scheme = Escaped(url.scheme().as_bytes());
+                write!(f, "expected an http or https URL, found the scheme \"{scheme}\"")
             }
-            Self::TooManyRedirects { hops } => {
-                write!(f, "expected at most {} redirects, found more", hops.len().saturating_sub(1))
+            DeniedKind::TooManyRedirects => {
+                write!(f, "expected at most {} redirects, found more", redirects.len().saturating_sub(1))
             }
-            Self::RedirectBypass { asked, got } => write!(
+            DeniedKind::RedirectBypass { got } => write!(
                 f,
                 "asked for {} and got {}: the inner client follows redirects past the gate; build it with \
                  redirect::Policy::none(), or let abide build it (build_client)",
-                shown(asked),
+                shown(url),
                 shown(got)
             ),
-            Self::WrongOrder { problem, .. } => problem.fmt(f),
-            Self::Identity { user_agent, token } => write!(
+            DeniedKind::WrongOrder { problem } => problem.fmt(f),
+            DeniedKind::Identity { user_agent, token } => write!(
                 f,
                 "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; leave the field \
                  out of the request and set it on the builder"
             ),
-            Self::ForeignHost { url, host } => write!(
+            DeniedKind::ForeignHost { host } => write!(
                 f,
                 "the request is for {} and its Host says {host}, whose rules were not asked; ask for {}://{host}/ and \
                  give its address to Builder::resolve",
                 Escaped(url.authority().as_bytes()),
                 url.scheme()
             ),
-            Self::Store { reason } => write!(f, "the shared store failed: {reason}"),
-            Self::Panicked { callback } => write!(f, "the {callback} panicked, so the request was not sent"),
-            Self::NoTimers => crate::NoTimers.fmt(f),
-            Self::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
+            DeniedKind::Store { reason } => write!(f, "the shared store failed: {reason}"),
+            DeniedKind::Panicked { callback } => {
+                write!(f, "the {callback} panicked, so the request was not sent")
+            }
+            DeniedKind::NoTimers => crate::NoTimers.fmt(f),
+            DeniedKind::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
         }
     }
 }
 
-impl StdError for Denied {}
+impl Error for Denied {
+    /// A transparent wrapper, such as `reqwest_middleware::Error`, has the source of what it wraps, so a walk along the sources
+    /// goes past the refusal itself. Its source leads back to it.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.inner)
+    }
+}
+
+impl fmt::Display for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("abide refused the request")
+    }
+}
+
+impl Error for Inner {}
 
 /// The last second that an HTTP date can show.
 const LAST_DATE: WallMillis = WallMillis(253_402_300_799_000);
@@ -441,17 +377,30 @@ mod tests {
         "https://a.example/x".parse().unwrap()
     }
 
+    fn denied(kind: DeniedKind) -> Denied {
+        Denied::new(kind, &url(), AT)
+    }
+
+    fn disallowed() -> Denied {
+        denied(DeniedKind::Disallowed { verdict: Verdict::robots_txt() })
+    }
+
     fn deferred() -> Denied {
-        Denied::Deferred { url: url(), not_before: AT.to_system_time(), reason: DeferReason::Robots, hop: 0 }
+        denied(DeniedKind::Deferred { reason: DeferReason::Robots }).with_retry_at(Some(AT))
     }
 
     fn unreachable() -> Denied {
-        let (since, retry_at) = (SystemTime::UNIX_EPOCH, AT.to_system_time());
-        Denied::Unreachable { url: url(), since, cause: Cause::Status(503), retry_at, hop: 0 }
+        let cause = Cause::Status(503);
+        denied(DeniedKind::Unreachable { since: SystemTime::UNIX_EPOCH, cause }).with_retry_at(Some(AT))
     }
 
     fn refused() -> Denied {
-        Denied::AddressRefused { url: url(), address: None, hop: 0 }
+        denied(DeniedKind::AddressRefused { address: None })
+    }
+
+    #[test]
+    fn a_refusal_costs_a_result_one_pointer() {
+        assert_eq!(size_of::<Result<(), Denied>>(), size_of::<usize>());
     }
 
     #[test]
@@ -459,68 +408,48 @@ mod tests {
         let long = "x".repeat(300_000);
         for url in [format!("https://a.example/{long}?{long}"), format!("https://{long}.example/")] {
             let url: Url = url.parse().unwrap();
-            let (not_before, scope) = (AT.to_system_time(), url.host_str().unwrap());
-            let reason = || DeferReason::InFlight { since: AT, open: Duration::from_secs(1) };
-            let deferral = crate::pacing::Deferral::new(scope, AT, Duration::ZERO, reason());
-            for (said, text) in [
-                ("deferred", deferral.to_string()),
-                (
-                    "disallowed",
-                    Denied::Disallowed { url: url.clone(), verdict: Verdict::robots_txt(), hop: 1 }
-                        .to_string(),
-                ),
-                (
-                    "unreachable",
-                    Denied::Unreachable {
-                        url: url.clone(),
-                        since: not_before,
-                        cause: Cause::Dns,
-                        retry_at: not_before,
-                        hop: 1,
-                    }
-                    .to_string(),
-                ),
-                (
-                    "deferred",
-                    Denied::Deferred { url: url.clone(), not_before, reason: reason(), hop: 1 }.to_string(),
-                ),
-                ("delay", Denied::CrawlDelayTooLong { url: url.clone(), asked: Duration::MAX }.to_string()),
-                (
-                    "address",
-                    Denied::AddressRefused { url: url.clone(), address: Some([127, 0, 0, 1].into()), hop: 1 }
-                        .to_string(),
-                ),
-                (
-                    "no address",
-                    Denied::AddressRefused { url: url.clone(), address: None, hop: 1 }.to_string(),
-                ),
-                ("bypass", Denied::RedirectBypass { asked: url.clone(), got: url.clone() }.to_string()),
-                ("redirects", Denied::TooManyRedirects { hops: vec![url.clone(); 11] }.to_string()),
-                (
-                    "foreign",
-                    Denied::ForeignHost { url: url.clone(), host: "b.example".to_owned() }.to_string(),
-                ),
-                ("scheme", Denied::UnsupportedUrl { url: format!("{long}:x").parse().unwrap() }.to_string()),
-                ("origin", crate::Origin::of(&format!("{long}:x").parse().unwrap()).unwrap_err().to_string()),
+            let in_flight = || DeferReason::InFlight { since: AT, open: Duration::from_secs(1) };
+            for kind in [
+                DeniedKind::Disallowed { verdict: Verdict::robots_txt() },
+                DeniedKind::Unreachable { since: SystemTime::UNIX_EPOCH, cause: Cause::Dns },
+                DeniedKind::Deferred { reason: in_flight() },
+                DeniedKind::CrawlDelayTooLong { asked: Duration::MAX },
+                DeniedKind::AddressRefused { address: Some([127, 0, 0, 1].into()) },
+                DeniedKind::AddressRefused { address: None },
+                DeniedKind::RedirectBypass { got: url.clone() },
+                DeniedKind::TooManyRedirects,
+                DeniedKind::ForeignHost { host: "b.example".to_owned() },
             ] {
-                assert!(text.len() < 800, "{said}: {} bytes", text.len());
+                let denied = Denied::new(kind, &url, AT).after(vec![(url.clone(), StatusCode::FOUND); 11]);
+                let text = denied.to_string();
+                assert!(text.len() < 800, "{}: {} bytes", denied.name(), text.len());
+            }
+            let (scope, reason) = (url.host_str().unwrap().into(), in_flight());
+            let refusal =
+                crate::pacing::Refusal::Deferred { scope, not_before: AT, wait: Duration::ZERO, reason };
+            let other: Url = format!("{long}:x").parse().unwrap();
+            for text in [
+                refusal.to_string(),
+                Denied::new(DeniedKind::UnsupportedUrl, &other, AT).to_string(),
+                crate::Origin::of(&other).unwrap_err().to_string(),
+            ] {
+                assert!(text.len() < 800, "{} bytes", text.len());
             }
         }
     }
 
     #[test]
     fn asking_again_makes_sense_after_what_passes_and_when_that_is_known_it_is_told() {
-        let verdict = Verdict::robots_txt();
         for (denied, is_disallowed, is_temporary, retry_at) in [
-            (Denied::Disallowed { url: url(), verdict, hop: 0 }, true, false, None),
+            (disallowed(), true, false, None),
             (unreachable(), false, true, Some(AT)),
             (deferred(), false, true, Some(AT)),
             (refused(), false, false, None),
-            (Denied::UnsupportedUrl { url: url() }, false, false, None),
-            (Denied::Store { reason: "away".to_owned() }, false, true, None),
-            (Denied::Panicked { callback: "clock" }, false, false, None),
-            (Denied::NoTimers, false, false, None),
-            (Denied::Interrupted, false, true, None),
+            (denied(DeniedKind::UnsupportedUrl), false, false, None),
+            (denied(DeniedKind::Store { reason: "away".to_owned() }), false, true, None),
+            (denied(DeniedKind::Panicked { callback: "clock" }), false, false, None),
+            (denied(DeniedKind::NoTimers), false, false, None),
+            (denied(DeniedKind::Interrupted), false, true, None),
         ] {
             let retry_at = retry_at.map(WallMillis::to_system_time);
             assert_eq!(
@@ -528,31 +457,28 @@ mod tests {
                 (is_disallowed, is_temporary, retry_at),
                 "{denied:?}"
             );
-            let error = Error::from(denied);
-            assert_eq!(
-                (error.is_disallowed(), error.is_temporary(), error.retry_at()),
-                (is_disallowed, is_temporary, retry_at),
-                "{error:?}"
-            );
+            assert_eq!(denied.is_unreachable(), denied.name() == "unreachable");
         }
     }
 
     #[test]
-    fn a_refusal_has_a_word_for_logs_and_the_url_that_was_refused() {
-        let hops = vec!["https://a.example/first".parse().unwrap(), url()];
-        for (denied, name, has_url) in [
-            (Denied::Disallowed { url: url(), verdict: Verdict::robots_txt(), hop: 0 }, "disallowed", true),
-            (unreachable(), "unreachable", true),
-            (deferred(), "deferred", true),
-            (refused(), "address_refused", true),
-            (Denied::TooManyRedirects { hops }, "too_many_redirects", true),
-            (Denied::RedirectBypass { asked: url(), got: url() }, "redirect_bypass", true),
-            (Denied::Store { reason: "away".to_owned() }, "store", false),
-            (Denied::NoTimers, "no_timers", false),
-            (Denied::Interrupted, "interrupted", false),
+    fn a_refusal_says_what_where_and_when() {
+        for (denied, name) in [
+            (disallowed(), "disallowed"),
+            (unreachable(), "unreachable"),
+            (deferred(), "deferred"),
+            (refused(), "address_refused"),
+            (denied(DeniedKind::TooManyRedirects), "too_many_redirects"),
+            (denied(DeniedKind::RedirectBypass { got: url() }), "redirect_bypass"),
+            (denied(DeniedKind::Store { reason: "away".to_owned() }), "store"),
+            (denied(DeniedKind::NoTimers), "no_timers"),
+            (denied(DeniedKind::Interrupted), "interrupted"),
         ] {
-            assert_eq!((denied.name(), denied.url()), (name, has_url.then(url).as_ref()));
+            assert_eq!((denied.name(), denied.url(), denied.hop()), (name, &url(), 0));
+            assert_eq!(denied.decided_at(), AT.to_system_time());
         }
+        let secret = "https://user:secret@a.example/x".parse().unwrap();
+        assert_eq!(Denied::new(DeniedKind::Interrupted, &secret, AT).url(), &url());
     }
 
     #[test]
@@ -573,34 +499,48 @@ mod tests {
         ] {
             let first = denied.to_string();
             assert_eq!(first, expected.replace(" (redirect 2)", ""), "the request itself");
-            let error = Error::from(denied).after(before());
-            assert_eq!(error.denied().to_string(), expected);
-            assert_eq!(error.chain(), before());
+            let denied = denied.after(before());
+            assert_eq!(denied.to_string(), expected);
+            assert_eq!((denied.hop(), denied.redirects()), (2, &before()[..]));
         }
     }
 
     #[test]
     fn a_refusal_is_found_in_any_depth_and_nowhere_else() {
         #[derive(Debug)]
-        struct Layer(Box<dyn StdError>);
+        struct Layer {
+            inner: Box<dyn Error>,
+            is_transparent: bool,
+        }
         impl fmt::Display for Layer {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a layer")
             }
         }
-        impl StdError for Layer {
-            fn source(&self) -> Option<&(dyn StdError + 'static)> {
-                Some(&*self.0)
+        impl Error for Layer {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                if self.is_transparent { self.inner.source() } else { Some(&*self.inner) }
             }
         }
-        let wrapped = |inner: Box<dyn StdError>| Layer(Box::new(Layer(inner)));
-        for inner in [Box::new(Error::from(refused())) as Box<dyn StdError>, Box::new(refused())] {
-            assert!(matches!(Error::find(&*inner), Some(Denied::AddressRefused { .. })));
-            assert!(matches!(Error::find(&wrapped(inner)), Some(Denied::AddressRefused { .. })));
-        }
-        assert!(Error::find(&wrapped(Box::new(fmt::Error))).is_none());
-        let error = Error::from(refused());
-        assert_eq!(error.to_string(), "the address is refused");
-        assert_eq!(error.source().unwrap().to_string(), refused().to_string());
+        let layer = |inner: Box<dyn Error>, is_transparent| -> Box<dyn Error> {
+            Box::new(Layer { inner, is_transparent })
+        };
+        let found = |error: &dyn Fn() -> Box<dyn Error>| {
+            let depths = [false, true].map(|outer| {
+                [false, true].map(|inner| Denied::find(&*layer(layer(error(), inner), outer)).is_some())
+            });
+            (Denied::find(&*error()).is_some(), depths)
+        };
+        assert_eq!(found(&|| Box::new(refused())), (true, [[true; 2]; 2]));
+        assert_eq!(found(&|| Box::new(fmt::Error)), (false, [[false; 2]; 2]));
+        let wrapped = layer(Box::new(refused().after(vec![(url(), StatusCode::FOUND)])), true);
+        assert_eq!(Denied::find(&*wrapped).unwrap().hop(), 1, "all of it is found");
+    }
+
+    #[test]
+    fn a_printed_chain_has_the_sentence_once() {
+        assert_eq!(refused().to_string(), "https://a.example/x is refused: it has no public address");
+        assert_eq!(refused().source().unwrap().to_string(), "abide refused the request");
+        assert!(refused().source().unwrap().source().is_none());
     }
 }

@@ -10,15 +10,15 @@ use abide_robots::Target;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::access::{AccessCache, Answer, Refused};
+use crate::access::{AccessCache, Answer};
 use crate::builder::GateBuilder;
 use crate::clock::has_timers;
-use crate::error::{Denied, Error};
+use crate::error::{Denied, DeniedKind};
 use crate::event::{Event, Observers};
 use crate::paced::last_gap;
 use crate::pacing::{Ask, DeferReason, NextSlot, Pacer, Permit, Refusal};
 use crate::verdict::Verdict;
-use crate::{AddressGuard, Clock, Origin, WallMillis, without_userinfo};
+use crate::{AddressGuard, Clock, Origin, WallMillis};
 
 /// Everything that a crawler asks before a request goes out. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
@@ -42,11 +42,11 @@ impl Gate {
     ///
     /// # Errors
     /// Every refusal there is.
-    pub async fn admit(&self, url: &Url, budget: Duration) -> Result<(Verdict, Permit), Error> {
+    pub async fn admit(&self, url: &Url, budget: Duration) -> Result<(Verdict, Permit), Denied> {
         let mut left = budget;
         let mut verdict = self.check(url, &mut left).await?;
-        if let Some(denied) = verdict.refusal(url) {
-            return Err(denied.into());
+        if let Some(denied) = verdict.refusal(url, self.clock.wall()) {
+            return Err(denied);
         }
         let permit = self.acquire(url, &mut verdict, &mut left).await?;
         Ok((verdict, permit))
@@ -59,7 +59,7 @@ impl Gate {
     ///
     /// # Errors
     /// A refusal that is no verdict: an unsupported URL, a refused address, a robots.txt request that was deferred or lost.
-    pub async fn check(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Error> {
+    pub async fn check(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
         match self.verdict_at_once(url) {
             Some(verdict) => Ok(self.observed(verdict)),
             // Boxed, because most calls do not need it and should not carry the room for it.
@@ -88,7 +88,7 @@ impl Gate {
         Some(Verdict::robots(self.access.cached(&origin)?.explain(&Target::of(url))))
     }
 
-    async fn check_after_fetching(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Error> {
+    async fn check_after_fetching(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
         let origin = self.address_check(url)?;
         if is_robots_txt(url) {
             return Ok(Verdict::robots_txt());
@@ -115,11 +115,11 @@ impl Gate {
     }
 
     /// Tells the observers that a request ended with this refusal: for those who build a client on the gate.
-    pub fn tell_refused(&self, error: &Error) {
-        let (denied, hop) = (error.denied(), error.chain().len());
+    pub fn tell_refused(&self, denied: &Denied) {
+        let hop = denied.hop();
         #[cfg(feature = "tracing")]
         {
-            let origin = denied.url().and_then(|url| Origin::of(url).ok());
+            let origin = Origin::of(denied.url()).ok();
             let origin = origin.as_ref().map(tracing::field::display);
             tracing::debug!(name: "abide.request.refused", target: "abide::request", origin, hop, refusal = denied.name(), "refused");
         }
@@ -135,19 +135,19 @@ impl Gate {
     ///
     /// # Errors
     /// A robots.txt request that was deferred or lost.
-    pub async fn answer(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {
+    pub async fn answer(&self, origin: &Origin) -> Result<Arc<Answer>, Denied> {
         self.learn(origin, &origin.robots_url(), &mut self.max_wait.clone()).await
     }
 
     /// The answer at hand, or fetched if the turn of robots.txt can come within what is `left`.
-    async fn learn(&self, origin: &Origin, url: &Url, left: &mut Duration) -> Result<Arc<Answer>, Error> {
+    async fn learn(&self, origin: &Origin, url: &Url, left: &mut Duration) -> Result<Arc<Answer>, Denied> {
         loop {
             if *left < self.max_wait && self.access.cached(origin).is_none() {
                 self.refuse_a_long_wait(origin, url, *left)?;
             }
             // A fetch has a deadline, and so needs timers.
             if self.access.cached(origin).is_none() && !has_timers() {
-                return Err(Denied::NoTimers.into());
+                return Err(self.denied(DeniedKind::NoTimers, url));
             }
             let mut waited = Duration::ZERO;
             let learnt = self.access.learn(origin, &mut waited).await;
@@ -157,12 +157,10 @@ impl Gate {
                 Err(refused) => refused,
             };
             // The fetch waits as long as most callers do; one with more patience asks again.
-            let wait = match &refused {
-                Refused::Deferred { not_before, .. } => not_before.since(self.clock.wall()),
-                _ => Duration::ZERO,
-            };
+            let not_before = refused.not_before();
+            let wait = not_before.map_or(Duration::ZERO, |time| time.since(self.clock.wall()));
             if wait.is_zero() || wait > *left {
-                return Err(denied_access(url, refused));
+                return Err(self.denied_by(url, refused));
             }
             Box::pin(tokio::time::sleep(wait)).await;
             *left -= wait;
@@ -170,16 +168,14 @@ impl Gate {
     }
 
     /// The fetch belongs to all who wait, and waits longer than this caller does.
-    fn refuse_a_long_wait(&self, origin: &Origin, url: &Url, left: Duration) -> Result<(), Error> {
+    fn refuse_a_long_wait(&self, origin: &Origin, url: &Url, left: Duration) -> Result<(), Denied> {
         let slot = self.pacer.next_slot(&origin.robots_url(), Ask::new());
-        let slot = slot.map_err(|refusal| denied_turn(url, refusal))?;
+        let slot = slot.map_err(|refusal| self.denied_by(url, refusal))?;
         if slot.wait <= left {
             return Ok(());
         }
-        let not_before = slot.not_before.to_system_time();
-        let denied =
-            Denied::Deferred { url: without_userinfo(url), not_before, reason: DeferReason::Robots, hop: 0 };
-        Err(denied.into())
+        let denied = self.denied(DeniedKind::Deferred { reason: DeferReason::Robots }, url);
+        Err(denied.with_retry_at(Some(slot.not_before)))
     }
 
     /// Acquires a permit of the URL's host, within what is `left`, for a URL that `verdict` lets out. The wait is taken from `left`, also
@@ -189,14 +185,14 @@ impl Gate {
     /// leaves is allowed by what is known when it leaves.
     ///
     /// # Errors
-    /// With [`Denied::Deferred`] at once when the permit cannot come in time; with [`Denied::CrawlDelayTooLong`]; with
-    /// [`Denied::Store`] when told to fail closed; with what robots.txt says by then.
+    /// With [`DeniedKind::Deferred`] at once when the permit cannot come in time; with [`DeniedKind::CrawlDelayTooLong`]; with
+    /// [`DeniedKind::Store`] when told to fail closed; with what robots.txt says by then.
     pub async fn acquire(
         &self,
         url: &Url,
         verdict: &mut Verdict,
         left: &mut Duration,
-    ) -> Result<Permit, Error> {
+    ) -> Result<Permit, Denied> {
         match self.permit_at_once(url, verdict) {
             Some(permit) => Ok(permit),
             None => Box::pin(self.acquire_after_waiting(url, verdict, left)).await,
@@ -219,7 +215,7 @@ impl Gate {
         url: &Url,
         verdict: &mut Verdict,
         left: &mut Duration,
-    ) -> Result<Permit, Error> {
+    ) -> Result<Permit, Denied> {
         loop {
             let permit = self.permit(url, verdict, left).await?;
             let is_current = permit.waited().is_zero() && !verdict.has_lapsed(self.clock.wall());
@@ -239,8 +235,8 @@ impl Gate {
                 _ => {
                     permit.give_back();
                     *verdict = Box::pin(self.check(url, left)).await?;
-                    if let Some(denied) = verdict.refusal(url) {
-                        return Err(denied.into());
+                    if let Some(denied) = verdict.refusal(url, self.clock.wall()) {
+                        return Err(denied);
                     }
                 }
             }
@@ -248,7 +244,7 @@ impl Gate {
     }
 
     /// The host's turn; what it took to wait for it is taken from what is `left`.
-    async fn permit(&self, url: &Url, verdict: &Verdict, left: &mut Duration) -> Result<Permit, Error> {
+    async fn permit(&self, url: &Url, verdict: &Verdict, left: &mut Duration) -> Result<Permit, Denied> {
         let delay = if verdict.is_robots_txt() { last_gap(&self.pacer, url) } else { verdict.crawl_delay() };
         let ask = Ask::new().crawl_delay(delay.unwrap_or_default()).budget(*left);
         let began = self.clock.now();
@@ -258,18 +254,18 @@ impl Gate {
             Err(_) => self.clock.now().saturating_duration_since(began),
         };
         *left = left.saturating_sub(waited);
-        permit.map_err(|refusal| denied_turn(url, refusal))
+        permit.map_err(|refusal| self.denied_by(url, refusal))
     }
 
     /// When the next request to the URL's host could go out. Waits for nothing and reserves nothing.
     ///
     /// # Errors
     /// An unsupported URL.
-    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {
-        let origin = Origin::of(url).map_err(|_| unsupported(url))?;
+    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {
+        let origin = Origin::of(url).map_err(|_| self.denied(DeniedKind::UnsupportedUrl, url))?;
         let crawl_delay = self.access.cached(&origin).and_then(|answer| answer.crawl_delay());
         let ask = Ask::new().crawl_delay(crawl_delay.unwrap_or_default());
-        self.pacer.next_slot(url, ask).map_err(|refusal| denied_turn(url, refusal))
+        self.pacer.next_slot(url, ask).map_err(|refusal| self.denied_by(url, refusal))
     }
 
     /// How robots.txt is kept: prefetching, forgetting, counters.
@@ -298,53 +294,39 @@ impl Gate {
     }
 
     /// The origin, unless the URL names an address that must not be contacted.
-    fn address_check(&self, url: &Url) -> Result<Origin, Error> {
-        let origin = Origin::of(url).map_err(|_| unsupported(url))?;
+    fn address_check(&self, url: &Url) -> Result<Origin, Denied> {
+        let origin = Origin::of(url).map_err(|_| self.denied(DeniedKind::UnsupportedUrl, url))?;
         match self.addresses.check_url(url) {
             Ok(()) => Ok(origin),
             Err(refused) => {
                 let address = Some(refused.address());
-                Err(Denied::AddressRefused { url: without_userinfo(url), address, hop: 0 }.into())
+                Err(self.denied(DeniedKind::AddressRefused { address }, url))
             }
         }
+    }
+
+    fn denied(&self, kind: DeniedKind, url: &Url) -> Denied {
+        Denied::new(kind, url, self.clock.wall())
+    }
+
+    /// What the pacer's refusal, of a page or of its robots.txt, means for `url`.
+    fn denied_by(&self, url: &Url, refusal: Refusal) -> Denied {
+        let retry_at = refusal.not_before();
+        let kind = match refusal {
+            // With its own reason also for robots.txt: the caller may hold an open response of the host.
+            Refusal::Deferred { reason, .. } => DeniedKind::Deferred { reason },
+            Refusal::CrawlDelayTooLong { asked } => DeniedKind::CrawlDelayTooLong { asked },
+            Refusal::UnsupportedUrl(_) => DeniedKind::UnsupportedUrl,
+            Refusal::Store { reason } => DeniedKind::Store { reason },
+            Refusal::Panicked { callback } => DeniedKind::Panicked { callback },
+            Refusal::NoTimers(_) => DeniedKind::NoTimers,
+            Refusal::Interrupted => DeniedKind::Interrupted,
+        };
+        self.denied(kind, url).with_retry_at(retry_at)
     }
 }
 
 /// Exactly that path, and no query: RFC 9309 §2.2.2.
 fn is_robots_txt(url: &Url) -> bool {
     url.path() == "/robots.txt" && url.query().is_none()
-}
-
-fn unsupported(url: &Url) -> Error {
-    Denied::UnsupportedUrl { url: without_userinfo(url) }.into()
-}
-
-fn denied_turn(url: &Url, refusal: Refusal) -> Error {
-    let url = without_userinfo(url);
-    let denied = match refusal {
-        Refusal::Deferred(deferral) => Denied::Deferred {
-            url,
-            not_before: deferral.not_before().to_system_time(),
-            reason: deferral.reason().clone(),
-            hop: 0,
-        },
-        Refusal::CrawlDelayTooLong { asked } => Denied::CrawlDelayTooLong { url, asked },
-        Refusal::UnsupportedUrl(_) => Denied::UnsupportedUrl { url },
-        Refusal::Store { reason } => Denied::Store { reason },
-        Refusal::Panicked { callback } => Denied::Panicked { callback },
-        Refusal::NoTimers(_) => Denied::NoTimers,
-    };
-    denied.into()
-}
-
-fn denied_access(url: &Url, refused: Refused) -> Error {
-    let Refused::Deferred { not_before, why } = refused else { return Denied::Interrupted.into() };
-    match why.downcast_ref::<Refusal>() {
-        // With its own reason: whoever holds an open response of the host can do something about it.
-        Some(refusal) => denied_turn(url, refusal.clone()),
-        None => {
-            let (url, not_before) = (without_userinfo(url), not_before.to_system_time());
-            Denied::Deferred { url, not_before, reason: DeferReason::Robots, hop: 0 }.into()
-        }
-    }
 }

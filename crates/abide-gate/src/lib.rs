@@ -18,7 +18,7 @@
 //! # }
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use abide_gate::{Denied, Gate};
+//! use abide_gate::Gate;
 //!
 //! let gate = Gate::builder().build(vec!["ExampleBot".parse()?], Arc::new(MyClient));
 //! let budget = Duration::from_secs(30);
@@ -29,8 +29,8 @@
 //! permit.finish_with(http::StatusCode::OK, &http::HeaderMap::new());
 //!
 //! let refused = gate.admit(&"https://example.org/private/x".parse()?, budget).await.unwrap_err();
-//! assert!(matches!(refused.denied(), Denied::Disallowed { .. }));
-//! assert!(refused.denied().to_string().contains("\"Disallow: /private/\" on line 2"));
+//! assert!(refused.is_disallowed());
+//! assert!(refused.to_string().contains("\"Disallow: /private/\" on line 2"));
 //! # Ok(())
 //! # }
 //! ```
@@ -83,7 +83,7 @@ pub use builder::GateBuilder;
 pub use clock::ManualClock;
 pub use clock::{CaughtClock, Clock, NoTimers, SystemClock, WallMillis};
 pub use coding::{Coding, DecodeError, DecodedBody, Undecodable, UnknownCoding};
-pub use error::{Denied, Error, OrderProblem};
+pub use error::{Denied, DeniedKind, OrderProblem};
 pub use event::{Event, Observer};
 pub use gate::Gate;
 #[cfg(feature = "metrics")]

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use url::Url;
 
 use crate::access::{BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest};
-use crate::pacing::{Ask, Cause, Pacer, Permit, Refusal, TransportFault};
+use crate::pacing::{Ask, Cause, Pacer, Permit, TransportFault};
 use crate::{AddressGuard, Clock, Host, WallMillis};
 
 /// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
@@ -40,7 +40,7 @@ impl PacedFetch {
         let started = self.clock.now();
         let waited = turn.as_ref().map_or(started.saturating_duration_since(asked), Permit::waited);
         request.turns().add(waited, started);
-        let permit = turn.map_err(|refusal| self.deferred(refusal))?;
+        let permit = turn.map_err(FetchError::deferred)?;
         let (url, throttle) = (request.url().clone(), request.throttle());
         match self.fetch.fetch(request).await {
             Ok(reply) => {
@@ -93,11 +93,6 @@ impl PacedFetch {
     fn ask(&self, url: &Url) -> Ask {
         Ask::new().crawl_delay(last_gap(&self.pacer, url).unwrap_or_default()).budget(self.max_wait)
     }
-
-    fn deferred(&self, refusal: Refusal) -> FetchError {
-        let not_before = refusal.not_before().unwrap_or_else(|| self.clock.wall());
-        FetchError::deferred(not_before, Arc::new(refusal))
-    }
 }
 
 /// The gap that was last asked for the URL's host.
@@ -117,6 +112,6 @@ fn fault_of(kind: &FetchErrorKind) -> Option<TransportFault> {
         FetchErrorKind::Protocol | FetchErrorKind::HeadTooLarge => TransportFault::Protocol,
         FetchErrorKind::Deadline => TransportFault::Timeout,
         FetchErrorKind::Decode | FetchErrorKind::Other => TransportFault::Other,
-        FetchErrorKind::AddressRefused(_) | FetchErrorKind::Deferred { .. } => return None,
+        FetchErrorKind::AddressRefused(_) | FetchErrorKind::Deferred(_) => return None,
     })
 }

@@ -8,8 +8,8 @@ use abide_robots::Rule;
 use url::Url;
 
 use crate::WallMillis;
-use crate::access::{Access, Answer, Cause, Explanation, Source};
-use crate::error::Denied;
+use crate::access::{Access, Answer, Explanation, Source};
+use crate::error::{Denied, DeniedKind};
 
 /// Whether a URL may be fetched, and why. Small and cheap to clone: it shares what it was made from.
 ///
@@ -86,19 +86,18 @@ impl Verdict {
         self.override_reason.as_deref()
     }
 
-    /// The refusal that follows for `url`, unless it is allowed.
-    pub fn refusal(&self, url: &Url) -> Option<Denied> {
+    /// The refusal that follows for `url` at `now`, unless it is allowed.
+    pub fn refusal(&self, url: &Url, now: WallMillis) -> Option<Denied> {
         if self.is_allowed() {
             return None;
         }
-        let url = crate::without_userinfo(url);
         let answer = self.answer()?;
-        Some(match answer.access() {
-            Access::Unreachable(cause) => unreachable(url, answer, *cause),
-            Access::Rules(_) | Access::Unavailable(_) => {
-                Denied::Disallowed { url, verdict: self.clone(), hop: 0 }
-            }
-        })
+        let Access::Unreachable(cause) = *answer.access() else {
+            return Some(Denied::new(DeniedKind::Disallowed { verdict: self.clone() }, url, now));
+        };
+        let since = answer.failing_since().unwrap_or(answer.asked_at()).to_system_time();
+        let kind = DeniedKind::Unreachable { since, cause };
+        Some(Denied::new(kind, url, now).with_retry_at(Some(answer.retry_at())))
     }
 
     fn explanation(&self) -> Option<&Explanation> {
@@ -106,16 +105,6 @@ impl Verdict {
             Ground::Robots(explanation) => Some(explanation),
             Ground::RobotsTxt => None,
         }
-    }
-}
-
-fn unreachable(url: Url, answer: &Answer, cause: Cause) -> Denied {
-    Denied::Unreachable {
-        url,
-        since: answer.failing_since().unwrap_or(answer.asked_at()).to_system_time(),
-        cause,
-        retry_at: answer.retry_at().to_system_time(),
-        hop: 0,
     }
 }
 

@@ -10,28 +10,25 @@ use std::time::Duration;
 
 use abide_gate::access::{
     AccessCache, AccessEvent, AccessPolicy, AccessStore, Answer, BoxFuture, FetchError, FetchErrorKind,
-    Lease, LeaseHolder, MemoryAccessStore, Record, Refused, Source, StoreError,
+    Lease, LeaseHolder, MemoryAccessStore, Record, Source, StoreError,
 };
-use abide_gate::pacing::MemoryHostStore;
+use abide_gate::pacing::{MemoryHostStore, Refusal};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, Origin, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep};
 
-fn deferred(not_before: WallMillis) -> Scripted {
-    let error = FetchError::deferred(not_before, Arc::new(StoreError::new("the host is held")));
-    Scripted::error(error.kind().clone())
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_deferral_is_passed_on_and_is_no_attempt() {
     let then = START.plus(HOUR);
     let fetch =
-        ScriptedFetch::new(move |_, times| if times < 2 { deferred(then) } else { Scripted::text(GOOD) });
+        ScriptedFetch::new(
+            move |_, times| if times < 2 { Scripted::error(deferred(then)) } else { Scripted::text(GOOD) },
+        );
     let world = World::new(fetch);
     for _ in 0..2 {
         match world.cache.of(&origin()).await {
-            Err(Refused::Deferred { not_before, .. }) => assert_eq!(not_before, then),
+            Err(Refusal::Deferred { not_before, .. }) => assert_eq!(not_before, then),
             other => panic!("expected a deferral, found {other:?}"),
         }
         assert_eq!(world.store.load(&origin()).await.unwrap(), None);
@@ -43,7 +40,7 @@ async fn a_deferral_is_passed_on_and_is_no_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deferred_refresh_leaves_the_record_and_the_copy() {
-    let world = World::good_then(deferred(START.plus(100 * DAY)));
+    let world = World::good_then(Scripted::error(deferred(START.plus(100 * DAY))));
     let first = world.ask().await;
     sleep(first.retry_at().since(world.wall())).await;
     assert!(is_good(&world.ask_and_settle().await));
@@ -55,7 +52,7 @@ async fn a_deferred_refresh_leaves_the_record_and_the_copy() {
 async fn a_deferred_refresh_is_not_tried_with_every_use() {
     let world = World::new(ScriptedFetch::new(|_, times| match times {
         0 => Scripted::text(GOOD),
-        1 => deferred(START.plus(DAY)),
+        1 => Scripted::error(deferred(START.plus(DAY))),
         _ => Scripted::status(404),
     }));
     let first = world.ask().await;
@@ -74,13 +71,13 @@ async fn a_deferral_behind_a_redirect_is_remembered() {
     let held = START.plus(HOUR);
     let fetch = ScriptedFetch::new(move |request, times| match (request.hop(), times) {
         (0, _) => Scripted::redirect("https://b.example/robots.txt"),
-        (_, 0) => deferred(held),
+        (_, 0) => Scripted::error(deferred(held)),
         _ => Scripted::text(GOOD),
     });
     let world = World::new(fetch);
     for _ in 0..10 {
         let refused = world.cache.of(&origin()).await;
-        assert!(matches!(refused, Err(Refused::Deferred { not_before, .. }) if not_before == held));
+        assert!(matches!(refused, Err(Refusal::Deferred { not_before, .. }) if not_before == held));
         sleep(Duration::from_secs(10)).await;
     }
     assert_eq!(world.fetch.count(), 2);
@@ -367,7 +364,7 @@ async fn a_restart_in_an_outage_of_a_held_host_serves_the_copy() {
             &self,
             _: abide_gate::access::RobotsRequest,
         ) -> BoxFuture<'_, Result<abide_gate::access::RobotsReply, FetchError>> {
-            let error = FetchError::deferred(START.plus(100 * DAY), Arc::new(StoreError::new("held")));
+            let error = FetchError::new(deferred(START.plus(100 * DAY)), "the host is backed off");
             Box::pin(std::future::ready(Err(error)))
         }
     }
@@ -556,7 +553,7 @@ async fn a_deferral_of_a_clock_that_was_set_back_by_days_is_over() {
     let held = START.plus(HOUR);
     let fetch = ScriptedFetch::new(move |request, times| match (request.hop(), times) {
         (0, _) => Scripted::redirect("https://b.example/robots.txt"),
-        (_, 0) => deferred(held),
+        (_, 0) => Scripted::error(deferred(held)),
         _ => Scripted::text(GOOD),
     });
     let world = World::new(fetch);
@@ -577,7 +574,7 @@ fn two(fetch: &ScriptedFetch, policy: &AccessPolicy) -> [World; 2] {
 #[tokio::test(start_paused = true)]
 async fn who_puts_a_fetch_off_leaves_it_to_another_process() {
     let fetch = ScriptedFetch::new(|_, times| match times {
-        0 => deferred(START.plus(HOUR)),
+        0 => Scripted::error(deferred(START.plus(HOUR))),
         _ => Scripted::text(GOOD),
     });
     let [first, second] = two(&fetch, &AccessPolicy::default());

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{AccessCache, Refused, Source};
+use abide_gate::access::{AccessCache, Source};
+use abide_gate::pacing::Refusal;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Target};
@@ -98,7 +99,7 @@ async fn s24_callers_that_all_give_up_still_fill_the_cache() {
 async fn s24_a_lost_flight_is_interrupted_and_the_next_caller_starts_again() {
     let fetch = ScriptedFetch::new(|_, times| if times == 0 { Scripted::panic() } else { slow() });
     let (cache, _) = cache(&fetch);
-    assert!(matches!(cache.of(&origin()).await, Err(Refused::Interrupted)));
+    assert!(matches!(cache.of(&origin()).await, Err(Refusal::Interrupted)));
     assert_eq!(cache.in_flight(), 0);
     assert_eq!(cache.totals().lost, 1);
     assert!(cache.of(&origin()).await.unwrap().is_allowed(&Target::new("/y")));

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessPolicy, AccessStore, BoxFuture, FetchError, Lease, LeaseHolder, MemoryAccessStore, Record, Refused,
-    StoreError,
+    AccessPolicy, AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore, Record, StoreError,
 };
+use abide_gate::pacing::Refusal;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Origin, WallMillis};
 use access_support::*;
@@ -19,9 +19,8 @@ use tokio::time::{Instant, sleep};
 const SECOND: Duration = Duration::from_secs(1);
 const OTHER: LeaseHolder = LeaseHolder(42);
 
-fn deferred() -> Scripted {
-    let error = FetchError::deferred(START.plus(HOUR), Arc::new(StoreError::new("the host is held")));
-    Scripted::error(error.kind().clone())
+fn put_off() -> Scripted {
+    Scripted::error(deferred(START.plus(HOUR)))
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,8 +53,8 @@ async fn leaders_that_bring_nothing_are_waited_for_during_two_leases() {
 
 #[tokio::test(start_paused = true)]
 async fn who_is_put_off_gives_the_lease_back() {
-    let first = World::of(deferred());
-    assert!(matches!(first.cache.of(&origin()).await, Err(Refused::Deferred { .. })));
+    let first = World::of(put_off());
+    assert!(matches!(first.cache.of(&origin()).await, Err(Refusal::Deferred { .. })));
     let second = World::with_store(
         ScriptedFetch::always(Scripted::text(GOOD)),
         AccessPolicy::default(),
@@ -101,7 +100,7 @@ impl AccessStore for Keeps {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_given_back_is_a_fault_of_the_store() {
     let store = Arc::new(Keeps::default());
-    let world = World::with_store(ScriptedFetch::always(deferred()), AccessPolicy::default(), store);
-    assert!(matches!(world.cache.of(&origin()).await, Err(Refused::Deferred { .. })));
+    let world = World::with_store(ScriptedFetch::always(put_off()), AccessPolicy::default(), store);
+    assert!(matches!(world.cache.of(&origin()).await, Err(Refusal::Deferred { .. })));
     assert_eq!(world.cache.totals().store_faults, 1);
 }

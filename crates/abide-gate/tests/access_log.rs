@@ -181,10 +181,7 @@ async fn each_way_in_which_a_fetch_fails_is_said() {
     for (answer, level, said) in [
         (Scripted::error(FetchErrorKind::Tls), Level::DEBUG, "the robots.txt request failed"),
         (
-            Scripted::error(FetchErrorKind::Deferred {
-                not_before: START.plus(HOUR),
-                why: Arc::new(StoreError::new("the host is held")),
-            }),
+            Scripted::error(deferred(START.plus(HOUR))),
             Level::DEBUG,
             "the robots.txt request was deferred by the pacing",
         ),

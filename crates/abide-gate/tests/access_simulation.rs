@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use abide_gate::access::{
     Access, AccessCache, AccessEvent, AccessStore, Answer, BoxFuture, FetchErrorKind, Lease, LeaseHolder,
-    Record, Refused, RobotsRequest, Source, StoreError,
+    Record, RobotsRequest, Source, StoreError,
 };
+use abide_gate::pacing::Refusal;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, ManualClock, Origin, WallMillis};
 use access_support::*;
@@ -379,16 +380,14 @@ impl Run {
             }
             Behaviour::Unasked304 => (Said::Unreachable, Scripted::status(304)),
             Behaviour::Deferred => {
-                let why = Arc::new(StoreError::new("held"));
-                let not_before = self.clock.wall().plus(MINUTE);
-                (Said::Unreachable, Scripted::error(FetchErrorKind::Deferred { not_before, why }))
+                (Said::Unreachable, Scripted::error(deferred(self.clock.wall().plus(MINUTE))))
             }
             Behaviour::Panics => (Said::Unreachable, Scripted::panic()),
         }
     }
 
     /// Judges one answer, as a caller got it.
-    fn check(&self, origin: &Origin, result: Result<Arc<Answer>, Refused>, took: Duration) {
+    fn check(&self, origin: &Origin, result: Result<Arc<Answer>, Refusal>, took: Duration) {
         let model = self.model(origin);
         let at = self.started.elapsed();
         // The deadline, the slots of seven requests, and a store that answers late three times.
@@ -441,7 +440,7 @@ fn life(chance: &mut Chance) -> Vec<(Duration, Behaviour)> {
     phases
 }
 
-async fn timed(cache: &AccessCache, origin: &Origin) -> (Result<Arc<Answer>, Refused>, Duration) {
+async fn timed(cache: &AccessCache, origin: &Origin) -> (Result<Arc<Answer>, Refusal>, Duration) {
     let started = Instant::now();
     let result = cache.of(origin).await;
     (result, started.elapsed())

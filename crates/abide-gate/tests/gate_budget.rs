@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::{Ask, Cause, DeferReason, PacePolicy};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Denied, Gate, Host, ManualClock, SystemClock, WallMillis};
+use abide_gate::{Clock, DeniedKind, Gate, Host, ManualClock, SystemClock, WallMillis};
 use tokio::time::Instant;
 use url::Url;
 
@@ -55,7 +55,7 @@ async fn the_budget_is_for_the_turns_of_robots_txt_and_page_together() {
     let (gate, url) = busy_gate().await;
     let error = gate.admit(&url, 15 * SECOND).await.unwrap_err();
     assert!(
-        matches!(error.denied(), Denied::Deferred { reason: DeferReason::Gap { .. }, .. }),
+        matches!(error.kind(), DeniedKind::Deferred { reason: DeferReason::Gap { .. } }),
         "{error:?}: ten seconds for robots.txt, and nearly ten for the page"
     );
     let (gate, url) = busy_gate().await;
@@ -101,7 +101,7 @@ async fn a_clock_that_panics_at_any_call_refuses_the_url_at_most() {
         for _ in 0..3 {
             if let Err(error) = gate.admit(&url, 30 * SECOND).await {
                 refused += 1;
-                let is_named = matches!(error.denied(), Denied::Panicked { callback: "clock" });
+                let is_named = matches!(error.kind(), DeniedKind::Panicked { callback: "clock" });
                 assert!(is_named, "call {at}: {error:?}");
             }
             let _ = (gate.now(), gate.wall());
@@ -165,7 +165,7 @@ async fn s03_robots_txt_that_always_asks_for_a_second_is_not_asked_every_second(
     let gate = timed_gate(fetch);
     let url: Url = "https://a.example/page".parse().unwrap();
     let error = gate.admit(&url, 30 * SECOND).await.unwrap_err();
-    assert!(matches!(error.denied(), Denied::Deferred { .. }), "{error:?}");
+    assert!(matches!(error.kind(), DeniedKind::Deferred { .. }), "{error:?}");
     assert_eq!(asked.lock().unwrap().len(), 2, "the first time it is taken at its word");
 }
 
@@ -179,7 +179,7 @@ async fn s03_repeated_429s_of_robots_txt_lengthen_the_hold_to_an_hour() {
     let admitted = loop {
         match gate.admit(&url, SECOND).await {
             Ok(_) => break Instant::now(),
-            Err(error) => assert!(matches!(error.denied(), Denied::Deferred { .. }), "{error:?}"),
+            Err(error) => assert!(matches!(error.kind(), DeniedKind::Deferred { .. }), "{error:?}"),
         }
         // Whoever comes too early changes nothing.
         tokio::time::sleep(10 * SECOND).await;

@@ -31,9 +31,8 @@ impl Shown {
         self.0.lock().unwrap().push((what.to_owned(), value.to_string()));
     }
 
-    fn error(&self, what: &str, error: &abide_gate::Error) {
+    fn error(&self, what: &str, error: &abide_gate::Denied) {
         self.both(what, error);
-        self.both(what, error.denied());
         let mut next = std::error::Error::source(error);
         while let Some(source) = next {
             self.0.lock().unwrap().push((what.to_owned(), format!("{source} {source:?}")));
@@ -102,7 +101,7 @@ async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
                     shown.debug("answer", &**answer);
                     shown.debug("access", &answer.access());
                 }
-                if let Some(denied) = verdict.refusal(&url) {
+                if let Some(denied) = verdict.refusal(&url, gate.wall()) {
                     shown.both("refusal", &denied);
                 }
             }

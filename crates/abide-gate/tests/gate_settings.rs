@@ -8,7 +8,7 @@ use std::time::Duration;
 use abide_gate::access::{AccessEvent, AccessPolicy, MemoryAccessStore};
 use abide_gate::pacing::{Cause, MemoryHostStore, PaceEvent, PaceObserver, PacePolicy};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{AddressGuard, Denied, Event, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis};
+use abide_gate::{AddressGuard, DeniedKind, Event, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis};
 use url::Url;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ async fn private_addresses_are_asked_if_their_network_is_allowed_in_whichever_wa
             match gate.check(&page, &mut { SECOND }).await {
                 Ok(verdict) => assert!(open && verdict.is_allowed(), "{told:?} {page}"),
                 Err(error) => {
-                    let refused = matches!(error.denied(), Denied::AddressRefused { .. });
+                    let refused = matches!(error.kind(), DeniedKind::AddressRefused { .. });
                     assert!(refused && !open, "{told:?} {page}: {error:?}");
                 }
             }
@@ -100,7 +100,7 @@ async fn who_shares_a_store_of_turns_leaves_a_host_alone_that_another_holds() {
     first.pacer().hold(&Host::of(&url(PAGE)).unwrap(), until, Cause::Operator);
     tokio::time::sleep(SECOND).await;
     let error = second.admit(&url(PAGE), SECOND).await.unwrap_err();
-    assert!(matches!(error.denied(), Denied::Deferred { .. }), "{error:?}");
+    assert!(matches!(error.kind(), DeniedKind::Deferred { .. }), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_gate::pacing::{Ask, MemoryHostStore, PacePolicy, Pacer, Refusal};
-use abide_gate::{Clock, Denied, Gate, NoTimers, SystemClock};
+use abide_gate::{Clock, DeniedKind, Gate, NoTimers, SystemClock};
 
 /// There is no robots.txt.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ fn a_robots_txt_that_must_be_fetched_is_refused() {
     let url = "http://a.example/".parse().unwrap();
     let refused = || async { gate.check(&url, &mut { gate.max_wait() }).await.unwrap_err() };
     let error = without_timers().block_on(refused());
-    assert!(matches!(error.denied(), Denied::NoTimers), "{error:?}");
+    assert!(matches!(error.kind(), DeniedKind::NoTimers), "{error:?}");
     let timers = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     assert!(
         timers.block_on(gate.check(&url, &mut { gate.max_wait() })).unwrap().is_allowed(),

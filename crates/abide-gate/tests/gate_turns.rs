@@ -8,7 +8,7 @@ use std::time::Duration;
 use abide_gate::access::{FetchErrorKind, Source};
 use abide_gate::pacing::{Cause, DeferReason, PaceEvent, TransportFault};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Denied, Event, Gate, Host, ManualClock, Origin, Verdict, WallMillis};
+use abide_gate::{DeniedKind, Event, Gate, Host, ManualClock, Origin, Verdict, WallMillis};
 use tokio::time::{Instant, sleep};
 use url::Url;
 
@@ -139,7 +139,7 @@ async fn who_cannot_wait_for_robots_txt_is_told_so_at_once_and_nothing_is_asked(
         gate.pacer().hold(&Host::of(&page()).unwrap(), gate.wall().plus(60 * SECOND), Cause::Operator);
         let began = Instant::now();
         let error = gate.check(&page(), &mut { budget * SECOND }).await.unwrap_err();
-        let Denied::Deferred { reason, .. } = error.denied() else { panic!("{error:?}") };
+        let DeniedKind::Deferred { reason } = error.kind() else { panic!("{error:?}") };
         assert_eq!(matches!(reason, DeferReason::Robots), is_short, "{reason:?}");
         assert_eq!(matches!(reason, DeferReason::Hold { .. }), !is_short, "{reason:?}");
         assert_eq!((fetch.count(), gate.access().in_flight(), began.elapsed()), (0, 0, Duration::ZERO));

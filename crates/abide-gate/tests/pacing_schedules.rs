@@ -187,7 +187,7 @@ fn a_hold_that_begins_reaches_all_who_wait_under_any_schedule() {
         });
         for task in tasks {
             // The hold begins before the response has ended, so nobody can have gone.
-            assert!(matches!(future::block_on(task).unwrap(), Err(Refusal::Deferred(_))));
+            assert!(matches!(future::block_on(task).unwrap(), Err(Refusal::Deferred { .. })));
         }
         holder.join().unwrap();
     });

@@ -280,8 +280,8 @@ fn judge_patience(history: &History, command: Duration) {
             *kept <= *budget + ms(2) + command,
             "caller {caller} was kept {kept:?} with a budget of {budget:?}"
         );
-        if let Some(Refusal::Deferred(deferral)) = refusal {
-            assert!(deferral.wait() > Duration::ZERO, "{deferral}");
+        if let Some(deferral @ Refusal::Deferred { wait, .. }) = refusal {
+            assert!(*wait > Duration::ZERO, "{deferral}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, Cause, DeferReason, Deferral, PacePolicy, Pacer, Permit, Refusal};
+use abide_gate::pacing::{Ask, Cause, DeferReason, PacePolicy, Pacer, Permit, Refusal};
 use abide_gate::{Clock, ManualClock, Origin, SystemClock, WallMillis};
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -583,7 +583,6 @@ fn handles_and_futures_may_cross_threads() {
     is_shared::<Pacer>();
     is_shared::<Permit>();
     is_shared::<Refusal>();
-    is_shared::<Deferral>();
     let (pacer, a) = (Pacer::new(PacePolicy::default()), url("http://a.example/"));
     is_send(&pacer.acquire(&a, Ask::new()));
 }

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use abide_gate::Error;
+use abide_gate::Denied;
 
 use crate::call::{Call, Step};
 
@@ -10,7 +10,7 @@ use crate::call::{Call, Step};
 ///
 /// # Errors
 /// Every refusal there is.
-pub async fn admit(call: &mut Call<'_>) -> Result<(), Error> {
+pub async fn admit(call: &mut Call<'_>) -> Result<(), Denied> {
     let gate = &call.crawler.gate;
     loop {
         let mut left = call.wait_left;

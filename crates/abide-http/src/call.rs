@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, Origin, Verdict, has_userinfo, without_userinfo};
+use abide_gate::{Denied, DeniedKind, Origin, Verdict, has_userinfo, without_userinfo};
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
@@ -199,25 +199,24 @@ impl<'a> Call<'a> {
     }
 
     /// robots.txt has been checked.
-    pub(crate) fn checked(&mut self, verdict: Verdict) -> Result<(), Error> {
+    pub(crate) fn checked(&mut self, verdict: Verdict) -> Result<(), Denied> {
         let crawler = self.crawler;
         let is_overridden = !verdict.is_allowed();
         let verdict = match self.override_reason() {
             Some(why) if is_overridden => crawler.gate.overridden(verdict, why),
             _ => verdict,
         };
-        let pending = self.pending();
-        if let Some(denied) = verdict.refusal(&pending.url) {
-            return Err(denied.into());
+        if let Some(denied) = verdict.refusal(self.url(), crawler.gate.wall()) {
+            return Err(denied);
         }
-        pending.verdict = Some(verdict);
+        self.pending().verdict = Some(verdict);
         self.span = HopSpan::begin(self.history.hops().len(), self.url());
         self.step = if self.paces { Step::Acquire } else { Step::Send };
         Ok(())
     }
 
     /// A permit was acquired, or not.
-    pub(crate) fn permitted(&mut self, verdict: Verdict, permit: Result<Permit, Error>) -> Result<(), Error> {
+    pub(crate) fn permitted(&mut self, verdict: Verdict, permit: Result<Permit, Denied>) -> Result<(), Denied> {
         match permit {
             Ok(permit) => {
                 self.permit = Some(Unsent { permit: Some(permit), is_sent: false });
@@ -255,10 +254,10 @@ impl<'a> Call<'a> {
     /// Makes the request name this crawler and only the site of its URL.
     ///
     /// # Errors
-    /// [`Denied::Identity`] or [`Denied::ForeignHost`].
-    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Error> {
-        refuse_foreign_host(headers, self.url())?;
-        self.crawler.identity.sign(headers)
+    /// [`DeniedKind::Identity`] or [`DeniedKind::ForeignHost`].
+    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Denied> {
+        let signed = refuse_foreign_host(headers, self.url()).and_then(|()| self.crawler.identity.sign(headers));
+        signed.map_err(|kind| self.denied(kind))
     }
 
     /// The request goes out now: its permit counts until its response ends.
@@ -271,8 +270,8 @@ impl<'a> Call<'a> {
     /// The head of the response is here.
     ///
     /// # Errors
-    /// [`Denied::RedirectBypass`] if it is the response to another URL: the client has followed a redirect past the gate.
-    pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Error> {
+    /// [`DeniedKind::RedirectBypass`] if it is the response to another URL: the client has followed a redirect past the gate.
+    pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
         let permit = self.permit();
         if let Some(permit) = permit {
             self.span.within(|| permit.observe(head.status, head.headers));
@@ -296,17 +295,16 @@ impl<'a> Call<'a> {
         head: ResponseHead<'_>,
         sent: Option<Verdict>,
         wire: Duration,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Denied> {
         if let Some(verdict) = sent {
             self.pending().verdict = Some(verdict);
         }
         self.end(head, wire)
     }
 
-    fn end(&mut self, head: ResponseHead<'_>, wire: Duration) -> Result<(), Error> {
+    fn end(&mut self, head: ResponseHead<'_>, wire: Duration) -> Result<(), Denied> {
         if let Some(got) = head.url.filter(|got| !same_resource(got, self.url())) {
-            let (asked, got) = (self.url().clone(), without_userinfo(got));
-            return Err(Denied::RedirectBypass { asked, got }.into());
+            return Err(self.denied(DeniedKind::RedirectBypass { got: without_userinfo(got) }));
         }
         self.wire_left = self.wire_left.map(|left| left.saturating_sub(wire));
         self.end_hop(head, wire);
@@ -321,7 +319,7 @@ impl<'a> Call<'a> {
         self.history.push(hop.with_remote_addr(head.remote_addr));
     }
 
-    fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Error> {
+    fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
         let asked = Asked {
             method: &self.method,
             url: self.url(),
@@ -335,10 +333,7 @@ impl<'a> Call<'a> {
                 self.step = Step::Follow;
                 return Ok(());
             }
-            Redirect::TooMany => {
-                let hops = self.history.hops().iter().map(|hop| hop.url().clone()).collect();
-                return Err(Denied::TooManyRedirects { hops }.into());
-            }
+            Redirect::TooMany => return Err(self.denied(DeniedKind::TooManyRedirects)),
             Redirect::Stopped(stopped) => self.history.stop(stopped),
             Redirect::None => {}
         }
@@ -352,7 +347,7 @@ impl<'a> Call<'a> {
     pub fn failed(&mut self, symptoms: Option<&Symptoms>) -> Option<Denied> {
         if let Some(address) = symptoms.and_then(Symptoms::refused_name).and_then(NoAddress::refused) {
             self.not_sent();
-            return Some(Denied::AddressRefused { url: self.url().clone(), address: Some(address), hop: 0 });
+            return Some(self.denied(DeniedKind::AddressRefused { address: Some(address) }));
         }
         let permit = self.take_permit()?;
         if let Some(fault) = symptoms.and_then(Symptoms::fault) {
@@ -431,9 +426,14 @@ impl<'a> Call<'a> {
         self.history = history;
     }
 
+    /// A refusal of this hop.
+    pub fn denied(&self, kind: DeniedKind) -> Denied {
+        Denied::new(kind, self.url(), self.crawler.gate.wall())
+    }
+
     /// The call ends with this refusal, which gets the hops before it. Observers are notified.
     #[must_use]
-    pub fn refused(&self, denied: Error) -> Error {
+    pub fn refused(&self, denied: Denied) -> Denied {
         let denied = denied.after(self.history.chain());
         self.crawler.gate.tell_refused(&denied);
         denied

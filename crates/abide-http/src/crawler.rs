@@ -195,7 +195,7 @@ pub enum BuildError {
     /// The client's default header fields have a `Host`: it would go to every site, whose rules are those of its URL.
     HostForAll,
     /// The runtime that this was called in has no timers, so nothing could ever wait for a permit. Outside of a runtime the first request
-    /// that must wait says so, with [`Denied::NoTimers`](abide_gate::Denied::NoTimers).
+    /// that must wait says so, with [`DeniedKind::NoTimers`](abide_gate::DeniedKind::NoTimers).
     NoTimers(NoTimers),
     /// The HTTP client could not be built.
     Client(Box<dyn std::error::Error + Send + Sync>),

@@ -4,7 +4,7 @@ use abide_robots::ProductToken;
 use http::header::{Entry, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 
-use abide_gate::{Denied, Error};
+use abide_gate::DeniedKind;
 
 use crate::crawler::BuildError;
 
@@ -16,7 +16,7 @@ use crate::crawler::BuildError;
 ///
 /// let identity = Identity::new("ExampleBot", &[], Some("ExampleBot/1.0 (+https://example.com/bot)"))?;
 /// let mut headers = http::HeaderMap::new();
-/// identity.sign(&mut headers)?;
+/// identity.sign(&mut headers).expect("nothing else was there");
 /// assert_eq!(headers["user-agent"], "ExampleBot/1.0 (+https://example.com/bot)");
 /// assert!(Identity::new("ExampleBot", &[], Some("Mozilla/5.0")).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -61,8 +61,8 @@ impl Identity {
     /// Sees to it that a request names this crawler: its User-Agent is ours, or at least contains the token.
     ///
     /// # Errors
-    /// [`Denied::Identity`] if it has one that does not, be it a second one.
-    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Error> {
+    /// [`DeniedKind::Identity`] if it has one that does not, be it a second one.
+    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), DeniedKind> {
         if let Entry::Vacant(place) = headers.entry(USER_AGENT) {
             place.insert(self.user_agent.clone());
             return Ok(());
@@ -71,7 +71,7 @@ impl Identity {
         match headers.get_all(USER_AGENT).iter().find(|own| !names(own.as_bytes(), token)) {
             Some(other) => {
                 let (user_agent, token) = (excerpt(other), token.as_str().to_owned());
-                Err(Denied::Identity { user_agent, token }.into())
+                Err(DeniedKind::Identity { user_agent, token })
             }
             None => Ok(()),
         }
@@ -118,8 +118,8 @@ mod tests {
         identity.sign(&mut headers).unwrap();
         assert_eq!(headers[USER_AGENT], "Mine (EXAMPLEBOT)");
         headers.append(USER_AGENT, HeaderValue::from_static("curl/8"));
-        let error = identity.sign(&mut headers).unwrap_err();
-        let Denied::Identity { user_agent, token } = error.denied() else { panic!("{error:?}") };
+        let refused = identity.sign(&mut headers).unwrap_err();
+        let DeniedKind::Identity { user_agent, token } = &refused else { panic!("{refused:?}") };
         assert_eq!((user_agent.as_str(), token.as_str()), ("curl/8", "ExampleBot"));
     }
 

@@ -33,7 +33,7 @@ pub struct RedirectPolicy {
 }
 
 impl RedirectPolicy {
-    /// At most this many hops, 10 by default; one more is [`Denied::TooManyRedirects`](abide_gate::Denied::TooManyRedirects).
+    /// At most this many hops, 10 by default; one more is [`DeniedKind::TooManyRedirects`](abide_gate::DeniedKind::TooManyRedirects).
     #[must_use]
     pub fn with_hops_max(mut self, hops: usize) -> Self {
         self.hops_max = hops;

@@ -1,22 +1,22 @@
 //! A call that was refused, or that failed below.
 
-use std::error::Error as StdError;
+use std::error::Error;
 use std::fmt;
 
-use abide_gate::Error;
+use abide_gate::Denied;
 use http::Uri;
 
 use crate::BoxError;
 
 /// What comes instead of a response.
 ///
-/// Layers above may wrap or box it; [`Error::find`] finds the refusal in what they make of it.
+/// Layers above may wrap or box it; [`Denied::find`] finds the refusal in what they make of it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServiceError {
     /// The gate refused the request: it did not go out, or its answer came from elsewhere
-    /// ([`Denied::RedirectBypass`](abide_gate::Denied::RedirectBypass)).
-    Refused(Error),
+    /// ([`DeniedKind::RedirectBypass`](abide_gate::DeniedKind::RedirectBypass)).
+    Refused(Denied),
     /// The URI names no origin, so there is nobody to ask: it is relative, of a `CONNECT`, or no URL.
     NoOrigin {
         /// The URI of the request, without user information.
@@ -28,24 +28,24 @@ pub enum ServiceError {
 
 impl ServiceError {
     /// The refusal, if it is one.
-    pub fn refused(&self) -> Option<&Error> {
+    pub fn refused(&self) -> Option<&Denied> {
         match self {
-            Self::Refused(error) => Some(error),
+            Self::Refused(denied) => Some(denied),
             Self::NoOrigin { .. } | Self::Inner(_) => None,
         }
     }
 }
 
-impl From<Error> for ServiceError {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
+impl From<Denied> for ServiceError {
+    fn from(denied: Denied) -> Self {
+        Self::Refused(denied)
     }
 }
 
 impl fmt::Display for ServiceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(error) => error.fmt(f),
+            Self::Refused(denied) => denied.fmt(f),
             Self::NoOrigin { uri } => write!(
                 f,
                 "expected an absolute http or https URI, found {:?}",
@@ -56,11 +56,11 @@ impl fmt::Display for ServiceError {
     }
 }
 
-impl StdError for ServiceError {
-    /// Of a refusal the sentence, so that it is found also where a layer above shows this error as its own.
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+impl Error for ServiceError {
+    /// Of a refusal its own source, because this error shows the refusal as its own.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Refused(error) => error.source(),
+            Self::Refused(denied) => denied.source(),
             Self::NoOrigin { .. } => None,
             Self::Inner(error) => Some(&**error),
         }

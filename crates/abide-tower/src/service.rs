@@ -157,7 +157,7 @@ where
 }
 
 /// Checked, and with a permit; without the reservation of the inner service, unless that is there at once.
-async fn admitted<S: Clone>(call: &mut Call<'_>, ready: &mut Ready<S>) -> Result<(), abide_gate::Error> {
+async fn admitted<S: Clone>(call: &mut Call<'_>, ready: &mut Ready<S>) -> Result<(), abide_gate::Denied> {
     let mut admission = pin!(admit(call));
     match poll_fn(|context| Poll::Ready(admission.as_mut().poll(context))).await {
         Poll::Ready(admitted) => admitted,
@@ -171,7 +171,7 @@ async fn admitted<S: Clone>(call: &mut Call<'_>, ready: &mut Ready<S>) -> Result
 /// A request without a response: what it means for the host, and for the caller.
 fn failed(call: &mut Call<'_>, error: BoxError) -> ServiceError {
     match call.failed(Some(&fault::of(&*error))) {
-        Some(denied) => call.refused(denied.into()).into(),
+        Some(denied) => call.refused(denied).into(),
         None => ServiceError::Inner(error),
     }
 }

@@ -12,7 +12,7 @@ use url::Url;
 
 use abide_gate::access::Answer;
 use abide_gate::pacing::{NextSlot, Permit};
-use abide_gate::{Error, Gate, Origin, Verdict};
+use abide_gate::{Denied, Gate, Origin, Verdict};
 use abide_http::Crawler;
 
 use crate::builder::{Builder, sets_host};
@@ -69,7 +69,7 @@ impl Abide {
     /// # Errors
     /// A refusal other than disallow and unreachable, which are verdicts: an unsupported URL, a refused address, a robots.txt
     /// request that was deferred.
-    pub async fn check(&self, url: &Url) -> Result<Verdict, Error> {
+    pub async fn check(&self, url: &Url) -> Result<Verdict, Denied> {
         self.gate_handle().check(url, &mut self.gate_handle().max_wait()).await
     }
 
@@ -82,7 +82,7 @@ impl Abide {
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub async fn rules(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {
+    pub async fn rules(&self, origin: &Origin) -> Result<Arc<Answer>, Denied> {
         self.gate_handle().answer(origin).await
     }
 
@@ -102,7 +102,7 @@ impl Abide {
     ///
     /// # Errors
     /// A refusal of any kind.
-    pub async fn acquire(&self, url: &Url) -> Result<Permit, Error> {
+    pub async fn acquire(&self, url: &Url) -> Result<Permit, Denied> {
         Ok(self.gate_handle().admit(url, self.gate_handle().max_wait()).await?.1)
     }
 
@@ -110,7 +110,7 @@ impl Abide {
     ///
     /// # Errors
     /// An unsupported URL.
-    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {
+    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {
         self.gate_handle().next_slot(url)
     }
 
@@ -128,7 +128,7 @@ impl Abide {
     /// [`Builder::build_with`] returns.
     ///
     /// A client that was built elsewhere must have `redirect::Policy::none()` and `retry::never()`; if it follows a redirect,
-    /// the request ends with [`Denied::RedirectBypass`](crate::Denied::RedirectBypass). Its resolver is not guarded: only
+    /// the request ends with [`DeniedKind::RedirectBypass`](crate::DeniedKind::RedirectBypass). Its resolver is not guarded: only
     /// literal addresses are refused then.
     pub fn wrap(&self, inner: reqwest::Client) -> ClientWithMiddleware {
         // The text of `Debug` is no interface; this is only a warning, and the middleware notices it when it happens.
@@ -169,7 +169,7 @@ impl Abide {
 
     /// The outer half: robots.txt, redirect hops, permissions. Put [`pacing`](Self::pacing) below it, with an HTTP cache between
     /// them, so that cache hits are not paced. Without it the requests end with
-    /// [`Denied::WrongOrder`](crate::Denied::WrongOrder).
+    /// [`DeniedKind::WrongOrder`](crate::DeniedKind::WrongOrder).
     pub fn gate(&self) -> GateMiddleware {
         GateMiddleware::new(self.clone())
     }

@@ -2,7 +2,7 @@
 
 use std::pin::{Pin, pin};
 
-use abide_gate::Error;
+use abide_gate::Denied;
 use abide_http::{Call, CallSpan, Options, Step, Target, Trail, WatchedBody, admit, take_seen, tell_failed};
 use http::{Extensions, HeaderMap, Version};
 use reqwest::{Request, Response};
@@ -108,7 +108,7 @@ impl<'a> Drive<'a> {
         let mut request = self.request.take().expect(ONE_REQUEST);
         *request.timeout_mut() = self.call.timeout();
         let is_repeatable = self.is_repeatable();
-        let sending = Box::pin(send_below(&self.call, request, extensions, next));
+        let sending = Box::pin(send_below(&self.call, self.core.crawler.gate(), request, extensions, next));
         let Sent { response, verdict, wait_left, wire } = self.call.span().cover(sending).await;
         self.call.waited_below(wait_left);
         let mut response = response?;
@@ -156,14 +156,14 @@ impl<'a> Drive<'a> {
         }
     }
 
-    fn refused(&self, denied: Error) -> reqwest_middleware::Error {
+    fn refused(&self, denied: Denied) -> reqwest_middleware::Error {
         refuse(self.call.refused(denied))
     }
 
     /// There is no response. A refusal, from below or of this hop, gets the hops before it.
     fn failed(&self, error: reqwest_middleware::Error) -> reqwest_middleware::Error {
-        match Error::find(&error) {
-            Some(denied) => self.refused(denied.clone().into()),
+        match Denied::find(&error) {
+            Some(denied) => self.refused(denied),
             None => {
                 let hops = self.call.history().hops().len();
                 tell_failed(hops, self.call.url(), &error);

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use abide_gate::{Denied, Error, OrderProblem, Verdict};
+use abide_gate::{Denied, Gate, OrderProblem, Verdict};
 use abide_http::{Call, Options, RedirectPolicy, admit, tell_seen};
 use http::Extensions;
 use reqwest::{Request, Response};
@@ -53,6 +53,7 @@ pub(crate) struct Sent {
 /// The outer half sends through the chain to the inner half.
 pub(crate) async fn send_below(
     call: &Call<'_>,
+    gate: &Gate,
     request: Request,
     extensions: &mut Extensions,
     next: Next<'_>,
@@ -65,12 +66,12 @@ pub(crate) async fn send_below(
     let (response, times_unpaced) = counted(next.run(request, extensions)).await;
     let Report { waited, wire, verdict, denied } = std::mem::take(&mut *admission.report());
     let response = match (response, denied) {
-        _ if times_unpaced > 0 => Err(wrong_order(url, OrderProblem::NoPacing)),
+        _ if times_unpaced > 0 => Err(wrong_order(gate, url, OrderProblem::NoPacing)),
         // The same with a client that counts nothing, if nothing on the way has built the response anew.
         (Ok(response), _) if verdict.is_none() && response.remote_addr().is_some() => {
-            Err(wrong_order(url, OrderProblem::NoPacing))
+            Err(wrong_order(gate, url, OrderProblem::NoPacing))
         }
-        (Err(_), Some(denied)) => Err(refuse(denied.into())),
+        (Err(_), Some(denied)) => Err(refuse(denied)),
         (response, _) => response,
     };
     Sent { response, verdict, wait_left: wait_left.saturating_sub(waited), wire }
@@ -110,12 +111,12 @@ pub(crate) async fn send_half(
                     report.wire += call.permit().map(abide_gate::pacing::Permit::elapsed).unwrap_or_default();
                     report.verdict = call.history().last().map(|hop| hop.verdict().clone());
                 }
-                Err(error) => report.denied = Error::find(error).cloned(),
+                Err(error) => report.denied = Denied::find(error),
             }
         }
         None => {
-            if let Some(denied) = response.as_ref().err().and_then(|error| Error::find(error)) {
-                core.crawler.gate().tell_refused(&denied.clone().into());
+            if let Some(denied) = response.as_ref().err().and_then(|error| Denied::find(error)) {
+                core.crawler.gate().tell_refused(&denied);
             }
         }
     }

@@ -4,7 +4,7 @@
 //! first (RFC 9309), waits its host's turn, and comes back with what the site permits you to do with it.
 //!
 //! ```no_run
-//! use abide::{Abide, Denied, ResponseExt};
+//! use abide::{Abide, Denied, DeniedKind, ResponseExt};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Abide::builder("ExampleBot")
@@ -14,10 +14,12 @@
 //! match client.get("https://example.org/a").send().await {
 //!     Ok(page) if page.permissions().may_index() => println!("{}", page.text().await?),
 //!     Ok(_) => println!("fetched, and not to be indexed"),
-//!     Err(error) => match abide::Error::find(&error) {
-//!         Some(Denied::Disallowed { verdict, .. }) => println!("skip it: {verdict}"),
-//!         Some(Denied::Deferred { not_before, .. }) => println!("come back at {not_before:?}"),
-//!         Some(other) => println!("refused: {other}"),
+//!     Err(error) => match Denied::find(&error) {
+//!         Some(denied) => match denied.kind() {
+//!             DeniedKind::Disallowed { verdict } => println!("skip it: {verdict}"),
+//!             DeniedKind::Deferred { .. } => println!("come back at {:?}", denied.retry_at()),
+//!             _ => println!("refused: {denied}"),
+//!         },
 //!         None => println!("network: {error}"),
 //!     },
 //! }
@@ -51,7 +53,7 @@
 //! ```
 //!
 //! * a retry that asks again after a 429 or 503, as reqwest-retry's default strategy does: the host is backed off by then, so where that
-//!   lasts longer than the call may wait the caller gets [`Denied::Deferred`], and not the response.
+//!   lasts longer than the call may wait the caller gets [`DeniedKind::Deferred`], and not the response.
 //! * Permissions and a cache: HTTP caches do not keep every field line (http-cache loses the second `X-Robots-Tag` when a 304 updates an
 //!   entry). Between the halves nothing is lost: [`Abide::pacing`] writes what the server sent into fields of its own (`abide-seen-…`),
 //!   the cache keeps them with its entry, and [`Abide::gate`] puts the lines back and takes those fields away. Where they are missing,
@@ -63,9 +65,9 @@
 //! * abide inside a cache: hits pass it by; refusals become text, and there is no [`Visit`], because the cache builds its responses anew.
 //!   abide cannot detect this. The permissions of a response without a [`Visit`] are unknown.
 //! * a retry below the pacing sends again in one turn: noticed with a client of [`Builder::build_with`] by the answers it got, and
-//!   refused with [`Denied::WrongOrder`]. Attempts that end in a timeout are not counted, so those may go out unpaced and unnoticed,
+//!   refused with [`DeniedKind::WrongOrder`]. Attempts that end in a timeout are not counted, so those may go out unpaced and unnoticed,
 //!   and with an inner client of your own none is.
-//! * [`Abide::gate`] without [`Abide::pacing`] below it, or with the two upside down: refused with [`Denied::WrongOrder`]; with an
+//! * [`Abide::gate`] without [`Abide::pacing`] below it, or with the two upside down: refused with [`DeniedKind::WrongOrder`]; with an
 //!   inner client of your own and a cache that builds its responses anew, only if no chain of this [`Abide`] has the pacing half.
 //! * a network error below an HTTP cache is text above it, so a retry does not see that it was transient; that is the cache's doing.
 //!
@@ -121,8 +123,8 @@ pub use options::RequestBuilderExt;
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
-    AddressGuard, Clock, Denied, Error, Event, Gate, GateBuilder, Host, NoTimers, Observer, OrderProblem,
-    Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis, access, pacing,
+    AddressGuard, Clock, Denied, DeniedKind, Event, Gate, GateBuilder, Host, NoTimers, Observer,
+    OrderProblem, Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis, access, pacing,
 };
 pub use abide_http::{BuildError, Hop, Options, RedirectPolicy, Scan, Stopped, Trail, Visit};
 pub use abide_permissions::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, OrderProblem, without_userinfo};
+use abide_gate::{Denied, DeniedKind, Gate, OrderProblem, without_userinfo};
 use abide_http::{Call, ResponseHead, WatchedBody};
 use http::Extensions;
 use reqwest::{Request, Response};
@@ -43,7 +43,7 @@ pub(crate) async fn send_paced(
         Err(error) => Err(failed(call, error)),
     };
     if times > 1 {
-        return Err(wrong_order(call.url(), OrderProblem::SentAgain { times }));
+        return Err(wrong_order(core.crawler.gate(), call.url(), OrderProblem::SentAgain { times }));
     }
     answered.map(|response| core.codings.taken_off(response))
 }
@@ -68,17 +68,17 @@ fn failed(call: &mut Call<'_>, mut error: reqwest_middleware::Error) -> reqwest_
         call.not_sent();
     }
     match call.failed(fault::of(&error).as_ref()) {
-        Some(denied) => refuse(denied.into()),
+        Some(denied) => refuse(denied),
         None => error,
     }
 }
 
 /// An error and not a warning: what should have waited has gone out already.
-pub(crate) fn wrong_order(url: &Url, problem: OrderProblem) -> reqwest_middleware::Error {
-    refuse(Denied::WrongOrder { url: url.clone(), problem }.into())
+pub(crate) fn wrong_order(gate: &Gate, url: &Url, problem: OrderProblem) -> reqwest_middleware::Error {
+    refuse(Denied::new(DeniedKind::WrongOrder { problem }, url, gate.wall()))
 }
 
-pub(crate) fn refuse(denied: Error) -> reqwest_middleware::Error {
+pub(crate) fn refuse(denied: Denied) -> reqwest_middleware::Error {
     reqwest_middleware::Error::middleware(denied)
 }
 

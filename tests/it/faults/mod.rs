@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use abide::access::{AccessPolicy, Cause, Source};
 use abide::pacing::PacePolicy;
-use abide::{Abide, Denied, ResponseExt, WallMillis};
+use abide::{Abide, Denied, DeniedKind, ResponseExt, WallMillis};
 use abide_tests::{Reply, Seen, Server, Silent, Step};
 use reqwest_middleware::ClientWithMiddleware;
 
@@ -254,19 +254,19 @@ async fn visit(client: &ClientWithMiddleware, host: &str, path: &str) -> Result<
         Ok(page) => return Ok(page.status().as_u16().to_string()),
         Err(error) => error,
     };
-    let shown = format!("{error} {error:?} {:?}", abide::Error::find(&error).map(ToString::to_string));
+    let shown = format!("{error} {error:?} {:?}", Denied::find(&error).map(|denied| denied.to_string()));
     if shown.contains(MARKER) {
         return Err(format!("a secret in an error: {shown}"));
     }
-    let sentence = abide::Error::find(&error).map(ToString::to_string).unwrap_or_default();
+    let sentence = Denied::find(&error).map(|denied| denied.to_string()).unwrap_or_default();
     if sentence.contains(|c: char| c.is_control()) {
         return Err(format!("a control byte in an error: {sentence:?}"));
     }
-    Ok(match abide::Error::find(&error) {
-        Some(Denied::Disallowed { .. }) => "disallowed".into(),
-        Some(Denied::Unreachable { .. }) => "unreachable".into(),
-        Some(Denied::Deferred { .. }) => "deferred".into(),
-        Some(Denied::CrawlDelayTooLong { .. }) => "too slow".into(),
+    Ok(match Denied::find(&error).as_ref().map(Denied::kind) {
+        Some(DeniedKind::Disallowed { .. }) => "disallowed".into(),
+        Some(DeniedKind::Unreachable { .. }) => "unreachable".into(),
+        Some(DeniedKind::Deferred { .. }) => "deferred".into(),
+        Some(DeniedKind::CrawlDelayTooLong { .. }) => "too slow".into(),
         _ => shown,
     })
 }

@@ -13,7 +13,8 @@ use crate::access::counters::Totals;
 use crate::access::fetch::Fetch;
 use crate::access::knowledge::{Knowledge, News, Wanted};
 use crate::access::reading::Next;
-use crate::access::{AccessPolicy, Record, Refused};
+use crate::access::{AccessPolicy, Record};
+use crate::pacing::Refusal;
 
 /// The access results of RFC 9309 §2.3–2.4: for each origin its robots.txt, fetched once for all who wait, kept for as long
 /// as it counts, and kept on through outages. Cheap to clone.
@@ -64,13 +65,13 @@ impl AccessCache {
     /// runtime only.
     ///
     /// # Errors
-    /// [`Refused`] if nobody could be asked just now. Nothing may be fetched from the origin then, either.
-    pub async fn of(&self, origin: &Origin) -> Result<Arc<Answer>, Refused> {
+    /// [`Refusal`] if robots.txt could not be asked for just now. Nothing may be fetched from the origin then, either.
+    pub async fn of(&self, origin: &Origin) -> Result<Arc<Answer>, Refusal> {
         self.learn(origin, &mut Duration::default()).await
     }
 
     /// The same; `waited` grows by the time for which the request had to wait for its turns, its time on the wire not included.
-    pub(crate) async fn learn(&self, origin: &Origin, waited: &mut Duration) -> Result<Arc<Answer>, Refused> {
+    pub(crate) async fn learn(&self, origin: &Origin, waited: &mut Duration) -> Result<Arc<Answer>, Refusal> {
         let now = self.known.clock.wall();
         match self.known.recall(origin, now) {
             Some((answer, Next::Use)) => Ok(answer),
@@ -152,7 +153,7 @@ impl AccessCache {
         &self,
         mut news: watch::Receiver<Option<News>>,
         waited: &mut Duration,
-    ) -> Result<Arc<Answer>, Refused> {
+    ) -> Result<Arc<Answer>, Refusal> {
         let came = self.known.clock.now();
         loop {
             let last = news.borrow_and_update().clone();
@@ -165,7 +166,7 @@ impl AccessCache {
                 Some(News::Early(_)) | None => {}
             }
             if news.changed().await.is_err() {
-                return Err(Refused::Interrupted);
+                return Err(Refusal::Interrupted);
             }
         }
     }

@@ -12,7 +12,6 @@
     )
 )]
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +30,8 @@ use crate::access::outcome::{Cause, Head, Outcome, classify, has_rule_line, is_h
 use crate::access::policy::Html;
 use crate::access::record::GoodCopy;
 use crate::access::{AccessPolicy, RedirectRefusal, body, log, redirect};
-use crate::{Clock, Coding, Origin, WallMillis};
+use crate::pacing::Refusal;
+use crate::{Clock, Coding, Origin};
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -40,8 +40,7 @@ pub(crate) enum Ended {
     Outcome(Outcome),
     /// The pacing put it off: not an attempt.
     Deferred {
-        not_before: WallMillis,
-        why: Arc<dyn Error + Send + Sync>,
+        why: Refusal,
         /// Whether an earlier hop has been asked.
         sent: bool,
     },
@@ -161,7 +160,7 @@ impl<'a> Chain<'a> {
             Ok(result) => result,
             Err(_) => Err(FetchError::new(FetchErrorKind::Deadline, "no head in time")),
         };
-        self.sent |= !matches!(&reply, Err(error) if matches!(error.kind(), FetchErrorKind::Deferred { .. }));
+        self.sent |= !matches!(&reply, Err(error) if matches!(error.kind(), FetchErrorKind::Deferred(_)));
         reply
     }
 
@@ -172,9 +171,7 @@ impl<'a> Chain<'a> {
 
     fn failed(&self, error: &FetchError) -> Ended {
         match (Cause::of(error.kind()), error.kind()) {
-            (None, FetchErrorKind::Deferred { not_before, why }) => {
-                Ended::Deferred { not_before: *not_before, why: Arc::clone(why), sent: self.sent }
-            }
+            (None, FetchErrorKind::Deferred(why)) => Ended::Deferred { why: why.clone(), sent: self.sent },
             (cause, _) => {
                 log::failed(self.origin, error);
                 let cause = cause.unwrap_or(Cause::Other);

@@ -16,6 +16,7 @@ use url::Url;
 
 use crate::WallMillis;
 use crate::access::TlsProblem;
+use crate::pacing::Refusal;
 use crate::text::Escaped;
 
 /// A boxed future, so that the traits of this crate can be used as `dyn`.
@@ -322,12 +323,7 @@ pub enum FetchErrorKind {
     /// The budget was over.
     Deadline,
     /// Nothing was sent: the host's slot is too far away. It does not count as an attempt.
-    Deferred {
-        /// Not before this time.
-        not_before: WallMillis,
-        /// The pacing's own refusal.
-        why: Arc<dyn Error + Send + Sync>,
-    },
+    Deferred(Refusal),
     /// Anything else.
     Other,
 }
@@ -338,10 +334,10 @@ impl FetchError {
         Self { kind, text: Arc::from(text.into()) }
     }
 
-    /// The pacing says: not now.
-    pub fn deferred(not_before: WallMillis, why: Arc<dyn Error + Send + Sync>) -> Self {
+    /// The pacer refused the permit.
+    pub fn deferred(why: Refusal) -> Self {
         let text = why.to_string();
-        Self::new(FetchErrorKind::Deferred { not_before, why }, text)
+        Self::new(FetchErrorKind::Deferred(why), text)
     }
 
     /// What went wrong.
@@ -362,14 +358,7 @@ impl fmt::Debug for FetchError {
     }
 }
 
-impl Error for FetchError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.kind {
-            FetchErrorKind::Deferred { why, .. } => Some(&**why),
-            _ => None,
-        }
-    }
-}
+impl Error for FetchError {}
 
 #[cfg(test)]
 mod tests {
@@ -389,14 +378,5 @@ mod tests {
         let tag: Vec<u8> = [&b"\"reset"[..], b"\xe2\x80\xae\""].concat();
         let validators = Validators::new(Some(&tag), None);
         assert!(is_plain(&format!("{validators:?}")), "{validators:?}");
-    }
-
-    #[test]
-    fn a_deferral_has_its_reason_behind_it_and_other_errors_have_none() {
-        let why: Arc<dyn Error + Send + Sync> = Arc::from(Box::from("the host is held"));
-        let deferred = FetchError::deferred(WallMillis(1), why);
-        assert_eq!(deferred.to_string(), "the host is held");
-        assert_eq!(deferred.source().map(ToString::to_string).as_deref(), Some("the host is held"));
-        assert!(FetchError::new(FetchErrorKind::Reset, "x").source().is_none());
     }
 }

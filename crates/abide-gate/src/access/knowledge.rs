@@ -1,4 +1,3 @@
-use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +19,9 @@ use crate::access::observer::{AccessEvent, Observers, tell};
 use crate::access::outcome::Outcome;
 use crate::access::reading::{NEXT_TRY_MAX, Next, Times};
 use crate::access::record::{GoodCopy, LastAnswer, Moment};
-use crate::access::{AccessPolicy, Record, Refused, log};
+use crate::access::{AccessPolicy, Record, log};
 use crate::origin::OriginOf;
+use crate::pacing::{DeferReason, Refusal};
 use crate::{Clock, Origin, WallMillis};
 
 /// What one process knows of robots.txt files, and how it learns more.
@@ -49,14 +49,13 @@ pub(super) enum News {
     /// Something that may be used while the flight goes on.
     Early(Arc<Answer>),
     /// The end, and what was waited for turns.
-    Landed(Result<Arc<Answer>, Refused>, TurnTime),
+    Landed(Result<Arc<Answer>, Refusal>, TurnTime),
 }
 
 /// An origin whose request was deferred by the pacing.
 #[derive(Debug, Clone)]
 pub(super) struct PutOff {
-    not_before: WallMillis,
-    why: Arc<dyn Error + Send + Sync>,
+    why: Refusal,
     /// It had been asked, and redirected to a host that is held: asking it again now would burden it for nothing.
     sent: bool,
 }
@@ -115,12 +114,12 @@ impl Knowledge {
         origin: &Origin,
         now: WallMillis,
         wanted: Wanted,
-    ) -> Result<watch::Receiver<Option<News>>, Refused> {
-        if let Some(PutOff { not_before, why, sent }) = self.put_off.get(origin) {
-            let is_over = now >= not_before || not_before > now.plus(NEXT_TRY_MAX);
+    ) -> Result<watch::Receiver<Option<News>>, Refusal> {
+        if let Some(PutOff { why, sent }) = self.put_off.get(origin) {
+            let is_over = why.not_before().is_none_or(|at| now >= at || at > now.plus(NEXT_TRY_MAX));
             // For somebody who waits the pacing decides anew, as long as that costs the origin nothing.
             if !is_over && (sent || wanted == Wanted::Sometime) {
-                return Err(Refused::Deferred { not_before, why });
+                return Err(why);
             }
             if is_over {
                 self.put_off.invalidate(origin);
@@ -133,8 +132,8 @@ impl Knowledge {
                 Ok(news)
             }
             Boarding::Full => {
-                let why = Arc::from(Box::<dyn Error + Send + Sync>::from("too many robots.txt are awaited"));
-                Err(Refused::Deferred { not_before: now.plus(FULL_WAIT), why })
+                let (scope, not_before) = (origin.host().as_str().into(), now.plus(FULL_WAIT));
+                Err(Refusal::Deferred { scope, not_before, wait: FULL_WAIT, reason: DeferReason::Robots })
             }
         }
     }
@@ -155,7 +154,7 @@ impl Knowledge {
         flight: &Flight<Origin, News>,
         origin: &Origin,
         turns: &TurnTime,
-    ) -> Result<Arc<Answer>, Refused> {
+    ) -> Result<Arc<Answer>, Refusal> {
         let previous = self.remembered(origin).await;
         let mut early = None;
         if let Some(record) = &previous {
@@ -177,10 +176,10 @@ impl Knowledge {
         tell(&self.observers, &AccessEvent::Took { origin, took });
         match ended {
             Ended::Outcome(outcome) => Ok(self.learn(origin, previous.as_ref(), outcome).await),
-            Ended::Deferred { not_before, why, sent } => {
-                self.defer(origin, not_before, &why, sent).await;
+            Ended::Deferred { why, sent } => {
+                self.defer(origin, &why, sent).await;
                 // Who has not been woken yet gets what could be used before.
-                early.ok_or(Refused::Deferred { not_before, why })
+                early.ok_or(why)
             }
         }
     }
@@ -244,16 +243,10 @@ impl Knowledge {
         }
     }
 
-    async fn defer(
-        &self,
-        origin: &Origin,
-        not_before: WallMillis,
-        why: &Arc<dyn Error + Send + Sync>,
-        sent: bool,
-    ) {
+    async fn defer(&self, origin: &Origin, why: &Refusal, sent: bool) {
         self.counters.deferred.add(1);
         log::deferred(origin);
-        self.put_off.insert(origin.clone(), PutOff { not_before, why: Arc::clone(why), sent });
+        self.put_off.insert(origin.clone(), PutOff { why: why.clone(), sent });
         self.keeper.release(origin).await;
     }
 }
@@ -300,7 +293,7 @@ mod tests {
         let (first, second) = tokio::join!(cache.of(&a), cache.of(&b));
         assert!(first.is_ok());
         match second {
-            Err(Refused::Deferred { not_before, .. }) => assert_eq!(not_before, start.plus(FULL_WAIT)),
+            Err(Refusal::Deferred { not_before, .. }) => assert_eq!(not_before, start.plus(FULL_WAIT)),
             other => panic!("expected a deferral, found {other:?}"),
         }
         assert!(cache.of(&b).await.is_ok());

@@ -24,7 +24,6 @@ mod front;
 mod flight;
 mod keeper;
 mod knowledge;
-mod refused;
 
 mod reading;
 mod record;
@@ -73,5 +72,4 @@ pub use outcome::{Cause, TlsProblem};
 pub use policy::{AccessPolicy, Html, LongOutage};
 pub use record::{GoodCopy, Record, Unavailable};
 pub use redirect::RedirectRefusal;
-pub use refused::Refused;
 pub use store::{AccessStore, Lease, LeaseHolder, StoreError};

@@ -141,7 +141,7 @@ impl Cause {
             FetchErrorKind::Decode => Self::Body,
             FetchErrorKind::AddressRefused(address) => Self::AddressRefused(*address),
             FetchErrorKind::Deadline => Self::Deadline,
-            FetchErrorKind::Deferred { .. } => return None,
+            FetchErrorKind::Deferred(_) => return None,
             FetchErrorKind::Other => Self::Other,
         })
     }

@@ -18,7 +18,7 @@ use super::lease::SLACK;
 use super::moment::{Moment, Timeline};
 use super::policy::{GAP_MAX, PacePolicy};
 use super::queue::{Bells, Late, ring};
-use super::refusal::{DeferReason, Deferral, Refusal};
+use super::refusal::{DeferReason, Refusal};
 use super::retry_after::retry_after;
 use super::schedule::Why;
 use super::shared::SharedStore;
@@ -196,7 +196,7 @@ impl Core {
             self.tell(&PaceEvent::BodyOpen { scope, open });
         }
         self.tell(&PaceEvent::Deferred { scope, wait, reason: &reason });
-        Deferral::new(scope, self.wall_at(now, at), wait, reason).into()
+        Refusal::Deferred { scope: scope.into(), not_before: self.wall_at(now, at), wait, reason }
     }
 
     fn reason(&self, scope: &str, why: Why, now: Moment) -> (DeferReason, Option<Duration>) {

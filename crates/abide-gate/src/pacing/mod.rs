@@ -6,7 +6,7 @@
 //! 2. At least the **gap** lies between the end of one response and the start of the next request: 1 s, or the site's
 //!    Crawl-delay if larger.
 //! 3. Nothing goes out while the host is **held**, after 429 or 503, or while it cannot be reached.
-//! 4. Nobody waits longer than his budget: beyond that there is a typed [`Deferral`], as early as it is certain.
+//! 4. Nobody waits longer than his budget: beyond that there is a typed [`Refusal::Deferred`], as early as it is certain.
 //! 5. First come, first served.
 //!
 //! Every request on the wire counts, of robots.txt too. The key is the host: http, https and all ports of a name share one turn, and so do
@@ -73,7 +73,7 @@ pub use memory::MemoryHostStore;
 pub use pacer::{Pacer, PacerBuilder};
 pub use permit::Permit;
 pub use policy::{GAP_MAX, HostPace, PacePolicy, Preset};
-pub use refusal::{DeferReason, Deferral, Refusal};
+pub use refusal::{DeferReason, Refusal};
 pub use report::{HostReport, NextSlot, PaceStats};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
 pub use scope::{Scope, ScopeKey};

@@ -177,7 +177,7 @@ impl Pacer {
     /// let tomorrow = SystemClock.wall().plus(Duration::from_secs(86_000));
     /// pacer.hold(&Host::of(&url)?, tomorrow, Cause::Operator);
     /// match pacer.acquire(&url, Ask::new()).await {
-    ///     Err(Refusal::Deferred(deferral)) => println!("requeue: {deferral}"),
+    ///     Err(deferred @ Refusal::Deferred { .. }) => println!("requeue: {deferred}"),
     ///     other => panic!("{other:?}"),
     /// }
     /// # Ok(()) }

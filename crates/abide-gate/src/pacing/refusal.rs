@@ -8,12 +8,22 @@ use super::breaker::TransportFault;
 use crate::text::Escaped;
 use crate::{NoTimers, UnsupportedUrl, WallMillis};
 
-/// The pacer's no. Most often a [`Deferral`].
+/// Why the pacer refused a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Not within the time this call may wait.
-    Deferred(Deferral),
+    /// The next free slot is further away than this call may wait.
+    Deferred {
+        /// The host, or the key of the group of hosts, that is not free.
+        scope: Box<str>,
+        /// The earliest sensible time to come back: the end of the backoff, or when the queue as it stands has drained, and a delay
+        /// behind those that were deferred before. Nothing is reserved: the first to come is the first to go.
+        not_before: WallMillis,
+        /// The same, counted from when the request was deferred.
+        wait: Duration,
+        /// What is waited for.
+        reason: DeferReason,
+    },
     /// The site asks for more than 24 h between requests. It is never clamped; such a site is not crawled.
     CrawlDelayTooLong {
         /// What it asks for.
@@ -26,20 +36,22 @@ pub enum Refusal {
         /// What it said.
         reason: String,
     },
-    /// A callback of the user (clock, scope) panicked. The URL is denied; nothing is held.
+    /// A callback of the user (clock, scope) panicked. The URL is denied; nothing is backed off.
     Panicked {
         /// Which callback.
         callback: &'static str,
     },
-    /// The turn is not there yet, and there is nothing to wait with.
+    /// The permit is not there yet, and there is nothing to wait with.
     NoTimers(NoTimers),
+    /// The task that fetched robots.txt was lost: it panicked, or its runtime went down. Asking again starts another one.
+    Interrupted,
 }
 
 impl Refusal {
     /// When to come back, if that is known.
     pub fn not_before(&self) -> Option<WallMillis> {
         match self {
-            Self::Deferred(deferral) => Some(deferral.not_before()),
+            Self::Deferred { not_before, .. } => Some(*not_before),
             _ => None,
         }
     }
@@ -48,7 +60,11 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Deferred(deferral) => deferral.fmt(f),
+            Self::Deferred { scope, not_before, wait, reason } => {
+                reason.sentence(scope, f)?;
+                let date = httpdate::fmt_http_date(not_before.to_system_time().min(year_9999()));
+                write!(f, "; not before {date}, in {}", Span(*wait))
+            }
             Self::CrawlDelayTooLong { asked } => {
                 write!(f, "the site asks for {} s between two requests, more than a day", asked.as_secs())
             }
@@ -61,70 +77,18 @@ impl fmt::Display for Refusal {
             }
             Self::Panicked { callback } => write!(f, "the {callback} panicked, so the request was not sent"),
             Self::NoTimers(error) => error.fmt(f),
+            Self::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
         }
     }
 }
 
 impl Error for Refusal {}
 
-impl From<Deferral> for Refusal {
-    fn from(deferral: Deferral) -> Self {
-        Self::Deferred(deferral)
-    }
-}
-
 impl From<UnsupportedUrl> for Refusal {
     fn from(error: UnsupportedUrl) -> Self {
         Self::UnsupportedUrl(error)
     }
 }
-
-/// Not now: when to come back, and why. Its text is one sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deferral {
-    scope: Box<str>,
-    not_before: WallMillis,
-    wait: Duration,
-    reason: DeferReason,
-}
-
-impl Deferral {
-    /// `scope` names the host, or the group of hosts, that is not free before `not_before`, which is `wait` from now.
-    pub fn new(scope: &str, not_before: WallMillis, wait: Duration, reason: DeferReason) -> Self {
-        Self { scope: scope.into(), not_before, wait, reason }
-    }
-
-    /// The host, or the key of the group of hosts, that is not free.
-    pub fn scope(&self) -> &str {
-        &self.scope
-    }
-
-    /// The earliest sensible time to come back: the end of the hold, or when the queue as it stands has drained, and a delay behind those
-    /// who were deferred before. Nothing is reserved: whoever comes first goes first.
-    pub fn not_before(&self) -> WallMillis {
-        self.not_before
-    }
-
-    /// The same, counted from when the deferral was made.
-    pub fn wait(&self) -> Duration {
-        self.wait
-    }
-
-    /// What is waited for.
-    pub fn reason(&self) -> &DeferReason {
-        &self.reason
-    }
-}
-
-impl fmt::Display for Deferral {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason.sentence(&self.scope, f)?;
-        let date = httpdate::fmt_http_date(self.not_before.to_system_time().min(year_9999()));
-        write!(f, "; not before {date}, in {}", Span(self.wait))
-    }
-}
-
-impl Error for Deferral {}
 
 /// The last time an HTTP date can express.
 fn year_9999() -> SystemTime {
@@ -254,7 +218,8 @@ mod tests {
                 "robots.txt of example.org had to wait; not before Sun, 06 Nov 1994 08:49:37 GMT, in 250 ms",
             ),
         ] {
-            assert_eq!(Deferral::new("example.org", now.plus(wait), wait, reason).to_string(), expected);
+            let (scope, not_before) = ("example.org".into(), now.plus(wait));
+            assert_eq!(Refusal::Deferred { scope, not_before, wait, reason }.to_string(), expected);
         }
     }
 
@@ -270,6 +235,7 @@ mod tests {
                 "the shared pacing store does not answer, and nothing may go out without it: connection refused",
             ),
             (Refusal::Panicked { callback: "clock" }, "the clock panicked, so the request was not sent"),
+            (Refusal::Interrupted, "the task that fetched robots.txt was lost; ask again"),
         ] {
             assert_eq!(refusal.to_string(), expected);
         }
@@ -277,7 +243,8 @@ mod tests {
 
     #[test]
     fn the_end_of_time_can_be_printed() {
-        let never = Deferral::new("a", WallMillis(u64::MAX), Duration::MAX, DeferReason::Robots);
+        let (scope, not_before, wait) = ("a".into(), WallMillis(u64::MAX), Duration::MAX);
+        let never = Refusal::Deferred { scope, not_before, wait, reason: DeferReason::Robots };
         assert!(never.to_string().contains("not before"));
     }
 }

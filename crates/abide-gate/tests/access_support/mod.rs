@@ -5,7 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{AccessCache, AccessPolicy, AccessStore, Answer, MemoryAccessStore, Source};
+use abide_gate::access::{
+    AccessCache, AccessPolicy, AccessStore, Answer, FetchErrorKind, MemoryAccessStore, Source,
+};
+use abide_gate::pacing::{DeferReason, Refusal};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Target};
@@ -45,6 +48,13 @@ macro_rules! leases_of_inner {
     };
 }
 pub(crate) use leases_of_inner;
+
+/// The pacer's refusal of a request to a host that is backed off.
+pub(crate) fn deferred(not_before: WallMillis) -> FetchErrorKind {
+    let reason = DeferReason::Hold { status: None, retry_after: None };
+    let (scope, wait) = ("a.example".into(), not_before.since(START));
+    FetchErrorKind::Deferred(Refusal::Deferred { scope, not_before, wait, reason })
+}
 
 pub(crate) struct World {
     pub(crate) fetch: ScriptedFetch,

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use abide_gate::{Denied, WallMillis};
+use abide_gate::{Denied, DeniedKind, WallMillis};
 use tokio::time::Instant;
 
 use super::plan::{CDN, DAY, HOUR, MINUTE, ORIGINS, Path, SECOND, Setting};
@@ -508,22 +508,23 @@ impl Judge {
         let now = self.now();
         let mut state = self.state();
         let known = self.known(&state, who, origin);
-        let wrong = match denied {
-            Denied::Disallowed { .. } => {
+        let wrong = match denied.kind() {
+            DeniedKind::Disallowed { .. } => {
                 state.counts.disallowed += 1;
                 let forbids =
                     |attempt: &Attempt| attempt.copies.iter().any(|version| !allows(*version, path));
                 (!known.iter().any(forbids)).then_some("no rule disallows it")
             }
-            Denied::Unreachable { .. } => {
+            DeniedKind::Unreachable { .. } => {
                 state.counts.unreachable += 1;
                 // An answer that comes while the clock is set is of no day.
                 let is_judged = !self.clock_has_lied(&state, now);
                 is_judged.then(|| self.wrongly_unreachable(&state, origin, &known, now)).flatten()
             }
-            Denied::Deferred { not_before, .. } => {
+            DeniedKind::Deferred { .. } => {
                 state.counts.deferred += 1;
-                let wait = WallMillis::from(*not_before).since(wall);
+                let not_before = denied.retry_at().expect("a deferral says when to come back");
+                let wait = WallMillis::from(not_before).since(wall);
                 match () {
                     () if self.clock_has_lied(&state, now) => {
                         state.counts.unjudged += 1;
@@ -536,7 +537,7 @@ impl Judge {
                     () => Some("deferred, and it was its turn"),
                 }
             }
-            Denied::Interrupted => {
+            DeniedKind::Interrupted => {
                 state.counts.interrupted += 1;
                 let lost = state.lost.get(&(who, origin)).copied();
                 lost.is_none_or(|at| now > at + 10 * MINUTE).then_some("interrupted though nothing was lost")

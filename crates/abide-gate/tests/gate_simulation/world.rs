@@ -10,7 +10,7 @@ use abide_gate::pacing::{
     Ask, Cause, DeferReason, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
     MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Permit, ScopeKey, Want,
 };
-use abide_gate::{Clock, Denied, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis};
+use abide_gate::{Clock, Denied, DeniedKind, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis};
 use http_body_util::BodyExt;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -277,14 +277,14 @@ impl World {
         let _calling = Calling::of(self, process.who, url);
         let admitted = async {
             let mut verdict = gate.check(url, &mut left).await?;
-            if let Some(denied) = verdict.refusal(url) {
-                return Err(denied.into());
+            if let Some(denied) = verdict.refusal(url, gate.wall()) {
+                return Err(denied);
             }
             if rude == Some(Rude::PastTurn) {
                 return Ok((None, Duration::ZERO));
             }
             let permit = gate.acquire(url, &mut verdict, &mut left).await?;
-            Ok::<_, abide_gate::Error>((Some(permit), budget - left))
+            Ok::<_, Denied>((Some(permit), budget - left))
         };
         let admitted = admitted.await;
         match (admitted, rude) {
@@ -293,8 +293,8 @@ impl World {
                 None
             }
             (Ok(admitted), _) => Some(admitted),
-            (Err(error), _) => {
-                self.refused(process, url, error.denied(), left);
+            (Err(denied), _) => {
+                self.refused(process, url, &denied, left);
                 None
             }
         }
@@ -302,18 +302,18 @@ impl World {
 
     /// A refusal that nothing has led to.
     fn lie(&self, url: &Url, excuse: Excuse) -> Denied {
-        let (now, url) = (self.clock.wall(), url.clone());
-        let soon = now.plus(MINUTE).to_system_time();
-        match excuse {
-            Excuse::Interrupted => Denied::Interrupted,
+        let now = self.clock.wall();
+        let (kind, retry_at) = match excuse {
+            Excuse::Interrupted => (DeniedKind::Interrupted, None),
             Excuse::Deferred => {
-                Denied::Deferred { url, not_before: soon, reason: DeferReason::Robots, hop: 0 }
+                (DeniedKind::Deferred { reason: DeferReason::Robots }, Some(now.plus(MINUTE)))
             }
             Excuse::Unreachable => {
-                let since = now.to_system_time();
-                Denied::Unreachable { url, since, cause: access::Cause::Connect, retry_at: soon, hop: 0 }
+                let (since, cause) = (now.to_system_time(), access::Cause::Connect);
+                (DeniedKind::Unreachable { since, cause }, Some(now.plus(MINUTE)))
             }
-        }
+        };
+        Denied::new(kind, url, now).with_retry_at(retry_at)
     }
 
     fn refused(&self, process: &Process, url: &Url, denied: &Denied, left: Duration) {

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, Deferral, Pacer, Permit, Refusal};
+use abide_gate::pacing::{Ask, DeferReason, Pacer, Permit, Refusal};
 use abide_gate::{Clock, Host, WallMillis};
 use tokio::time::{Instant, sleep};
 use url::Url;
@@ -26,11 +26,40 @@ pub(crate) fn host(name: &str) -> Host {
     Host::of(&url(&format!("http://{name}/"))).unwrap()
 }
 
+/// A refusal that is a deferral.
+#[derive(Debug)]
+pub(crate) struct Deferral(pub(crate) Refusal);
+
 pub(crate) fn deferral<T>(result: Result<T, Refusal>) -> Deferral {
     match result {
-        Err(Refusal::Deferred(deferral)) => deferral,
+        Err(refusal @ Refusal::Deferred { .. }) => Deferral(refusal),
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("granted"),
+    }
+}
+
+impl Deferral {
+    fn parts(&self) -> (&str, Duration, &DeferReason) {
+        let Refusal::Deferred { scope, wait, reason, .. } = &self.0 else { panic!("{self}") };
+        (scope, *wait, reason)
+    }
+
+    pub(crate) fn scope(&self) -> &str {
+        self.parts().0
+    }
+
+    pub(crate) fn wait(&self) -> Duration {
+        self.parts().1
+    }
+
+    pub(crate) fn reason(&self) -> &DeferReason {
+        self.parts().2
+    }
+}
+
+impl std::fmt::Display for Deferral {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
     }
 }
 

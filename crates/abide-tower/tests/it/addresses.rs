@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use abide_tests::{Reply, Server};
 use abide_tower::access::Cause;
-use abide_tower::{Denied, Error, Gate, GuardedResolver};
+use abide_tower::{Denied, DeniedKind, Gate, GuardedResolver};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper_util::client::legacy::Client;
@@ -29,7 +29,10 @@ async fn literal_addresses_are_refused_with_nothing_sent() {
     let port = server.address().port();
     for host in ["127.0.0.2", "0x7f.2", "[::1]", "169.254.169.254"] {
         let denied = refused(&client, &format!("http://{host}:{port}/")).await;
-        assert!(matches!(denied, Denied::AddressRefused { address: Some(_), .. }), "{host}: {denied:?}");
+        assert!(
+            matches!(denied.kind(), DeniedKind::AddressRefused { address: Some(_) }),
+            "{host}: {denied:?}"
+        );
     }
     assert!(server.log().is_empty());
 }
@@ -39,7 +42,7 @@ async fn resolved_addresses_are_refused_with_nothing_sent() {
     let server = web().await;
     let client = client_with(&server, Gate::builder());
     let denied = refused(&client, "http://a.example/").await;
-    let Denied::Unreachable { cause: Cause::AddressRefused(address), .. } = &denied else {
+    let DeniedKind::Unreachable { cause: Cause::AddressRefused(address), .. } = denied.kind() else {
         panic!("{denied:?}")
     };
     assert_eq!(*address, server.address().ip());
@@ -61,7 +64,8 @@ async fn rebinding_gains_nothing() {
     let inner = Client::builder(TokioExecutor::new()).build::<_, Full<Bytes>>(connector);
     let client = builder(settings).wrap(inner).unwrap();
     let error = client.clone().oneshot(get("http://a.example/x")).await.unwrap_err();
-    let Some(Denied::AddressRefused { address, .. }) = Error::find(&error) else { panic!("{error:?}") };
+    let denied = Denied::find(&error).unwrap();
+    let DeniedKind::AddressRefused { address } = denied.kind() else { panic!("{error:?}") };
     assert_eq!(*address, Some(then.ip()));
     assert_eq!(server.asked(), ["a.example/robots.txt"]);
     // It was no request: the next is not made to wait for it.

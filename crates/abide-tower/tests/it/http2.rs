@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_tower::pacing::{DeferReason, PacePolicy};
-use abide_tower::{Denied, Error, Gate, GuardedResolver, Options, ResponseExt};
+use abide_tower::{Denied, DeniedKind, Gate, GuardedResolver, Options, ResponseExt};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, Version};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
@@ -156,7 +156,7 @@ async fn pages_are_gated_and_read() {
     assert_eq!(page.version(), Version::HTTP_2);
     assert!(!page.permissions().may_index());
     let error = client.oneshot(get("http://a.example/private/x")).await.unwrap_err();
-    assert!(Error::find(&error).unwrap().is_disallowed());
+    assert!(Denied::find(&error).unwrap().is_disallowed());
     assert_eq!(*log.lock().unwrap(), ["/robots.txt", "/x"]);
 }
 
@@ -177,7 +177,8 @@ async fn a_stream_that_is_open_keeps_the_turn() {
     let mut request = get("http://a.example/x");
     request.extensions_mut().insert(Options::new().with_max_wait(Duration::ZERO));
     let error = client.clone().oneshot(request).await.unwrap_err();
-    let Some(Denied::Deferred { reason, .. }) = Error::find(&error) else { panic!("{error:?}") };
+    let denied = Denied::find(&error).unwrap();
+    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
     assert!(matches!(reason, DeferReason::InFlight { .. }), "{reason:?}");
     drop(page);
     assert_eq!(client.oneshot(get("http://a.example/x")).await.unwrap().status(), 200);
@@ -195,7 +196,8 @@ async fn a_stream_keeps_the_turn_also_after_the_length_that_it_stated() {
         let mut request = get("http://a.example/x");
         request.extensions_mut().insert(Options::new().with_max_wait(Duration::ZERO));
         let error = client.clone().oneshot(request).await.unwrap_err();
-        let Some(Denied::Deferred { reason, .. }) = Error::find(&error) else { panic!("{error:?}") };
+        let denied = Denied::find(&error).unwrap();
+        let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
         assert!(matches!(reason, DeferReason::InFlight { .. }), "{path} {reason:?}");
         drop(page);
         assert_eq!(client.clone().oneshot(get("http://a.example/x")).await.unwrap().status(), 200);
@@ -208,7 +210,8 @@ async fn enhance_your_calm_holds_the_host() {
     let error = client.clone().oneshot(get("http://a.example/calm")).await.unwrap_err();
     assert!(error.refused().is_none(), "{error:?}");
     let error = client.oneshot(get("http://a.example/x")).await.unwrap_err();
-    let Some(Denied::Deferred { reason, .. }) = Error::find(&error) else { panic!("{error:?}") };
+    let denied = Denied::find(&error).unwrap();
+    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
     assert!(matches!(reason, DeferReason::Hold { .. }), "{reason:?}");
 }
 
@@ -221,6 +224,7 @@ async fn enhance_your_calm_within_a_body_holds_the_host() {
     READ.notify_one();
     body.frame().await.unwrap().unwrap_err();
     let error = client.oneshot(get("http://a.example/x")).await.unwrap_err();
-    let Some(Denied::Deferred { reason, .. }) = Error::find(&error) else { panic!("{error:?}") };
+    let denied = Denied::find(&error).unwrap();
+    let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
     assert!(matches!(reason, DeferReason::Hold { .. }), "{reason:?}");
 }

@@ -20,8 +20,7 @@ use std::time::Duration;
 use abide_tests::Server;
 use abide_tower::pacing::PacePolicy;
 use abide_tower::{
-    AbideBody, AbideLayer, AbideService, Builder, Denied, Error, Gate, GateBuilder, GuardedResolver,
-    ServiceError,
+    AbideBody, AbideLayer, AbideService, Builder, Denied, Gate, GateBuilder, GuardedResolver, ServiceError,
 };
 use bytes::Bytes;
 use http::{Request, Response};
@@ -101,5 +100,5 @@ async fn status(client: &Layered, url: &str) -> u16 {
 /// The refusal of a request that must not succeed.
 async fn refused(client: &Layered, url: &str) -> Denied {
     let error = send(client, url).await.expect_err("the request is refused");
-    Error::find(&error).unwrap_or_else(|| panic!("{url} is refused, and not by {error:?}")).clone()
+    Denied::find(&error).unwrap_or_else(|| panic!("{url} is refused, and not by {error:?}"))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use abide_gate::{Clock, ManualClock, WallMillis};
 use abide_tower::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_tower::pacing::PacePolicy;
-use abide_tower::{AbideLayer, Gate, ServiceError};
+use abide_tower::{AbideLayer, DeniedKind, Gate, ServiceError};
 use by_hand::poll_once;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -156,7 +156,7 @@ async fn no_reservation_is_kept_while_robots_txt_is_awaited() {
     let slot = tokio::time::timeout(Duration::from_secs(7300), call).await;
     // robots.txt took the host's turn, and the next is an hour away.
     let error = slot.expect("no hang").unwrap_err();
-    assert!(matches!(error.refused().unwrap().denied(), abide_tower::Denied::Deferred { .. }), "{error:?}");
+    assert!(matches!(error.refused().unwrap().kind(), DeniedKind::Deferred { .. }), "{error:?}");
     assert_eq!(seen.calls.load(Ordering::SeqCst), 0);
 }
 
@@ -236,7 +236,7 @@ async fn clones_and_layers_of_one_builder_share_their_turns() {
     layer.clone().layer(Strict::new()).oneshot(request()).await.unwrap();
     let other = layer.layer(Strict::new());
     let error = other.oneshot(request()).await.unwrap_err();
-    assert!(matches!(error.refused().unwrap().denied(), abide_tower::Denied::Deferred { .. }), "{error:?}");
+    assert!(matches!(error.refused().unwrap().kind(), DeniedKind::Deferred { .. }), "{error:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use abide::access::AccessPolicy;
 use abide::pacing::{Ask, PacePolicy, Pacer};
-use abide::{Abide, Denied};
+use abide::{Abide, Denied, DeniedKind};
 use abide_gate::{Clock, SystemClock, WallMillis};
 use abide_redis::Store;
 use reqwest_middleware::ClientWithMiddleware;
@@ -306,8 +306,8 @@ async fn fetch(client: &ClientWithMiddleware, url: &str) -> bool {
             page.bytes().await.unwrap();
             true
         }
-        Err(error) => match abide::Error::find(&error) {
-            Some(Denied::Deferred { .. } | Denied::Store { .. } | Denied::Interrupted) => {
+        Err(error) => match Denied::find(&error).as_ref().map(Denied::kind) {
+            Some(DeniedKind::Deferred { .. } | DeniedKind::Store { .. } | DeniedKind::Interrupted) => {
                 tokio::time::sleep(ms(20)).await;
                 false
             }
