@@ -190,7 +190,8 @@ impl<'a> Call<'a> {
     pub(crate) fn spend(&mut self, left: Duration) {
         let waited = self.wait_left.saturating_sub(left);
         self.wait_left = left;
-        self.pending().waited += waited;
+        let pending = self.pending();
+        pending.waited = pending.waited.saturating_add(waited);
     }
 
     #[expect(clippy::expect_used, reason = "`checked` and `checked_above` put one in before `Step::Acquire`")]
@@ -216,7 +217,11 @@ impl<'a> Call<'a> {
     }
 
     /// A permit was acquired, or not.
-    pub(crate) fn permitted(&mut self, verdict: Verdict, permit: Result<Permit, Denied>) -> Result<(), Denied> {
+    pub(crate) fn permitted(
+        &mut self,
+        verdict: Verdict,
+        permit: Result<Permit, Denied>,
+    ) -> Result<(), Denied> {
         match permit {
             Ok(permit) => {
                 self.permit = Some(Unsent { permit: Some(permit), is_sent: false });
@@ -256,7 +261,8 @@ impl<'a> Call<'a> {
     /// # Errors
     /// [`DeniedKind::Identity`] or [`DeniedKind::ForeignHost`].
     pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Denied> {
-        let signed = refuse_foreign_host(headers, self.url()).and_then(|()| self.crawler.identity.sign(headers));
+        let signed =
+            refuse_foreign_host(headers, self.url()).and_then(|()| self.crawler.identity.sign(headers));
         signed.map_err(|kind| self.denied(kind))
     }
 
@@ -333,7 +339,9 @@ impl<'a> Call<'a> {
                 self.step = Step::Follow;
                 return Ok(());
             }
-            Redirect::TooMany => return Err(self.denied(DeniedKind::TooManyRedirects)),
+            Redirect::TooMany(url) => {
+                return Err(Denied::new(DeniedKind::TooManyRedirects, &url, self.crawler.gate.wall()));
+            }
             Redirect::Stopped(stopped) => self.history.stop(stopped),
             Redirect::None => {}
         }

@@ -75,8 +75,8 @@ pub(crate) enum Redirect {
     None,
     /// A redirect, and still its end.
     Stopped(Stopped),
-    /// One more than the policy allows.
-    TooMany,
+    /// One more than the policy allows, to this URL.
+    TooMany(Url),
     /// A further hop.
     Follow(Target),
 }
@@ -164,7 +164,7 @@ pub(crate) fn redirect(
             url,
         }),
         false if policy.returns_at_limit => Redirect::Stopped(Stopped::AtLimit),
-        false => Redirect::TooMany,
+        false => Redirect::TooMany(url),
     }
 }
 
@@ -295,7 +295,7 @@ mod tests {
             redirect(policy, Asked { hop, ..get(&from) }, StatusCode::FOUND, &to)
         };
         assert!(matches!(at(&policy, 1), Redirect::Follow(_)));
-        assert_eq!(at(&policy, 2), Redirect::TooMany);
+        assert_eq!(at(&policy, 2), Redirect::TooMany(url("http://a.example/b")));
         let policy = policy.with_response_at_limit(true);
         assert!(matches!(at(&policy, 1), Redirect::Follow(_)));
         assert_eq!(at(&policy, 2), Redirect::Stopped(Stopped::AtLimit));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::pacing::PacePolicy;
-use abide::{Abide, Builder};
+use abide::{Abide, Builder, Denied};
 use abide_tests::Names;
 use http_body_util::BodyExt;
 use hyper::ext::ReasonPhrase;
@@ -280,8 +280,11 @@ impl Read {
     }
 }
 
-/// What an error is taken for, its URL, and its causes. Of a refusal the sentence.
+/// What an error is taken for, its URL, and its causes. Of a refusal the name.
 fn shown(error: &reqwest_middleware::Error) -> String {
+    if let Some(denied) = Denied::find(error) {
+        return format!("denied: {}", denied.name());
+    }
     let reqwest_middleware::Error::Reqwest(error) = error else { return error.to_string() };
     let kinds = [
         ("builder", error.is_builder()),

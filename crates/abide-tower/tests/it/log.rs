@@ -92,14 +92,14 @@ async fn each_request_has_a_span_and_each_end_without_an_answer_an_event() {
 
     assert_eq!(status(&client, "http://a.example/x").await, 200);
     let answered = said();
-    assert_eq!(named(&answered), ["abide.request"]);
+    assert_eq!(named(&answered), ["abide.request", "abide.hop"]);
     assert!(answered.iter().any(|values| values.contains("status")), "{answered:?}");
 
     refused(&client, "http://a.example/private/x").await;
     assert_eq!(named(&said()), ["abide.request", "abide.request.refused"]);
 
     assert!(send(&client, "http://a.example/reset").await.is_err());
-    assert_eq!(named(&said()), ["abide.request", "abide.request.failed"]);
+    assert_eq!(named(&said()), ["abide.request", "abide.hop", "abide.request.failed"]);
 }
 
 #[tokio::test]
