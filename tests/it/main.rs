@@ -10,6 +10,7 @@ mod capture;
 mod faults;
 mod halves;
 mod hops;
+mod link_checker;
 mod http2;
 mod observability;
 mod pacing;
