@@ -1,0 +1,126 @@
+//! One call, step by step, without a client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Clock, Denied, DeniedKind, ManualClock, SystemClock};
+use abide_http::{Call, Crawler, Options, RedirectPolicy, ResponseHead, Step, admit};
+use http::{HeaderMap, Method, StatusCode};
+use tokio::time::{Instant, advance};
+use url::Url;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn crawler(robots: &'static str) -> Crawler {
+    let fetch = ScriptedFetch::always(Scripted::text(robots));
+    let clock = Arc::new(ManualClock::starting_at(SystemClock.wall()));
+    Crawler::builder("ExampleBot").gate(|gate| gate.clock(clock)).build(Arc::new(fetch)).unwrap()
+}
+
+fn url(text: &str) -> Url {
+    text.parse().unwrap()
+}
+
+fn call<'a>(crawler: &'a Crawler, options: Options, to: &str) -> Call<'a> {
+    Call::new(crawler, options, &Method::GET, &url(to), None)
+}
+
+fn head(status: u16, headers: &HeaderMap) -> ResponseHead<'_> {
+    let status = StatusCode::from_u16(status).unwrap();
+    ResponseHead { status, headers, remote_addr: None, url: None, is_repeatable: true }
+}
+
+fn location(to: &str) -> HeaderMap {
+    [(http::header::LOCATION, to.parse().unwrap())].into_iter().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redirect_is_a_new_hop_that_is_checked_again() {
+    let crawler = crawler("User-agent: *\nDisallow: /secret");
+    let mut call = call(&crawler, Options::new(), "http://user:password@a.example/x#there");
+    assert_eq!((call.step(), call.url().as_str()), (Step::Check, "http://a.example/x#there"));
+    admit(&mut call).await.unwrap();
+    assert_eq!(call.step(), Step::Send);
+    call.sending();
+    call.answered(head(302, &location("/y"))).unwrap();
+    assert_eq!(call.step(), Step::Follow);
+    let target = call.follow();
+    assert_eq!((target.url().as_str(), call.step()), ("http://a.example/y#there", Step::Check));
+    let began = Instant::now();
+    admit(&mut call).await.unwrap();
+    assert_eq!(began.elapsed(), SECOND, "a hop waits for its host");
+    call.sending();
+    call.answered(head(302, &location("/secret"))).unwrap();
+    call.follow();
+    let denied = admit(&mut call).await.map_err(|denied| call.refused(denied)).unwrap_err();
+    assert!(denied.is_disallowed(), "{denied}");
+    let hops: Vec<_> = denied.redirects().iter().map(|(url, status)| (url.path(), status.as_u16())).collect();
+    assert_eq!((denied.hop(), hops), (2, vec![("/x", 302), ("/y", 302)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_ends_before_its_request_costs_no_delay() {
+    let crawler = crawler("");
+    let mut unsent = call(&crawler, Options::new(), "http://a.example/x");
+    admit(&mut unsent).await.unwrap();
+    advance(SECOND).await;
+    drop(unsent);
+    let mut next = call(&crawler, Options::new().with_max_wait(Duration::ZERO), "http://a.example/y");
+    admit(&mut next).await.expect("nothing was sent");
+    next.sending();
+    drop(next);
+    let mut late = call(&crawler, Options::new().with_max_wait(Duration::ZERO), "http://a.example/z");
+    let denied = admit(&mut late).await.unwrap_err();
+    assert!(matches!(denied.kind(), DeniedKind::Deferred { .. }), "{denied}: a request may have been sent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_was_late_checks_again_if_rules_may_have_changed() {
+    let crawler = crawler("User-agent: *\nAllow: /");
+    let mut call = call(&crawler, Options::new(), "http://a.example/x");
+    admit(&mut call).await.unwrap();
+    call.was_late();
+    assert_eq!(call.step(), Step::Send, "the rules are the same");
+    advance(Duration::from_secs(2 * 24 * 60 * 60)).await;
+    call.was_late();
+    assert_eq!((call.step(), call.permit().is_none()), (Step::Check, true));
+    admit(&mut call).await.unwrap();
+    assert_eq!(call.step(), Step::Send);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_override_survives_rules_that_change_during_the_wait() {
+    let fetch = ScriptedFetch::new(|_, count| match count {
+        0 => Scripted::text("User-agent: *\nAllow: /"),
+        _ => Scripted::text("User-agent: *\nDisallow: /"),
+    });
+    let crawler = Crawler::builder("ExampleBot").build(Arc::new(fetch)).unwrap();
+    let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "our own site");
+    let mut first = call(&crawler, mine.clone(), "http://a.example/x");
+    admit(&mut first).await.unwrap();
+    assert_eq!(first.verdict().unwrap().override_reason(), None, "robots.txt allows it");
+    let mut second = call(&crawler, mine, "http://a.example/y");
+    let changes = async {
+        advance(SECOND).await;
+        crawler.gate().access().invalidate(&"http://a.example".parse().unwrap()).await;
+        drop(first);
+    };
+    let (admitted, ()) = tokio::join!(admit(&mut second), changes);
+    admitted.unwrap();
+    assert_eq!(second.verdict().unwrap().override_reason(), Some("our own site"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_from_elsewhere_is_refused() {
+    let crawler = crawler("");
+    let options = Options::new().with_redirects(RedirectPolicy::never());
+    let mut call = call(&crawler, options, "http://a.example/x");
+    admit(&mut call).await.unwrap();
+    call.sending();
+    let (elsewhere, none) = (url("http://user@a.example/y"), HeaderMap::new());
+    let denied: Denied =
+        call.answered(ResponseHead { url: Some(&elsewhere), ..head(200, &none) }).unwrap_err();
+    let DeniedKind::RedirectBypass { got } = denied.kind() else { panic!("{denied:?}") };
+    assert_eq!((denied.url().path(), got.as_str()), ("/x", "http://a.example/y"));
+}
