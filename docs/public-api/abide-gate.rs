@@ -121,13 +121,6 @@ impl AddressGuard {
     pub fn check(&self, address: IpAddr) -> Result<(), AddressRefused> {}
     pub fn check_url(&self, url: &Url) -> Result<(), AddressRefused> {}
 }
-impl AddressGuard {
-    pub fn of_name(
-        &self,
-        name: &str,
-        found: impl IntoIterator<Item = SocketAddr>,
-    ) -> Result<Vec<SocketAddr>, NoAddress> {}
-}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AddressRefused {}
 impl AddressRefused {
@@ -319,7 +312,6 @@ impl StdError for Denied {}
 #[derive(Debug, Clone)]
 pub struct Error {}
 impl std::error::Error for NoTimers {}
-impl std::error::Error for IdentityError {}
 impl std::error::Error for UnsupportedUrl {}
 impl Error for Refused {}
 impl Error for FetchError {}
@@ -330,7 +322,6 @@ impl Error for StoreError {}
 impl std::error::Error for AddressRefused {}
 impl Error for Undecodable {}
 impl<E: Error + 'static> Error for DecodeError<E> {}
-impl Error for NoAddress {}
 impl Error {
     pub fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Denied> {}
     pub fn denied(&self) -> &Denied {}
@@ -564,26 +555,6 @@ pub enum Html {
     Parse,
     Unreachable,
 }
-#[derive(Debug, Clone)]
-pub struct Identity {}
-impl Identity {
-    pub fn new(
-        token: &str,
-        fallbacks: &[String],
-        user_agent: Option<&str>,
-    ) -> Result<Self, IdentityError> {}
-    pub fn tokens(&self) -> &[ProductToken] {}
-    pub fn user_agent(&self) -> &HeaderValue {}
-    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Error> {}
-}
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IdentityError {
-    Token(InvalidToken),
-    UserAgent { user_agent: String, token: String },
-    UserAgentField { user_agent: String },
-}
-impl fmt::Display for IdentityError {}
-impl std::error::Error for IdentityError {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
     Leader,
@@ -654,14 +625,6 @@ impl NextSlot {
     pub fn waiting(&self) -> usize {}
     pub fn in_flight(&self) -> usize {}
 }
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoAddress {}
-impl NoAddress {
-    pub fn refused(&self) -> Option<IpAddr> {}
-    pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {}
-}
-impl fmt::Display for NoAddress {}
-impl Error for NoAddress {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoTimers;
 impl NoTimers {
@@ -810,29 +773,6 @@ impl Permit {
 }
 impl Drop for Permit {}
 impl fmt::Debug for Permit {}
-#[derive(Debug)]
-pub struct PermitBody<B: Body> {}
-impl<B: Body> PermitBody<B> {
-    pub fn new(body: B, permit: Permit) -> Self {}
-    #[must_use]
-    pub fn with_calm(mut self, asks_for_calm: fn(&B::Error) -> bool) -> Self {}
-    #[must_use]
-    pub fn with_version(mut self, version: Version) -> Self {}
-    pub fn has_ended(&self) -> bool {}
-}
-impl<B> Body for PermitBody<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    type Data = Bytes;
-    type Error = B::Error;
-}
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    Connect,
-    Head,
-    Body,
-}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Preset {
@@ -1023,18 +963,6 @@ impl Error for StoreError {}
 pub type StoreFuture<'a, T> = Pin<
     Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>,
 >;
-#[derive(Debug, Clone)]
-pub struct Symptoms {}
-impl Symptoms {
-    pub fn of(error: Option<&(dyn Error + 'static)>) -> Self {}
-    #[must_use]
-    pub fn during(mut self, phase: Phase) -> Self {}
-    #[must_use]
-    pub fn timed_out(mut self, timed_out: bool) -> Self {}
-    pub fn refused_name(&self) -> Option<&NoAddress> {}
-    pub fn fault(&self) -> Option<TransportFault> {}
-    pub fn kind(&self) -> FetchErrorKind {}
-}
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 impl Clock for SystemClock {}
@@ -1150,7 +1078,6 @@ where
     S: AccessStore,
     F: Future<Output = S>,
 {}
-pub fn foreign_host<'h>(headers: &'h HeaderMap, url: &Url) -> Option<&'h HeaderValue> {}
 pub fn has_userinfo(url: &Url) -> bool {}
 pub async fn host_store(store: Arc<dyn HostStore>) {}
 pub async fn on_the_wire<F>(
@@ -1160,7 +1087,6 @@ pub async fn on_the_wire<F>(
 where
     F: Future<Output = Result<RobotsReply, FetchError>>,
 {}
-pub fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), Error> {}
 pub fn retry_after(headers: &HeaderMap, wall: WallMillis) -> Option<Duration> {}
 pub fn sample_record(
     origin: &Origin,

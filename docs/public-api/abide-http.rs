@@ -1,3 +1,5 @@
+pub mod redirect;
+pub mod seen;
 #[derive(Debug)]
 pub struct CallSpan {}
 impl CallSpan {
@@ -8,6 +10,13 @@ impl CallSpan {
     ) -> impl Future<Output = F::Output> {}
     pub fn instrument<F: Future>(&self, calling: F) -> impl Future<Output = F::Output> {}
     pub fn answered(&self, hops: usize, status: StatusCode, waited: Duration) {}
+}
+#[derive(Debug, PartialEq, Eq)]
+pub struct Hop {
+    pub url: Url,
+    pub method: Method,
+    pub keeps_body: bool,
+    pub keeps_credentials: bool,
 }
 #[derive(Debug, Clone)]
 pub struct Hop {}
@@ -38,11 +47,62 @@ impl HopSpan {
     pub fn within<T>(&self, sending: impl FnOnce() -> T) -> T {}
     pub fn answered(&self, status: StatusCode, waited: Duration, wire: Duration) {}
 }
+#[derive(Debug, Clone)]
+pub struct Identity {}
+impl Identity {
+    pub fn new(
+        token: &str,
+        fallbacks: &[String],
+        user_agent: Option<&str>,
+    ) -> Result<Self, IdentityError> {}
+    pub fn tokens(&self) -> &[ProductToken] {}
+    pub fn user_agent(&self) -> &HeaderValue {}
+    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Error> {}
+}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IdentityError {
+    Token(InvalidToken),
+    UserAgent { user_agent: String, token: String },
+    UserAgentField { user_agent: String },
+}
+impl fmt::Display for IdentityError {}
+impl std::error::Error for IdentityError {}
 #[derive(Debug)]
 #[must_use = "nothing is told until it is asked"]
 pub struct Left<'a> {}
 impl Left<'_> {
     pub fn visit(self, trail: Trail) -> Visit {}
+}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoAddress {}
+impl NoAddress {
+    pub fn refused(&self) -> Option<IpAddr> {}
+    pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {}
+}
+impl fmt::Display for NoAddress {}
+impl Error for NoAddress {}
+#[derive(Debug)]
+pub struct PermitBody<B: Body> {}
+impl<B: Body> PermitBody<B> {
+    pub fn new(body: B, permit: Permit) -> Self {}
+    #[must_use]
+    pub fn with_calm(mut self, asks_for_calm: fn(&B::Error) -> bool) -> Self {}
+    #[must_use]
+    pub fn with_version(mut self, version: Version) -> Self {}
+    pub fn has_ended(&self) -> bool {}
+}
+impl<B> Body for PermitBody<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    type Data = Bytes;
+    type Error = B::Error;
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Connect,
+    Head,
+    Body,
 }
 #[derive(Clone)]
 pub struct Reader {}
@@ -78,6 +138,22 @@ impl<'a> Reading<'a> {
         B: Body<Data = Bytes> + Unpin,
     {}
 }
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RedirectPolicy {
+    pub follow: bool,
+    pub hops_max: usize,
+    pub referer: bool,
+}
+impl RedirectPolicy {
+    #[must_use]
+    pub fn with_hops_max(mut self, hops: usize) -> Self {}
+    #[must_use]
+    pub fn with_referer(mut self, on: bool) -> Self {}
+    #[must_use]
+    pub fn never() -> Self {}
+}
+impl Default for RedirectPolicy {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scan {
@@ -85,6 +161,18 @@ pub enum Scan {
     Headers,
     Eager,
     Lazy,
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    Wire,
+    Kept(WallMillis),
+    Unknown,
+}
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    Answer,
+    Stop(Stopped),
+    Follow(Hop),
 }
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -97,6 +185,18 @@ pub enum Stopped {
     NotFollowing,
 }
 impl std::fmt::Display for Stopped {}
+#[derive(Debug, Clone)]
+pub struct Symptoms {}
+impl Symptoms {
+    pub fn of(error: Option<&(dyn Error + 'static)>) -> Self {}
+    #[must_use]
+    pub fn during(mut self, phase: Phase) -> Self {}
+    #[must_use]
+    pub fn timed_out(mut self, timed_out: bool) -> Self {}
+    pub fn refused_name(&self) -> Option<&NoAddress> {}
+    pub fn fault(&self) -> Option<TransportFault> {}
+    pub fn kind(&self) -> FetchErrorKind {}
+}
 #[derive(Debug, Clone, Default)]
 pub struct Trail {}
 impl Trail {
@@ -133,4 +233,25 @@ impl<B: Body<Data = Bytes> + Unpin> Body for WatchedBody<B> {
 }
 impl<B: Body + Unpin> Unpin for WatchedBody<B> {}
 impl<B: Body + fmt::Debug> fmt::Debug for WatchedBody<B> {}
+pub fn foreign_host<'h>(headers: &'h HeaderMap, url: &Url) -> Option<&'h HeaderValue> {}
+pub fn permitted_addresses(
+    guard: &AddressGuard,
+    name: &str,
+    found: impl IntoIterator<Item = SocketAddr>,
+) -> Result<Vec<SocketAddr>, NoAddress> {}
+pub fn referer(from: &Url, to: &Url) -> Option<http::HeaderValue> {}
+pub fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), Error> {}
+pub fn same_origin(a: &Url, b: &Url) -> bool {}
+pub fn same_resource(a: &Url, b: &Url) -> bool {}
+pub fn step(
+    follow: bool,
+    method: &Method,
+    url: &Url,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Step {}
+pub fn strip_body_headers(headers: &mut HeaderMap) {}
+pub fn strip_credentials(headers: &mut HeaderMap) {}
+pub fn take(status: StatusCode, headers: &mut HeaderMap) -> Source {}
+pub fn tell<B>(response: &mut Response<B>, now: WallMillis) {}
 pub fn tell_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {}

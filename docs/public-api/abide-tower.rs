@@ -1,9 +1,10 @@
 pub use abide_gate::{
-    AddressGuard, Denied, Error, Event, Gate, GateBuilder, Host, Identity, IdentityError,
-    NoAddress, NoTimers, Observer, Origin, Verdict, access, pacing,
+    AddressGuard, Denied, Error, Event, Gate, GateBuilder, Host, NoTimers, Observer,
+    Origin, Verdict, access, pacing,
 };
-pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
 pub use abide_http::{Hop, Scan, Visit};
+pub use abide_http::{Identity, IdentityError, NoAddress};
+pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
 pub type AbideBody<R> = WatchedBody<PermitBody<Pin<Box<R>>>>;
 #[derive(Clone)]
 pub struct AbideLayer {}

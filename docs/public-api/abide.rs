@@ -1,3 +1,4 @@
+pub use abide_http::redirect::RedirectPolicy;
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
@@ -5,13 +6,13 @@ pub use abide_gate::{
     Observer, OrderProblem, Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis,
     access, pacing,
 };
+pub use abide_http::{Hop, Scan, Stopped, Trail, Visit};
 pub use abide_permissions::{
     AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord,
     PermissionStore, Permissions, Preference, Preferences, ReadOptions, Rules, Usage,
     link_follow,
 };
 pub use abide_robots::{InvalidToken, ProductToken, Target};
-pub use abide_http::{Hop, Scan, Stopped, Trail, Visit};
 #[derive(Clone)]
 pub struct Abide {}
 impl Abide {
@@ -103,18 +104,6 @@ impl Options {
 #[derive(Debug, Clone)]
 pub struct PacingMiddleware {}
 impl Middleware for PacingMiddleware {}
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RedirectPolicy {}
-impl RedirectPolicy {
-    #[must_use]
-    pub fn with_hops_max(mut self, hops: usize) -> Self {}
-    #[must_use]
-    pub fn with_referer(mut self, on: bool) -> Self {}
-    #[must_use]
-    pub fn never() -> Self {}
-}
-impl Default for RedirectPolicy {}
 pub trait RequestBuilderExt: sealed::Sealed {
     #[must_use]
     fn abide(self, options: Options) -> Self;
