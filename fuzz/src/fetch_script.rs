@@ -8,9 +8,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessCache, AccessPolicy, FetchErrorKind, RobotsRequest, Source};
+use abide_gate::access::{AccessCache, AccessPolicy, RobotsRequest, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, ManualClock, Origin, WallMillis};
+use abide_gate::{Clock, Failure, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Rules, Target};
 use tokio::time::{Instant, sleep};
 use url::Url;
@@ -246,7 +246,7 @@ impl Script {
             }
             _ => {
                 self.fails(now);
-                Scripted::error(FetchErrorKind::Reset)
+                Scripted::error(Failure::Reset)
             }
         }
     }

@@ -1,7 +1,6 @@
 //! Bad input gets a clear, typed error that says what to do, and nothing is sent.
 
-use abide::access::Cause;
-use abide::{Abide, BuildError, Denied};
+use abide::{Abide, BuildError, Denied, Failure};
 use abide_tests::{Reply, Server};
 
 use crate::{builder, client, refused, status};
@@ -90,7 +89,7 @@ async fn loopback_is_refused_unless_it_is_allowed() {
         .unwrap();
     // robots.txt is what is asked first, and its address is refused: unreachable, so disallowed.
     let denied = refused(&careful, "http://a.example/x").await;
-    assert!(matches!(denied, Denied::Unreachable { cause: Cause::AddressRefused(_), .. }), "{denied:?}");
+    assert!(matches!(denied, Denied::Unreachable { cause: Failure::AddressRefused(_), .. }), "{denied:?}");
     let literal = format!("http://{}/x", server.address());
     assert!(matches!(refused(&careful, &literal).await, Denied::AddressRefused { .. }));
     assert!(server.asked().is_empty());

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use abide::access::{AccessEvent, AccessObserver, Answer, Cause as Failure};
-use abide::pacing::{Cause, PaceEvent, PaceObserver};
+use abide::Failure;
+use abide::access::{AccessEvent, AccessObserver, Answer};
+use abide::pacing::{BackoffCause, PaceEvent, PaceObserver};
 use url::Url;
 
 use crate::style;
@@ -181,15 +182,15 @@ fn status(answer: &Answer) -> Option<u16> {
     }
 }
 
-fn why(cause: &Cause) -> String {
+fn why(cause: &BackoffCause) -> String {
     match cause {
-        Cause::Answer { status, retry_after: Some(asked) } => {
+        BackoffCause::Answer { status, retry_after: Some(asked) } => {
             format!("{status}, Retry-After {} s", asked.as_secs())
         }
-        Cause::Answer { status, retry_after: None } => status.to_string(),
-        Cause::EnhanceYourCalm => "ENHANCE_YOUR_CALM".to_owned(),
-        Cause::Operator => "the operator".to_owned(),
-        Cause::Shared => "another process".to_owned(),
+        BackoffCause::Answer { status, retry_after: None } => status.to_string(),
+        BackoffCause::EnhanceYourCalm => "ENHANCE_YOUR_CALM".to_owned(),
+        BackoffCause::Operator => "the operator".to_owned(),
+        BackoffCause::Shared => "another process".to_owned(),
         _ => "held".to_owned(),
     }
 }

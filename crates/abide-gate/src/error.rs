@@ -8,11 +8,10 @@ use std::time::{Duration, SystemTime};
 use http::StatusCode;
 use url::Url;
 
-use crate::WallMillis;
-use crate::access::Cause;
 use crate::pacing::DeferReason;
 use crate::text::Escaped;
 use crate::verdict::Verdict;
+use crate::{Failure, WallMillis};
 
 /// A request was refused before it went out.
 ///
@@ -146,7 +145,7 @@ pub enum Denied {
         /// Since when robots.txt cannot be reached.
         since: SystemTime,
         /// What went wrong.
-        cause: Cause,
+        cause: Failure,
         /// When it is asked for again.
         retry_at: SystemTime,
         /// Which hop it was.
@@ -447,7 +446,7 @@ mod tests {
 
     fn unreachable() -> Denied {
         let (since, retry_at) = (SystemTime::UNIX_EPOCH, AT.to_system_time());
-        Denied::Unreachable { url: url(), since, cause: Cause::Status(503), retry_at, hop: 0 }
+        Denied::Unreachable { url: url(), since, cause: Failure::Status(503), retry_at, hop: 0 }
     }
 
     fn refused() -> Denied {
@@ -474,7 +473,7 @@ mod tests {
                     Denied::Unreachable {
                         url: url.clone(),
                         since: not_before,
-                        cause: Cause::Dns,
+                        cause: Failure::Dns,
                         retry_at: not_before,
                         hop: 1,
                     }

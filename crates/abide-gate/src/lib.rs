@@ -51,8 +51,9 @@
 // Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-// The keys and the clocks.
+// The keys, the clocks, and what can go wrong.
 mod clock;
+mod failure;
 mod origin;
 mod text;
 
@@ -85,6 +86,7 @@ pub use clock::{CaughtClock, Clock, NoTimers, SystemClock, WallMillis};
 pub use coding::{Coding, DecodeError, DecodedBody, Undecodable, UnknownCoding};
 pub use error::{Denied, Error, OrderProblem};
 pub use event::{Event, Observer};
+pub use failure::{Failure, TlsProblem};
 pub use gate::{Gate, Turn};
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;

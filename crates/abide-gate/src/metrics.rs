@@ -2,11 +2,12 @@
 
 use metrics::{counter, gauge, histogram};
 
+use crate::Failure;
 use crate::access::{AccessEvent, Answer, Source};
 use crate::error::Denied;
 use crate::event::{Event, Observer};
 use crate::gate::Gate;
-use crate::pacing::{Cause, DeferReason, PaceEvent, TransportFault};
+use crate::pacing::{BackoffCause, DeferReason, PaceEvent};
 
 /// An [`Observer`] that counts everything with the recorder that the program has installed.
 ///
@@ -115,28 +116,28 @@ fn why(reason: &DeferReason) -> &'static str {
     }
 }
 
-fn held_by(cause: Cause) -> &'static str {
+fn held_by(cause: BackoffCause) -> &'static str {
     match cause {
-        Cause::Answer { status: 403, .. } => "403",
-        Cause::Answer { status: 503, .. } => "503",
-        Cause::Answer { .. } => "429",
-        Cause::EnhanceYourCalm => "enhance_your_calm",
-        Cause::Operator => "operator",
-        Cause::Shared => "shared",
+        BackoffCause::Answer { status: 403, .. } => "403",
+        BackoffCause::Answer { status: 503, .. } => "503",
+        BackoffCause::Answer { .. } => "429",
+        BackoffCause::EnhanceYourCalm => "enhance_your_calm",
+        BackoffCause::Operator => "operator",
+        BackoffCause::Shared => "shared",
     }
 }
 
-fn fault_name(fault: TransportFault) -> &'static str {
+fn fault_name(fault: Failure) -> &'static str {
     match fault {
-        TransportFault::Refused => "refused",
-        TransportFault::Timeout => "timeout",
-        TransportFault::Reset => "reset",
-        TransportFault::Protocol => "protocol",
-        TransportFault::EnhanceYourCalm => "enhance_your_calm",
-        TransportFault::NameNotFound => "name_not_found",
-        TransportFault::NoRoute => "no_route",
-        TransportFault::Certificate => "certificate",
-        TransportFault::Other => "other",
+        Failure::Refused | Failure::Connect => "refused",
+        Failure::Timeout => "timeout",
+        Failure::Reset => "reset",
+        Failure::Protocol | Failure::HeadTooLarge => "protocol",
+        Failure::EnhanceYourCalm => "enhance_your_calm",
+        Failure::Dns => "name_not_found",
+        Failure::NoRoute => "no_route",
+        Failure::Tls(_) => "certificate",
+        _ => "other",
     }
 }
 

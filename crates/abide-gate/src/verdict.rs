@@ -7,9 +7,9 @@ use std::time::Duration;
 use abide_robots::Rule;
 use url::Url;
 
-use crate::WallMillis;
-use crate::access::{Access, Answer, Cause, Explanation, Source};
+use crate::access::{Access, Answer, Explanation, Source};
 use crate::error::Denied;
+use crate::{Failure, WallMillis};
 
 /// Whether a URL may be fetched, and why. Small and cheap to clone: it shares what it was made from.
 ///
@@ -117,7 +117,7 @@ impl Verdict {
     }
 }
 
-fn unreachable(url: Url, answer: &Answer, cause: Cause) -> Denied {
+fn unreachable(url: Url, answer: &Answer, cause: Failure) -> Denied {
     Denied::Unreachable {
         url,
         since: answer.failing_since().unwrap_or(answer.asked_at()).to_system_time(),

@@ -8,7 +8,7 @@ mod access_support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{FetchError, Refused, StoreError};
+use abide_gate::access::{Refused, StoreError};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use access_support::*;
 use tokio::time::sleep;
@@ -19,10 +19,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 async fn world() -> World {
     let world = World::new(ScriptedFetch::new(|request, times| match (request.hop(), times) {
         (0, _) => Scripted::redirect("https://b.example/robots.txt"),
-        (_, 0) => {
-            let held = FetchError::deferred(START.plus(HOUR), Arc::new(StoreError::new("the host is held")));
-            Scripted::error(held.kind().clone())
-        }
+        (_, 0) => Scripted::deferred(START.plus(HOUR), Arc::new(StoreError::new("the host is held"))),
         _ => Scripted::text(GOOD),
     }));
     assert!(is_refused(&world).await);

@@ -9,18 +9,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessCache, AccessEvent, AccessPolicy, AccessStore, Answer, BoxFuture, FetchError, FetchErrorKind,
-    Lease, LeaseHolder, MemoryAccessStore, Record, Refused, Source, StoreError,
+    AccessCache, AccessEvent, AccessPolicy, AccessStore, Answer, BoxFuture, FetchError, Lease, LeaseHolder,
+    MemoryAccessStore, Record, Refused, Source, StoreError,
 };
 use abide_gate::pacing::MemoryHostStore;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Origin, WallMillis};
+use abide_gate::{Clock, Failure, Origin, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep};
 
 fn deferred(not_before: WallMillis) -> Scripted {
-    let error = FetchError::deferred(not_before, Arc::new(StoreError::new("the host is held")));
-    Scripted::error(error.kind().clone())
+    Scripted::deferred(not_before, Arc::new(StoreError::new("the host is held")))
 }
 
 #[tokio::test(start_paused = true)]
@@ -412,7 +411,7 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 | 1 => Scripted::text(GOOD),
         2 => Scripted::text("User-agent: *\nDisallow: /\n"),
-        3 => Scripted::error(FetchErrorKind::Dns),
+        3 => Scripted::error(Failure::Dns),
         _ => Scripted::status(404),
     });
     let observer = {

@@ -6,9 +6,9 @@ mod access_support;
 
 use std::time::Duration;
 
-use abide_gate::Origin;
-use abide_gate::access::{AccessPolicy, Cause, RedirectRefusal, Source};
+use abide_gate::access::{AccessPolicy, RedirectRefusal, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Failure, Origin};
 use access_support::*;
 use tokio::time::{Instant, sleep};
 
@@ -20,7 +20,7 @@ fn tagged(etag: &str) -> Scripted {
 async fn s07_a_304_that_nobody_asked_for_is_asked_again_once() {
     let world = World::of(Scripted::status(304));
     let cold = world.ask().await;
-    assert_eq!(cold.source(), Source::Unreachable(Cause::RedirectRefused(RedirectRefusal::Status)));
+    assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectRefused(RedirectRefusal::Status)));
     assert!(disallows_all(&cold));
     assert_eq!(world.fetch.count(), 2);
 

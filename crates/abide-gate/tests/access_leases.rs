@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessPolicy, AccessStore, BoxFuture, FetchError, Lease, LeaseHolder, MemoryAccessStore, Record, Refused,
-    StoreError,
+    AccessPolicy, AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore, Record, Refused, StoreError,
 };
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Origin, WallMillis};
@@ -20,8 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const OTHER: LeaseHolder = LeaseHolder(42);
 
 fn deferred() -> Scripted {
-    let error = FetchError::deferred(START.plus(HOUR), Arc::new(StoreError::new("the host is held")));
-    Scripted::error(error.kind().clone())
+    Scripted::deferred(START.plus(HOUR), Arc::new(StoreError::new("the host is held")))
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessCache, AccessEvent, AccessPolicy, AccessStore, BoxFuture, FetchErrorKind, Lease, LeaseHolder,
-    MemoryAccessStore, Record, StoreError,
+    AccessCache, AccessEvent, AccessPolicy, AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore,
+    Record, StoreError,
 };
 use abide_gate::pacing::{Ask, PacePolicy, Pacer};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Origin, WallMillis};
+use abide_gate::{Failure, Origin, TlsProblem, WallMillis};
 use access_support::*;
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
@@ -115,7 +115,7 @@ async fn c21_a_store_outage_is_one_warning_and_its_end_one_line() {
 async fn an_outage_is_a_warning_once_per_cause_and_ten_minutes() {
     let listener = Listener::default();
     let _guard = tracing::subscriber::set_default(listener.clone());
-    let world = World::of(Scripted::error(FetchErrorKind::HeadTooLarge));
+    let world = World::of(Scripted::error(Failure::HeadTooLarge));
     for round in 1..=2 {
         for number in 0..20 {
             let origin = format!("https://{round}-{number}.example").parse().unwrap();
@@ -140,7 +140,7 @@ async fn g07_logs_have_origins_only() {
         Scripted::status(503).header("retry-after", b"MARKER"),
         Scripted::redirect("https://user:MARKER@b.example/?MARKER"),
         Scripted::redirect("ftp://MARKER/"),
-        Scripted::error(FetchErrorKind::Tls),
+        Scripted::error(Failure::Tls(TlsProblem::Other)),
         Scripted::panic(),
     ] {
         let world = World::good_then(answer.clone());
@@ -179,12 +179,9 @@ async fn g07_pacing_is_logged_by_host_and_without_urls() {
 #[tokio::test(start_paused = true)]
 async fn each_way_in_which_a_fetch_fails_is_said() {
     for (answer, level, said) in [
-        (Scripted::error(FetchErrorKind::Tls), Level::DEBUG, "the robots.txt request failed"),
+        (Scripted::error(Failure::Tls(TlsProblem::Other)), Level::DEBUG, "the robots.txt request failed"),
         (
-            Scripted::error(FetchErrorKind::Deferred {
-                not_before: START.plus(HOUR),
-                why: Arc::new(StoreError::new("the host is held")),
-            }),
+            Scripted::deferred(START.plus(HOUR), Arc::new(StoreError::new("the host is held"))),
             Level::DEBUG,
             "the robots.txt request was deferred by the pacing",
         ),

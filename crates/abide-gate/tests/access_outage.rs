@@ -6,9 +6,9 @@ mod access_support;
 
 use std::time::Duration;
 
-use abide_gate::WallMillis;
-use abide_gate::access::{AccessPolicy, FetchErrorKind, Source, Unavailable};
+use abide_gate::access::{AccessPolicy, Source, Unavailable};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Failure, WallMillis};
 use access_support::*;
 use tokio::time::sleep;
 
@@ -16,7 +16,7 @@ use tokio::time::sleep;
 async fn s18_the_last_good_copy_outlives_faults_and_fresh_rules_return_within_one_step() {
     for (id, fault) in [
         ("503", Scripted::status(503)),
-        ("reset", Scripted::error(FetchErrorKind::Reset)),
+        ("reset", Scripted::error(Failure::Reset)),
         ("hang", Scripted::text("").stalls()),
         ("short body", Scripted::text("User-agent: *\nAllow: /\n").breaks()),
         ("coded", Scripted::text("User-agent: *\nAllow: /\n").header("content-encoding", b"gzip")),

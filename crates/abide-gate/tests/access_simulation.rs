@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    Access, AccessCache, AccessEvent, AccessStore, Answer, BoxFuture, FetchErrorKind, Lease, LeaseHolder,
-    Record, Refused, RobotsRequest, Source, StoreError,
+    Access, AccessCache, AccessEvent, AccessStore, Answer, BoxFuture, Lease, LeaseHolder, Record, Refused,
+    RobotsRequest, Source, StoreError,
 };
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, ManualClock, Origin, WallMillis};
+use abide_gate::{Clock, Failure, ManualClock, Origin, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -363,7 +363,7 @@ impl Run {
                 let status = [500, 502, 503, 504, 600, 206][chance.below(6) as usize];
                 (Said::Unreachable, Scripted::status(status).body(trap))
             }
-            Behaviour::Reset => (Said::Unreachable, Scripted::error(FetchErrorKind::Reset)),
+            Behaviour::Reset => (Said::Unreachable, Scripted::error(Failure::Reset)),
             Behaviour::Stalls => (Said::Unreachable, Scripted::text(trap).stalls()),
             Behaviour::Slow => {
                 (Said::Unreachable, Scripted::text(trap).endless().chunk_after(Duration::from_secs(1)))
@@ -381,7 +381,7 @@ impl Run {
             Behaviour::Deferred => {
                 let why = Arc::new(StoreError::new("held"));
                 let not_before = self.clock.wall().plus(MINUTE);
-                (Said::Unreachable, Scripted::error(FetchErrorKind::Deferred { not_before, why }))
+                (Said::Unreachable, Scripted::deferred(not_before, why))
             }
             Behaviour::Panics => (Said::Unreachable, Scripted::panic()),
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, Cause, DeferReason, PacePolicy};
+use abide_gate::pacing::{Ask, BackoffCause, DeferReason, PacePolicy};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, Denied, Gate, Host, ManualClock, SystemClock, WallMillis};
 use tokio::time::Instant;
@@ -127,7 +127,7 @@ fn held_gate() -> (Gate, Url) {
         Arc::new(ScriptedFetch::always(Scripted::text("User-agent: *"))),
     );
     let url: Url = "https://a.example/page".parse().unwrap();
-    gate.pacer().hold(&Host::of(&url).unwrap(), gate.wall().plus(20 * SECOND), Cause::Operator);
+    gate.pacer().hold(&Host::of(&url).unwrap(), gate.wall().plus(20 * SECOND), BackoffCause::Operator);
     (gate, url)
 }
 

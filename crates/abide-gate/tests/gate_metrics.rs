@@ -6,9 +6,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{PaceEvent, TransportFault};
+use abide_gate::pacing::PaceEvent;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Event, Gate, ManualClock, MetricsObserver, Observer, Origin, WallMillis};
+use abide_gate::{
+    Event, Failure, Gate, ManualClock, MetricsObserver, Observer, Origin, TlsProblem, WallMillis,
+};
 use metrics::{
     Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
@@ -78,15 +80,15 @@ fn the_faults_for_which_hosts_are_left_alone_have_the_words_of_the_page() {
     let page = include_str!("../../../docs/observability.md");
     let row = page.lines().find(|row| row.contains("`abide_breaker_openings_total`")).unwrap();
     for (fault, word) in [
-        (TransportFault::Refused, "refused"),
-        (TransportFault::Timeout, "timeout"),
-        (TransportFault::Reset, "reset"),
-        (TransportFault::Protocol, "protocol"),
-        (TransportFault::EnhanceYourCalm, "enhance_your_calm"),
-        (TransportFault::NameNotFound, "name_not_found"),
-        (TransportFault::NoRoute, "no_route"),
-        (TransportFault::Certificate, "certificate"),
-        (TransportFault::Other, "other"),
+        (Failure::Refused, "refused"),
+        (Failure::Timeout, "timeout"),
+        (Failure::Reset, "reset"),
+        (Failure::Protocol, "protocol"),
+        (Failure::EnhanceYourCalm, "enhance_your_calm"),
+        (Failure::Dns, "name_not_found"),
+        (Failure::NoRoute, "no_route"),
+        (Failure::Tls(TlsProblem::Untrusted), "certificate"),
+        (Failure::Other, "other"),
     ] {
         let sheet = Sheet::default();
         let event = PaceEvent::BreakerOpened { scope: "a.example", lasts: Duration::from_secs(60), fault };

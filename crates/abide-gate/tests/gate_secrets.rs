@@ -7,10 +7,10 @@ use std::fmt::{self, Debug, Display};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessEvent, AccessPolicy, AccessStore, FetchErrorKind, MemoryAccessStore};
+use abide_gate::access::{AccessEvent, AccessPolicy, AccessStore, MemoryAccessStore};
 use abide_gate::pacing::{PaceEvent, PaceObserver};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Gate, GateBuilder, ManualClock, Origin, WallMillis};
+use abide_gate::{Failure, Gate, GateBuilder, ManualClock, Origin, WallMillis};
 use url::Url;
 
 const SECRET: &str = "s3cret-marker";
@@ -86,8 +86,8 @@ fn answers() -> Vec<Scripted> {
         with(Scripted::status(429)),
         with(Scripted::status(404)),
         with(Scripted::text(rules).breaks()),
-        Scripted::error(FetchErrorKind::Reset),
-        Scripted::error(FetchErrorKind::Dns),
+        Scripted::error(Failure::Reset),
+        Scripted::error(Failure::Dns),
     ]
 }
 
@@ -112,7 +112,7 @@ async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
             Ok((verdict, permit)) => {
                 shown.both("admitted", &verdict);
                 shown.debug("permit", &permit);
-                permit.failed(abide_gate::pacing::TransportFault::Refused);
+                permit.failed(abide_gate::Failure::Refused);
             }
             Err(error) => shown.error("admit", &error),
         }

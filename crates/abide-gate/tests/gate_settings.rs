@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{AccessEvent, AccessPolicy, MemoryAccessStore};
-use abide_gate::pacing::{Cause, MemoryHostStore, PaceEvent, PaceObserver, PacePolicy};
+use abide_gate::pacing::{BackoffCause, MemoryHostStore, PaceEvent, PaceObserver, PacePolicy};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{AddressGuard, Denied, Event, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis};
 use url::Url;
@@ -95,7 +95,7 @@ async fn who_shares_a_store_of_turns_leaves_a_host_alone_that_another_holds() {
     let store = Arc::new(MemoryHostStore::default());
     let [first, second] = [(); 2].map(|()| built(Gate::builder().host_store(store.clone()), &rules()));
     let until = first.wall().plus(3600 * SECOND);
-    first.pacer().hold(&Host::of(&url(PAGE)).unwrap(), until, Cause::Operator);
+    first.pacer().hold(&Host::of(&url(PAGE)).unwrap(), until, BackoffCause::Operator);
     tokio::time::sleep(SECOND).await;
     let error = second.admit(&url(PAGE), SECOND).await.unwrap_err();
     assert!(matches!(error.denied(), Denied::Deferred { .. }), "{error:?}");

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, Cause, DeferReason, MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Pacer, PacerBuilder,
-    Scope, TransportFault,
+    Ask, BackoffCause, DeferReason, MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Pacer,
+    PacerBuilder, Scope,
 };
-use abide_gate::{Clock, ManualClock, WallMillis};
+use abide_gate::{Clock, Failure, ManualClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -62,7 +62,7 @@ async fn a_host_that_cannot_be_reached_is_told_of_once_and_is_not_held() {
     let pacer = builder.build();
     for n in 1..=5 {
         assert_eq!(told.take(), [""; 0], "before fault {n}");
-        let until = take(&pacer, "a.example").await.failed(TransportFault::Refused);
+        let until = take(&pacer, "a.example").await.failed(Failure::Refused);
         assert_eq!(until.is_some(), n == 5);
     }
     assert_eq!(told.take(), ["a.example left 60s the connection was refused"]);
@@ -89,7 +89,7 @@ async fn a_hold_is_over_in_the_instant_of_its_end() {
         let pacer = builder.build();
         let permit = take(&pacer, "a.example").await;
         let end = clock.wall().plus(s(10));
-        assert_eq!(pacer.hold(&host("a.example"), end, Cause::Operator), end);
+        assert_eq!(pacer.hold(&host("a.example"), end, BackoffCause::Operator), end);
         sleep(ms(after)).await;
         assert_eq!(permit.observe(StatusCode::OK, &HeaderMap::new()), is_held.then_some(end), "{after}");
         assert_eq!(pacer.stats().held(), usize::from(is_held), "{after}");
@@ -103,7 +103,7 @@ async fn two_held_hosts_are_two() {
     let (builder, clock, _) = builder(PacePolicy::default());
     let pacer = builder.build();
     for name in ["a.example", "b.example"] {
-        pacer.hold(&host(name), clock.wall().plus(s(10)), Cause::Operator);
+        pacer.hold(&host(name), clock.wall().plus(s(10)), BackoffCause::Operator);
     }
     assert_eq!(pacer.stats().held(), 2);
 }
@@ -147,7 +147,7 @@ async fn a_complaint_defers_those_who_wait_before_its_response_has_ended() {
 async fn a_hold_that_ends_with_the_wait_costs_no_more_than_itself() {
     let (builder, clock, _) = builder(PacePolicy::default());
     let pacer = builder.store(Arc::new(MemoryHostStore::with_clock(clock.clone()))).build();
-    pacer.hold(&host("a.example"), clock.wall().plus(s(5)), Cause::Operator);
+    pacer.hold(&host("a.example"), clock.wall().plus(s(5)), BackoffCause::Operator);
     assert_eq!(take(&pacer, "a.example").await.waited(), s(5));
 }
 

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, Cause, DeferReason, HostPace, PaceEvent, PaceObserver, PacePolicy, Pacer, Permit, Preset, Scope,
-    TransportFault,
+    Ask, BackoffCause, DeferReason, HostPace, PaceEvent, PaceObserver, PacePolicy, Pacer, Permit, Preset,
+    Scope,
 };
-use abide_gate::{Clock, SystemClock, WallMillis};
+use abide_gate::{Clock, Failure, SystemClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -188,7 +188,7 @@ async fn a_seed_repeats_the_jitter() {
 #[tokio::test(start_paused = true)]
 async fn trap_hop_to_a_held_host_is_deferred() {
     let pacer = Pacer::new(PacePolicy::default());
-    pacer.hold(&host("b.example"), SystemClock.wall().plus(s(600)), Cause::Operator);
+    pacer.hold(&host("b.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap().finish();
     let deferral = deferral(pacer.acquire(&url("http://b.example/"), Ask::new().budget(s(25))).await);
     assert_eq!(
@@ -201,31 +201,31 @@ async fn trap_hop_to_a_held_host_is_deferred() {
 async fn holds_from_outside_are_only_extended_and_cut_to_a_day() {
     let pacer = Pacer::new(PacePolicy::default());
     let (a, wall) = (host("a.example"), SystemClock.wall());
-    let long = pacer.hold(&a, wall.plus(s(600)), Cause::Operator);
-    assert_eq!(pacer.hold(&a, wall.plus(s(60)), Cause::Operator), long);
-    let far = pacer.hold(&host("b.example"), wall.plus(s(28 * 3_600)), Cause::Operator);
+    let long = pacer.hold(&a, wall.plus(s(600)), BackoffCause::Operator);
+    assert_eq!(pacer.hold(&a, wall.plus(s(60)), BackoffCause::Operator), long);
+    let far = pacer.hold(&host("b.example"), wall.plus(s(28 * 3_600)), BackoffCause::Operator);
     assert_about(far.since(wall), s(24 * 3_600));
-    let near = pacer.hold(&host("c.example"), wall.plus(s(26 * 3_600)), Cause::Operator);
+    let near = pacer.hold(&host("c.example"), wall.plus(s(26 * 3_600)), BackoffCause::Operator);
     assert_about(near.since(wall), s(26 * 3_600));
     for past in [WallMillis(0), wall] {
-        pacer.hold(&host("d.example"), past, Cause::Operator);
+        pacer.hold(&host("d.example"), past, BackoffCause::Operator);
     }
     assert_eq!(pacer.next_slot(&url("http://d.example/"), Ask::new()).unwrap().wait(), s(0));
-    pacer.hold(&host("e.example"), WallMillis(u64::MAX), Cause::Operator);
+    pacer.hold(&host("e.example"), WallMillis(u64::MAX), BackoffCause::Operator);
     assert_about(pacer.next_slot(&url("http://e.example/"), Ask::new()).unwrap().wait(), s(86_400));
     // A hold by the operator is no complaint of the server: the first 429 afterwards is the first strike.
     sleep(s(601)).await;
     assert_about(answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap(), s(60));
 }
 
-async fn fail(pacer: &Pacer, fault: TransportFault) -> Option<Duration> {
+async fn fail(pacer: &Pacer, fault: Failure) -> Option<Duration> {
     let permit = pacer.acquire(&url("http://a.example/"), Ask::new().budget(s(4_000))).await.unwrap();
     Some(permit.failed(fault)?.since(SystemClock.wall()))
 }
 
 #[tokio::test(start_paused = true)]
 async fn trap_breaker_5_refused_opens_and_4_refused_and_an_answer_do_not() {
-    use TransportFault::Refused;
+    use Failure::Refused;
     let pacer = Pacer::new(PacePolicy::default());
     for _ in 0..4 {
         assert_eq!(fail(&pacer, Refused).await, None);
@@ -247,8 +247,8 @@ async fn trap_breaker_5_refused_opens_and_4_refused_and_an_answer_do_not() {
 async fn a_half_open_breaker_lets_one_probe_through() {
     let policy = PacePolicy::default().danger_max_in_flight(4).danger_min_gap(s(0));
     let (pacer, a) = (Pacer::new(policy), url("http://a.example/"));
-    assert_eq!(fail(&pacer, TransportFault::NameNotFound).await, None);
-    assert_about(fail(&pacer, TransportFault::NameNotFound).await.unwrap(), s(3_600));
+    assert_eq!(fail(&pacer, Failure::Dns).await, None);
+    assert_about(fail(&pacer, Failure::Dns).await.unwrap(), s(3_600));
     sleep(s(3_700)).await;
     let probe = pacer.acquire(&a, Ask::new()).await.unwrap();
     let second = pacer.acquire(&a, Ask::new().budget(s(0))).await;
@@ -267,8 +267,8 @@ async fn a_half_open_breaker_lets_one_probe_through() {
 #[tokio::test(start_paused = true)]
 async fn enhance_your_calm_holds_like_a_429_and_is_no_fault() {
     let pacer = Pacer::new(PacePolicy::default());
-    assert_about(fail(&pacer, TransportFault::EnhanceYourCalm).await.unwrap(), s(60));
-    assert_about(fail(&pacer, TransportFault::EnhanceYourCalm).await.unwrap(), s(120));
+    assert_about(fail(&pacer, Failure::EnhanceYourCalm).await.unwrap(), s(60));
+    assert_about(fail(&pacer, Failure::EnhanceYourCalm).await.unwrap(), s(120));
     assert!(matches!(
         deferral(pacer.acquire(&url("http://a.example/"), Ask::new()).await).reason(),
         DeferReason::Hold { status: None, .. }
@@ -457,7 +457,7 @@ async fn a_body_that_was_open_for_long_is_told_at_its_end_at_the_latest() {
 async fn a_group_can_be_held_by_its_key() {
     let group = Scope::custom(|_| Some("all".to_owned())).gap(s(0)).max_in_flight(9);
     let pacer = Pacer::new(PacePolicy::default().scope(group));
-    pacer.hold("custom/all", SystemClock.wall().plus(s(100)), Cause::Operator);
+    pacer.hold("custom/all", SystemClock.wall().plus(s(100)), BackoffCause::Operator);
     let deferral = deferral(pacer.acquire(&url("http://a.example/"), Ask::new()).await);
     assert_eq!(deferral.scope(), "custom/all");
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, Cause, DeferReason, HostEntry, HostPace, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
+    Ask, BackoffCause, DeferReason, HostEntry, HostPace, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
     MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Pacer, Refusal, Scope, ScopeKey, StoreFuture,
 };
 use abide_gate::testing::hosts::{host_store, throttle_counts_are_forgiven};
@@ -164,7 +164,7 @@ async fn a_backoff_that_another_process_sets_is_heard_while_waiting() {
         async move { pacer.acquire(&a, Ask::new()).await.map(drop) }
     });
     sleep(s(4)).await;
-    pacers[2].hold(&host("a.example"), SystemClock.wall().plus(s(600)), Cause::Operator);
+    pacers[2].hold(&host("a.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     let began = Instant::now();
     assert!(matches!(deferral(waiting.await.unwrap()).reason(), DeferReason::Hold { .. }));
     assert!(began.elapsed() <= s(4), "{:?}", began.elapsed());
@@ -530,7 +530,7 @@ async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
     let a = url("http://a.example/");
     let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
         sleep(ms(200)).await;
-        pacer.hold(&host("a.example"), SystemClock.wall().plus(s(600)), Cause::Operator);
+        pacer.hold(&host("a.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     });
     assert!(matches!(deferral(result).reason(), DeferReason::Hold { .. }));
     assert_eq!(pacer.stats().in_flight(), 0);
@@ -581,7 +581,7 @@ async fn a_backoff_set_while_the_store_is_away_is_shared_when_it_is_back() {
     let pacer = process(&store, PacePolicy::default());
     let until = SystemClock.wall().plus(s(7_200));
     for name in ["a.example", "b.example"] {
-        pacer.hold(&host(name), until, Cause::Operator);
+        pacer.hold(&host(name), until, BackoffCause::Operator);
     }
     assert!(!pacer.settled(s(60)).await, "the store does not know");
     sleep(s(600)).await;

@@ -8,7 +8,8 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use abide_gate::pacing::{Ask, PaceEvent, PaceObserver, PacePolicy, Pacer, Scope, TransportFault};
+use abide_gate::Failure;
+use abide_gate::pacing::{Ask, PaceEvent, PaceObserver, PacePolicy, Pacer, Scope};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -67,7 +68,7 @@ async fn what_is_owed_is_never_forgotten() {
     let open = take("open").await;
     take("held").await.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
     for _ in 0..2 {
-        take("dead").await.failed(TransportFault::NameNotFound);
+        take("dead").await.failed(Failure::Dns);
     }
     let began = Instant::now();
     // 29 quiet minutes after a hold of a minute and a bit.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, Cause, DeferReason, Deferral, MemoryHostStore, PacePolicy, Pacer, Permit, Refusal, Scope, ScopeKey,
+    Ask, BackoffCause, DeferReason, Deferral, MemoryHostStore, PacePolicy, Pacer, Permit, Refusal, Scope,
+    ScopeKey,
 };
 use abide_gate::{Clock, SystemClock, WallMillis};
 use tokio::task::JoinHandle;
@@ -44,7 +45,7 @@ async fn sums_are_over_all_hosts() {
     let pacer = Pacer::new(PacePolicy::default());
     let (_open, _waiting) = busy(&pacer).await;
     let _another = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap();
-    pacer.hold(&host("c.example"), wall_in(s(60)), Cause::Operator);
+    pacer.hold(&host("c.example"), wall_in(s(60)), BackoffCause::Operator);
     let stats = pacer.stats();
     assert_eq!((stats.scopes(), stats.in_flight(), stats.waiting(), stats.held()), (3, 2, 2, 1));
     assert_eq!(pacer.reports().len(), 3);
@@ -65,7 +66,7 @@ async fn a_report_tells_what_has_happened_to_a_host() {
     assert_eq!((report.scope(), report.requests(), report.deferrals()), ("a.example", 1, 2));
     assert_eq!((report.in_flight(), report.waiting(), report.open()), (1, 2, Some(s(1))));
     assert_eq!((report.holds(), report.held_until(), report.gap()), (0, None, s(1)));
-    let until = pacer.hold(&host("a.example"), wall_in(s(60)), Cause::Operator);
+    let until = pacer.hold(&host("a.example"), wall_in(s(60)), BackoffCause::Operator);
     let report = pacer.report(&host("a.example")).unwrap();
     assert!(is_about(report.held_until().unwrap(), until) && report.holds() == 1);
     assert!(pacer.report(&host("b.example")).is_none());
@@ -97,7 +98,7 @@ async fn only_a_host_that_is_free_is_overdue() {
     assert_eq!(overdue(), None, "its gap is not over");
     sleep(s(3)).await;
     assert_eq!(overdue(), Some(s(2)));
-    pacer.hold(&host("a.example"), wall_in(s(60)), Cause::Operator);
+    pacer.hold(&host("a.example"), wall_in(s(60)), BackoffCause::Operator);
     assert_eq!(overdue(), None, "it is held");
 }
 

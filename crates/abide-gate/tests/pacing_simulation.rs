@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, Cause, HostStore, MemoryHostStore, PacePolicy, Pacer, Permit, Refusal, Scope, TransportFault,
+    Ask, BackoffCause, HostStore, MemoryHostStore, PacePolicy, Pacer, Permit, Refusal, Scope,
 };
-use abide_gate::{Clock, ManualClock, WallMillis};
+use abide_gate::{Clock, Failure, ManualClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use proptest::prelude::*;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -44,7 +44,7 @@ struct Caller {
 enum Answer {
     Plain(u16),
     RetryAfter(u16, u64),
-    Fault(TransportFault),
+    Fault(Failure),
     /// Dropped without a word.
     Nothing,
 }
@@ -63,7 +63,7 @@ fn caller() -> impl Strategy<Value = Caller> {
         6 => prop::sample::select(&[200_u16, 204, 301, 404, 500][..]).prop_map(Answer::Plain),
         1 => prop::sample::select(&[429_u16, 503][..]).prop_map(Answer::Plain),
         1 => (prop::sample::select(&[429_u16, 503][..]), 1_u64..40).prop_map(|(status, wait)| Answer::RetryAfter(status, wait)),
-        1 => prop::sample::select(&[TransportFault::Refused, TransportFault::Timeout, TransportFault::EnhanceYourCalm][..])
+        1 => prop::sample::select(&[Failure::Refused, Failure::Timeout, Failure::EnhanceYourCalm][..])
             .prop_map(Answer::Fault),
         1 => Just(Answer::Nothing),
     ];
@@ -226,7 +226,7 @@ impl World {
             Upset::Hold(host, seconds) => {
                 let until = self.clock.wall().plus(s(seconds));
                 for pacer in &self.pacers {
-                    pacer.hold(&support::host(&format!("h{host}.example")), until, Cause::Operator);
+                    pacer.hold(&support::host(&format!("h{host}.example")), until, BackoffCause::Operator);
                 }
                 let now = Instant::now();
                 self.history.lock().unwrap().holds.push((host, now, now + s(seconds)));

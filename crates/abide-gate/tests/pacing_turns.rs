@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, Cause, DeferReason, Deferral, PacePolicy, Pacer, Permit, Refusal};
+use abide_gate::pacing::{Ask, BackoffCause, DeferReason, Deferral, PacePolicy, Pacer, Permit, Refusal};
 use abide_gate::{Clock, ManualClock, Origin, SystemClock, WallMillis};
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -92,7 +92,7 @@ async fn callers_who_come_back_when_told_ask_about_twice() {
     {
         let pacer = Pacer::new(PacePolicy::default());
         if held > s(0) {
-            pacer.hold(&host("a.example"), SystemClock.wall().plus(held), Cause::Operator);
+            pacer.hold(&host("a.example"), SystemClock.wall().plus(held), BackoffCause::Operator);
         }
         let tasks: Vec<_> = (0..300)
             .map(|_| {
@@ -467,7 +467,7 @@ async fn trap_clock_a_year_forward_and_back() {
         );
     }
     // A hold from a store that was written before the clock was set back: not believed beyond a day.
-    let end = pacer.hold(&host("b.example"), WallMillis(1_700_000_000_000).plus(YEAR), Cause::Shared);
+    let end = pacer.hold(&host("b.example"), WallMillis(1_700_000_000_000).plus(YEAR), BackoffCause::Shared);
     let wall = clock.wall();
     assert_eq!(end.since(wall), s(86_400));
 }
@@ -494,7 +494,7 @@ async fn trap_suspend_is_no_hurry_afterwards() {
 async fn a_budget_without_end_is_a_budget() {
     let pacer = Pacer::new(PacePolicy::default().max_wait(Duration::MAX));
     let a = url("http://a.example/");
-    pacer.hold(&host("a.example"), SystemClock.wall().plus(s(86_400)), Cause::Operator);
+    pacer.hold(&host("a.example"), SystemClock.wall().plus(s(86_400)), BackoffCause::Operator);
     let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
     assert!(permit.waited() > s(86_300));
     let open = tokio::spawn({

@@ -53,6 +53,7 @@ pub mod redirect;
 
 // How a response is read.
 mod body;
+mod failure;
 mod head;
 mod permit_body;
 mod reader;
@@ -60,7 +61,6 @@ mod remember;
 mod resolved;
 mod scan;
 pub mod seen;
-mod symptoms;
 
 // What is told of it.
 mod log;
@@ -68,6 +68,7 @@ mod trail;
 mod visit;
 
 pub use body::WatchedBody;
+pub use failure::{body_failure_of, failure_of};
 pub use host_field::{foreign_host, refuse_foreign_host};
 pub use identity::{Identity, IdentityError};
 pub use log::{CallSpan, HopSpan, tell_failed};
@@ -75,6 +76,6 @@ pub use permit_body::PermitBody;
 pub use reader::{Left, Reader, Reading};
 pub use resolved::{NoAddress, permitted_addresses};
 pub use scan::Scan;
-pub use symptoms::{Phase, Symptoms};
+
 pub use trail::{Hop, Stopped, Trail};
 pub use visit::Visit;

@@ -57,18 +57,6 @@ impl NoAddress {
     pub fn refused(&self) -> Option<IpAddr> {
         self.refused
     }
-
-    /// This error in the chain of a client's error, if it is what went wrong.
-    pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
-        let mut next = Some(error);
-        while let Some(error) = next {
-            if let Some(found) = error.downcast_ref::<Self>() {
-                return Some(found);
-            }
-            next = error.source();
-        }
-        None
-    }
 }
 
 impl fmt::Display for NoAddress {

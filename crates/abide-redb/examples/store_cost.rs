@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
-    Ask, Backoff, Cause, HolderId, HostState, HostStore, LeaseAsk, PacePolicy, Pacer, ScopeKey, Want,
+    Ask, Backoff, BackoffCause, HolderId, HostState, HostStore, LeaseAsk, PacePolicy, Pacer, ScopeKey, Want,
 };
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, Origin, SystemClock, WallMillis};
@@ -112,7 +112,7 @@ async fn back_off(store: &Store, n: u64) -> Outcome<()> {
         left: Duration::from_secs(3_600),
         over: Duration::ZERO,
         throttles: 0,
-        cause: Cause::Operator,
+        cause: BackoffCause::Operator,
     };
     let state = HostState { backoff: Some(backoff), ..HostState::default() };
     store.exchange(&key(n), LeaseAsk { holder: HolderId(1), want: Want::Release, state }).await?;

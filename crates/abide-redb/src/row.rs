@@ -24,7 +24,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use abide_gate::access::Record;
-use abide_gate::pacing::Cause;
+use abide_gate::pacing::BackoffCause;
 use abide_gate::{Origin, WallMillis};
 use abide_permissions::PermissionRecord;
 
@@ -68,15 +68,15 @@ pub(crate) fn age(row: &[u8]) -> u64 {
 pub(crate) struct BackoffRow {
     pub(crate) until: WallMillis,
     pub(crate) throttles: u8,
-    pub(crate) cause: Cause,
+    pub(crate) cause: BackoffCause,
 }
 
 impl BackoffRow {
     pub(crate) fn encode(&self, host: &str) -> Vec<u8> {
         let (kind, status, retry_after) = match self.cause {
-            Cause::Operator => (1_u8, 0, None),
-            Cause::EnhanceYourCalm => (2, 0, None),
-            Cause::Answer { status, retry_after } => (3, status, retry_after),
+            BackoffCause::Operator => (1_u8, 0, None),
+            BackoffCause::EnhanceYourCalm => (2, 0, None),
+            BackoffCause::Answer { status, retry_after } => (3, status, retry_after),
             // And whatever causes there will be.
             _ => (0, 0, None),
         };
@@ -99,10 +99,10 @@ impl BackoffRow {
         let millis = fields.u64()?;
         let retry_after = (millis > 0).then(|| Duration::from_millis(millis));
         let cause = match kind {
-            0 => Cause::Shared,
-            1 => Cause::Operator,
-            2 => Cause::EnhanceYourCalm,
-            3 => Cause::Answer { status, retry_after },
+            0 => BackoffCause::Shared,
+            1 => BackoffCause::Operator,
+            2 => BackoffCause::EnhanceYourCalm,
+            3 => BackoffCause::Answer { status, retry_after },
             _ => return None,
         };
         let [throttles] = if fields.0.is_empty() { [0] } else { fields.array()? };
@@ -185,11 +185,11 @@ mod tests {
 
     fn backoffs() -> Vec<BackoffRow> {
         let causes = [
-            Cause::Shared,
-            Cause::Operator,
-            Cause::EnhanceYourCalm,
-            Cause::Answer { status: 429, retry_after: None },
-            Cause::Answer { status: 503, retry_after: Some(Duration::from_secs(86_400)) },
+            BackoffCause::Shared,
+            BackoffCause::Operator,
+            BackoffCause::EnhanceYourCalm,
+            BackoffCause::Answer { status: 429, retry_after: None },
+            BackoffCause::Answer { status: 503, retry_after: Some(Duration::from_secs(86_400)) },
         ];
         let edges = [WallMillis(0), WallMillis(1_800_000_000_000), WallMillis(u64::MAX)];
         let all =
@@ -211,7 +211,7 @@ mod tests {
         // Version 1, its checksum, 1,800,000,000,000 ms, a 429 with a Retry-After of 60,000 ms; of a.example.
         let fields = b"\x00\x50\x5c\x18\xa3\x01\x00\x00\x03\xad\x01\x60\xea\x00\x00\x00\x00\x00\x00";
         let row = sealed(b"a.example", fields);
-        let cause = Cause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
+        let cause = BackoffCause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
         let backoff = BackoffRow { until: WallMillis(1_800_000_000_000), throttles: 0, cause };
         assert_eq!(BackoffRow::decode("a.example", &row), Some(backoff));
     }

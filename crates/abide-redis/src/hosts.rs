@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Backoff, Cause, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, StoreFuture, Want,
+    Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, StoreFuture,
+    Want,
 };
 
 use crate::Store;
@@ -68,26 +69,28 @@ fn micros(span: Duration) -> String {
 }
 
 /// `429:60000`, `503`, `calm`, `operator`, `shared`.
-fn write(cause: Cause) -> String {
+fn write(cause: BackoffCause) -> String {
     match cause {
-        Cause::Answer { status, retry_after: None } => status.to_string(),
-        Cause::Answer { status, retry_after: Some(asked) } => format!("{status}:{}", asked.as_millis()),
-        Cause::EnhanceYourCalm => "calm".to_owned(),
-        Cause::Operator => "operator".to_owned(),
+        BackoffCause::Answer { status, retry_after: None } => status.to_string(),
+        BackoffCause::Answer { status, retry_after: Some(asked) } => {
+            format!("{status}:{}", asked.as_millis())
+        }
+        BackoffCause::EnhanceYourCalm => "calm".to_owned(),
+        BackoffCause::Operator => "operator".to_owned(),
         _ => "shared".to_owned(),
     }
 }
 
 /// What a newer version may have written is a backoff all the same.
-fn read_cause(text: &str) -> Cause {
+fn read_cause(text: &str) -> BackoffCause {
     let (first, rest) = text.split_once(':').unwrap_or((text, ""));
     match (first, first.parse()) {
         (_, Ok(status)) => {
-            Cause::Answer { status, retry_after: rest.parse().ok().map(Duration::from_millis) }
+            BackoffCause::Answer { status, retry_after: rest.parse().ok().map(Duration::from_millis) }
         }
-        ("calm", _) => Cause::EnhanceYourCalm,
-        ("operator", _) => Cause::Operator,
-        _ => Cause::Shared,
+        ("calm", _) => BackoffCause::EnhanceYourCalm,
+        ("operator", _) => BackoffCause::Operator,
+        _ => BackoffCause::Shared,
     }
 }
 
@@ -99,8 +102,12 @@ mod tests {
     fn causes_survive() {
         let asked = |seconds| Some(Duration::from_secs(seconds));
         let answers = [(429, None), (503, asked(60)), (403, asked(86_400))];
-        let answers = answers.map(|(status, retry_after)| Cause::Answer { status, retry_after });
-        for cause in answers.into_iter().chain([Cause::EnhanceYourCalm, Cause::Operator, Cause::Shared]) {
+        let answers = answers.map(|(status, retry_after)| BackoffCause::Answer { status, retry_after });
+        for cause in answers.into_iter().chain([
+            BackoffCause::EnhanceYourCalm,
+            BackoffCause::Operator,
+            BackoffCause::Shared,
+        ]) {
             let text = write(cause);
             assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b':'), "{text}");
             assert_eq!(read_cause(&text), cause);
@@ -110,7 +117,7 @@ mod tests {
     #[test]
     fn an_unknown_cause_is_a_backoff_all_the_same() {
         for text in ["", "later", "429x:1", "-1"] {
-            assert_eq!(read_cause(text), Cause::Shared, "{text}");
+            assert_eq!(read_cause(text), BackoffCause::Shared, "{text}");
         }
     }
 }

@@ -10,9 +10,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Gate, Verdict};
+use abide_gate::{Denied, Failure, Gate, Verdict};
+use abide_http::PermitBody;
 use abide_http::{CallSpan, Hop, Trail, Visit, WatchedBody, tell_failed};
-use abide_http::{NoAddress, PermitBody, Symptoms};
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Request, Response, header};
 use http_body::Body;
@@ -72,7 +72,7 @@ where
     S::Error: Into<BoxError>,
     B: Send + 'static,
     R: Body<Data = Bytes> + Send + 'static,
-    R::Error: fmt::Debug + Send + 'static,
+    R::Error: Into<BoxError>,
 {
     type Response = Response<AbideBody<R>>;
     type Error = ServiceError;
@@ -130,7 +130,7 @@ where
     S: Service<Request<B>, Response = Response<R>> + Clone,
     S::Error: Into<BoxError>,
     R: Body<Data = Bytes>,
-    R::Error: fmt::Debug,
+    R::Error: Into<BoxError>,
 {
     core.identity.sign(request.headers_mut())?;
     let options = options_of(request.extensions());
@@ -156,10 +156,7 @@ where
     let reading = core.reader.response_to(&method, core.gate.wall()).with_scan(options.scan);
     let reading = reading.with_request(conditions.as_ref());
     let version = response.version();
-    let response = response.map(|body| {
-        let body = PermitBody::new(Box::pin(body), permit).with_calm(fault::asks_for_calm);
-        body.with_version(version)
-    });
+    let response = response.map(|body| PermitBody::new(Box::pin(body), permit).with_version(version));
     Ok(reading.finish(trail, response).await)
 }
 
@@ -218,14 +215,14 @@ async fn wait<S: Clone>(
 
 /// A request without an answer: what it means for the host, and for the caller.
 fn failed(error: BoxError, url: Url, permit: Permit) -> ServiceError {
-    let symptoms = fault::of(&*error);
-    let address = symptoms.refused_name().and_then(NoAddress::refused);
-    if address.is_some() {
+    let failure = fault::of(&*error);
+    if let Some(Failure::AddressRefused(address)) = failure {
         permit.give_back();
-        return abide_gate::Error::from(Denied::AddressRefused { url, address, hop: 0 }).into();
+        return abide_gate::Error::from(Denied::AddressRefused { url, address: Some(address), hop: 0 })
+            .into();
     }
-    if let Some(fault) = Symptoms::fault(&symptoms) {
-        permit.failed(fault);
+    if let Some(failure) = failure {
+        permit.failed(failure);
     }
     ServiceError::Inner(error)
 }

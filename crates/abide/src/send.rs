@@ -9,9 +9,8 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, Error, OrderProblem, Verdict, without_userinfo};
+use abide_gate::{Denied, Error, Failure, OrderProblem, Verdict, without_userinfo};
 use abide_http::WatchedBody;
-use abide_http::{NoAddress, Symptoms};
 
 use crate::fault;
 use crate::sends::counted;
@@ -61,17 +60,16 @@ fn not_followed(asked: &Url, response: &Response) -> Result<()> {
 /// A request without an answer: what it means for the host, and for the caller.
 fn failed(error: reqwest_middleware::Error, url: &Url, permit: Option<Permit>) -> reqwest_middleware::Error {
     let Some(permit) = permit else { return error };
-    let symptoms = fault::of(&error);
-    let refused = symptoms.as_ref().and_then(Symptoms::refused_name).and_then(NoAddress::refused);
-    if refused.is_some() {
+    let failure = fault::of(&error);
+    if let Some(Failure::AddressRefused(address)) = failure {
         permit.give_back();
-        return refuse(Denied::AddressRefused { url: url.clone(), address: refused, hop: 0 }.into());
+        return refuse(Denied::AddressRefused { url: url.clone(), address: Some(address), hop: 0 }.into());
     }
     if error.is_builder() {
         // Nothing was sent.
         permit.give_back();
-    } else if let Some(fault) = symptoms.and_then(|symptoms| symptoms.fault()) {
-        permit.failed(fault);
+    } else if let Some(failure) = failure {
+        permit.failed(failure);
     }
     error
 }

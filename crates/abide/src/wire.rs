@@ -8,10 +8,10 @@ use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
 
-use abide_gate::pacing::{Permit, TransportFault};
-use abide_http::PermitBody;
+use abide_gate::Failure;
+use abide_gate::pacing::Permit;
+use abide_http::{PermitBody, body_failure_of};
 
-use crate::fault;
 use crate::silence::Silence;
 
 /// What has been taken of a body already, or the error that was there instead.
@@ -44,18 +44,15 @@ impl Wire {
     ) -> Self {
         // A body that has failed has ended, and its turn with it.
         let permit = permit.filter(|permit| match &ahead {
-            Some(Err(error)) if fault::asks_for_calm(error) => {
-                permit.failed(TransportFault::EnhanceYourCalm);
+            Some(Err(error)) if body_failure_of(error) == Failure::EnhanceYourCalm => {
+                permit.failed(Failure::EnhanceYourCalm);
                 false
             }
             Some(Err(_)) => false,
             Some(Ok(_)) | None => true,
         });
         let rest = match permit {
-            Some(permit) => {
-                let body = PermitBody::new(body, permit).with_calm(fault::asks_for_calm);
-                Rest::Paced(body.with_version(version))
-            }
+            Some(permit) => Rest::Paced(PermitBody::new(body, permit).with_version(version)),
             None => Rest::Plain(body),
         };
         Self { ahead, rest, silence: Silence::within(None) }
@@ -89,11 +86,10 @@ impl Body for Wire {
         let Self { rest, silence, .. } = &mut *self;
         let polled = match rest {
             Rest::Paced(body) => Pin::new(body).poll_frame(context),
-            Rest::Plain(body) => Pin::new(body).poll_frame(context),
+            Rest::Plain(body) => Pin::new(body).poll_frame(context).map_err(BoxError::from),
         };
         let is_pending = polled.is_pending();
-        let frame = silence
-            .check_frame(polled.map(|frame| frame.map(|frame| frame.map_err(BoxError::from))), context);
+        let frame = silence.check_frame(polled, context);
         if (is_pending && frame.is_ready()) || matches!(frame, Poll::Ready(Some(Err(_)))) {
             // Nothing more is awaited of this server: the connection is closed, and its permit is over.
             *rest = Rest::Plain(reqwest::Body::default());

@@ -1,7 +1,6 @@
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,9 +13,8 @@ use http_body_util::{BodyExt, Full};
 use tokio::time::{Instant, timeout};
 use url::Url;
 
-use crate::WallMillis;
-use crate::access::TlsProblem;
 use crate::text::Escaped;
+use crate::{Failure, WallMillis};
 
 /// A boxed future, so that the traits of this crate can be used as `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -31,7 +29,7 @@ pub type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 /// nor credentials, Referer or Range. It hands over the body **as the server sent it**, with its `Content-Encoding`:
 /// decoders of clients stop after the first gzip member, and rules behind it are lost without a trace. It refuses addresses
 /// that must not be contacted before anything is sent ([`AddressGuard`](crate::AddressGuard)). It waits for a slot of the
-/// host first, if hosts are paced, and ends with [`FetchErrorKind::Deferred`] when that would take too long; then it has
+/// host first, if hosts are paced, and returns [`FetchError::deferred`] when that would take too long; then it has
 /// [`RobotsRequest::budget`] of time for the head ([`on_the_wire`] keeps it). The body's time is kept by the caller.
 pub trait Fetch: fmt::Debug + Send + Sync + 'static {
     /// Sends the request and answers with the head, its body still to be read.
@@ -44,14 +42,14 @@ pub trait Fetch: fmt::Debug + Send + Sync + 'static {
 /// Runs `request`, which begins when this is called, within the time that is left for it.
 ///
 /// # Errors
-/// Those of `request`, or [`FetchErrorKind::Deadline`] when the time is over.
+/// Those of `request`, or [`Failure::Timeout`] when the time is over.
 pub async fn on_the_wire<F>(budget: Duration, request: F) -> Result<RobotsReply, FetchError>
 where
     F: Future<Output = Result<RobotsReply, FetchError>>,
 {
     match timeout(budget, request).await {
         Ok(result) => result,
-        Err(_) => Err(FetchError::new(FetchErrorKind::Deadline, "no complete head in time")),
+        Err(_) => Err(FetchError::new(Failure::Timeout, "no complete head in time")),
     }
 }
 
@@ -291,62 +289,46 @@ impl fmt::Debug for RobotsReply {
 /// information and no credentials (reqwest's own errors print the URL: strip it first).
 #[derive(Clone)]
 pub struct FetchError {
-    kind: FetchErrorKind,
+    why: Why,
     text: Arc<str>,
 }
 
-/// What went wrong below the status.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum FetchErrorKind {
-    /// The name could not be resolved.
-    Dns,
-    /// No connection, or none in time.
-    Connect,
-    /// The handshake failed, or the certificate was refused, for a reason that none of [`TlsProblem`] is.
-    Tls,
-    /// The certificate was refused, or there was no TLS.
-    TlsProblem(TlsProblem),
-    /// Closed or reset while the head or the body was awaited.
-    Reset,
-    /// No valid HTTP.
-    Protocol,
-    /// HTTP/2 `ENHANCE_YOUR_CALM`: the server asks to be left alone, as with 429.
-    EnhanceYourCalm,
-    /// More or longer header fields than the client takes.
-    HeadTooLarge,
-    /// The body could not be decoded to its last byte, or was shorter than stated. Clients do not tell the two apart.
-    Decode,
-    /// An address of the host, literal or resolved, must not be contacted.
-    AddressRefused(IpAddr),
-    /// The budget was over.
-    Deadline,
+enum Why {
+    Failed(Failure),
     /// Nothing was sent: the host's slot is too far away. It does not count as an attempt.
     Deferred {
-        /// Not before this time.
         not_before: WallMillis,
-        /// The pacing's own refusal.
         why: Arc<dyn Error + Send + Sync>,
     },
-    /// Anything else.
-    Other,
 }
 
 impl FetchError {
     /// An error of this kind, told in `text`.
-    pub fn new(kind: FetchErrorKind, text: impl Into<String>) -> Self {
-        Self { kind, text: Arc::from(text.into()) }
+    pub fn new(failure: Failure, text: impl Into<String>) -> Self {
+        Self { why: Why::Failed(failure), text: Arc::from(text.into()) }
     }
 
     /// The pacing says: not now.
     pub fn deferred(not_before: WallMillis, why: Arc<dyn Error + Send + Sync>) -> Self {
-        let text = why.to_string();
-        Self::new(FetchErrorKind::Deferred { not_before, why }, text)
+        let text = Arc::from(why.to_string());
+        Self { why: Why::Deferred { not_before, why }, text }
     }
 
-    /// What went wrong.
-    pub fn kind(&self) -> &FetchErrorKind {
-        &self.kind
+    /// What went wrong; `None` if nothing was sent, because the request was deferred.
+    pub fn failure(&self) -> Option<Failure> {
+        match self.why {
+            Why::Failed(failure) => Some(failure),
+            Why::Deferred { .. } => None,
+        }
+    }
+
+    /// What went wrong, or when the request may be sent, and why not now.
+    pub(crate) fn into_failure(self) -> Result<Failure, (WallMillis, Arc<dyn Error + Send + Sync>)> {
+        match self.why {
+            Why::Failed(failure) => Ok(failure),
+            Why::Deferred { not_before, why } => Err((not_before, why)),
+        }
     }
 }
 
@@ -358,15 +340,18 @@ impl fmt::Display for FetchError {
 
 impl fmt::Debug for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FetchError({:?}: {})", self.kind, Escaped(self.text.as_bytes()))
+        match self.why {
+            Why::Failed(failure) => write!(f, "FetchError({failure:?}: {self})"),
+            Why::Deferred { .. } => write!(f, "FetchError(deferred: {self})"),
+        }
     }
 }
 
 impl Error for FetchError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.kind {
-            FetchErrorKind::Deferred { why, .. } => Some(&**why),
-            _ => None,
+        match &self.why {
+            Why::Failed(_) => None,
+            Why::Deferred { why, .. } => Some(&**why),
         }
     }
 }
@@ -383,7 +368,7 @@ mod tests {
 
     #[test]
     fn g07_no_control_byte_of_a_server_is_shown() {
-        let error = FetchError::new(FetchErrorKind::Reset, NASTY);
+        let error = FetchError::new(Failure::Reset, NASTY);
         assert!(is_plain(&error.to_string()), "{error}");
         assert!(is_plain(&format!("{error:?}")), "{error:?}");
         let tag: Vec<u8> = [&b"\"reset"[..], b"\xe2\x80\xae\""].concat();
@@ -397,6 +382,6 @@ mod tests {
         let deferred = FetchError::deferred(WallMillis(1), why);
         assert_eq!(deferred.to_string(), "the host is held");
         assert_eq!(deferred.source().map(ToString::to_string).as_deref(), Some("the host is held"));
-        assert!(FetchError::new(FetchErrorKind::Reset, "x").source().is_none());
+        assert!(FetchError::new(Failure::Reset, "x").source().is_none());
     }
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 #[cfg(feature = "tracing")]
 use tokio::time::Instant;
 
-use crate::Origin;
 use crate::access::{Answer, FetchError, Source, StoreError};
 #[cfg(feature = "tracing")]
-use crate::{Clock, SystemClock, access::Cause};
+use crate::{Clock, SystemClock};
+use crate::{Failure, Origin};
 
 pub(crate) fn asked(answer: &Answer) {
     let (origin, source) = (answer.origin(), answer.source());
@@ -55,7 +55,7 @@ pub(crate) fn asked(answer: &Answer) {
 #[cfg(feature = "tracing")]
 #[derive(PartialEq)]
 enum Trouble {
-    Cause(std::mem::Discriminant<Cause>),
+    Cause(std::mem::Discriminant<Failure>),
     LastGood,
 }
 

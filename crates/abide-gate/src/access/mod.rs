@@ -61,15 +61,13 @@ pub use cache::AccessCache;
 pub use counters::Totals;
 pub use explain::Explanation;
 pub use fetch::{
-    BoxFuture, Fetch, FetchBody, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, Validators,
-    on_the_wire,
+    BoxFuture, Fetch, FetchBody, FetchError, RobotsReply, RobotsRequest, Validators, on_the_wire,
 };
 #[cfg(feature = "testing")]
 pub(crate) use freshness::stated_lifetime;
 pub(crate) use log::observer_panicked;
 pub use memory::MemoryAccessStore;
 pub use observer::{AccessEvent, AccessObserver};
-pub use outcome::{Cause, TlsProblem};
 pub use policy::{AccessPolicy, Html, LongOutage};
 pub use record::{GoodCopy, Record, Unavailable};
 pub use redirect::RedirectRefusal;

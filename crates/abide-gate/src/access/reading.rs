@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::WallMillis;
 use crate::access::policy::{LIFETIME_MAX, LongOutage};
 use crate::access::record::LastAnswer;
-use crate::access::{AccessPolicy, Cause, Record, Unavailable};
+use crate::access::{AccessPolicy, Record, Unavailable};
+use crate::{Failure, WallMillis};
 
 /// What to do with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) enum Serving {
     /// There is none.
     Unavailable(Unavailable),
     /// It could not be learnt.
-    Unreachable(Cause),
+    Unreachable(Failure),
 }
 
 /// A record from further in the future than this was written by a wrong clock.
@@ -107,7 +107,7 @@ pub(crate) fn serving(record: &Record, now: WallMillis, policy: &AccessPolicy) -
 
 /// §2.3.1.4: an undefined robots.txt means complete disallow. After a reasonably long period of time crawlers MAY assume
 /// that it is unavailable, or continue to use a cached copy.
-fn undefined(record: &Record, cause: Cause, now: WallMillis, policy: &AccessPolicy) -> Serving {
+fn undefined(record: &Record, cause: Failure, now: WallMillis, policy: &AccessPolicy) -> Serving {
     if record.copy.is_some() {
         return Serving::LastGood;
     }
@@ -120,10 +120,10 @@ fn undefined(record: &Record, cause: Cause, now: WallMillis, policy: &AccessPoli
     }
 }
 
-fn status_cause(why: Unavailable) -> Cause {
+fn status_cause(why: Unavailable) -> Failure {
     match why {
-        Unavailable::Status(status) => Cause::Status(status),
-        Unavailable::TooManyRedirects | Unavailable::LongOutage => Cause::Other,
+        Unavailable::Status(status) => Failure::Status(status),
+        Unavailable::TooManyRedirects | Unavailable::LongOutage => Failure::Other,
     }
 }
 

@@ -22,8 +22,8 @@ use url::Url;
 use crate::access::freshness::{back_off, refresh_ahead};
 use crate::access::outcome::Outcome;
 use crate::access::policy::LIFETIME_MAX;
-use crate::access::{AccessPolicy, Cause, Validators};
-use crate::{Origin, WallMillis};
+use crate::access::{AccessPolicy, Validators};
+use crate::{Failure, Origin, WallMillis};
 
 /// Everything that is stored for one origin: what the server sent, and when. Cheap to clone.
 ///
@@ -48,7 +48,7 @@ pub(crate) enum LastAnswer {
     /// There is none, says the server.
     Unavailable(Unavailable),
     /// It could not be learnt.
-    Unreachable(Cause),
+    Unreachable(Failure),
 }
 
 /// Why a robots.txt counts as unavailable (RFC 9309 §2.3.1.3), so that everything is allowed.
@@ -227,7 +227,7 @@ impl Record {
             }
             Outcome::NotModified { validators, lifetime } => {
                 let Some(copy) = copy else {
-                    return new(LastAnswer::Unreachable(Cause::Status(304)), None, failing.again(now))
+                    return new(LastAnswer::Unreachable(Failure::Status(304)), None, failing.again(now))
                         .retried(None, at, policy);
                 };
                 let copy = confirmed(&copy, validators, lifetime, now);
@@ -282,7 +282,7 @@ impl Record {
     pub(crate) fn next_throttle(&self, chance: f64, policy: &AccessPolicy) -> Option<Duration> {
         let status = match self.last {
             LastAnswer::Unavailable(Unavailable::Status(status)) => status,
-            LastAnswer::Unreachable(Cause::Status(status)) => status,
+            LastAnswer::Unreachable(Failure::Status(status)) => status,
             _ => return None,
         };
         let last = self.next_try.since(self.asked_at);
@@ -357,7 +357,7 @@ impl Record {
     /// The record after a failed attempt at `now`.
     pub(crate) fn sample_unreachable(previous: &Self, now: WallMillis) -> Self {
         let at = Moment { now, jitter: 0.5, spread: 0.5 };
-        let outcome = Outcome::Unreachable { cause: Cause::Status(503), hold: None };
+        let outcome = Outcome::Unreachable { cause: Failure::Status(503), hold: None };
         Self::after(Some(previous), &previous.origin, outcome, at, &AccessPolicy::default())
     }
 }
@@ -421,7 +421,7 @@ mod tests {
     }
 
     fn down() -> Outcome {
-        Outcome::Unreachable { cause: Cause::Status(503), hold: None }
+        Outcome::Unreachable { cause: Failure::Status(503), hold: None }
     }
 
     /// The table of transitions: what each event does to a record that has a copy and is failing.

@@ -10,10 +10,10 @@ use http::{HeaderMap, StatusCode};
 use url::Url;
 
 use super::ask::Ask;
-use super::breaker::{Breaker, TransportFault};
+use super::breaker::Breaker;
 use super::chance::Chance;
 use super::event::{PaceEvent, PaceObserver, trace};
-use super::feedback::{Cause, Hold, credible, is_complaint};
+use super::feedback::{BackoffCause, Hold, credible, is_complaint};
 use super::lease::SLACK;
 use super::moment::{Moment, Timeline};
 use super::policy::{GAP_MAX, PacePolicy};
@@ -28,7 +28,7 @@ use super::table::{Findings, Table, Upkeep};
 use super::turn::{self, Claims, Entry, Request, Wanted};
 use super::watch::Watch;
 use crate::origin::pacing_key;
-use crate::{Clock, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
+use crate::{Clock, Failure, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
 
 /// A body that has been open for longer is worth a warning.
 const OPEN_MAX: Duration = Duration::from_secs(60);
@@ -212,10 +212,10 @@ impl Core {
         let reason = match why {
             Why::Gap(delay) => DeferReason::Gap { delay },
             Why::Elsewhere => DeferReason::OtherProcess,
-            Why::Hold => hold_reason(slot.map_or(Cause::Operator, |slot| slot.hold().cause.unpack())),
-            Why::Pause => DeferReason::Breaker {
-                cause: slot.map_or(TransportFault::Other, |slot| slot.breaker().cause),
-            },
+            Why::Hold => hold_reason(slot.map_or(BackoffCause::Operator, |slot| slot.hold().cause.unpack())),
+            Why::Pause => {
+                DeferReason::Breaker { cause: slot.map_or(Failure::Other, |slot| slot.breaker().cause) }
+            }
             Why::InFlight(since) => {
                 let open = now.since(since);
                 drop(locked);
@@ -247,7 +247,7 @@ impl Core {
             return None;
         }
         let now = self.now_or_system();
-        let cause = is_complaint.then(|| Cause::Answer {
+        let cause = is_complaint.then(|| BackoffCause::Answer {
             status: status.as_u16(),
             retry_after: retry_after(headers, self.wall()),
         });
@@ -272,15 +272,14 @@ impl Core {
     }
 
     /// No answer: the breaker counts it.
-    pub(crate) fn failed(
-        &self,
-        claims: &Claims,
-        started: Moment,
-        fault: TransportFault,
-    ) -> Option<WallMillis> {
+    pub(crate) fn failed(&self, claims: &Claims, started: Moment, fault: Failure) -> Option<WallMillis> {
+        // The host has no part in what we refuse.
+        if fault.is_refused() {
+            return None;
+        }
         let now = self.now_or_system();
-        if fault == TransportFault::EnhanceYourCalm {
-            let cause = Cause::EnhanceYourCalm;
+        if fault == Failure::EnhanceYourCalm {
+            let cause = BackoffCause::EnhanceYourCalm;
             return self.feed_back(claims, now, Some(cause), |slot, chance| {
                 slot.set_hold(slot.hold().after(cause, started, claims.strikes, now, chance), now)
             });
@@ -296,7 +295,7 @@ impl Core {
         &self,
         claims: &Claims,
         now: Moment,
-        cause: Option<Cause>,
+        cause: Option<BackoffCause>,
         mut change: impl FnMut(&mut Slot, f64) -> bool,
     ) -> Option<WallMillis> {
         let chance = if cause.is_some() { self.chance.unit() } else { 0.0 };
@@ -345,7 +344,7 @@ impl Core {
     }
 
     /// Holds a scope from outside. Returns the end of the hold that is in force.
-    pub(crate) fn hold(&self, scope: &str, until: WallMillis, cause: Cause) -> WallMillis {
+    pub(crate) fn hold(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
         let (now, wall) = (self.now_or_system(), self.wall());
         let ahead = credible(until.since(wall));
         let (hold, extended) = self.extend_hold(scope, now.plus(ahead), 0, cause, now);
@@ -365,7 +364,7 @@ impl Core {
     }
 
     /// A hold that the shared store knows of already.
-    pub(crate) fn learn_hold(&self, key: &str, until: Moment, strikes: u8, cause: Cause, now: Moment) {
+    pub(crate) fn learn_hold(&self, key: &str, until: Moment, strikes: u8, cause: BackoffCause, now: Moment) {
         // What was told back and forth has become longer by that.
         let known = self.with_slot(key, |slot| slot.hold()).unwrap_or(Hold::NONE);
         if until <= now || (until <= known.until.plus(SLACK) && strikes <= known.strikes_at(now)) {
@@ -377,7 +376,14 @@ impl Core {
     }
 
     /// Returns the hold that is in force, and whether it was extended.
-    fn extend_hold(&self, key: &str, until: Moment, strikes: u8, cause: Cause, now: Moment) -> (Hold, bool) {
+    fn extend_hold(
+        &self,
+        key: &str,
+        until: Moment,
+        strikes: u8,
+        cause: BackoffCause,
+        now: Moment,
+    ) -> (Hold, bool) {
         let (mut findings, mut bells) = (Findings::default(), Bells::new());
         let hash = self.table.hash(key);
         let mut locked = self.table.lock(hash, &[]);
@@ -429,9 +435,11 @@ fn wall_after(wall: WallMillis, ahead: Duration) -> WallMillis {
     wall.plus(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
 }
 
-fn hold_reason(cause: Cause) -> DeferReason {
+fn hold_reason(cause: BackoffCause) -> DeferReason {
     match cause {
-        Cause::Answer { status, retry_after } => DeferReason::Hold { status: Some(status), retry_after },
+        BackoffCause::Answer { status, retry_after } => {
+            DeferReason::Hold { status: Some(status), retry_after }
+        }
         _ => DeferReason::Hold { status: None, retry_after: None },
     }
 }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::breaker::TransportFault;
-use super::feedback::Cause;
+use super::feedback::BackoffCause;
 use super::refusal::DeferReason;
+use crate::Failure;
 
 /// Something worth counting. Hosts only: no URL, no path, nothing a user typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub enum PaceEvent<'a> {
         /// So long from now.
         lasts: Duration,
         /// For this reason.
-        cause: Cause,
+        cause: BackoffCause,
     },
     /// A host could not be reached several times in a row and is left alone.
     BreakerOpened {
@@ -43,7 +43,7 @@ pub enum PaceEvent<'a> {
         /// So long from now.
         lasts: Duration,
         /// The last fault.
-        fault: TransportFault,
+        fault: Failure,
     },
     /// A body has been open for long. Told once each: after 60 s when its host is asked for something else or the body ends, and after five
     /// minutes in any case.

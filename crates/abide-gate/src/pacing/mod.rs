@@ -65,10 +65,9 @@ mod shared;
 mod store;
 
 pub use ask::Ask;
-pub use breaker::TransportFault;
 pub use entry::HostEntry;
 pub use event::{PaceEvent, PaceObserver};
-pub use feedback::{Cause, STRIKES_KEPT};
+pub use feedback::{BackoffCause, STRIKES_KEPT};
 pub use memory::MemoryHostStore;
 pub use pacer::{Pacer, PacerBuilder};
 pub use permit::Permit;

@@ -10,7 +10,7 @@ use super::ask::Ask;
 use super::chance::Chance;
 use super::core::Core;
 use super::event::{PaceEvent, PaceObserver};
-use super::feedback::Cause;
+use super::feedback::BackoffCause;
 use super::moment::Moment;
 use super::obtain::obtain;
 use super::permit::Permit;
@@ -172,17 +172,17 @@ impl Pacer {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use std::time::Duration;
-    /// # use abide_gate::{Clock, Host, SystemClock, pacing::{Ask, Cause, PacePolicy, Pacer, Refusal}};
+    /// # use abide_gate::{Clock, Host, SystemClock, pacing::{Ask, BackoffCause, PacePolicy, Pacer, Refusal}};
     /// let (pacer, url) = (Pacer::new(PacePolicy::default()), "http://a.example/".parse()?);
     /// let tomorrow = SystemClock.wall().plus(Duration::from_secs(86_000));
-    /// pacer.hold(&Host::of(&url)?, tomorrow, Cause::Operator);
+    /// pacer.hold(&Host::of(&url)?, tomorrow, BackoffCause::Operator);
     /// match pacer.acquire(&url, Ask::new()).await {
     ///     Err(Refusal::Deferred(deferral)) => println!("requeue: {deferral}"),
     ///     other => panic!("{other:?}"),
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn hold(&self, scope: impl Into<ScopeKey>, until: WallMillis, cause: Cause) -> WallMillis {
+    pub fn hold(&self, scope: impl Into<ScopeKey>, until: WallMillis, cause: BackoffCause) -> WallMillis {
         self.core.hold(scope.into().as_str(), until, cause)
     }
 

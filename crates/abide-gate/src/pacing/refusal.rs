@@ -4,9 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::breaker::TransportFault;
 use crate::text::Escaped;
-use crate::{NoTimers, UnsupportedUrl, WallMillis};
+use crate::{Failure, NoTimers, UnsupportedUrl, WallMillis};
 
 /// The pacer's no. Most often a [`Deferral`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +156,7 @@ pub enum DeferReason {
     /// The host could not be reached several times in a row.
     Breaker {
         /// The last fault.
-        cause: TransportFault,
+        cause: Failure,
     },
     /// The request for the site's robots.txt was deferred.
     Robots,
@@ -243,7 +242,7 @@ mod tests {
                  not before Sun, 06 Nov 1994 08:49:38 GMT, in 1 s",
             ),
             (
-                DeferReason::Breaker { cause: TransportFault::Refused },
+                DeferReason::Breaker { cause: Failure::Refused },
                 seconds(120),
                 "example.org is left alone, since the connection was refused; \
                  not before Sun, 06 Nov 1994 08:51:37 GMT, in 2 min",

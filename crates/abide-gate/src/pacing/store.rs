@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::feedback::Cause;
+use super::feedback::BackoffCause;
 use super::scope::ScopeKey;
 
 /// The future of a store's reply.
@@ -134,7 +134,7 @@ pub struct Backoff {
     /// How often in a row the server answered 429 or 503. Zero: the operator set the backoff.
     pub throttles: u8,
     /// Why the host is backed off.
-    pub cause: Cause,
+    pub cause: BackoffCause,
 }
 
 /// The store failed. Its text says why, without anything secret: it is logged.

@@ -14,15 +14,15 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::access::{
-    AccessPolicy, AccessStore, BoxFuture, Fetch, FetchBody, FetchError, FetchErrorKind, Lease, LeaseHolder,
-    Record, RobotsReply, RobotsRequest, on_the_wire,
+    AccessPolicy, AccessStore, BoxFuture, Fetch, FetchBody, FetchError, Lease, LeaseHolder, Record,
+    RobotsReply, RobotsRequest, on_the_wire,
 };
-use crate::{Origin, WallMillis};
+use crate::{Failure, Origin, WallMillis};
 
 /// One scripted answer to a robots.txt request.
 #[derive(Debug, Clone)]
 pub struct Scripted {
-    outcome: Result<u16, FetchErrorKind>,
+    outcome: Result<u16, FetchError>,
     headers: HeaderMap,
     chunks: Vec<Bytes>,
     /// The body ends with an error instead of its end.
@@ -66,8 +66,13 @@ impl Scripted {
     }
 
     /// No head, but this error.
-    pub fn error(kind: FetchErrorKind) -> Self {
-        Self { outcome: Err(kind), ..Self::status(200) }
+    pub fn error(failure: Failure) -> Self {
+        Self { outcome: Err(FetchError::new(failure, "the script says so")), ..Self::status(200) }
+    }
+
+    /// Nothing is sent before this time, for this reason.
+    pub fn deferred(not_before: WallMillis, why: Arc<dyn std::error::Error + Send + Sync>) -> Self {
+        Self { outcome: Err(FetchError::deferred(not_before, why)), ..Self::status(200) }
     }
 
     /// A panic within the fetch.
@@ -259,8 +264,7 @@ impl Fetch for ScriptedFetch {
             let started = Instant::now();
             on_the_wire(request.budget(), async move {
                 sleep(answer.head_after).await;
-                let status =
-                    answer.outcome.clone().map_err(|kind| FetchError::new(kind, "the script says so"))?;
+                let status = answer.outcome.clone()?;
                 let status = StatusCode::from_u16(status).expect("the script's status has three digits");
                 let (headers, hold) = (answer.headers.clone(), answer.hold);
                 let reply =
@@ -327,7 +331,7 @@ impl http_body::Body for ScriptedBody {
                 Poll::Ready(Some(Ok(http_body::Frame::data(chunk))))
             }
             None if self.answer.breaks => {
-                Poll::Ready(Some(Err(FetchError::new(FetchErrorKind::Decode, "the script breaks it"))))
+                Poll::Ready(Some(Err(FetchError::new(Failure::Body, "the script breaks it"))))
             }
             None if self.answer.stalls => Poll::Pending,
             None => Poll::Ready(None),

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::pacing::{
-    Ask, Backoff, Cause, GAP_MAX, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
+    Ask, Backoff, BackoffCause, GAP_MAX, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
     PacePolicy, Pacer, STRIKES_KEPT, ScopeKey, Want,
 };
 
@@ -28,7 +28,7 @@ const BLUR: Duration = Duration::from_millis(5);
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-const THROTTLED: Cause = Cause::Answer { status: 429, retry_after: Some(MINUTE) };
+const THROTTLED: BackoffCause = BackoffCause::Answer { status: 429, retry_after: Some(MINUTE) };
 
 /// What the facts are checked on.
 #[derive(Clone, Debug)]
@@ -348,9 +348,9 @@ impl Subject {
 
     async fn an_operators_backoff_leaves_nothing_behind(&self) {
         let host = fresh("operator");
-        let told = Backoff { left: SHORT, over: Duration::ZERO, throttles: 0, cause: Cause::Operator };
+        let told = Backoff { left: SHORT, over: Duration::ZERO, throttles: 0, cause: BackoffCause::Operator };
         self.save(&host, HostState { backoff: Some(told), ..quiet() }).await;
-        assert_eq!(self.backoff(&host).await.cause, Cause::Operator);
+        assert_eq!(self.backoff(&host).await.cause, BackoffCause::Operator);
         sleep(SHORT + BLUR).await;
         let state = self.state(&host).await;
         assert_eq!(state.backoff, None, "expected no throttle count, found {state:?}");
@@ -362,7 +362,7 @@ impl Subject {
             left: GAP_MAX,
             over: Duration::ZERO,
             throttles: u8::MAX,
-            cause: Cause::EnhanceYourCalm,
+            cause: BackoffCause::EnhanceYourCalm,
         };
         let knows = HostState { quiet: Some(Duration::MAX), delay: GAP_MAX, backoff: Some(most) };
         let want = Want::Lease { ttl: Duration::from_secs(3_600), again_in: Duration::ZERO, is_held: true };
@@ -371,7 +371,7 @@ impl Subject {
         let found = reply.state.backoff.expect("a backoff");
         assert_eq!(
             (reply.state.delay, found.throttles, found.cause),
-            (GAP_MAX, u8::MAX, Cause::EnhanceYourCalm)
+            (GAP_MAX, u8::MAX, BackoffCause::EnhanceYourCalm)
         );
         let odd = ScopeKey::from("domain/{\u{e4} }:*");
         assert!(

@@ -7,12 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use abide_gate::Origin;
-use abide_gate::access::{
-    BoxFuture, Fetch, FetchBody, FetchError, FetchErrorKind, RobotsReply, RobotsRequest,
-};
-use abide_gate::pacing::TransportFault;
+use abide_gate::access::{BoxFuture, Fetch, FetchBody, FetchError, RobotsReply, RobotsRequest};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Failure, Origin};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame};
@@ -107,8 +104,8 @@ impl Web {
             Robots::ServerError => {
                 unreachable(Scripted::status(chance.of_these(&[500, 502, 504, 600, 206])).body(trap))
             }
-            Robots::Refused => unreachable(Scripted::error(FetchErrorKind::Connect)),
-            Robots::Reset => unreachable(Scripted::error(FetchErrorKind::Reset)),
+            Robots::Refused => unreachable(Scripted::error(Failure::Connect)),
+            Robots::Reset => unreachable(Scripted::error(Failure::Reset)),
             Robots::Stalls => unreachable(Scripted::text(trap).stalls()),
             Robots::Slow => unreachable(Scripted::text(trap).endless().chunk_after(SECOND)),
             Robots::ShortBody => unreachable(Scripted::text(trap).breaks()),
@@ -170,7 +167,7 @@ impl Web {
                 self.judge.complains(who, host, complaint_of(hold), None);
             }
             Pages::Broken if chance.one_in(2) => {
-                use TransportFault::{EnhanceYourCalm, Refused, Reset, Timeout};
+                use Failure::{EnhanceYourCalm, Refused, Reset, Timeout};
                 let fault = chance.of_these(&[Refused, Reset, Timeout, EnhanceYourCalm]);
                 match fault {
                     EnhanceYourCalm => self.judge.complains(who, host, Complaint::Silent, None),
@@ -321,7 +318,7 @@ impl Body for Guarded {
 pub(crate) struct PageReply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    pub(crate) fault: Option<TransportFault>,
+    pub(crate) fault: Option<Failure>,
     pub(crate) body: Option<PageBody>,
 }
 

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{self, AccessEvent, AccessPolicy};
+use abide_gate::access::{AccessEvent, AccessPolicy};
 use abide_gate::pacing::{
-    Ask, Cause, DeferReason, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
+    Ask, BackoffCause, DeferReason, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
     MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Permit, ScopeKey, Want,
 };
 use abide_gate::{Clock, Denied, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis};
@@ -311,7 +311,13 @@ impl World {
             }
             Excuse::Unreachable => {
                 let since = now.to_system_time();
-                Denied::Unreachable { url, since, cause: access::Cause::Connect, retry_at: soon, hop: 0 }
+                Denied::Unreachable {
+                    url,
+                    since,
+                    cause: abide_gate::Failure::Connect,
+                    retry_at: soon,
+                    hop: 0,
+                }
             }
         }
     }
@@ -390,7 +396,7 @@ impl World {
 
     fn hold(&self, n: usize, host: usize, lasts: Duration) {
         let process = self.process(n);
-        process.gate.pacer().hold(&host_of(host), self.clock.wall().plus(lasts), Cause::Operator);
+        process.gate.pacer().hold(&host_of(host), self.clock.wall().plus(lasts), BackoffCause::Operator);
         self.judge.complains(process.who, host, Complaint::Operator(lasts), None);
     }
 

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use abide_gate::access::{AccessStore, Lease, LeaseHolder};
-use abide_gate::pacing::{Ask, Cause, HolderId, HostState, HostStore, LeaseStatus, PacePolicy, Pacer};
+use abide_gate::pacing::{Ask, BackoffCause, HolderId, HostState, HostStore, LeaseStatus, PacePolicy, Pacer};
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, ManualClock, SystemClock, WallMillis};
 use abide_permissions::PermissionStore;
@@ -75,7 +75,7 @@ fn a_clock_is_asked_under_no_lock_and_may_panic() {
 
 /// A backoff that the operator set.
 fn operators() -> HostState {
-    backoff(HOUR, 0, Cause::Operator)
+    backoff(HOUR, 0, BackoffCause::Operator)
 }
 
 /// On a runtime of one thread, so that whoever blocks it stops the test.

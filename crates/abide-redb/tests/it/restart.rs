@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{Ask, Cause, HostState, PacePolicy, Pacer};
+use abide_gate::pacing::{Ask, BackoffCause, HostState, PacePolicy, Pacer};
 use abide_gate::{Clock, ManualClock};
 use abide_redb::Store;
 use http::{HeaderMap, StatusCode};
@@ -150,7 +150,7 @@ async fn retry_after_outlives_restarts_and_kills() {
     let mut machine = Machine::new();
     let store = machine.open();
     tell(&store, &host(1), backoff(10 * HOUR, 1, THROTTLED)).await.unwrap();
-    tell(&store, &host(2), backoff(SECOND, 0, Cause::Operator)).await.unwrap();
+    tell(&store, &host(2), backoff(SECOND, 0, BackoffCause::Operator)).await.unwrap();
     // As often as a machine may restart in nine hours: the end stays what it was.
     for n in 1..=9 * 60 {
         sleep(60 * SECOND).await;
@@ -216,7 +216,7 @@ async fn a_backoff_is_only_extended_also_over_a_restart() {
     tell(&store, &host(1), backoff(2 * HOUR, 1, THROTTLED)).await.unwrap();
     store.close().await.unwrap();
     let store = machine.open();
-    let reply = tell(&store, &host(1), backoff(HOUR, 0, Cause::Operator)).await.unwrap();
+    let reply = tell(&store, &host(1), backoff(HOUR, 0, BackoffCause::Operator)).await.unwrap();
     let found = reply.state.backoff.unwrap();
     assert!(
         is_about(found.left, 2 * HOUR) && found.cause == THROTTLED,

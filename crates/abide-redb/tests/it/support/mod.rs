@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use abide_gate::access::{AccessCache, AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
-    Backoff, Cause, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, StoreError,
-    Want,
+    Backoff, BackoffCause, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey,
+    StoreError, Want,
 };
 use abide_gate::testing::access::{Scripted, ScriptedFetch, sample_record};
 use abide_gate::{Clock, Origin, WallMillis};
@@ -76,9 +76,10 @@ pub(crate) fn host(n: u64) -> ScopeKey {
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 
-pub(crate) const THROTTLED: Cause = Cause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
+pub(crate) const THROTTLED: BackoffCause =
+    BackoffCause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
 
-pub(crate) fn backoff(left: Duration, throttles: u8, cause: Cause) -> HostState {
+pub(crate) fn backoff(left: Duration, throttles: u8, cause: BackoffCause) -> HostState {
     let backoff = Backoff { left, over: Duration::ZERO, throttles, cause };
     HostState { backoff: Some(backoff), ..HostState::default() }
 }
