@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use abide::Failure;
-use abide::access::{AccessEvent, AccessObserver, Answer};
-use abide::pacing::{BackoffCause, PaceEvent, PaceObserver};
+use abide::access::Answer;
+use abide::pacing::BackoffCause;
+use abide::{Event, Failure, Observer};
 use url::Url;
 
 use crate::style;
@@ -122,30 +122,22 @@ impl Watch {
     }
 }
 
-impl PaceObserver for Watch {
-    fn observe(&self, event: &PaceEvent<'_>) {
+impl Observer for Watch {
+    fn observe(&self, event: &Event<'_>) {
         match event {
-            PaceEvent::Granted { scope, waited } => self.note(scope, |heard, now| {
+            Event::Granted { scope, waited } => self.note(scope, |heard, now| {
                 heard.turns.push(now);
                 heard.waited += *waited;
                 heard.longest_wait = heard.longest_wait.max(*waited);
             }),
-            PaceEvent::Held { scope, lasts, cause } => self.note(scope, |heard, now| {
+            Event::BackedOff { scope, lasts, cause } => self.note(scope, |heard, now| {
                 heard.hold(Hold { from: now, until: now + *lasts, why: why(cause) });
             }),
-            PaceEvent::BreakerOpened { scope, lasts, fault } => self.note(scope, |heard, now| {
-                heard.hold(Hold { from: now, until: now + *lasts, why: fault.to_string() });
+            Event::BreakerOpened { scope, lasts, failure } => self.note(scope, |heard, now| {
+                heard.hold(Hold { from: now, until: now + *lasts, why: failure.to_string() });
             }),
-            PaceEvent::StoreDown { reason } => self.store_failed(reason),
-            _ => {}
-        }
-    }
-}
-
-impl AccessObserver for Watch {
-    fn observe(&self, event: &AccessEvent<'_>) {
-        match event {
-            AccessEvent::Asked { answer } => {
+            Event::StoreDown { reason } => self.store_failed(reason),
+            Event::RobotsAnswered { answer } => {
                 let (host, status) = (answer.origin().host(), status(answer));
                 if let Some(Failure::AddressRefused(address)) = answer.failure() {
                     self.address_refused(address);
@@ -155,7 +147,7 @@ impl AccessObserver for Watch {
                     heard.root = heard.root.take().or_else(|| answer.origin().robots_url().join("/").ok());
                 });
             }
-            AccessEvent::StoreFault { error, .. } => self.store_failed(&error.to_string()),
+            Event::RobotsStoreFailed { error, .. } => self.store_failed(&error.to_string()),
             _ => {}
         }
     }

@@ -103,7 +103,7 @@ impl Gate {
 
     fn tell_judged(&self, verdict: &Verdict) {
         if let Some(answer) = verdict.answer() {
-            self.observers.tell(&Event::Judged { origin: answer.origin(), verdict });
+            self.observers.tell(&Event::Checked { origin: answer.origin(), verdict });
         }
     }
 

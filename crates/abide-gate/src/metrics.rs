@@ -3,11 +3,11 @@
 use metrics::{counter, gauge, histogram};
 
 use crate::Failure;
-use crate::access::{AccessEvent, Answer, Source};
+use crate::access::{Answer, Source};
 use crate::error::Denied;
 use crate::event::{Event, Observer};
 use crate::gate::Gate;
-use crate::pacing::{BackoffCause, DeferReason, PaceEvent};
+use crate::pacing::{BackoffCause, DeferReason};
 
 /// An [`Observer`] that counts everything with the recorder that the program has installed.
 ///
@@ -35,9 +35,32 @@ impl MetricsObserver {
 impl Observer for MetricsObserver {
     fn observe(&self, event: &Event<'_>) {
         match event {
-            Event::Robots(event) => robots(event),
-            Event::Pacing(event) => pacing(event),
-            Event::Judged { verdict, .. } => {
+            Event::RobotsAttempted { took, .. } => histogram!("abide_robots_seconds").record(*took),
+            Event::RobotsAnswered { answer } => {
+                counter!("abide_robots_total", "outcome" => outcome(answer.source())).increment(1);
+            }
+            Event::RobotsChanged { .. } => counter!("abide_robots_changes_total").increment(1),
+            Event::RobotsLastGood { answer } => {
+                histogram!("abide_robots_last_good_age_seconds").record(age(answer))
+            }
+            Event::RobotsStoreFailed { .. } => {
+                counter!("abide_store_faults_total", "store" => "robots").increment(1)
+            }
+            Event::Granted { waited, .. } => histogram!("abide_wait_seconds").record(*waited),
+            Event::Deferred { reason, .. } => {
+                counter!("abide_deferrals_total", "reason" => why(reason)).increment(1);
+            }
+            Event::BackedOff { cause, lasts, .. } => {
+                counter!("abide_holds_total", "cause" => held_by(*cause)).increment(1);
+                histogram!("abide_hold_seconds").record(*lasts);
+            }
+            Event::BreakerOpened { failure, .. } => {
+                counter!("abide_breaker_openings_total", "fault" => fault_name(*failure)).increment(1);
+            }
+            Event::BodyOpen { .. } => counter!("abide_bodies_open_long_total").increment(1),
+            Event::StoreDown { .. } => counter!("abide_store_faults_total", "store" => "pacing").increment(1),
+            Event::StoreBack | Event::Overgrown { .. } | Event::Exception { .. } => {}
+            Event::Checked { verdict, .. } => {
                 let decision = if verdict.is_allowed() { "allow" } else { "disallow" };
                 counter!("abide_decisions_total", "decision" => decision).increment(1);
             }
@@ -46,41 +69,6 @@ impl Observer for MetricsObserver {
             }
             Event::Refused { denied, hop } => refused(denied, *hop),
         }
-    }
-}
-
-fn robots(event: &AccessEvent<'_>) {
-    match event {
-        AccessEvent::Took { took, .. } => histogram!("abide_robots_seconds").record(*took),
-        AccessEvent::Asked { answer } => {
-            counter!("abide_robots_total", "outcome" => outcome(answer.source())).increment(1);
-        }
-        AccessEvent::Changed { .. } => counter!("abide_robots_changes_total").increment(1),
-        AccessEvent::LastGood { answer } => {
-            histogram!("abide_robots_last_good_age_seconds").record(age(answer))
-        }
-        AccessEvent::StoreFault { .. } => {
-            counter!("abide_store_faults_total", "store" => "robots").increment(1)
-        }
-    }
-}
-
-fn pacing(event: &PaceEvent<'_>) {
-    match event {
-        PaceEvent::Granted { waited, .. } => histogram!("abide_wait_seconds").record(*waited),
-        PaceEvent::Deferred { reason, .. } => {
-            counter!("abide_deferrals_total", "reason" => why(reason)).increment(1);
-        }
-        PaceEvent::Held { cause, lasts, .. } => {
-            counter!("abide_holds_total", "cause" => held_by(*cause)).increment(1);
-            histogram!("abide_hold_seconds").record(*lasts);
-        }
-        PaceEvent::BreakerOpened { fault, .. } => {
-            counter!("abide_breaker_openings_total", "fault" => fault_name(*fault)).increment(1);
-        }
-        PaceEvent::BodyOpen { .. } => counter!("abide_bodies_open_long_total").increment(1),
-        PaceEvent::StoreDown { .. } => counter!("abide_store_faults_total", "store" => "pacing").increment(1),
-        PaceEvent::StoreBack | PaceEvent::Overgrown { .. } | PaceEvent::Exception { .. } => {}
     }
 }
 

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessCache, AccessEvent, AccessPolicy, AccessStore, Answer, BoxFuture, FetchError, Lease, LeaseHolder,
+    AccessCache, AccessPolicy, AccessStore, Answer, BoxFuture, FetchError, Lease, LeaseHolder,
     MemoryAccessStore, Record, Refused, Source, StoreError,
 };
 use abide_gate::pacing::MemoryHostStore;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Failure, Origin, WallMillis};
+use abide_gate::{Clock, Event, Failure, Origin, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep};
 
@@ -416,18 +416,18 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
     });
     let observer = {
         let heard = Arc::clone(&heard);
-        move |event: &AccessEvent<'_>| {
+        move |event: &Event<'_>| {
             let told = match event {
-                AccessEvent::Asked { .. } => "asked",
-                AccessEvent::Changed { old: None, .. } => "first",
-                AccessEvent::Changed { answer, .. } if answer.copy().is_none() => "gone",
-                AccessEvent::Changed { old: Some(old), answer } => {
+                Event::RobotsAnswered { .. } => "asked",
+                Event::RobotsChanged { old: None, .. } => "first",
+                Event::RobotsChanged { answer, .. } if answer.copy().is_none() => "gone",
+                Event::RobotsChanged { old: Some(old), answer } => {
                     assert_eq!(old.body(), GOOD.as_bytes());
                     assert_ne!(answer.copy().unwrap().body(), old.body());
                     "changed"
                 }
-                AccessEvent::LastGood { .. } => "last good",
-                AccessEvent::Took { .. } => return,
+                Event::RobotsLastGood { .. } => "last good",
+                Event::RobotsAttempted { .. } => return,
                 _ => "other",
             };
             heard.lock().unwrap().push(told);

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessCache, AccessEvent, AccessPolicy, AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore,
-    Record, StoreError,
+    AccessCache, AccessPolicy, AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore, Record,
+    StoreError,
 };
 use abide_gate::pacing::{Ask, PacePolicy, Pacer};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
@@ -203,7 +203,7 @@ async fn an_observer_that_panics_is_told_of() {
     let listener = Listener::default();
     let _guard = tracing::subscriber::set_default(listener.clone());
     let cache = AccessCache::builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(GOOD))))
-        .observer(Arc::new(|_: &AccessEvent<'_>| panic!("the observer is broken")))
+        .observer(Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken")))
         .build();
     assert!(is_good(&cache.of(&origin()).await.unwrap()));
     let heard = listener.heard();

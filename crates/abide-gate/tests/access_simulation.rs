@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    Access, AccessCache, AccessEvent, AccessStore, Answer, BoxFuture, Lease, LeaseHolder, Record, Refused,
-    RobotsRequest, Source, StoreError,
+    Access, AccessCache, AccessStore, Answer, BoxFuture, Lease, LeaseHolder, Record, Refused, RobotsRequest,
+    Source, StoreError,
 };
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Failure, ManualClock, Origin, WallMillis};
+use abide_gate::{Clock, Event, Failure, ManualClock, Origin, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -499,8 +499,8 @@ async fn run_seed(seed: u64) -> ScriptedFetch {
     let open = || {
         let clock = SharedClock(Arc::clone(&run));
         let observed = Arc::clone(&run);
-        let observer = move |event: &AccessEvent<'_>| {
-            if let AccessEvent::Asked { answer } = event {
+        let observer = move |event: &Event<'_>| {
+            if let Event::RobotsAnswered { answer } = event {
                 observed.model(answer.origin()).learn();
             }
         };

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide_gate::access::{AccessStore, MemoryAccessStore};
-use abide_gate::pacing::PaceEvent;
 use abide_gate::testing::access::{Scripted, ScriptedFetch, sample_record};
 use abide_gate::{Clock, Event, Gate, ManualClock, Origin, WallMillis};
 use tokio::time::{Instant, sleep};
@@ -38,7 +37,7 @@ async fn world() -> World {
         .clock(clock.clone())
         .access_store(store.clone())
         .observer(Arc::new(move |event: &Event<'_>| {
-            let is_granted = matches!(event, Event::Pacing(PaceEvent::Granted { .. }));
+            let is_granted = matches!(event, Event::Granted { .. });
             told.fetch_add(is_granted.into(), Ordering::SeqCst);
         }))
         .seed(7)

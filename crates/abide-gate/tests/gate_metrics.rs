@@ -6,7 +6,6 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::PaceEvent;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{
     Event, Failure, Gate, ManualClock, MetricsObserver, Observer, Origin, TlsProblem, WallMillis,
@@ -91,8 +90,9 @@ fn the_faults_for_which_hosts_are_left_alone_have_the_words_of_the_page() {
         (Failure::Other, "other"),
     ] {
         let sheet = Sheet::default();
-        let event = PaceEvent::BreakerOpened { scope: "a.example", lasts: Duration::from_secs(60), fault };
-        metrics::with_local_recorder(&sheet, || MetricsObserver.observe(&Event::Pacing(&event)));
+        let event =
+            Event::BreakerOpened { scope: "a.example", lasts: Duration::from_secs(60), failure: fault };
+        metrics::with_local_recorder(&sheet, || MetricsObserver.observe(&event));
         assert_eq!(sheet.of(""), [(format!("abide_breaker_openings_total fault={word}"), 1.0)]);
         assert!(row.contains(word), "{row}");
     }

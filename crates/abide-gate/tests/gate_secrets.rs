@@ -7,10 +7,9 @@ use std::fmt::{self, Debug, Display};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessEvent, AccessPolicy, AccessStore, MemoryAccessStore};
-use abide_gate::pacing::{PaceEvent, PaceObserver};
+use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Failure, Gate, GateBuilder, ManualClock, Origin, WallMillis};
+use abide_gate::{Event, Failure, Gate, GateBuilder, ManualClock, Origin, WallMillis};
 use url::Url;
 
 const SECRET: &str = "s3cret-marker";
@@ -55,12 +54,6 @@ impl Shown {
 impl Debug for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Shown")
-    }
-}
-
-impl PaceObserver for Shown {
-    fn observe(&self, event: &PaceEvent<'_>) {
-        self.debug("pace event", event);
     }
 }
 
@@ -146,8 +139,7 @@ async fn g07_nothing_secret_is_shown_or_stored() {
             .access(AccessPolicy::default())
             .access_store(store.clone())
             .clock(Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000))))
-            .access_observer(Arc::new(move |event: &AccessEvent<'_>| told.debug("access event", event)))
-            .pace_observer(Arc::new(shown.clone()));
+            .observer(Arc::new(move |event: &Event<'_>| told.debug("event", event)));
         shown.debug("builder", &builder);
         let gate = builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
         use_it(&gate, &shown, n).await;

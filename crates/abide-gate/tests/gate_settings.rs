@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessEvent, AccessPolicy, MemoryAccessStore};
-use abide_gate::pacing::{BackoffCause, MemoryHostStore, PaceEvent, PaceObserver, PacePolicy};
+use abide_gate::access::{AccessPolicy, MemoryAccessStore};
+use abide_gate::pacing::{BackoffCause, MemoryHostStore, PacePolicy};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{AddressGuard, Denied, Event, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis};
 use url::Url;
@@ -133,46 +133,17 @@ async fn a_run_with_the_same_seed_repeats_what_was_left_to_chance() {
     assert!(one.iter().zip(&other).any(|(one, other)| one.1 != other.1), "holds");
 }
 
-/// Writes down that turns were granted.
-#[derive(Debug, Default)]
-struct Turns(Mutex<usize>);
-
-impl PaceObserver for Turns {
-    fn observe(&self, event: &PaceEvent<'_>) {
-        if let PaceEvent::Granted { .. } = event {
-            *self.0.lock().unwrap() += 1;
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_hears_of_one_half_alone_hears_of_it_without_anybody_else() {
-    let turns = Arc::new(Turns::default());
-    let gate = built(Gate::builder().pace_observer(turns.clone()), &rules());
-    gate.admit(&url(PAGE), 30 * SECOND).await.unwrap().1.finish();
-    assert_eq!(*turns.0.lock().unwrap(), 2, "robots.txt and the page");
-
-    let asked = Arc::new(Mutex::new(0));
-    let count = Arc::clone(&asked);
-    let observer = move |event: &AccessEvent<'_>| {
-        *count.lock().unwrap() += usize::from(matches!(event, AccessEvent::Asked { .. }));
-    };
-    let gate = built(Gate::builder().access_observer(Arc::new(observer)), &rules());
-    gate.admit(&url(PAGE), 30 * SECOND).await.unwrap().1.finish();
-    assert_eq!(*asked.lock().unwrap(), 1);
-}
-
 #[tokio::test(start_paused = true)]
 async fn who_hears_of_everything_hears_of_both_halves_and_of_what_was_decided() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&heard);
     let observer = move |event: &Event<'_>| {
         told.lock().unwrap().push(match event {
-            Event::Robots(AccessEvent::Asked { .. }) => "asked",
-            Event::Robots(AccessEvent::Changed { .. }) => "changed",
-            Event::Pacing(PaceEvent::Granted { .. }) => "granted",
-            Event::Judged { verdict, .. } if verdict.is_allowed() => "allowed",
-            Event::Judged { .. } => "disallowed",
+            Event::RobotsAnswered { .. } => "asked",
+            Event::RobotsChanged { .. } => "changed",
+            Event::Granted { .. } => "granted",
+            Event::Checked { verdict, .. } if verdict.is_allowed() => "allowed",
+            Event::Checked { .. } => "disallowed",
             Event::Overridden { .. } => "overridden",
             Event::Refused { .. } => "refused",
             _ => return,

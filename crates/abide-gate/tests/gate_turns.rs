@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::Source;
-use abide_gate::pacing::{BackoffCause, DeferReason, PaceEvent};
+use abide_gate::pacing::{BackoffCause, DeferReason};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Denied, Event, Failure, Gate, Host, ManualClock, Origin, Verdict, WallMillis};
 use tokio::time::{Instant, sleep};
@@ -162,7 +162,7 @@ async fn a_robots_txt_that_cannot_be_had_counts_against_its_host() {
         let opened = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&opened);
         let observer = move |event: &Event<'_>| {
-            if let Event::Pacing(PaceEvent::BreakerOpened { fault, .. }) = event {
+            if let Event::BreakerOpened { failure: fault, .. } = event {
                 told.lock().unwrap().push(*fault);
             }
         };

@@ -11,10 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, BackoffCause, DeferReason, MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Pacer,
-    PacerBuilder, Scope,
+    Ask, BackoffCause, DeferReason, MemoryHostStore, PacePolicy, Pacer, PacerBuilder, Scope,
 };
-use abide_gate::{Clock, Failure, ManualClock, WallMillis};
+use abide_gate::{Clock, Event, Failure, ManualClock, Observer, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -25,14 +24,16 @@ use support::{Lagging, deferral, host, ms, s, url};
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<String>>);
 
-impl PaceObserver for Told {
-    fn observe(&self, event: &PaceEvent<'_>) {
+impl Observer for Told {
+    fn observe(&self, event: &Event<'_>) {
         let text = match event {
-            PaceEvent::Held { scope, lasts, cause } => format!("{scope} held {lasts:?} {cause:?}"),
-            PaceEvent::BreakerOpened { scope, lasts, fault } => format!("{scope} left {lasts:?} {fault}"),
-            PaceEvent::BodyOpen { scope, open } => format!("{scope} open {open:?}"),
-            PaceEvent::StoreDown { .. } => "down".to_owned(),
-            PaceEvent::StoreBack => "back".to_owned(),
+            Event::BackedOff { scope, lasts, cause } => format!("{scope} held {lasts:?} {cause:?}"),
+            Event::BreakerOpened { scope, lasts, failure: fault } => {
+                format!("{scope} left {lasts:?} {fault}")
+            }
+            Event::BodyOpen { scope, open } => format!("{scope} open {open:?}"),
+            Event::StoreDown { .. } => "down".to_owned(),
+            Event::StoreBack => "back".to_owned(),
             _ => return,
         };
         self.0.lock().unwrap().push(text);

@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, BackoffCause, DeferReason, HostPace, PaceEvent, PaceObserver, PacePolicy, Pacer, Permit, Preset,
-    Scope,
+    Ask, BackoffCause, DeferReason, HostPace, PacePolicy, Pacer, Permit, Preset, Scope,
 };
-use abide_gate::{Clock, Failure, SystemClock, WallMillis};
+use abide_gate::{Clock, Event, Failure, Observer, SystemClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -380,15 +379,15 @@ struct Ears {
     panics: bool,
 }
 
-impl PaceObserver for Ears {
-    fn observe(&self, event: &PaceEvent<'_>) {
+impl Observer for Ears {
+    fn observe(&self, event: &Event<'_>) {
         let text = match event {
-            PaceEvent::Granted { scope, .. } => format!("granted {scope}"),
-            PaceEvent::Held { scope, cause, .. } => format!("held {scope} {cause:?}"),
-            PaceEvent::BodyOpen { scope, open } => format!("open {scope} {open:?}"),
-            PaceEvent::BreakerOpened { scope, .. } => format!("breaker {scope}"),
-            PaceEvent::Deferred { scope, .. } => format!("deferred {scope}"),
-            PaceEvent::Exception { scope, .. } => format!("exception {scope}"),
+            Event::Granted { scope, .. } => format!("granted {scope}"),
+            Event::BackedOff { scope, cause, .. } => format!("held {scope} {cause:?}"),
+            Event::BodyOpen { scope, open } => format!("open {scope} {open:?}"),
+            Event::BreakerOpened { scope, .. } => format!("breaker {scope}"),
+            Event::Deferred { scope, .. } => format!("deferred {scope}"),
+            Event::Exception { scope, .. } => format!("exception {scope}"),
             other => format!("{other:?}"),
         };
         self.heard.lock().unwrap().push(text);

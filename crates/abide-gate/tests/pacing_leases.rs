@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use abide_gate::pacing::{
     Ask, BackoffCause, DeferReason, HostEntry, HostPace, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
-    MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Pacer, Refusal, Scope, ScopeKey, StoreFuture,
+    MemoryHostStore, PacePolicy, Pacer, Refusal, Scope, ScopeKey, StoreFuture,
 };
 use abide_gate::testing::hosts::{host_store, throttle_counts_are_forgiven};
-use abide_gate::{Clock, SystemClock};
+use abide_gate::{Clock, Event, Observer, SystemClock};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -260,12 +260,12 @@ async fn a_lease_survives_an_outage_that_outlasts_it() {
 #[derive(Debug, Default)]
 struct Outages(Mutex<(usize, usize)>);
 
-impl PaceObserver for Outages {
-    fn observe(&self, event: &PaceEvent<'_>) {
+impl Observer for Outages {
+    fn observe(&self, event: &Event<'_>) {
         let mut heard = self.0.lock().unwrap();
         match event {
-            PaceEvent::StoreDown { .. } => heard.0 += 1,
-            PaceEvent::StoreBack => heard.1 += 1,
+            Event::StoreDown { .. } => heard.0 += 1,
+            Event::StoreBack => heard.1 += 1,
             _ => {}
         }
     }

@@ -8,8 +8,8 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use abide_gate::Failure;
-use abide_gate::pacing::{Ask, PaceEvent, PaceObserver, PacePolicy, Pacer, Scope};
+use abide_gate::pacing::{Ask, PacePolicy, Pacer, Scope};
+use abide_gate::{Event, Failure, Observer};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -25,9 +25,9 @@ async fn strangers(pacer: &Pacer, from: usize, count: usize) {
 #[derive(Debug, Default)]
 struct Overgrown(AtomicUsize);
 
-impl PaceObserver for Overgrown {
-    fn observe(&self, event: &PaceEvent<'_>) {
-        if let PaceEvent::Overgrown { .. } = event {
+impl Observer for Overgrown {
+    fn observe(&self, event: &Event<'_>) {
+        if let Event::Overgrown { .. } = event {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -140,9 +140,9 @@ async fn a_table_that_owes_to_all_grows_and_says_so_once() {
 async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
     #[derive(Debug, Default)]
     struct Open(AtomicUsize);
-    impl PaceObserver for Open {
-        fn observe(&self, event: &PaceEvent<'_>) {
-            if let PaceEvent::BodyOpen { scope: "forgotten.example", .. } = event {
+    impl Observer for Open {
+        fn observe(&self, event: &Event<'_>) {
+            if let Event::BodyOpen { scope: "forgotten.example", .. } = event {
                 self.0.fetch_add(1, Ordering::SeqCst);
             }
         }

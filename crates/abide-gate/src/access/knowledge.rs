@@ -16,11 +16,11 @@ use crate::access::fetch::{Fetch, TurnTime};
 use crate::access::flight::{Boarding, Flight, Flights};
 use crate::access::front::Front;
 use crate::access::keeper::Keeper;
-use crate::access::observer::{AccessEvent, Observers, tell};
 use crate::access::outcome::Outcome;
 use crate::access::reading::{NEXT_TRY_MAX, Next, Times};
 use crate::access::record::{GoodCopy, LastAnswer, Moment};
 use crate::access::{AccessPolicy, Record, Refused, log};
+use crate::event::{Event, Observers};
 use crate::origin::OriginOf;
 use crate::{Clock, Origin, WallMillis};
 
@@ -174,7 +174,7 @@ impl Knowledge {
         let began = self.clock.now();
         let ended = self.ask(origin, previous.as_ref(), turns).await;
         let took = self.clock.now().saturating_duration_since(began);
-        tell(&self.observers, &AccessEvent::Took { origin, took });
+        self.observers.tell(&Event::RobotsAttempted { origin, took });
         match ended {
             Ended::Outcome(outcome) => Ok(self.learn(origin, previous.as_ref(), outcome).await),
             Ended::Deferred { not_before, why, sent } => {
@@ -234,13 +234,13 @@ impl Knowledge {
     }
 
     fn report(&self, previous: Option<&Record>, answer: &Arc<Answer>) {
-        tell(&self.observers, &AccessEvent::Asked { answer });
+        self.observers.tell(&Event::RobotsAnswered { answer });
         if answer.source() == Source::LastGood {
-            tell(&self.observers, &AccessEvent::LastGood { answer });
+            self.observers.tell(&Event::RobotsLastGood { answer });
         }
         let old = previous.and_then(Record::copy);
         if old.map(GoodCopy::body) != answer.record().copy().map(GoodCopy::body) {
-            tell(&self.observers, &AccessEvent::Changed { old, answer });
+            self.observers.tell(&Event::RobotsChanged { old, answer });
         }
     }
 

@@ -119,14 +119,6 @@ pub(crate) fn store_back() {
     );
 }
 
-pub(crate) fn observer_panicked() {
-    #[cfg(feature = "tracing")]
-    tracing::error!(
-        name: "abide.observer_panicked", target: "abide",
-        "an observer panicked; the event was lost for it"
-    );
-}
-
 /// Puts a fetch, which belongs to nobody's request, into a span of its own.
 #[cfg(feature = "tracing")]
 pub(crate) fn in_span<F: Future>(origin: &Origin, fetching: F) -> tracing::instrument::Instrumented<F> {

@@ -48,7 +48,6 @@ mod store;
 mod counters;
 mod dice;
 mod log;
-mod observer;
 
 /// What the flights share their state by. `tests/access_schedules.rs` reads them with another one, which tries out orders.
 mod sync {
@@ -65,9 +64,7 @@ pub use fetch::{
 };
 #[cfg(feature = "testing")]
 pub(crate) use freshness::stated_lifetime;
-pub(crate) use log::observer_panicked;
 pub use memory::MemoryAccessStore;
-pub use observer::{AccessEvent, AccessObserver};
 pub use policy::{AccessPolicy, Html, LongOutage};
 pub use record::{GoodCopy, Record, Unavailable};
 pub use redirect::RedirectRefusal;

@@ -12,9 +12,9 @@ use url::Url;
 use super::ask::Ask;
 use super::breaker::Breaker;
 use super::chance::Chance;
-use super::event::{PaceEvent, PaceObserver, trace};
 use super::feedback::{BackoffCause, Hold, credible, is_complaint};
 use super::lease::SLACK;
+use super::log::trace;
 use super::moment::{Moment, Timeline};
 use super::policy::{GAP_MAX, PacePolicy};
 use super::queue::{Bells, Late, ring};
@@ -27,6 +27,7 @@ use super::store::Backoff;
 use super::table::{Findings, Table, Upkeep};
 use super::turn::{self, Claims, Entry, Request, Wanted};
 use super::watch::Watch;
+use crate::event::{Event, Observers};
 use crate::origin::pacing_key;
 use crate::{Clock, Failure, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
 
@@ -39,7 +40,7 @@ pub(crate) struct Core {
     table: Table,
     clock: Arc<dyn Clock>,
     pub(crate) timeline: Timeline,
-    observer: Option<Arc<dyn PaceObserver>>,
+    observers: Observers,
     pub(crate) chance: Chance,
     /// Drawn once: what differs between processes and stays the same in one.
     pub(crate) seed: u64,
@@ -52,7 +53,7 @@ impl Core {
     pub(crate) fn new(
         policy: PacePolicy,
         clock: Arc<dyn Clock>,
-        observer: Option<Arc<dyn PaceObserver>>,
+        observers: Observers,
         chance: Chance,
         store: Option<Arc<SharedStore>>,
     ) -> Self {
@@ -64,14 +65,14 @@ impl Core {
             watch: Watch::default(),
             policy,
             clock,
-            observer,
+            observers,
             seed: chance.bits(),
             chance,
             store,
         };
         for (scope, pace) in core.policy.exceptions() {
             let (gap, max_in_flight) = (pace.gap, pace.max_in_flight);
-            core.tell(&PaceEvent::Exception { scope, gap, max_in_flight });
+            core.tell(&Event::Exception { scope, gap, max_in_flight });
         }
         core
     }
@@ -96,11 +97,9 @@ impl Core {
     }
 
     /// Tells what happened. Never under a lock.
-    pub(crate) fn tell(&self, event: &PaceEvent<'_>) {
+    pub(crate) fn tell(&self, event: &Event<'_>) {
         trace(event);
-        if let Some(observer) = &self.observer {
-            let _ = catch(|| observer.observe(event));
-        }
+        self.observers.tell(event);
     }
 
     /// The scopes and terms of a request.
@@ -149,7 +148,7 @@ impl Core {
             }
         });
         if let Some((scope, open)) = open {
-            self.tell(&PaceEvent::BodyOpen { scope: &scope, open });
+            self.tell(&Event::BodyOpen { scope: &scope, open });
         }
     }
 
@@ -177,10 +176,10 @@ impl Core {
 
     fn tell_findings(&self, findings: Findings) {
         for (scope, open) in findings.open {
-            self.tell(&PaceEvent::BodyOpen { scope: &scope, open });
+            self.tell(&Event::BodyOpen { scope: &scope, open });
         }
         if findings.overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
-            self.tell(&PaceEvent::Overgrown { hosts: self.table.len() });
+            self.tell(&Event::Overgrown { hosts: self.table.len() });
         }
     }
 
@@ -193,9 +192,9 @@ impl Core {
         let at = told.unwrap_or(late.start.at);
         let wait = at.since(now);
         if let Some(open) = open {
-            self.tell(&PaceEvent::BodyOpen { scope, open });
+            self.tell(&Event::BodyOpen { scope, open });
         }
-        self.tell(&PaceEvent::Deferred { scope, wait, reason: &reason });
+        self.tell(&Event::Deferred { scope, wait, reason: &reason });
         Deferral::new(scope, self.wall_at(now, at), wait, reason).into()
     }
 
@@ -325,15 +324,15 @@ impl Core {
                 self.share(scope, now);
             }
             if before.1.until < after.1.until {
-                let (lasts, fault) = (after.1.until.since(now), after.1.cause);
-                self.tell(&PaceEvent::BreakerOpened { scope, lasts, fault });
+                let (lasts, failure) = (after.1.until.since(now), after.1.cause);
+                self.tell(&Event::BreakerOpened { scope, lasts, failure });
             }
         }
         (until > now).then(|| self.wall_at(now, until))
     }
 
     fn tell_held(&self, scope: &str, hold: Hold, now: Moment) {
-        self.tell(&PaceEvent::Held { scope, lasts: hold.until.since(now), cause: hold.cause.unpack() });
+        self.tell(&Event::BackedOff { scope, lasts: hold.until.since(now), cause: hold.cause.unpack() });
         self.share(scope, now);
     }
 
@@ -371,7 +370,7 @@ impl Core {
             return;
         }
         if let (hold, true) = self.extend_hold(key, until, strikes, cause, now) {
-            self.tell(&PaceEvent::Held { scope: key, lasts: hold.until.since(now), cause });
+            self.tell(&Event::BackedOff { scope: key, lasts: hold.until.since(now), cause });
         }
     }
 

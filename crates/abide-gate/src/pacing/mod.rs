@@ -49,7 +49,7 @@ mod turn;
 
 mod chance;
 mod core;
-mod event;
+mod log;
 mod pacer;
 mod permit;
 mod place;
@@ -66,7 +66,6 @@ mod store;
 
 pub use ask::Ask;
 pub use entry::HostEntry;
-pub use event::{PaceEvent, PaceObserver};
 pub use feedback::{BackoffCause, STRIKES_KEPT};
 pub use memory::MemoryHostStore;
 pub use pacer::{Pacer, PacerBuilder};

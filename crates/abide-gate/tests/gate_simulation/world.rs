@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessEvent, AccessPolicy};
+use abide_gate::access::AccessPolicy;
 use abide_gate::pacing::{
     Ask, BackoffCause, DeferReason, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
-    MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Permit, ScopeKey, Want,
+    MemoryHostStore, PacePolicy, Permit, ScopeKey, Want,
 };
-use abide_gate::{Clock, Denied, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis};
+use abide_gate::{Clock, Denied, Event, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis};
 use http_body_util::BodyExt;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -129,8 +129,8 @@ impl World {
     fn start(&self, who: Who) -> Process {
         let panics = self.web.plan.setting.panics;
         let judge = Arc::clone(&self.judge);
-        let listens = move |event: &AccessEvent<'_>| {
-            if let AccessEvent::Asked { answer } = event {
+        let listens = move |event: &Event<'_>| {
+            if let Event::RobotsAnswered { answer } = event {
                 judge.learns(who, number(answer.origin()), answer.record().asked_at());
             }
             assert!(!panics, "the script says: panic");
@@ -152,8 +152,7 @@ impl World {
             })
             .clock(self.clock.clone())
             .access_store(Arc::new(reader))
-            .access_observer(Arc::new(listens))
-            .pace_observer(Arc::new(Observer { panics }))
+            .observer(Arc::new(listens))
             .seed(self.web.plan.seed ^ u64::from(who));
         if let Some(hosts) = &self.hosts {
             let (judge, weather) = (Arc::clone(&self.judge), Arc::clone(&self.pace_weather));
@@ -578,23 +577,6 @@ async fn read(mut body: super::web::PageBody, reading: Reading) {
             body.frame().await;
             sleep(time).await;
         }
-    }
-}
-
-/// Counts nothing, and panics if it is told to.
-struct Observer {
-    panics: bool,
-}
-
-impl fmt::Debug for Observer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Observer")
-    }
-}
-
-impl PaceObserver for Observer {
-    fn observe(&self, _: &PaceEvent<'_>) {
-        assert!(!self.panics, "the script says: panic");
     }
 }
 

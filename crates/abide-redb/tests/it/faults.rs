@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{Ask, HolderId, HostState, PaceEvent, PaceObserver, PacePolicy, Pacer};
+use abide_gate::pacing::{Ask, HolderId, HostState, PacePolicy, Pacer};
+use abide_gate::{Event, Observer};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
 use tokio::time::sleep;
@@ -80,11 +81,11 @@ async fn a_backoff_told_again_is_on_the_disk_or_an_error_again() {
 #[derive(Debug, Default)]
 struct Outages(Mutex<Vec<&'static str>>);
 
-impl PaceObserver for Outages {
-    fn observe(&self, event: &PaceEvent<'_>) {
+impl Observer for Outages {
+    fn observe(&self, event: &Event<'_>) {
         match event {
-            PaceEvent::StoreDown { .. } => self.0.lock().unwrap().push("down"),
-            PaceEvent::StoreBack => self.0.lock().unwrap().push("back"),
+            Event::StoreDown { .. } => self.0.lock().unwrap().push("down"),
+            Event::StoreBack => self.0.lock().unwrap().push("back"),
             _ => {}
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use abide::access::AccessPolicy;
-use abide::pacing::{PaceEvent, PacePolicy};
+use abide::pacing::PacePolicy;
 use abide::{Abide, Denied, Event};
 use abide_gate::{Clock, SystemClock, WallMillis};
 use abide_redis::Store;
@@ -115,8 +115,8 @@ impl Crew {
             .max_wait(ms(10_000))
             .clock(Arc::new(Skewed(self.skew * i64::from(number))))
             .observer(Arc::new(move |event: &Event<'_>| match event {
-                Event::Pacing(PaceEvent::StoreDown { .. }) => is_alone.store(true, Ordering::SeqCst),
-                Event::Pacing(PaceEvent::StoreBack) => is_alone.store(false, Ordering::SeqCst),
+                Event::StoreDown { .. } => is_alone.store(true, Ordering::SeqCst),
+                Event::StoreBack => is_alone.store(false, Ordering::SeqCst),
                 _ => {}
             }))
             .allow_net("127.0.0.1/32".parse().unwrap());
