@@ -148,7 +148,7 @@ async fn robots_txt_can_be_fetched_ahead_forgotten_and_watched() {
     let heard = Arc::clone(&changes);
     let (abide, _) = builder(&server)
         .observer(Arc::new(move |event: &Event<'_>| {
-            if let Event::RobotsChanged { old, answer } = event {
+            if let Event::RobotsChanged { old, entry: answer } = event {
                 let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
                 heard
                     .lock()

@@ -185,7 +185,7 @@ pub(crate) struct OnlineVerdict {
 
 impl OnlineVerdict {
     pub(crate) fn new(verdict: &abide::Verdict, now: WallMillis) -> Self {
-        let answer = verdict.answer();
+        let answer = verdict.entry();
         let rules = verdict.rules();
         Self {
             allowed: Some(verdict.is_allowed()),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use abide::access::Answer;
+use abide::access::RobotsEntry;
 use abide::pacing::BackoffCause;
 use abide::{Event, Failure, Observer};
 use url::Url;
@@ -137,7 +137,7 @@ impl Observer for Watch {
                 heard.hold(Hold { from: now, until: now + *lasts, why: failure.to_string() });
             }),
             Event::StoreDown { reason } => self.store_failed(reason),
-            Event::RobotsAnswered { answer } => {
+            Event::RobotsAnswered { entry: answer } => {
                 let (host, status) = (answer.origin().host(), status(answer));
                 if let Some(Failure::AddressRefused(address)) = answer.failure() {
                     self.address_refused(address);
@@ -166,7 +166,7 @@ impl Heard {
 }
 
 /// What the last attempt was answered with, also if the last good copy stands in for it.
-fn status(answer: &Answer) -> Option<u16> {
+fn status(answer: &RobotsEntry) -> Option<u16> {
     match answer.failure() {
         Some(Failure::Status(status)) => Some(status),
         Some(_) => None,

@@ -212,7 +212,7 @@ fn danger(setting: &str) {
 
 /// A new Crawl-delay also counts for those who already wait for their turn.
 fn tell_those_who_wait(pacer: &Pacer, event: &Event<'_>) {
-    if let Event::RobotsChanged { answer, .. } = event {
+    if let Event::RobotsChanged { entry: answer, .. } = event {
         pacer.change_crawl_delay(answer.origin(), answer.crawl_delay().unwrap_or_default());
     }
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::access::{Answer, GoodCopy, StoreError};
+use crate::access::{GoodCopy, RobotsEntry, StoreError};
 use crate::error::Denied;
 use crate::pacing::{BackoffCause, DeferReason};
 use crate::verdict::Verdict;
@@ -25,19 +25,19 @@ pub enum Event<'a> {
     /// An attempt to fetch a robots.txt ended, and this is known now.
     RobotsAnswered {
         /// What is known now.
-        answer: &'a Arc<Answer>,
+        entry: &'a Arc<RobotsEntry>,
     },
     /// The text of a robots.txt changed: a new one, the first one (`old` is `None`), or none, because the server has removed it.
     RobotsChanged {
         /// What it said.
         old: Option<&'a GoodCopy>,
         /// What is known now.
-        answer: &'a Arc<Answer>,
+        entry: &'a Arc<RobotsEntry>,
     },
     /// An attempt failed, and the last good copy applies.
     RobotsLastGood {
         /// What is known now.
-        answer: &'a Arc<Answer>,
+        entry: &'a Arc<RobotsEntry>,
     },
     /// The store of robots.txt records failed; the decision was made from memory and network.
     RobotsStoreFailed {

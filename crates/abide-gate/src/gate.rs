@@ -10,7 +10,7 @@ use abide_robots::Target;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::access::{AccessCache, Answer, Refused};
+use crate::access::{AccessCache, Refused, RobotsEntry};
 use crate::builder::GateBuilder;
 use crate::clock::has_timers;
 use crate::error::{Denied, Error};
@@ -102,7 +102,7 @@ impl Gate {
     }
 
     fn tell_judged(&self, verdict: &Verdict) {
-        if let Some(answer) = verdict.answer() {
+        if let Some(answer) = verdict.entry() {
             self.observers.tell(&Event::Checked { origin: answer.origin(), verdict });
         }
     }
@@ -156,12 +156,17 @@ impl Gate {
     ///
     /// # Errors
     /// A robots.txt request that was deferred or lost.
-    pub async fn answer(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {
+    pub async fn answer(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Error> {
         self.learn(origin, &origin.robots_url(), &mut self.max_wait.clone()).await
     }
 
     /// The answer at hand, or fetched if the turn of robots.txt can come within what is `left`.
-    async fn learn(&self, origin: &Origin, url: &Url, left: &mut Duration) -> Result<Arc<Answer>, Error> {
+    async fn learn(
+        &self,
+        origin: &Origin,
+        url: &Url,
+        left: &mut Duration,
+    ) -> Result<Arc<RobotsEntry>, Error> {
         loop {
             if *left < self.max_wait && self.access.cached(origin).is_none() {
                 self.refuse_a_long_wait(origin, url, *left)?;

@@ -3,7 +3,7 @@
 use metrics::{counter, gauge, histogram};
 
 use crate::Failure;
-use crate::access::{Answer, Source};
+use crate::access::{RobotsEntry, Source};
 use crate::error::Denied;
 use crate::event::{Event, Observer};
 use crate::gate::Gate;
@@ -36,11 +36,11 @@ impl Observer for MetricsObserver {
     fn observe(&self, event: &Event<'_>) {
         match event {
             Event::RobotsAttempted { took, .. } => histogram!("abide_robots_seconds").record(*took),
-            Event::RobotsAnswered { answer } => {
+            Event::RobotsAnswered { entry: answer } => {
                 counter!("abide_robots_total", "outcome" => outcome(answer.source())).increment(1);
             }
             Event::RobotsChanged { .. } => counter!("abide_robots_changes_total").increment(1),
-            Event::RobotsLastGood { answer } => {
+            Event::RobotsLastGood { entry: answer } => {
                 histogram!("abide_robots_last_good_age_seconds").record(age(answer))
             }
             Event::RobotsStoreFailed { .. } => {
@@ -78,7 +78,7 @@ fn refused(denied: &Denied, hop: usize) {
 }
 
 /// How old the copy was when it was asked for again and could not be had.
-fn age(answer: &Answer) -> f64 {
+fn age(answer: &RobotsEntry) -> f64 {
     answer.age(answer.asked_at()).unwrap_or_default().as_secs_f64()
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use abide_robots::Rule;
 use url::Url;
 
-use crate::access::{Access, Answer, Explanation, Source};
+use crate::access::{Access, Explanation, RobotsEntry, Source};
 use crate::error::Denied;
 use crate::{Failure, WallMillis};
 
@@ -58,13 +58,13 @@ impl Verdict {
     }
 
     /// What is known of the origin's robots.txt: where it came from, its age, when it is asked again.
-    pub fn answer(&self) -> Option<&Arc<Answer>> {
-        self.explanation().map(Explanation::answer)
+    pub fn entry(&self) -> Option<&Arc<RobotsEntry>> {
+        self.explanation().map(Explanation::entry)
     }
 
     /// Where the answer came from. `None` for `/robots.txt` itself and for overrides.
     pub fn source(&self) -> Option<Source> {
-        self.answer().map(|answer| answer.source())
+        self.entry().map(|answer| answer.source())
     }
 
     /// The Crawl-delay that the site asks for.
@@ -78,7 +78,7 @@ impl Verdict {
 
     /// What it was made from is due to be asked for again.
     pub(crate) fn has_lapsed(&self, now: WallMillis) -> bool {
-        self.answer().is_some_and(|answer| answer.fresh_until() <= now)
+        self.entry().is_some_and(|answer| answer.fresh_until() <= now)
     }
 
     /// Whether it is about `/robots.txt` itself.
@@ -100,7 +100,7 @@ impl Verdict {
             return None;
         }
         let url = crate::without_userinfo(url);
-        let answer = self.answer()?;
+        let answer = self.entry()?;
         Some(match answer.access() {
             Access::Unreachable(cause) => unreachable(url, answer, *cause),
             Access::Rules(_) | Access::Unavailable(_) => {
@@ -117,7 +117,7 @@ impl Verdict {
     }
 }
 
-fn unreachable(url: Url, answer: &Answer, cause: Failure) -> Denied {
+fn unreachable(url: Url, answer: &RobotsEntry, cause: Failure) -> Denied {
     Denied::Unreachable {
         url,
         since: answer.failing_since().unwrap_or(answer.asked_at()).to_system_time(),

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessCache, AccessPolicy, AccessStore, Answer, BoxFuture, FetchError, Lease, LeaseHolder,
-    MemoryAccessStore, Record, Refused, Source, StoreError,
+    AccessCache, AccessPolicy, AccessStore, BoxFuture, FetchError, Lease, LeaseHolder, MemoryAccessStore,
+    Record, Refused, RobotsEntry, Source, StoreError,
 };
 use abide_gate::pacing::MemoryHostStore;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
@@ -201,7 +201,7 @@ async fn c21_the_last_good_copy_survives_in_memory_while_the_store_fails() {
 }
 
 /// A story of a site and a crawler, day by day: what the site answers, and what must follow.
-type Story = (fn(usize) -> Scripted, &'static [fn(&Arc<Answer>) -> bool]);
+type Story = (fn(usize) -> Scripted, &'static [fn(&Arc<RobotsEntry>) -> bool]);
 
 const STORIES: [Story; 2] = [
     // Well, and then down: the copy goes on being used.
@@ -420,8 +420,8 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
             let told = match event {
                 Event::RobotsAnswered { .. } => "asked",
                 Event::RobotsChanged { old: None, .. } => "first",
-                Event::RobotsChanged { answer, .. } if answer.copy().is_none() => "gone",
-                Event::RobotsChanged { old: Some(old), answer } => {
+                Event::RobotsChanged { entry: answer, .. } if answer.copy().is_none() => "gone",
+                Event::RobotsChanged { old: Some(old), entry: answer } => {
                     assert_eq!(old.body(), GOOD.as_bytes());
                     assert_ne!(answer.copy().unwrap().body(), old.body());
                     "changed"

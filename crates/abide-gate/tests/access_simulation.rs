@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    Access, AccessCache, AccessStore, Answer, BoxFuture, Lease, LeaseHolder, Record, Refused, RobotsRequest,
-    Source, StoreError,
+    Access, AccessCache, AccessStore, BoxFuture, Lease, LeaseHolder, Record, Refused, RobotsEntry,
+    RobotsRequest, Source, StoreError,
 };
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, Event, Failure, ManualClock, Origin, WallMillis};
@@ -144,7 +144,7 @@ impl Model {
     }
 
     /// Whether the answer is what follows; the reason why not.
-    fn judge(&self, answer: &Arc<Answer>, jumps: bool) -> Result<(), String> {
+    fn judge(&self, answer: &Arc<RobotsEntry>, jumps: bool) -> Result<(), String> {
         let (said, at) = self.last.ok_or("an answer before anything was said")?;
         let version = |version: Option<u64>| match version {
             Some(n) => !allows(answer, &format!("/v{n}")) && is_good(answer),
@@ -388,7 +388,7 @@ impl Run {
     }
 
     /// Judges one answer, as a caller got it.
-    fn check(&self, origin: &Origin, result: Result<Arc<Answer>, Refused>, took: Duration) {
+    fn check(&self, origin: &Origin, result: Result<Arc<RobotsEntry>, Refused>, took: Duration) {
         let model = self.model(origin);
         let at = self.started.elapsed();
         // The deadline, the slots of seven requests, and a store that answers late three times.
@@ -441,7 +441,7 @@ fn life(chance: &mut Chance) -> Vec<(Duration, Behaviour)> {
     phases
 }
 
-async fn timed(cache: &AccessCache, origin: &Origin) -> (Result<Arc<Answer>, Refused>, Duration) {
+async fn timed(cache: &AccessCache, origin: &Origin) -> (Result<Arc<RobotsEntry>, Refused>, Duration) {
     let started = Instant::now();
     let result = cache.of(origin).await;
     (result, started.elapsed())
@@ -500,7 +500,7 @@ async fn run_seed(seed: u64) -> ScriptedFetch {
         let clock = SharedClock(Arc::clone(&run));
         let observed = Arc::clone(&run);
         let observer = move |event: &Event<'_>| {
-            if let Event::RobotsAnswered { answer } = event {
+            if let Event::RobotsAnswered { entry: answer } = event {
                 observed.model(answer.origin()).learn();
             }
         };

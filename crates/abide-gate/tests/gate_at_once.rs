@@ -107,7 +107,7 @@ async fn many_origins_are_known_at_once_whatever_places_they_share() {
     for page in pages.iter().chain(pages.iter().rev()) {
         let verdict = gate.judge_at_once(&url(page)).expect("it is known");
         assert!(!verdict.is_allowed());
-        assert_eq!(*verdict.answer().unwrap().origin(), Origin::of(&url(page)).unwrap(), "{page}");
+        assert_eq!(*verdict.entry().unwrap().origin(), Origin::of(&url(page)).unwrap(), "{page}");
     }
 }
 

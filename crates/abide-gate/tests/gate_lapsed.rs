@@ -86,5 +86,5 @@ async fn a_turn_is_told_once_though_its_verdict_has_lapsed() {
     let turn = gate.turn(&page, old.clone(), &mut SECOND.clone()).await.unwrap();
     assert_eq!(granted.load(Ordering::SeqCst) - before, 1);
     let (now, _permit, _) = turn.into_parts();
-    assert!(now.answer().unwrap().asked_at() > old.answer().unwrap().asked_at());
+    assert!(now.entry().unwrap().asked_at() > old.entry().unwrap().asked_at());
 }

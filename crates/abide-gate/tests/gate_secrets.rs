@@ -91,7 +91,7 @@ async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
         match gate.judge(&url, patience).await {
             Ok(verdict) => {
                 shown.both("verdict", &verdict);
-                if let Some(answer) = verdict.answer() {
+                if let Some(answer) = verdict.entry() {
                     shown.debug("answer", &**answer);
                     shown.debug("access", &answer.access());
                 }

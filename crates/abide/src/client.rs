@@ -10,7 +10,7 @@ use reqwest::Request;
 use reqwest_middleware::ClientWithMiddleware;
 use url::Url;
 
-use abide_gate::access::Answer;
+use abide_gate::access::RobotsEntry;
 use abide_gate::pacing::{NextSlot, Permit};
 use abide_gate::{Error, Gate, Origin, Verdict};
 use abide_http::Reader;
@@ -86,7 +86,7 @@ impl Abide {
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub async fn rules(&self, origin: &Origin) -> Result<Arc<Answer>, Error> {
+    pub async fn rules(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Error> {
         self.core.gate.answer(origin).await
     }
 

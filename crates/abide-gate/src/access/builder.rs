@@ -6,10 +6,10 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use tokio::sync::Semaphore;
 
-use crate::access::answer::Answer;
 use crate::access::cache::AccessCache;
 use crate::access::counters::Counters;
 use crate::access::dice::{Dice, any_seed};
+use crate::access::entry::RobotsEntry;
 use crate::access::fetch::Fetch;
 use crate::access::flight::Flights;
 use crate::access::front::Front;
@@ -112,8 +112,8 @@ impl AccessCacheBuilder {
     }
 }
 
-fn answers(weight: u64) -> Cache<Origin, Arc<Answer>> {
-    let weigh = |_: &Origin, answer: &Arc<Answer>| u32::try_from(answer.weight()).unwrap_or(u32::MAX);
+fn answers(weight: u64) -> Cache<Origin, Arc<RobotsEntry>> {
+    let weigh = |_: &Origin, answer: &Arc<RobotsEntry>| u32::try_from(answer.weight()).unwrap_or(u32::MAX);
     // Least recently used, so that a new answer is always taken in: a refused one would be compiled for every page.
     Cache::builder().max_capacity(weight).weigher(weigh).eviction_policy(EvictionPolicy::lru()).build()
 }

@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use crate::Origin;
-use crate::access::answer::Answer;
 use crate::access::builder::AccessCacheBuilder;
 use crate::access::counters::Totals;
+use crate::access::entry::RobotsEntry;
 use crate::access::fetch::Fetch;
 use crate::access::knowledge::{Knowledge, News, Wanted};
 use crate::access::reading::Next;
@@ -65,12 +65,16 @@ impl AccessCache {
     ///
     /// # Errors
     /// [`Refused`] if nobody could be asked just now. Nothing may be fetched from the origin then, either.
-    pub async fn of(&self, origin: &Origin) -> Result<Arc<Answer>, Refused> {
+    pub async fn of(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refused> {
         self.learn(origin, &mut Duration::default()).await
     }
 
     /// The same; `waited` grows by the time for which the request had to wait for its turns, its time on the wire not included.
-    pub(crate) async fn learn(&self, origin: &Origin, waited: &mut Duration) -> Result<Arc<Answer>, Refused> {
+    pub(crate) async fn learn(
+        &self,
+        origin: &Origin,
+        waited: &mut Duration,
+    ) -> Result<Arc<RobotsEntry>, Refused> {
         let now = self.known.clock.wall();
         match self.known.recall(origin, now) {
             Some((answer, Next::Use)) => Ok(answer),
@@ -88,12 +92,12 @@ impl AccessCache {
     }
 
     /// The answer for a URL if it is fresh and at hand: what most requests meet. Allocates nothing.
-    pub(crate) fn at_hand(&self, url: &Url) -> Option<Arc<Answer>> {
+    pub(crate) fn at_hand(&self, url: &Url) -> Option<Arc<RobotsEntry>> {
         self.known.at_hand(url, self.known.clock.wall())
     }
 
     /// What is at hand and may be used, without asking anybody, the store included.
-    pub fn cached(&self, origin: &Origin) -> Option<Arc<Answer>> {
+    pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
         let now = self.known.clock.wall();
         let (answer, next) = self.known.recall(origin, now)?;
         (next != Next::Fetch).then_some(answer)
@@ -152,7 +156,7 @@ impl AccessCache {
         &self,
         mut news: watch::Receiver<Option<News>>,
         waited: &mut Duration,
-    ) -> Result<Arc<Answer>, Refused> {
+    ) -> Result<Arc<RobotsEntry>, Refused> {
         let came = self.known.clock.now();
         loop {
             let last = news.borrow_and_update().clone();

@@ -6,7 +6,7 @@ use abide_robots::{Target, Verdict};
 use httpdate::fmt_http_date;
 
 use crate::WallMillis;
-use crate::access::{Access, Answer, Source};
+use crate::access::{Access, RobotsEntry, Source};
 use crate::text::Escaped;
 
 /// Why one URL may be fetched or not: the whole of it, kept without another request. Cheap to clone.
@@ -14,7 +14,7 @@ use crate::text::Escaped;
 /// Shown, it is one sentence; what servers sent is escaped and cut at 200 characters.
 #[derive(Clone)]
 pub struct Explanation {
-    answer: Arc<Answer>,
+    answer: Arc<RobotsEntry>,
     verdict: Option<Verdict>,
     is_allowed: bool,
     hop: Option<usize>,
@@ -22,7 +22,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    pub(super) fn new(answer: Arc<Answer>, target: &Target<'_>) -> Self {
+    pub(super) fn new(answer: Arc<RobotsEntry>, target: &Target<'_>) -> Self {
         let verdict = match answer.access() {
             Access::Rules(rules) => Some(rules.verdict(target)),
             Access::Unavailable(_) | Access::Unreachable(_) => None,
@@ -57,7 +57,7 @@ impl Explanation {
     }
 
     /// The answer it follows from: origin, source, times, the text itself.
-    pub fn answer(&self) -> &Arc<Answer> {
+    pub fn entry(&self) -> &Arc<RobotsEntry> {
         &self.answer
     }
 

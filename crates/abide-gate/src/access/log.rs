@@ -9,12 +9,12 @@ use std::time::Duration;
 #[cfg(feature = "tracing")]
 use tokio::time::Instant;
 
-use crate::access::{Answer, FetchError, Source, StoreError};
+use crate::access::{FetchError, RobotsEntry, Source, StoreError};
 #[cfg(feature = "tracing")]
 use crate::{Clock, SystemClock};
 use crate::{Failure, Origin};
 
-pub(crate) fn asked(answer: &Answer) {
+pub(crate) fn asked(answer: &RobotsEntry) {
     let (origin, source) = (answer.origin(), answer.source());
     #[cfg(feature = "tracing")]
     match source {

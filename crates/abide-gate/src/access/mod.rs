@@ -38,7 +38,7 @@ mod redirect;
 mod freshness;
 mod policy;
 
-mod answer;
+mod entry;
 mod explain;
 
 mod codec;
@@ -54,10 +54,10 @@ mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
 
-pub use answer::{Access, Answer, Source};
 pub use builder::AccessCacheBuilder;
 pub use cache::AccessCache;
 pub use counters::Totals;
+pub use entry::{Access, RobotsEntry, Source};
 pub use explain::Explanation;
 pub use fetch::{
     BoxFuture, Fetch, FetchBody, FetchError, RobotsReply, RobotsRequest, Validators, on_the_wire,

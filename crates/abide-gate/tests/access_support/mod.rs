@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{AccessCache, AccessPolicy, AccessStore, Answer, MemoryAccessStore, Source};
+use abide_gate::access::{AccessCache, AccessPolicy, AccessStore, MemoryAccessStore, RobotsEntry, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Target};
@@ -88,7 +88,7 @@ impl World {
         Self::new(ScriptedFetch::new(move |_, times| if times == 0 { good.clone() } else { then.clone() }))
     }
 
-    pub(crate) async fn ask(&self) -> Arc<Answer> {
+    pub(crate) async fn ask(&self) -> Arc<RobotsEntry> {
         self.cache.of(&origin()).await.unwrap()
     }
 
@@ -97,7 +97,7 @@ impl World {
     }
 
     /// The answer after what is refreshed in the background has come in.
-    pub(crate) async fn ask_and_settle(&self) -> Arc<Answer> {
+    pub(crate) async fn ask_and_settle(&self) -> Arc<RobotsEntry> {
         self.ask().await;
         self.settle().await;
         self.ask().await
@@ -119,21 +119,21 @@ pub(crate) fn origin() -> Origin {
     "https://a.example".parse().unwrap()
 }
 
-pub(crate) fn allows(answer: &Arc<Answer>, path: &str) -> bool {
+pub(crate) fn allows(answer: &Arc<RobotsEntry>, path: &str) -> bool {
     answer.is_allowed(&Target::new(path))
 }
 
 /// The rules of this answer, and nothing else.
-pub(crate) fn is_good(answer: &Arc<Answer>) -> bool {
+pub(crate) fn is_good(answer: &Arc<RobotsEntry>) -> bool {
     allows(answer, "/open") && !allows(answer, "/closed") && answer.copy().is_some()
 }
 
-pub(crate) fn allows_all(answer: &Arc<Answer>) -> bool {
+pub(crate) fn allows_all(answer: &Arc<RobotsEntry>) -> bool {
     allows(answer, "/open") && allows(answer, "/closed")
 }
 
 /// Nothing but robots.txt itself.
-pub(crate) fn disallows_all(answer: &Arc<Answer>) -> bool {
+pub(crate) fn disallows_all(answer: &Arc<RobotsEntry>) -> bool {
     !allows(answer, "/open")
         && !allows(answer, "/")
         && !allows(answer, "/robots.txt?x")
@@ -141,7 +141,7 @@ pub(crate) fn disallows_all(answer: &Arc<Answer>) -> bool {
 }
 
 /// Row result **L**: the last good copy if there is one, else disallow all. Gives both answers.
-pub(crate) async fn assert_unreachable(fault: Scripted, name: &str) -> (Arc<Answer>, Arc<Answer>) {
+pub(crate) async fn assert_unreachable(fault: Scripted, name: &str) -> (Arc<RobotsEntry>, Arc<RobotsEntry>) {
     let cold = World::of(fault.clone()).ask().await;
     assert!(disallows_all(&cold), "{name}: without a copy all is disallowed, found {cold:?}");
     assert!(matches!(cold.source(), Source::Unreachable(_)), "{name}: {cold:?}");

@@ -130,7 +130,7 @@ impl World {
         let panics = self.web.plan.setting.panics;
         let judge = Arc::clone(&self.judge);
         let listens = move |event: &Event<'_>| {
-            if let Event::RobotsAnswered { answer } = event {
+            if let Event::RobotsAnswered { entry: answer } = event {
                 judge.learns(who, number(answer.origin()), answer.record().asked_at());
             }
             assert!(!panics, "the script says: panic");

@@ -46,7 +46,7 @@ pub enum Source {
 ///
 /// Made once per fetch and shared. Asking it needs no further request and, for [`is_allowed`](Self::is_allowed), no
 /// allocation.
-pub struct Answer {
+pub struct RobotsEntry {
     record: Record,
     times: Times,
     access: Access,
@@ -54,7 +54,7 @@ pub struct Answer {
     not_text: bool,
 }
 
-impl Answer {
+impl RobotsEntry {
     /// Compiles what `record` says at `now`. `older`, an answer for the same origin, lends its rules if the text is the same.
     pub(super) fn new(
         record: Record,
@@ -251,9 +251,9 @@ fn reading(policy: &AccessPolicy) -> ReadOptions {
     ReadOptions::new().with_limit(policy.body_limit)
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for RobotsEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer")
+        f.debug_struct("RobotsEntry")
             .field("origin", self.origin())
             .field("source", &self.source())
             .field("asked_at", &self.asked_at())
