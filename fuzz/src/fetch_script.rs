@@ -85,7 +85,7 @@ async fn play(bytes: &[u8], policy: AccessPolicy) -> Played {
         answers.lock().expect("no panic holds it").answer(request, began.elapsed())
     });
     let token = ProductToken::new("ExampleBot").expect("a token");
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     let wall = || clock.wall();
     let cache = AccessCache::builder(vec![token], Arc::new(fetch.clone()))
         .clock(clock.clone())

@@ -13,11 +13,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
-/// Milliseconds since 1970-01-01T00:00:00Z.
+/// A wall-clock time as stores keep it: milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct WallMillis(pub u64);
+pub struct WallMillis(u64);
 
 impl WallMillis {
+    /// So many milliseconds after 1970-01-01T00:00:00Z.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// The milliseconds since 1970-01-01T00:00:00Z.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
     /// Later by `by`, saturating.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {

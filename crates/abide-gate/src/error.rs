@@ -416,7 +416,7 @@ impl fmt::Display for Denied {
 impl StdError for Denied {}
 
 /// The last second that an HTTP date can show.
-const LAST_DATE: WallMillis = WallMillis(253_402_300_799_000);
+const LAST_DATE: WallMillis = WallMillis::from_millis(253_402_300_799_000);
 
 /// " (redirect 2)" for hops that were redirected to.
 struct Hop(usize);
@@ -434,7 +434,7 @@ impl fmt::Display for Hop {
 mod tests {
     use super::*;
 
-    const AT: WallMillis = WallMillis(1_800_000_000_000);
+    const AT: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
     fn url() -> Url {
         "https://a.example/x".parse().unwrap()

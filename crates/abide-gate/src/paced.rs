@@ -61,7 +61,9 @@ impl PacedFetch {
                 Ok(match hold {
                     // Holds are told in milliseconds, rounded up. What this reply says must have lapsed at the instant in which the
                     // host is asked again: first for robots.txt.
-                    Some(until) => reply.held_until(WallMillis(until.0.saturating_sub(1))),
+                    Some(until) => {
+                        reply.held_until(WallMillis::from_millis(until.as_millis().saturating_sub(1)))
+                    }
                     None => reply,
                 })
             }

@@ -12,7 +12,7 @@ use abide_robots::{ProductToken, Target};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-const START: WallMillis = WallMillis(1_800_000_000_000);
+const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
 fn cache(fetch: &ScriptedFetch) -> (AccessCache, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(START));

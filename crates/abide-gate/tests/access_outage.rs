@@ -136,9 +136,9 @@ async fn s05_a_clock_that_jumps_opens_nothing() {
         world.clock.jump_to(START);
         assert!(disallows_all(&world.ask().await), "and back");
     }
-    world.clock.jump_to(WallMillis(0));
+    world.clock.jump_to(WallMillis::from_millis(0));
     assert!(disallows_all(&world.ask().await));
-    world.clock.jump_to(WallMillis(u64::MAX - 1));
+    world.clock.jump_to(WallMillis::from_millis(u64::MAX - 1));
     assert!(disallows_all(&world.ask().await));
 }
 

@@ -114,7 +114,7 @@ proptest! {
                     let mut heard = heard.lock().unwrap();
                     let turn = script[heard.len() % script.len()].clone();
                     heard.push(turn.clone());
-                    turn.entry()
+                    turn.answer()
                 }
             });
             let world = World::new(fetch);

@@ -86,7 +86,7 @@ async fn what_only_a_verdict_still_holds_can_be_invalidated() {
     for number in 0..100 {
         gate.answer(&format!("https://other{number}.example").parse().unwrap()).await.unwrap();
     }
-    store.sweep(WallMillis(u64::MAX)).await.unwrap();
+    store.sweep(WallMillis::from_millis(u64::MAX)).await.unwrap();
     assert!(gate.access().cached(&origin).is_none(), "the cache has forgotten it");
     assert!(gate.judge_at_once(&page).is_some(), "the verdict keeps it: {held:?}");
 

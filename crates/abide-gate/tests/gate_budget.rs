@@ -149,7 +149,7 @@ async fn who_has_more_patience_than_the_gate_waits_for_robots_txt_longer_than_ot
 
 /// A gate whose wall clock goes with the paused one.
 fn timed_gate(fetch: ScriptedFetch) -> Gate {
-    let clock = ManualClock::starting_at(WallMillis(1_800_000_000_000));
+    let clock = ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000));
     Gate::builder().clock(Arc::new(clock)).build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
 }
 

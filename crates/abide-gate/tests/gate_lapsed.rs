@@ -29,7 +29,7 @@ struct World {
 
 async fn world() -> World {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10"));
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     let store = Arc::new(MemoryAccessStore::new());
     let granted = Arc::new(AtomicUsize::new(0));
     let told = Arc::clone(&granted);

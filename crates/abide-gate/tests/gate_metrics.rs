@@ -107,7 +107,7 @@ async fn the_age_of_a_copy_that_stands_in_is_that_when_it_was_asked_for_again() 
         _ => Scripted::status(503),
     });
     let gate = Gate::builder()
-        .clock(Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000))))
+        .clock(Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000))))
         .observer(Arc::new(MetricsObserver))
         .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
     let origin: Origin = "https://a.example".parse().unwrap();

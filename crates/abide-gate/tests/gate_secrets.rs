@@ -138,7 +138,7 @@ async fn g07_nothing_secret_is_shown_or_stored() {
         let builder = GateBuilder::new()
             .access(AccessPolicy::default())
             .access_store(store.clone())
-            .clock(Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000))))
+            .clock(Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000))))
             .observer(Arc::new(move |event: &Event<'_>| told.debug("event", event)));
         shown.debug("builder", &builder);
         let gate = builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));

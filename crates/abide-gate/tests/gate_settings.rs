@@ -103,19 +103,19 @@ async fn who_shares_a_store_of_turns_leaves_a_host_alone_that_another_holds() {
 
 #[tokio::test(start_paused = true)]
 async fn the_clock_is_the_one_that_was_set() {
-    let start = WallMillis(1_800_000_000_000);
+    let start = WallMillis::from_millis(1_800_000_000_000);
     let clock = Arc::new(ManualClock::starting_at(start));
     let gate = built(Gate::builder().clock(clock.clone()), &rules());
     assert_eq!(gate.wall(), start);
     assert_eq!(gate.answer(&origin()).await.unwrap().asked_at(), start);
-    clock.jump_to(WallMillis(5));
-    assert_eq!(gate.wall(), WallMillis(5));
+    clock.jump_to(WallMillis::from_millis(5));
+    assert_eq!(gate.wall(), WallMillis::from_millis(5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_with_the_same_seed_repeats_what_was_left_to_chance() {
     let drawn = |seed| async move {
-        let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+        let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
         let asks_for_calm = Scripted::status(429).header("retry-after", b"60");
         let gate = built(Gate::builder().clock(clock).seed(seed), &ScriptedFetch::always(asks_for_calm));
         let mut drawn = Vec::new();

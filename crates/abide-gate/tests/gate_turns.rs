@@ -24,7 +24,7 @@ fn origin() -> Origin {
 }
 
 fn gate(fetch: &ScriptedFetch) -> Gate {
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     Gate::builder().clock(clock).build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()))
 }
 

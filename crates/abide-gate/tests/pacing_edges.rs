@@ -48,7 +48,7 @@ impl Told {
 
 /// With both clocks on tokio's time, and no jitter to speak of.
 fn builder(policy: PacePolicy) -> (PacerBuilder, Arc<ManualClock>, Arc<Told>) {
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_000_000_000)));
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_000_000_000)));
     let told = Arc::new(Told::default());
     (Pacer::builder(policy).clock(clock.clone()).observer(told.clone()).seed(0), clock, told)
 }

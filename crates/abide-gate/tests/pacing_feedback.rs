@@ -206,11 +206,11 @@ async fn holds_from_outside_are_only_extended_and_cut_to_a_day() {
     assert_about(far.since(wall), s(24 * 3_600));
     let near = pacer.hold(&host("c.example"), wall.plus(s(26 * 3_600)), BackoffCause::Operator);
     assert_about(near.since(wall), s(26 * 3_600));
-    for past in [WallMillis(0), wall] {
+    for past in [WallMillis::from_millis(0), wall] {
         pacer.hold(&host("d.example"), past, BackoffCause::Operator);
     }
     assert_eq!(pacer.next_slot(&url("http://d.example/"), Ask::new()).unwrap().wait(), s(0));
-    pacer.hold(&host("e.example"), WallMillis(u64::MAX), BackoffCause::Operator);
+    pacer.hold(&host("e.example"), WallMillis::from_millis(u64::MAX), BackoffCause::Operator);
     assert_about(pacer.next_slot(&url("http://e.example/"), Ask::new()).unwrap().wait(), s(86_400));
     // A hold by the operator is no complaint of the server: the first 429 afterwards is the first strike.
     sleep(s(601)).await;

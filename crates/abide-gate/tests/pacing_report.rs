@@ -195,7 +195,8 @@ fn eight_groups_are_kept() {
 #[test]
 fn short_spans_are_told_with_a_tenth_and_longer_ones_without() {
     for (delay, told) in [(ms(250), "250 ms"), (ms(9_990), "9.9 s"), (ms(10_500), "10 s"), (s(9), "9 s")] {
-        let deferral = Deferral::new("a.example", WallMillis(0), s(1), DeferReason::Gap { delay });
+        let deferral =
+            Deferral::new("a.example", WallMillis::from_millis(0), s(1), DeferReason::Gap { delay });
         let text = deferral.to_string();
         assert!(text.contains(&format!("two requests to a.example are {told} apart")), "{text}");
     }

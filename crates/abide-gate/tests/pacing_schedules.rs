@@ -30,7 +30,7 @@ impl Clock for Standstill {
     }
 
     fn wall(&self) -> WallMillis {
-        WallMillis(1_800_000_000_000)
+        WallMillis::from_millis(1_800_000_000_000)
     }
 }
 

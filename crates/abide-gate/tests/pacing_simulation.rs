@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use faulty::{Fault, Faulty};
 use support::{ms, s, url};
 
-const START: WallMillis = WallMillis(1_800_000_000_000);
+const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
 /// What one caller does, and what the server answers him.
 #[derive(Clone, Debug)]
@@ -232,8 +232,8 @@ impl World {
                 self.history.lock().unwrap().holds.push((host, now, now + s(seconds)));
             }
             Upset::Jump(millis) => {
-                let wall = self.clock.wall().0.saturating_add_signed(millis);
-                self.clock.jump_to(WallMillis(wall));
+                let wall = self.clock.wall().as_millis().saturating_add_signed(millis);
+                self.clock.jump_to(WallMillis::from_millis(wall));
             }
         }
     }

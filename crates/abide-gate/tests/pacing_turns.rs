@@ -451,11 +451,14 @@ async fn trap_redirect_chain_on_one_host_and_across_two() {
 
 #[tokio::test(start_paused = true)]
 async fn trap_clock_a_year_forward_and_back() {
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_700_000_000_000)));
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_700_000_000_000)));
     let pacer = Pacer::builder(PacePolicy::default()).clock(clock.clone()).build();
     let a = url("http://a.example/");
     const YEAR: Duration = Duration::from_secs(366 * 86_400);
-    for wall in [WallMillis(1_700_000_000_000).plus(YEAR), WallMillis(1_700_000_000_000).minus(YEAR)] {
+    for wall in [
+        WallMillis::from_millis(1_700_000_000_000).plus(YEAR),
+        WallMillis::from_millis(1_700_000_000_000).minus(YEAR),
+    ] {
         sleep(s(10)).await;
         let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
         clock.jump_to(wall);
@@ -467,7 +470,11 @@ async fn trap_clock_a_year_forward_and_back() {
         );
     }
     // A hold from a store that was written before the clock was set back: not believed beyond a day.
-    let end = pacer.hold(&host("b.example"), WallMillis(1_700_000_000_000).plus(YEAR), BackoffCause::Shared);
+    let end = pacer.hold(
+        &host("b.example"),
+        WallMillis::from_millis(1_700_000_000_000).plus(YEAR),
+        BackoffCause::Shared,
+    );
     let wall = clock.wall();
     assert_eq!(end.since(wall), s(86_400));
 }

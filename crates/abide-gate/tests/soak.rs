@@ -109,8 +109,8 @@ async fn visit(gate: Gate, n: u64) -> u64 {
 async fn soak(hosts: u64) {
     let began = Instant::now();
     let web = Arc::new(Web { began, by_second: Mutex::new(vec![0; (ROUND * ROUNDS + 3_600) as usize]) });
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
-    assert!(clock.wall() > WallMillis(0));
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
+    assert!(clock.wall() > WallMillis::from_millis(0));
     let before = resident();
     let keeps_all = std::env::var("ABIDE_KEEP").is_ok_and(|keep| keep == "all");
     let store: Arc<dyn AccessStore> = if keeps_all {

@@ -16,7 +16,7 @@
 //! let response = http::Response::builder().header("content-type", "text/html").body(Full::from(page))?;
 //!
 //! let reader = Reader::new(ReadOptions::new("ExampleBot".parse()?));
-//! let reading = reader.response_to(&http::Method::GET, WallMillis(1_800_000_000_000));
+//! let reading = reader.response_to(&http::Method::GET, WallMillis::from_millis(1_800_000_000_000));
 //! let response = reading.finish(Trail::default(), response).await;
 //!
 //! let visit = Visit::of(response.extensions()).ok_or("it was read")?;

@@ -59,7 +59,7 @@ fn origin(n: u64) -> Outcome<Origin> {
 /// A record of about 600 bytes.
 fn record(n: u64) -> Outcome<Record> {
     let text = "User-agent: *\nDisallow: /private/\nDisallow: /search?\n".repeat(7);
-    Ok(sample_record(&origin(n)?, WallMillis(SystemClock.wall().0 + n), text))
+    Ok(sample_record(&origin(n)?, WallMillis::from_millis(SystemClock.wall().as_millis() + n), text))
 }
 
 /// A number that jumps about.
@@ -221,7 +221,7 @@ async fn reopening(store: Store, path: &Path) -> Outcome<()> {
     }
     let store = Store::open(path)?;
     let began = Instant::now();
-    let swept = store.sweep(WallMillis(u64::MAX)).await?;
+    let swept = store.sweep(WallMillis::from_millis(u64::MAX)).await?;
     println!("sweeping {swept} records: {:?}", began.elapsed());
     store.close().await?;
     Ok(())

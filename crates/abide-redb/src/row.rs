@@ -33,7 +33,7 @@ pub(crate) const VERSION: u8 = 1;
 
 /// A record of robots.txt, with its age before it.
 pub(crate) fn robots(record: &Record) -> (u64, Vec<u8>) {
-    let age = record.asked_at().0;
+    let age = record.asked_at().as_millis();
     (age, [&age.to_le_bytes()[..], &record.encode()].concat())
 }
 
@@ -81,7 +81,7 @@ impl BackoffRow {
             _ => (0, 0, None),
         };
         let mut fields = Vec::with_capacity(20);
-        fields.extend_from_slice(&self.until.0.to_le_bytes());
+        fields.extend_from_slice(&self.until.as_millis().to_le_bytes());
         fields.push(kind);
         fields.extend_from_slice(&status.to_le_bytes());
         // No Retry-After: 0, which is none either (RFC 9110 §10.2.3 has no use for it).
@@ -93,7 +93,7 @@ impl BackoffRow {
 
     pub(crate) fn decode(host: &str, row: &[u8]) -> Option<Self> {
         let mut fields = Fields(unsealed(host.as_bytes(), row)?);
-        let until = WallMillis(fields.u64()?);
+        let until = WallMillis::from_millis(fields.u64()?);
         let [kind] = fields.array()?;
         let status = u16::from_le_bytes(fields.array()?);
         let millis = fields.u64()?;
@@ -191,9 +191,13 @@ mod tests {
             BackoffCause::Answer { status: 429, retry_after: None },
             BackoffCause::Answer { status: 503, retry_after: Some(Duration::from_secs(86_400)) },
         ];
-        let edges = [WallMillis(0), WallMillis(1_800_000_000_000), WallMillis(u64::MAX)];
-        let all =
-            causes.map(|cause| edges.map(|until| BackoffRow { until, throttles: until.0 as u8, cause }));
+        let edges = [
+            WallMillis::from_millis(0),
+            WallMillis::from_millis(1_800_000_000_000),
+            WallMillis::from_millis(u64::MAX),
+        ];
+        let all = causes
+            .map(|cause| edges.map(|until| BackoffRow { until, throttles: until.as_millis() as u8, cause }));
         all.into_iter().flatten().collect()
     }
 
@@ -212,7 +216,7 @@ mod tests {
         let fields = b"\x00\x50\x5c\x18\xa3\x01\x00\x00\x03\xad\x01\x60\xea\x00\x00\x00\x00\x00\x00";
         let row = sealed(b"a.example", fields);
         let cause = BackoffCause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
-        let backoff = BackoffRow { until: WallMillis(1_800_000_000_000), throttles: 0, cause };
+        let backoff = BackoffRow { until: WallMillis::from_millis(1_800_000_000_000), throttles: 0, cause };
         assert_eq!(BackoffRow::decode("a.example", &row), Some(backoff));
     }
 

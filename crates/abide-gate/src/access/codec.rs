@@ -46,7 +46,7 @@ impl Record {
         fields.bytes(self.origin.as_str().as_bytes());
         fields.last(self.last);
         for time in [self.asked_at, self.fresh_until, self.next_try] {
-            fields.u64(time.0);
+            fields.u64(time.as_millis());
         }
         fields.failing(&self.failing);
         fields.copy(self.copy.as_deref());
@@ -110,7 +110,7 @@ impl Writer {
     }
 
     fn time(&mut self, value: Option<WallMillis>) {
-        self.option(value, |out, time| out.u64(time.0));
+        self.option(value, |out, time| out.u64(time.as_millis()));
     }
 
     fn last(&mut self, last: LastAnswer) {
@@ -184,8 +184,8 @@ impl Writer {
                 out.option(value, Self::bytes);
             }
             out.option(copy.lifetime, |out, lifetime| out.u64(lifetime.as_secs()));
-            out.u64(copy.fetched_at.0);
-            out.u64(copy.validated_at.0);
+            out.u64(copy.fetched_at.as_millis());
+            out.u64(copy.validated_at.as_millis());
             out.bytes(&copy.body);
         });
     }
@@ -239,7 +239,7 @@ impl<'a> Reader<'a> {
     }
 
     fn time(&mut self) -> Option<WallMillis> {
-        self.u64().map(WallMillis)
+        self.u64().map(WallMillis::from_millis)
     }
 
     fn bool(&mut self) -> Option<bool> {
@@ -452,8 +452,8 @@ mod tests {
                 ),
                 content_type: kind.map(Bytes::from),
                 lifetime: stated.then_some(Duration::from_secs(600)),
-                fetched_at: WallMillis(fetched),
-                validated_at: WallMillis(validated),
+                fetched_at: WallMillis::from_millis(fetched),
+                validated_at: WallMillis::from_millis(validated),
             })
     }
 
@@ -466,10 +466,10 @@ mod tests {
         ];
         let failing = (any::<Option<u64>>(), any::<u32>(), any::<u32>(), any::<Option<u64>>()).prop_map(
             |(since, attempts, counted, last)| Failing {
-                since: since.map(WallMillis),
+                since: since.map(WallMillis::from_millis),
                 attempts,
                 counted,
-                last_counted: last.map(WallMillis),
+                last_counted: last.map(WallMillis::from_millis),
             },
         );
         (last, any::<u64>(), 0_u64..=86_400_000, any::<u64>(), failing, proptest::option::of(copies()))
@@ -477,9 +477,9 @@ mod tests {
                 let record = Record {
                     origin: "http://[::1]:8080".parse().unwrap(),
                     last,
-                    asked_at: WallMillis(asked),
-                    fresh_until: WallMillis(asked.saturating_add(fresh)),
-                    next_try: WallMillis(next),
+                    asked_at: WallMillis::from_millis(asked),
+                    fresh_until: WallMillis::from_millis(asked.saturating_add(fresh)),
+                    next_try: WallMillis::from_millis(next),
                     failing,
                     copy: copy.map(Arc::new),
                 };
@@ -552,7 +552,7 @@ mod tests {
     #[test]
     fn what_we_would_have_written_otherwise_is_absent() {
         let origin = "https://a.example".parse().unwrap();
-        let record = Record::sample(&origin, WallMillis(1), "User-agent: *\n".into());
+        let record = Record::sample(&origin, WallMillis::from_millis(1), "User-agent: *\n".into());
         assert_eq!(Record::decode(&forged(&record, b"robots.txt", b"robots.txt")), Some(record.clone()));
         for (from, to) in [
             (&b"/robots.txt"[..], &b"/robots{txt"[..]),
@@ -568,9 +568,9 @@ mod tests {
         let record = Record {
             origin: "http://a.example".parse().unwrap(),
             last: LastAnswer::Unreachable(Failure::Dns),
-            asked_at: WallMillis(1),
-            fresh_until: WallMillis(1),
-            next_try: WallMillis(1),
+            asked_at: WallMillis::from_millis(1),
+            fresh_until: WallMillis::from_millis(1),
+            next_try: WallMillis::from_millis(1),
             failing: Failing::default(),
             copy: None,
         };
@@ -582,7 +582,11 @@ mod tests {
         assert_eq!(Record::decode(&bytes), None);
     }
     fn sample() -> Record {
-        Record::sample(&"https://a.example".parse().unwrap(), WallMillis(1), "User-agent: *\n".into())
+        Record::sample(
+            &"https://a.example".parse().unwrap(),
+            WallMillis::from_millis(1),
+            "User-agent: *\n".into(),
+        )
     }
 
     #[test]
@@ -631,8 +635,16 @@ mod tests {
         for (what, record, is_kept) in [
             ("as it is", sample(), true),
             ("rules without a copy", Record { copy: None, ..sample() }, false),
-            ("fresh for a day", Record { fresh_until: WallMillis(1).plus(day), ..sample() }, true),
-            ("fresh for longer", Record { fresh_until: WallMillis(2).plus(day), ..sample() }, false),
+            (
+                "fresh for a day",
+                Record { fresh_until: WallMillis::from_millis(1).plus(day), ..sample() },
+                true,
+            ),
+            (
+                "fresh for longer",
+                Record { fresh_until: WallMillis::from_millis(2).plus(day), ..sample() },
+                false,
+            ),
             ("a lifetime of a day", with(|copy| copy.lifetime = Some(LIFETIME_MAX)), true),
             ("a longer one", with(|copy| copy.lifetime = Some(LIFETIME_MAX + Duration::from_secs(1))), false),
             ("http", with(|copy| copy.final_url = "http://a.example/x".parse().unwrap()), true),

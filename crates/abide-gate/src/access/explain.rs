@@ -168,7 +168,7 @@ impl fmt::Debug for Explanation {
 }
 
 /// The last time that an HTTP date can show.
-const SHOWN_MAX: WallMillis = WallMillis(253_402_300_799_000);
+const SHOWN_MAX: WallMillis = WallMillis::from_millis(253_402_300_799_000);
 
 /// A time for people, as in HTTP fields.
 fn date(time: Option<WallMillis>) -> String {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn no_time_is_too_late_to_be_shown() {
-        assert_eq!(date(Some(WallMillis(u64::MAX))), "Fri, 31 Dec 9999 23:59:59 GMT");
-        assert_eq!(date(Some(WallMillis(0))), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(date(Some(WallMillis::from_millis(u64::MAX))), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(date(Some(WallMillis::from_millis(0))), "Thu, 01 Jan 1970 00:00:00 GMT");
     }
 }

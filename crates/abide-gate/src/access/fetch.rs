@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn a_deferral_has_its_reason_behind_it_and_other_errors_have_none() {
         let why: Arc<dyn Error + Send + Sync> = Arc::from(Box::from("the host is held"));
-        let deferred = FetchError::deferred(WallMillis(1), why);
+        let deferred = FetchError::deferred(WallMillis::from_millis(1), why);
         assert_eq!(deferred.to_string(), "the host is held");
         assert_eq!(deferred.source().map(ToString::to_string).as_deref(), Some("the host is held"));
         assert!(FetchError::new(Failure::Reset, "x").source().is_none());

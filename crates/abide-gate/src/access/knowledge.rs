@@ -290,7 +290,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_finds_no_room_is_to_come_back_and_finds_it_then() {
-        let start = WallMillis(1_800_000_000_000);
+        let start = WallMillis::from_millis(1_800_000_000_000);
         let fetch = ScriptedFetch::always(Scripted::status(404).head_after(Duration::from_secs(1)));
         let mut cache = AccessCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
             .clock(Arc::new(ManualClock::starting_at(start)))

@@ -51,7 +51,9 @@ pub(crate) struct Times {
 
 impl Times {
     pub(crate) fn of(record: &Record) -> Self {
-        let copied = record.copy().map_or(WallMillis(0), |copy| copy.fetched_at().max(copy.validated_at()));
+        let copied = record
+            .copy()
+            .map_or(WallMillis::from_millis(0), |copy| copy.fetched_at().max(copy.validated_at()));
         Self {
             written: record.asked_at.max(copied),
             asked_at: record.asked_at,
@@ -131,12 +133,14 @@ fn status_cause(why: Unavailable) -> Failure {
 mod tests {
     use super::*;
 
-    const NOW: WallMillis = WallMillis(1_800_000_000_000);
+    const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const MINUTE: Duration = Duration::from_secs(60);
 
     /// Minutes from now: asked at, fresh until, next try.
     fn times(asked: i64, fresh: i64, next: i64, failing: bool, has_copy: bool) -> Times {
-        let at = |minutes: i64| WallMillis(NOW.0.saturating_add_signed(minutes.saturating_mul(60_000)));
+        let at = |minutes: i64| {
+            WallMillis::from_millis(NOW.as_millis().saturating_add_signed(minutes.saturating_mul(60_000)))
+        };
         Times {
             written: at(asked),
             asked_at: at(asked),

@@ -292,8 +292,8 @@ impl Record {
 
     /// The record as if its time were over, so that the next use asks again. The copy stays.
     pub(crate) fn expired(mut self) -> Self {
-        self.fresh_until = WallMillis(0);
-        self.next_try = WallMillis(0);
+        self.fresh_until = WallMillis::from_millis(0);
+        self.next_try = WallMillis::from_millis(0);
         self
     }
 
@@ -391,7 +391,7 @@ mod tests {
     use super::*;
     use crate::access::dice::Dice;
 
-    const NOW: WallMillis = WallMillis(1_800_000_000_000);
+    const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const HOUR: Duration = Duration::from_secs(60 * 60);
 
     fn at(now: WallMillis) -> Moment {
@@ -557,7 +557,7 @@ mod tests {
                 let moment = Moment { now, jitter: dice.roll(), spread: dice.spread() };
                 let outcome = Outcome::Gone { status: 404, lifetime: LIFETIME_MAX };
                 let record = Record::after(None, &origin(), outcome, moment, &AccessPolicy::default());
-                *per_second.entry(record.next_try.0 / 1000).or_default() += 1;
+                *per_second.entry(record.next_try.as_millis() / 1000).or_default() += 1;
             }
             let seconds = per_second.keys().max().unwrap() - per_second.keys().min().unwrap() + 1;
             let most = per_second.values().max().unwrap();

@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn each_refusal_is_one_sentence_with_its_reason_behind_it() {
         let why: Arc<dyn Error + Send + Sync> = Arc::from(Box::from("the host is held"));
-        let deferred = Refused::Deferred { not_before: WallMillis(1), why };
+        let deferred = Refused::Deferred { not_before: WallMillis::from_millis(1), why };
         assert_eq!(deferred.to_string(), "the request for robots.txt was deferred: the host is held");
         assert_eq!(deferred.source().map(ToString::to_string).as_deref(), Some("the host is held"));
         assert_eq!(Refused::Interrupted.to_string(), "the request for robots.txt was interrupted");

@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn each_deferral_is_one_sentence() {
         let seconds = Duration::from_secs;
-        let now = WallMillis(784_111_777_000);
+        let now = WallMillis::from_millis(784_111_777_000);
         for (reason, wait, expected) in [
             (
                 DeferReason::Hold { status: Some(429), retry_after: Some(seconds(7_500)) },
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_end_of_time_can_be_printed() {
-        let never = Deferral::new("a", WallMillis(u64::MAX), Duration::MAX, DeferReason::Robots);
+        let never = Deferral::new("a", WallMillis::from_millis(u64::MAX), Duration::MAX, DeferReason::Robots);
         assert!(never.to_string().contains("not before"));
     }
 }

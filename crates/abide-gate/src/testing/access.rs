@@ -410,7 +410,7 @@ where
     }
 }
 
-const NOW: WallMillis = WallMillis(1_800_000_000_000);
+const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 const TTL: Duration = Duration::from_secs(60);
 
 async fn load(store: &impl AccessStore, origin: &Origin) -> Option<Record> {
@@ -467,9 +467,11 @@ async fn odd_origins_have_records_of_their_own(store: &impl AccessStore) {
 
 async fn large_and_edge_values_survive(store: &impl AccessStore) {
     let a = origin("https://a.example");
-    for (at, body) in
-        [(NOW, vec![b'x'; 512_000]), (WallMillis(0), Vec::new()), (WallMillis(u64::MAX), (0..=255).collect())]
-    {
+    for (at, body) in [
+        (NOW, vec![b'x'; 512_000]),
+        (WallMillis::from_millis(0), Vec::new()),
+        (WallMillis::from_millis(u64::MAX), (0..=255).collect()),
+    ] {
         let record = sample_record(&a, at, body);
         save(store, &record).await;
         assert_eq!(load(store, &a).await, Some(record), "values at the edges survive");

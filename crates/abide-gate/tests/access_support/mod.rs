@@ -10,7 +10,7 @@ use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Target};
 
-pub(crate) const START: WallMillis = WallMillis(1_800_000_000_000);
+pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const HOUR: Duration = Duration::from_secs(60 * 60);
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);

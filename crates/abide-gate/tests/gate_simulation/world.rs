@@ -22,7 +22,7 @@ use super::plan::{Chance, DAY, HOUR, MINUTE, ORIGINS, Path, Plan, Reading, SECON
 use super::shelf::{Hosts, Reader, Shelf, Weather, number};
 use super::web::Web;
 
-const START: WallMillis = WallMillis(1_800_000_000_000);
+const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
 /// A promise that is broken on purpose, to see the judge catch it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -371,7 +371,10 @@ impl World {
 
     /// The wall clock lies for a while.
     async fn jump(&self, by: i64, lasts: Duration) {
-        let set = |by: i64| self.clock.jump_to(WallMillis(self.clock.wall().0.saturating_add_signed(by)));
+        let set = |by: i64| {
+            self.clock
+                .jump_to(WallMillis::from_millis(self.clock.wall().as_millis().saturating_add_signed(by)))
+        };
         self.judge.clock_lies(by, true);
         set(by);
         sleep(lasts).await;

@@ -44,7 +44,7 @@ impl Clock for Lagging {
     }
 
     fn wall(&self) -> WallMillis {
-        WallMillis(0)
+        WallMillis::from_millis(0)
     }
 }
 

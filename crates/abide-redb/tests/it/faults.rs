@@ -123,7 +123,7 @@ async fn fill(store: &Store) -> u64 {
     for n in 0..1_000 {
         let large = abide_gate::testing::access::sample_record(
             &origin(n),
-            abide_gate::WallMillis(1_800_000_000_000 + n),
+            abide_gate::WallMillis::from_millis(1_800_000_000_000 + n),
             vec![b'#'; 20_000],
         );
         let _ = AccessStore::save(store, &origin(n), &large).await;
@@ -185,7 +185,7 @@ async fn a_disk_that_is_gone_does_not_fill_the_memory() {
     for n in 0..200 {
         let large = abide_gate::testing::access::sample_record(
             &origin(n),
-            abide_gate::WallMillis(1_800_000_000_000 + n),
+            abide_gate::WallMillis::from_millis(1_800_000_000_000 + n),
             vec![b'#'; 500_000],
         );
         let _ = AccessStore::save(&store, &origin(n), &large).await;

@@ -151,7 +151,8 @@ async fn a_fast_crawler_waits_for_a_slow_disk() {
     for n in 0..40 {
         let store = store.clone();
         saves.spawn(async move {
-            let large = sample_record(&origin(n), WallMillis(1_800_000_000_000), vec![b'#'; 500_000]);
+            let large =
+                sample_record(&origin(n), WallMillis::from_millis(1_800_000_000_000), vec![b'#'; 500_000]);
             AccessStore::save(&store, &origin(n), &large).await
         });
     }
@@ -235,7 +236,7 @@ async fn a_closed_store_says_so_and_closing_again_is_no_error() {
     let errors = [
         AccessStore::load(&other, &origin(1)).await.unwrap_err().to_string(),
         AccessStore::save(&other, &origin(1), &record(1, 1)).await.unwrap_err().to_string(),
-        AccessStore::sweep(&other, WallMillis(1)).await.unwrap_err().to_string(),
+        AccessStore::sweep(&other, WallMillis::from_millis(1)).await.unwrap_err().to_string(),
         PermissionStore::load(&other, &url(1)).await.unwrap_err().to_string(),
         PermissionStore::remove(&other, &url(1)).await.unwrap_err().to_string(),
         tell(&other, &host(1), operators()).await.unwrap_err().to_string(),

@@ -122,8 +122,8 @@ async fn every_key_expires_and_none_before_what_is_owed() {
     let nothing = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
     store.exchange(&ScopeKey::from("nothing.example"), nothing).await.unwrap();
     let origin: Origin = "https://a.example".parse().unwrap();
-    store.save(&origin, &sample_record(&origin, WallMillis(0), "")).await.unwrap();
-    store.lease(&origin, LeaseHolder(1), WallMillis(0), HOUR).await.unwrap();
+    store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "")).await.unwrap();
+    store.lease(&origin, LeaseHolder(1), WallMillis::from_millis(0), HOUR).await.unwrap();
     let keys: Vec<String> = redis.ask(&["KEYS", "*"]);
     assert_eq!(keys.len(), 256 + 4 + 2, "{keys:?}");
     for key in keys {
@@ -353,7 +353,8 @@ fn a_release_that_comes_late_gives_up_nothing() {
 async fn clocks_that_differ_a_little_do_not_make_two_fetch_one_robots_txt() {
     let Some(redis) = Redis::start() else { return };
     let store = redis.aged().connect().await.unwrap();
-    let (origin, now): (Origin, _) = ("https://a.example".parse().unwrap(), WallMillis(1_000_000_000_000));
+    let (origin, now): (Origin, _) =
+        ("https://a.example".parse().unwrap(), WallMillis::from_millis(1_000_000_000_000));
     let keys = || redis.ask::<Vec<String>>(&["KEYS", "abide:*:fetching:*"]);
     for _ in 0..2 {
         assert_eq!(

@@ -193,7 +193,7 @@ async fn a_call_dropped_before_it_is_sent_gives_its_turn_back() {
 async fn what_waited_for_the_service_below_is_judged_again() {
     let (inner, robots) = (Strict::new(), Arc::<Later>::default());
     let seen = Arc::clone(&inner.seen);
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     let settings = Gate::builder().clock(clock as Arc<dyn Clock>);
     let builder = AbideLayer::builder("ExampleBot").gate(settings);
     let layer = builder.build_with(Arc::clone(&robots) as Arc<dyn Fetch>).unwrap();

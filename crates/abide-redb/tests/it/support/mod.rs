@@ -44,7 +44,7 @@ impl Dice {
 }
 
 /// The time that tests count from.
-pub(crate) const START: WallMillis = WallMillis(1_800_000_000_000);
+pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
 /// A clock that stands still, so that a backoff ends exactly when a test says, however busy the machine is.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ pub(crate) const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };
 /// The `version`th record of an origin. The version is in its time and in its text, so that a mixture of two is seen.
 pub(crate) fn record(n: u64, version: u64) -> Record {
     let text = format!("User-agent: *\nDisallow: /{n}/{version}/\n").repeat(1 + (n % 7) as usize * 9);
-    sample_record(&origin(n), WallMillis(1_800_000_000_000 + version), text)
+    sample_record(&origin(n), WallMillis::from_millis(1_800_000_000_000 + version), text)
 }
 
 /// The `version`th record of an origin that answers 503.
@@ -133,7 +133,7 @@ pub(crate) async fn failing(n: u64, version: u64) -> Record {
     let fetch = ScriptedFetch::always(Scripted::status(503));
     let cache = AccessCache::builder(vec!["TestBot".parse().unwrap()], Arc::new(fetch))
         .store(store.clone())
-        .clock(Arc::new(At(WallMillis(1_800_000_000_000 + version))))
+        .clock(Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version))))
         .seed(n)
         .build();
     cache.of(&origin).await.unwrap();
@@ -147,7 +147,7 @@ pub(crate) fn down(n: u64) -> Origin {
 }
 
 pub(crate) fn version_of(record: &Record) -> u64 {
-    record.asked_at().0 - 1_800_000_000_000
+    record.asked_at().as_millis() - 1_800_000_000_000
 }
 
 pub(crate) fn url(n: u64) -> String {
