@@ -1,10 +1,11 @@
 //! Which addresses may be contacted: public ones, and those that were named.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use url::{Host, Url};
+
+use crate::Failure;
 
 /// The address guard: a crawler follows links that strangers wrote, and must not be led into its own network.
 ///
@@ -25,12 +26,6 @@ use url::{Host, Url};
 pub struct AddressGuard {
     allowed: Vec<IpNet>,
     open: bool,
-}
-
-/// The address must not be contacted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct AddressRefused {
-    address: IpAddr,
 }
 
 impl AddressGuard {
@@ -61,21 +56,21 @@ impl AddressGuard {
     /// Judges an address that a resolver returned, or that a proxy has.
     ///
     /// # Errors
-    /// [`AddressRefused`] if it is not public and not in a network that was opened.
-    pub fn check(&self, address: IpAddr) -> Result<(), AddressRefused> {
+    /// [`Failure::AddressRefused`] if it is not public and not in a network that was opened.
+    pub fn check(&self, address: IpAddr) -> Result<(), Failure> {
         let judged = embedded(address);
         let named = |net: &IpNet| net.contains(&address) || net.contains(&judged);
         if self.open || is_public(judged) || self.allowed.iter().any(named) {
             return Ok(());
         }
-        Err(AddressRefused { address })
+        Err(Failure::AddressRefused(address))
     }
 
     /// Judges the host of a URL if it is an address; names are for the resolver.
     ///
     /// # Errors
-    /// [`AddressRefused`] if it is not public and not in a network that was opened.
-    pub fn check_url(&self, url: &Url) -> Result<(), AddressRefused> {
+    /// [`Failure::AddressRefused`] if it is not public and not in a network that was opened.
+    pub fn check_url(&self, url: &Url) -> Result<(), Failure> {
         // The parsed host and not its text, which has brackets for IPv6.
         match url.host() {
             Some(Host::Ipv4(address)) => self.check(address.into()),
@@ -84,21 +79,6 @@ impl AddressGuard {
         }
     }
 }
-
-impl AddressRefused {
-    /// Which one.
-    pub fn address(&self) -> IpAddr {
-        self.address
-    }
-}
-
-impl fmt::Display for AddressRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the address {} is not public and was not opened", self.address)
-    }
-}
-
-impl std::error::Error for AddressRefused {}
 
 /// A range: its first address, and how many leading bits count.
 type Range4 = (Ipv4Addr, u32);
@@ -285,6 +265,6 @@ mod tests {
     #[test]
     fn a_refusal_names_the_address() {
         let refused = AddressGuard::new().check("::ffff:10.0.0.1".parse().unwrap()).unwrap_err();
-        assert_eq!(refused.to_string(), "the address ::ffff:10.0.0.1 is not public and was not opened");
+        assert_eq!(refused.to_string(), "its address ::ffff:10.0.0.1 must not be contacted");
     }
 }

@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::access::{GoodCopy, RobotsEntry, StoreError};
+use crate::access::{GoodCopy, RobotsEntry};
 use crate::error::Denied;
 use crate::pacing::{BackoffCause, DeferReason};
 use crate::verdict::Verdict;
-use crate::{Failure, Origin};
+use crate::{Failure, Origin, StoreError};
 
 /// Something worth counting. Events of pacing name hosts only: no URL, no path, nothing a user typed.
 #[derive(Debug)]

@@ -38,7 +38,7 @@ pub enum Failure {
     /// The body is in a coding that is not removed, in several, or in one that is not named.
     StillCoded,
     /// A 2xx HTML document without a rule line came in place of robots.txt, under
-    /// [`Html::Unreachable`](crate::access::Html::Unreachable).
+    /// [`AccessPolicy::with_html_unreachable`](crate::access::AccessPolicy::with_html_unreachable).
     Html,
     /// An address of the host, literal or resolved, must not be contacted.
     AddressRefused(IpAddr),
@@ -97,6 +97,14 @@ impl Failure {
         matches!(self, Self::AddressRefused(_) | Self::RedirectRefused(_))
     }
 
+    /// The address that must not be contacted, if the failure is one.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::AddressRefused(address) => Some(*address),
+            _ => None,
+        }
+    }
+
     /// The status, if the failure is one.
     pub fn status(&self) -> Option<u16> {
         match self {
@@ -129,6 +137,8 @@ impl fmt::Display for Failure {
         }
     }
 }
+
+impl std::error::Error for Failure {}
 
 impl fmt::Display for TlsProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -324,7 +324,7 @@ impl Gate {
         match self.addresses.check_url(url) {
             Ok(()) => Ok(origin),
             Err(refused) => {
-                let address = Some(refused.address());
+                let address = refused.address();
                 Err(Denied::AddressRefused { url: without_userinfo(url), address, hop: 0 }.into())
             }
         }

@@ -55,6 +55,7 @@
 mod clock;
 mod failure;
 mod origin;
+mod store;
 mod text;
 
 // Whether a robots.txt could be had, and when a request may go out: two halves that do not know each other.
@@ -78,12 +79,12 @@ mod verdict;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use address::{AddressGuard, AddressRefused};
+pub use address::AddressGuard;
 pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{CaughtClock, Clock, NoTimers, SystemClock, WallMillis};
-pub use coding::{Coding, DecodeError, DecodedBody, Undecodable, UnknownCoding};
+pub use coding::{Coding, DecodeError, DecodedBody};
 pub use error::{Denied, Error, OrderProblem};
 pub use event::{Event, Observer};
 pub use failure::{Failure, TlsProblem};
@@ -91,4 +92,5 @@ pub use gate::{Gate, Turn};
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
+pub use store::{BoxFuture, StoreError};
 pub use verdict::Verdict;

@@ -7,9 +7,9 @@ use http::StatusCode;
 use http_body_util::BodyExt;
 use url::Url;
 
-use crate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+use crate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use crate::pacing::{Ask, BackoffCause, Pacer, Permit, Refusal};
-use crate::{AddressGuard, Clock, Failure, Host, WallMillis};
+use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, WallMillis};
 
 /// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Fetch for PacedFetch {
 impl PacedFetch {
     async fn paced(&self, request: RobotsRequest) -> Result<RobotsReply, FetchError> {
         if let Err(refused) = self.addresses.check_url(request.url()) {
-            return Err(FetchError::new(Failure::AddressRefused(refused.address()), refused.to_string()));
+            return Err(FetchError::new(refused, refused.to_string()));
         }
         let asked = self.clock.now();
         let turn = self.pacer.acquire(request.url(), self.ask(request.url())).await;

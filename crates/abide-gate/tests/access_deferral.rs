@@ -8,7 +8,8 @@ mod access_support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{Refused, StoreError};
+use abide_gate::StoreError;
+use abide_gate::access::Refused;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use access_support::*;
 use tokio::time::sleep;

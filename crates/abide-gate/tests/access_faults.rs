@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessCache, AccessPolicy, AccessStore, BoxFuture, FetchError, Lease, LeaseHolder, MemoryAccessStore,
-    Record, Refused, RobotsEntry, Source, StoreError,
+    AccessCache, AccessPolicy, AccessStore, FetchError, Lease, LeaseHolder, MemoryAccessStore, Record,
+    Refused, RobotsEntry, Source,
 };
 use abide_gate::pacing::MemoryHostStore;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Event, Failure, Origin, WallMillis};
+use abide_gate::{BoxFuture, Clock, Event, Failure, Origin, StoreError, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep};
 

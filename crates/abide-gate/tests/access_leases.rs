@@ -7,11 +7,9 @@ mod access_support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{
-    AccessPolicy, AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore, Record, Refused, StoreError,
-};
+use abide_gate::access::{AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record, Refused};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Origin, WallMillis};
+use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep};
 

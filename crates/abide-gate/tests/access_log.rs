@@ -12,12 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessCache, AccessPolicy, AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore, Record,
-    StoreError,
+    AccessCache, AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record,
 };
 use abide_gate::pacing::{Ask, PacePolicy, Pacer};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Failure, Origin, TlsProblem, WallMillis};
+use abide_gate::{BoxFuture, Failure, Origin, StoreError, TlsProblem, WallMillis};
 use access_support::*;
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};

@@ -6,7 +6,7 @@ mod access_support;
 
 use std::time::Duration;
 
-use abide_gate::access::{AccessPolicy, Html, RedirectRefusal, Source, Unavailable};
+use abide_gate::access::{AccessPolicy, RedirectRefusal, Source, Unavailable};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Failure, TlsProblem};
 use access_support::*;
@@ -144,10 +144,8 @@ async fn c10_a_fetch_that_never_answers_is_ended() {
         fn fetch(
             &self,
             _: abide_gate::access::RobotsRequest,
-        ) -> abide_gate::access::BoxFuture<
-            '_,
-            Result<abide_gate::access::RobotsReply, abide_gate::access::FetchError>,
-        > {
+        ) -> abide_gate::BoxFuture<'_, Result<abide_gate::access::RobotsReply, abide_gate::access::FetchError>>
+        {
             Box::pin(std::future::pending())
         }
     }
@@ -328,7 +326,7 @@ async fn s11_3xx_that_are_no_redirects_are_unreachable() {
 #[tokio::test(start_paused = true)]
 async fn t01_html_without_rules_can_be_unreachable() {
     let page = Scripted::text("<!doctype html><p>Blocked</p>");
-    let strict = AccessPolicy::default().with_html(Html::Unreachable);
+    let strict = AccessPolicy::default().with_html_unreachable();
     let answer = World::with_policy(ScriptedFetch::always(page.clone()), strict.clone()).ask().await;
     assert_eq!(answer.source(), Source::Unreachable(Failure::Html));
     assert!(disallows_all(&answer));

@@ -13,11 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    Access, AccessCache, AccessStore, BoxFuture, Lease, LeaseHolder, Record, Refused, RobotsEntry,
-    RobotsRequest, Source, StoreError,
+    Access, AccessCache, AccessStore, Lease, LeaseHolder, Record, Refused, RobotsEntry, RobotsRequest, Source,
 };
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Event, Failure, ManualClock, Origin, WallMillis};
+use abide_gate::{BoxFuture, Clock, Event, Failure, ManualClock, Origin, StoreError, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep, timeout};
 

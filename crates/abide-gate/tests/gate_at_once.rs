@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessPolicy, AccessStore, BoxFuture, Fetch, FetchError, MemoryAccessStore, RobotsReply, RobotsRequest,
+    AccessPolicy, AccessStore, Fetch, FetchError, MemoryAccessStore, RobotsReply, RobotsRequest,
 };
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Gate, Origin, SystemClock, WallMillis};
+use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock, WallMillis};
 use url::Url;
 
 #[derive(Debug)]

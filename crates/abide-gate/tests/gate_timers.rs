@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_gate::pacing::{Ask, MemoryHostStore, PacePolicy, Pacer, Refusal};
-use abide_gate::{Clock, Denied, Gate, NoTimers, SystemClock};
+use abide_gate::{BoxFuture, Clock, Denied, Gate, NoTimers, SystemClock};
 
 /// There is no robots.txt.
 #[derive(Debug)]

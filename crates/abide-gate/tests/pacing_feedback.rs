@@ -7,9 +7,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{
-    Ask, BackoffCause, DeferReason, HostPace, PacePolicy, Pacer, Permit, Preset, Scope,
-};
+use abide_gate::pacing::{Ask, BackoffCause, DeferReason, HostPace, PacePolicy, Pacer, Permit, Scope};
 use abide_gate::{Clock, Event, Failure, Observer, SystemClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
@@ -289,7 +287,7 @@ async fn adaptive_delay_follows_the_site_and_errors_never_make_it_faster() {
     assert_eq!(waited(s(60), 200).await, s(10), "a quick error has not lowered it");
     assert_eq!(waited(ms(10), 200).await, s(30), "at most 30 s");
     assert_eq!(waited(ms(10), 200).await, s(1), "never below our own gap");
-    let archive = PacePolicy::preset(Preset::Archive);
+    let archive = PacePolicy::archive();
     assert_eq!(archive.min_gap(), s(3));
 }
 

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use abide_gate::pacing::{
     Ask, BackoffCause, DeferReason, HostEntry, HostPace, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
-    MemoryHostStore, PacePolicy, Pacer, Refusal, Scope, ScopeKey, StoreFuture,
+    MemoryHostStore, PacePolicy, Pacer, Refusal, Scope, ScopeKey,
 };
 use abide_gate::testing::hosts::{host_store, throttle_counts_are_forgiven};
-use abide_gate::{Clock, Event, Observer, SystemClock};
+use abide_gate::{BoxFuture, Clock, Event, Observer, StoreError, SystemClock};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -422,7 +422,11 @@ impl Flushed {
 }
 
 impl HostStore for Flushed {
-    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
         Box::pin(async move {
             let (hosts, grace_until) = &mut *self.hosts.lock().unwrap();
             let entry = hosts.entry(host.clone()).or_default();
@@ -497,7 +501,11 @@ async fn a_store_that_hangs_costs_one_command_and_then_nothing() {
 struct Yes(Duration);
 
 impl HostStore for Yes {
-    fn exchange<'a>(&'a self, _: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+    fn exchange<'a>(
+        &'a self,
+        _: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
         Box::pin(async move {
             sleep(self.0).await;
             Ok(LeaseReply { lease: LeaseStatus::Leased { is_wanted: true }, state: ask.state })

@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessPolicy, AccessStore, BoxFuture, Fetch, FetchError, Lease, LeaseHolder, MemoryAccessStore, Record,
-    RobotsReply, RobotsRequest, StoreError,
+    AccessPolicy, AccessStore, Fetch, FetchError, Lease, LeaseHolder, MemoryAccessStore, Record, RobotsReply,
+    RobotsRequest,
 };
-use abide_gate::{Clock, Gate, GateBuilder, ManualClock, Origin, WallMillis};
+use abide_gate::{BoxFuture, Clock, Gate, GateBuilder, ManualClock, Origin, StoreError, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};

@@ -36,7 +36,7 @@ pub fn permitted_addresses(
     for address in found.into_iter().take(ADDRESSES_MAX) {
         match guard.check(address.ip()) {
             Ok(()) => permitted.push(address),
-            Err(error) => refused = refused.or(Some(error.address())),
+            Err(error) => refused = refused.or(error.address()),
         }
     }
     if permitted.is_empty() {

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, BoxFuture, Lease, LeaseHolder, Record, StoreError};
-use abide_gate::{Origin, WallMillis};
+use abide_gate::access::{AccessStore, Lease, LeaseHolder, Record};
+use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Cmd, FromRedisValue, RedisResult, Value, cmd, from_redis_value, pipe};
 

@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, StoreFuture,
-    Want,
+    Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, Want,
 };
+use abide_gate::{BoxFuture, StoreError};
 
 use crate::Store;
 use crate::key::Kind;
@@ -19,7 +19,11 @@ static EXCHANGE: LazyLock<Script> =
 type Reply = (String, i64, i64, i64, i64, i64, u8, String);
 
 impl HostStore for Store {
-    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
         Box::pin(async move {
             let keys = &self.link.keys;
             let keys = [keys.of(Kind::Host, host.as_str()), keys.marker(host.as_str())];

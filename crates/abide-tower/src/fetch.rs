@@ -6,8 +6,8 @@ use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
-use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
-use abide_gate::{Clock, Failure, SystemClock};
+use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
+use abide_gate::{BoxFuture, Clock, Failure, SystemClock};
 use abide_http::body_failure_of;
 use bytes::Bytes;
 use http::header::{HeaderValue, USER_AGENT};

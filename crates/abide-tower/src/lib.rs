@@ -48,8 +48,8 @@ pub use resolver::GuardedResolver;
 pub use service::{AbideBody, AbideService, ResponseFuture};
 
 pub use abide_gate::{
-    AddressGuard, Denied, Error, Event, Failure, Gate, GateBuilder, Host, NoTimers, Observer, Origin,
-    TlsProblem, Verdict, access, pacing,
+    AddressGuard, BoxFuture, Denied, Error, Event, Failure, Gate, GateBuilder, Host, NoTimers, Observer,
+    Origin, TlsProblem, Verdict, access, pacing,
 };
 pub use abide_http::{Hop, Scan, Visit};
 pub use abide_http::{Identity, IdentityError, NoAddress};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use http::header::{self, HeaderMap, HeaderValue};
 use http_body_util::BodyExt;
 
-use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
-use abide_gate::{AddressGuard, Clock, Failure, SystemClock};
+use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
+use abide_gate::{AddressGuard, BoxFuture, Clock, Failure, SystemClock};
 
 use crate::fault;
 use abide_http::redirect::same_resource;
@@ -53,7 +53,7 @@ impl Fetch for ReqwestFetch {
     fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
         Box::pin(async move {
             if let Err(refused) = self.addresses.check_url(request.url()) {
-                return Err(FetchError::new(Failure::AddressRefused(refused.address()), refused.to_string()));
+                return Err(FetchError::new(refused, refused.to_string()));
             }
             on_the_wire(request.budget(), self.send(&request)).await
         })

@@ -121,8 +121,9 @@ pub use options::{Options, RequestBuilderExt};
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
-    AddressGuard, Clock, Denied, Error, Event, Failure, Gate, GateBuilder, Host, NoTimers, Observer,
-    OrderProblem, Origin, SystemClock, TlsProblem, UnsupportedUrl, Verdict, WallMillis, access, pacing,
+    AddressGuard, BoxFuture, Clock, Denied, Error, Event, Failure, Gate, GateBuilder, Host, NoTimers,
+    Observer, OrderProblem, Origin, StoreError, SystemClock, TlsProblem, UnsupportedUrl, Verdict, WallMillis,
+    access, pacing,
 };
 pub use abide_http::{Hop, Scan, Stopped, Trail, Visit};
 pub use abide_permissions::{

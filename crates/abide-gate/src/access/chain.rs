@@ -26,7 +26,6 @@ use crate::access::counters::Counters;
 use crate::access::fetch::{Fetch, FetchError, RobotsReply, RobotsRequest, TurnTime, Validators};
 use crate::access::freshness::stated_lifetime;
 use crate::access::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
-use crate::access::policy::Html;
 use crate::access::record::GoodCopy;
 use crate::access::{AccessPolicy, RedirectRefusal, body, log, redirect};
 use crate::{Clock, Coding, Failure, Origin, WallMillis};
@@ -214,7 +213,7 @@ impl<'a> Chain<'a> {
         }
         let content_type = field(&headers, &CONTENT_TYPE).filter(|value| value.len() <= CONTENT_TYPE_LEN_MAX);
         // Stricter (option): a page that only looks like a success says nothing about the rules.
-        if self.policy.html == Html::Unreachable
+        if self.policy.html_is_unreachable
             && is_html(content_type, &text.bytes)
             && !has_rule_line(&text.bytes)
         {

@@ -1,7 +1,6 @@
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,13 +13,10 @@ use tokio::time::{Instant, timeout};
 use url::Url;
 
 use crate::text::Escaped;
-use crate::{Failure, WallMillis};
-
-/// A boxed future, so that the traits of this crate can be used as `dyn`.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+use crate::{BoxFuture, Failure, WallMillis};
 
 /// The body of a robots.txt, as it comes: in the coding that the reply's `Content-Encoding` names, which is taken off by the caller.
-pub type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
+pub(crate) type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 
 /// One robots.txt request on the wire.
 ///

@@ -13,10 +13,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::access::counters::Counters;
 use crate::access::reading::{Next, Times};
-use crate::access::store::{AccessStore, Lease, LeaseHolder, StoreError};
+use crate::access::store::{AccessStore, Lease, LeaseHolder};
 use crate::access::{AccessPolicy, Record, log};
 use crate::event::{Event, Observers};
-use crate::{Clock, Origin};
+use crate::{Clock, Origin, StoreError};
 
 /// How often a follower looks whether the other process has the record.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);

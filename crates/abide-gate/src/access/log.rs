@@ -9,9 +9,9 @@ use std::time::Duration;
 #[cfg(feature = "tracing")]
 use tokio::time::Instant;
 
-use crate::access::{FetchError, RobotsEntry, Source, StoreError};
+use crate::access::{FetchError, RobotsEntry, Source};
 #[cfg(feature = "tracing")]
-use crate::{Clock, SystemClock};
+use crate::{Clock, StoreError, SystemClock};
 use crate::{Failure, Origin};
 
 pub(crate) fn asked(answer: &RobotsEntry) {

@@ -8,9 +8,8 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
 use crate::access::Record;
-use crate::access::fetch::BoxFuture;
-use crate::access::store::{AccessStore, Lease, LeaseHolder, StoreError};
-use crate::{Origin, WallMillis};
+use crate::access::store::{AccessStore, Lease, LeaseHolder};
+use crate::{BoxFuture, Origin, StoreError, WallMillis};
 
 /// Records in memory, bounded by weight: the least recently used go first.
 ///

@@ -59,14 +59,14 @@ pub use cache::AccessCache;
 pub use counters::Totals;
 pub use entry::{Access, RobotsEntry, Source};
 pub use explain::Explanation;
-pub use fetch::{
-    BoxFuture, Fetch, FetchBody, FetchError, RobotsReply, RobotsRequest, Validators, on_the_wire,
-};
+pub use fetch::{Fetch, FetchError, RobotsReply, RobotsRequest, Validators, on_the_wire};
 #[cfg(feature = "testing")]
 pub(crate) use freshness::stated_lifetime;
 pub use memory::MemoryAccessStore;
-pub use policy::{AccessPolicy, Html, LongOutage};
+pub use policy::AccessPolicy;
+#[cfg(feature = "tracing")]
+pub(crate) use policy::LongOutage;
 pub use record::{GoodCopy, Record, Unavailable};
 pub use redirect::RedirectRefusal;
 pub use refused::Refused;
-pub use store::{AccessStore, Lease, LeaseHolder, StoreError};
+pub use store::{AccessStore, Lease, LeaseHolder};

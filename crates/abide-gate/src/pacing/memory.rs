@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::entry::HostEntry;
 use super::scope::ScopeKey;
-use super::store::{HostStore, LeaseAsk, LeaseReply, StoreFuture};
-use crate::{CaughtClock, Clock, SystemClock};
+use super::store::{HostStore, LeaseAsk, LeaseReply};
+use crate::{BoxFuture, CaughtClock, Clock, StoreError, SystemClock};
 
 /// Leases of hosts in memory, for several pacers in one process. A pacer alone needs none. After a restart it knows nothing; use a
 /// durable store where that matters.
@@ -64,7 +64,11 @@ impl MemoryHostStore {
 }
 
 impl HostStore for MemoryHostStore {
-    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
         Box::pin(async move { Ok(self.exchange_now(host, &ask)) })
     }
 }

@@ -70,11 +70,9 @@ pub use feedback::{BackoffCause, STRIKES_KEPT};
 pub use memory::MemoryHostStore;
 pub use pacer::{Pacer, PacerBuilder};
 pub use permit::Permit;
-pub use policy::{GAP_MAX, HostPace, PacePolicy, Preset};
+pub use policy::{GAP_MAX, HostPace, PacePolicy};
 pub use refusal::{DeferReason, Deferral, Refusal};
 pub use report::{HostReport, NextSlot, PaceStats};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
 pub use scope::{Scope, ScopeKey};
-pub use store::{
-    Backoff, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, StoreError, StoreFuture, Want,
-};
+pub use store::{Backoff, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, Want};

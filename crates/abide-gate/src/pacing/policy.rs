@@ -19,8 +19,8 @@ use crate::Host;
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use abide_gate::pacing::{PacePolicy, Preset};
-/// let policy = PacePolicy::preset(Preset::Polite).gap(Duration::from_secs(2)).gap(Duration::from_millis(10));
+/// # use abide_gate::pacing::PacePolicy;
+/// let policy = PacePolicy::default().gap(Duration::from_secs(2)).gap(Duration::from_millis(10));
 /// assert_eq!(policy.min_gap(), Duration::from_secs(2), "gap only raises");
 /// ```
 #[derive(Clone, Debug)]
@@ -33,16 +33,6 @@ pub struct PacePolicy {
     pub(crate) hold_on_forbidden: bool,
     pub(crate) max_hosts: usize,
     pub(crate) shared: Shared,
-}
-
-/// A named starting point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Preset {
-    /// One request in flight, 1 s apart. The default.
-    Polite,
-    /// For long crawls that must not be felt: 3 s apart, and five times as long as the site takes to answer, up to 30 s.
-    Archive,
 }
 
 /// The longest gap that is honoured: 24 h.
@@ -76,12 +66,9 @@ impl Default for PacePolicy {
 }
 
 impl PacePolicy {
-    /// A named starting point.
-    pub fn preset(preset: Preset) -> Self {
-        match preset {
-            Preset::Polite => Self::default(),
-            Preset::Archive => Self::default().gap(Duration::from_secs(3)).adaptive_delay(),
-        }
+    /// For long crawls that must not be felt: 3 s apart, and five times as long as the site takes to respond, up to 30 s.
+    pub fn archive() -> Self {
+        Self::default().gap(Duration::from_secs(3)).adaptive_delay()
     }
 
     /// At least this much between the end of a response and the next request to the host. Only raises; at most 24 h.

@@ -16,9 +16,9 @@ use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK, Term};
 use super::moment::Moment;
 use super::policy::Shared;
 use super::scope::ScopeKey;
-use super::store::{HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, StoreError, Want};
+use super::store::{HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, Want};
 use crate::event::Event;
-use crate::{Clock, SystemClock};
+use crate::{Clock, StoreError, SystemClock};
 
 /// The shared store, and the hosts that this process leases from it.
 #[derive(Debug)]

@@ -5,19 +5,13 @@
 //! [`HostEntry`] is that step as a plain function: [`MemoryHostStore`](super::MemoryHostStore) and the durable store of `abide-redb`
 //! call it, and the script of `abide-redis` says the same in Lua. `abide_gate::testing::hosts` is the suite that each store passes.
 
-use std::error::Error;
 use std::fmt;
-use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::feedback::BackoffCause;
 use super::scope::ScopeKey;
-
-/// The future of a store's reply.
-pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+use crate::{BoxFuture, StoreError};
 
 /// Leases of hosts, shared by processes or kept over restarts.
 ///
@@ -31,7 +25,11 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     ///
     /// A store that can lose its data while processes run leases no host for one `ttl` after such a loss, except to a process that
     /// says [`is_held`](Want::Lease::is_held).
-    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply>;
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>>;
 }
 
 /// The name of a process at a store: 128 bits, drawn at random when a pacer is built.
@@ -136,27 +134,6 @@ pub struct Backoff {
     /// Why the host is backed off.
     pub cause: BackoffCause,
 }
-
-/// The store failed. Its text says why, without anything secret: it is logged.
-#[derive(Clone, Debug)]
-pub struct StoreError {
-    text: Arc<str>,
-}
-
-impl StoreError {
-    /// With a reason.
-    pub fn new(reason: impl fmt::Display) -> Self {
-        Self { text: reason.to_string().into() }
-    }
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl Error for StoreError {}
 
 #[cfg(test)]
 mod tests {

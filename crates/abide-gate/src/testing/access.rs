@@ -11,13 +11,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::access::{
-    AccessPolicy, AccessStore, BoxFuture, Fetch, FetchBody, FetchError, Lease, LeaseHolder, Record,
-    RobotsReply, RobotsRequest, on_the_wire,
+    AccessPolicy, AccessStore, Fetch, FetchError, Lease, LeaseHolder, Record, RobotsReply, RobotsRequest,
+    on_the_wire,
 };
-use crate::{Failure, Origin, WallMillis};
+use crate::{BoxFuture, Failure, Origin, WallMillis};
 
 /// One scripted answer to a robots.txt request.
 #[derive(Debug, Clone)]
@@ -301,7 +302,7 @@ struct ScriptedBody {
 }
 
 impl ScriptedBody {
-    fn boxed(answer: Scripted, in_flight: InFlight) -> FetchBody {
+    fn boxed(answer: Scripted, in_flight: InFlight) -> UnsyncBoxBody<Bytes, FetchError> {
         let pause = Box::pin(sleep(answer.chunk_after));
         Self { answer, next: 0, pause, in_flight }.boxed_unsync()
     }

@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use abide_gate::access::{BoxFuture, Fetch, FetchBody, FetchError, RobotsReply, RobotsRequest};
+use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Failure, Origin};
+use abide_gate::{BoxFuture, Failure, Origin};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use tokio::time::{Instant, Sleep, sleep};
 use url::Url;
 
@@ -291,7 +292,7 @@ impl Fetch for RobotsFetch {
 }
 
 struct Guarded {
-    body: FetchBody,
+    body: UnsyncBoxBody<Bytes, FetchError>,
     guard: Option<OnTheWire>,
 }
 

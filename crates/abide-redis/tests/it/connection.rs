@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_gate::access::{AccessStore, LeaseHolder};
-use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, StoreError, Want};
+use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, Want};
 use abide_gate::testing::access::sample_record;
-use abide_gate::{Origin, WallMillis};
+use abide_gate::{Origin, StoreError, WallMillis};
 use abide_redis::Store;
 use tokio::time::{sleep, timeout};
 

@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use abide_gate::{Clock, ManualClock, WallMillis};
-use abide_tower::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+use abide_tower::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_tower::pacing::PacePolicy;
-use abide_tower::{AbideLayer, Gate, ServiceError};
+use abide_tower::{AbideLayer, BoxFuture, Gate, ServiceError};
 use by_hand::poll_once;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Full;

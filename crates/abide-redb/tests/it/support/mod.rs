@@ -6,11 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use abide_gate::access::{AccessCache, AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
-    Backoff, BackoffCause, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey,
-    StoreError, Want,
+    Backoff, BackoffCause, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, Want,
 };
 use abide_gate::testing::access::{Scripted, ScriptedFetch, sample_record};
-use abide_gate::{Clock, Origin, WallMillis};
+use abide_gate::{Clock, Origin, StoreError, WallMillis};
 use abide_permissions::{Head, PermissionRecord, PermissionStore, Visit};
 use abide_redb::{Error, Store};
 use tokio::time::Instant;
