@@ -114,7 +114,7 @@ fn warn_of_haste(online: &Online) {
 }
 
 fn pace(online: &Online) -> PacePolicy {
-    PacePolicy::default().danger_min_gap(online.delay).max_wait(online.max_wait)
+    PacePolicy::default().danger_min_gap(online.delay).with_max_wait(online.max_wait)
 }
 
 fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {

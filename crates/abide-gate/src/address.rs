@@ -15,7 +15,7 @@ use crate::Failure;
 ///
 /// ```
 /// # use abide_gate::AddressGuard;
-/// let guard = AddressGuard::default().allow_net("127.0.0.1/32".parse()?);
+/// let guard = AddressGuard::default().with_allowed_net("127.0.0.1/32".parse()?);
 /// assert!(guard.check_url(&"http://127.0.0.1:8080/".parse()?).is_ok());
 /// assert!(guard.check_url(&"http://0x7f.2/".parse()?).is_err());
 /// assert!(guard.check("10.0.0.1".parse()?).is_err());
@@ -36,7 +36,7 @@ impl AddressGuard {
 
     /// Opens exactly this network besides: 127.0.0.1/32 does not open 127.0.0.2.
     #[must_use]
-    pub fn allow_net(mut self, net: IpNet) -> Self {
+    pub fn with_allowed_net(mut self, net: IpNet) -> Self {
         self.allowed.push(net);
         self
     }
@@ -251,12 +251,12 @@ mod tests {
 
     #[test]
     fn allow_net_opens_exactly_that_network() {
-        let guard = AddressGuard::new().allow_net("127.0.0.1/32".parse().unwrap());
+        let guard = AddressGuard::new().with_allowed_net("127.0.0.1/32".parse().unwrap());
         assert!(guard.check("127.0.0.1".parse().unwrap()).is_ok());
         assert!(guard.check("::ffff:127.0.0.1".parse().unwrap()).is_ok());
         assert!(guard.check("127.0.0.2".parse().unwrap()).is_err());
         assert!(guard.check("::1".parse().unwrap()).is_err());
-        let guard = AddressGuard::new().allow_net("fd00::/8".parse().unwrap());
+        let guard = AddressGuard::new().with_allowed_net("fd00::/8".parse().unwrap());
         assert!(guard.check("fd00::1".parse().unwrap()).is_ok());
         assert!(guard.check("fc00::1".parse().unwrap()).is_err());
         assert!(AddressGuard::new().danger_allow_all().check("127.0.0.1".parse().unwrap()).is_ok());

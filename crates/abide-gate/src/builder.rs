@@ -69,7 +69,7 @@ impl GateBuilder {
 
     /// Allows contact with a network that is not public. Exactly this network: `127.0.0.1/32` does not open `127.0.0.2`.
     pub fn allow_net(mut self, net: IpNet) -> Self {
-        self.addresses = self.addresses.allow_net(net);
+        self.addresses = self.addresses.with_allowed_net(net);
         self
     }
 

@@ -232,7 +232,7 @@ impl Gate {
         if verdict.is_robots_txt() || verdict.has_lapsed(self.clock.wall()) {
             return None;
         }
-        let ask = Ask::new().crawl_delay(verdict.crawl_delay().unwrap_or_default());
+        let ask = Ask::new().with_crawl_delay(verdict.crawl_delay().unwrap_or_default());
         self.pacer.at_once(url, &ask)
     }
 
@@ -271,7 +271,7 @@ impl Gate {
     /// The host's turn; what it took to wait for it is taken from what is `left`.
     async fn permit(&self, url: &Url, verdict: &Verdict, left: &mut Duration) -> Result<Permit, Error> {
         let delay = if verdict.is_robots_txt() { last_gap(&self.pacer, url) } else { verdict.crawl_delay() };
-        let ask = Ask::new().crawl_delay(delay.unwrap_or_default()).budget(*left);
+        let ask = Ask::new().with_crawl_delay(delay.unwrap_or_default()).with_budget(*left);
         let began = self.clock.now();
         let permit = self.pacer.acquire(url, ask).await;
         let waited = match &permit {
@@ -289,7 +289,7 @@ impl Gate {
     pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {
         let origin = Origin::of(url).map_err(|_| unsupported(url))?;
         let crawl_delay = self.access.cached(&origin).and_then(|answer| answer.crawl_delay());
-        let ask = Ask::new().crawl_delay(crawl_delay.unwrap_or_default());
+        let ask = Ask::new().with_crawl_delay(crawl_delay.unwrap_or_default());
         self.pacer.next_slot(url, ask).map_err(|refusal| denied_turn(url, refusal))
     }
 

@@ -62,7 +62,7 @@ impl PacedFetch {
                     // Holds are told in milliseconds, rounded up. What this reply says must have lapsed at the instant in which the
                     // host is asked again: first for robots.txt.
                     Some(until) => {
-                        reply.held_until(WallMillis::from_millis(until.as_millis().saturating_sub(1)))
+                        reply.with_backoff_until(WallMillis::from_millis(until.as_millis().saturating_sub(1)))
                     }
                     None => reply,
                 })
@@ -91,7 +91,7 @@ impl PacedFetch {
 
     /// A host whose pages are asked for slowly has its robots.txt asked for as slowly.
     fn ask(&self, url: &Url) -> Ask {
-        Ask::new().crawl_delay(last_gap(&self.pacer, url).unwrap_or_default()).budget(self.max_wait)
+        Ask::new().with_crawl_delay(last_gap(&self.pacer, url).unwrap_or_default()).with_budget(self.max_wait)
     }
 
     fn deferred(&self, refusal: Refusal) -> FetchError {

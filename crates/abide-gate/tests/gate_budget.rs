@@ -18,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn busy_gate() -> (Gate, Url) {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /x").head_after(4 * SECOND));
     let gate = Gate::builder()
-        .pace(PacePolicy::default().gap(10 * SECOND))
+        .pace(PacePolicy::default().with_gap(10 * SECOND))
         .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
     let url: Url = "https://a.example/page".parse().unwrap();
     drop(gate.pacer().acquire(&url, Ask::new()).await.unwrap());

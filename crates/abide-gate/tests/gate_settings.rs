@@ -33,7 +33,7 @@ fn rules() -> ScriptedFetch {
 #[tokio::test(start_paused = true)]
 async fn private_addresses_are_asked_if_their_network_is_allowed_in_whichever_way() {
     let net = || "10.0.0.0/8".parse().unwrap();
-    let guard = AddressGuard::default().allow_net(net());
+    let guard = AddressGuard::default().with_allowed_net(net());
     for (builder, near, far) in [
         (Gate::builder(), false, false),
         (Gate::builder().allow_net(net()), true, false),
@@ -60,7 +60,7 @@ async fn private_addresses_are_asked_if_their_network_is_allowed_in_whichever_wa
 #[tokio::test(start_paused = true)]
 async fn the_policies_of_robots_txt_and_of_pace_are_those_that_were_set() {
     let short = AccessPolicy::default().with_deadline(3 * SECOND);
-    let slow = PacePolicy::default().gap(7 * SECOND);
+    let slow = PacePolicy::default().with_gap(7 * SECOND);
     let gate = built(Gate::builder().access(short).pace(slow).max_wait(20 * SECOND), &rules());
     assert_eq!(gate.access().policy().deadline(), 3 * SECOND);
     assert_eq!(gate.max_wait(), 20 * SECOND);
@@ -70,7 +70,7 @@ async fn the_policies_of_robots_txt_and_of_pace_are_those_that_were_set() {
 
 #[tokio::test(start_paused = true)]
 async fn the_longest_wait_is_that_of_the_pace_unless_it_is_said() {
-    let waits = PacePolicy::default().max_wait(3 * SECOND);
+    let waits = PacePolicy::default().with_max_wait(3 * SECOND);
     assert_eq!(built(Gate::builder().pace(waits), &rules()).max_wait(), 3 * SECOND);
     assert_eq!(built(Gate::builder(), &rules()).max_wait(), 30 * SECOND);
 }

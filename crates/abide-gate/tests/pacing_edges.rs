@@ -155,10 +155,10 @@ async fn a_hold_that_ends_with_the_wait_costs_no_more_than_itself() {
 #[tokio::test(start_paused = true)]
 async fn without_its_store_a_process_waits_for_the_longer_delay() {
     for (budget, is_granted) in [(3_999, false), (4_000, true)] {
-        let policy = PacePolicy::default().expected_workers(4);
+        let policy = PacePolicy::default().with_expected_workers(4);
         let pacer = Pacer::builder(policy).store(Faulty::from_the_start()).build();
         take(&pacer, "a.example").await.finish();
-        let next = pacer.acquire(&url("http://a.example/"), Ask::new().budget(ms(budget))).await;
+        let next = pacer.acquire(&url("http://a.example/"), Ask::new().with_budget(ms(budget))).await;
         assert_eq!(next.ok().map(|permit| permit.waited()), is_granted.then_some(s(4)), "{budget}");
     }
 }
@@ -195,8 +195,8 @@ async fn a_request_is_in_flight_since_its_host_is_leased() {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_slot_of_equal_ones_is_told() {
-    let group = Scope::custom(|_| Some("group".to_owned())).gap(s(1));
-    let pacer = Pacer::new(PacePolicy::default().scope(group));
+    let group = Scope::custom(|_| Some("group".to_owned())).with_gap(s(1));
+    let pacer = Pacer::new(PacePolicy::default().with_scope(group));
     take(&pacer, "a.example").await.finish();
     sleep(s(10)).await;
     let next = |name: &str| pacer.next_slot(&url(&format!("http://{name}/")), Ask::new()).unwrap();

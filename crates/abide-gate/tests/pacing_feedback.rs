@@ -32,7 +32,7 @@ const TOO_MANY: StatusCode = StatusCode::TOO_MANY_REQUESTS;
 const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
 
 async fn answer(pacer: &Pacer, status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
-    let permit = pacer.acquire(&url("http://a.example/"), Ask::new().budget(s(200_000))).await.unwrap();
+    let permit = pacer.acquire(&url("http://a.example/"), Ask::new().with_budget(s(200_000))).await.unwrap();
     let until = permit.observe(status, headers)?;
     Some(until.since(SystemClock.wall()))
 }
@@ -63,7 +63,7 @@ async fn other_answers_hold_nothing_whatever_they_carry() {
         let status = StatusCode::from_u16(status).unwrap();
         assert_eq!(answer(&pacer, status, &retry_after("120")).await, None, "{status}");
     }
-    let strict = Pacer::new(PacePolicy::default().hold_on_forbidden());
+    let strict = Pacer::new(PacePolicy::default().with_backoff_on_forbidden());
     assert!(answer(&strict, StatusCode::FORBIDDEN, &HeaderMap::new()).await.is_some());
 }
 
@@ -109,7 +109,7 @@ async fn trap_hold_ends_with_50_waiting_and_they_go_one_after_the_other() {
         .map(|n| {
             let (pacer, log, a) = (pacer.clone(), log.clone(), a.clone());
             tokio::spawn(async move {
-                log.fetch_as(n, &pacer, &a, Ask::new().budget(s(400)), ms(200)).await.unwrap()
+                log.fetch_as(n, &pacer, &a, Ask::new().with_budget(s(400)), ms(200)).await.unwrap()
             })
         })
         .collect();
@@ -130,7 +130,7 @@ async fn a_hold_that_begins_defers_at_once_those_it_is_too_long_for() {
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
     let wait = |budget| {
         let (pacer, a) = (pacer.clone(), a.clone());
-        tokio::spawn(async move { (pacer.acquire(&a, Ask::new().budget(budget)).await, Instant::now()) })
+        tokio::spawn(async move { (pacer.acquire(&a, Ask::new().with_budget(budget)).await, Instant::now()) })
     };
     let (short, patient) = (wait(s(20)), wait(s(300)));
     sleep(s(3)).await;
@@ -187,7 +187,7 @@ async fn trap_hop_to_a_held_host_is_deferred() {
     let pacer = Pacer::new(PacePolicy::default());
     pacer.hold(&host("b.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap().finish();
-    let deferral = deferral(pacer.acquire(&url("http://b.example/"), Ask::new().budget(s(25))).await);
+    let deferral = deferral(pacer.acquire(&url("http://b.example/"), Ask::new().with_budget(s(25))).await);
     assert_eq!(
         (deferral.scope(), deferral.reason()),
         ("b.example", &DeferReason::Hold { status: None, retry_after: None })
@@ -216,7 +216,7 @@ async fn holds_from_outside_are_only_extended_and_cut_to_a_day() {
 }
 
 async fn fail(pacer: &Pacer, fault: Failure) -> Option<Duration> {
-    let permit = pacer.acquire(&url("http://a.example/"), Ask::new().budget(s(4_000))).await.unwrap();
+    let permit = pacer.acquire(&url("http://a.example/"), Ask::new().with_budget(s(4_000))).await.unwrap();
     Some(permit.failed(fault)?.since(SystemClock.wall()))
 }
 
@@ -248,15 +248,15 @@ async fn a_half_open_breaker_lets_one_probe_through() {
     assert_about(fail(&pacer, Failure::Dns).await.unwrap(), s(3_600));
     sleep(s(3_700)).await;
     let probe = pacer.acquire(&a, Ask::new()).await.unwrap();
-    let second = pacer.acquire(&a, Ask::new().budget(s(0))).await;
+    let second = pacer.acquire(&a, Ask::new().with_budget(s(0))).await;
     assert!(matches!(deferral(second).reason(), DeferReason::InFlight { .. }));
     // Dropped without a word: the next one is the probe.
     drop(probe);
     let probe = pacer.acquire(&a, Ask::new()).await.unwrap();
     probe.observe(StatusCode::OK, &HeaderMap::new());
     let others: Vec<Permit> = vec![
-        pacer.acquire(&a, Ask::new().budget(s(0))).await.unwrap(),
-        pacer.acquire(&a, Ask::new().budget(s(0))).await.unwrap(),
+        pacer.acquire(&a, Ask::new().with_budget(s(0))).await.unwrap(),
+        pacer.acquire(&a, Ask::new().with_budget(s(0))).await.unwrap(),
     ];
     drop((probe, others));
 }
@@ -274,10 +274,10 @@ async fn enhance_your_calm_holds_like_a_429_and_is_no_fault() {
 
 #[tokio::test(start_paused = true)]
 async fn adaptive_delay_follows_the_site_and_errors_never_make_it_faster() {
-    let pacer = Pacer::new(PacePolicy::default().adaptive_delay());
+    let pacer = Pacer::new(PacePolicy::default().with_adaptive_delay());
     let a = url("http://a.example/");
     let waited = async |head: Duration, status: u16| {
-        let permit = pacer.acquire(&a, Ask::new().budget(s(100))).await.unwrap();
+        let permit = pacer.acquire(&a, Ask::new().with_budget(s(100))).await.unwrap();
         sleep(head).await;
         permit.observe(StatusCode::from_u16(status).unwrap(), &HeaderMap::new());
         permit.waited()
@@ -294,7 +294,7 @@ async fn adaptive_delay_follows_the_site_and_errors_never_make_it_faster() {
 #[tokio::test(start_paused = true)]
 async fn scopes_are_taken_all_or_none() {
     let shops = Scope::custom(|url| url.path().strip_prefix("/shop/").map(|_| "shops".to_owned()));
-    let policy = PacePolicy::default().scope(shops.gap(s(5)).max_in_flight(1));
+    let policy = PacePolicy::default().with_scope(shops.with_gap(s(5)).with_max_in_flight(1));
     let (pacer, log) = (Pacer::new(policy), Log::default());
     let tasks: Vec<_> = ["a", "b", "c"]
         .map(|name| {
@@ -313,18 +313,19 @@ async fn scopes_are_taken_all_or_none() {
     assert_eq!(log.starts("b.example"), [s(5)]);
     assert_eq!(log.starts("c.example"), [s(10)]);
     // A deferral in the group reserves nothing on the host, and names the group.
-    let deferral = deferral(pacer.acquire(&url("http://d.example/shop/1"), Ask::new().budget(s(1))).await);
+    let deferral =
+        deferral(pacer.acquire(&url("http://d.example/shop/1"), Ask::new().with_budget(s(1))).await);
     assert_eq!(deferral.scope(), "custom/shops");
     assert_eq!(pacer.acquire(&url("http://d.example/"), Ask::new()).await.unwrap().waited(), s(0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn holds_stay_with_the_host_unless_a_scope_asks_for_them() {
-    let group = || Scope::custom(|_| Some("all".to_owned())).gap(s(0)).max_in_flight(9);
+    let group = || Scope::custom(|_| Some("all".to_owned())).with_gap(s(0)).with_max_in_flight(9);
     for (scope, expected) in [(group(), s(0)), (group().with_feedback(), s(120))] {
-        let pacer = Pacer::new(PacePolicy::default().scope(scope));
+        let pacer = Pacer::new(PacePolicy::default().with_scope(scope));
         answer(&pacer, TOO_MANY, &retry_after("120")).await;
-        let permit = pacer.acquire(&url("http://b.example/"), Ask::new().budget(s(200))).await.unwrap();
+        let permit = pacer.acquire(&url("http://b.example/"), Ask::new().with_budget(s(200))).await.unwrap();
         assert_about(permit.waited(), expected);
     }
 }
@@ -332,11 +333,14 @@ async fn holds_stay_with_the_host_unless_a_scope_asks_for_them() {
 #[tokio::test(start_paused = true)]
 async fn crossing_scopes_never_wait_for_each_other_in_a_circle() {
     // Each request is in two of four groups, in both orders; whoever is cancelled leaves both.
-    let first = Scope::custom(|url| url.query().map(|query| query[..1].to_owned())).gap(ms(10));
-    let second = Scope::custom(|url| url.query().map(|query| query[1..].to_owned())).gap(ms(10));
-    let policy =
-        PacePolicy::default().danger_min_gap(s(0)).danger_max_in_flight(99).scope(first).scope(second);
-    let (pacer, mut tasks) = (Pacer::new(policy.max_wait(s(500))), Vec::new());
+    let first = Scope::custom(|url| url.query().map(|query| query[..1].to_owned())).with_gap(ms(10));
+    let second = Scope::custom(|url| url.query().map(|query| query[1..].to_owned())).with_gap(ms(10));
+    let policy = PacePolicy::default()
+        .danger_min_gap(s(0))
+        .danger_max_in_flight(99)
+        .with_scope(first)
+        .with_scope(second);
+    let (pacer, mut tasks) = (Pacer::new(policy.with_max_wait(s(500))), Vec::new());
     for n in 0..300 {
         let pair = ["ab", "ba", "bc", "cb", "ca", "ac", "dd"][n % 7];
         let (pacer, to) = (pacer.clone(), url(&format!("http://h{n}.example/?{pair}")));
@@ -357,8 +361,8 @@ async fn crossing_scopes_never_wait_for_each_other_in_a_circle() {
 #[tokio::test(start_paused = true)]
 async fn a_host_can_have_its_own_pace() {
     let policy = PacePolicy::default()
-        .own_sites([host("mine.example")])
-        .host(host("slow.example"), HostPace::default().gap(s(10)));
+        .with_own_sites([host("mine.example")])
+        .with_host(host("slow.example"), HostPace::default().with_gap(s(10)));
     let pacer = Pacer::new(policy);
     let waited = async |to: &str| {
         let to = url(to);
@@ -432,7 +436,7 @@ async fn a_body_that_is_open_for_a_minute_is_told_once() {
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
     for _ in 0..5 {
         sleep(s(20)).await;
-        pacer.acquire(&a, Ask::new().budget(s(0))).await.unwrap_err();
+        pacer.acquire(&a, Ask::new().with_budget(s(0))).await.unwrap_err();
     }
     drop(open);
     let heard = ears.heard.lock().unwrap();
@@ -452,8 +456,8 @@ async fn a_body_that_was_open_for_long_is_told_at_its_end_at_the_latest() {
 
 #[tokio::test(start_paused = true)]
 async fn a_group_can_be_held_by_its_key() {
-    let group = Scope::custom(|_| Some("all".to_owned())).gap(s(0)).max_in_flight(9);
-    let pacer = Pacer::new(PacePolicy::default().scope(group));
+    let group = Scope::custom(|_| Some("all".to_owned())).with_gap(s(0)).with_max_in_flight(9);
+    let pacer = Pacer::new(PacePolicy::default().with_scope(group));
     pacer.hold("custom/all", SystemClock.wall().plus(s(100)), BackoffCause::Operator);
     let deferral = deferral(pacer.acquire(&url("http://a.example/"), Ask::new()).await);
     assert_eq!(deferral.scope(), "custom/all");
@@ -462,7 +466,7 @@ async fn a_group_can_be_held_by_its_key() {
 #[tokio::test(start_paused = true)]
 async fn an_exception_to_politeness_is_told_once_at_the_start() {
     let ears = Arc::new(Ears::default());
-    let policy = PacePolicy::default().danger_min_gap(ms(5)).own_sites([host("mine.example")]);
+    let policy = PacePolicy::default().danger_min_gap(ms(5)).with_own_sites([host("mine.example")]);
     Pacer::builder(policy).observer(ears.clone()).build();
     assert_eq!(*ears.heard.lock().unwrap(), ["exception every host", "exception mine.example"]);
 }
@@ -473,7 +477,7 @@ async fn panics_of_the_users_code_stay_there() {
         let ears = Arc::new(Ears { panics: true, ..Ears::default() });
         let scope = Scope::custom(|url| if url.path() == "/bad" { panic!("mistake") } else { None });
         let clock = Arc::new(BadClock::default());
-        let policy = PacePolicy::default().scope(scope);
+        let policy = PacePolicy::default().with_scope(scope);
         let pacer = Pacer::builder(policy).observer(ears.clone()).clock(clock.clone()).build();
         let refusal = pacer.acquire(&url("http://a.example/bad"), Ask::new()).await.unwrap_err();
         assert_eq!(refusal.to_string(), "the scope panicked, so the request was not sent");

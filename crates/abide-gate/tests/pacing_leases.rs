@@ -48,7 +48,7 @@ async fn the_memory_store_forgives_throttle_counts() {
 /// Processes that want a page of each of four hosts all the time, for a minute. Pages of each process, and commands of the store.
 async fn crowd(processes: usize, delay: Duration) -> (Vec<usize>, usize) {
     let (store, log) = (healthy(), Log::default());
-    let policy = PacePolicy::default().danger_min_gap(delay).max_wait(s(120));
+    let policy = PacePolicy::default().danger_min_gap(delay).with_max_wait(s(120));
     let mut tasks = JoinSet::new();
     for who in 0..processes {
         let pacer = Pacer::builder(policy.clone()).store(store.clone()).seed(who as u64).build();
@@ -156,7 +156,7 @@ async fn throttle_counts_are_shared_and_outlive_a_process() {
 #[tokio::test(start_paused = true)]
 async fn a_backoff_that_another_process_sets_is_heard_while_waiting() {
     let store = healthy();
-    let pacers = [0, 1, 2].map(|_| process(&store, PacePolicy::default().gap(s(10))));
+    let pacers = [0, 1, 2].map(|_| process(&store, PacePolicy::default().with_gap(s(10))));
     let a = url("http://a.example/");
     let open = pacers[0].acquire(&a, Ask::new()).await.unwrap();
     let waiting = tokio::spawn({
@@ -222,7 +222,7 @@ async fn a_process_that_was_stopped_asks_before_it_sends() {
     let theirs = other.acquire(&a, Ask::new()).await.unwrap();
     drop(open);
     for is_away in [true, false] {
-        let deferral = deferral(one.acquire(&a, Ask::new().budget(s(5))).await);
+        let deferral = deferral(one.acquire(&a, Ask::new().with_budget(s(5))).await);
         assert_eq!(deferral.reason(), &DeferReason::OtherProcess, "{is_away}: {deferral}");
         stopped.heal();
     }
@@ -236,7 +236,7 @@ async fn an_idle_host_is_given_up_soon() {
     let [one, other] = [0, 1].map(|_| process(&store, PacePolicy::default()));
     let a = url("http://a.example/");
     one.acquire(&a, Ask::new()).await.unwrap().finish();
-    let permit = other.acquire(&a, Ask::new().budget(s(6))).await.unwrap();
+    let permit = other.acquire(&a, Ask::new().with_budget(s(6))).await.unwrap();
     assert!(permit.waited() >= s(1), "{:?}", permit.waited());
 }
 
@@ -274,7 +274,7 @@ impl Observer for Outages {
 /// Ten requests through a store that fails somewhere; the second answers 503 and is backed off for 5 s.
 async fn ten_requests(store: Arc<Faulty>) -> (Log, Duration) {
     let (pacer, log) =
-        (process(&store, PacePolicy::default().max_wait(s(100_000)).lease(s(6))), Log::default());
+        (process(&store, PacePolicy::default().with_max_wait(s(100_000)).with_lease(s(6))), Log::default());
     let (a, mut complained) = (url("http://a.example/"), s(0));
     for n in 0..10 {
         let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
@@ -322,7 +322,7 @@ async fn trap_store_fails_at_call_k_for_all_k() {
 #[tokio::test(start_paused = true)]
 async fn trap_store_down_means_a_longer_delay_and_one_warning() {
     let (store, outages) = (Faulty::from_the_start(), Arc::new(Outages::default()));
-    let policy = PacePolicy::default().expected_workers(4).max_wait(s(100));
+    let policy = PacePolicy::default().with_expected_workers(4).with_max_wait(s(100));
     let pacer = Pacer::builder(policy).store(store.clone()).observer(outages.clone()).build();
     let (log, a) = (Log::default(), url("http://a.example/"));
     for _ in 0..6 {
@@ -348,13 +348,13 @@ async fn trap_store_down_means_a_longer_delay_and_one_warning() {
 #[tokio::test(start_paused = true)]
 async fn while_the_store_is_away_a_holder_goes_on_and_others_keep_off() {
     let (store, log, a) = (healthy(), Log::default(), url("http://a.example/"));
-    let [one, other] = [0, 1].map(|_| process(&store, PacePolicy::default().expected_workers(2)));
+    let [one, other] = [0, 1].map(|_| process(&store, PacePolicy::default().with_expected_workers(2)));
     log.fetch_as(1, &one, &a, Ask::new(), ms(10)).await.unwrap();
     // It learns that the host is another's.
-    deferral(other.acquire(&a, Ask::new().budget(ms(50))).await);
+    deferral(other.acquire(&a, Ask::new().with_budget(ms(50))).await);
     let waiting = tokio::spawn({
         let (other, a) = (other.clone(), a.clone());
-        async move { other.acquire(&a, Ask::new().budget(s(25))).await.map(drop) }
+        async move { other.acquire(&a, Ask::new().with_budget(s(25))).await.map(drop) }
     });
     sleep(ms(100)).await;
     store.goes_down();
@@ -372,7 +372,7 @@ async fn while_the_store_is_away_a_holder_goes_on_and_others_keep_off() {
 async fn after_an_outage_holders_go_on_and_every_host_is_served_in_ten_seconds() {
     for away in [5, 7, 14, 60] {
         let (store, log) = (healthy(), Log::default());
-        let policy = PacePolicy::default().expected_workers(3).max_wait(s(300));
+        let policy = PacePolicy::default().with_expected_workers(3).with_max_wait(s(300));
         let pacers = [0, 1, 2].map(|_| process(&store, policy.clone()));
         let began = Instant::now();
         let (down, back) = (s(10), s(10 + away));
@@ -438,7 +438,7 @@ impl HostStore for Flushed {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_has_lost_its_data_shortens_no_delay() {
     let store = Arc::new(Flushed { began: Instant::now(), hosts: Mutex::default() });
-    let (log, policy) = (Log::default(), PacePolicy::default().max_wait(s(300)));
+    let (log, policy) = (Log::default(), PacePolicy::default().with_max_wait(s(300)));
     let mut tasks = JoinSet::new();
     for who in 0..3 {
         let pacer = Pacer::builder(policy.clone()).store(store.clone()).build();
@@ -466,7 +466,7 @@ async fn a_store_that_has_lost_its_data_shortens_no_delay() {
 #[tokio::test(start_paused = true)]
 async fn fail_closed_sends_nothing_without_a_lease() {
     let (store, a) = (healthy(), url("http://a.example/"));
-    let pacer = process(&store, PacePolicy::default().fail_closed());
+    let pacer = process(&store, PacePolicy::default().with_fail_closed());
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     store.goes_down();
     for n in 0..2 {
@@ -485,7 +485,7 @@ async fn fail_closed_sends_nothing_without_a_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_costs_one_command_and_then_nothing() {
     let store = Faulty::new(|_, _| true, 0, Fault::Hang);
-    let pacer = process(&store, PacePolicy::default().store_timeout(ms(40)));
+    let pacer = process(&store, PacePolicy::default().with_store_timeout(ms(40)));
     let began = Instant::now();
     pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap().finish();
     let first = began.elapsed();
@@ -607,7 +607,7 @@ async fn a_host_of_ones_own_can_be_left_out_of_leases() {
     let store = healthy();
     let own = HostPace::own_site().danger_unleased();
     let pacers =
-        [0, 1].map(|_| process(&store, PacePolicy::default().host(host("own.example"), own.clone())));
+        [0, 1].map(|_| process(&store, PacePolicy::default().with_host(host("own.example"), own.clone())));
     let (own, other) = (url("http://own.example/"), url("http://a.example/"));
     let both = [
         pacers[0].acquire(&own, Ask::new()).await.unwrap(),
@@ -616,15 +616,15 @@ async fn a_host_of_ones_own_can_be_left_out_of_leases() {
     assert_eq!(store.calls(), 0);
     drop(both);
     let open = pacers[0].acquire(&other, Ask::new()).await.unwrap();
-    deferral(pacers[1].acquire(&other, Ask::new().budget(s(5))).await);
+    deferral(pacers[1].acquire(&other, Ask::new().with_budget(s(5))).await);
     drop(open);
 }
 
 #[tokio::test(start_paused = true)]
 async fn groups_of_hosts_are_leased_too() {
     let (store, log) = (Arc::new(MemoryHostStore::default()), Log::default());
-    let group = Scope::custom(|_| Some("farm".to_owned())).gap(s(2));
-    let policy = PacePolicy::default().scope(group).max_wait(s(300));
+    let group = Scope::custom(|_| Some("farm".to_owned())).with_gap(s(2));
+    let policy = PacePolicy::default().with_scope(group).with_max_wait(s(300));
     let mut tasks = JoinSet::new();
     for who in 0..3 {
         let pacer = Pacer::builder(policy.clone()).store(store.clone()).build();

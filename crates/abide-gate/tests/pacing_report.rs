@@ -56,7 +56,7 @@ async fn a_report_tells_what_has_happened_to_a_host() {
     let pacer = Pacer::new(PacePolicy::default());
     let (_open, _waiting) = busy(&pacer).await;
     let a = url("http://a.example/");
-    let at_once = || pacer.acquire(&a, Ask::new().budget(Duration::ZERO));
+    let at_once = || pacer.acquire(&a, Ask::new().with_budget(Duration::ZERO));
     deferral(at_once().await);
     let late = deferral(at_once().await);
     assert_eq!(Refusal::Deferred(late.clone()).not_before(), Some(late.not_before()));
@@ -121,14 +121,14 @@ async fn the_next_ready_is_new_or_free_for_longest_or_free_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slot_is_that_of_the_scope_that_is_free_last() {
-    let group = Scope::custom(|_| Some("farm".to_owned())).gap(s(10));
-    let pacer = Pacer::new(PacePolicy::default().scope(group));
+    let group = Scope::custom(|_| Some("farm".to_owned())).with_gap(s(10));
+    let pacer = Pacer::new(PacePolicy::default().with_scope(group));
     drop(pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
     for name in ["a", "b"] {
         let next = pacer.next_slot(&url(&format!("http://{name}.example/")), Ask::new()).unwrap();
         assert_eq!(next.wait(), s(10), "{name}");
     }
-    let late = pacer.acquire(&url("http://b.example/"), Ask::new().budget(s(9))).await;
+    let late = pacer.acquire(&url("http://b.example/"), Ask::new().with_budget(s(9))).await;
     let late = deferral(late);
     assert_eq!((late.scope(), late.reason()), ("custom/farm", &DeferReason::Gap { delay: s(10) }));
 }
@@ -137,7 +137,10 @@ async fn a_slot_is_that_of_the_scope_that_is_free_last() {
 async fn every_group_counts_once() {
     let (small, large) =
         (Scope::custom(|_| Some("small".to_owned())), Scope::custom(|_| Some("large".to_owned())));
-    let policy = PacePolicy::default().scope(small.clone().gap(s(2))).scope(large.gap(s(20))).scope(small);
+    let policy = PacePolicy::default()
+        .with_scope(small.clone().with_gap(s(2)))
+        .with_scope(large.with_gap(s(20)))
+        .with_scope(small);
     let pacer = Pacer::new(policy);
     drop(pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
     let next = pacer.next_slot(&url("http://b.example/"), Ask::new()).unwrap();
@@ -149,8 +152,8 @@ async fn every_group_counts_once() {
 async fn a_store_that_says_no_says_for_which_scope() {
     let store = Arc::new(MemoryHostStore::default());
     let pacer = || {
-        let group = Scope::custom(|_| Some("farm".to_owned())).gap(s(50));
-        Pacer::builder(PacePolicy::default().scope(group)).store(store.clone()).build()
+        let group = Scope::custom(|_| Some("farm".to_owned())).with_gap(s(50));
+        Pacer::builder(PacePolicy::default().with_scope(group)).store(store.clone()).build()
     };
     drop(pacer().acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
     sleep(s(3)).await;
@@ -164,9 +167,9 @@ async fn an_open_response_is_the_reason_for_everybody_behind_it() {
     let _open = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
     let ask = |seconds| {
         let pacer = pacer.clone();
-        tokio::spawn(
-            async move { pacer.acquire(&url("http://a.example/"), Ask::new().budget(s(seconds))).await },
-        )
+        tokio::spawn(async move {
+            pacer.acquire(&url("http://a.example/"), Ask::new().with_budget(s(seconds))).await
+        })
     };
     let waiting = [ask(6), ask(5), ask(7)];
     for late in waiting {
@@ -177,8 +180,8 @@ async fn an_open_response_is_the_reason_for_everybody_behind_it() {
 
 #[tokio::test(start_paused = true)]
 async fn hosts_of_one_address_share_its_turn() {
-    let pacer = Pacer::new(PacePolicy::default().scope(Scope::address().gap(s(10))));
-    let at = |address: &str| Ask::new().address(address.parse().unwrap()).budget(s(5));
+    let pacer = Pacer::new(PacePolicy::default().with_scope(Scope::address().with_gap(s(10))));
+    let at = |address: &str| Ask::new().with_address(address.parse().unwrap()).with_budget(s(5));
     drop(pacer.acquire(&url("http://a.example/"), at("192.0.2.1")).await.unwrap());
     assert!(pacer.acquire(&url("http://b.example/"), at("192.0.2.1")).await.is_err());
     assert!(pacer.acquire(&url("http://c.example/"), at("192.0.2.2")).await.is_ok());
@@ -188,7 +191,7 @@ async fn hosts_of_one_address_share_its_turn() {
 #[test]
 fn eight_groups_are_kept() {
     let group = || Scope::custom(|_| None);
-    let policy = (0..9).fold(PacePolicy::default(), |policy, _| policy.scope(group()));
+    let policy = (0..9).fold(PacePolicy::default(), |policy, _| policy.with_scope(group()));
     assert_eq!(policy.scopes().len(), 8);
 }
 
@@ -204,7 +207,7 @@ fn short_spans_are_told_with_a_tenth_and_longer_ones_without() {
 
 #[tokio::test(start_paused = true)]
 async fn everything_can_be_shown_in_a_log() {
-    let policy = PacePolicy::default().scope(Scope::address()).gap(s(7));
+    let policy = PacePolicy::default().with_scope(Scope::address()).with_gap(s(7));
     let pacer = Pacer::new(policy);
     assert_eq!(pacer.policy().min_gap(), s(7));
     let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();

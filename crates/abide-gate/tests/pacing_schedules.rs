@@ -148,9 +148,10 @@ fn a_turn_that_is_given_back_goes_on_under_any_schedule() {
 fn crossing_scopes_are_no_deadlock_under_any_schedule() {
     schedules(|| {
         let group = |at: usize| {
-            Scope::custom(move |url| url.query().map(|query| query[at..=at].to_owned())).gap(Duration::ZERO)
+            Scope::custom(move |url| url.query().map(|query| query[at..=at].to_owned()))
+                .with_gap(Duration::ZERO)
         };
-        let policy = PacePolicy::default().scope(group(0)).scope(group(1)).scope(group(2));
+        let policy = PacePolicy::default().with_scope(group(0)).with_scope(group(1)).with_scope(group(2));
         let pacer = pacer(policy);
         let tasks: Vec<_> = ["abc", "bca", "cab", "abd", "ddd", "cba"]
             .into_iter()

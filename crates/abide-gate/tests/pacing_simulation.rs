@@ -181,7 +181,7 @@ impl World {
     async fn call(&self, n: usize, caller: Caller) {
         let pacer = &self.pacers[n % self.pacers.len()];
         let to = url(&format!("http://h{}.example/", caller.host));
-        let ask = Ask::new().budget(caller.budget).crawl_delay(caller.crawl_delay);
+        let ask = Ask::new().with_budget(caller.budget).with_crawl_delay(caller.crawl_delay);
         let came = Instant::now();
         let result = pacer.acquire(&to, ask).await;
         let refusal = result.as_ref().err().cloned();
@@ -330,7 +330,7 @@ proptest! {
         let history = runtime.block_on(async {
             // Out of a hundred calls, some in a row fail, again and again.
             let store = Faulty::new(|call, every| call % 100 / 3 % every == 0, every, fault);
-            let policy = PacePolicy::default().lease(s(5));
+            let policy = PacePolicy::default().with_lease(s(5));
             World::with_store(policy, store).run(callers.clone(), Vec::new()).await
         });
         judge(&history);
@@ -342,9 +342,9 @@ proptest! {
         callers in prop::collection::vec(caller(), 1..80),
         upsets in prop::collection::vec(upset(), 0..4),
     ) {
-        let all = Scope::custom(|_| Some("all".to_owned())).gap(ms(300)).max_in_flight(2);
+        let all = Scope::custom(|_| Some("all".to_owned())).with_gap(ms(300)).with_max_in_flight(2);
         let odd = Scope::custom(|url| url.host_str().filter(|host| *host != "h1.example").map(|_| "odd".to_owned()));
-        let policy = PacePolicy::default().scope(all).scope(odd.gap(ms(100)).max_in_flight(1).with_feedback());
+        let policy = PacePolicy::default().with_scope(all).with_scope(odd.with_gap(ms(100)).with_max_in_flight(1).with_feedback());
         let history = simulate(policy, 1, &callers, &upsets);
         judge(&history);
         judge_patience(&history, s(0));

@@ -132,7 +132,7 @@ mod tests {
         let permit = pacer.acquire(&url, Ask::new()).await.unwrap();
         let error = reqwest::Client::new().get("no URL").build().unwrap_err();
         let kept = Wire::new(Some(Err(error)), reqwest::Body::from("rest"), Version::HTTP_11, Some(permit));
-        let at_once = Ask::new().budget(std::time::Duration::ZERO);
+        let at_once = Ask::new().with_budget(std::time::Duration::ZERO);
         let next = pacer.acquire(&url, at_once).await;
         assert!(next.is_ok(), "the turn is free while the response is kept: {next:?}");
         drop(kept);

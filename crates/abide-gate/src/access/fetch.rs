@@ -239,7 +239,7 @@ impl RobotsReply {
 
     /// The answer made its host wait: nothing is sent to it before `until`, and so it is not asked before.
     #[must_use]
-    pub fn held_until(mut self, until: WallMillis) -> Self {
+    pub fn with_backoff_until(mut self, until: WallMillis) -> Self {
         self.held_until = Some(until);
         self
     }

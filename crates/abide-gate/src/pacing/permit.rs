@@ -108,7 +108,7 @@ impl Permit {
 
     /// Waits until the shared store knows of a backoff that was [observed](Self::observe), so that no other process sends to the host
     /// and no restart forgets it. Await it before the response is handed on. It takes at most
-    /// [`store_timeout`](super::PacePolicy::store_timeout), and does not wait for a store that is away.
+    /// [`store_timeout`](super::PacePolicy::with_store_timeout), and does not wait for a store that is away.
     pub async fn saved(&self) {
         if let Some(store) = self.core.store.as_ref().filter(|_| !self.is_saved()) {
             for user in &self.users {

@@ -271,7 +271,7 @@ impl Fetch for ScriptedFetch {
                 let reply =
                     RobotsReply::new(status, headers, ScriptedBody::boxed(answer, in_flight), started);
                 Ok(match hold {
-                    Some(until) => reply.held_until(until),
+                    Some(until) => reply.with_backoff_until(until),
                     None => reply,
                 })
             })

@@ -393,8 +393,8 @@ impl Subject {
         const DELAY: Duration = Duration::from_millis(50);
         let url = format!("http://{}/", fresh("eight")).parse().expect("a URL");
         let (mut tasks, log) = (JoinSet::new(), Arc::new(std::sync::Mutex::new(Vec::new())));
-        let policy = PacePolicy::default().danger_min_gap(DELAY).max_wait(Duration::from_secs(300));
-        let policy = policy.lease(Duration::from_secs(1));
+        let policy = PacePolicy::default().danger_min_gap(DELAY).with_max_wait(Duration::from_secs(300));
+        let policy = policy.with_lease(Duration::from_secs(1));
         for _ in 0..8 {
             let pacer = Pacer::builder(policy.clone()).store(Arc::clone(&self.store)).build();
             let (url, log): (url::Url, _) = (Clone::clone(&url), Arc::clone(&log));

@@ -269,7 +269,7 @@ impl World {
         let rude = self.rude_now().filter(|_| chance.one_in(3));
         let budget = if rude == Some(Rude::Patient) { budget + MINUTE } else { budget };
         if rude == Some(Rude::PastRobots) {
-            let permit = gate.pacer().acquire(url, Ask::new().budget(budget)).await.ok()?;
+            let permit = gate.pacer().acquire(url, Ask::new().with_budget(budget)).await.ok()?;
             return Some((Some(permit), Duration::ZERO));
         }
         let mut left = budget;

@@ -85,7 +85,7 @@ async fn after_every_opening_every_host_waits_a_whole_delay() {
             for (n, delay) in [(1, SECOND), (2, 60 * SECOND), (3, 600 * SECOND)] {
                 assert_eq!(quiet(&store, n).await, Some(opened.elapsed()), "{end}, {jump:?}, host {n}");
                 let url = format!("http://h{n}.example/").parse().unwrap();
-                let ask = Ask::new().crawl_delay(delay).budget(2 * HOUR);
+                let ask = Ask::new().with_crawl_delay(delay).with_budget(2 * HOUR);
                 pacer.acquire(&url, ask).await.unwrap().finish();
                 let found = opened.elapsed();
                 assert!(is_about(found, delay), "{end}, {jump:?}, host {n}: {found:?} after the opening");
@@ -179,11 +179,11 @@ async fn the_next_429_after_a_restart_or_a_kill_doubles_from_where_it_stood() {
     let url = "http://a.example/".parse().unwrap();
     for (n, expected) in [60, 120, 240, 480, 960, 1_920].into_iter().enumerate() {
         let store = machine.open();
-        let pacer = Pacer::builder(PacePolicy::default().store_timeout(60 * SECOND))
+        let pacer = Pacer::builder(PacePolicy::default().with_store_timeout(60 * SECOND))
             .store(Arc::new(store.clone()))
             .clock(machine.clock.clone())
             .build();
-        let permit = pacer.acquire(&url, Ask::new().budget(HOUR)).await.unwrap();
+        let permit = pacer.acquire(&url, Ask::new().with_budget(HOUR)).await.unwrap();
         let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
         let found = until.since(machine.clock.wall()).as_secs();
         assert!((expected..=expected + expected / 10).contains(&found), "life {n}: {found}, not {expected}");

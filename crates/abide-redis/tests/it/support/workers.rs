@@ -104,10 +104,10 @@ impl Crew {
         store: Option<&Arc<Store>>,
         is_alone: Arc<AtomicBool>,
     ) -> ClientWithMiddleware {
-        let mut policy = PacePolicy::default().danger_min_gap(self.delay).expected_workers(self.workers);
-        policy = policy.lease(self.lease).max_wait(ms(10_000)).store_timeout(self.patience);
+        let mut policy = PacePolicy::default().danger_min_gap(self.delay).with_expected_workers(self.workers);
+        policy = policy.with_lease(self.lease).with_max_wait(ms(10_000)).with_store_timeout(self.patience);
         if self.is_fail_closed {
-            policy = policy.fail_closed();
+            policy = policy.with_fail_closed();
         }
         let mut builder = Abide::builder("ExampleBot")
             .pace(policy)
