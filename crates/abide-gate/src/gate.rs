@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use abide_robots::Target;
-use tokio::time::Instant;
 use url::Url;
 
 use crate::access::{AccessCache, Refused, RobotsEntry};

@@ -273,7 +273,7 @@ async fn a_store_that_panics_when_an_answer_is_invalidated_changes_nothing() {
 struct Broken;
 
 impl Clock for Broken {
-    fn now(&self) -> Instant {
+    fn now(&self) -> std::time::Instant {
         panic!("the clock's own mistake")
     }
 

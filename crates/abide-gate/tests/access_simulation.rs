@@ -562,7 +562,7 @@ impl fmt::Debug for Run {
 }
 
 impl Clock for SharedClock {
-    fn now(&self) -> Instant {
+    fn now(&self) -> std::time::Instant {
         self.0.clock.now()
     }
 

@@ -84,7 +84,7 @@ impl Broken {
 }
 
 impl Clock for Broken {
-    fn now(&self) -> Instant {
+    fn now(&self) -> std::time::Instant {
         self.tick();
         SystemClock.now()
     }

@@ -507,9 +507,9 @@ impl BadClock {
 }
 
 impl Clock for BadClock {
-    fn now(&self) -> Instant {
+    fn now(&self) -> std::time::Instant {
         assert!(!self.broken.load(std::sync::atomic::Ordering::SeqCst), "the clock's own mistake");
-        Instant::now()
+        SystemClock.now()
     }
 
     fn wall(&self) -> WallMillis {

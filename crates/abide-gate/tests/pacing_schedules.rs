@@ -24,9 +24,9 @@ use url::Url;
 struct Standstill(Instant);
 
 impl Clock for Standstill {
-    fn now(&self) -> Instant {
+    fn now(&self) -> std::time::Instant {
         thread::yield_now();
-        self.0
+        self.0.into_std()
     }
 
     fn wall(&self) -> WallMillis {

@@ -84,7 +84,12 @@ impl Fetch for Web {
         let n: u64 = digits.fold(0, |n, digit| n * 10 + u64::from(digit - b'0'));
         let rules: String = (0..12).map(|rule| format!("Disallow: /private/{}/{rule}\n", n / 4)).collect();
         let text = format!("User-agent: *\n{rules}");
-        Box::pin(ready(Ok(RobotsReply::whole(StatusCode::OK, HeaderMap::new(), text, Instant::now()))))
+        Box::pin(ready(Ok(RobotsReply::whole(
+            StatusCode::OK,
+            HeaderMap::new(),
+            text,
+            Instant::now().into_std(),
+        ))))
     }
 }
 

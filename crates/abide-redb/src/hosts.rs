@@ -4,11 +4,10 @@
 //! is leased and merged. Here are plain functions of entries and `now`; whoever calls them locks, and writes the rows.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use abide_gate::pacing::{Backoff, GAP_MAX, HostEntry, HostState, LeaseAsk, LeaseReply, ScopeKey};
 use abide_gate::{Clock, WallMillis};
-use tokio::time::Instant;
 
 use crate::row::BackoffRow;
 

@@ -199,7 +199,7 @@ impl<'a> Chain<'a> {
             return Outcome::Unreachable { cause: Failure::StillCoded, hold };
         };
         let body = body::decoded(reply.into_body(), coding);
-        let text = match timeout_at(until, body::read(body, self.policy.body_limit)).await {
+        let text = match timeout_at(until.into(), body::read(body, self.policy.body_limit)).await {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {
                 log::failed(self.origin, &error);

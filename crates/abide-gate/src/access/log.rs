@@ -4,11 +4,9 @@
 #[cfg(feature = "tracing")]
 use std::sync::{Mutex, PoisonError};
 #[cfg(feature = "tracing")]
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(feature = "tracing")]
-use tokio::time::Instant;
-
 use crate::access::{FetchError, RobotsEntry, Source};
 #[cfg(feature = "tracing")]
 use crate::{Clock, StoreError, SystemClock};

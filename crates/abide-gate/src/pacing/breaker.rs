@@ -79,7 +79,7 @@ fn is_lasting(fault: Failure) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
+    use std::time::Instant;
 
     use super::super::moment::Timeline;
     use super::*;

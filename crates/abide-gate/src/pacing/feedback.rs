@@ -168,7 +168,7 @@ impl PackedCause {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tokio::time::Instant;
+    use std::time::Instant;
 
     use super::super::moment::Timeline;
     use super::*;

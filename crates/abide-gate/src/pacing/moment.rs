@@ -1,8 +1,6 @@
 //! Monotonic time in eight bytes: a million hosts are kept, so it counts.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Nanoseconds on the monotonic clock, counted by a [`Timeline`]. Zero is [`Moment::NEVER`].
 ///

@@ -100,7 +100,7 @@ pub(crate) async fn obtain(
         };
         let until = core.timeline.instant(until.min(now.plus(SLICE))).max(SystemClock.now() + TICK);
         if let Some((_, user)) = users.iter_mut().find(|(other, _)| *other == scope) {
-            let _ = timeout_at(until, user.news()).await;
+            let _ = timeout_at(until.into(), user.news()).await;
         }
     }
 }

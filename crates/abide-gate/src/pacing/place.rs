@@ -64,7 +64,7 @@ impl Place {
     async fn sleep(&self, until: Moment) {
         // A clock that lags behind tokio's shall not keep the processor busy: it is asked again after a tick.
         let until = self.core.timeline.instant(until).max(SystemClock.now() + TICK);
-        let _ = timeout_at(until, self.seat.bell.notified()).await;
+        let _ = timeout_at(until.into(), self.seat.bell.notified()).await;
     }
 
     fn look(&mut self, request: &Request<'_>, now: Moment) -> Outlook {

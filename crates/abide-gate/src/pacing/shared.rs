@@ -193,7 +193,7 @@ impl SharedStore {
                     // Nothing of the pacer is kept alive while its last handle may be dropped.
                     drop(core);
                     let until = until.max(SystemClock.now() + TICK);
-                    let _ = timeout_at(until, host.news.notified()).await;
+                    let _ = timeout_at(until.into(), host.news.notified()).await;
                 }
             }
         }

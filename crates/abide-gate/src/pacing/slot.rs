@@ -304,7 +304,7 @@ fn whole_millis(span: Duration) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
+    use std::time::Instant;
 
     use super::super::moment::Timeline;
     use super::*;

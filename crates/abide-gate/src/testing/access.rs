@@ -262,7 +262,7 @@ impl Fetch for ScriptedFetch {
         Box::pin(async move {
             assert!(!answer.panics, "the script says: panic");
             sleep(answer.slot_wait).await;
-            let started = Instant::now();
+            let started = Instant::now().into_std();
             on_the_wire(request.budget(), async move {
                 sleep(answer.head_after).await;
                 let status = answer.outcome.clone()?;

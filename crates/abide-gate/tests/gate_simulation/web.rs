@@ -271,7 +271,7 @@ impl Fetch for RobotsFetch {
             self.web.judge.robots_arrives(self.who, origin, host, is_first);
             let guard =
                 OnTheWire { web: Arc::clone(&self.web), who: self.who, host, robots_of: Some(origin) };
-            let started = Instant::now();
+            let started = Instant::now().into_std();
             let reply = match self.script.fetch(request).await {
                 Ok(reply) => reply,
                 Err(error) => {

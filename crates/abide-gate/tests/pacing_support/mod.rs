@@ -39,8 +39,8 @@ pub(crate) fn deferral<T>(result: Result<T, Refusal>) -> Deferral {
 pub(crate) struct Lagging(pub(crate) Instant);
 
 impl Clock for Lagging {
-    fn now(&self) -> Instant {
-        self.0 + self.0.elapsed() / 2
+    fn now(&self) -> std::time::Instant {
+        (self.0 + self.0.elapsed() / 2).into_std()
     }
 
     fn wall(&self) -> WallMillis {

@@ -15,7 +15,7 @@ use abide_permissions::PermissionStore;
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::{Instant, advance};
+use tokio::time::advance;
 
 use crate::support::{
     Disk, Fault, HOUR, LEASED, START, THROTTLED, backoff, host, lease, left, open, origin, permission,
@@ -44,7 +44,7 @@ impl Meddler {
 }
 
 impl Clock for Meddler {
-    fn now(&self) -> Instant {
+    fn now(&self) -> std::time::Instant {
         self.meddle()
     }
 

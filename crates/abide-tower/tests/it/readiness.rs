@@ -24,7 +24,7 @@ impl Fetch for Later {
     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
         Box::pin(async {
             self.0.notified().await;
-            let (headers, began) = (HeaderMap::new(), tokio::time::Instant::now());
+            let (headers, began) = (HeaderMap::new(), std::time::Instant::now());
             if self.1.swap(true, Ordering::SeqCst) {
                 return Ok(RobotsReply::whole(StatusCode::OK, headers, "User-agent: *\nDisallow: /", began));
             }

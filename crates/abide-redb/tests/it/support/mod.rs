@@ -56,8 +56,8 @@ impl Still {
 }
 
 impl Clock for Still {
-    fn now(&self) -> Instant {
-        self.0
+    fn now(&self) -> std::time::Instant {
+        self.0.into_std()
     }
 
     fn wall(&self) -> WallMillis {
@@ -121,8 +121,8 @@ pub(crate) async fn failing(n: u64, version: u64) -> Record {
     #[derive(Debug)]
     struct At(WallMillis);
     impl Clock for At {
-        fn now(&self) -> Instant {
-            Instant::now()
+        fn now(&self) -> std::time::Instant {
+            Instant::now().into_std()
         }
         fn wall(&self) -> WallMillis {
             self.0

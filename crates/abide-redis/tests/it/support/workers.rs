@@ -140,7 +140,7 @@ impl Crew {
 struct Skewed(i64);
 
 impl Clock for Skewed {
-    fn now(&self) -> tokio::time::Instant {
+    fn now(&self) -> std::time::Instant {
         SystemClock.now()
     }
 
