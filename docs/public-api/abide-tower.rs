@@ -1,6 +1,6 @@
 pub use abide_gate::{
-    AddressGuard, Denied, Error, Event, Gate, GateBuilder, Host, NoTimers, Observer,
-    Origin, Verdict, access, pacing,
+    AddressGuard, BoxFuture, Denied, Error, Event, Failure, Gate, GateBuilder, Host,
+    NoTimers, Observer, Origin, TlsProblem, Verdict, access, pacing,
 };
 pub use abide_http::{Hop, Scan, Visit};
 pub use abide_http::{Identity, IdentityError, NoAddress};
@@ -31,7 +31,7 @@ where
     S::Error: Into<BoxError>,
     B: Send + 'static,
     R: Body<Data = Bytes> + Send + 'static,
-    R::Error: fmt::Debug + Send + 'static,
+    R::Error: Into<BoxError>,
 {
     type Response = Response<AbideBody<R>>;
     type Error = ServiceError;

@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessCache, AccessPolicy, RobotsRequest, Source};
+use abide_gate::access::{AccessPolicy, RobotsRequest, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, Failure, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Rules, Target};
@@ -87,7 +87,7 @@ async fn play(bytes: &[u8], policy: AccessPolicy) -> Played {
     let token = ProductToken::new("ExampleBot").expect("a token");
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     let wall = || clock.wall();
-    let cache = AccessCache::builder(vec![token], Arc::new(fetch.clone()))
+    let cache = abide_gate::testing::access::cache_builder(vec![token], Arc::new(fetch.clone()))
         .clock(clock.clone())
         .policy(policy)
         .seed(7)

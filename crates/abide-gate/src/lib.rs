@@ -5,8 +5,8 @@
 //!
 //! ```
 //! # use std::{sync::Arc, time::Duration};
-//! # use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
-//! # use abide_gate::{Clock, SystemClock};
+//! # use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
+//! # use abide_gate::{BoxFuture, Clock, SystemClock};
 //! # #[derive(Debug)]
 //! # struct MyClient;
 //! # impl Fetch for MyClient {

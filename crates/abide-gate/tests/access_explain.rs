@@ -6,7 +6,7 @@ mod access_support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{AccessCache, RobotsReply};
+use abide_gate::access::RobotsReply;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, Failure, SystemClock, TlsProblem};
 use abide_robots::Target;
@@ -72,7 +72,10 @@ async fn a_reply_and_what_builds_a_cache_are_shown_without_what_a_server_sent() 
     let reply = RobotsReply::whole(http::StatusCode::NOT_FOUND, secret, "SECRET", SystemClock.now());
     let shown = format!("{reply:?}");
     assert!(shown.starts_with("RobotsReply") && shown.contains("404"), "{shown}");
-    let builder = AccessCache::builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(DELAY))));
+    let builder = abide_gate::testing::access::cache_builder(
+        tokens(),
+        Arc::new(ScriptedFetch::always(Scripted::text(DELAY))),
+    );
     let built = format!("{builder:?}");
     assert!(built.starts_with("AccessCacheBuilder"), "{built}");
     assert!(!shown.contains("SECRET") && !built.contains("SECRET"));

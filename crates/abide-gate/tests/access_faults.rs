@@ -285,7 +285,7 @@ impl Clock for Broken {
 #[tokio::test(start_paused = true)]
 async fn the_machines_clock_stands_in_for_one_that_panics() {
     let fetch = Arc::new(ScriptedFetch::always(Scripted::text(GOOD)));
-    let cache = AccessCache::builder(tokens(), fetch).clock(Arc::new(Broken)).build();
+    let cache = abide_gate::testing::access::cache_builder(tokens(), fetch).clock(Arc::new(Broken)).build();
     assert!(is_good(&cache.of(&origin()).await.unwrap()));
     abide_gate::testing::hosts::host_store(Arc::new(MemoryHostStore::with_clock(Arc::new(Broken)))).await;
 }
@@ -370,7 +370,10 @@ async fn a_restart_in_an_outage_of_a_held_host_serves_the_copy() {
         }
     }
     let clock = Arc::new(abide_gate::ManualClock::starting_at(last.retry_at()));
-    let after = AccessCache::builder(tokens(), Arc::new(Held)).clock(clock).store(store.clone()).build();
+    let after = abide_gate::testing::access::cache_builder(tokens(), Arc::new(Held))
+        .clock(clock)
+        .store(store.clone())
+        .build();
     assert_eq!(after.of(&origin()).await.unwrap().source(), Source::LastGood);
 }
 
@@ -435,8 +438,10 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
         }
     };
     let clock = Arc::new(abide_gate::ManualClock::starting_at(START));
-    let cache =
-        AccessCache::builder(tokens(), Arc::new(fetch)).clock(clock).observer(Arc::new(observer)).build();
+    let cache = abide_gate::testing::access::cache_builder(tokens(), Arc::new(fetch))
+        .clock(clock)
+        .observer(Arc::new(observer))
+        .build();
     for _ in 0..5 {
         cache.of(&origin()).await.unwrap();
         sleep(DAY).await;

@@ -17,7 +17,10 @@ const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 fn cache(fetch: &ScriptedFetch) -> (AccessCache, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(START));
     let tokens = vec![ProductToken::new("ExampleBot").unwrap()];
-    let cache = AccessCache::builder(tokens, Arc::new(fetch.clone())).clock(clock.clone()).seed(1).build();
+    let cache = abide_gate::testing::access::cache_builder(tokens, Arc::new(fetch.clone()))
+        .clock(clock.clone())
+        .seed(1)
+        .build();
     (cache, clock)
 }
 
@@ -110,7 +113,7 @@ async fn s23_on_several_threads_too() {
         Scripted::text("User-agent: *\nDisallow: /x").head_after(Duration::from_millis(50)),
     );
     let tokens = vec![ProductToken::new("ExampleBot").unwrap()];
-    let cache = AccessCache::builder(tokens, Arc::new(fetch.clone())).build();
+    let cache = abide_gate::testing::access::cache_builder(tokens, Arc::new(fetch.clone())).build();
     let mut callers = JoinSet::new();
     for n in 0..10_000 {
         let cache = cache.clone();

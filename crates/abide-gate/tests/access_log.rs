@@ -11,9 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{
-    AccessCache, AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record,
-};
+use abide_gate::access::{AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
 use abide_gate::pacing::{Ask, PacePolicy, Pacer};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Failure, Origin, StoreError, TlsProblem, WallMillis};
@@ -201,9 +199,12 @@ async fn each_way_in_which_a_fetch_fails_is_said() {
 async fn an_observer_that_panics_is_told_of() {
     let listener = Listener::default();
     let _guard = tracing::subscriber::set_default(listener.clone());
-    let cache = AccessCache::builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(GOOD))))
-        .observer(Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken")))
-        .build();
+    let cache = abide_gate::testing::access::cache_builder(
+        tokens(),
+        Arc::new(ScriptedFetch::always(Scripted::text(GOOD))),
+    )
+    .observer(Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken")))
+    .build();
     assert!(is_good(&cache.of(&origin()).await.unwrap()));
     let heard = listener.heard();
     assert!(

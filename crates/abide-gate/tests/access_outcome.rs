@@ -149,7 +149,7 @@ async fn c10_a_fetch_that_never_answers_is_ended() {
             Box::pin(std::future::pending())
         }
     }
-    let cache = abide_gate::access::AccessCache::builder(tokens(), std::sync::Arc::new(Never)).build();
+    let cache = abide_gate::testing::access::cache_builder(tokens(), std::sync::Arc::new(Never)).build();
     let started = Instant::now();
     assert_eq!(cache.of(&origin()).await.unwrap().source(), Source::Unreachable(Failure::Timeout));
     assert_eq!(started.elapsed().as_secs(), 90);

@@ -503,7 +503,7 @@ async fn run_seed(seed: u64) -> ScriptedFetch {
                 observed.model(answer.origin()).learn();
             }
         };
-        AccessCache::builder(tokens(), Arc::new(fetch.clone()))
+        abide_gate::testing::access::cache_builder(tokens(), Arc::new(fetch.clone()))
             .clock(Arc::new(clock))
             .store(Arc::clone(&store))
             .observer(Arc::new(observer))

@@ -10,9 +10,7 @@ mod faulty;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{
-    Ask, BackoffCause, DeferReason, MemoryHostStore, PacePolicy, Pacer, PacerBuilder, Scope,
-};
+use abide_gate::pacing::{Ask, BackoffCause, DeferReason, MemoryHostStore, PacePolicy, Pacer, Scope};
 use abide_gate::{Clock, Event, Failure, ManualClock, Observer, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
@@ -47,10 +45,14 @@ impl Told {
 }
 
 /// With both clocks on tokio's time, and no jitter to speak of.
-fn builder(policy: PacePolicy) -> (PacerBuilder, Arc<ManualClock>, Arc<Told>) {
+fn builder(policy: PacePolicy) -> (abide_gate::testing::hosts::PacerBuilder, Arc<ManualClock>, Arc<Told>) {
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_000_000_000)));
     let told = Arc::new(Told::default());
-    (Pacer::builder(policy).clock(clock.clone()).observer(told.clone()).seed(0), clock, told)
+    (
+        abide_gate::testing::hosts::pacer_builder(policy).clock(clock.clone()).observer(told.clone()).seed(0),
+        clock,
+        told,
+    )
 }
 
 async fn take(pacer: &Pacer, name: &str) -> abide_gate::pacing::Permit {
@@ -156,7 +158,7 @@ async fn a_hold_that_ends_with_the_wait_costs_no_more_than_itself() {
 async fn without_its_store_a_process_waits_for_the_longer_delay() {
     for (budget, is_granted) in [(3_999, false), (4_000, true)] {
         let policy = PacePolicy::default().with_expected_workers(4);
-        let pacer = Pacer::builder(policy).store(Faulty::from_the_start()).build();
+        let pacer = abide_gate::testing::hosts::pacer_builder(policy).store(Faulty::from_the_start()).build();
         take(&pacer, "a.example").await.finish();
         let next = pacer.acquire(&url("http://a.example/"), Ask::new().with_budget(ms(budget))).await;
         assert_eq!(next.ok().map(|permit| permit.waited()), is_granted.then_some(s(4)), "{budget}");
@@ -183,7 +185,8 @@ async fn a_store_that_is_down_is_asked_again_every_second() {
 async fn a_request_is_in_flight_since_its_host_is_leased() {
     let store = Arc::new(MemoryHostStore::default());
     let policy = || PacePolicy::default().danger_max_in_flight(3);
-    let pacers = [0, 1].map(|_| Pacer::builder(policy()).store(store.clone()).build());
+    let pacers =
+        [0, 1].map(|_| abide_gate::testing::hosts::pacer_builder(policy()).store(store.clone()).build());
     take(&pacers[0], "a.example").await.finish();
     assert!(pacers[0].settled(s(1)).await);
     let permit = take(&pacers[1], "a.example").await;
@@ -246,8 +249,12 @@ async fn where_something_is_in_flight_is_ready_after_where_nothing_is() {
 async fn a_clock_that_lags_behind_is_waited_for_with_a_store_too() {
     let clock = Arc::new(Lagging(Instant::now()));
     let store = Arc::new(MemoryHostStore::with_clock(clock.clone()));
-    let pacers = [0, 1]
-        .map(|_| Pacer::builder(PacePolicy::default()).clock(clock.clone()).store(store.clone()).build());
+    let pacers = [0, 1].map(|_| {
+        abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+            .clock(clock.clone())
+            .store(store.clone())
+            .build()
+    });
     let began = Instant::now();
     take(&pacers[0], "a.example").await.finish();
     assert!(pacers[0].settled(s(1)).await);

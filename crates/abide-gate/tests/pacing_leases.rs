@@ -28,7 +28,7 @@ use support::{Log, deferral, host, ms, s, url};
 const LEASE: Duration = Duration::from_secs(7);
 
 fn process(store: &Arc<Faulty>, policy: PacePolicy) -> Pacer {
-    Pacer::builder(policy).store(store.clone()).build()
+    abide_gate::testing::hosts::pacer_builder(policy).store(store.clone()).build()
 }
 
 fn healthy() -> Arc<Faulty> {
@@ -51,7 +51,10 @@ async fn crowd(processes: usize, delay: Duration) -> (Vec<usize>, usize) {
     let policy = PacePolicy::default().danger_min_gap(delay).with_max_wait(s(120));
     let mut tasks = JoinSet::new();
     for who in 0..processes {
-        let pacer = Pacer::builder(policy.clone()).store(store.clone()).seed(who as u64).build();
+        let pacer = abide_gate::testing::hosts::pacer_builder(policy.clone())
+            .store(store.clone())
+            .seed(who as u64)
+            .build();
         for n in 0..4 {
             let (pacer, log) = (pacer.clone(), log.clone());
             let page = url(&format!("http://h{n}.example/"));
@@ -323,7 +326,10 @@ async fn trap_store_fails_at_call_k_for_all_k() {
 async fn trap_store_down_means_a_longer_delay_and_one_warning() {
     let (store, outages) = (Faulty::from_the_start(), Arc::new(Outages::default()));
     let policy = PacePolicy::default().with_expected_workers(4).with_max_wait(s(100));
-    let pacer = Pacer::builder(policy).store(store.clone()).observer(outages.clone()).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(policy)
+        .store(store.clone())
+        .observer(outages.clone())
+        .build();
     let (log, a) = (Log::default(), url("http://a.example/"));
     for _ in 0..6 {
         log.fetch(&pacer, &a, Ask::new(), ms(0)).await.unwrap();
@@ -441,7 +447,7 @@ async fn a_store_that_has_lost_its_data_shortens_no_delay() {
     let (log, policy) = (Log::default(), PacePolicy::default().with_max_wait(s(300)));
     let mut tasks = JoinSet::new();
     for who in 0..3 {
-        let pacer = Pacer::builder(policy.clone()).store(store.clone()).build();
+        let pacer = abide_gate::testing::hosts::pacer_builder(policy.clone()).store(store.clone()).build();
         for n in 0..2 {
             let (pacer, log) = (pacer.clone(), log.clone());
             tasks.spawn(async move {
@@ -515,8 +521,10 @@ impl HostStore for Yes {
 
 #[tokio::test(start_paused = true)]
 async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
-    let (pacer, log) =
-        (Pacer::builder(PacePolicy::default()).store(Arc::new(Yes(ms(0)))).build(), Log::default());
+    let (pacer, log) = (
+        abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).store(Arc::new(Yes(ms(0)))).build(),
+        Log::default(),
+    );
     let tasks: Vec<_> = (0..20)
         .map(|n| {
             let (pacer, log) = (pacer.clone(), log.clone());
@@ -534,7 +542,9 @@ async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
-    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(Yes(ms(500)))).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        .store(Arc::new(Yes(ms(500))))
+        .build();
     let a = url("http://a.example/");
     let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
         sleep(ms(200)).await;
@@ -547,7 +557,9 @@ async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
 #[test]
 fn a_permit_with_a_lease_may_outlive_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(MemoryHostStore::default())).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        .store(Arc::new(MemoryHostStore::default()))
+        .build();
     let permit = runtime.block_on(pacer.acquire(&url("http://a.example/"), Ask::new())).unwrap();
     drop(runtime);
     permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
@@ -559,7 +571,9 @@ fn a_permit_with_a_lease_may_outlive_its_runtime() {
 fn a_pacer_outlives_the_runtime_that_asked_for_its_leases() {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(MemoryHostStore::default())).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        .store(Arc::new(MemoryHostStore::default()))
+        .build();
     for n in 0..2 {
         let permit = runtime().block_on(pacer.acquire(&url("http://a.example/"), Ask::new()));
         assert!(permit.is_ok(), "in runtime {n}: {permit:?}");
@@ -627,7 +641,7 @@ async fn groups_of_hosts_are_leased_too() {
     let policy = PacePolicy::default().with_scope(group).with_max_wait(s(300));
     let mut tasks = JoinSet::new();
     for who in 0..3 {
-        let pacer = Pacer::builder(policy.clone()).store(store.clone()).build();
+        let pacer = abide_gate::testing::hosts::pacer_builder(policy.clone()).store(store.clone()).build();
         for n in 0..2 {
             let (pacer, log) = (pacer.clone(), log.clone());
             tasks.spawn(async move {

@@ -119,7 +119,7 @@ async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
 async fn a_table_that_owes_to_all_grows_and_says_so_once() {
     let told = Arc::new(Overgrown::default());
     let policy = PacePolicy::default().with_gap(s(3_600)).with_hosts_max(128);
-    let pacer = Pacer::builder(policy).observer(told.clone()).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(policy).observer(told.clone()).build();
     strangers(&pacer, 0, 5_000).await;
     assert_eq!((pacer.stats().scopes(), told.0.load(Ordering::SeqCst)), (5_000, 1));
     for n in 0..5_000 {
@@ -153,7 +153,8 @@ async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
         }
     }
     let told = Arc::new(Open::default());
-    let pacer = Pacer::builder(PacePolicy::default()).observer(told.clone()).build();
+    let pacer =
+        abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).observer(told.clone()).build();
     let open = pacer.acquire(&url("http://forgotten.example/"), Ask::new()).await.unwrap();
     sleep(s(61)).await;
     for n in 0..100 {

@@ -153,7 +153,9 @@ async fn a_store_that_says_no_says_for_which_scope() {
     let store = Arc::new(MemoryHostStore::default());
     let pacer = || {
         let group = Scope::custom(|_| Some("farm".to_owned())).with_gap(s(50));
-        Pacer::builder(PacePolicy::default().with_scope(group)).store(store.clone()).build()
+        abide_gate::testing::hosts::pacer_builder(PacePolicy::default().with_scope(group))
+            .store(store.clone())
+            .build()
     };
     drop(pacer().acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
     sleep(s(3)).await;

@@ -35,7 +35,9 @@ impl Clock for Standstill {
 }
 
 fn pacer(policy: PacePolicy) -> Pacer {
-    Pacer::builder(policy.danger_min_gap(Duration::ZERO)).clock(Arc::new(Standstill(Instant::now()))).build()
+    abide_gate::testing::hosts::pacer_builder(policy.danger_min_gap(Duration::ZERO))
+        .clock(Arc::new(Standstill(Instant::now())))
+        .build()
 }
 
 /// Runs a test under many schedules. A runtime is entered, but not run: timers can be made, and never fire.

@@ -128,7 +128,8 @@ impl World {
         let store = Arc::new(MemoryHostStore::with_clock(clock.clone()));
         let gap = policy.min_gap();
         let pacer = |_| {
-            let builder = Pacer::builder(policy.clone()).clock(clock.clone()).seed(7);
+            let builder =
+                abide_gate::testing::hosts::pacer_builder(policy.clone()).clock(clock.clone()).seed(7);
             if processes > 1 { builder.store(store.clone()).build() } else { builder.build() }
         };
         Self {
@@ -142,7 +143,11 @@ impl World {
     /// One process, and a store.
     fn with_store(policy: PacePolicy, store: Arc<dyn HostStore>) -> Self {
         let (clock, gap) = (Arc::new(ManualClock::starting_at(START)), policy.min_gap());
-        let pacer = Pacer::builder(policy).clock(clock.clone()).seed(7).store(store).build();
+        let pacer = abide_gate::testing::hosts::pacer_builder(policy)
+            .clock(clock.clone())
+            .seed(7)
+            .store(store)
+            .build();
         Self { pacers: vec![pacer], clock, history: Shared::default(), gap }
     }
 

@@ -452,7 +452,7 @@ async fn trap_redirect_chain_on_one_host_and_across_two() {
 #[tokio::test(start_paused = true)]
 async fn trap_clock_a_year_forward_and_back() {
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_700_000_000_000)));
-    let pacer = Pacer::builder(PacePolicy::default()).clock(clock.clone()).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).clock(clock.clone()).build();
     let a = url("http://a.example/");
     const YEAR: Duration = Duration::from_secs(366 * 86_400);
     for wall in [
@@ -515,7 +515,9 @@ async fn a_budget_without_end_is_a_budget() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_lags_behind_is_waited_for() {
-    let pacer = Pacer::builder(PacePolicy::default()).clock(Arc::new(Lagging(Instant::now()))).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        .clock(Arc::new(Lagging(Instant::now())))
+        .build();
     let (a, began) = (url("http://a.example/"), Instant::now());
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();

@@ -115,7 +115,7 @@ fn line(text: &str) -> Option<HeaderValue> {
             b'%' => {
                 let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
                 let (high, low) = (digit(rest.next())?, digit(rest.next())?);
-                u8::try_from(high * 16 + low).ok()?
+                u8::try_from(high << 4 | low).ok()?
             }
             byte => byte,
         });

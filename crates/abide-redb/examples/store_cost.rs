@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
-    Ask, Backoff, BackoffCause, HolderId, HostState, HostStore, LeaseAsk, PacePolicy, Pacer, ScopeKey, Want,
+    Ask, Backoff, BackoffCause, HolderId, HostState, HostStore, LeaseAsk, PacePolicy, ScopeKey, Want,
 };
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, Origin, SystemClock, WallMillis};
@@ -81,7 +81,8 @@ async fn leases(store: &Store) -> Outcome<()> {
     }
     println!("a lease in the store, taken and given up: {} ns", each(began, LEASES));
     for (name, store) in [("without a store", None), ("with this store", Some(store.clone()))] {
-        let mut pacer = Pacer::builder(PacePolicy::default().danger_min_gap(Duration::ZERO));
+        let mut pacer =
+            abide_gate::testing::hosts::pacer_builder(PacePolicy::default().danger_min_gap(Duration::ZERO));
         if let Some(store) = store {
             pacer = pacer.store(Arc::new(store));
         }

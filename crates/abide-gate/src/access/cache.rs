@@ -20,8 +20,8 @@ use crate::access::{AccessPolicy, Record, Refused};
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use abide_gate::access::{AccessCache, BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
-/// # use abide_gate::{Clock, Origin, SystemClock};
+/// # use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
+/// # use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock};
 /// # use abide_robots::{ProductToken, Target};
 /// # #[derive(Debug)]
 /// # struct Example;
@@ -35,10 +35,10 @@ use crate::access::{AccessPolicy, Record, Refused};
 /// # let fetch = Arc::new(Example);
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
 /// # runtime.block_on(async {
-/// let access = AccessCache::builder(vec![ProductToken::new("ExampleBot")?], fetch).build();
+/// let gate = Gate::builder().build(vec![ProductToken::new("ExampleBot")?], fetch);
 ///
 /// let origin = Origin::of(&"https://example.com/page".parse()?)?;
-/// let answer = access.of(&origin).await?;
+/// let answer = gate.access().of(&origin).await?;
 /// assert!(answer.is_allowed(&Target::new("/page")));
 /// assert!(!answer.is_allowed(&Target::new("/private/diary")));
 ///
@@ -54,7 +54,7 @@ pub struct AccessCache {
 
 impl AccessCache {
     /// A cache for a crawler that is called by `tokens`, the first that has a group counts.
-    pub fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> AccessCacheBuilder {
+    pub(crate) fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> AccessCacheBuilder {
         AccessCacheBuilder::new(tokens, fetch)
     }
 

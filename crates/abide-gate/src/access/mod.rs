@@ -17,7 +17,8 @@
 //! *When* a request goes out is the pacing's. This module knows nothing of it: it is handed a [`Fetch`] that is paced
 //! already. What the rules say is `abide_robots`'.
 
-mod builder;
+#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
+pub(crate) mod builder;
 mod cache;
 mod front;
 
@@ -54,7 +55,6 @@ mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
 
-pub use builder::AccessCacheBuilder;
 pub use cache::AccessCache;
 pub use counters::Totals;
 pub use entry::{Access, RobotsEntry, Source};

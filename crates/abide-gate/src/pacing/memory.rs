@@ -14,10 +14,10 @@ use crate::{BoxFuture, CaughtClock, Clock, StoreError, SystemClock};
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use abide_gate::pacing::{MemoryHostStore, PacePolicy, Pacer};
+/// # use abide_gate::{Gate, pacing::MemoryHostStore};
 /// let store = Arc::new(MemoryHostStore::default());
-/// let one = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
-/// let other = Pacer::builder(PacePolicy::default()).store(store).build();
+/// let one = Gate::builder().host_store(store.clone());
+/// let other = Gate::builder().host_store(store);
 /// ```
 #[derive(Debug)]
 pub struct MemoryHostStore {

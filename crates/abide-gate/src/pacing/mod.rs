@@ -50,7 +50,8 @@ mod turn;
 mod chance;
 mod core;
 mod log;
-mod pacer;
+#[allow(unreachable_pub, reason = "the feature `testing` exports its builder")]
+pub(crate) mod pacer;
 mod permit;
 mod place;
 mod refusal;
@@ -68,7 +69,7 @@ pub use ask::Ask;
 pub use entry::HostEntry;
 pub use feedback::{BackoffCause, STRIKES_KEPT};
 pub use memory::MemoryHostStore;
-pub use pacer::{Pacer, PacerBuilder};
+pub use pacer::Pacer;
 pub use permit::Permit;
 pub use policy::{GAP_MAX, HostPace, PacePolicy};
 pub use refusal::{DeferReason, Deferral, Refusal};

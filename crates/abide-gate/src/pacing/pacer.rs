@@ -53,14 +53,14 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// A pacer for this process, with the machine's clocks. It knows nothing after a restart: who restarts often gives it a durable
-    /// store.
+    /// A pacer for this process, with the machine's clocks. It knows nothing after a restart; that of a
+    /// [`Gate`](crate::Gate) can have a durable store, another clock and observers.
     pub fn new(policy: PacePolicy) -> Self {
         Self::builder(policy).build()
     }
 
     /// A pacer with a shared store, another clock, an observer.
-    pub fn builder(policy: PacePolicy) -> PacerBuilder {
+    pub(crate) fn builder(policy: PacePolicy) -> PacerBuilder {
         PacerBuilder { policy, store: None, clock: Arc::new(SystemClock), observers: Vec::new(), seed: None }
     }
 
@@ -227,9 +227,10 @@ impl Pacer {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use std::{sync::Arc, time::Duration};
-    /// # use abide_gate::pacing::{Ask, MemoryHostStore, PacePolicy, Pacer};
-    /// let store = Arc::new(MemoryHostStore::default());
-    /// let pacer = Pacer::builder(PacePolicy::default()).store(store).build();
+    /// # use abide_gate::pacing::{Ask, MemoryHostStore, PacePolicy};
+    /// # use abide_gate::testing::hosts::pacer_builder;
+    /// # let store = Arc::new(MemoryHostStore::default());
+    /// # let pacer = pacer_builder(PacePolicy::default()).store(store).build();
     /// let permit = pacer.acquire(&"http://a.example/".parse()?, Ask::new()).await?;
     /// permit.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
     ///

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use abide_robots::ProductToken;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
@@ -15,10 +16,17 @@ use http_body_util::combinators::UnsyncBoxBody;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::access::{
-    AccessPolicy, AccessStore, Fetch, FetchError, Lease, LeaseHolder, Record, RobotsReply, RobotsRequest,
-    on_the_wire,
+    AccessCache, AccessPolicy, AccessStore, Fetch, FetchError, Lease, LeaseHolder, Record, RobotsReply,
+    RobotsRequest, on_the_wire,
 };
 use crate::{BoxFuture, Failure, Origin, WallMillis};
+
+pub use crate::access::builder::AccessCacheBuilder;
+
+/// A cache without a gate: its requests are not paced, and its addresses not guarded.
+pub fn cache_builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> AccessCacheBuilder {
+    AccessCache::builder(tokens, fetch)
+}
 
 /// One scripted answer to a robots.txt request.
 #[derive(Debug, Clone)]

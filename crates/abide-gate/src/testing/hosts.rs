@@ -17,6 +17,13 @@ use crate::pacing::{
     PacePolicy, Pacer, STRIKES_KEPT, ScopeKey, Want,
 };
 
+pub use crate::pacing::pacer::PacerBuilder;
+
+/// A pacer without a gate: with a store, another clock, observers.
+pub fn pacer_builder(policy: PacePolicy) -> PacerBuilder {
+    Pacer::builder(policy)
+}
+
 /// A lease that outlives a fact on a slow machine.
 const TTL: Duration = Duration::from_secs(2);
 

@@ -68,7 +68,7 @@ impl World {
         store: Arc<dyn AccessStore>,
     ) -> Self {
         let clock = Arc::new(ManualClock::starting_at(START));
-        let cache = AccessCache::builder(tokens(), Arc::new(fetch.clone()))
+        let cache = abide_gate::testing::access::cache_builder(tokens(), Arc::new(fetch.clone()))
             .clock(clock.clone())
             .policy(policy)
             .store(store.clone())

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{Ask, HolderId, HostState, PacePolicy, Pacer};
+use abide_gate::pacing::{Ask, HolderId, HostState, PacePolicy};
 use abide_gate::{Event, Observer};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
@@ -95,8 +95,10 @@ impl Observer for Outages {
 async fn a_backoff_that_cannot_be_written_is_one_outage() {
     let (disk, outages) = (Disk::default(), Arc::new(Outages::default()));
     let store = open(&disk).unwrap();
-    let pacer =
-        Pacer::builder(PacePolicy::default()).store(Arc::new(store)).observer(outages.clone()).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        .store(Arc::new(store))
+        .observer(outages.clone())
+        .build();
     let url = |n| format!("http://h{n}.example/").parse().unwrap();
     let permit = pacer.acquire(&url(1), Ask::new()).await.unwrap();
     disk.fail(Fault::From(0));

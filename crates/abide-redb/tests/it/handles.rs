@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use abide_gate::access::{AccessStore, Lease, LeaseHolder};
-use abide_gate::pacing::{Ask, BackoffCause, HolderId, HostState, HostStore, LeaseStatus, PacePolicy, Pacer};
+use abide_gate::pacing::{Ask, BackoffCause, HolderId, HostState, HostStore, LeaseStatus, PacePolicy};
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, ManualClock, SystemClock, WallMillis};
 use abide_permissions::PermissionStore;
@@ -250,7 +250,9 @@ async fn a_closed_store_says_so_and_closing_again_is_no_error() {
 async fn the_last_backoffs_are_in_the_file_when_the_pacer_has_settled() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
-    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        .store(Arc::new(store.clone()))
+        .build();
     let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "3600".parse().unwrap())]);
     let mut permits = Vec::new();
     for n in 0..50 {

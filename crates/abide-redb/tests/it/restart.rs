@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{Ask, BackoffCause, HostState, PacePolicy, Pacer};
+use abide_gate::pacing::{Ask, BackoffCause, HostState, PacePolicy};
 use abide_gate::{Clock, ManualClock};
 use abide_redb::Store;
 use http::{HeaderMap, StatusCode};
@@ -81,7 +81,9 @@ async fn after_every_opening_every_host_waits_a_whole_delay() {
             let machine = if end == "killed" { killed } else { machine };
             machine.clock.jump_to(jump);
             let (store, opened) = (machine.open(), Instant::now());
-            let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
+            let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+                .store(Arc::new(store.clone()))
+                .build();
             for (n, delay) in [(1, SECOND), (2, 60 * SECOND), (3, 600 * SECOND)] {
                 assert_eq!(quiet(&store, n).await, Some(opened.elapsed()), "{end}, {jump:?}, host {n}");
                 let url = format!("http://h{n}.example/").parse().unwrap();
@@ -179,10 +181,11 @@ async fn the_next_429_after_a_restart_or_a_kill_doubles_from_where_it_stood() {
     let url = "http://a.example/".parse().unwrap();
     for (n, expected) in [60, 120, 240, 480, 960, 1_920].into_iter().enumerate() {
         let store = machine.open();
-        let pacer = Pacer::builder(PacePolicy::default().with_store_timeout(60 * SECOND))
-            .store(Arc::new(store.clone()))
-            .clock(machine.clock.clone())
-            .build();
+        let pacer =
+            abide_gate::testing::hosts::pacer_builder(PacePolicy::default().with_store_timeout(60 * SECOND))
+                .store(Arc::new(store.clone()))
+                .clock(machine.clock.clone())
+                .build();
         let permit = pacer.acquire(&url, Ask::new().with_budget(HOUR)).await.unwrap();
         let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
         let found = until.since(machine.clock.wall()).as_secs();

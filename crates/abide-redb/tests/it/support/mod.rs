@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use abide_gate::access::{AccessCache, AccessStore, MemoryAccessStore, Record};
+use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
     Backoff, BackoffCause, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, Want,
 };
@@ -130,7 +130,7 @@ pub(crate) async fn failing(n: u64, version: u64) -> Record {
     }
     let (store, origin) = (Arc::new(MemoryAccessStore::new()), down(n));
     let fetch = ScriptedFetch::always(Scripted::status(503));
-    let cache = AccessCache::builder(vec!["TestBot".parse().unwrap()], Arc::new(fetch))
+    let cache = abide_gate::testing::access::cache_builder(vec!["TestBot".parse().unwrap()], Arc::new(fetch))
         .store(store.clone())
         .clock(Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version))))
         .seed(n)
