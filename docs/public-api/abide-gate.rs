@@ -425,7 +425,7 @@ impl GoodCopy {
     pub fn is_truncated(&self) -> bool {}
     pub fn status(&self) -> u16 {}
     pub fn final_url(&self) -> &Url {}
-    pub fn validators(&self) -> &Validators {}
+    pub fn etag(&self) -> Option<&[u8]> {}
     pub fn content_type(&self) -> Option<&[u8]> {}
     pub fn fetched_at(&self) -> WallMillis {}
     pub fn validated_at(&self) -> WallMillis {}
@@ -805,7 +805,7 @@ pub struct RobotsRequest {}
 impl RobotsRequest {
     pub fn new(url: Url, budget: Duration) -> Self {}
     pub fn url(&self) -> &Url {}
-    pub fn validators(&self) -> Option<&Validators> {}
+    pub fn is_conditional(&self) -> bool {}
     pub fn budget(&self) -> Duration {}
     pub fn hop(&self) -> usize {}
     pub fn headers(&self) -> HeaderMap {}
@@ -945,15 +945,6 @@ impl fmt::Display for Unavailable {}
 pub struct UnsupportedUrl {}
 impl fmt::Display for UnsupportedUrl {}
 impl std::error::Error for UnsupportedUrl {}
-#[derive(Clone, PartialEq, Eq, Default)]
-pub struct Validators {}
-impl Validators {
-    pub fn new(etag: Option<&[u8]>, last_modified: Option<&[u8]>) -> Self {}
-    pub fn etag(&self) -> Option<&[u8]> {}
-    pub fn last_modified(&self) -> Option<&[u8]> {}
-    pub fn is_empty(&self) -> bool {}
-}
-impl fmt::Debug for Validators {}
 #[derive(Debug, Clone)]
 pub struct Verdict {}
 impl Verdict {

@@ -213,7 +213,7 @@ impl Script {
                 Scripted::redirect(&to)
             }
             10 => {
-                if request.validators().is_some() {
+                if request.is_conditional() {
                     let copy_allows = self.heard.copy_allows;
                     self.heard =
                         Heard { allows: copy_allows, copy_allows, has_copy: true, ..Heard::default() };

@@ -315,9 +315,9 @@ async fn records_that_cannot_be_used_are_absent() {
 async fn a_restart_goes_on_with_the_stored_record() {
     let store: Arc<dyn AccessStore> = Arc::new(MemoryAccessStore::new());
     let world = || {
-        let fetch = ScriptedFetch::new(|request, _| match request.validators() {
-            Some(_) => Scripted::status(304),
-            None => Scripted::text(GOOD).header("etag", b"\"1\""),
+        let fetch = ScriptedFetch::new(|request, _| match request.is_conditional() {
+            true => Scripted::status(304),
+            false => Scripted::text(GOOD).header("etag", b"\"1\""),
         });
         World::with_store(fetch, AccessPolicy::default(), store.clone())
     };

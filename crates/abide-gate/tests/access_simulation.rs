@@ -339,10 +339,8 @@ impl Run {
                 if hop < hops {
                     return (Said::Unreachable, to(&format!("r{hop}")));
                 }
-                match request.validators() {
-                    Some(validators) if validators.etag() == Some(etag.as_bytes()) => {
-                        (Said::NotModified, Scripted::status(304))
-                    }
+                match request.headers().get("if-none-match") {
+                    Some(known) if known == etag.as_bytes() => (Said::NotModified, Scripted::status(304)),
                     _ => (Said::Rules(Some(phase)), Scripted::text(rules).header("etag", etag.as_bytes())),
                 }
             }
@@ -373,9 +371,7 @@ impl Run {
                 let long = format!("{rules}{}", "# more\n".repeat(5000));
                 (Said::Rules(Some(phase)), Scripted::text(long).body(vec![b'#'; 70_000]).endless())
             }
-            Behaviour::Unasked304 if request.validators().is_some() => {
-                (Said::NotModified, Scripted::status(304))
-            }
+            Behaviour::Unasked304 if request.is_conditional() => (Said::NotModified, Scripted::status(304)),
             Behaviour::Unasked304 => (Said::Unreachable, Scripted::status(304)),
             Behaviour::Deferred => {
                 let why = Arc::new(StoreError::new("held"));

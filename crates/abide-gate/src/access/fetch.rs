@@ -101,9 +101,9 @@ impl RobotsRequest {
         &self.url
     }
 
-    /// What makes the request conditional, if the stored copy came from exactly this URL.
-    pub fn validators(&self) -> Option<&Validators> {
-        self.validators.as_ref()
+    /// Whether the request is conditional: the stored copy came from exactly this URL.
+    pub fn is_conditional(&self) -> bool {
+        self.validators.is_some()
     }
 
     /// The time that is left on the wire, from the first connect to the last byte. Waiting for a slot is not part of it.
@@ -162,7 +162,7 @@ impl TurnTime {
 
 /// `ETag` and `Last-Modified` of a copy, as the server wrote them (RFC 9110 §8.8). Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Validators {
+pub(crate) struct Validators {
     etag: Option<Bytes>,
     last_modified: Option<Bytes>,
 }
@@ -173,7 +173,7 @@ pub(crate) const VALIDATOR_LEN_MAX: usize = 1024;
 impl Validators {
     /// Validators from the two field values. Values that are empty, over 1,024 bytes, or could not stand in a header
     /// field are left out.
-    pub fn new(etag: Option<&[u8]>, last_modified: Option<&[u8]>) -> Self {
+    pub(crate) fn new(etag: Option<&[u8]>, last_modified: Option<&[u8]>) -> Self {
         let keep = |value: Option<&[u8]>| {
             let value = value.filter(|value| !value.is_empty() && value.len() <= VALIDATOR_LEN_MAX)?;
             HeaderValue::from_bytes(value).ok()?;
@@ -183,17 +183,17 @@ impl Validators {
     }
 
     /// The entity tag, with its quotes.
-    pub fn etag(&self) -> Option<&[u8]> {
+    pub(crate) fn etag(&self) -> Option<&[u8]> {
         self.etag.as_deref()
     }
 
     /// The date, as text.
-    pub fn last_modified(&self) -> Option<&[u8]> {
+    pub(crate) fn last_modified(&self) -> Option<&[u8]> {
         self.last_modified.as_deref()
     }
 
     /// Whether there is nothing to ask with.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.etag.is_none() && self.last_modified.is_none()
     }
 

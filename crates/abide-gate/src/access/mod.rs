@@ -59,7 +59,8 @@ pub use cache::AccessCache;
 pub use counters::Totals;
 pub use entry::{Access, RobotsEntry, Source};
 pub use explain::Explanation;
-pub use fetch::{Fetch, FetchError, RobotsReply, RobotsRequest, Validators, on_the_wire};
+pub(crate) use fetch::Validators;
+pub use fetch::{Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
 #[cfg(feature = "testing")]
 pub(crate) use freshness::stated_lifetime;
 pub use memory::MemoryAccessStore;

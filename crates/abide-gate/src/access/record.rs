@@ -109,9 +109,9 @@ impl GoodCopy {
         &self.final_url
     }
 
-    /// What makes the next request for it conditional.
-    pub fn validators(&self) -> &Validators {
-        &self.validators
+    /// Its entity tag, as the server wrote it.
+    pub fn etag(&self) -> Option<&[u8]> {
+        self.validators.etag()
     }
 
     /// The `Content-Type` field, as sent.

@@ -79,7 +79,8 @@ impl Web {
         match now.robots {
             Robots::Good | Robots::GoodAfterRedirects => {
                 let hops = if now.robots == Robots::Good { 0 } else { 1 + phase % 5 };
-                let known = request.validators().and_then(|validators| validators.etag());
+                let headers = request.headers();
+                let known = headers.get("if-none-match").map(|etag| etag.as_bytes());
                 if hop < hops {
                     unreachable(onward())
                 } else if known == Some(etag.as_bytes()) {
@@ -114,9 +115,7 @@ impl Web {
             Robots::Endless => {
                 (Said::Rules(Some(phase)), Scripted::text(rules).body(vec![b'#'; 70_000]).endless())
             }
-            Robots::Unasked304 if request.validators().is_some() => {
-                (Said::NotModified, Scripted::status(304))
-            }
+            Robots::Unasked304 if request.is_conditional() => (Said::NotModified, Scripted::status(304)),
             Robots::Unasked304 => unreachable(Scripted::status(304)),
             Robots::Panics => unreachable(Scripted::panic()),
         }
