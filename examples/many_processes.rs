@@ -77,9 +77,9 @@ async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
     let policy = PacePolicy::default()
         .danger_min_gap(Duration::try_from_secs_f64(args.delay)?)
         // If Redis goes away, each of us slows down so much that together we stay polite.
-        .expected_workers(args.workers)
+        .with_expected_workers(args.workers)
         // A new Redis leases nothing for so long: it cannot know that it has lost nothing.
-        .lease(Duration::from_secs(2));
+        .with_lease(Duration::from_secs(2));
     let mut builder = Abide::builder("AbideExample")
         .user_agent("AbideExample/0.1 (+https://example.com/bot)")
         .pace(policy)

@@ -3,8 +3,8 @@
 //! `acquire` asks robots.txt and waits for the host's turn; the permit is for one request. Keep it until the response has ended, and say
 //! what came back: that is how 429, 503 and Retry-After come to count. Here the client is ureq, on a thread for blocking work.
 
-use abide::pacing::{Permit, TransportFault};
-use abide::{Abide, Denied};
+use abide::pacing::Permit;
+use abide::{Abide, Denied, Failure};
 use abide_examples::{Web, plain_client};
 use url::Url;
 
@@ -70,11 +70,11 @@ fn send(agent: &ureq::Agent, url: &Url, permit: Permit) -> anyhow::Result<(u16, 
 }
 
 /// What the breaker should know: a host that cannot be reached is left alone for a while.
-fn fault(error: &ureq::Error) -> TransportFault {
+fn fault(error: &ureq::Error) -> Failure {
     match error {
-        ureq::Error::HostNotFound => TransportFault::NameNotFound,
-        ureq::Error::Timeout(_) => TransportFault::Timeout,
-        ureq::Error::ConnectionFailed => TransportFault::Refused,
-        _ => TransportFault::Other,
+        ureq::Error::HostNotFound => Failure::Dns,
+        ureq::Error::Timeout(_) => Failure::Timeout,
+        ureq::Error::ConnectionFailed => Failure::Refused,
+        _ => Failure::Other,
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use abide::{Abide, Origin};
 use abide_examples::{Web, plain_client};
-use abide_gate::WallMillis;
-use abide_gate::access::{AccessStore, BoxFuture, Lease, LeaseHolder, Record, StoreError};
-use abide_gate::pacing::{self, HostEntry, HostStore, LeaseAsk, LeaseReply, ScopeKey};
+use abide_gate::access::{AccessStore, Lease, LeaseHolder, Record};
+use abide_gate::pacing::{HostEntry, HostStore, LeaseAsk, LeaseReply, ScopeKey};
+use abide_gate::{BoxFuture, StoreError, WallMillis};
 use abide_permissions::{self as permissions, PermissionRecord, PermissionStore};
 use tokio::time::Instant;
 
@@ -108,7 +108,11 @@ impl AccessStore for OwnStore {
 }
 
 impl HostStore for OwnStore {
-    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> pacing::StoreFuture<'a, LeaseReply> {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
         Box::pin(async move {
             let hosts = &mut self.lock().hosts;
             // Under the lock, so that no exchange has an earlier time than the one before.

@@ -49,7 +49,8 @@ async fn main() -> anyhow::Result<()> {
                 let last =
                     page.visit().and_then(|visit| visit.hops().first()).map(|hop| hop.url().to_string());
                 let (status, last) = (page.status(), last.unwrap_or_default());
-                let bytes = page.into_body().collect().await?.to_bytes().len();
+                let body = page.into_body().collect().await.map_err(anyhow::Error::from_boxed)?;
+                let bytes = body.to_bytes().len();
                 println!(
                     "{status}  {url}\n     {last}: {bytes} bytes, may be indexed: {}",
                     permissions.may_index()

@@ -8,17 +8,13 @@ pub mod hosts;
 pub enum Access {
     Rules(Rules),
     Unavailable(Unavailable),
-    Unreachable(Cause),
+    Unreachable(Failure),
 }
 #[derive(Debug, Clone)]
 pub struct AccessCache {}
 impl AccessCache {
-    pub fn builder(
-        tokens: Vec<ProductToken>,
-        fetch: Arc<dyn Fetch>,
-    ) -> AccessCacheBuilder {}
-    pub async fn of(&self, origin: &Origin) -> Result<Arc<Answer>, Refusal> {}
-    pub fn cached(&self, origin: &Origin) -> Option<Arc<Answer>> {}
+    pub async fn of(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refused> {}
+    pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {}
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {}
     pub async fn invalidate(&self, origin: &Origin) {}
     pub fn totals(&self) -> Totals {}
@@ -31,24 +27,11 @@ impl AccessCacheBuilder {
     pub fn policy(mut self, policy: AccessPolicy) -> Self {}
     pub fn store(mut self, store: Arc<dyn AccessStore>) -> Self {}
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
-    pub fn observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {}
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {}
     pub fn seed(mut self, seed: u64) -> Self {}
     pub fn build(self) -> AccessCache {}
 }
 impl fmt::Debug for AccessCacheBuilder {}
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum AccessEvent<'a> {
-    Took { origin: &'a Origin, took: Duration },
-    Asked { answer: &'a Arc<Answer> },
-    Changed { old: Option<&'a GoodCopy>, answer: &'a Arc<Answer> },
-    LastGood { answer: &'a Arc<Answer> },
-    StoreFault { origin: &'a Origin, error: &'a StoreError },
-}
-pub trait AccessObserver: Send + Sync + 'static {
-    fn observe(&self, event: &AccessEvent<'_>);
-}
-impl<F: Fn(&AccessEvent<'_>) + Send + Sync + 'static> AccessObserver for F {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessPolicy {}
 impl Default for AccessPolicy {}
@@ -61,12 +44,11 @@ impl AccessPolicy {
     #[must_use]
     pub fn with_downgrade(mut self, follow: bool) -> Self {}
     #[must_use]
-    pub fn with_html(mut self, html: Html) -> Self {}
+    pub fn with_html_unreachable(mut self) -> Self {}
     #[must_use]
     pub fn with_lasting_disallow(mut self) -> Self {}
     #[must_use]
     pub fn danger_allow_when_unreachable(mut self) -> Self {}
-    pub fn long_outage(&self) -> LongOutage {}
     #[must_use]
     pub fn with_lifetimes(mut self, shortest: Duration, longest: Duration) -> Self {}
     #[must_use]
@@ -115,54 +97,22 @@ pub struct AddressGuard {}
 impl AddressGuard {
     pub fn new() -> Self {}
     #[must_use]
-    pub fn allow_net(mut self, net: IpNet) -> Self {}
+    pub fn with_allowed_net(mut self, net: IpNet) -> Self {}
     #[must_use]
     pub fn danger_allow_all(mut self) -> Self {}
-    pub fn check(&self, address: IpAddr) -> Result<(), AddressRefused> {}
-    pub fn check_url(&self, url: &Url) -> Result<(), AddressRefused> {}
+    pub fn check(&self, address: IpAddr) -> Result<(), Failure> {}
+    pub fn check_url(&self, url: &Url) -> Result<(), Failure> {}
 }
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct AddressRefused {}
-impl AddressRefused {
-    pub fn address(&self) -> IpAddr {}
-}
-impl fmt::Display for AddressRefused {}
-impl std::error::Error for AddressRefused {}
-pub struct Answer {}
-impl Answer {
-    pub fn access(&self) -> &Access {}
-    pub fn is_allowed(&self, target: &Target<'_>) -> bool {}
-    pub fn explain(self: &Arc<Self>, target: &Target<'_>) -> Explanation {}
-    pub fn crawl_delay(&self) -> Option<Duration> {}
-    pub fn origin(&self) -> &Origin {}
-    pub fn source(&self) -> Source {}
-    pub fn copy(&self) -> Option<&GoodCopy> {}
-    pub fn final_url(&self) -> Option<&Url> {}
-    pub fn status(&self) -> Option<u16> {}
-    pub fn failure(&self) -> Option<Cause> {}
-    pub fn fetched_at(&self) -> Option<WallMillis> {}
-    pub fn age(&self, now: WallMillis) -> Option<Duration> {}
-    pub fn asked_at(&self) -> WallMillis {}
-    pub fn fresh_until(&self) -> WallMillis {}
-    pub fn failing_since(&self) -> Option<WallMillis> {}
-    pub fn attempts(&self) -> u32 {}
-    pub fn retry_at(&self) -> WallMillis {}
-    pub fn is_truncated(&self) -> bool {}
-    pub fn is_not_text(&self) -> bool {}
-    pub fn remarks(&self) -> Vec<Remark> {}
-    pub fn record(&self) -> &Record {}
-}
-impl fmt::Debug for Answer {}
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ask {}
 impl Ask {
     pub fn new() -> Self {}
     #[must_use]
-    pub fn crawl_delay(mut self, delay: Duration) -> Self {}
+    pub fn with_crawl_delay(mut self, delay: Duration) -> Self {}
     #[must_use]
-    pub fn budget(mut self, left: Duration) -> Self {}
+    pub fn with_budget(mut self, left: Duration) -> Self {}
     #[must_use]
-    pub fn address(mut self, address: IpAddr) -> Self {}
+    pub fn with_address(mut self, address: IpAddr) -> Self {}
 }
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -176,7 +126,15 @@ pub struct Backoff {
     pub left: Duration,
     pub over: Duration,
     pub throttles: u8,
-    pub cause: Cause,
+    pub cause: BackoffCause,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BackoffCause {
+    Answer { status: u16, retry_after: Option<Duration> },
+    EnhanceYourCalm,
+    Operator,
+    Shared,
 }
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[derive(Debug)]
@@ -185,34 +143,6 @@ impl CaughtClock {
     pub fn new(clock: Arc<dyn Clock>) -> Self {}
 }
 impl Clock for CaughtClock {}
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Cause {
-    Status(u16),
-    Dns,
-    Connect,
-    Tls,
-    TlsProblem(TlsProblem),
-    Reset,
-    Protocol,
-    HeadTooLarge,
-    Body,
-    StillCoded,
-    Html,
-    AddressRefused(IpAddr),
-    RedirectRefused(RedirectRefusal),
-    Deadline,
-    Other,
-}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Cause {
-    Answer { status: u16, retry_after: Option<Duration> },
-    EnhanceYourCalm,
-    Operator,
-    Shared,
-}
-impl fmt::Display for Cause {}
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn now(&self) -> Instant;
     fn wall(&self) -> WallMillis;
@@ -229,12 +159,12 @@ pub enum Coding {
     Zstd,
 }
 impl Coding {
-    pub fn of(headers: &HeaderMap) -> Result<Option<Self>, UnknownCoding> {}
+    pub fn of(headers: &HeaderMap) -> Result<Option<Self>, Failure> {}
 }
 #[derive(Debug)]
 pub enum DecodeError<E> {
     Body(E),
-    Undecodable(Undecodable),
+    Undecodable(&'static str),
 }
 impl<E: fmt::Display> fmt::Display for DecodeError<E> {}
 impl<E: Error + 'static> Error for DecodeError<E> {}
@@ -255,60 +185,103 @@ pub enum DeferReason {
     Hold { status: Option<u16>, retry_after: Option<Duration> },
     Gap { delay: Duration },
     InFlight { since: WallMillis, open: Duration },
-    Breaker { cause: TransportFault },
+    Breaker { cause: Failure },
     Robots,
     OtherProcess,
 }
-#[derive(Debug, Clone)]
-pub struct Denied {}
-impl Denied {
-    #[doc(hidden)]
-    pub fn new(kind: DeniedKind, url: &Url, now: WallMillis) -> Self {}
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_retry_at(mut self, retry_at: Option<WallMillis>) -> Self {}
-    #[doc(hidden)]
-    #[must_use]
-    pub fn after(mut self, redirects: Vec<(Url, StatusCode)>) -> Self {}
-    pub fn find(error: &(dyn Error + 'static)) -> Option<Self> {}
-    pub fn kind(&self) -> &DeniedKind {}
-    pub fn url(&self) -> &Url {}
-    pub fn hop(&self) -> usize {}
-    pub fn redirects(&self) -> &[(Url, StatusCode)] {}
-    pub fn decided_at(&self) -> SystemTime {}
-    pub fn retry_at(&self) -> Option<SystemTime> {}
-    pub fn name(&self) -> &'static str {}
-    pub fn is_disallowed(&self) -> bool {}
-    pub fn is_unreachable(&self) -> bool {}
-    pub fn is_temporary(&self) -> bool {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deferral {}
+impl Deferral {
+    pub fn new(
+        scope: &str,
+        not_before: WallMillis,
+        wait: Duration,
+        reason: DeferReason,
+    ) -> Self {}
+    pub fn scope(&self) -> &str {}
+    pub fn not_before(&self) -> WallMillis {}
+    pub fn wait(&self) -> Duration {}
+    pub fn reason(&self) -> &DeferReason {}
 }
-impl fmt::Display for Denied {}
-impl Error for Denied {}
+impl fmt::Display for Deferral {}
+impl Error for Deferral {}
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum DeniedKind {
-    Disallowed { verdict: Verdict },
-    Unreachable { since: SystemTime, cause: Cause },
-    Deferred { reason: DeferReason },
-    CrawlDelayTooLong { asked: Duration },
-    AddressRefused { address: Option<IpAddr> },
-    UnsupportedUrl,
-    TooManyRedirects,
-    RedirectBypass { got: Url },
-    WrongOrder { problem: OrderProblem },
+pub enum Denied {
+    Disallowed { url: Url, verdict: Verdict, hop: usize },
+    Unreachable {
+        url: Url,
+        since: SystemTime,
+        cause: Failure,
+        retry_at: SystemTime,
+        hop: usize,
+    },
+    Deferred { url: Url, not_before: SystemTime, reason: DeferReason, hop: usize },
+    CrawlDelayTooLong { url: Url, asked: Duration },
+    AddressRefused { url: Url, address: Option<IpAddr>, hop: usize },
+    UnsupportedUrl { url: Url },
+    TooManyRedirects { hops: Vec<Url> },
+    RedirectBypass { asked: Url, got: Url },
+    WrongOrder { url: Url, problem: OrderProblem },
     Identity { user_agent: String, token: String },
-    ForeignHost { host: String },
+    ForeignHost { url: Url, host: String },
     Store { reason: String },
     Panicked { callback: &'static str },
     NoTimers,
     Interrupted,
 }
+impl Denied {
+    pub fn url(&self) -> Option<&Url> {}
+    pub fn name(&self) -> &'static str {}
+    pub fn is_disallowed(&self) -> bool {}
+    pub fn is_temporary(&self) -> bool {}
+    pub fn retry_at(&self) -> Option<SystemTime> {}
+}
+impl fmt::Display for Denied {}
+impl StdError for Denied {}
+#[derive(Debug, Clone)]
+pub struct Error {}
+impl std::error::Error for NoTimers {}
+impl std::error::Error for Failure {}
+impl std::error::Error for UnsupportedUrl {}
+impl std::error::Error for StoreError {}
+impl Error for Refused {}
+impl Error for FetchError {}
+impl Error for Refusal {}
+impl Error for Deferral {}
+impl<E: Error + 'static> Error for DecodeError<E> {}
+impl Error {
+    pub fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Denied> {}
+    pub fn denied(&self) -> &Denied {}
+    pub fn chain(&self) -> &[(Url, StatusCode)] {}
+    pub fn is_disallowed(&self) -> bool {}
+    pub fn is_temporary(&self) -> bool {}
+    pub fn retry_at(&self) -> Option<SystemTime> {}
+    #[doc(hidden)]
+    #[must_use]
+    pub fn after(mut self, chain: Vec<(Url, StatusCode)>) -> Self {}
+}
+impl From<Denied> for Error {}
+impl fmt::Display for Error {}
+impl StdError for Error {}
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    Robots(&'a AccessEvent<'a>),
-    Pacing(&'a PaceEvent<'a>),
-    Judged { origin: &'a Origin, verdict: &'a Verdict },
+    RobotsAttempted { origin: &'a Origin, took: Duration },
+    RobotsAnswered { entry: &'a Arc<RobotsEntry> },
+    RobotsChanged { old: Option<&'a GoodCopy>, entry: &'a Arc<RobotsEntry> },
+    RobotsLastGood { entry: &'a Arc<RobotsEntry> },
+    RobotsStoreFailed { origin: &'a Origin, error: &'a StoreError },
+    Granted { scope: &'a str, waited: Duration },
+    Deferred { scope: &'a str, wait: Duration, reason: &'a DeferReason },
+    BackedOff { scope: &'a str, lasts: Duration, cause: BackoffCause },
+    BreakerOpened { scope: &'a str, lasts: Duration, failure: Failure },
+    BodyOpen { scope: &'a str, open: Duration },
+    StoreDown { reason: &'a str },
+    StoreBack,
+    Overgrown { hosts: usize },
+    Exception { scope: &'a str, gap: Duration, max_in_flight: u16 },
+    Checked { origin: &'a Origin, verdict: &'a Verdict },
     Overridden { origin: &'a Origin, reason: &'a str },
     Refused { denied: &'a Denied, hop: usize },
 }
@@ -321,13 +294,46 @@ impl Explanation {
     pub fn with_crawl_delay_used(mut self, delay: Duration) -> Self {}
     pub fn is_allowed(&self) -> bool {}
     pub fn verdict(&self) -> Option<&Verdict> {}
-    pub fn answer(&self) -> &Arc<Answer> {}
+    pub fn entry(&self) -> &Arc<RobotsEntry> {}
     pub fn hop(&self) -> Option<usize> {}
     pub fn crawl_delay(&self) -> Option<Duration> {}
     pub fn crawl_delay_used(&self) -> Option<Duration> {}
 }
 impl fmt::Display for Explanation {}
 impl fmt::Debug for Explanation {}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Failure {
+    Dns,
+    Refused,
+    NoRoute,
+    Connect,
+    Tls(TlsProblem),
+    Reset,
+    Protocol,
+    HeadTooLarge,
+    EnhanceYourCalm,
+    Timeout,
+    Body,
+    StillCoded,
+    Html,
+    AddressRefused(IpAddr),
+    RedirectRefused(RedirectRefusal),
+    Status(u16),
+    Other,
+}
+impl Failure {
+    pub fn is_dns(&self) -> bool {}
+    pub fn is_connect(&self) -> bool {}
+    pub fn is_tls(&self) -> bool {}
+    pub fn is_timeout(&self) -> bool {}
+    pub fn is_body(&self) -> bool {}
+    pub fn is_refused(&self) -> bool {}
+    pub fn address(&self) -> Option<IpAddr> {}
+    pub fn status(&self) -> Option<u16> {}
+}
+impl fmt::Display for Failure {}
+impl std::error::Error for Failure {}
 pub trait Fetch: fmt::Debug + Send + Sync + 'static {
     fn fetch(
         &self,
@@ -336,34 +342,16 @@ pub trait Fetch: fmt::Debug + Send + Sync + 'static {
 }
 impl Fetch for PacedFetch {}
 impl Fetch for ScriptedFetch {}
-pub type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 #[derive(Clone)]
 pub struct FetchError {}
 impl FetchError {
-    pub fn new(kind: FetchErrorKind, text: impl Into<String>) -> Self {}
-    pub fn deferred(why: Refusal) -> Self {}
-    pub fn kind(&self) -> &FetchErrorKind {}
+    pub fn new(failure: Failure, text: impl Into<String>) -> Self {}
+    pub fn deferred(not_before: WallMillis, why: Arc<dyn Error + Send + Sync>) -> Self {}
+    pub fn failure(&self) -> Option<Failure> {}
 }
 impl fmt::Display for FetchError {}
 impl fmt::Debug for FetchError {}
 impl Error for FetchError {}
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum FetchErrorKind {
-    Dns,
-    Connect,
-    Tls,
-    TlsProblem(TlsProblem),
-    Reset,
-    Protocol,
-    EnhanceYourCalm,
-    HeadTooLarge,
-    Decode,
-    AddressRefused(IpAddr),
-    Deadline,
-    Deferred(Refusal),
-    Other,
-}
 pub const GAP_MAX: Duration = Duration::from_secs(86_400);
 #[derive(Debug, Clone)]
 pub struct Gate {}
@@ -373,17 +361,17 @@ impl Gate {
         &self,
         url: &Url,
         budget: Duration,
-    ) -> Result<(Verdict, Permit), Denied> {}
+    ) -> Result<(Verdict, Permit), Error> {}
     pub async fn judge(
         &self,
         url: &Url,
         mut budget: Duration,
-    ) -> Result<Verdict, Denied> {}
+    ) -> Result<Verdict, Error> {}
     pub async fn judge_within(
         &self,
         url: &Url,
         left: &mut Duration,
-    ) -> Result<Verdict, Denied> {}
+    ) -> Result<Verdict, Error> {}
     pub fn judge_at_once(&self, url: &Url) -> Option<Verdict> {}
     pub fn judge_cached(&self, url: &Url) -> Option<Verdict> {}
     pub async fn overridden(
@@ -391,18 +379,18 @@ impl Gate {
         url: &Url,
         why: Arc<str>,
         left: &mut Duration,
-    ) -> Result<Verdict, Denied> {}
-    pub fn tell_refused(&self, denied: &Denied) {}
+    ) -> Result<Verdict, Error> {}
+    pub fn tell_refused(&self, error: &Error) {}
     pub fn overrides(&self) -> u64 {}
-    pub async fn answer(&self, origin: &Origin) -> Result<Arc<Answer>, Denied> {}
+    pub async fn answer(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Error> {}
     pub async fn turn(
         &self,
         url: &Url,
         verdict: Verdict,
         left: &mut Duration,
-    ) -> Result<Turn, Denied> {}
+    ) -> Result<Turn, Error> {}
     pub fn turn_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {}
-    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {}
+    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {}
     pub fn access(&self) -> &AccessCache {}
     pub fn pacer(&self) -> &Pacer {}
     pub fn max_wait(&self) -> Duration {}
@@ -424,8 +412,6 @@ impl GateBuilder {
     pub fn access_store(mut self, store: Arc<dyn AccessStore>) -> Self {}
     pub fn host_store(mut self, store: Arc<dyn HostStore>) -> Self {}
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {}
-    pub fn access_observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {}
-    pub fn pace_observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {}
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
     pub fn seed(mut self, seed: u64) -> Self {}
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {}
@@ -439,7 +425,7 @@ impl GoodCopy {
     pub fn is_truncated(&self) -> bool {}
     pub fn status(&self) -> u16 {}
     pub fn final_url(&self) -> &Url {}
-    pub fn validators(&self) -> &Validators {}
+    pub fn etag(&self) -> Option<&[u8]> {}
     pub fn content_type(&self) -> Option<&[u8]> {}
     pub fn fetched_at(&self) -> WallMillis {}
     pub fn validated_at(&self) -> WallMillis {}
@@ -480,7 +466,7 @@ impl Default for HostPace {}
 impl HostPace {
     pub fn own_site() -> Self {}
     #[must_use]
-    pub fn gap(mut self, gap: Duration) -> Self {}
+    pub fn with_gap(mut self, gap: Duration) -> Self {}
     #[must_use]
     pub fn danger_min_gap(mut self, gap: Duration) -> Self {}
     #[must_use]
@@ -514,14 +500,9 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> StoreFuture<'a, LeaseReply>;
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>>;
 }
 impl HostStore for MemoryHostStore {}
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Html {
-    Parse,
-    Unreachable,
-}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
     Leader,
@@ -545,12 +526,6 @@ pub enum LeaseStatus {
     Leased { is_wanted: bool },
     Busy { wait: Duration, is_next: bool },
     Released,
-}
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LongOutage {
-    Unavailable,
-    Disallow,
-    AllowAtOnce,
 }
 #[cfg(feature = "testing")]
 #[derive(Debug)]
@@ -625,56 +600,39 @@ impl fmt::Display for Origin {}
 impl std::str::FromStr for Origin {
     type Err = UnsupportedUrl;
 }
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum PaceEvent<'a> {
-    Granted { scope: &'a str, waited: Duration },
-    Deferred { scope: &'a str, wait: Duration, reason: &'a DeferReason },
-    Held { scope: &'a str, lasts: Duration, cause: Cause },
-    BreakerOpened { scope: &'a str, lasts: Duration, fault: TransportFault },
-    BodyOpen { scope: &'a str, open: Duration },
-    StoreDown { reason: &'a str },
-    StoreBack,
-    Overgrown { hosts: usize },
-    Exception { scope: &'a str, gap: Duration, max_in_flight: u16 },
-}
-pub trait PaceObserver: fmt::Debug + Send + Sync + 'static {
-    fn observe(&self, event: &PaceEvent<'_>);
-}
-impl PaceObserver for Listeners {}
 #[derive(Clone, Debug)]
 pub struct PacePolicy {}
 impl Default for PacePolicy {}
 impl PacePolicy {
-    pub fn preset(preset: Preset) -> Self {}
+    pub fn archive() -> Self {}
     #[must_use]
-    pub fn gap(mut self, gap: Duration) -> Self {}
+    pub fn with_gap(mut self, gap: Duration) -> Self {}
     #[must_use]
     pub fn danger_min_gap(mut self, gap: Duration) -> Self {}
     #[must_use]
     pub fn danger_max_in_flight(mut self, max: u16) -> Self {}
     #[must_use]
-    pub fn max_wait(mut self, wait: Duration) -> Self {}
+    pub fn with_max_wait(mut self, wait: Duration) -> Self {}
     #[must_use]
-    pub fn host(mut self, host: Host, pace: HostPace) -> Self {}
+    pub fn with_host(mut self, host: Host, pace: HostPace) -> Self {}
     #[must_use]
-    pub fn own_sites(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {}
+    pub fn with_own_sites(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {}
     #[must_use]
-    pub fn scope(mut self, scope: Scope) -> Self {}
+    pub fn with_scope(mut self, scope: Scope) -> Self {}
     #[must_use]
-    pub fn adaptive_delay(mut self) -> Self {}
+    pub fn with_adaptive_delay(mut self) -> Self {}
     #[must_use]
-    pub fn hold_on_forbidden(mut self) -> Self {}
+    pub fn with_backoff_on_forbidden(mut self) -> Self {}
     #[must_use]
-    pub fn max_hosts(mut self, max: usize) -> Self {}
+    pub fn with_hosts_max(mut self, max: usize) -> Self {}
     #[must_use]
-    pub fn expected_workers(mut self, workers: u32) -> Self {}
+    pub fn with_expected_workers(mut self, workers: u32) -> Self {}
     #[must_use]
-    pub fn fail_closed(mut self) -> Self {}
+    pub fn with_fail_closed(mut self) -> Self {}
     #[must_use]
-    pub fn store_timeout(mut self, timeout: Duration) -> Self {}
+    pub fn with_store_timeout(mut self, timeout: Duration) -> Self {}
     #[must_use]
-    pub fn lease(mut self, ttl: Duration) -> Self {}
+    pub fn with_lease(mut self, ttl: Duration) -> Self {}
     pub fn min_gap(&self) -> Duration {}
     pub fn scopes(&self) -> &[Scope] {}
 }
@@ -690,7 +648,6 @@ impl PaceStats {
 pub struct Pacer {}
 impl Pacer {
     pub fn new(policy: PacePolicy) -> Self {}
-    pub fn builder(policy: PacePolicy) -> PacerBuilder {}
     pub async fn acquire(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {}
     pub fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {}
     pub fn next_ready<'h>(
@@ -701,7 +658,7 @@ impl Pacer {
         &self,
         scope: impl Into<ScopeKey>,
         until: WallMillis,
-        cause: Cause,
+        cause: BackoffCause,
     ) -> WallMillis {}
     pub fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {}
     pub fn report(&self, host: &Host) -> Option<HostReport> {}
@@ -711,16 +668,16 @@ impl Pacer {
     pub fn policy(&self) -> &PacePolicy {}
 }
 impl fmt::Debug for Pacer {}
-#[derive(Debug)]
 #[must_use]
 pub struct PacerBuilder {}
 impl PacerBuilder {
     pub fn store(mut self, store: Arc<dyn HostStore>) -> Self {}
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {}
-    pub fn observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {}
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {}
     pub fn seed(mut self, seed: u64) -> Self {}
     pub fn build(self) -> Pacer {}
 }
+impl fmt::Debug for PacerBuilder {}
 #[must_use = "the turn ends when the permit is dropped: keep it until the response has ended"]
 pub struct Permit {}
 impl Permit {
@@ -731,7 +688,7 @@ impl Permit {
         status: StatusCode,
         headers: &HeaderMap,
     ) -> Option<WallMillis> {}
-    pub fn failed(&self, fault: TransportFault) -> Option<WallMillis> {}
+    pub fn failed(&self, fault: Failure) -> Option<WallMillis> {}
     pub fn is_saved(&self) -> bool {}
     pub async fn saved(&self) {}
     pub fn finish(self) {}
@@ -740,12 +697,6 @@ impl Permit {
 }
 impl Drop for Permit {}
 impl fmt::Debug for Permit {}
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Preset {
-    Polite,
-    Archive,
-}
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {}
@@ -779,25 +730,53 @@ impl fmt::Display for RedirectRefusal {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    Deferred {
-        scope: Box<str>,
-        not_before: WallMillis,
-        wait: Duration,
-        reason: DeferReason,
-    },
+    Deferred(Deferral),
     CrawlDelayTooLong { asked: Duration },
     UnsupportedUrl(UnsupportedUrl),
     Store { reason: String },
     Panicked { callback: &'static str },
     NoTimers(NoTimers),
-    Interrupted,
 }
 impl Refusal {
     pub fn not_before(&self) -> Option<WallMillis> {}
 }
 impl fmt::Display for Refusal {}
 impl Error for Refusal {}
+impl From<Deferral> for Refusal {}
 impl From<UnsupportedUrl> for Refusal {}
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Refused {
+    Deferred { not_before: WallMillis, why: Arc<dyn Error + Send + Sync> },
+    Interrupted,
+}
+impl fmt::Display for Refused {}
+impl Error for Refused {}
+pub struct RobotsEntry {}
+impl RobotsEntry {
+    pub fn access(&self) -> &Access {}
+    pub fn is_allowed(&self, target: &Target<'_>) -> bool {}
+    pub fn explain(self: &Arc<Self>, target: &Target<'_>) -> Explanation {}
+    pub fn crawl_delay(&self) -> Option<Duration> {}
+    pub fn origin(&self) -> &Origin {}
+    pub fn source(&self) -> Source {}
+    pub fn copy(&self) -> Option<&GoodCopy> {}
+    pub fn final_url(&self) -> Option<&Url> {}
+    pub fn status(&self) -> Option<u16> {}
+    pub fn failure(&self) -> Option<Failure> {}
+    pub fn fetched_at(&self) -> Option<WallMillis> {}
+    pub fn age(&self, now: WallMillis) -> Option<Duration> {}
+    pub fn asked_at(&self) -> WallMillis {}
+    pub fn fresh_until(&self) -> WallMillis {}
+    pub fn failing_since(&self) -> Option<WallMillis> {}
+    pub fn attempts(&self) -> u32 {}
+    pub fn retry_at(&self) -> WallMillis {}
+    pub fn is_truncated(&self) -> bool {}
+    pub fn is_not_text(&self) -> bool {}
+    pub fn remarks(&self) -> Vec<Remark> {}
+    pub fn record(&self) -> &Record {}
+}
+impl fmt::Debug for RobotsEntry {}
 pub struct RobotsReply {}
 impl RobotsReply {
     pub fn new(
@@ -813,7 +792,7 @@ impl RobotsReply {
         started: Instant,
     ) -> Self {}
     #[must_use]
-    pub fn held_until(mut self, until: WallMillis) -> Self {}
+    pub fn with_backoff_until(mut self, until: WallMillis) -> Self {}
     pub fn status(&self) -> StatusCode {}
     pub fn headers(&self) -> &HeaderMap {}
     pub fn started(&self) -> Instant {}
@@ -826,7 +805,7 @@ pub struct RobotsRequest {}
 impl RobotsRequest {
     pub fn new(url: Url, budget: Duration) -> Self {}
     pub fn url(&self) -> &Url {}
-    pub fn validators(&self) -> Option<&Validators> {}
+    pub fn is_conditional(&self) -> bool {}
     pub fn budget(&self) -> Duration {}
     pub fn hop(&self) -> usize {}
     pub fn headers(&self) -> HeaderMap {}
@@ -840,9 +819,9 @@ impl Scope {
     pub fn address() -> Self {}
     pub fn custom(key: impl Fn(&Url) -> Option<String> + Send + Sync + 'static) -> Self {}
     #[must_use]
-    pub fn gap(mut self, gap: Duration) -> Self {}
+    pub fn with_gap(mut self, gap: Duration) -> Self {}
     #[must_use]
-    pub fn max_in_flight(mut self, max: u16) -> Self {}
+    pub fn with_max_in_flight(mut self, max: u16) -> Self {}
     #[must_use]
     pub fn with_feedback(mut self) -> Self {}
 }
@@ -862,7 +841,11 @@ impl Scripted {
     pub fn status(status: u16) -> Self {}
     pub fn text(body: impl Into<Bytes>) -> Self {}
     pub fn redirect(to: &str) -> Self {}
-    pub fn error(kind: FetchErrorKind) -> Self {}
+    pub fn error(failure: Failure) -> Self {}
+    pub fn deferred(
+        not_before: WallMillis,
+        why: Arc<dyn std::error::Error + Send + Sync>,
+    ) -> Self {}
     pub fn panic() -> Self {}
     #[must_use]
     pub fn body(mut self, chunk: impl Into<Bytes>) -> Self {}
@@ -906,27 +889,17 @@ pub enum Source {
     Revalidated,
     LastGood,
     Unavailable(Unavailable),
-    Unreachable(Cause),
+    Unreachable(Failure),
     LongOutage,
 }
 #[derive(Clone)]
 pub struct StoreError {}
-#[derive(Clone, Debug)]
-pub struct StoreError {}
-impl StoreError {
-    pub fn new(text: impl Into<String>) -> Self {}
-}
-impl fmt::Display for StoreError {}
-impl fmt::Debug for StoreError {}
-impl std::error::Error for StoreError {}
 impl StoreError {
     pub fn new(reason: impl fmt::Display) -> Self {}
 }
 impl fmt::Display for StoreError {}
-impl Error for StoreError {}
-pub type StoreFuture<'a, T> = Pin<
-    Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>,
->;
+impl fmt::Debug for StoreError {}
+impl std::error::Error for StoreError {}
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 impl Clock for SystemClock {}
@@ -937,6 +910,7 @@ pub enum TlsProblem {
     Untrusted,
     AnotherName,
     NotTls,
+    Other,
 }
 impl fmt::Display for TlsProblem {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -954,20 +928,6 @@ pub struct Totals {
     pub store_faults: u64,
     pub body_bytes: u64,
 }
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TransportFault {
-    Refused,
-    Timeout,
-    Reset,
-    Protocol,
-    EnhanceYourCalm,
-    NameNotFound,
-    NoRoute,
-    Certificate,
-    Other,
-}
-impl fmt::Display for TransportFault {}
 #[derive(Debug)]
 pub struct Turn {}
 impl Turn {
@@ -981,41 +941,28 @@ pub enum Unavailable {
     LongOutage,
 }
 impl fmt::Display for Unavailable {}
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Undecodable(_);
-impl fmt::Display for Undecodable {}
-impl Error for Undecodable {}
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnknownCoding;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsupportedUrl {}
 impl fmt::Display for UnsupportedUrl {}
 impl std::error::Error for UnsupportedUrl {}
-#[derive(Clone, PartialEq, Eq, Default)]
-pub struct Validators {}
-impl Validators {
-    pub fn new(etag: Option<&[u8]>, last_modified: Option<&[u8]>) -> Self {}
-    pub fn etag(&self) -> Option<&[u8]> {}
-    pub fn last_modified(&self) -> Option<&[u8]> {}
-    pub fn is_empty(&self) -> bool {}
-}
-impl fmt::Debug for Validators {}
 #[derive(Debug, Clone)]
 pub struct Verdict {}
 impl Verdict {
     pub fn is_allowed(&self) -> bool {}
     pub fn rule(&self) -> Option<Rule<'_>> {}
     pub fn rules(&self) -> Option<&abide_robots::Verdict> {}
-    pub fn answer(&self) -> Option<&Arc<Answer>> {}
+    pub fn entry(&self) -> Option<&Arc<RobotsEntry>> {}
     pub fn source(&self) -> Option<Source> {}
     pub fn crawl_delay(&self) -> Option<Duration> {}
     pub fn override_reason(&self) -> Option<&str> {}
-    pub fn refusal(&self, url: &Url, now: WallMillis) -> Option<Denied> {}
+    pub fn refusal(&self, url: &Url) -> Option<Denied> {}
 }
 impl fmt::Display for Verdict {}
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct WallMillis(pub u64);
+pub struct WallMillis(_);
 impl WallMillis {
+    pub const fn from_millis(millis: u64) -> Self {}
+    pub const fn as_millis(self) -> u64 {}
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {}
     #[must_use]
@@ -1037,6 +984,10 @@ where
     F: FnOnce(Arc<dyn HostStore>) -> Fut,
     Fut: Future<Output = Arc<dyn HostStore>>,
 {}
+pub fn cache_builder(
+    tokens: Vec<ProductToken>,
+    fetch: Arc<dyn Fetch>,
+) -> AccessCacheBuilder {}
 pub async fn conformance<S, F>(make: impl Fn() -> F)
 where
     S: AccessStore,
@@ -1051,6 +1002,7 @@ pub async fn on_the_wire<F>(
 where
     F: Future<Output = Result<RobotsReply, FetchError>>,
 {}
+pub fn pacer_builder(policy: PacePolicy) -> PacerBuilder {}
 pub fn retry_after(headers: &HeaderMap, wall: WallMillis) -> Option<Duration> {}
 pub fn sample_record(
     origin: &Origin,

@@ -57,7 +57,7 @@ impl Identity {
     ) -> Result<Self, IdentityError> {}
     pub fn tokens(&self) -> &[ProductToken] {}
     pub fn user_agent(&self) -> &HeaderValue {}
-    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), DeniedKind> {}
+    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Error> {}
 }
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdentityError {
@@ -77,7 +77,6 @@ impl Left<'_> {
 pub struct NoAddress {}
 impl NoAddress {
     pub fn refused(&self) -> Option<IpAddr> {}
-    pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {}
 }
 impl fmt::Display for NoAddress {}
 impl Error for NoAddress {}
@@ -86,23 +85,15 @@ pub struct PermitBody<B: Body> {}
 impl<B: Body> PermitBody<B> {
     pub fn new(body: B, permit: Permit) -> Self {}
     #[must_use]
-    pub fn with_calm(mut self, asks_for_calm: fn(&B::Error) -> bool) -> Self {}
-    #[must_use]
     pub fn with_version(mut self, version: Version) -> Self {}
     pub fn has_ended(&self) -> bool {}
 }
 impl<B> Body for PermitBody<B>
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
     type Data = Bytes;
-    type Error = B::Error;
-}
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    Connect,
-    Head,
-    Body,
+    type Error = BoxError;
 }
 #[derive(Clone)]
 pub struct Reader {}
@@ -185,18 +176,6 @@ pub enum Stopped {
     NotFollowing,
 }
 impl std::fmt::Display for Stopped {}
-#[derive(Debug, Clone)]
-pub struct Symptoms {}
-impl Symptoms {
-    pub fn of(error: Option<&(dyn Error + 'static)>) -> Self {}
-    #[must_use]
-    pub fn during(mut self, phase: Phase) -> Self {}
-    #[must_use]
-    pub fn timed_out(mut self, timed_out: bool) -> Self {}
-    pub fn refused_name(&self) -> Option<&NoAddress> {}
-    pub fn fault(&self) -> Option<TransportFault> {}
-    pub fn kind(&self) -> FetchErrorKind {}
-}
 #[derive(Debug, Clone, Default)]
 pub struct Trail {}
 impl Trail {
@@ -233,6 +212,8 @@ impl<B: Body<Data = Bytes> + Unpin> Body for WatchedBody<B> {
 }
 impl<B: Body + Unpin> Unpin for WatchedBody<B> {}
 impl<B: Body + fmt::Debug> fmt::Debug for WatchedBody<B> {}
+pub fn body_failure_of(error: &(dyn Error + 'static)) -> Failure {}
+pub fn failure_of(error: &(dyn Error + 'static)) -> Option<Failure> {}
 pub fn foreign_host<'h>(headers: &'h HeaderMap, url: &Url) -> Option<&'h HeaderValue> {}
 pub fn permitted_addresses(
     guard: &AddressGuard,
@@ -240,7 +221,7 @@ pub fn permitted_addresses(
     found: impl IntoIterator<Item = SocketAddr>,
 ) -> Result<Vec<SocketAddr>, NoAddress> {}
 pub fn referer(from: &Url, to: &Url) -> Option<http::HeaderValue> {}
-pub fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), DeniedKind> {}
+pub fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), Error> {}
 pub fn same_origin(a: &Url, b: &Url) -> bool {}
 pub fn same_resource(a: &Url, b: &Url) -> bool {}
 pub fn step(

@@ -1,6 +1,6 @@
 pub use abide_gate::{
-    AddressGuard, Denied, DeniedKind, Event, Gate, GateBuilder, Host, NoTimers, Observer,
-    Origin, Verdict, access, pacing,
+    AddressGuard, BoxFuture, Denied, Error, Event, Failure, Gate, GateBuilder, Host,
+    NoTimers, Observer, Origin, TlsProblem, Verdict, access, pacing,
 };
 pub use abide_http::{Hop, Scan, Visit};
 pub use abide_http::{Identity, IdentityError, NoAddress};
@@ -31,7 +31,7 @@ where
     S::Error: Into<BoxError>,
     B: Send + 'static,
     R: Body<Data = Bytes> + Send + 'static,
-    R::Error: fmt::Debug + Send + 'static,
+    R::Error: Into<BoxError>,
 {
     type Response = Response<AbideBody<R>>;
     type Error = ServiceError;
@@ -46,7 +46,7 @@ pub enum BuildError {
     NoTimers(NoTimers),
 }
 impl fmt::Display for BuildError {}
-impl Error for BuildError {}
+impl StdError for BuildError {}
 #[derive(Clone)]
 #[must_use]
 pub struct Builder {}
@@ -112,16 +112,16 @@ pub type ResponseFuture<R> = Pin<
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServiceError {
-    Refused(Denied),
+    Refused(Error),
     NoOrigin { uri: Uri },
     Inner(BoxError),
 }
 impl ServiceError {
-    pub fn refused(&self) -> Option<&Denied> {}
+    pub fn refused(&self) -> Option<&Error> {}
 }
-impl From<Denied> for ServiceError {}
+impl From<Error> for ServiceError {}
 impl fmt::Display for ServiceError {}
-impl Error for ServiceError {}
+impl StdError for ServiceError {}
 pub struct ServiceFetch<S, B> {}
 impl<S, B> ServiceFetch<S, B> {
     pub fn new(service: S, user_agent: HeaderValue) -> Self {}

@@ -2,9 +2,9 @@ pub use abide_http::redirect::RedirectPolicy;
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
-    AddressGuard, Clock, Denied, DeniedKind, Event, Gate, GateBuilder, Host, NoTimers,
-    Observer, OrderProblem, Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis,
-    access, pacing,
+    AddressGuard, BoxFuture, Clock, Denied, Error, Event, Failure, Gate, GateBuilder,
+    Host, NoTimers, Observer, OrderProblem, Origin, StoreError, SystemClock, TlsProblem,
+    UnsupportedUrl, Verdict, WallMillis, access, pacing,
 };
 pub use abide_http::{Hop, Scan, Stopped, Trail, Visit};
 pub use abide_permissions::{
@@ -17,13 +17,13 @@ pub use abide_robots::{InvalidToken, ProductToken, Target};
 pub struct Abide {}
 impl Abide {
     pub fn builder(token: &str) -> Builder {}
-    pub async fn check(&self, url: &Url) -> Result<Verdict, Denied> {}
+    pub async fn check(&self, url: &Url) -> Result<Verdict, Error> {}
     pub fn check_cached(&self, url: &Url) -> Option<Verdict> {}
-    pub async fn rules(&self, origin: &Origin) -> Result<Arc<Answer>, Denied> {}
+    pub async fn rules(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Error> {}
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {}
     pub async fn invalidate(&self, origin: &Origin) {}
-    pub async fn acquire(&self, url: &Url) -> Result<Permit, Denied> {}
-    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {}
+    pub async fn acquire(&self, url: &Url) -> Result<Permit, Error> {}
+    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {}
     pub fn gate_handle(&self) -> &Gate {}
     pub fn user_agent(&self) -> &HeaderValue {}
     pub fn wrap(&self, inner: reqwest::Client) -> ClientWithMiddleware {}
@@ -69,8 +69,6 @@ impl Builder {
     pub fn host_store(self, store: Arc<dyn HostStore>) -> Self {}
     pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {}
     pub fn observer(self, observer: Arc<dyn Observer>) -> Self {}
-    pub fn access_observer(self, observer: Arc<dyn AccessObserver>) -> Self {}
-    pub fn pace_observer(self, observer: Arc<dyn PaceObserver>) -> Self {}
     pub fn fetch(mut self, fetch: Arc<dyn Fetch>) -> Self {}
     pub fn clock(self, clock: Arc<dyn Clock>) -> Self {}
     pub fn build_client(

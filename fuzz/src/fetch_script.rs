@@ -8,9 +8,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessCache, AccessPolicy, FetchErrorKind, RobotsRequest, Source};
+use abide_gate::access::{AccessPolicy, RobotsRequest, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, ManualClock, Origin, WallMillis};
+use abide_gate::{Clock, Failure, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Rules, Target};
 use tokio::time::{Instant, sleep};
 use url::Url;
@@ -85,9 +85,9 @@ async fn play(bytes: &[u8], policy: AccessPolicy) -> Played {
         answers.lock().expect("no panic holds it").answer(request, began.elapsed())
     });
     let token = ProductToken::new("ExampleBot").expect("a token");
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     let wall = || clock.wall();
-    let cache = AccessCache::builder(vec![token], Arc::new(fetch.clone()))
+    let cache = abide_gate::testing::access::cache_builder(vec![token], Arc::new(fetch.clone()))
         .clock(clock.clone())
         .policy(policy)
         .seed(7)
@@ -213,7 +213,7 @@ impl Script {
                 Scripted::redirect(&to)
             }
             10 => {
-                if request.validators().is_some() {
+                if request.is_conditional() {
                     let copy_allows = self.heard.copy_allows;
                     self.heard =
                         Heard { allows: copy_allows, copy_allows, has_copy: true, ..Heard::default() };
@@ -246,7 +246,7 @@ impl Script {
             }
             _ => {
                 self.fails(now);
-                Scripted::error(FetchErrorKind::Reset)
+                Scripted::error(Failure::Reset)
             }
         }
     }

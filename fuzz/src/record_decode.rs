@@ -17,7 +17,7 @@ pub fn run(bytes: &[u8]) {
     decoded(&sealed(bytes.get(12..).unwrap_or(bytes)));
     let Some((choice, text)) = bytes.split_first_chunk::<9>() else { return };
     let origin: Origin = ORIGINS[usize::from(choice[0]) % ORIGINS.len()].parse().expect("an origin");
-    let at = WallMillis(u64::from_le_bytes(choice[1..].try_into().expect("eight bytes")));
+    let at = WallMillis::from_millis(u64::from_le_bytes(choice[1..].try_into().expect("eight bytes")));
     let record = sample_record(&origin, at, text.to_vec());
     let encoded = record.encode();
     assert_eq!(Record::decode(&encoded).as_ref(), Some(&record), "what is encoded is decoded");

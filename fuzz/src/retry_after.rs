@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue};
 /// What the first line of this file says.
 pub fn run(bytes: &[u8]) {
     let Some((wall, fields)) = bytes.split_first_chunk::<8>() else { return };
-    let wall = WallMillis(u64::from_le_bytes(*wall));
+    let wall = WallMillis::from_millis(u64::from_le_bytes(*wall));
     let mut headers = HeaderMap::new();
     let mut longest = None;
     for (n, field) in fields.split(|byte| *byte == b'\n').take(16).enumerate() {

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use abide::DeniedKind;
-use abide::access::{AccessPolicy, Cause};
+use abide::access::AccessPolicy;
+use abide::{DeniedKind, Failure};
 use abide_tests::{Reply, Server, Step};
 
 use crate::{builder, client, refused, status};
@@ -160,7 +160,7 @@ async fn c10_a_drip_ends_at_the_deadline() {
     let policy = AccessPolicy::default().with_deadline(Duration::from_millis(400));
     let client = builder(&server).access(policy).build_client(reqwest::Client::builder()).unwrap();
     let denied = refused(&client, "http://a.example/x").await;
-    assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Cause::Deadline, .. }), "{denied:?}");
+    assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::Timeout, .. }), "{denied:?}");
 }
 
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn s12_a_redirect_to_a_refused_address_sends_no_packet() {
         let server = site(Reply::redirect(302, &location)).await;
         let denied = refused(&client(&server), "http://a.example/x").await;
         assert!(
-            matches!(denied.kind(), DeniedKind::Unreachable { cause: Cause::AddressRefused(_), .. }),
+            matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::AddressRefused(_), .. }),
             "{target}: {denied:?}"
         );
     }

@@ -1,7 +1,6 @@
 //! Bad input gets a clear, typed error that says what to do, and nothing is sent.
 
-use abide::access::Cause;
-use abide::{Abide, BuildError, Denied, DeniedKind};
+use abide::{Abide, BuildError, Denied, DeniedKind, Failure};
 use abide_tests::{Reply, Server};
 
 use crate::{builder, client, refused, status};
@@ -93,7 +92,7 @@ async fn loopback_is_refused_unless_it_is_allowed() {
     // robots.txt is what is asked first, and its address is refused: unreachable, so disallowed.
     let denied = refused(&careful, "http://a.example/x").await;
     assert!(
-        matches!(denied.kind(), DeniedKind::Unreachable { cause: Cause::AddressRefused(_), .. }),
+        matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::AddressRefused(_), .. }),
         "{denied:?}"
     );
     let literal = format!("http://{}/x", server.address());

@@ -27,7 +27,8 @@ async fn site() -> Server {
 async fn the_redirect_at_the_limit_is_returned_if_asked_for() {
     let server = site().await;
     let at_limit = RedirectPolicy::default().with_hops_max(2).with_response_at_limit(true);
-    let client = builder(&server).redirects(at_limit.clone()).build_client(reqwest::Client::builder()).unwrap();
+    let client =
+        builder(&server).redirects(at_limit.clone()).build_client(reqwest::Client::builder()).unwrap();
     let response = client.get("http://a.example/hop/5").send().await.unwrap();
     assert_eq!((response.status().as_u16(), response.url().path()), (302, "/hop/3"));
     let visit = response.visit().unwrap();
@@ -73,7 +74,9 @@ async fn a_report_only_client_fetches_what_is_denied_and_reports_it() {
     // Also where robots.txt can't be fetched, and what cannot be crawled politely is refused all the same.
     let response = client.get("http://down.example/x").send().await.unwrap();
     let visit = response.visit().unwrap();
-    assert!(visit.verdict().unwrap().override_reason().is_some() && visit.verdict().unwrap().rules().is_none());
+    assert!(
+        visit.verdict().unwrap().override_reason().is_some() && visit.verdict().unwrap().rules().is_none()
+    );
     let denied = refused(&client, "http://10.0.0.1/").await;
     assert!(matches!(denied.kind(), DeniedKind::AddressRefused { .. }), "{denied:?}");
     for host in ["a.example", "down.example"] {

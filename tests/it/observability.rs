@@ -275,7 +275,7 @@ async fn observers_hear_decisions_and_refusals_with_their_hop() {
     let client = builder(&server)
         .observer(Arc::new(move |event: &Event<'_>| {
             notes.lock().unwrap().extend(match event {
-                Event::Judged { origin, verdict } => Some(format!("{origin} {}", verdict.is_allowed())),
+                Event::Checked { origin, verdict } => Some(format!("{origin} {}", verdict.is_allowed())),
                 Event::Refused { denied, hop } => Some(format!("{} at {hop}", denied.name())),
                 Event::Overridden { reason, .. } => Some((*reason).to_owned()),
                 _ => None,

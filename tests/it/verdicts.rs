@@ -1,6 +1,6 @@
 //! Who may fetch what, and what is said about it.
 
-use abide::{Denied, DeniedKind};
+use abide::{Denied, DeniedKind, Event};
 use abide_tests::{Reply, Server};
 
 use crate::{builder, client, refused, status};
@@ -135,7 +135,6 @@ async fn robots_txt_can_be_fetched_ahead_forgotten_and_watched() {
     use std::sync::{Arc, Mutex};
 
     use abide::Origin;
-    use abide::access::AccessEvent;
 
     let version = Arc::new(AtomicUsize::new(1));
     let served = Arc::clone(&version);
@@ -149,8 +148,8 @@ async fn robots_txt_can_be_fetched_ahead_forgotten_and_watched() {
     let changes = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&changes);
     let (abide, _) = builder(&server)
-        .access_observer(Arc::new(move |event: &AccessEvent<'_>| {
-            if let AccessEvent::Changed { old, answer } = event {
+        .observer(Arc::new(move |event: &Event<'_>| {
+            if let Event::RobotsChanged { old, entry: answer } = event {
                 let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
                 heard
                     .lock()

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use abide::access::{AccessPolicy, Cause, TlsProblem};
-use abide::{Abide, Builder, Denied, DeniedKind};
+use abide::access::AccessPolicy;
+use abide::{Abide, Builder, Denied, DeniedKind, Failure, TlsProblem};
 use abide_tests::{Authority, Names, Reply, Seen, Server, Silent, Step};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -173,7 +173,7 @@ async fn c4_certificates_are_checked() {
         let client = hasty(server.address()).build_client(trusting(&authority)).unwrap();
         let denied = refused(&client, &format!("https://a.example:{}/x", server.address().port())).await;
         let DeniedKind::Unreachable { cause, .. } = denied.kind() else { panic!("{problem:?}: {denied:?}") };
-        assert_eq!(*cause, Cause::TlsProblem(problem), "{denied:?}");
+        assert_eq!(*cause, Failure::Tls(problem), "{denied:?}");
         assert!(denied.to_string().contains(sentence), "{denied}");
         assert!(server.asked().is_empty(), "{problem:?}");
     }
@@ -196,7 +196,7 @@ async fn c4_plain_http_on_the_port_of_https_is_told_as_that() {
     let client = hasty(address).build_client(trusting(&Authority::new())).unwrap();
     let denied = refused(&client, &format!("https://a.example:{}/x", address.port())).await;
     assert!(
-        matches!(denied.kind(), DeniedKind::Unreachable { cause: Cause::TlsProblem(TlsProblem::NotTls), .. }),
+        matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::Tls(TlsProblem::NotTls), .. }),
         "{denied:?}"
     );
     server.abort();
@@ -411,7 +411,7 @@ async fn s13_a_name_that_rebinds_reaches_nobody() {
         for (host, times) in [("a.example", 0), ("moved.example", 1)] {
             let denied = refused(&names(times), &format!("http://{host}/x")).await;
             let is_right =
-                matches!(denied.kind(), DeniedKind::Unreachable { cause: Cause::AddressRefused(_), .. });
+                matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::AddressRefused(_), .. });
             assert!(is_right, "{private}, {host}: {denied:?}");
         }
         // The page, whose robots.txt was where it should be.

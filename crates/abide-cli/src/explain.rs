@@ -64,7 +64,7 @@ fn print_json(abide: &Abide, args: &CheckArgs, text: &str, url: &Url, result: &J
         };
         marks(robots, result.as_ref().ok(), url).into_iter().map(marked).collect()
     });
-    let answer = result.as_ref().ok().and_then(Verdict::answer);
+    let answer = result.as_ref().ok().and_then(Verdict::entry);
     let facts = answer.map(|answer| Facts::of(answer, args.online.delay)).unwrap_or_default();
     online::print_json(&Line {
         check: check::line(abide, text, result),
@@ -78,7 +78,7 @@ fn print(abide: &Abide, args: &CheckArgs, text: &str, url: &Url, result: &Judged
     let Ok(verdict) = result else { return Ok(()) };
     excerpt(verdict, url)?;
     let now = abide.gate_handle().wall();
-    let lines = verdict.answer().map(|answer| facts::lines(answer, args.online.delay, now));
+    let lines = verdict.entry().map(|answer| facts::lines(answer, args.online.delay, now));
     lines.into_iter().flatten().try_for_each(|line| style::say(&[(style::DIM, &line)]))?;
     Ok(())
 }
@@ -90,7 +90,7 @@ fn excerpt(verdict: &Verdict, url: &Url) -> anyhow::Result<()> {
     if marks.is_empty() {
         return Ok(());
     }
-    let path = verdict.answer().and_then(|answer| answer.final_url()).map(Url::as_str).unwrap_or_default();
+    let path = verdict.entry().and_then(|answer| answer.final_url()).map(Url::as_str).unwrap_or_default();
     let (path, target) = (cut(path), cut(Target::of(url).as_str()));
     let excerpt = Excerpt::of(robots.text());
     let word = if verdict.is_allowed() { "allowed" } else { "disallowed" };
@@ -102,7 +102,7 @@ fn excerpt(verdict: &Verdict, url: &Url) -> anyhow::Result<()> {
 
 /// The text that was judged by, if there is one.
 fn robots(verdict: &Verdict) -> Option<Robots> {
-    let copy = verdict.answer()?.copy()?;
+    let copy = verdict.entry()?.copy()?;
     Some(Robots::parse(copy.body()))
 }
 

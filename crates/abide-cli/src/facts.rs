@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use abide::WallMillis;
-use abide::access::{Answer, Source};
+use abide::access::{RobotsEntry, Source};
 use serde::Serialize;
 
 use crate::crawl::summary::{count, span};
@@ -31,7 +31,7 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// `delay`: ours.
-    pub(crate) fn of(answer: &Answer, delay: Duration) -> Self {
+    pub(crate) fn of(answer: &RobotsEntry, delay: Duration) -> Self {
         Self {
             fetched_at: answer.fetched_at().map(rfc3339),
             fresh_until: Some(rfc3339(answer.fresh_until())),
@@ -46,7 +46,7 @@ impl Facts {
 }
 
 /// The same for people.
-pub(crate) fn lines(answer: &Answer, delay: Duration, now: WallMillis) -> Vec<String> {
+pub(crate) fn lines(answer: &RobotsEntry, delay: Duration, now: WallMillis) -> Vec<String> {
     let facts = Facts::of(answer, delay);
     let mut parts = vec![source_name(Some(answer.source())).replace('_', " ")];
     parts.extend(answer.status().map(|status| format!("status {status}")));

@@ -185,7 +185,7 @@ pub(crate) struct OnlineVerdict {
 
 impl OnlineVerdict {
     pub(crate) fn new(verdict: &abide::Verdict, now: WallMillis) -> Self {
-        let answer = verdict.answer();
+        let answer = verdict.entry();
         let rules = verdict.rules();
         Self {
             allowed: Some(verdict.is_allowed()),
@@ -234,7 +234,7 @@ fn rfc3339_from(time: WallMillis) -> String {
 
 /// A time in UTC, as RFC 3339 to the second.
 pub(crate) fn rfc3339(time: WallMillis) -> String {
-    let seconds = i64::try_from(time.0 / 1000).unwrap_or(i64::MAX);
+    let seconds = i64::try_from(time.as_millis() / 1000).unwrap_or(i64::MAX);
     abide_permissions::UnavailableAfter::from_unix_seconds(seconds).to_string()
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn run(
 fn crawler(online: &Online, watch: &Arc<Watch>, stores: &Stores) -> anyhow::Result<(Abide, reqwest::Client)> {
     let build = |inner: reqwest::ClientBuilder| -> anyhow::Result<_> {
         let heard = Arc::clone(watch);
-        let builder = settings(online)?.pace_observer(heard.clone()).access_observer(heard);
+        let builder = settings(online)?.observer(heard);
         Ok(stores.on(builder).build_with(inner))
     };
     warn_of_haste(online);
@@ -114,7 +114,7 @@ fn warn_of_haste(online: &Online) {
 }
 
 fn pace(online: &Online) -> PacePolicy {
-    PacePolicy::default().danger_min_gap(online.delay).max_wait(online.max_wait)
+    PacePolicy::default().danger_min_gap(online.delay).with_max_wait(online.max_wait)
 }
 
 fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {

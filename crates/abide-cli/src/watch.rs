@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use abide::access::{AccessEvent, AccessObserver, Answer, Cause as Failure};
-use abide::pacing::{Cause, PaceEvent, PaceObserver};
+use abide::access::RobotsEntry;
+use abide::pacing::BackoffCause;
+use abide::{Event, Failure, Observer};
 use url::Url;
 
 use crate::style;
@@ -121,30 +122,22 @@ impl Watch {
     }
 }
 
-impl PaceObserver for Watch {
-    fn observe(&self, event: &PaceEvent<'_>) {
+impl Observer for Watch {
+    fn observe(&self, event: &Event<'_>) {
         match event {
-            PaceEvent::Granted { scope, waited } => self.note(scope, |heard, now| {
+            Event::Granted { scope, waited } => self.note(scope, |heard, now| {
                 heard.turns.push(now);
                 heard.waited += *waited;
                 heard.longest_wait = heard.longest_wait.max(*waited);
             }),
-            PaceEvent::Held { scope, lasts, cause } => self.note(scope, |heard, now| {
+            Event::BackedOff { scope, lasts, cause } => self.note(scope, |heard, now| {
                 heard.hold(Hold { from: now, until: now + *lasts, why: why(cause) });
             }),
-            PaceEvent::BreakerOpened { scope, lasts, fault } => self.note(scope, |heard, now| {
-                heard.hold(Hold { from: now, until: now + *lasts, why: fault.to_string() });
+            Event::BreakerOpened { scope, lasts, failure } => self.note(scope, |heard, now| {
+                heard.hold(Hold { from: now, until: now + *lasts, why: failure.to_string() });
             }),
-            PaceEvent::StoreDown { reason } => self.store_failed(reason),
-            _ => {}
-        }
-    }
-}
-
-impl AccessObserver for Watch {
-    fn observe(&self, event: &AccessEvent<'_>) {
-        match event {
-            AccessEvent::Asked { answer } => {
+            Event::StoreDown { reason } => self.store_failed(reason),
+            Event::RobotsAnswered { entry: answer } => {
                 let (host, status) = (answer.origin().host(), status(answer));
                 if let Some(Failure::AddressRefused(address)) = answer.failure() {
                     self.address_refused(address);
@@ -154,7 +147,7 @@ impl AccessObserver for Watch {
                     heard.root = heard.root.take().or_else(|| answer.origin().robots_url().join("/").ok());
                 });
             }
-            AccessEvent::StoreFault { error, .. } => self.store_failed(&error.to_string()),
+            Event::RobotsStoreFailed { error, .. } => self.store_failed(&error.to_string()),
             _ => {}
         }
     }
@@ -173,7 +166,7 @@ impl Heard {
 }
 
 /// What the last attempt was answered with, also if the last good copy stands in for it.
-fn status(answer: &Answer) -> Option<u16> {
+fn status(answer: &RobotsEntry) -> Option<u16> {
     match answer.failure() {
         Some(Failure::Status(status)) => Some(status),
         Some(_) => None,
@@ -181,15 +174,15 @@ fn status(answer: &Answer) -> Option<u16> {
     }
 }
 
-fn why(cause: &Cause) -> String {
+fn why(cause: &BackoffCause) -> String {
     match cause {
-        Cause::Answer { status, retry_after: Some(asked) } => {
+        BackoffCause::Answer { status, retry_after: Some(asked) } => {
             format!("{status}, Retry-After {} s", asked.as_secs())
         }
-        Cause::Answer { status, retry_after: None } => status.to_string(),
-        Cause::EnhanceYourCalm => "ENHANCE_YOUR_CALM".to_owned(),
-        Cause::Operator => "the operator".to_owned(),
-        Cause::Shared => "another process".to_owned(),
+        BackoffCause::Answer { status, retry_after: None } => status.to_string(),
+        BackoffCause::EnhanceYourCalm => "ENHANCE_YOUR_CALM".to_owned(),
+        BackoffCause::Operator => "the operator".to_owned(),
+        BackoffCause::Shared => "another process".to_owned(),
         _ => "held".to_owned(),
     }
 }

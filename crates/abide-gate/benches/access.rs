@@ -10,9 +10,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_gate::access::{AccessCache, BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_gate::pacing::PacePolicy;
-use abide_gate::{Clock, Gate, Origin, SystemClock};
+use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock};
 use abide_robots::{ProductToken, Target};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use url::Url;
@@ -56,7 +56,7 @@ fn plain<T>(name: &str, goal: &str, run: impl Fn(usize) -> T) {
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let token = ProductToken::new("ExampleBot").unwrap();
-    let cache = AccessCache::builder(vec![token.clone()], Arc::new(Site)).build();
+    let cache = abide_gate::testing::access::cache_builder(vec![token.clone()], Arc::new(Site)).build();
     let origins: Vec<Origin> =
         (0..1_000).map(|n| format!("https://host-{n}.example").parse().unwrap()).collect();
     runtime.block_on(cache.prefetch(origins.iter().cloned()));

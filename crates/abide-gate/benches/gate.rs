@@ -10,9 +10,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_gate::pacing::PacePolicy;
-use abide_gate::{Clock, Gate, Origin, SystemClock};
+use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock};
 use abide_robots::Target;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use url::Url;

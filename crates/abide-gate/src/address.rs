@@ -1,10 +1,11 @@
 //! Which addresses may be contacted: public ones, and those that were named.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use url::{Host, Url};
+
+use crate::Failure;
 
 /// The address guard: a crawler follows links that strangers wrote, and must not be led into its own network.
 ///
@@ -14,7 +15,7 @@ use url::{Host, Url};
 ///
 /// ```
 /// # use abide_gate::AddressGuard;
-/// let guard = AddressGuard::default().allow_net("127.0.0.1/32".parse()?);
+/// let guard = AddressGuard::default().with_allowed_net("127.0.0.1/32".parse()?);
 /// assert!(guard.check_url(&"http://127.0.0.1:8080/".parse()?).is_ok());
 /// assert!(guard.check_url(&"http://0x7f.2/".parse()?).is_err());
 /// assert!(guard.check("10.0.0.1".parse()?).is_err());
@@ -27,12 +28,6 @@ pub struct AddressGuard {
     open: bool,
 }
 
-/// The address must not be contacted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct AddressRefused {
-    address: IpAddr,
-}
-
 impl AddressGuard {
     /// Public addresses only. The same as the default.
     pub fn new() -> Self {
@@ -41,7 +36,7 @@ impl AddressGuard {
 
     /// Opens exactly this network besides: 127.0.0.1/32 does not open 127.0.0.2.
     #[must_use]
-    pub fn allow_net(mut self, net: IpNet) -> Self {
+    pub fn with_allowed_net(mut self, net: IpNet) -> Self {
         self.allowed.push(net);
         self
     }
@@ -61,21 +56,21 @@ impl AddressGuard {
     /// Judges an address that a resolver returned, or that a proxy has.
     ///
     /// # Errors
-    /// [`AddressRefused`] if it is not public and not in a network that was opened.
-    pub fn check(&self, address: IpAddr) -> Result<(), AddressRefused> {
+    /// [`Failure::AddressRefused`] if it is not public and not in a network that was opened.
+    pub fn check(&self, address: IpAddr) -> Result<(), Failure> {
         let judged = embedded(address);
         let named = |net: &IpNet| net.contains(&address) || net.contains(&judged);
         if self.open || is_public(judged) || self.allowed.iter().any(named) {
             return Ok(());
         }
-        Err(AddressRefused { address })
+        Err(Failure::AddressRefused(address))
     }
 
     /// Judges the host of a URL if it is an address; names are for the resolver.
     ///
     /// # Errors
-    /// [`AddressRefused`] if it is not public and not in a network that was opened.
-    pub fn check_url(&self, url: &Url) -> Result<(), AddressRefused> {
+    /// [`Failure::AddressRefused`] if it is not public and not in a network that was opened.
+    pub fn check_url(&self, url: &Url) -> Result<(), Failure> {
         // The parsed host and not its text, which has brackets for IPv6.
         match url.host() {
             Some(Host::Ipv4(address)) => self.check(address.into()),
@@ -84,21 +79,6 @@ impl AddressGuard {
         }
     }
 }
-
-impl AddressRefused {
-    /// Which one.
-    pub fn address(&self) -> IpAddr {
-        self.address
-    }
-}
-
-impl fmt::Display for AddressRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the address {} is not public and was not opened", self.address)
-    }
-}
-
-impl std::error::Error for AddressRefused {}
 
 /// A range: its first address, and how many leading bits count.
 type Range4 = (Ipv4Addr, u32);
@@ -271,12 +251,12 @@ mod tests {
 
     #[test]
     fn allow_net_opens_exactly_that_network() {
-        let guard = AddressGuard::new().allow_net("127.0.0.1/32".parse().unwrap());
+        let guard = AddressGuard::new().with_allowed_net("127.0.0.1/32".parse().unwrap());
         assert!(guard.check("127.0.0.1".parse().unwrap()).is_ok());
         assert!(guard.check("::ffff:127.0.0.1".parse().unwrap()).is_ok());
         assert!(guard.check("127.0.0.2".parse().unwrap()).is_err());
         assert!(guard.check("::1".parse().unwrap()).is_err());
-        let guard = AddressGuard::new().allow_net("fd00::/8".parse().unwrap());
+        let guard = AddressGuard::new().with_allowed_net("fd00::/8".parse().unwrap());
         assert!(guard.check("fd00::1".parse().unwrap()).is_ok());
         assert!(guard.check("fc00::1".parse().unwrap()).is_err());
         assert!(AddressGuard::new().danger_allow_all().check("127.0.0.1".parse().unwrap()).is_ok());
@@ -285,6 +265,6 @@ mod tests {
     #[test]
     fn a_refusal_names_the_address() {
         let refused = AddressGuard::new().check("::ffff:10.0.0.1".parse().unwrap()).unwrap_err();
-        assert_eq!(refused.to_string(), "the address ::ffff:10.0.0.1 is not public and was not opened");
+        assert_eq!(refused.to_string(), "its address ::ffff:10.0.0.1 must not be contacted");
     }
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use abide_robots::ProductToken;
 use ipnet::IpNet;
 
-use crate::access::{AccessCache, AccessEvent, AccessObserver, AccessPolicy, AccessStore, Fetch};
-use crate::event::{Event, Listeners, Observer, Observers};
+use crate::access::{AccessCache, AccessPolicy, AccessStore, Fetch};
+use crate::event::{Event, Observer, Observers};
 use crate::gate::Gate;
 use crate::paced::PacedFetch;
-use crate::pacing::{HostStore, PaceObserver, PacePolicy, Pacer};
+use crate::pacing::{HostStore, PacePolicy, Pacer};
 use crate::{AddressGuard, CaughtClock, Clock, SystemClock};
 
 /// Settings of a [`Gate`], and of every client that is built on one. The default is the polite choice.
@@ -28,8 +28,6 @@ pub struct GateBuilder {
     access_store: Option<Arc<dyn AccessStore>>,
     host_store: Option<Arc<dyn HostStore>>,
     observers: Vec<Arc<dyn Observer>>,
-    access_observers: Vec<Arc<dyn AccessObserver>>,
-    pace_observers: Vec<Arc<dyn PaceObserver>>,
     clock: Arc<dyn Clock>,
     seed: Option<u64>,
 }
@@ -45,8 +43,6 @@ impl GateBuilder {
             access_store: None,
             host_store: None,
             observers: Vec::new(),
-            access_observers: Vec::new(),
-            pace_observers: Vec::new(),
             clock: Arc::new(SystemClock),
             seed: None,
         }
@@ -73,7 +69,7 @@ impl GateBuilder {
 
     /// Allows contact with a network that is not public. Exactly this network: `127.0.0.1/32` does not open `127.0.0.2`.
     pub fn allow_net(mut self, net: IpNet) -> Self {
-        self.addresses = self.addresses.allow_net(net);
+        self.addresses = self.addresses.with_allowed_net(net);
         self
     }
 
@@ -112,18 +108,6 @@ impl GateBuilder {
         self
     }
 
-    /// Hears what happens to robots.txt: fetched, changed, last good copy served, store failed. Several may listen.
-    pub fn access_observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {
-        self.access_observers.push(observer);
-        self
-    }
-
-    /// Hears what happens to turns: granted, deferred, hosts held. Several may listen.
-    pub fn pace_observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {
-        self.pace_observers.push(observer);
-        self
-    }
-
     /// The clock. Default: the machine's, which also stands in where this one panics; a turn that needed it is refused with
     /// [`DeniedKind::Panicked`](crate::DeniedKind::Panicked).
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -141,7 +125,6 @@ impl GateBuilder {
     /// robots.txt.
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
         warn_of_dangers(&self.addresses, &self.access);
-        let observers = Observers::new(self.observers);
         let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
         let clock: Arc<dyn Clock> = Arc::new(CaughtClock::new(Arc::clone(&self.clock)));
         // The pacer catches a panic of the clock itself: nobody can be paced by it, so the URL is denied.
@@ -149,9 +132,8 @@ impl GateBuilder {
         if let Some(store) = self.host_store {
             pacer = pacer.store(store);
         }
-        if !observers.is_empty() || !self.pace_observers.is_empty() {
-            let listeners = Listeners { all: observers.clone(), pacing: self.pace_observers };
-            pacer = pacer.observer(Arc::new(listeners));
+        for observer in &self.observers {
+            pacer = pacer.observer(Arc::clone(observer));
         }
         if let Some(seed) = self.seed {
             pacer = pacer.seed(seed);
@@ -170,14 +152,9 @@ impl GateBuilder {
             // What the pacer lets wait must not look like an outage.
             .policy(self.access.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN)))
             .clock(self.clock)
-            .observer(Arc::new(move |event: &AccessEvent<'_>| tell_those_who_wait(&waiting, event)));
-        if !observers.is_empty() {
-            let all = observers.clone();
-            access =
-                access.observer(Arc::new(move |event: &AccessEvent<'_>| all.tell(&Event::Robots(event))));
-        }
-        for observer in self.access_observers {
-            access = access.observer(observer);
+            .observer(Arc::new(move |event: &Event<'_>| tell_those_who_wait(&waiting, event)));
+        for observer in &self.observers {
+            access = access.observer(Arc::clone(observer));
         }
         if let Some(store) = self.access_store {
             access = access.store(store);
@@ -192,7 +169,7 @@ impl GateBuilder {
             clock,
             max_wait,
             overrides: Arc::default(),
-            observers,
+            observers: Observers::new(self.observers),
         }
     }
 }
@@ -234,8 +211,8 @@ fn danger(setting: &str) {
 }
 
 /// A new Crawl-delay also counts for those who already wait for their turn.
-fn tell_those_who_wait(pacer: &Pacer, event: &AccessEvent<'_>) {
-    if let AccessEvent::Changed { answer, .. } = event {
+fn tell_those_who_wait(pacer: &Pacer, event: &Event<'_>) {
+    if let Event::RobotsChanged { entry: answer, .. } = event {
         pacer.change_crawl_delay(answer.origin(), answer.crawl_delay().unwrap_or_default());
     }
 }

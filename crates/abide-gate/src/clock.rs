@@ -1,7 +1,7 @@
 //! The only reader of the clock.
 //!
-//! Two clocks, for two jobs. Gaps and holds of a running process use the *monotonic* clock ([`tokio::time::Instant`], so that
-//! a paused tokio runtime moves it): a jump of the wall clock changes nothing. What is stored uses *wall-clock*
+//! Two clocks, for two jobs. Gaps and holds of a running process use the *monotonic* clock (tokio's, so that a paused
+//! runtime moves it): a jump of the wall clock changes nothing. What is stored uses *wall-clock*
 //! milliseconds, since it must survive a restart.
 
 #![allow(clippy::disallowed_methods, reason = "this file is what the others ask")]
@@ -9,15 +9,23 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::time::Instant;
-
-/// Milliseconds since 1970-01-01T00:00:00Z.
+/// A wall-clock time as stores keep it: milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct WallMillis(pub u64);
+pub struct WallMillis(u64);
 
 impl WallMillis {
+    /// So many milliseconds after 1970-01-01T00:00:00Z.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// The milliseconds since 1970-01-01T00:00:00Z.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
     /// Later by `by`, saturating.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
@@ -106,7 +114,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Instant {
-        Instant::now()
+        tokio::time::Instant::now().into_std()
     }
 
     fn wall(&self) -> WallMillis {
@@ -151,7 +159,7 @@ fn caught<T>(asking: impl FnOnce() -> T) -> Option<T> {
 #[cfg(feature = "testing")]
 #[derive(Debug)]
 pub struct ManualClock {
-    started: Instant,
+    started: tokio::time::Instant,
     wall: std::sync::atomic::AtomicU64,
 }
 
@@ -159,7 +167,7 @@ pub struct ManualClock {
 impl ManualClock {
     /// A clock whose wall time is `wall` now. Needs a tokio runtime.
     pub fn starting_at(wall: WallMillis) -> Self {
-        Self { started: Instant::now(), wall: wall.0.into() }
+        Self { started: tokio::time::Instant::now(), wall: wall.0.into() }
     }
 
     /// Sets the wall clock, as an administrator or a bad time server would. The monotonic clock is not touched.
@@ -172,7 +180,7 @@ impl ManualClock {
 #[cfg(feature = "testing")]
 impl Clock for ManualClock {
     fn now(&self) -> Instant {
-        Instant::now()
+        tokio::time::Instant::now().into_std()
     }
 
     fn wall(&self) -> WallMillis {

@@ -27,6 +27,8 @@ use compression_codecs::{BrotliDecoder, DecodeV2, GzipDecoder, ZlibDecoder, Zstd
 use http::header::{CONTENT_ENCODING, HeaderMap};
 use http_body::{Body, Frame};
 
+use crate::Failure;
+
 /// A content coding that is taken off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
@@ -40,23 +42,19 @@ pub enum Coding {
     Zstd,
 }
 
-/// A body is in a coding that is not taken off, or in several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnknownCoding;
-
 impl Coding {
     /// The coding of a body with these fields, `None` if there is none.
     ///
     /// # Errors
-    /// [`UnknownCoding`]: more than one coding is named, or another one.
-    pub fn of(headers: &HeaderMap) -> Result<Option<Self>, UnknownCoding> {
+    /// [`Failure::StillCoded`]: more than one coding is named, or another one.
+    pub fn of(headers: &HeaderMap) -> Result<Option<Self>, Failure> {
         let values = headers.get_all(CONTENT_ENCODING).iter();
         let members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
         let mut named = members.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"));
         match (named.next(), named.next()) {
             (None, _) => Ok(None),
-            (Some(name), None) => Self::named(name).map(Some).ok_or(UnknownCoding),
-            (Some(_), Some(_)) => Err(UnknownCoding),
+            (Some(name), None) => Self::named(name).map(Some).ok_or(Failure::StillCoded),
+            (Some(_), Some(_)) => Err(Failure::StillCoded),
         }
     }
 
@@ -148,7 +146,7 @@ impl<B> DecodedBody<B> {
     }
 
     /// Decodes the next piece of what has come; empty if more must come first.
-    fn piece(&mut self) -> Result<Bytes, Undecodable> {
+    fn piece(&mut self) -> Result<Bytes, &'static str> {
         let mut room = [0; PIECE_LEN];
         loop {
             if self.input.is_empty() && !self.holds_more {
@@ -156,7 +154,7 @@ impl<B> DecodedBody<B> {
             }
             if self.stage == Stage::Between {
                 if !self.coding.has_members() {
-                    return Err(Undecodable("bytes are left over behind the stream"));
+                    return Err("bytes are left over behind the stream");
                 }
                 self.decoder.reinit().map_err(|_| CORRUPT)?;
             }
@@ -179,7 +177,7 @@ impl<B> DecodedBody<B> {
             self.holds_more = is_full && !has_ended;
             self.stage = if has_ended { Stage::Between } else { Stage::Within };
             if self.is_strict && self.read > self.decoded.saturating_add(OVERHEAD_MAX) {
-                return Err(Undecodable("the coded body is much longer than what it stands for"));
+                return Err("the coded body is much longer than what it stands for");
             }
             if !piece.is_empty() {
                 return Ok(piece);
@@ -188,12 +186,10 @@ impl<B> DecodedBody<B> {
     }
 
     /// The coded body has ended: the stream must have, too.
-    fn finish(&mut self) -> Result<(), Undecodable> {
+    fn finish(&mut self) -> Result<(), &'static str> {
         match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Untouched if self.is_strict => {
-                Err(Undecodable("a coding is named, and the body is empty"))
-            }
-            Stage::Within => Err(Undecodable("the coded stream is cut short")),
+            Stage::Untouched if self.is_strict => Err("a coding is named, and the body is empty"),
+            Stage::Within => Err("the coded stream is cut short"),
             Stage::Untouched | Stage::Between | Stage::Done => Ok(()),
         }
     }
@@ -264,34 +260,22 @@ impl<B> fmt::Debug for DecodedBody<B> {
     }
 }
 
-/// The coded bytes are not a whole stream of their coding, or more than that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Undecodable(&'static str);
-
-const CORRUPT: Undecodable = Undecodable("the coded stream is corrupt");
-
-impl fmt::Display for Undecodable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl Error for Undecodable {}
+const CORRUPT: &str = "the coded stream is corrupt";
 
 /// Why a [`DecodedBody`] broke off.
 #[derive(Debug)]
 pub enum DecodeError<E> {
     /// The coded body itself failed.
     Body(E),
-    /// It came, and could not be decoded.
-    Undecodable(Undecodable),
+    /// It came, and is not a whole stream of its coding, or more than that.
+    Undecodable(&'static str),
 }
 
 impl<E: fmt::Display> fmt::Display for DecodeError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Body(error) => error.fmt(f),
-            Self::Undecodable(error) => error.fmt(f),
+            Self::Undecodable(why) => f.write_str(why),
         }
     }
 }
@@ -300,7 +284,7 @@ impl<E: Error + 'static> Error for DecodeError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Body(error) => Some(error),
-            Self::Undecodable(error) => Some(error),
+            Self::Undecodable(_) => None,
         }
     }
 }
@@ -495,9 +479,9 @@ mod tests {
             (&["deflate"], Ok(Some(Coding::Deflate))),
             (&["br"], Ok(Some(Coding::Brotli))),
             (&["zstd"], Ok(Some(Coding::Zstd))),
-            (&["gzip", "gzip"], Err(UnknownCoding)),
-            (&["gzip, br"], Err(UnknownCoding)),
-            (&["compress"], Err(UnknownCoding)),
+            (&["gzip", "gzip"], Err(Failure::StillCoded)),
+            (&["gzip, br"], Err(Failure::StillCoded)),
+            (&["compress"], Err(Failure::StillCoded)),
         ] {
             let mut headers = HeaderMap::new();
             for field in fields {

@@ -9,11 +9,10 @@ use std::time::{Duration, SystemTime};
 use http::StatusCode;
 use url::Url;
 
-use crate::access::Cause;
 use crate::pacing::DeferReason;
 use crate::text::Escaped;
 use crate::verdict::Verdict;
-use crate::{WallMillis, without_userinfo};
+use crate::{Failure, WallMillis, without_userinfo};
 
 /// Why a request did not go out, and when to ask again.
 ///
@@ -48,7 +47,7 @@ pub enum DeniedKind {
         /// The first of the failures in a row.
         since: SystemTime,
         /// What went wrong.
-        cause: Cause,
+        cause: Failure,
     },
     /// The next free slot of the host is further away than the call may wait: requeue the URL.
     Deferred {
@@ -353,7 +352,7 @@ impl fmt::Display for Inner {
 impl Error for Inner {}
 
 /// The last second that an HTTP date can show.
-const LAST_DATE: WallMillis = WallMillis(253_402_300_799_000);
+const LAST_DATE: WallMillis = WallMillis::from_millis(253_402_300_799_000);
 
 /// " (redirect 2)" for hops that were redirected to.
 struct Hop(usize);
@@ -371,7 +370,7 @@ impl fmt::Display for Hop {
 mod tests {
     use super::*;
 
-    const AT: WallMillis = WallMillis(1_800_000_000_000);
+    const AT: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
     fn url() -> Url {
         "https://a.example/x".parse().unwrap()
@@ -390,7 +389,7 @@ mod tests {
     }
 
     fn unreachable() -> Denied {
-        let cause = Cause::Status(503);
+        let cause = Failure::Status(503);
         denied(DeniedKind::Unreachable { since: SystemTime::UNIX_EPOCH, cause }).with_retry_at(Some(AT))
     }
 
@@ -411,7 +410,7 @@ mod tests {
             let in_flight = || DeferReason::InFlight { since: AT, open: Duration::from_secs(1) };
             for kind in [
                 DeniedKind::Disallowed { verdict: Verdict::robots_txt() },
-                DeniedKind::Unreachable { since: SystemTime::UNIX_EPOCH, cause: Cause::Dns },
+                DeniedKind::Unreachable { since: SystemTime::UNIX_EPOCH, cause: Failure::Dns },
                 DeniedKind::Deferred { reason: in_flight() },
                 DeniedKind::CrawlDelayTooLong { asked: Duration::MAX },
                 DeniedKind::AddressRefused { address: Some([127, 0, 0, 1].into()) },

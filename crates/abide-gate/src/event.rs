@@ -1,31 +1,122 @@
-//! What the gate tells: to observers, for metrics, and to `tracing` (feature).
+//! What the gate reports: to observers, for metrics, and to `tracing` (feature).
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::access::AccessEvent;
+use crate::access::{GoodCopy, RobotsEntry};
 use crate::error::Denied;
-use crate::pacing::{PaceEvent, PaceObserver};
+use crate::pacing::{BackoffCause, DeferReason};
 use crate::verdict::Verdict;
-use crate::{Origin, access};
+use crate::{Failure, Origin, StoreError};
 
-/// Something worth counting.
+/// Something worth counting. Events of pacing name hosts only: no URL, no path, nothing a user typed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// Something happened to a robots.txt: asked for, changed, its last good copy served, its store failed.
-    Robots(&'a AccessEvent<'a>),
-    /// Something happened to a host's turns: granted, deferred, held.
-    Pacing(&'a PaceEvent<'a>),
-    /// A URL of this origin was judged by robots.txt.
-    Judged {
+    /// An attempt to fetch a robots.txt ended, in whatever way.
+    RobotsAttempted {
+        /// Whose robots.txt it was.
+        origin: &'a Origin,
+        /// From its beginning to its end, waits and redirects included.
+        took: Duration,
+    },
+    /// An attempt to fetch a robots.txt ended, and this is known now.
+    RobotsAnswered {
+        /// What is known now.
+        entry: &'a Arc<RobotsEntry>,
+    },
+    /// The text of a robots.txt changed: a new one, the first one (`old` is `None`), or none, because the server has removed it.
+    RobotsChanged {
+        /// What it said.
+        old: Option<&'a GoodCopy>,
+        /// What is known now.
+        entry: &'a Arc<RobotsEntry>,
+    },
+    /// An attempt failed, and the last good copy applies.
+    RobotsLastGood {
+        /// What is known now.
+        entry: &'a Arc<RobotsEntry>,
+    },
+    /// The store of robots.txt records failed; the decision was made from memory and network.
+    RobotsStoreFailed {
+        /// Whose record it was.
+        origin: &'a Origin,
+        /// What the store said.
+        error: &'a StoreError,
+    },
+    /// A request got its permit after this long.
+    Granted {
+        /// The host.
+        scope: &'a str,
+        /// Zero if it could go at once.
+        waited: Duration,
+    },
+    /// A request was deferred.
+    Deferred {
+        /// The host, or the group of hosts.
+        scope: &'a str,
+        /// How long from now.
+        wait: Duration,
+        /// Why.
+        reason: &'a DeferReason,
+    },
+    /// A host is backed off, or its backoff is extended.
+    BackedOff {
+        /// The host.
+        scope: &'a str,
+        /// How long from now.
+        lasts: Duration,
+        /// Why.
+        cause: BackoffCause,
+    },
+    /// A host could not be reached several times in a row and is left alone.
+    BreakerOpened {
+        /// The host.
+        scope: &'a str,
+        /// How long from now.
+        lasts: Duration,
+        /// The last failure.
+        failure: Failure,
+    },
+    /// A body has been open for long. Reported once each: after 60 s when its host is asked for something else or the body ends, and after
+    /// five minutes in any case.
+    BodyOpen {
+        /// The host.
+        scope: &'a str,
+        /// How long.
+        open: Duration,
+    },
+    /// The shared store of hosts does not respond. Reported once an outage.
+    StoreDown {
+        /// What it said.
+        reason: &'a str,
+    },
+    /// The shared store of hosts responds again.
+    StoreBack,
+    /// More hosts are owed a delay than the table should hold. Reported once.
+    Overgrown {
+        /// How many hosts are known.
+        hosts: usize,
+    },
+    /// This host is crawled less considerately than the default. Reported once, at the start.
+    Exception {
+        /// The host, or `every host`.
+        scope: &'a str,
+        /// The delay between its requests.
+        gap: Duration,
+        /// How many may be in flight.
+        max_in_flight: u16,
+    },
+    /// A URL of this origin was checked against robots.txt.
+    Checked {
         /// The origin.
         origin: &'a Origin,
-        /// Yes or no, and why.
+        /// Allowed or not, and why.
         verdict: &'a Verdict,
     },
-    /// robots.txt was passed over.
+    /// robots.txt was overridden.
     Overridden {
         /// The origin.
         origin: &'a Origin,
@@ -55,7 +146,7 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
     }
 }
 
-/// Those who hear of everything. Often nobody.
+/// The observers of a gate, a cache or a pacer. Often none.
 #[derive(Clone, Default)]
 pub(crate) struct Observers(Arc<[Arc<dyn Observer>]>);
 
@@ -64,42 +155,26 @@ impl Observers {
         Self(observers.into())
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Tells somebody else's code, and survives it.
+    /// Calls foreign code, and survives it.
     pub(crate) fn tell(&self, event: &Event<'_>) {
         for observer in self.0.iter() {
-            survive(|| observer.observe(event));
+            if catch_unwind(AssertUnwindSafe(|| observer.observe(event))).is_err() {
+                observer_panicked();
+            }
         }
     }
+}
+
+fn observer_panicked() {
+    #[cfg(feature = "tracing")]
+    tracing::error!(
+        name: "abide.observer_panicked", target: "abide",
+        "an observer panicked; the event was lost for it"
+    );
 }
 
 impl fmt::Debug for Observers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Observers({})", self.0.len())
-    }
-}
-
-/// The pacer has one observer: those of everything, and those of the pacing alone.
-#[derive(Debug)]
-pub(crate) struct Listeners {
-    pub(crate) all: Observers,
-    pub(crate) pacing: Vec<Arc<dyn PaceObserver>>,
-}
-
-impl PaceObserver for Listeners {
-    fn observe(&self, event: &PaceEvent<'_>) {
-        self.all.tell(&Event::Pacing(event));
-        for observer in &self.pacing {
-            survive(|| observer.observe(event));
-        }
-    }
-}
-
-fn survive(telling: impl FnOnce()) {
-    if catch_unwind(AssertUnwindSafe(telling)).is_err() {
-        access::observer_panicked();
     }
 }

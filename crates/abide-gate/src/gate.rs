@@ -4,13 +4,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use abide_robots::Target;
-use tokio::time::Instant;
 use url::Url;
 
-use crate::access::{AccessCache, Answer};
+use crate::access::{AccessCache, RobotsEntry};
 use crate::builder::GateBuilder;
 use crate::clock::has_timers;
 use crate::error::{Denied, DeniedKind};
@@ -98,15 +97,15 @@ impl Gate {
     }
 
     fn observed(&self, verdict: Verdict) -> Verdict {
-        if let Some(answer) = verdict.answer() {
-            self.observers.tell(&Event::Judged { origin: answer.origin(), verdict: &verdict });
+        if let Some(answer) = verdict.entry() {
+            self.observers.tell(&Event::Checked { origin: answer.origin(), verdict: &verdict });
         }
         verdict
     }
 
     /// The same verdict, but the request may go out although robots.txt denies it, for the reason given. Logged and counted.
     pub fn overridden(&self, verdict: Verdict, why: &Arc<str>) -> Verdict {
-        let Some(origin) = verdict.answer().map(|answer| answer.origin()) else { return verdict };
+        let Some(origin) = verdict.entry().map(|answer| answer.origin()) else { return verdict };
         self.overrides.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]
         tracing::warn!(name: "abide.robots.overridden", target: "abide::robots", %origin, reason = ?why, "robots.txt is passed over");
@@ -135,12 +134,17 @@ impl Gate {
     ///
     /// # Errors
     /// A robots.txt request that was deferred or lost.
-    pub async fn answer(&self, origin: &Origin) -> Result<Arc<Answer>, Denied> {
+    pub async fn answer(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {
         self.learn(origin, &origin.robots_url(), &mut self.max_wait.clone()).await
     }
 
     /// The answer at hand, or fetched if the turn of robots.txt can come within what is `left`.
-    async fn learn(&self, origin: &Origin, url: &Url, left: &mut Duration) -> Result<Arc<Answer>, Denied> {
+    async fn learn(
+        &self,
+        origin: &Origin,
+        url: &Url,
+        left: &mut Duration,
+    ) -> Result<Arc<RobotsEntry>, Denied> {
         loop {
             if *left < self.max_wait && self.access.cached(origin).is_none() {
                 self.refuse_a_long_wait(origin, url, *left)?;
@@ -206,7 +210,7 @@ impl Gate {
         if verdict.is_robots_txt() || verdict.has_lapsed(self.clock.wall()) {
             return None;
         }
-        let ask = Ask::new().crawl_delay(verdict.crawl_delay().unwrap_or_default());
+        let ask = Ask::new().with_crawl_delay(verdict.crawl_delay().unwrap_or_default());
         self.pacer.at_once(url, &ask)
     }
 
@@ -246,7 +250,7 @@ impl Gate {
     /// The host's turn; what it took to wait for it is taken from what is `left`.
     async fn permit(&self, url: &Url, verdict: &Verdict, left: &mut Duration) -> Result<Permit, Denied> {
         let delay = if verdict.is_robots_txt() { last_gap(&self.pacer, url) } else { verdict.crawl_delay() };
-        let ask = Ask::new().crawl_delay(delay.unwrap_or_default()).budget(*left);
+        let ask = Ask::new().with_crawl_delay(delay.unwrap_or_default()).with_budget(*left);
         let began = self.clock.now();
         let permit = self.pacer.acquire(url, ask).await;
         let waited = match &permit {
@@ -264,7 +268,7 @@ impl Gate {
     pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {
         let origin = Origin::of(url).map_err(|_| self.denied(DeniedKind::UnsupportedUrl, url))?;
         let crawl_delay = self.access.cached(&origin).and_then(|answer| answer.crawl_delay());
-        let ask = Ask::new().crawl_delay(crawl_delay.unwrap_or_default());
+        let ask = Ask::new().with_crawl_delay(crawl_delay.unwrap_or_default());
         self.pacer.next_slot(url, ask).map_err(|refusal| self.denied_by(url, refusal))
     }
 
@@ -299,7 +303,7 @@ impl Gate {
         match self.addresses.check_url(url) {
             Ok(()) => Ok(origin),
             Err(refused) => {
-                let address = Some(refused.address());
+                let address = refused.address();
                 Err(self.denied(DeniedKind::AddressRefused { address }, url))
             }
         }

@@ -5,8 +5,8 @@
 //!
 //! ```
 //! # use std::{sync::Arc, time::Duration};
-//! # use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
-//! # use abide_gate::{Clock, SystemClock};
+//! # use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
+//! # use abide_gate::{BoxFuture, Clock, SystemClock};
 //! # #[derive(Debug)]
 //! # struct MyClient;
 //! # impl Fetch for MyClient {
@@ -51,9 +51,11 @@
 // Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-// The keys and the clocks.
+// The keys, the clocks, and what can go wrong.
 mod clock;
+mod failure;
 mod origin;
+mod store;
 mod text;
 
 // Whether a robots.txt could be had, and when a request may go out: two halves that do not know each other.
@@ -77,16 +79,18 @@ mod verdict;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use address::{AddressGuard, AddressRefused};
+pub use address::AddressGuard;
 pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{CaughtClock, Clock, NoTimers, SystemClock, WallMillis};
-pub use coding::{Coding, DecodeError, DecodedBody, Undecodable, UnknownCoding};
+pub use coding::{Coding, DecodeError, DecodedBody};
 pub use error::{Denied, DeniedKind, OrderProblem};
 pub use event::{Event, Observer};
+pub use failure::{Failure, TlsProblem};
 pub use gate::Gate;
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
+pub use store::{BoxFuture, StoreError};
 pub use verdict::Verdict;

@@ -2,11 +2,12 @@
 
 use metrics::{counter, gauge, histogram};
 
-use crate::access::{AccessEvent, Answer, Source};
+use crate::Failure;
+use crate::access::{RobotsEntry, Source};
 use crate::error::Denied;
 use crate::event::{Event, Observer};
 use crate::gate::Gate;
-use crate::pacing::{Cause, DeferReason, PaceEvent, TransportFault};
+use crate::pacing::{BackoffCause, DeferReason};
 
 /// An [`Observer`] that counts everything with the recorder that the program has installed.
 ///
@@ -34,9 +35,32 @@ impl MetricsObserver {
 impl Observer for MetricsObserver {
     fn observe(&self, event: &Event<'_>) {
         match event {
-            Event::Robots(event) => robots(event),
-            Event::Pacing(event) => pacing(event),
-            Event::Judged { verdict, .. } => {
+            Event::RobotsAttempted { took, .. } => histogram!("abide_robots_seconds").record(*took),
+            Event::RobotsAnswered { entry: answer } => {
+                counter!("abide_robots_total", "outcome" => outcome(answer.source())).increment(1);
+            }
+            Event::RobotsChanged { .. } => counter!("abide_robots_changes_total").increment(1),
+            Event::RobotsLastGood { entry: answer } => {
+                histogram!("abide_robots_last_good_age_seconds").record(age(answer))
+            }
+            Event::RobotsStoreFailed { .. } => {
+                counter!("abide_store_faults_total", "store" => "robots").increment(1)
+            }
+            Event::Granted { waited, .. } => histogram!("abide_wait_seconds").record(*waited),
+            Event::Deferred { reason, .. } => {
+                counter!("abide_deferrals_total", "reason" => why(reason)).increment(1);
+            }
+            Event::BackedOff { cause, lasts, .. } => {
+                counter!("abide_holds_total", "cause" => held_by(*cause)).increment(1);
+                histogram!("abide_hold_seconds").record(*lasts);
+            }
+            Event::BreakerOpened { failure, .. } => {
+                counter!("abide_breaker_openings_total", "fault" => fault_name(*failure)).increment(1);
+            }
+            Event::BodyOpen { .. } => counter!("abide_bodies_open_long_total").increment(1),
+            Event::StoreDown { .. } => counter!("abide_store_faults_total", "store" => "pacing").increment(1),
+            Event::StoreBack | Event::Overgrown { .. } | Event::Exception { .. } => {}
+            Event::Checked { verdict, .. } => {
                 let decision = if verdict.is_allowed() { "allow" } else { "disallow" };
                 counter!("abide_decisions_total", "decision" => decision).increment(1);
             }
@@ -48,48 +72,13 @@ impl Observer for MetricsObserver {
     }
 }
 
-fn robots(event: &AccessEvent<'_>) {
-    match event {
-        AccessEvent::Took { took, .. } => histogram!("abide_robots_seconds").record(*took),
-        AccessEvent::Asked { answer } => {
-            counter!("abide_robots_total", "outcome" => outcome(answer.source())).increment(1);
-        }
-        AccessEvent::Changed { .. } => counter!("abide_robots_changes_total").increment(1),
-        AccessEvent::LastGood { answer } => {
-            histogram!("abide_robots_last_good_age_seconds").record(age(answer))
-        }
-        AccessEvent::StoreFault { .. } => {
-            counter!("abide_store_faults_total", "store" => "robots").increment(1)
-        }
-    }
-}
-
-fn pacing(event: &PaceEvent<'_>) {
-    match event {
-        PaceEvent::Granted { waited, .. } => histogram!("abide_wait_seconds").record(*waited),
-        PaceEvent::Deferred { reason, .. } => {
-            counter!("abide_deferrals_total", "reason" => why(reason)).increment(1);
-        }
-        PaceEvent::Held { cause, lasts, .. } => {
-            counter!("abide_holds_total", "cause" => held_by(*cause)).increment(1);
-            histogram!("abide_hold_seconds").record(*lasts);
-        }
-        PaceEvent::BreakerOpened { fault, .. } => {
-            counter!("abide_breaker_openings_total", "fault" => fault_name(*fault)).increment(1);
-        }
-        PaceEvent::BodyOpen { .. } => counter!("abide_bodies_open_long_total").increment(1),
-        PaceEvent::StoreDown { .. } => counter!("abide_store_faults_total", "store" => "pacing").increment(1),
-        PaceEvent::StoreBack | PaceEvent::Overgrown { .. } | PaceEvent::Exception { .. } => {}
-    }
-}
-
 fn refused(denied: &Denied, hop: usize) {
     let at = if hop == 0 { "request" } else { "redirect" };
     counter!("abide_refusals_total", "refusal" => denied.name(), "at" => at).increment(1);
 }
 
 /// How old the copy was when it was asked for again and could not be had.
-fn age(answer: &Answer) -> f64 {
+fn age(answer: &RobotsEntry) -> f64 {
     answer.age(answer.asked_at()).unwrap_or_default().as_secs_f64()
 }
 
@@ -115,28 +104,28 @@ fn why(reason: &DeferReason) -> &'static str {
     }
 }
 
-fn held_by(cause: Cause) -> &'static str {
+fn held_by(cause: BackoffCause) -> &'static str {
     match cause {
-        Cause::Answer { status: 403, .. } => "403",
-        Cause::Answer { status: 503, .. } => "503",
-        Cause::Answer { .. } => "429",
-        Cause::EnhanceYourCalm => "enhance_your_calm",
-        Cause::Operator => "operator",
-        Cause::Shared => "shared",
+        BackoffCause::Answer { status: 403, .. } => "403",
+        BackoffCause::Answer { status: 503, .. } => "503",
+        BackoffCause::Answer { .. } => "429",
+        BackoffCause::EnhanceYourCalm => "enhance_your_calm",
+        BackoffCause::Operator => "operator",
+        BackoffCause::Shared => "shared",
     }
 }
 
-fn fault_name(fault: TransportFault) -> &'static str {
+fn fault_name(fault: Failure) -> &'static str {
     match fault {
-        TransportFault::Refused => "refused",
-        TransportFault::Timeout => "timeout",
-        TransportFault::Reset => "reset",
-        TransportFault::Protocol => "protocol",
-        TransportFault::EnhanceYourCalm => "enhance_your_calm",
-        TransportFault::NameNotFound => "name_not_found",
-        TransportFault::NoRoute => "no_route",
-        TransportFault::Certificate => "certificate",
-        TransportFault::Other => "other",
+        Failure::Refused | Failure::Connect => "refused",
+        Failure::Timeout => "timeout",
+        Failure::Reset => "reset",
+        Failure::Protocol | Failure::HeadTooLarge => "protocol",
+        Failure::EnhanceYourCalm => "enhance_your_calm",
+        Failure::Dns => "name_not_found",
+        Failure::NoRoute => "no_route",
+        Failure::Tls(_) => "certificate",
+        _ => "other",
     }
 }
 

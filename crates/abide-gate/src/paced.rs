@@ -7,9 +7,9 @@ use http::StatusCode;
 use http_body_util::BodyExt;
 use url::Url;
 
-use crate::access::{BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest};
-use crate::pacing::{Ask, Cause, Pacer, Permit, TransportFault};
-use crate::{AddressGuard, Clock, Host, WallMillis};
+use crate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
+use crate::pacing::{Ask, BackoffCause, Pacer, Permit};
+use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, WallMillis};
 
 /// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
 #[derive(Debug)]
@@ -30,10 +30,7 @@ impl Fetch for PacedFetch {
 impl PacedFetch {
     async fn paced(&self, request: RobotsRequest) -> Result<RobotsReply, FetchError> {
         if let Err(refused) = self.addresses.check_url(request.url()) {
-            return Err(FetchError::new(
-                FetchErrorKind::AddressRefused(refused.address()),
-                refused.to_string(),
-            ));
+            return Err(FetchError::new(refused, refused.to_string()));
         }
         let asked = self.clock.now();
         let turn = self.pacer.acquire(request.url(), self.ask(request.url())).await;
@@ -55,8 +52,8 @@ impl PacedFetch {
                 let (status, headers) = (reply.status(), reply.headers().clone());
                 // The permit lives as long as the body, which is dropped when enough of it has been read.
                 let body = reply.into_body().map_err(move |error| {
-                    if matches!(error.kind(), FetchErrorKind::EnhanceYourCalm) {
-                        permit.failed(TransportFault::EnhanceYourCalm);
+                    if error.failure() == Some(Failure::EnhanceYourCalm) {
+                        permit.failed(Failure::EnhanceYourCalm);
                     }
                     error
                 });
@@ -64,13 +61,15 @@ impl PacedFetch {
                 Ok(match hold {
                     // Holds are told in milliseconds, rounded up. What this reply says must have lapsed at the instant in which the
                     // host is asked again: first for robots.txt.
-                    Some(until) => reply.held_until(WallMillis(until.0.saturating_sub(1))),
+                    Some(until) => {
+                        reply.with_backoff_until(WallMillis::from_millis(until.as_millis().saturating_sub(1)))
+                    }
                     None => reply,
                 })
             }
             Err(error) => {
-                if let Some(fault) = fault_of(error.kind()) {
-                    permit.failed(fault);
+                if let Some(failure) = error.failure() {
+                    permit.failed(failure);
                 }
                 Err(error)
             }
@@ -85,13 +84,14 @@ impl PacedFetch {
         if hold.is_some_and(|hold| hold >= until) {
             return hold;
         }
-        let cause = Cause::Answer { status: StatusCode::TOO_MANY_REQUESTS.as_u16(), retry_after: None };
+        let cause =
+            BackoffCause::Answer { status: StatusCode::TOO_MANY_REQUESTS.as_u16(), retry_after: None };
         Some(self.pacer.hold(&host, until, cause))
     }
 
     /// A host whose pages are asked for slowly has its robots.txt asked for as slowly.
     fn ask(&self, url: &Url) -> Ask {
-        Ask::new().crawl_delay(last_gap(&self.pacer, url).unwrap_or_default()).budget(self.max_wait)
+        Ask::new().with_crawl_delay(last_gap(&self.pacer, url).unwrap_or_default()).with_budget(self.max_wait)
     }
 }
 
@@ -99,19 +99,4 @@ impl PacedFetch {
 pub(crate) fn last_gap(pacer: &Pacer, url: &Url) -> Option<Duration> {
     let host = Host::of(url).ok()?;
     Some(pacer.report(&host)?.gap)
-}
-
-/// What a failed robots.txt request tells the pacer.
-fn fault_of(kind: &FetchErrorKind) -> Option<TransportFault> {
-    Some(match kind {
-        FetchErrorKind::Dns => TransportFault::NameNotFound,
-        FetchErrorKind::Connect => TransportFault::Refused,
-        FetchErrorKind::Tls | FetchErrorKind::TlsProblem(_) => TransportFault::Certificate,
-        FetchErrorKind::Reset => TransportFault::Reset,
-        FetchErrorKind::EnhanceYourCalm => TransportFault::EnhanceYourCalm,
-        FetchErrorKind::Protocol | FetchErrorKind::HeadTooLarge => TransportFault::Protocol,
-        FetchErrorKind::Deadline => TransportFault::Timeout,
-        FetchErrorKind::Decode | FetchErrorKind::Other => TransportFault::Other,
-        FetchErrorKind::AddressRefused(_) | FetchErrorKind::Deferred(_) => return None,
-    })
 }

@@ -8,7 +8,7 @@ use abide_robots::Rule;
 use url::Url;
 
 use crate::WallMillis;
-use crate::access::{Access, Answer, Explanation, Source};
+use crate::access::{Access, Explanation, RobotsEntry, Source};
 use crate::error::{Denied, DeniedKind};
 
 /// Whether a URL may be fetched, and why. Small and cheap to clone: it shares what it was made from.
@@ -57,13 +57,13 @@ impl Verdict {
     }
 
     /// What is known of the origin's robots.txt: where it came from, its age, when it is asked again.
-    pub fn answer(&self) -> Option<&Arc<Answer>> {
-        self.explanation().map(Explanation::answer)
+    pub fn entry(&self) -> Option<&Arc<RobotsEntry>> {
+        self.explanation().map(Explanation::entry)
     }
 
     /// Where the answer came from. `None` for `/robots.txt` itself and for overrides.
     pub fn source(&self) -> Option<Source> {
-        self.answer().map(|answer| answer.source())
+        self.entry().map(|answer| answer.source())
     }
 
     /// The Crawl-delay that the site asks for.
@@ -73,7 +73,7 @@ impl Verdict {
 
     /// What it was made from is due to be asked for again.
     pub(crate) fn has_lapsed(&self, now: WallMillis) -> bool {
-        self.answer().is_some_and(|answer| answer.fresh_until() <= now)
+        self.entry().is_some_and(|answer| answer.fresh_until() <= now)
     }
 
     /// Whether it is about `/robots.txt` itself.
@@ -91,7 +91,7 @@ impl Verdict {
         if self.is_allowed() {
             return None;
         }
-        let answer = self.answer()?;
+        let answer = self.entry()?;
         let Access::Unreachable(cause) = *answer.access() else {
             return Some(Denied::new(DeniedKind::Disallowed { verdict: self.clone() }, url, now));
         };

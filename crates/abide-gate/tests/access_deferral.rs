@@ -18,7 +18,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 async fn world() -> World {
     let world = World::new(ScriptedFetch::new(|request, times| match (request.hop(), times) {
         (0, _) => Scripted::redirect("https://b.example/robots.txt"),
-        (_, 0) => Scripted::error(deferred(START.plus(HOUR))),
+        (_, 0) => deferred(START.plus(HOUR)),
         _ => Scripted::text(GOOD),
     }));
     assert!(is_refused(&world).await);

@@ -6,9 +6,9 @@ mod access_support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{AccessCache, FetchErrorKind, RobotsReply};
+use abide_gate::access::RobotsReply;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, SystemClock};
+use abide_gate::{Clock, Failure, SystemClock, TlsProblem};
 use abide_robots::Target;
 use access_support::*;
 use tokio::time::sleep;
@@ -34,7 +34,7 @@ async fn an_explanation_tells_the_verdict_the_hop_and_both_delays() {
 
 #[tokio::test(start_paused = true)]
 async fn where_robots_txt_is_unreachable_it_may_be_asked_for_and_nothing_else() {
-    let world = World::of(Scripted::error(FetchErrorKind::Tls));
+    let world = World::of(Scripted::error(Failure::Tls(TlsProblem::Other)));
     let answer = world.ask().await;
     let page = answer.explain(&Target::new("/a"));
     assert_eq!((page.verdict(), page.is_allowed(), page.crawl_delay()), (None, false, None));
@@ -52,7 +52,7 @@ async fn an_answer_is_as_old_as_its_last_confirmation_and_shown_with_its_origin(
     assert_eq!(answer.age(world.wall()), Some(Duration::from_secs(90)));
     let shown = format!("{answer:?}");
     assert!(shown.contains("https://a.example") && shown.contains("Fresh"), "{shown}");
-    let without = World::of(Scripted::error(FetchErrorKind::Tls)).ask().await;
+    let without = World::of(Scripted::error(Failure::Tls(TlsProblem::Other))).ask().await;
     assert_eq!(without.age(world.wall()), None);
 }
 
@@ -72,7 +72,10 @@ async fn a_reply_and_what_builds_a_cache_are_shown_without_what_a_server_sent() 
     let reply = RobotsReply::whole(http::StatusCode::NOT_FOUND, secret, "SECRET", SystemClock.now());
     let shown = format!("{reply:?}");
     assert!(shown.starts_with("RobotsReply") && shown.contains("404"), "{shown}");
-    let builder = AccessCache::builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(DELAY))));
+    let builder = abide_gate::testing::access::cache_builder(
+        tokens(),
+        Arc::new(ScriptedFetch::always(Scripted::text(DELAY))),
+    );
     let built = format!("{builder:?}");
     assert!(built.starts_with("AccessCacheBuilder"), "{built}");
     assert!(!shown.contains("SECRET") && !built.contains("SECRET"));

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessCache, AccessEvent, AccessPolicy, AccessStore, Answer, BoxFuture, FetchError, FetchErrorKind,
-    Lease, LeaseHolder, MemoryAccessStore, Record, Source, StoreError,
+    AccessCache, AccessPolicy, AccessStore, FetchError, Lease, LeaseHolder, MemoryAccessStore, Record,
+    RobotsEntry, Source,
 };
 use abide_gate::pacing::{MemoryHostStore, Refusal};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Origin, WallMillis};
+use abide_gate::{BoxFuture, Clock, Event, Failure, Origin, StoreError, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep};
 
@@ -22,9 +22,7 @@ use tokio::time::{Instant, sleep};
 async fn a_deferral_is_passed_on_and_is_no_attempt() {
     let then = START.plus(HOUR);
     let fetch =
-        ScriptedFetch::new(
-            move |_, times| if times < 2 { Scripted::error(deferred(then)) } else { Scripted::text(GOOD) },
-        );
+        ScriptedFetch::new(move |_, times| if times < 2 { deferred(then) } else { Scripted::text(GOOD) });
     let world = World::new(fetch);
     for _ in 0..2 {
         match world.cache.of(&origin()).await {
@@ -40,7 +38,7 @@ async fn a_deferral_is_passed_on_and_is_no_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deferred_refresh_leaves_the_record_and_the_copy() {
-    let world = World::good_then(Scripted::error(deferred(START.plus(100 * DAY))));
+    let world = World::good_then(deferred(START.plus(100 * DAY)));
     let first = world.ask().await;
     sleep(first.retry_at().since(world.wall())).await;
     assert!(is_good(&world.ask_and_settle().await));
@@ -52,7 +50,7 @@ async fn a_deferred_refresh_leaves_the_record_and_the_copy() {
 async fn a_deferred_refresh_is_not_tried_with_every_use() {
     let world = World::new(ScriptedFetch::new(|_, times| match times {
         0 => Scripted::text(GOOD),
-        1 => Scripted::error(deferred(START.plus(DAY))),
+        1 => deferred(START.plus(DAY)),
         _ => Scripted::status(404),
     }));
     let first = world.ask().await;
@@ -71,7 +69,7 @@ async fn a_deferral_behind_a_redirect_is_remembered() {
     let held = START.plus(HOUR);
     let fetch = ScriptedFetch::new(move |request, times| match (request.hop(), times) {
         (0, _) => Scripted::redirect("https://b.example/robots.txt"),
-        (_, 0) => Scripted::error(deferred(held)),
+        (_, 0) => deferred(held),
         _ => Scripted::text(GOOD),
     });
     let world = World::new(fetch);
@@ -199,7 +197,7 @@ async fn c21_the_last_good_copy_survives_in_memory_while_the_store_fails() {
 }
 
 /// A story of a site and a crawler, day by day: what the site answers, and what must follow.
-type Story = (fn(usize) -> Scripted, &'static [fn(&Arc<Answer>) -> bool]);
+type Story = (fn(usize) -> Scripted, &'static [fn(&Arc<RobotsEntry>) -> bool]);
 
 const STORIES: [Story; 2] = [
     // Well, and then down: the copy goes on being used.
@@ -271,7 +269,7 @@ async fn a_store_that_panics_when_an_answer_is_invalidated_changes_nothing() {
 struct Broken;
 
 impl Clock for Broken {
-    fn now(&self) -> Instant {
+    fn now(&self) -> std::time::Instant {
         panic!("the clock's own mistake")
     }
 
@@ -283,7 +281,7 @@ impl Clock for Broken {
 #[tokio::test(start_paused = true)]
 async fn the_machines_clock_stands_in_for_one_that_panics() {
     let fetch = Arc::new(ScriptedFetch::always(Scripted::text(GOOD)));
-    let cache = AccessCache::builder(tokens(), fetch).clock(Arc::new(Broken)).build();
+    let cache = abide_gate::testing::access::cache_builder(tokens(), fetch).clock(Arc::new(Broken)).build();
     assert!(is_good(&cache.of(&origin()).await.unwrap()));
     let store = Arc::new(MemoryHostStore::with_clock(Arc::new(Broken)));
     abide_gate::testing::hosts::conformance(store, sleep).await;
@@ -314,9 +312,9 @@ async fn records_that_cannot_be_used_are_absent() {
 async fn a_restart_goes_on_with_the_stored_record() {
     let store: Arc<dyn AccessStore> = Arc::new(MemoryAccessStore::new());
     let world = || {
-        let fetch = ScriptedFetch::new(|request, _| match request.validators() {
-            Some(_) => Scripted::status(304),
-            None => Scripted::text(GOOD).header("etag", b"\"1\""),
+        let fetch = ScriptedFetch::new(|request, _| match request.is_conditional() {
+            true => Scripted::status(304),
+            false => Scripted::text(GOOD).header("etag", b"\"1\""),
         });
         World::with_store(fetch, AccessPolicy::default(), store.clone())
     };
@@ -364,12 +362,15 @@ async fn a_restart_in_an_outage_of_a_held_host_serves_the_copy() {
             &self,
             _: abide_gate::access::RobotsRequest,
         ) -> BoxFuture<'_, Result<abide_gate::access::RobotsReply, FetchError>> {
-            let error = FetchError::new(deferred(START.plus(100 * DAY)), "the host is backed off");
+            let error = FetchError::deferred(backed_off(START.plus(100 * DAY)));
             Box::pin(std::future::ready(Err(error)))
         }
     }
     let clock = Arc::new(abide_gate::ManualClock::starting_at(last.retry_at()));
-    let after = AccessCache::builder(tokens(), Arc::new(Held)).clock(clock).store(store.clone()).build();
+    let after = abide_gate::testing::access::cache_builder(tokens(), Arc::new(Held))
+        .clock(clock)
+        .store(store.clone())
+        .build();
     assert_eq!(after.of(&origin()).await.unwrap().source(), Source::LastGood);
 }
 
@@ -410,23 +411,23 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 | 1 => Scripted::text(GOOD),
         2 => Scripted::text("User-agent: *\nDisallow: /\n"),
-        3 => Scripted::error(FetchErrorKind::Dns),
+        3 => Scripted::error(Failure::Dns),
         _ => Scripted::status(404),
     });
     let observer = {
         let heard = Arc::clone(&heard);
-        move |event: &AccessEvent<'_>| {
+        move |event: &Event<'_>| {
             let told = match event {
-                AccessEvent::Asked { .. } => "asked",
-                AccessEvent::Changed { old: None, .. } => "first",
-                AccessEvent::Changed { answer, .. } if answer.copy().is_none() => "gone",
-                AccessEvent::Changed { old: Some(old), answer } => {
+                Event::RobotsAnswered { .. } => "asked",
+                Event::RobotsChanged { old: None, .. } => "first",
+                Event::RobotsChanged { entry: answer, .. } if answer.copy().is_none() => "gone",
+                Event::RobotsChanged { old: Some(old), entry: answer } => {
                     assert_eq!(old.body(), GOOD.as_bytes());
                     assert_ne!(answer.copy().unwrap().body(), old.body());
                     "changed"
                 }
-                AccessEvent::LastGood { .. } => "last good",
-                AccessEvent::Took { .. } => return,
+                Event::RobotsLastGood { .. } => "last good",
+                Event::RobotsAttempted { .. } => return,
                 _ => "other",
             };
             heard.lock().unwrap().push(told);
@@ -434,8 +435,10 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
         }
     };
     let clock = Arc::new(abide_gate::ManualClock::starting_at(START));
-    let cache =
-        AccessCache::builder(tokens(), Arc::new(fetch)).clock(clock).observer(Arc::new(observer)).build();
+    let cache = abide_gate::testing::access::cache_builder(tokens(), Arc::new(fetch))
+        .clock(clock)
+        .observer(Arc::new(observer))
+        .build();
     for _ in 0..5 {
         cache.of(&origin()).await.unwrap();
         sleep(DAY).await;
@@ -553,7 +556,7 @@ async fn a_deferral_of_a_clock_that_was_set_back_by_days_is_over() {
     let held = START.plus(HOUR);
     let fetch = ScriptedFetch::new(move |request, times| match (request.hop(), times) {
         (0, _) => Scripted::redirect("https://b.example/robots.txt"),
-        (_, 0) => Scripted::error(deferred(held)),
+        (_, 0) => deferred(held),
         _ => Scripted::text(GOOD),
     });
     let world = World::new(fetch);
@@ -574,7 +577,7 @@ fn two(fetch: &ScriptedFetch, policy: &AccessPolicy) -> [World; 2] {
 #[tokio::test(start_paused = true)]
 async fn who_puts_a_fetch_off_leaves_it_to_another_process() {
     let fetch = ScriptedFetch::new(|_, times| match times {
-        0 => Scripted::error(deferred(START.plus(HOUR))),
+        0 => deferred(START.plus(HOUR)),
         _ => Scripted::text(GOOD),
     });
     let [first, second] = two(&fetch, &AccessPolicy::default());

@@ -13,12 +13,15 @@ use abide_robots::{ProductToken, Target};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-const START: WallMillis = WallMillis(1_800_000_000_000);
+const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
 fn cache(fetch: &ScriptedFetch) -> (AccessCache, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(START));
     let tokens = vec![ProductToken::new("ExampleBot").unwrap()];
-    let cache = AccessCache::builder(tokens, Arc::new(fetch.clone())).clock(clock.clone()).seed(1).build();
+    let cache = abide_gate::testing::access::cache_builder(tokens, Arc::new(fetch.clone()))
+        .clock(clock.clone())
+        .seed(1)
+        .build();
     (cache, clock)
 }
 
@@ -111,7 +114,7 @@ async fn s23_on_several_threads_too() {
         Scripted::text("User-agent: *\nDisallow: /x").head_after(Duration::from_millis(50)),
     );
     let tokens = vec![ProductToken::new("ExampleBot").unwrap()];
-    let cache = AccessCache::builder(tokens, Arc::new(fetch.clone())).build();
+    let cache = abide_gate::testing::access::cache_builder(tokens, Arc::new(fetch.clone())).build();
     let mut callers = JoinSet::new();
     for n in 0..10_000 {
         let cache = cache.clone();

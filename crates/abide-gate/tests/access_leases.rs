@@ -7,12 +7,10 @@ mod access_support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{
-    AccessPolicy, AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore, Record, StoreError,
-};
+use abide_gate::access::{AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
 use abide_gate::pacing::Refusal;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Origin, WallMillis};
+use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep};
 
@@ -20,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const OTHER: LeaseHolder = LeaseHolder(42);
 
 fn put_off() -> Scripted {
-    Scripted::error(deferred(START.plus(HOUR)))
+    deferred(START.plus(HOUR))
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,13 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{
-    AccessCache, AccessEvent, AccessPolicy, AccessStore, BoxFuture, FetchErrorKind, Lease, LeaseHolder,
-    MemoryAccessStore, Record, StoreError,
-};
+use abide_gate::access::{AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
 use abide_gate::pacing::{Ask, PacePolicy, Pacer};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Origin, WallMillis};
+use abide_gate::{BoxFuture, Failure, Origin, StoreError, TlsProblem, WallMillis};
 use access_support::*;
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
@@ -115,7 +112,7 @@ async fn c21_a_store_outage_is_one_warning_and_its_end_one_line() {
 async fn an_outage_is_a_warning_once_per_cause_and_ten_minutes() {
     let listener = Listener::default();
     let _guard = tracing::subscriber::set_default(listener.clone());
-    let world = World::of(Scripted::error(FetchErrorKind::HeadTooLarge));
+    let world = World::of(Scripted::error(Failure::HeadTooLarge));
     for round in 1..=2 {
         for number in 0..20 {
             let origin = format!("https://{round}-{number}.example").parse().unwrap();
@@ -140,7 +137,7 @@ async fn g07_logs_have_origins_only() {
         Scripted::status(503).header("retry-after", b"MARKER"),
         Scripted::redirect("https://user:MARKER@b.example/?MARKER"),
         Scripted::redirect("ftp://MARKER/"),
-        Scripted::error(FetchErrorKind::Tls),
+        Scripted::error(Failure::Tls(TlsProblem::Other)),
         Scripted::panic(),
     ] {
         let world = World::good_then(answer.clone());
@@ -179,12 +176,8 @@ async fn g07_pacing_is_logged_by_host_and_without_urls() {
 #[tokio::test(start_paused = true)]
 async fn each_way_in_which_a_fetch_fails_is_said() {
     for (answer, level, said) in [
-        (Scripted::error(FetchErrorKind::Tls), Level::DEBUG, "the robots.txt request failed"),
-        (
-            Scripted::error(deferred(START.plus(HOUR))),
-            Level::DEBUG,
-            "the robots.txt request was deferred by the pacing",
-        ),
+        (Scripted::error(Failure::Tls(TlsProblem::Other)), Level::DEBUG, "the robots.txt request failed"),
+        (deferred(START.plus(HOUR)), Level::DEBUG, "the robots.txt request was deferred by the pacing"),
     ] {
         let listener = Listener::default();
         let _guard = tracing::subscriber::set_default(listener.clone());
@@ -202,9 +195,12 @@ async fn each_way_in_which_a_fetch_fails_is_said() {
 async fn an_observer_that_panics_is_told_of() {
     let listener = Listener::default();
     let _guard = tracing::subscriber::set_default(listener.clone());
-    let cache = AccessCache::builder(tokens(), Arc::new(ScriptedFetch::always(Scripted::text(GOOD))))
-        .observer(Arc::new(|_: &AccessEvent<'_>| panic!("the observer is broken")))
-        .build();
+    let cache = abide_gate::testing::access::cache_builder(
+        tokens(),
+        Arc::new(ScriptedFetch::always(Scripted::text(GOOD))),
+    )
+    .observer(Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken")))
+    .build();
     assert!(is_good(&cache.of(&origin()).await.unwrap()));
     let heard = listener.heard();
     assert!(

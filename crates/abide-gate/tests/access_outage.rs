@@ -6,9 +6,9 @@ mod access_support;
 
 use std::time::Duration;
 
-use abide_gate::WallMillis;
-use abide_gate::access::{AccessPolicy, FetchErrorKind, Source, Unavailable};
+use abide_gate::access::{AccessPolicy, Source, Unavailable};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Failure, WallMillis};
 use access_support::*;
 use tokio::time::sleep;
 
@@ -16,7 +16,7 @@ use tokio::time::sleep;
 async fn s18_the_last_good_copy_outlives_faults_and_fresh_rules_return_within_one_step() {
     for (id, fault) in [
         ("503", Scripted::status(503)),
-        ("reset", Scripted::error(FetchErrorKind::Reset)),
+        ("reset", Scripted::error(Failure::Reset)),
         ("hang", Scripted::text("").stalls()),
         ("short body", Scripted::text("User-agent: *\nAllow: /\n").breaks()),
         ("coded", Scripted::text("User-agent: *\nAllow: /\n").header("content-encoding", b"gzip")),
@@ -136,9 +136,9 @@ async fn s05_a_clock_that_jumps_opens_nothing() {
         world.clock.jump_to(START);
         assert!(disallows_all(&world.ask().await), "and back");
     }
-    world.clock.jump_to(WallMillis(0));
+    world.clock.jump_to(WallMillis::from_millis(0));
     assert!(disallows_all(&world.ask().await));
-    world.clock.jump_to(WallMillis(u64::MAX - 1));
+    world.clock.jump_to(WallMillis::from_millis(u64::MAX - 1));
     assert!(disallows_all(&world.ask().await));
 }
 

@@ -6,33 +6,34 @@ mod access_support;
 
 use std::time::Duration;
 
-use abide_gate::access::{AccessPolicy, Cause, FetchErrorKind, Html, RedirectRefusal, Source, Unavailable};
+use abide_gate::access::{AccessPolicy, RedirectRefusal, Source, Unavailable};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Failure, TlsProblem};
 use access_support::*;
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
 async fn transport_faults_are_unreachable_with_their_cause() {
     let refused = "10.0.0.1".parse().unwrap();
-    for (id, kind, cause) in [
-        ("c01 dns", FetchErrorKind::Dns, Cause::Dns),
-        ("c02, c03 connect", FetchErrorKind::Connect, Cause::Connect),
-        ("c04 tls", FetchErrorKind::Tls, Cause::Tls),
-        ("c05 reset in the head", FetchErrorKind::Reset, Cause::Reset),
-        ("c12 head too large", FetchErrorKind::HeadTooLarge, Cause::HeadTooLarge),
-        ("c13, c14 no http", FetchErrorKind::Protocol, Cause::Protocol),
-        ("s12 address", FetchErrorKind::AddressRefused(refused), Cause::AddressRefused(refused)),
-        ("other", FetchErrorKind::Other, Cause::Other),
+    for (id, failure) in [
+        ("c01 dns", Failure::Dns),
+        ("c02, c03 connect", Failure::Connect),
+        ("c04 tls", Failure::Tls(TlsProblem::Other)),
+        ("c05 reset in the head", Failure::Reset),
+        ("c12 head too large", Failure::HeadTooLarge),
+        ("c13, c14 no http", Failure::Protocol),
+        ("s12 address", Failure::AddressRefused(refused)),
+        ("other", Failure::Other),
     ] {
-        let (cold, stale) = assert_unreachable(Scripted::error(kind), id).await;
-        assert_eq!(cold.source(), Source::Unreachable(cause), "{id}");
-        assert_eq!(stale.failure(), Some(cause), "{id}");
+        let (cold, stale) = assert_unreachable(Scripted::error(failure), id).await;
+        assert_eq!(cold.source(), Source::Unreachable(failure), "{id}");
+        assert_eq!(stale.failure(), Some(failure), "{id}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn c02_a_host_that_refuses_is_asked_after_1_2_4_and_at_last_60_minutes() {
-    let world = World::of(Scripted::error(FetchErrorKind::Connect));
+    let world = World::of(Scripted::error(Failure::Connect));
     for step in [1, 2, 4, 8, 16, 32, 60, 60, 60_u32] {
         let before = world.fetch.count();
         let answer = world.ask().await;
@@ -50,7 +51,7 @@ async fn c02_a_host_that_refuses_is_asked_after_1_2_4_and_at_last_60_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn c04_https_is_never_tried_over_http() {
-    let world = World::of(Scripted::error(FetchErrorKind::Tls));
+    let world = World::of(Scripted::error(Failure::Tls(TlsProblem::Other)));
     world.ask().await;
     sleep(HOUR).await;
     world.ask().await;
@@ -61,7 +62,7 @@ async fn c04_https_is_never_tried_over_http() {
 async fn c06_a_short_body_is_never_parsed() {
     let short = Scripted::text("User-agent: *\nAllow: /\n").breaks();
     let (cold, _) = assert_unreachable(short, "c06").await;
-    assert_eq!(cold.source(), Source::Unreachable(Cause::Body));
+    assert_eq!(cold.source(), Source::Unreachable(Failure::Body));
     assert_unreachable(Scripted::text("").breaks(), "c06, nothing before the cut").await;
 }
 
@@ -87,7 +88,7 @@ async fn c09_empty_pieces_for_ever_end_at_the_deadline() {
         "c09 empty pieces",
     )
     .await;
-    assert_eq!(cold.source(), Source::Unreachable(Cause::Deadline));
+    assert_eq!(cold.source(), Source::Unreachable(Failure::Timeout));
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,7 +103,7 @@ async fn c10_drips_and_stalls_end_at_the_deadline() {
         let started = Instant::now();
         let world = World::of(fault.clone());
         let answer = world.ask().await;
-        assert_eq!(answer.source(), Source::Unreachable(Cause::Deadline), "{id}");
+        assert_eq!(answer.source(), Source::Unreachable(Failure::Timeout), "{id}");
         assert_eq!(started.elapsed().as_secs(), 30, "{id}: within the deadline");
         assert_unreachable(fault, id).await;
     }
@@ -116,7 +117,7 @@ async fn c10_slow_redirects_share_one_deadline() {
     });
     let started = Instant::now();
     let world = World::new(fetch);
-    assert_eq!(world.ask().await.source(), Source::Unreachable(Cause::Deadline));
+    assert_eq!(world.ask().await.source(), Source::Unreachable(Failure::Timeout));
     assert_eq!(started.elapsed().as_secs(), 30);
     assert_eq!(world.fetch.count(), 5);
 }
@@ -143,16 +144,14 @@ async fn c10_a_fetch_that_never_answers_is_ended() {
         fn fetch(
             &self,
             _: abide_gate::access::RobotsRequest,
-        ) -> abide_gate::access::BoxFuture<
-            '_,
-            Result<abide_gate::access::RobotsReply, abide_gate::access::FetchError>,
-        > {
+        ) -> abide_gate::BoxFuture<'_, Result<abide_gate::access::RobotsReply, abide_gate::access::FetchError>>
+        {
             Box::pin(std::future::pending())
         }
     }
-    let cache = abide_gate::access::AccessCache::builder(tokens(), std::sync::Arc::new(Never)).build();
+    let cache = abide_gate::testing::access::cache_builder(tokens(), std::sync::Arc::new(Never)).build();
     let started = Instant::now();
-    assert_eq!(cache.of(&origin()).await.unwrap().source(), Source::Unreachable(Cause::Deadline));
+    assert_eq!(cache.of(&origin()).await.unwrap().source(), Source::Unreachable(Failure::Timeout));
     assert_eq!(started.elapsed().as_secs(), 90);
 }
 
@@ -168,13 +167,13 @@ async fn c15_bytes_are_counted_after_decoding() {
 #[tokio::test(start_paused = true)]
 async fn c16_c17_a_body_that_cannot_be_decoded_is_unreachable() {
     for (coding, cause) in [
-        ("gzip", Cause::Body),
-        ("br", Cause::Body),
-        ("deflate", Cause::Body),
-        ("zstd", Cause::Body),
-        ("identity, gzip", Cause::Body),
-        ("x-unknown", Cause::StillCoded),
-        ("gzip, br", Cause::StillCoded),
+        ("gzip", Failure::Body),
+        ("br", Failure::Body),
+        ("deflate", Failure::Body),
+        ("zstd", Failure::Body),
+        ("identity, gzip", Failure::Body),
+        ("x-unknown", Failure::StillCoded),
+        ("gzip, br", Failure::StillCoded),
     ] {
         let coded = Scripted::text("User-agent: *\nAllow: /\n").header("content-encoding", coding.as_bytes());
         let (cold, _) = assert_unreachable(coded, coding).await;
@@ -182,7 +181,7 @@ async fn c16_c17_a_body_that_cannot_be_decoded_is_unreachable() {
     }
     for magic in [&b"\x1f\x8b\x08\x00"[..], b"\x28\xb5\x2f\xfd\x00"] {
         let (cold, _) = assert_unreachable(Scripted::text(magic), "magic").await;
-        assert_eq!(cold.source(), Source::Unreachable(Cause::StillCoded));
+        assert_eq!(cold.source(), Source::Unreachable(Failure::StillCoded));
     }
     let plain = Scripted::text(GOOD).header("content-encoding", b"identity");
     assert!(is_good(&World::of(plain).ask().await));
@@ -292,7 +291,7 @@ async fn s04_server_errors_and_strange_statuses_disallow_all() {
     for status in [500, 501, 502, 503, 504, 511, 599, 600, 999, 101, 103, 206] {
         let fault = Scripted::status(status).body("User-agent: *\nAllow: /\n");
         let (cold, _) = assert_unreachable(fault, &status.to_string()).await;
-        assert_eq!(cold.source(), Source::Unreachable(Cause::Status(status)));
+        assert_eq!(cold.source(), Source::Unreachable(Failure::Status(status)));
         assert_eq!(cold.status(), Some(status));
     }
 }
@@ -324,16 +323,16 @@ async fn s11_3xx_that_are_no_redirects_are_unreachable() {
     for status in [300, 305, 306, 310, 399] {
         let fault = Scripted::status(status).header("location", b"/elsewhere");
         let (cold, _) = assert_unreachable(fault, &status.to_string()).await;
-        assert_eq!(cold.source(), Source::Unreachable(Cause::RedirectRefused(RedirectRefusal::Status)));
+        assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectRefused(RedirectRefusal::Status)));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn t01_html_without_rules_can_be_unreachable() {
     let page = Scripted::text("<!doctype html><p>Blocked</p>");
-    let strict = AccessPolicy::default().with_html(Html::Unreachable);
+    let strict = AccessPolicy::default().with_html_unreachable();
     let answer = World::with_policy(ScriptedFetch::always(page.clone()), strict.clone()).ask().await;
-    assert_eq!(answer.source(), Source::Unreachable(Cause::Html));
+    assert_eq!(answer.source(), Source::Unreachable(Failure::Html));
     assert!(disallows_all(&answer));
     let with_rules = Scripted::text(format!("<html>\n{GOOD}</html>"));
     assert!(is_good(&World::with_policy(ScriptedFetch::always(with_rules.clone()), strict).ask().await));

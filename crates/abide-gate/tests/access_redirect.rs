@@ -4,9 +4,9 @@
 
 mod access_support;
 
-use abide_gate::Origin;
-use abide_gate::access::{AccessPolicy, Cause, RedirectRefusal, Source, Unavailable};
+use abide_gate::access::{AccessPolicy, RedirectRefusal, Source, Unavailable};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{Failure, Origin};
 use abide_robots::Target;
 use access_support::*;
 use tokio::time::sleep;
@@ -115,13 +115,13 @@ async fn s11_redirects_that_lead_nowhere_are_unreachable() {
     ] {
         let fault = Scripted::status(302).header("location", location);
         let (cold, _) = assert_unreachable(fault, &format!("{why:?}")).await;
-        assert_eq!(cold.source(), Source::Unreachable(Cause::RedirectRefused(why)));
+        assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectRefused(why)));
     }
     let (cold, _) = assert_unreachable(Scripted::status(301), "no Location").await;
-    assert_eq!(cold.source(), Source::Unreachable(Cause::RedirectRefused(RedirectRefusal::Missing)));
+    assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectRefused(RedirectRefusal::Missing)));
     let two = Scripted::redirect("/a").header("location", b"/b");
     let (cold, _) = assert_unreachable(two, "two Locations").await;
-    assert_eq!(cold.source(), Source::Unreachable(Cause::RedirectRefused(RedirectRefusal::Several)));
+    assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectRefused(RedirectRefusal::Several)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +133,7 @@ async fn s14_from_https_to_http_only_if_asked() {
         ])
     };
     let strict = World::new(fetch());
-    let refused = Source::Unreachable(Cause::RedirectRefused(RedirectRefusal::Downgrade));
+    let refused = Source::Unreachable(Failure::RedirectRefused(RedirectRefusal::Downgrade));
     assert_eq!(strict.ask().await.source(), refused);
     assert_eq!(strict.fetch.count(), 1);
     let policy = AccessPolicy::default().with_downgrade(true);

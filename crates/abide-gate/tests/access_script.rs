@@ -6,7 +6,8 @@ mod access_support;
 
 use std::time::Duration;
 
-use abide_gate::access::{Access, FetchErrorKind, Unavailable};
+use abide_gate::Failure;
+use abide_gate::access::{Access, Unavailable};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use access_support::*;
 use proptest::prelude::*;
@@ -77,7 +78,7 @@ impl Turn {
         match self.ends {
             0 => answer.breaks(),
             1 => answer.stalls(),
-            2 => Scripted::error(FetchErrorKind::Protocol),
+            2 => Scripted::error(Failure::Protocol),
             _ => answer,
         }
     }

@@ -13,12 +13,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    Access, AccessCache, AccessEvent, AccessStore, Answer, BoxFuture, FetchErrorKind, Lease, LeaseHolder,
-    Record, RobotsRequest, Source, StoreError,
+    Access, AccessCache, AccessStore, Lease, LeaseHolder, Record, RobotsEntry, RobotsRequest, Source,
 };
 use abide_gate::pacing::Refusal;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, ManualClock, Origin, WallMillis};
+use abide_gate::{BoxFuture, Clock, Event, Failure, ManualClock, Origin, StoreError, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -145,7 +144,7 @@ impl Model {
     }
 
     /// Whether the answer is what follows; the reason why not.
-    fn judge(&self, answer: &Arc<Answer>, jumps: bool) -> Result<(), String> {
+    fn judge(&self, answer: &Arc<RobotsEntry>, jumps: bool) -> Result<(), String> {
         let (said, at) = self.last.ok_or("an answer before anything was said")?;
         let version = |version: Option<u64>| match version {
             Some(n) => !allows(answer, &format!("/v{n}")) && is_good(answer),
@@ -341,10 +340,8 @@ impl Run {
                 if hop < hops {
                     return (Said::Unreachable, to(&format!("r{hop}")));
                 }
-                match request.validators() {
-                    Some(validators) if validators.etag() == Some(etag.as_bytes()) => {
-                        (Said::NotModified, Scripted::status(304))
-                    }
+                match request.headers().get("if-none-match") {
+                    Some(known) if known == etag.as_bytes() => (Said::NotModified, Scripted::status(304)),
                     _ => (Said::Rules(Some(phase)), Scripted::text(rules).header("etag", etag.as_bytes())),
                 }
             }
@@ -364,7 +361,7 @@ impl Run {
                 let status = [500, 502, 503, 504, 600, 206][chance.below(6) as usize];
                 (Said::Unreachable, Scripted::status(status).body(trap))
             }
-            Behaviour::Reset => (Said::Unreachable, Scripted::error(FetchErrorKind::Reset)),
+            Behaviour::Reset => (Said::Unreachable, Scripted::error(Failure::Reset)),
             Behaviour::Stalls => (Said::Unreachable, Scripted::text(trap).stalls()),
             Behaviour::Slow => {
                 (Said::Unreachable, Scripted::text(trap).endless().chunk_after(Duration::from_secs(1)))
@@ -375,19 +372,15 @@ impl Run {
                 let long = format!("{rules}{}", "# more\n".repeat(5000));
                 (Said::Rules(Some(phase)), Scripted::text(long).body(vec![b'#'; 70_000]).endless())
             }
-            Behaviour::Unasked304 if request.validators().is_some() => {
-                (Said::NotModified, Scripted::status(304))
-            }
+            Behaviour::Unasked304 if request.is_conditional() => (Said::NotModified, Scripted::status(304)),
             Behaviour::Unasked304 => (Said::Unreachable, Scripted::status(304)),
-            Behaviour::Deferred => {
-                (Said::Unreachable, Scripted::error(deferred(self.clock.wall().plus(MINUTE))))
-            }
+            Behaviour::Deferred => (Said::Unreachable, deferred(self.clock.wall().plus(MINUTE))),
             Behaviour::Panics => (Said::Unreachable, Scripted::panic()),
         }
     }
 
     /// Judges one answer, as a caller got it.
-    fn check(&self, origin: &Origin, result: Result<Arc<Answer>, Refusal>, took: Duration) {
+    fn check(&self, origin: &Origin, result: Result<Arc<RobotsEntry>, Refusal>, took: Duration) {
         let model = self.model(origin);
         let at = self.started.elapsed();
         // The deadline, the slots of seven requests, and a store that answers late three times.
@@ -440,7 +433,7 @@ fn life(chance: &mut Chance) -> Vec<(Duration, Behaviour)> {
     phases
 }
 
-async fn timed(cache: &AccessCache, origin: &Origin) -> (Result<Arc<Answer>, Refusal>, Duration) {
+async fn timed(cache: &AccessCache, origin: &Origin) -> (Result<Arc<RobotsEntry>, Refusal>, Duration) {
     let started = Instant::now();
     let result = cache.of(origin).await;
     (result, started.elapsed())
@@ -498,12 +491,12 @@ async fn run_seed(seed: u64) -> ScriptedFetch {
     let open = || {
         let clock = SharedClock(Arc::clone(&run));
         let observed = Arc::clone(&run);
-        let observer = move |event: &AccessEvent<'_>| {
-            if let AccessEvent::Asked { answer } = event {
+        let observer = move |event: &Event<'_>| {
+            if let Event::RobotsAnswered { entry: answer } = event {
                 observed.model(answer.origin()).learn();
             }
         };
-        AccessCache::builder(tokens(), Arc::new(fetch.clone()))
+        abide_gate::testing::access::cache_builder(tokens(), Arc::new(fetch.clone()))
             .clock(Arc::new(clock))
             .store(Arc::clone(&store))
             .observer(Arc::new(observer))
@@ -562,7 +555,7 @@ impl fmt::Debug for Run {
 }
 
 impl Clock for SharedClock {
-    fn now(&self) -> Instant {
+    fn now(&self) -> std::time::Instant {
         self.0.clock.now()
     }
 

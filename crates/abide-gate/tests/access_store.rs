@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use abide_gate::access::{
-    AccessPolicy, AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore, Record, Source, StoreError,
-};
+use abide_gate::access::{AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch, conformance};
-use abide_gate::{Origin, WallMillis};
+use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
 
 use access_support::*;
@@ -92,6 +90,6 @@ async fn what_is_at_hand_is_bounded_by_what_it_weighs_and_the_rest_is_read_again
 #[test]
 fn what_a_store_says_is_escaped() {
     let error = StoreError::new("disk\n\u{1b}[31mfull");
-    assert_eq!(error.to_string(), "the store failed: disk\\n\\u{1b}[31mfull");
+    assert_eq!(error.to_string(), "disk\\n\\u{1b}[31mfull");
     assert_eq!(format!("{error:?}"), "StoreError(disk\\n\\u{1b}[31mfull)");
 }

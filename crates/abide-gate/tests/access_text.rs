@@ -6,11 +6,11 @@ mod access_support;
 
 use std::sync::Arc;
 
-use abide_gate::access::{AccessPolicy, Answer};
+use abide_gate::access::{AccessPolicy, RobotsEntry};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use access_support::*;
 
-async fn read(body: impl Into<bytes::Bytes>) -> Arc<Answer> {
+async fn read(body: impl Into<bytes::Bytes>) -> Arc<RobotsEntry> {
     World::of(Scripted::text(body)).ask().await
 }
 

@@ -5,9 +5,9 @@ use std::alloc::System;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_gate::pacing::PacePolicy;
-use abide_gate::{Clock, Gate, Origin, SystemClock};
+use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use url::Url;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessPolicy, AccessStore, BoxFuture, Fetch, FetchError, MemoryAccessStore, RobotsReply, RobotsRequest,
+    AccessPolicy, AccessStore, Fetch, FetchError, MemoryAccessStore, RobotsReply, RobotsRequest,
 };
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Gate, Origin, SystemClock, WallMillis};
+use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock, WallMillis};
 use url::Url;
 
 #[derive(Debug)]
@@ -88,7 +88,7 @@ async fn what_only_a_verdict_still_holds_can_be_invalidated() {
     for number in 0..100 {
         gate.answer(&format!("https://other{number}.example").parse().unwrap()).await.unwrap();
     }
-    store.sweep(WallMillis(u64::MAX)).await.unwrap();
+    store.sweep(WallMillis::from_millis(u64::MAX)).await.unwrap();
     assert!(gate.access().cached(&origin).is_none(), "the cache has forgotten it");
     assert!(gate.check_cached(&page).is_some(), "the verdict keeps it: {held:?}");
 
@@ -108,7 +108,7 @@ async fn many_origins_are_known_at_once_whatever_places_they_share() {
     for page in pages.iter().chain(pages.iter().rev()) {
         let verdict = gate.check_cached(&url(page)).expect("it is known");
         assert!(!verdict.is_allowed());
-        assert_eq!(*verdict.answer().unwrap().origin(), Origin::of(&url(page)).unwrap(), "{page}");
+        assert_eq!(*verdict.entry().unwrap().origin(), Origin::of(&url(page)).unwrap(), "{page}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, Cause, DeferReason, PacePolicy};
+use abide_gate::pacing::{Ask, BackoffCause, DeferReason, PacePolicy};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, DeniedKind, Gate, Host, ManualClock, SystemClock, WallMillis};
 use tokio::time::Instant;
@@ -18,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn busy_gate() -> (Gate, Url) {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /x").head_after(4 * SECOND));
     let gate = Gate::builder()
-        .pace(PacePolicy::default().gap(10 * SECOND))
+        .pace(PacePolicy::default().with_gap(10 * SECOND))
         .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
     let url: Url = "https://a.example/page".parse().unwrap();
     drop(gate.pacer().acquire(&url, Ask::new()).await.unwrap());
@@ -76,7 +76,7 @@ impl Broken {
 }
 
 impl Clock for Broken {
-    fn now(&self) -> Instant {
+    fn now(&self) -> std::time::Instant {
         self.tick();
         SystemClock.now()
     }
@@ -119,7 +119,7 @@ fn held_gate() -> (Gate, Url) {
         Arc::new(ScriptedFetch::always(Scripted::text("User-agent: *"))),
     );
     let url: Url = "https://a.example/page".parse().unwrap();
-    gate.pacer().hold(&Host::of(&url).unwrap(), gate.wall().plus(20 * SECOND), Cause::Operator);
+    gate.pacer().hold(&Host::of(&url).unwrap(), gate.wall().plus(20 * SECOND), BackoffCause::Operator);
     (gate, url)
 }
 
@@ -141,7 +141,7 @@ async fn who_has_more_patience_than_the_gate_waits_for_robots_txt_longer_than_ot
 
 /// A gate whose wall clock goes with the paused one.
 fn timed_gate(fetch: ScriptedFetch) -> Gate {
-    let clock = ManualClock::starting_at(WallMillis(1_800_000_000_000));
+    let clock = ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000));
     Gate::builder().clock(Arc::new(clock)).build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
 }
 

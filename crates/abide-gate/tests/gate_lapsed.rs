@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide_gate::access::{AccessStore, MemoryAccessStore};
-use abide_gate::pacing::PaceEvent;
 use abide_gate::testing::access::{Scripted, ScriptedFetch, sample_record};
 use abide_gate::{Clock, Event, Gate, ManualClock, Origin, WallMillis};
 use tokio::time::{Instant, sleep};
@@ -30,7 +29,7 @@ struct World {
 
 async fn world() -> World {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10"));
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     let store = Arc::new(MemoryAccessStore::new());
     let granted = Arc::new(AtomicUsize::new(0));
     let told = Arc::clone(&granted);
@@ -38,7 +37,7 @@ async fn world() -> World {
         .clock(clock.clone())
         .access_store(store.clone())
         .observer(Arc::new(move |event: &Event<'_>| {
-            let is_granted = matches!(event, Event::Pacing(PaceEvent::Granted { .. }));
+            let is_granted = matches!(event, Event::Granted { .. });
             told.fetch_add(is_granted.into(), Ordering::SeqCst);
         }))
         .seed(7)
@@ -86,5 +85,5 @@ async fn a_turn_is_told_once_though_its_verdict_has_lapsed() {
     let mut now = old.clone();
     let _permit = gate.acquire(&page, &mut now, &mut SECOND.clone()).await.unwrap();
     assert_eq!(granted.load(Ordering::SeqCst) - before, 1);
-    assert!(now.answer().unwrap().asked_at() > old.answer().unwrap().asked_at());
+    assert!(now.entry().unwrap().asked_at() > old.entry().unwrap().asked_at());
 }

@@ -6,9 +6,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{PaceEvent, TransportFault};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Event, Gate, ManualClock, MetricsObserver, Observer, Origin, WallMillis};
+use abide_gate::{
+    Event, Failure, Gate, ManualClock, MetricsObserver, Observer, Origin, TlsProblem, WallMillis,
+};
 use metrics::{
     Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
@@ -78,19 +79,20 @@ fn the_faults_for_which_hosts_are_left_alone_have_the_words_of_the_page() {
     let page = include_str!("../../../docs/observability.md");
     let row = page.lines().find(|row| row.contains("`abide_breaker_openings_total`")).unwrap();
     for (fault, word) in [
-        (TransportFault::Refused, "refused"),
-        (TransportFault::Timeout, "timeout"),
-        (TransportFault::Reset, "reset"),
-        (TransportFault::Protocol, "protocol"),
-        (TransportFault::EnhanceYourCalm, "enhance_your_calm"),
-        (TransportFault::NameNotFound, "name_not_found"),
-        (TransportFault::NoRoute, "no_route"),
-        (TransportFault::Certificate, "certificate"),
-        (TransportFault::Other, "other"),
+        (Failure::Refused, "refused"),
+        (Failure::Timeout, "timeout"),
+        (Failure::Reset, "reset"),
+        (Failure::Protocol, "protocol"),
+        (Failure::EnhanceYourCalm, "enhance_your_calm"),
+        (Failure::Dns, "name_not_found"),
+        (Failure::NoRoute, "no_route"),
+        (Failure::Tls(TlsProblem::Untrusted), "certificate"),
+        (Failure::Other, "other"),
     ] {
         let sheet = Sheet::default();
-        let event = PaceEvent::BreakerOpened { scope: "a.example", lasts: Duration::from_secs(60), fault };
-        metrics::with_local_recorder(&sheet, || MetricsObserver.observe(&Event::Pacing(&event)));
+        let event =
+            Event::BreakerOpened { scope: "a.example", lasts: Duration::from_secs(60), failure: fault };
+        metrics::with_local_recorder(&sheet, || MetricsObserver.observe(&event));
         assert_eq!(sheet.of(""), [(format!("abide_breaker_openings_total fault={word}"), 1.0)]);
         assert!(row.contains(word), "{row}");
     }
@@ -105,7 +107,7 @@ async fn the_age_of_a_copy_that_stands_in_is_that_when_it_was_asked_for_again() 
         _ => Scripted::status(503),
     });
     let gate = Gate::builder()
-        .clock(Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000))))
+        .clock(Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000))))
         .observer(Arc::new(MetricsObserver))
         .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
     let origin: Origin = "https://a.example".parse().unwrap();

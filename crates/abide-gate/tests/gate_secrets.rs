@@ -7,10 +7,9 @@ use std::fmt::{self, Debug, Display};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessEvent, AccessPolicy, AccessStore, FetchErrorKind, MemoryAccessStore};
-use abide_gate::pacing::{PaceEvent, PaceObserver};
+use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Gate, GateBuilder, ManualClock, Origin, WallMillis};
+use abide_gate::{Event, Failure, Gate, GateBuilder, ManualClock, Origin, WallMillis};
 use url::Url;
 
 const SECRET: &str = "s3cret-marker";
@@ -57,12 +56,6 @@ impl Debug for Shown {
     }
 }
 
-impl PaceObserver for Shown {
-    fn observe(&self, event: &PaceEvent<'_>) {
-        self.debug("pace event", event);
-    }
-}
-
 /// What a server can put a secret or an escape into.
 fn answers() -> Vec<Scripted> {
     let rules =
@@ -85,8 +78,8 @@ fn answers() -> Vec<Scripted> {
         with(Scripted::status(429)),
         with(Scripted::status(404)),
         with(Scripted::text(rules).breaks()),
-        Scripted::error(FetchErrorKind::Reset),
-        Scripted::error(FetchErrorKind::Dns),
+        Scripted::error(Failure::Reset),
+        Scripted::error(Failure::Dns),
     ]
 }
 
@@ -97,7 +90,7 @@ async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
         match gate.check(&url, &mut { patience }).await {
             Ok(verdict) => {
                 shown.both("verdict", &verdict);
-                if let Some(answer) = verdict.answer() {
+                if let Some(answer) = verdict.entry() {
                     shown.debug("answer", &**answer);
                     shown.debug("access", &answer.access());
                 }
@@ -111,7 +104,7 @@ async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
             Ok((verdict, permit)) => {
                 shown.both("admitted", &verdict);
                 shown.debug("permit", &permit);
-                permit.failed(abide_gate::pacing::TransportFault::Refused);
+                permit.failed(abide_gate::Failure::Refused);
             }
             Err(error) => shown.error("admit", &error),
         }
@@ -144,9 +137,8 @@ async fn g07_nothing_secret_is_shown_or_stored() {
         let builder = GateBuilder::new()
             .access(AccessPolicy::default())
             .access_store(store.clone())
-            .clock(Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000))))
-            .access_observer(Arc::new(move |event: &AccessEvent<'_>| told.debug("access event", event)))
-            .pace_observer(Arc::new(shown.clone()));
+            .clock(Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000))))
+            .observer(Arc::new(move |event: &Event<'_>| told.debug("event", event)));
         shown.debug("builder", &builder);
         let gate = builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
         use_it(&gate, &shown, n).await;

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use abide_gate::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_gate::pacing::{Ask, MemoryHostStore, PacePolicy, Pacer, Refusal};
-use abide_gate::{Clock, DeniedKind, Gate, NoTimers, SystemClock};
+use abide_gate::{BoxFuture, Clock, DeniedKind, Gate, NoTimers, SystemClock};
 
 /// There is no robots.txt.
 #[derive(Debug)]
@@ -38,7 +38,9 @@ fn a_turn_that_must_be_waited_for_is_refused() {
 
 #[test]
 fn a_pacer_with_a_shared_store_is_refused() {
-    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(MemoryHostStore::default())).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        .store(Arc::new(MemoryHostStore::default()))
+        .build();
     let refused = without_timers().block_on(pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()));
     assert_eq!(refused.unwrap_err(), Refusal::NoTimers(NoTimers));
     assert_eq!(pacer.stats().in_flight(), 0);

@@ -5,10 +5,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{FetchErrorKind, Source};
-use abide_gate::pacing::{Cause, DeferReason, PaceEvent, TransportFault};
+use abide_gate::access::Source;
+use abide_gate::pacing::{BackoffCause, DeferReason};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{DeniedKind, Event, Gate, Host, ManualClock, Origin, Verdict, WallMillis};
+use abide_gate::{DeniedKind, Event, Failure, Gate, Host, ManualClock, Origin, Verdict, WallMillis};
 use tokio::time::{Instant, sleep};
 use url::Url;
 
@@ -24,7 +24,7 @@ fn origin() -> Origin {
 }
 
 fn gate(fetch: &ScriptedFetch) -> Gate {
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     Gate::builder().clock(clock).build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()))
 }
 
@@ -136,7 +136,7 @@ async fn who_cannot_wait_for_robots_txt_is_told_so_at_once_and_nothing_is_asked(
     for (budget, is_short) in [(5, true), (30, false)] {
         let fetch = ScriptedFetch::always(Scripted::text("User-agent: *"));
         let gate = gate(&fetch);
-        gate.pacer().hold(&Host::of(&page()).unwrap(), gate.wall().plus(60 * SECOND), Cause::Operator);
+        gate.pacer().hold(&Host::of(&page()).unwrap(), gate.wall().plus(60 * SECOND), BackoffCause::Operator);
         let began = Instant::now();
         let error = gate.check(&page(), &mut { budget * SECOND }).await.unwrap_err();
         let DeniedKind::Deferred { reason } = error.kind() else { panic!("{error:?}") };
@@ -146,7 +146,7 @@ async fn who_cannot_wait_for_robots_txt_is_told_so_at_once_and_nothing_is_asked(
     }
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *"));
     let gate = gate(&fetch);
-    gate.pacer().hold(&Host::of(&page()).unwrap(), gate.wall().plus(20 * SECOND), Cause::Operator);
+    gate.pacer().hold(&Host::of(&page()).unwrap(), gate.wall().plus(20 * SECOND), BackoffCause::Operator);
     let began = Instant::now();
     gate.check(&page(), &mut { 5 * SECOND }).await.unwrap_err();
     assert_eq!((gate.access().in_flight(), began.elapsed()), (0, Duration::ZERO), "nor awaited by others");
@@ -154,19 +154,15 @@ async fn who_cannot_wait_for_robots_txt_is_told_so_at_once_and_nothing_is_asked(
 
 #[tokio::test(start_paused = true)]
 async fn a_robots_txt_that_cannot_be_had_counts_against_its_host() {
-    for (kind, fault) in [
-        (FetchErrorKind::Connect, TransportFault::Refused),
-        (FetchErrorKind::Dns, TransportFault::NameNotFound),
-        (FetchErrorKind::Deadline, TransportFault::Timeout),
-    ] {
+    for kind in [Failure::Refused, Failure::Dns, Failure::Timeout] {
         let opened = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&opened);
         let observer = move |event: &Event<'_>| {
-            if let Event::Pacing(PaceEvent::BreakerOpened { fault, .. }) = event {
+            if let Event::BreakerOpened { failure: fault, .. } = event {
                 told.lock().unwrap().push(*fault);
             }
         };
-        let fetch = ScriptedFetch::always(Scripted::error(kind.clone()));
+        let fetch = ScriptedFetch::always(Scripted::error(kind));
         let gate = Gate::builder()
             .observer(Arc::new(observer))
             .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
@@ -175,6 +171,6 @@ async fn a_robots_txt_that_cannot_be_had_counts_against_its_host() {
             gate.access().invalidate(&origin()).await;
             sleep(60 * SECOND).await;
         }
-        assert!(opened.lock().unwrap().contains(&fault), "{kind:?}: {opened:?}");
+        assert!(opened.lock().unwrap().contains(&kind), "{kind:?}: {opened:?}");
     }
 }

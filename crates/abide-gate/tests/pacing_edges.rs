@@ -10,11 +10,8 @@ mod faulty;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{
-    Ask, Cause, DeferReason, MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Pacer, PacerBuilder,
-    Scope, TransportFault,
-};
-use abide_gate::{Clock, ManualClock, WallMillis};
+use abide_gate::pacing::{Ask, BackoffCause, DeferReason, MemoryHostStore, PacePolicy, Pacer, Scope};
+use abide_gate::{Clock, Event, Failure, ManualClock, Observer, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -25,14 +22,16 @@ use support::{Lagging, deferral, host, ms, s, url};
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<String>>);
 
-impl PaceObserver for Told {
-    fn observe(&self, event: &PaceEvent<'_>) {
+impl Observer for Told {
+    fn observe(&self, event: &Event<'_>) {
         let text = match event {
-            PaceEvent::Held { scope, lasts, cause } => format!("{scope} held {lasts:?} {cause:?}"),
-            PaceEvent::BreakerOpened { scope, lasts, fault } => format!("{scope} left {lasts:?} {fault}"),
-            PaceEvent::BodyOpen { scope, open } => format!("{scope} open {open:?}"),
-            PaceEvent::StoreDown { .. } => "down".to_owned(),
-            PaceEvent::StoreBack => "back".to_owned(),
+            Event::BackedOff { scope, lasts, cause } => format!("{scope} held {lasts:?} {cause:?}"),
+            Event::BreakerOpened { scope, lasts, failure: fault } => {
+                format!("{scope} left {lasts:?} {fault}")
+            }
+            Event::BodyOpen { scope, open } => format!("{scope} open {open:?}"),
+            Event::StoreDown { .. } => "down".to_owned(),
+            Event::StoreBack => "back".to_owned(),
             _ => return,
         };
         self.0.lock().unwrap().push(text);
@@ -46,10 +45,14 @@ impl Told {
 }
 
 /// With both clocks on tokio's time, and no jitter to speak of.
-fn builder(policy: PacePolicy) -> (PacerBuilder, Arc<ManualClock>, Arc<Told>) {
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_000_000_000)));
+fn builder(policy: PacePolicy) -> (abide_gate::testing::hosts::PacerBuilder, Arc<ManualClock>, Arc<Told>) {
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_000_000_000)));
     let told = Arc::new(Told::default());
-    (Pacer::builder(policy).clock(clock.clone()).observer(told.clone()).seed(0), clock, told)
+    (
+        abide_gate::testing::hosts::pacer_builder(policy).clock(clock.clone()).observer(told.clone()).seed(0),
+        clock,
+        told,
+    )
 }
 
 async fn take(pacer: &Pacer, name: &str) -> abide_gate::pacing::Permit {
@@ -62,7 +65,7 @@ async fn a_host_that_cannot_be_reached_is_told_of_once_and_is_not_held() {
     let pacer = builder.build();
     for n in 1..=5 {
         assert_eq!(told.take(), [""; 0], "before fault {n}");
-        let until = take(&pacer, "a.example").await.failed(TransportFault::Refused);
+        let until = take(&pacer, "a.example").await.failed(Failure::Refused);
         assert_eq!(until.is_some(), n == 5);
     }
     assert_eq!(told.take(), ["a.example left 60s the connection was refused"]);
@@ -89,7 +92,7 @@ async fn a_hold_is_over_in_the_instant_of_its_end() {
         let pacer = builder.build();
         let permit = take(&pacer, "a.example").await;
         let end = clock.wall().plus(s(10));
-        assert_eq!(pacer.hold(&host("a.example"), end, Cause::Operator), end);
+        assert_eq!(pacer.hold(&host("a.example"), end, BackoffCause::Operator), end);
         sleep(ms(after)).await;
         assert_eq!(permit.observe(StatusCode::OK, &HeaderMap::new()), is_held.then_some(end), "{after}");
         assert_eq!(pacer.stats().held(), usize::from(is_held), "{after}");
@@ -103,7 +106,7 @@ async fn two_held_hosts_are_two() {
     let (builder, clock, _) = builder(PacePolicy::default());
     let pacer = builder.build();
     for name in ["a.example", "b.example"] {
-        pacer.hold(&host(name), clock.wall().plus(s(10)), Cause::Operator);
+        pacer.hold(&host(name), clock.wall().plus(s(10)), BackoffCause::Operator);
     }
     assert_eq!(pacer.stats().held(), 2);
 }
@@ -147,17 +150,17 @@ async fn a_complaint_defers_those_who_wait_before_its_response_has_ended() {
 async fn a_hold_that_ends_with_the_wait_costs_no_more_than_itself() {
     let (builder, clock, _) = builder(PacePolicy::default());
     let pacer = builder.store(Arc::new(MemoryHostStore::with_clock(clock.clone()))).build();
-    pacer.hold(&host("a.example"), clock.wall().plus(s(5)), Cause::Operator);
+    pacer.hold(&host("a.example"), clock.wall().plus(s(5)), BackoffCause::Operator);
     assert_eq!(take(&pacer, "a.example").await.waited(), s(5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_its_store_a_process_waits_for_the_longer_delay() {
     for (budget, is_granted) in [(3_999, false), (4_000, true)] {
-        let policy = PacePolicy::default().expected_workers(4);
-        let pacer = Pacer::builder(policy).store(Faulty::from_the_start()).build();
+        let policy = PacePolicy::default().with_expected_workers(4);
+        let pacer = abide_gate::testing::hosts::pacer_builder(policy).store(Faulty::from_the_start()).build();
         take(&pacer, "a.example").await.finish();
-        let next = pacer.acquire(&url("http://a.example/"), Ask::new().budget(ms(budget))).await;
+        let next = pacer.acquire(&url("http://a.example/"), Ask::new().with_budget(ms(budget))).await;
         assert_eq!(next.ok().map(|permit| permit.waited()), is_granted.then_some(s(4)), "{budget}");
     }
 }
@@ -182,7 +185,8 @@ async fn a_store_that_is_down_is_asked_again_every_second() {
 async fn a_request_is_in_flight_since_its_host_is_leased() {
     let store = Arc::new(MemoryHostStore::default());
     let policy = || PacePolicy::default().danger_max_in_flight(3);
-    let pacers = [0, 1].map(|_| Pacer::builder(policy()).store(store.clone()).build());
+    let pacers =
+        [0, 1].map(|_| abide_gate::testing::hosts::pacer_builder(policy()).store(store.clone()).build());
     take(&pacers[0], "a.example").await.finish();
     assert!(pacers[0].settled(s(1)).await);
     let permit = take(&pacers[1], "a.example").await;
@@ -194,8 +198,8 @@ async fn a_request_is_in_flight_since_its_host_is_leased() {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_slot_of_equal_ones_is_told() {
-    let group = Scope::custom(|_| Some("group".to_owned())).gap(s(1));
-    let pacer = Pacer::new(PacePolicy::default().scope(group));
+    let group = Scope::custom(|_| Some("group".to_owned())).with_gap(s(1));
+    let pacer = Pacer::new(PacePolicy::default().with_scope(group));
     take(&pacer, "a.example").await.finish();
     sleep(s(10)).await;
     let next = |name: &str| pacer.next_slot(&url(&format!("http://{name}/")), Ask::new()).unwrap();
@@ -245,8 +249,12 @@ async fn where_something_is_in_flight_is_ready_after_where_nothing_is() {
 async fn a_clock_that_lags_behind_is_waited_for_with_a_store_too() {
     let clock = Arc::new(Lagging(Instant::now()));
     let store = Arc::new(MemoryHostStore::with_clock(clock.clone()));
-    let pacers = [0, 1]
-        .map(|_| Pacer::builder(PacePolicy::default()).clock(clock.clone()).store(store.clone()).build());
+    let pacers = [0, 1].map(|_| {
+        abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+            .clock(clock.clone())
+            .store(store.clone())
+            .build()
+    });
     let began = Instant::now();
     take(&pacers[0], "a.example").await.finish();
     assert!(pacers[0].settled(s(1)).await);

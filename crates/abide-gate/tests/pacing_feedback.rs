@@ -7,11 +7,8 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{
-    Ask, Cause, DeferReason, HostPace, PaceEvent, PaceObserver, PacePolicy, Pacer, Permit, Preset, Scope,
-    TransportFault,
-};
-use abide_gate::{Clock, SystemClock, WallMillis};
+use abide_gate::pacing::{Ask, BackoffCause, DeferReason, HostPace, PacePolicy, Pacer, Permit, Scope};
+use abide_gate::{Clock, Event, Failure, Observer, SystemClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -19,7 +16,7 @@ use support::{Log, deferral, host, ms, s, url};
 
 /// No chance: jitter would blur the expected times, and is tested for itself.
 fn exact(policy: PacePolicy) -> Pacer {
-    Pacer::builder(policy).seed(CALM).build()
+    abide_gate::testing::hosts::pacer_builder(policy).seed(CALM).build()
 }
 
 /// A seed whose first draws are small: at most 2 % of a tenth of a minute, 130 ms.
@@ -35,7 +32,7 @@ const TOO_MANY: StatusCode = StatusCode::TOO_MANY_REQUESTS;
 const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
 
 async fn answer(pacer: &Pacer, status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
-    let permit = pacer.acquire(&url("http://a.example/"), Ask::new().budget(s(200_000))).await.unwrap();
+    let permit = pacer.acquire(&url("http://a.example/"), Ask::new().with_budget(s(200_000))).await.unwrap();
     let until = permit.observe(status, headers)?;
     Some(until.since(SystemClock.wall()))
 }
@@ -66,7 +63,7 @@ async fn other_answers_hold_nothing_whatever_they_carry() {
         let status = StatusCode::from_u16(status).unwrap();
         assert_eq!(answer(&pacer, status, &retry_after("120")).await, None, "{status}");
     }
-    let strict = Pacer::new(PacePolicy::default().hold_on_forbidden());
+    let strict = Pacer::new(PacePolicy::default().with_backoff_on_forbidden());
     assert!(answer(&strict, StatusCode::FORBIDDEN, &HeaderMap::new()).await.is_some());
 }
 
@@ -112,7 +109,7 @@ async fn trap_hold_ends_with_50_waiting_and_they_go_one_after_the_other() {
         .map(|n| {
             let (pacer, log, a) = (pacer.clone(), log.clone(), a.clone());
             tokio::spawn(async move {
-                log.fetch_as(n, &pacer, &a, Ask::new().budget(s(400)), ms(200)).await.unwrap()
+                log.fetch_as(n, &pacer, &a, Ask::new().with_budget(s(400)), ms(200)).await.unwrap()
             })
         })
         .collect();
@@ -133,7 +130,7 @@ async fn a_hold_that_begins_defers_at_once_those_it_is_too_long_for() {
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
     let wait = |budget| {
         let (pacer, a) = (pacer.clone(), a.clone());
-        tokio::spawn(async move { (pacer.acquire(&a, Ask::new().budget(budget)).await, Instant::now()) })
+        tokio::spawn(async move { (pacer.acquire(&a, Ask::new().with_budget(budget)).await, Instant::now()) })
     };
     let (short, patient) = (wait(s(20)), wait(s(300)));
     sleep(s(3)).await;
@@ -188,9 +185,9 @@ async fn a_seed_repeats_the_jitter() {
 #[tokio::test(start_paused = true)]
 async fn trap_hop_to_a_held_host_is_deferred() {
     let pacer = Pacer::new(PacePolicy::default());
-    pacer.hold(&host("b.example"), SystemClock.wall().plus(s(600)), Cause::Operator);
+    pacer.hold(&host("b.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap().finish();
-    let deferral = deferral(pacer.acquire(&url("http://b.example/"), Ask::new().budget(s(25))).await);
+    let deferral = deferral(pacer.acquire(&url("http://b.example/"), Ask::new().with_budget(s(25))).await);
     assert_eq!(
         (deferral.scope(), deferral.reason()),
         ("b.example", &DeferReason::Hold { status: None, retry_after: None })
@@ -201,31 +198,31 @@ async fn trap_hop_to_a_held_host_is_deferred() {
 async fn holds_from_outside_are_only_extended_and_cut_to_a_day() {
     let pacer = Pacer::new(PacePolicy::default());
     let (a, wall) = (host("a.example"), SystemClock.wall());
-    let long = pacer.hold(&a, wall.plus(s(600)), Cause::Operator);
-    assert_eq!(pacer.hold(&a, wall.plus(s(60)), Cause::Operator), long);
-    let far = pacer.hold(&host("b.example"), wall.plus(s(28 * 3_600)), Cause::Operator);
+    let long = pacer.hold(&a, wall.plus(s(600)), BackoffCause::Operator);
+    assert_eq!(pacer.hold(&a, wall.plus(s(60)), BackoffCause::Operator), long);
+    let far = pacer.hold(&host("b.example"), wall.plus(s(28 * 3_600)), BackoffCause::Operator);
     assert_about(far.since(wall), s(24 * 3_600));
-    let near = pacer.hold(&host("c.example"), wall.plus(s(26 * 3_600)), Cause::Operator);
+    let near = pacer.hold(&host("c.example"), wall.plus(s(26 * 3_600)), BackoffCause::Operator);
     assert_about(near.since(wall), s(26 * 3_600));
-    for past in [WallMillis(0), wall] {
-        pacer.hold(&host("d.example"), past, Cause::Operator);
+    for past in [WallMillis::from_millis(0), wall] {
+        pacer.hold(&host("d.example"), past, BackoffCause::Operator);
     }
     assert_eq!(pacer.next_slot(&url("http://d.example/"), Ask::new()).unwrap().wait(), s(0));
-    pacer.hold(&host("e.example"), WallMillis(u64::MAX), Cause::Operator);
+    pacer.hold(&host("e.example"), WallMillis::from_millis(u64::MAX), BackoffCause::Operator);
     assert_about(pacer.next_slot(&url("http://e.example/"), Ask::new()).unwrap().wait(), s(86_400));
     // A hold by the operator is no complaint of the server: the first 429 afterwards is the first strike.
     sleep(s(601)).await;
     assert_about(answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap(), s(60));
 }
 
-async fn fail(pacer: &Pacer, fault: TransportFault) -> Option<Duration> {
-    let permit = pacer.acquire(&url("http://a.example/"), Ask::new().budget(s(4_000))).await.unwrap();
+async fn fail(pacer: &Pacer, fault: Failure) -> Option<Duration> {
+    let permit = pacer.acquire(&url("http://a.example/"), Ask::new().with_budget(s(4_000))).await.unwrap();
     Some(permit.failed(fault)?.since(SystemClock.wall()))
 }
 
 #[tokio::test(start_paused = true)]
 async fn trap_breaker_5_refused_opens_and_4_refused_and_an_answer_do_not() {
-    use TransportFault::Refused;
+    use Failure::Refused;
     let pacer = Pacer::new(PacePolicy::default());
     for _ in 0..4 {
         assert_eq!(fail(&pacer, Refused).await, None);
@@ -247,19 +244,19 @@ async fn trap_breaker_5_refused_opens_and_4_refused_and_an_answer_do_not() {
 async fn a_half_open_breaker_lets_one_probe_through() {
     let policy = PacePolicy::default().danger_max_in_flight(4).danger_min_gap(s(0));
     let (pacer, a) = (Pacer::new(policy), url("http://a.example/"));
-    assert_eq!(fail(&pacer, TransportFault::NameNotFound).await, None);
-    assert_about(fail(&pacer, TransportFault::NameNotFound).await.unwrap(), s(3_600));
+    assert_eq!(fail(&pacer, Failure::Dns).await, None);
+    assert_about(fail(&pacer, Failure::Dns).await.unwrap(), s(3_600));
     sleep(s(3_700)).await;
     let probe = pacer.acquire(&a, Ask::new()).await.unwrap();
-    let second = pacer.acquire(&a, Ask::new().budget(s(0))).await;
+    let second = pacer.acquire(&a, Ask::new().with_budget(s(0))).await;
     assert!(matches!(deferral(second).reason(), DeferReason::InFlight { .. }));
     // Dropped without a word: the next one is the probe.
     drop(probe);
     let probe = pacer.acquire(&a, Ask::new()).await.unwrap();
     probe.observe(StatusCode::OK, &HeaderMap::new());
     let others: Vec<Permit> = vec![
-        pacer.acquire(&a, Ask::new().budget(s(0))).await.unwrap(),
-        pacer.acquire(&a, Ask::new().budget(s(0))).await.unwrap(),
+        pacer.acquire(&a, Ask::new().with_budget(s(0))).await.unwrap(),
+        pacer.acquire(&a, Ask::new().with_budget(s(0))).await.unwrap(),
     ];
     drop((probe, others));
 }
@@ -267,8 +264,8 @@ async fn a_half_open_breaker_lets_one_probe_through() {
 #[tokio::test(start_paused = true)]
 async fn enhance_your_calm_holds_like_a_429_and_is_no_fault() {
     let pacer = Pacer::new(PacePolicy::default());
-    assert_about(fail(&pacer, TransportFault::EnhanceYourCalm).await.unwrap(), s(60));
-    assert_about(fail(&pacer, TransportFault::EnhanceYourCalm).await.unwrap(), s(120));
+    assert_about(fail(&pacer, Failure::EnhanceYourCalm).await.unwrap(), s(60));
+    assert_about(fail(&pacer, Failure::EnhanceYourCalm).await.unwrap(), s(120));
     assert!(matches!(
         deferral(pacer.acquire(&url("http://a.example/"), Ask::new()).await).reason(),
         DeferReason::Hold { status: None, .. }
@@ -277,10 +274,10 @@ async fn enhance_your_calm_holds_like_a_429_and_is_no_fault() {
 
 #[tokio::test(start_paused = true)]
 async fn adaptive_delay_follows_the_site_and_errors_never_make_it_faster() {
-    let pacer = Pacer::new(PacePolicy::default().adaptive_delay());
+    let pacer = Pacer::new(PacePolicy::default().with_adaptive_delay());
     let a = url("http://a.example/");
     let waited = async |head: Duration, status: u16| {
-        let permit = pacer.acquire(&a, Ask::new().budget(s(100))).await.unwrap();
+        let permit = pacer.acquire(&a, Ask::new().with_budget(s(100))).await.unwrap();
         sleep(head).await;
         permit.observe(StatusCode::from_u16(status).unwrap(), &HeaderMap::new());
         permit.waited()
@@ -290,14 +287,14 @@ async fn adaptive_delay_follows_the_site_and_errors_never_make_it_faster() {
     assert_eq!(waited(s(60), 200).await, s(10), "a quick error has not lowered it");
     assert_eq!(waited(ms(10), 200).await, s(30), "at most 30 s");
     assert_eq!(waited(ms(10), 200).await, s(1), "never below our own gap");
-    let archive = PacePolicy::preset(Preset::Archive);
+    let archive = PacePolicy::archive();
     assert_eq!(archive.min_gap(), s(3));
 }
 
 #[tokio::test(start_paused = true)]
 async fn scopes_are_taken_all_or_none() {
     let shops = Scope::custom(|url| url.path().strip_prefix("/shop/").map(|_| "shops".to_owned()));
-    let policy = PacePolicy::default().scope(shops.gap(s(5)).max_in_flight(1));
+    let policy = PacePolicy::default().with_scope(shops.with_gap(s(5)).with_max_in_flight(1));
     let (pacer, log) = (Pacer::new(policy), Log::default());
     let tasks: Vec<_> = ["a", "b", "c"]
         .map(|name| {
@@ -316,18 +313,19 @@ async fn scopes_are_taken_all_or_none() {
     assert_eq!(log.starts("b.example"), [s(5)]);
     assert_eq!(log.starts("c.example"), [s(10)]);
     // A deferral in the group reserves nothing on the host, and names the group.
-    let deferral = deferral(pacer.acquire(&url("http://d.example/shop/1"), Ask::new().budget(s(1))).await);
+    let deferral =
+        deferral(pacer.acquire(&url("http://d.example/shop/1"), Ask::new().with_budget(s(1))).await);
     assert_eq!(deferral.scope(), "custom/shops");
     assert_eq!(pacer.acquire(&url("http://d.example/"), Ask::new()).await.unwrap().waited(), s(0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn holds_stay_with_the_host_unless_a_scope_asks_for_them() {
-    let group = || Scope::custom(|_| Some("all".to_owned())).gap(s(0)).max_in_flight(9);
+    let group = || Scope::custom(|_| Some("all".to_owned())).with_gap(s(0)).with_max_in_flight(9);
     for (scope, expected) in [(group(), s(0)), (group().with_feedback(), s(120))] {
-        let pacer = Pacer::new(PacePolicy::default().scope(scope));
+        let pacer = Pacer::new(PacePolicy::default().with_scope(scope));
         answer(&pacer, TOO_MANY, &retry_after("120")).await;
-        let permit = pacer.acquire(&url("http://b.example/"), Ask::new().budget(s(200))).await.unwrap();
+        let permit = pacer.acquire(&url("http://b.example/"), Ask::new().with_budget(s(200))).await.unwrap();
         assert_about(permit.waited(), expected);
     }
 }
@@ -335,11 +333,14 @@ async fn holds_stay_with_the_host_unless_a_scope_asks_for_them() {
 #[tokio::test(start_paused = true)]
 async fn crossing_scopes_never_wait_for_each_other_in_a_circle() {
     // Each request is in two of four groups, in both orders; whoever is cancelled leaves both.
-    let first = Scope::custom(|url| url.query().map(|query| query[..1].to_owned())).gap(ms(10));
-    let second = Scope::custom(|url| url.query().map(|query| query[1..].to_owned())).gap(ms(10));
-    let policy =
-        PacePolicy::default().danger_min_gap(s(0)).danger_max_in_flight(99).scope(first).scope(second);
-    let (pacer, mut tasks) = (Pacer::new(policy.max_wait(s(500))), Vec::new());
+    let first = Scope::custom(|url| url.query().map(|query| query[..1].to_owned())).with_gap(ms(10));
+    let second = Scope::custom(|url| url.query().map(|query| query[1..].to_owned())).with_gap(ms(10));
+    let policy = PacePolicy::default()
+        .danger_min_gap(s(0))
+        .danger_max_in_flight(99)
+        .with_scope(first)
+        .with_scope(second);
+    let (pacer, mut tasks) = (Pacer::new(policy.with_max_wait(s(500))), Vec::new());
     for n in 0..300 {
         let pair = ["ab", "ba", "bc", "cb", "ca", "ac", "dd"][n % 7];
         let (pacer, to) = (pacer.clone(), url(&format!("http://h{n}.example/?{pair}")));
@@ -360,8 +361,8 @@ async fn crossing_scopes_never_wait_for_each_other_in_a_circle() {
 #[tokio::test(start_paused = true)]
 async fn a_host_can_have_its_own_pace() {
     let policy = PacePolicy::default()
-        .own_sites([host("mine.example")])
-        .host(host("slow.example"), HostPace::default().gap(s(10)));
+        .with_own_sites([host("mine.example")])
+        .with_host(host("slow.example"), HostPace::default().with_gap(s(10)));
     let pacer = Pacer::new(policy);
     let waited = async |to: &str| {
         let to = url(to);
@@ -380,15 +381,15 @@ struct Ears {
     panics: bool,
 }
 
-impl PaceObserver for Ears {
-    fn observe(&self, event: &PaceEvent<'_>) {
+impl Observer for Ears {
+    fn observe(&self, event: &Event<'_>) {
         let text = match event {
-            PaceEvent::Granted { scope, .. } => format!("granted {scope}"),
-            PaceEvent::Held { scope, cause, .. } => format!("held {scope} {cause:?}"),
-            PaceEvent::BodyOpen { scope, open } => format!("open {scope} {open:?}"),
-            PaceEvent::BreakerOpened { scope, .. } => format!("breaker {scope}"),
-            PaceEvent::Deferred { scope, .. } => format!("deferred {scope}"),
-            PaceEvent::Exception { scope, .. } => format!("exception {scope}"),
+            Event::Granted { scope, .. } => format!("granted {scope}"),
+            Event::BackedOff { scope, cause, .. } => format!("held {scope} {cause:?}"),
+            Event::BodyOpen { scope, open } => format!("open {scope} {open:?}"),
+            Event::BreakerOpened { scope, .. } => format!("breaker {scope}"),
+            Event::Deferred { scope, .. } => format!("deferred {scope}"),
+            Event::Exception { scope, .. } => format!("exception {scope}"),
             other => format!("{other:?}"),
         };
         self.heard.lock().unwrap().push(text);
@@ -404,7 +405,8 @@ fn told_open(ears: &Ears) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_nobody_reads_is_told_once_though_nobody_asks() {
     let ears = Arc::new(Ears::default());
-    let pacer = Pacer::builder(PacePolicy::default()).observer(ears.clone()).build();
+    let pacer =
+        abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).observer(ears.clone()).build();
     let unread = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
     sleep(s(100)).await;
     let other = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap();
@@ -430,12 +432,13 @@ async fn a_body_that_nobody_reads_is_told_once_though_nobody_asks() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_open_for_a_minute_is_told_once() {
     let ears = Arc::new(Ears::default());
-    let pacer = Pacer::builder(PacePolicy::default()).observer(ears.clone()).build();
+    let pacer =
+        abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).observer(ears.clone()).build();
     let a = url("http://a.example/");
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
     for _ in 0..5 {
         sleep(s(20)).await;
-        pacer.acquire(&a, Ask::new().budget(s(0))).await.unwrap_err();
+        pacer.acquire(&a, Ask::new().with_budget(s(0))).await.unwrap_err();
     }
     drop(open);
     let heard = ears.heard.lock().unwrap();
@@ -446,7 +449,8 @@ async fn a_body_that_is_open_for_a_minute_is_told_once() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_was_open_for_long_is_told_at_its_end_at_the_latest() {
     let ears = Arc::new(Ears::default());
-    let pacer = Pacer::builder(PacePolicy::default()).observer(ears.clone()).build();
+    let pacer =
+        abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).observer(ears.clone()).build();
     let open = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
     sleep(s(75)).await;
     drop(open);
@@ -455,9 +459,9 @@ async fn a_body_that_was_open_for_long_is_told_at_its_end_at_the_latest() {
 
 #[tokio::test(start_paused = true)]
 async fn a_group_can_be_held_by_its_key() {
-    let group = Scope::custom(|_| Some("all".to_owned())).gap(s(0)).max_in_flight(9);
-    let pacer = Pacer::new(PacePolicy::default().scope(group));
-    pacer.hold("custom/all", SystemClock.wall().plus(s(100)), Cause::Operator);
+    let group = Scope::custom(|_| Some("all".to_owned())).with_gap(s(0)).with_max_in_flight(9);
+    let pacer = Pacer::new(PacePolicy::default().with_scope(group));
+    pacer.hold("custom/all", SystemClock.wall().plus(s(100)), BackoffCause::Operator);
     let deferral = deferral(pacer.acquire(&url("http://a.example/"), Ask::new()).await);
     assert_eq!(deferral.scope(), "custom/all");
 }
@@ -465,8 +469,8 @@ async fn a_group_can_be_held_by_its_key() {
 #[tokio::test(start_paused = true)]
 async fn an_exception_to_politeness_is_told_once_at_the_start() {
     let ears = Arc::new(Ears::default());
-    let policy = PacePolicy::default().danger_min_gap(ms(5)).own_sites([host("mine.example")]);
-    Pacer::builder(policy).observer(ears.clone()).build();
+    let policy = PacePolicy::default().danger_min_gap(ms(5)).with_own_sites([host("mine.example")]);
+    abide_gate::testing::hosts::pacer_builder(policy).observer(ears.clone()).build();
     assert_eq!(*ears.heard.lock().unwrap(), ["exception every host", "exception mine.example"]);
 }
 
@@ -476,8 +480,11 @@ async fn panics_of_the_users_code_stay_there() {
         let ears = Arc::new(Ears { panics: true, ..Ears::default() });
         let scope = Scope::custom(|url| if url.path() == "/bad" { panic!("mistake") } else { None });
         let clock = Arc::new(BadClock::default());
-        let policy = PacePolicy::default().scope(scope);
-        let pacer = Pacer::builder(policy).observer(ears.clone()).clock(clock.clone()).build();
+        let policy = PacePolicy::default().with_scope(scope);
+        let pacer = abide_gate::testing::hosts::pacer_builder(policy)
+            .observer(ears.clone())
+            .clock(clock.clone())
+            .build();
         let refusal = pacer.acquire(&url("http://a.example/bad"), Ask::new()).await.unwrap_err();
         assert_eq!(refusal.to_string(), "the scope panicked, so the request was not sent");
         let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
@@ -506,9 +513,9 @@ impl BadClock {
 }
 
 impl Clock for BadClock {
-    fn now(&self) -> Instant {
+    fn now(&self) -> std::time::Instant {
         assert!(!self.broken.load(std::sync::atomic::Ordering::SeqCst), "the clock's own mistake");
-        Instant::now()
+        SystemClock.now()
     }
 
     fn wall(&self) -> WallMillis {

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, Cause, DeferReason, HostEntry, HostPace, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
-    MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Pacer, Refusal, Scope, ScopeKey, StoreFuture,
+    Ask, BackoffCause, DeferReason, HostEntry, HostPace, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
+    MemoryHostStore, PacePolicy, Pacer, Refusal, Scope, ScopeKey,
 };
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
-use abide_gate::{Clock, SystemClock};
+use abide_gate::{BoxFuture, Clock, Event, Observer, StoreError, SystemClock};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -28,7 +28,7 @@ use support::{Log, deferral, host, ms, s, url};
 const LEASE: Duration = Duration::from_secs(7);
 
 fn process(store: &Arc<Faulty>, policy: PacePolicy) -> Pacer {
-    Pacer::builder(policy).store(store.clone()).build()
+    abide_gate::testing::hosts::pacer_builder(policy).store(store.clone()).build()
 }
 
 fn healthy() -> Arc<Faulty> {
@@ -48,10 +48,13 @@ async fn the_memory_store_forgives_throttle_counts() {
 /// Processes that want a page of each of four hosts all the time, for a minute. Pages of each process, and commands of the store.
 async fn crowd(processes: usize, delay: Duration) -> (Vec<usize>, usize) {
     let (store, log) = (healthy(), Log::default());
-    let policy = PacePolicy::default().danger_min_gap(delay).max_wait(s(120));
+    let policy = PacePolicy::default().danger_min_gap(delay).with_max_wait(s(120));
     let mut tasks = JoinSet::new();
     for who in 0..processes {
-        let pacer = Pacer::builder(policy.clone()).store(store.clone()).seed(who as u64).build();
+        let pacer = abide_gate::testing::hosts::pacer_builder(policy.clone())
+            .store(store.clone())
+            .seed(who as u64)
+            .build();
         for n in 0..4 {
             let (pacer, log) = (pacer.clone(), log.clone());
             let page = url(&format!("http://h{n}.example/"));
@@ -156,7 +159,7 @@ async fn throttle_counts_are_shared_and_outlive_a_process() {
 #[tokio::test(start_paused = true)]
 async fn a_backoff_that_another_process_sets_is_heard_while_waiting() {
     let store = healthy();
-    let pacers = [0, 1, 2].map(|_| process(&store, PacePolicy::default().gap(s(10))));
+    let pacers = [0, 1, 2].map(|_| process(&store, PacePolicy::default().with_gap(s(10))));
     let a = url("http://a.example/");
     let open = pacers[0].acquire(&a, Ask::new()).await.unwrap();
     let waiting = tokio::spawn({
@@ -164,7 +167,7 @@ async fn a_backoff_that_another_process_sets_is_heard_while_waiting() {
         async move { pacer.acquire(&a, Ask::new()).await.map(drop) }
     });
     sleep(s(4)).await;
-    pacers[2].hold(&host("a.example"), SystemClock.wall().plus(s(600)), Cause::Operator);
+    pacers[2].hold(&host("a.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     let began = Instant::now();
     assert!(matches!(deferral(waiting.await.unwrap()).reason(), DeferReason::Hold { .. }));
     assert!(began.elapsed() <= s(4), "{:?}", began.elapsed());
@@ -222,7 +225,7 @@ async fn a_process_that_was_stopped_asks_before_it_sends() {
     let theirs = other.acquire(&a, Ask::new()).await.unwrap();
     drop(open);
     for is_away in [true, false] {
-        let deferral = deferral(one.acquire(&a, Ask::new().budget(s(5))).await);
+        let deferral = deferral(one.acquire(&a, Ask::new().with_budget(s(5))).await);
         assert_eq!(deferral.reason(), &DeferReason::OtherProcess, "{is_away}: {deferral}");
         stopped.heal();
     }
@@ -236,7 +239,7 @@ async fn an_idle_host_is_given_up_soon() {
     let [one, other] = [0, 1].map(|_| process(&store, PacePolicy::default()));
     let a = url("http://a.example/");
     one.acquire(&a, Ask::new()).await.unwrap().finish();
-    let permit = other.acquire(&a, Ask::new().budget(s(6))).await.unwrap();
+    let permit = other.acquire(&a, Ask::new().with_budget(s(6))).await.unwrap();
     assert!(permit.waited() >= s(1), "{:?}", permit.waited());
 }
 
@@ -260,12 +263,12 @@ async fn a_lease_survives_an_outage_that_outlasts_it() {
 #[derive(Debug, Default)]
 struct Outages(Mutex<(usize, usize)>);
 
-impl PaceObserver for Outages {
-    fn observe(&self, event: &PaceEvent<'_>) {
+impl Observer for Outages {
+    fn observe(&self, event: &Event<'_>) {
         let mut heard = self.0.lock().unwrap();
         match event {
-            PaceEvent::StoreDown { .. } => heard.0 += 1,
-            PaceEvent::StoreBack => heard.1 += 1,
+            Event::StoreDown { .. } => heard.0 += 1,
+            Event::StoreBack => heard.1 += 1,
             _ => {}
         }
     }
@@ -274,7 +277,7 @@ impl PaceObserver for Outages {
 /// Ten requests through a store that fails somewhere; the second answers 503 and is backed off for 5 s.
 async fn ten_requests(store: Arc<Faulty>) -> (Log, Duration) {
     let (pacer, log) =
-        (process(&store, PacePolicy::default().max_wait(s(100_000)).lease(s(6))), Log::default());
+        (process(&store, PacePolicy::default().with_max_wait(s(100_000)).with_lease(s(6))), Log::default());
     let (a, mut complained) = (url("http://a.example/"), s(0));
     for n in 0..10 {
         let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
@@ -322,8 +325,11 @@ async fn trap_store_fails_at_call_k_for_all_k() {
 #[tokio::test(start_paused = true)]
 async fn trap_store_down_means_a_longer_delay_and_one_warning() {
     let (store, outages) = (Faulty::from_the_start(), Arc::new(Outages::default()));
-    let policy = PacePolicy::default().expected_workers(4).max_wait(s(100));
-    let pacer = Pacer::builder(policy).store(store.clone()).observer(outages.clone()).build();
+    let policy = PacePolicy::default().with_expected_workers(4).with_max_wait(s(100));
+    let pacer = abide_gate::testing::hosts::pacer_builder(policy)
+        .store(store.clone())
+        .observer(outages.clone())
+        .build();
     let (log, a) = (Log::default(), url("http://a.example/"));
     for _ in 0..6 {
         log.fetch(&pacer, &a, Ask::new(), ms(0)).await.unwrap();
@@ -348,13 +354,13 @@ async fn trap_store_down_means_a_longer_delay_and_one_warning() {
 #[tokio::test(start_paused = true)]
 async fn while_the_store_is_away_a_holder_goes_on_and_others_keep_off() {
     let (store, log, a) = (healthy(), Log::default(), url("http://a.example/"));
-    let [one, other] = [0, 1].map(|_| process(&store, PacePolicy::default().expected_workers(2)));
+    let [one, other] = [0, 1].map(|_| process(&store, PacePolicy::default().with_expected_workers(2)));
     log.fetch_as(1, &one, &a, Ask::new(), ms(10)).await.unwrap();
     // It learns that the host is another's.
-    deferral(other.acquire(&a, Ask::new().budget(ms(50))).await);
+    deferral(other.acquire(&a, Ask::new().with_budget(ms(50))).await);
     let waiting = tokio::spawn({
         let (other, a) = (other.clone(), a.clone());
-        async move { other.acquire(&a, Ask::new().budget(s(25))).await.map(drop) }
+        async move { other.acquire(&a, Ask::new().with_budget(s(25))).await.map(drop) }
     });
     sleep(ms(100)).await;
     store.goes_down();
@@ -372,7 +378,7 @@ async fn while_the_store_is_away_a_holder_goes_on_and_others_keep_off() {
 async fn after_an_outage_holders_go_on_and_every_host_is_served_in_ten_seconds() {
     for away in [5, 7, 14, 60] {
         let (store, log) = (healthy(), Log::default());
-        let policy = PacePolicy::default().expected_workers(3).max_wait(s(300));
+        let policy = PacePolicy::default().with_expected_workers(3).with_max_wait(s(300));
         let pacers = [0, 1, 2].map(|_| process(&store, policy.clone()));
         let began = Instant::now();
         let (down, back) = (s(10), s(10 + away));
@@ -422,7 +428,11 @@ impl Flushed {
 }
 
 impl HostStore for Flushed {
-    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
         Box::pin(async move {
             let (hosts, grace_until) = &mut *self.hosts.lock().unwrap();
             let entry = hosts.entry(host.clone()).or_default();
@@ -434,10 +444,10 @@ impl HostStore for Flushed {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_has_lost_its_data_shortens_no_delay() {
     let store = Arc::new(Flushed { began: Instant::now(), hosts: Mutex::default() });
-    let (log, policy) = (Log::default(), PacePolicy::default().max_wait(s(300)));
+    let (log, policy) = (Log::default(), PacePolicy::default().with_max_wait(s(300)));
     let mut tasks = JoinSet::new();
     for who in 0..3 {
-        let pacer = Pacer::builder(policy.clone()).store(store.clone()).build();
+        let pacer = abide_gate::testing::hosts::pacer_builder(policy.clone()).store(store.clone()).build();
         for n in 0..2 {
             let (pacer, log) = (pacer.clone(), log.clone());
             tasks.spawn(async move {
@@ -462,7 +472,7 @@ async fn a_store_that_has_lost_its_data_shortens_no_delay() {
 #[tokio::test(start_paused = true)]
 async fn fail_closed_sends_nothing_without_a_lease() {
     let (store, a) = (healthy(), url("http://a.example/"));
-    let pacer = process(&store, PacePolicy::default().fail_closed());
+    let pacer = process(&store, PacePolicy::default().with_fail_closed());
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     store.goes_down();
     for n in 0..2 {
@@ -481,7 +491,7 @@ async fn fail_closed_sends_nothing_without_a_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_costs_one_command_and_then_nothing() {
     let store = Faulty::new(|_, _| true, 0, Fault::Hang);
-    let pacer = process(&store, PacePolicy::default().store_timeout(ms(40)));
+    let pacer = process(&store, PacePolicy::default().with_store_timeout(ms(40)));
     let began = Instant::now();
     pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap().finish();
     let first = began.elapsed();
@@ -497,7 +507,11 @@ async fn a_store_that_hangs_costs_one_command_and_then_nothing() {
 struct Yes(Duration);
 
 impl HostStore for Yes {
-    fn exchange<'a>(&'a self, _: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+    fn exchange<'a>(
+        &'a self,
+        _: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
         Box::pin(async move {
             sleep(self.0).await;
             Ok(LeaseReply { lease: LeaseStatus::Leased { is_wanted: true }, state: ask.state })
@@ -507,8 +521,10 @@ impl HostStore for Yes {
 
 #[tokio::test(start_paused = true)]
 async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
-    let (pacer, log) =
-        (Pacer::builder(PacePolicy::default()).store(Arc::new(Yes(ms(0)))).build(), Log::default());
+    let (pacer, log) = (
+        abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).store(Arc::new(Yes(ms(0)))).build(),
+        Log::default(),
+    );
     let tasks: Vec<_> = (0..20)
         .map(|n| {
             let (pacer, log) = (pacer.clone(), log.clone());
@@ -526,11 +542,13 @@ async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
-    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(Yes(ms(500)))).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        .store(Arc::new(Yes(ms(500))))
+        .build();
     let a = url("http://a.example/");
     let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
         sleep(ms(200)).await;
-        pacer.hold(&host("a.example"), SystemClock.wall().plus(s(600)), Cause::Operator);
+        pacer.hold(&host("a.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     });
     assert!(matches!(deferral(result).reason(), DeferReason::Hold { .. }));
     assert_eq!(pacer.stats().in_flight(), 0);
@@ -538,12 +556,12 @@ async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_is_backed_off_while_its_group_is_asked_for() {
-    let policy = PacePolicy::default().scope(Scope::custom(|_| Some("farm".to_owned())));
-    let pacer = Pacer::builder(policy).store(Arc::new(Yes(ms(500)))).build();
+    let policy = PacePolicy::default().with_scope(Scope::custom(|_| Some("farm".to_owned())));
+    let pacer = abide_gate::testing::hosts::pacer_builder(policy).store(Arc::new(Yes(ms(500)))).build();
     let (a, began) = (url("http://a.example/"), Instant::now());
     let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
         sleep(ms(200)).await;
-        pacer.hold(&host("a.example"), SystemClock.wall().plus(s(5)), Cause::Operator);
+        pacer.hold(&host("a.example"), SystemClock.wall().plus(s(5)), BackoffCause::Operator);
     });
     result.unwrap().finish();
     assert!(began.elapsed() > s(5), "it sleeps until the backoff is over, and lets other tasks run");
@@ -552,7 +570,9 @@ async fn a_host_is_backed_off_while_its_group_is_asked_for() {
 #[test]
 fn a_permit_with_a_lease_may_outlive_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(MemoryHostStore::default())).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        .store(Arc::new(MemoryHostStore::default()))
+        .build();
     let permit = runtime.block_on(pacer.acquire(&url("http://a.example/"), Ask::new())).unwrap();
     drop(runtime);
     permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
@@ -564,7 +584,9 @@ fn a_permit_with_a_lease_may_outlive_its_runtime() {
 fn a_pacer_outlives_the_runtime_that_asked_for_its_leases() {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(MemoryHostStore::default())).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        .store(Arc::new(MemoryHostStore::default()))
+        .build();
     for n in 0..2 {
         let permit = runtime().block_on(pacer.acquire(&url("http://a.example/"), Ask::new()));
         assert!(permit.is_ok(), "in runtime {n}: {permit:?}");
@@ -594,7 +616,7 @@ async fn a_backoff_set_while_the_store_is_away_is_shared_when_it_is_back() {
     let pacer = process(&store, PacePolicy::default());
     let until = SystemClock.wall().plus(s(7_200));
     for name in ["a.example", "b.example"] {
-        pacer.hold(&host(name), until, Cause::Operator);
+        pacer.hold(&host(name), until, BackoffCause::Operator);
     }
     assert!(!pacer.settled(s(60)).await, "the store does not know");
     sleep(s(600)).await;
@@ -612,7 +634,7 @@ async fn a_host_of_ones_own_can_be_left_out_of_leases() {
     let store = healthy();
     let own = HostPace::own_site().danger_unleased();
     let pacers =
-        [0, 1].map(|_| process(&store, PacePolicy::default().host(host("own.example"), own.clone())));
+        [0, 1].map(|_| process(&store, PacePolicy::default().with_host(host("own.example"), own.clone())));
     let (own, other) = (url("http://own.example/"), url("http://a.example/"));
     let both = [
         pacers[0].acquire(&own, Ask::new()).await.unwrap(),
@@ -621,18 +643,18 @@ async fn a_host_of_ones_own_can_be_left_out_of_leases() {
     assert_eq!(store.calls(), 0);
     drop(both);
     let open = pacers[0].acquire(&other, Ask::new()).await.unwrap();
-    deferral(pacers[1].acquire(&other, Ask::new().budget(s(5))).await);
+    deferral(pacers[1].acquire(&other, Ask::new().with_budget(s(5))).await);
     drop(open);
 }
 
 #[tokio::test(start_paused = true)]
 async fn groups_of_hosts_are_leased_too() {
     let (store, log) = (Arc::new(MemoryHostStore::default()), Log::default());
-    let group = Scope::custom(|_| Some("farm".to_owned())).gap(s(2));
-    let policy = PacePolicy::default().scope(group).max_wait(s(300));
+    let group = Scope::custom(|_| Some("farm".to_owned())).with_gap(s(2));
+    let policy = PacePolicy::default().with_scope(group).with_max_wait(s(300));
     let mut tasks = JoinSet::new();
     for who in 0..3 {
-        let pacer = Pacer::builder(policy.clone()).store(store.clone()).build();
+        let pacer = abide_gate::testing::hosts::pacer_builder(policy.clone()).store(store.clone()).build();
         for n in 0..2 {
             let (pacer, log) = (pacer.clone(), log.clone());
             tasks.spawn(async move {

@@ -8,7 +8,8 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use abide_gate::pacing::{Ask, PaceEvent, PaceObserver, PacePolicy, Pacer, Scope, TransportFault};
+use abide_gate::pacing::{Ask, PacePolicy, Pacer, Scope};
+use abide_gate::{Event, Failure, Observer};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -24,9 +25,9 @@ async fn strangers(pacer: &Pacer, from: usize, count: usize) {
 #[derive(Debug, Default)]
 struct Overgrown(AtomicUsize);
 
-impl PaceObserver for Overgrown {
-    fn observe(&self, event: &PaceEvent<'_>) {
-        if let PaceEvent::Overgrown { .. } = event {
+impl Observer for Overgrown {
+    fn observe(&self, event: &Event<'_>) {
+        if let Event::Overgrown { .. } = event {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -34,16 +35,16 @@ impl PaceObserver for Overgrown {
 
 #[tokio::test(start_paused = true)]
 async fn trap_a_slot_is_never_forgotten_while_its_delay_runs() {
-    let pacer = Pacer::new(PacePolicy::default().max_hosts(64));
+    let pacer = Pacer::new(PacePolicy::default().with_hosts_max(64));
     let a = url("http://a.example/");
-    pacer.acquire(&a, Ask::new().crawl_delay(s(600))).await.unwrap().finish();
+    pacer.acquire(&a, Ask::new().with_crawl_delay(s(600))).await.unwrap().finish();
     // Ten thousand other hosts come and go; each of them may be forgotten after a second.
     for round in 0..100 {
         strangers(&pacer, round * 100, 100).await;
         sleep(s(2)).await;
     }
     assert!(pacer.stats().scopes() < 1_000, "{:?}", pacer.stats());
-    let deferral = deferral(pacer.acquire(&a, Ask::new().crawl_delay(s(600))).await);
+    let deferral = deferral(pacer.acquire(&a, Ask::new().with_crawl_delay(s(600))).await);
     assert_eq!(deferral.wait(), s(400));
 }
 
@@ -61,13 +62,13 @@ async fn nobody_is_forgotten_while_there_is_room() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_owed_is_never_forgotten() {
-    let pacer = Pacer::new(PacePolicy::default().max_hosts(64));
+    let pacer = Pacer::new(PacePolicy::default().with_hosts_max(64));
     let to = |name: &str| url(&format!("http://{name}.example/"));
     let take = async |name: &str| pacer.acquire(&to(name), Ask::new()).await.unwrap();
     let open = take("open").await;
     take("held").await.finish_with(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
     for _ in 0..2 {
-        take("dead").await.failed(TransportFault::NameNotFound);
+        take("dead").await.failed(Failure::Dns);
     }
     let began = Instant::now();
     // 29 quiet minutes after a hold of a minute and a bit.
@@ -96,13 +97,18 @@ async fn what_is_owed_is_never_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
-    let group =
-        |name: &'static str| Scope::custom(move |url| Some(format!("{name}{}", url.host_str()?))).gap(s(1));
-    let policy = PacePolicy::default().max_hosts(1).scope(group("a")).scope(group("b")).scope(group("c"));
+    let group = |name: &'static str| {
+        Scope::custom(move |url| Some(format!("{name}{}", url.host_str()?))).with_gap(s(1))
+    };
+    let policy = PacePolicy::default()
+        .with_hosts_max(1)
+        .with_scope(group("a"))
+        .with_scope(group("b"))
+        .with_scope(group("c"));
     let pacer = Pacer::new(policy.danger_min_gap(ms(0)));
     for n in 0..2_000 {
         let to = url(&format!("http://h{n}.example/"));
-        pacer.acquire(&to, Ask::new().budget(s(0))).await.unwrap().finish();
+        pacer.acquire(&to, Ask::new().with_budget(s(0))).await.unwrap().finish();
         assert_eq!(pacer.next_slot(&to, Ask::new()).unwrap().wait(), s(1), "all four are remembered");
         sleep(s(2)).await;
     }
@@ -112,8 +118,8 @@ async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
 #[tokio::test(start_paused = true)]
 async fn a_table_that_owes_to_all_grows_and_says_so_once() {
     let told = Arc::new(Overgrown::default());
-    let policy = PacePolicy::default().gap(s(3_600)).max_hosts(128);
-    let pacer = Pacer::builder(policy).observer(told.clone()).build();
+    let policy = PacePolicy::default().with_gap(s(3_600)).with_hosts_max(128);
+    let pacer = abide_gate::testing::hosts::pacer_builder(policy).observer(told.clone()).build();
     strangers(&pacer, 0, 5_000).await;
     assert_eq!((pacer.stats().scopes(), told.0.load(Ordering::SeqCst)), (5_000, 1));
     for n in 0..5_000 {
@@ -126,7 +132,7 @@ async fn a_table_that_owes_to_all_grows_and_says_so_once() {
         strangers(&pacer, 10_000 + round, 1).await;
         for n in 0..1_000 {
             pacer
-                .acquire(&url(&format!("http://stranger-{n}.example/")), Ask::new().budget(ms(0)))
+                .acquire(&url(&format!("http://stranger-{n}.example/")), Ask::new().with_budget(ms(0)))
                 .await
                 .ok();
         }
@@ -139,15 +145,16 @@ async fn a_table_that_owes_to_all_grows_and_says_so_once() {
 async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
     #[derive(Debug, Default)]
     struct Open(AtomicUsize);
-    impl PaceObserver for Open {
-        fn observe(&self, event: &PaceEvent<'_>) {
-            if let PaceEvent::BodyOpen { scope: "forgotten.example", .. } = event {
+    impl Observer for Open {
+        fn observe(&self, event: &Event<'_>) {
+            if let Event::BodyOpen { scope: "forgotten.example", .. } = event {
                 self.0.fetch_add(1, Ordering::SeqCst);
             }
         }
     }
     let told = Arc::new(Open::default());
-    let pacer = Pacer::builder(PacePolicy::default()).observer(told.clone()).build();
+    let pacer =
+        abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).observer(told.clone()).build();
     let open = pacer.acquire(&url("http://forgotten.example/"), Ask::new()).await.unwrap();
     sleep(s(61)).await;
     for n in 0..100 {
@@ -159,7 +166,7 @@ async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
 
 #[tokio::test(start_paused = true)]
 async fn a_line_is_bounded_where_the_gap_is_tiny() {
-    let policy = PacePolicy::default().danger_min_gap(ms(0)).max_wait(s(100));
+    let policy = PacePolicy::default().danger_min_gap(ms(0)).with_max_wait(s(100));
     let pacer = Pacer::new(policy);
     let a = url("http://a.example/");
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, Cause, DeferReason, MemoryHostStore, PacePolicy, Pacer, Permit, Refusal, Scope, ScopeKey,
+    Ask, BackoffCause, DeferReason, MemoryHostStore, PacePolicy, Pacer, Permit, Refusal, Scope, ScopeKey,
 };
 use abide_gate::{Clock, SystemClock, WallMillis};
 use tokio::task::JoinHandle;
@@ -44,7 +44,7 @@ async fn sums_are_over_all_hosts() {
     let pacer = Pacer::new(PacePolicy::default());
     let (_open, _waiting) = busy(&pacer).await;
     let _another = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap();
-    pacer.hold(&host("c.example"), wall_in(s(60)), Cause::Operator);
+    pacer.hold(&host("c.example"), wall_in(s(60)), BackoffCause::Operator);
     let stats = pacer.stats();
     assert_eq!((stats.scopes(), stats.in_flight(), stats.waiting(), stats.held()), (3, 2, 2, 1));
     assert_eq!(pacer.reports().len(), 3);
@@ -55,7 +55,7 @@ async fn a_report_tells_what_has_happened_to_a_host() {
     let pacer = Pacer::new(PacePolicy::default());
     let (_open, _waiting) = busy(&pacer).await;
     let a = url("http://a.example/");
-    let at_once = || pacer.acquire(&a, Ask::new().budget(Duration::ZERO));
+    let at_once = || pacer.acquire(&a, Ask::new().with_budget(Duration::ZERO));
     deferral(at_once().await);
     let late = deferral(at_once().await);
     assert!(late.0.not_before() > Some(SystemClock.wall()), "{late:?}");
@@ -64,7 +64,7 @@ async fn a_report_tells_what_has_happened_to_a_host() {
     assert_eq!((report.scope(), report.requests(), report.deferrals()), ("a.example", 1, 2));
     assert_eq!((report.in_flight(), report.waiting(), report.open()), (1, 2, Some(s(1))));
     assert_eq!((report.holds(), report.held_until(), report.gap()), (0, None, s(1)));
-    let until = pacer.hold(&host("a.example"), wall_in(s(60)), Cause::Operator);
+    let until = pacer.hold(&host("a.example"), wall_in(s(60)), BackoffCause::Operator);
     let report = pacer.report(&host("a.example")).unwrap();
     assert!(is_about(report.held_until().unwrap(), until) && report.holds() == 1);
     assert!(pacer.report(&host("b.example")).is_none());
@@ -96,7 +96,7 @@ async fn only_a_host_that_is_free_is_overdue() {
     assert_eq!(overdue(), None, "its gap is not over");
     sleep(s(3)).await;
     assert_eq!(overdue(), Some(s(2)));
-    pacer.hold(&host("a.example"), wall_in(s(60)), Cause::Operator);
+    pacer.hold(&host("a.example"), wall_in(s(60)), BackoffCause::Operator);
     assert_eq!(overdue(), None, "it is held");
 }
 
@@ -119,14 +119,14 @@ async fn the_next_ready_is_new_or_free_for_longest_or_free_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slot_is_that_of_the_scope_that_is_free_last() {
-    let group = Scope::custom(|_| Some("farm".to_owned())).gap(s(10));
-    let pacer = Pacer::new(PacePolicy::default().scope(group));
+    let group = Scope::custom(|_| Some("farm".to_owned())).with_gap(s(10));
+    let pacer = Pacer::new(PacePolicy::default().with_scope(group));
     drop(pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
     for name in ["a", "b"] {
         let next = pacer.next_slot(&url(&format!("http://{name}.example/")), Ask::new()).unwrap();
         assert_eq!(next.wait(), s(10), "{name}");
     }
-    let late = pacer.acquire(&url("http://b.example/"), Ask::new().budget(s(9))).await;
+    let late = pacer.acquire(&url("http://b.example/"), Ask::new().with_budget(s(9))).await;
     let late = deferral(late);
     assert_eq!((late.scope(), late.reason()), ("custom/farm", &DeferReason::Gap { delay: s(10) }));
 }
@@ -135,7 +135,10 @@ async fn a_slot_is_that_of_the_scope_that_is_free_last() {
 async fn every_group_counts_once() {
     let (small, large) =
         (Scope::custom(|_| Some("small".to_owned())), Scope::custom(|_| Some("large".to_owned())));
-    let policy = PacePolicy::default().scope(small.clone().gap(s(2))).scope(large.gap(s(20))).scope(small);
+    let policy = PacePolicy::default()
+        .with_scope(small.clone().with_gap(s(2)))
+        .with_scope(large.with_gap(s(20)))
+        .with_scope(small);
     let pacer = Pacer::new(policy);
     drop(pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
     let next = pacer.next_slot(&url("http://b.example/"), Ask::new()).unwrap();
@@ -147,8 +150,10 @@ async fn every_group_counts_once() {
 async fn a_store_that_says_no_says_for_which_scope() {
     let store = Arc::new(MemoryHostStore::default());
     let pacer = || {
-        let group = Scope::custom(|_| Some("farm".to_owned())).gap(s(50));
-        Pacer::builder(PacePolicy::default().scope(group)).store(store.clone()).build()
+        let group = Scope::custom(|_| Some("farm".to_owned())).with_gap(s(50));
+        abide_gate::testing::hosts::pacer_builder(PacePolicy::default().with_scope(group))
+            .store(store.clone())
+            .build()
     };
     drop(pacer().acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
     sleep(s(3)).await;
@@ -162,9 +167,9 @@ async fn an_open_response_is_the_reason_for_everybody_behind_it() {
     let _open = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
     let ask = |seconds| {
         let pacer = pacer.clone();
-        tokio::spawn(
-            async move { pacer.acquire(&url("http://a.example/"), Ask::new().budget(s(seconds))).await },
-        )
+        tokio::spawn(async move {
+            pacer.acquire(&url("http://a.example/"), Ask::new().with_budget(s(seconds))).await
+        })
     };
     let waiting = [ask(6), ask(5), ask(7)];
     for late in waiting {
@@ -175,8 +180,8 @@ async fn an_open_response_is_the_reason_for_everybody_behind_it() {
 
 #[tokio::test(start_paused = true)]
 async fn hosts_of_one_address_share_its_turn() {
-    let pacer = Pacer::new(PacePolicy::default().scope(Scope::address().gap(s(10))));
-    let at = |address: &str| Ask::new().address(address.parse().unwrap()).budget(s(5));
+    let pacer = Pacer::new(PacePolicy::default().with_scope(Scope::address().with_gap(s(10))));
+    let at = |address: &str| Ask::new().with_address(address.parse().unwrap()).with_budget(s(5));
     drop(pacer.acquire(&url("http://a.example/"), at("192.0.2.1")).await.unwrap());
     assert!(pacer.acquire(&url("http://b.example/"), at("192.0.2.1")).await.is_err());
     assert!(pacer.acquire(&url("http://c.example/"), at("192.0.2.2")).await.is_ok());
@@ -186,7 +191,7 @@ async fn hosts_of_one_address_share_its_turn() {
 #[test]
 fn eight_groups_are_kept() {
     let group = || Scope::custom(|_| None);
-    let policy = (0..9).fold(PacePolicy::default(), |policy, _| policy.scope(group()));
+    let policy = (0..9).fold(PacePolicy::default(), |policy, _| policy.with_scope(group()));
     assert_eq!(policy.scopes().len(), 8);
 }
 
@@ -194,14 +199,15 @@ fn eight_groups_are_kept() {
 fn short_spans_are_told_with_a_tenth_and_longer_ones_without() {
     for (delay, told) in [(ms(250), "250 ms"), (ms(9_990), "9.9 s"), (ms(10_500), "10 s"), (s(9), "9 s")] {
         let (scope, reason) = ("a.example".into(), DeferReason::Gap { delay });
-        let text = Refusal::Deferred { scope, not_before: WallMillis(0), wait: s(1), reason }.to_string();
+        let text = Refusal::Deferred { scope, not_before: WallMillis::from_millis(0), wait: s(1), reason }
+            .to_string();
         assert!(text.contains(&format!("two requests to a.example are {told} apart")), "{text}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn everything_can_be_shown_in_a_log() {
-    let policy = PacePolicy::default().scope(Scope::address()).gap(s(7));
+    let policy = PacePolicy::default().with_scope(Scope::address()).with_gap(s(7));
     let pacer = Pacer::new(policy);
     assert_eq!(pacer.policy().min_gap(), s(7));
     let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();

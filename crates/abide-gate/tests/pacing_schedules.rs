@@ -24,18 +24,20 @@ use url::Url;
 struct Standstill(Instant);
 
 impl Clock for Standstill {
-    fn now(&self) -> Instant {
+    fn now(&self) -> std::time::Instant {
         thread::yield_now();
-        self.0
+        self.0.into_std()
     }
 
     fn wall(&self) -> WallMillis {
-        WallMillis(1_800_000_000_000)
+        WallMillis::from_millis(1_800_000_000_000)
     }
 }
 
 fn pacer(policy: PacePolicy) -> Pacer {
-    Pacer::builder(policy.danger_min_gap(Duration::ZERO)).clock(Arc::new(Standstill(Instant::now()))).build()
+    abide_gate::testing::hosts::pacer_builder(policy.danger_min_gap(Duration::ZERO))
+        .clock(Arc::new(Standstill(Instant::now())))
+        .build()
 }
 
 /// Runs a test under many schedules. A runtime is entered, but not run: timers can be made, and never fire.
@@ -148,9 +150,10 @@ fn a_turn_that_is_given_back_goes_on_under_any_schedule() {
 fn crossing_scopes_are_no_deadlock_under_any_schedule() {
     schedules(|| {
         let group = |at: usize| {
-            Scope::custom(move |url| url.query().map(|query| query[at..=at].to_owned())).gap(Duration::ZERO)
+            Scope::custom(move |url| url.query().map(|query| query[at..=at].to_owned()))
+                .with_gap(Duration::ZERO)
         };
-        let policy = PacePolicy::default().scope(group(0)).scope(group(1)).scope(group(2));
+        let policy = PacePolicy::default().with_scope(group(0)).with_scope(group(1)).with_scope(group(2));
         let pacer = pacer(policy);
         let tasks: Vec<_> = ["abc", "bca", "cab", "abd", "ddd", "cba"]
             .into_iter()

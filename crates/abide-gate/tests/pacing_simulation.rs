@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, Cause, HostStore, MemoryHostStore, PacePolicy, Pacer, Permit, Refusal, Scope, TransportFault,
+    Ask, BackoffCause, HostStore, MemoryHostStore, PacePolicy, Pacer, Permit, Refusal, Scope,
 };
-use abide_gate::{Clock, ManualClock, WallMillis};
+use abide_gate::{Clock, Failure, ManualClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use proptest::prelude::*;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use faulty::{Fault, Faulty};
 use support::{ms, s, url};
 
-const START: WallMillis = WallMillis(1_800_000_000_000);
+const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
 /// What one caller does, and what the server answers him.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ struct Caller {
 enum Answer {
     Plain(u16),
     RetryAfter(u16, u64),
-    Fault(TransportFault),
+    Fault(Failure),
     /// Dropped without a word.
     Nothing,
 }
@@ -63,7 +63,7 @@ fn caller() -> impl Strategy<Value = Caller> {
         6 => prop::sample::select(&[200_u16, 204, 301, 404, 500][..]).prop_map(Answer::Plain),
         1 => prop::sample::select(&[429_u16, 503][..]).prop_map(Answer::Plain),
         1 => (prop::sample::select(&[429_u16, 503][..]), 1_u64..40).prop_map(|(status, wait)| Answer::RetryAfter(status, wait)),
-        1 => prop::sample::select(&[TransportFault::Refused, TransportFault::Timeout, TransportFault::EnhanceYourCalm][..])
+        1 => prop::sample::select(&[Failure::Refused, Failure::Timeout, Failure::EnhanceYourCalm][..])
             .prop_map(Answer::Fault),
         1 => Just(Answer::Nothing),
     ];
@@ -128,7 +128,8 @@ impl World {
         let store = Arc::new(MemoryHostStore::with_clock(clock.clone()));
         let gap = policy.min_gap();
         let pacer = |_| {
-            let builder = Pacer::builder(policy.clone()).clock(clock.clone()).seed(7);
+            let builder =
+                abide_gate::testing::hosts::pacer_builder(policy.clone()).clock(clock.clone()).seed(7);
             if processes > 1 { builder.store(store.clone()).build() } else { builder.build() }
         };
         Self {
@@ -142,7 +143,11 @@ impl World {
     /// One process, and a store.
     fn with_store(policy: PacePolicy, store: Arc<dyn HostStore>) -> Self {
         let (clock, gap) = (Arc::new(ManualClock::starting_at(START)), policy.min_gap());
-        let pacer = Pacer::builder(policy).clock(clock.clone()).seed(7).store(store).build();
+        let pacer = abide_gate::testing::hosts::pacer_builder(policy)
+            .clock(clock.clone())
+            .seed(7)
+            .store(store)
+            .build();
         Self { pacers: vec![pacer], clock, history: Shared::default(), gap }
     }
 
@@ -181,7 +186,7 @@ impl World {
     async fn call(&self, n: usize, caller: Caller) {
         let pacer = &self.pacers[n % self.pacers.len()];
         let to = url(&format!("http://h{}.example/", caller.host));
-        let ask = Ask::new().budget(caller.budget).crawl_delay(caller.crawl_delay);
+        let ask = Ask::new().with_budget(caller.budget).with_crawl_delay(caller.crawl_delay);
         let came = Instant::now();
         let result = pacer.acquire(&to, ask).await;
         let refusal = result.as_ref().err().cloned();
@@ -226,14 +231,14 @@ impl World {
             Upset::Hold(host, seconds) => {
                 let until = self.clock.wall().plus(s(seconds));
                 for pacer in &self.pacers {
-                    pacer.hold(&support::host(&format!("h{host}.example")), until, Cause::Operator);
+                    pacer.hold(&support::host(&format!("h{host}.example")), until, BackoffCause::Operator);
                 }
                 let now = Instant::now();
                 self.history.lock().unwrap().holds.push((host, now, now + s(seconds)));
             }
             Upset::Jump(millis) => {
-                let wall = self.clock.wall().0.saturating_add_signed(millis);
-                self.clock.jump_to(WallMillis(wall));
+                let wall = self.clock.wall().as_millis().saturating_add_signed(millis);
+                self.clock.jump_to(WallMillis::from_millis(wall));
             }
         }
     }
@@ -330,7 +335,7 @@ proptest! {
         let history = runtime.block_on(async {
             // Out of a hundred calls, some in a row fail, again and again.
             let store = Faulty::new(|call, every| call % 100 / 3 % every == 0, every, fault);
-            let policy = PacePolicy::default().lease(s(5));
+            let policy = PacePolicy::default().with_lease(s(5));
             World::with_store(policy, store).run(callers.clone(), Vec::new()).await
         });
         judge(&history);
@@ -342,9 +347,9 @@ proptest! {
         callers in prop::collection::vec(caller(), 1..80),
         upsets in prop::collection::vec(upset(), 0..4),
     ) {
-        let all = Scope::custom(|_| Some("all".to_owned())).gap(ms(300)).max_in_flight(2);
+        let all = Scope::custom(|_| Some("all".to_owned())).with_gap(ms(300)).with_max_in_flight(2);
         let odd = Scope::custom(|url| url.host_str().filter(|host| *host != "h1.example").map(|_| "odd".to_owned()));
-        let policy = PacePolicy::default().scope(all).scope(odd.gap(ms(100)).max_in_flight(1).with_feedback());
+        let policy = PacePolicy::default().with_scope(all).with_scope(odd.with_gap(ms(100)).with_max_in_flight(1).with_feedback());
         let history = simulate(policy, 1, &callers, &upsets);
         judge(&history);
         judge_patience(&history, s(0));

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, Cause, DeferReason, PacePolicy, Pacer, Permit, Refusal};
+use abide_gate::pacing::{Ask, BackoffCause, DeferReason, PacePolicy, Pacer, Permit, Refusal};
 use abide_gate::{Clock, ManualClock, Origin, SystemClock, WallMillis};
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -52,7 +52,7 @@ async fn hosts_do_not_wait_for_each_other() {
 
 #[tokio::test(start_paused = true)]
 async fn first_come_first_served_from_one_task_or_from_a_thousand() {
-    let (pacer, log) = (Pacer::new(PacePolicy::default().max_wait(s(5_000))), Log::default());
+    let (pacer, log) = (Pacer::new(PacePolicy::default().with_max_wait(s(5_000))), Log::default());
     let a = url("http://a.example/");
     let tasks: Vec<_> = (0..1_000)
         .map(|n| {
@@ -92,12 +92,12 @@ async fn callers_who_come_back_when_told_ask_about_twice() {
     {
         let pacer = Pacer::new(PacePolicy::default());
         if held > s(0) {
-            pacer.hold(&host("a.example"), SystemClock.wall().plus(held), Cause::Operator);
+            pacer.hold(&host("a.example"), SystemClock.wall().plus(held), BackoffCause::Operator);
         }
         let tasks: Vec<_> = (0..300)
             .map(|_| {
                 let pacer = pacer.clone();
-                tokio::spawn(async move { requeue(&pacer, Ask::new().budget(max_wait), wire).await })
+                tokio::spawn(async move { requeue(&pacer, Ask::new().with_budget(max_wait), wire).await })
             })
             .collect();
         let calls: usize = futures(tasks).await.into_iter().sum();
@@ -108,7 +108,7 @@ async fn callers_who_come_back_when_told_ask_about_twice() {
 #[tokio::test(start_paused = true)]
 async fn a_deferral_reserves_nothing_and_its_place_is_forgotten() {
     let (pacer, a) = (Pacer::new(PacePolicy::default()), url("http://a.example/"));
-    let at_once = || Ask::new().budget(ms(0));
+    let at_once = || Ask::new().with_budget(ms(0));
     let open = pacer.acquire(&a, at_once()).await.unwrap();
     let mut waits = Vec::new();
     for _ in 0..4 {
@@ -141,14 +141,14 @@ async fn trap_crawl_delay_half_a_second_zero_and_a_day_and_a_second() {
         pacer.acquire(&a, Ask::new()).await.unwrap().finish();
         pacer.acquire(&a, ask).await.unwrap().waited()
     };
-    assert_eq!(wait(Ask::new().crawl_delay(ms(500))).await, ms(500));
+    assert_eq!(wait(Ask::new().with_crawl_delay(ms(500))).await, ms(500));
     sleep(s(10)).await;
-    assert_eq!(wait(Ask::new().crawl_delay(ms(0))).await, ms(100), "0: our own");
-    let too_long = Ask::new().crawl_delay(s(86_401));
+    assert_eq!(wait(Ask::new().with_crawl_delay(ms(0))).await, ms(100), "0: our own");
+    let too_long = Ask::new().with_crawl_delay(s(86_401));
     let refused = pacer.acquire(&url("http://a.example/"), too_long).await.unwrap_err();
     assert_eq!(refused, Refusal::CrawlDelayTooLong { asked: s(86_401) });
     // A day to the second is honoured, that is, deferred.
-    let day = pacer.acquire(&url("http://a.example/"), Ask::new().crawl_delay(s(86_400))).await;
+    let day = pacer.acquire(&url("http://a.example/"), Ask::new().with_crawl_delay(s(86_400))).await;
     assert!(deferral(day).wait() > s(86_399));
 }
 
@@ -179,7 +179,7 @@ async fn a_shorter_crawl_delay_counts_at_once_too() {
     let pacer = Pacer::new(PacePolicy::default());
     let a = url("https://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
-    let (waiting, changing) = tokio::join!(pacer.acquire(&a, Ask::new().crawl_delay(s(20))), async {
+    let (waiting, changing) = tokio::join!(pacer.acquire(&a, Ask::new().with_crawl_delay(s(20))), async {
         sleep(s(5)).await;
         pacer.change_crawl_delay(&Origin::of(&a).unwrap(), s(2));
     });
@@ -239,9 +239,9 @@ async fn an_impatient_one_behind_a_patient_one_hears_of_it_early_too() {
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
     let wait = |budget| {
         let (pacer, a) = (pacer.clone(), a.clone());
-        tokio::spawn(
-            async move { (pacer.acquire(&a, Ask::new().budget(budget)).await.map(drop), Instant::now()) },
-        )
+        tokio::spawn(async move {
+            (pacer.acquire(&a, Ask::new().with_budget(budget)).await.map(drop), Instant::now())
+        })
     };
     let (patient, impatient) = (wait(s(100)), wait(s(3)));
     sleep(s(2)).await;
@@ -281,7 +281,7 @@ async fn of_several_in_flight_the_oldest_counts() {
     let second = pacer.acquire(&a, Ask::new()).await.unwrap();
     sleep(s(20)).await;
     assert_eq!(open(), Some(s(30)));
-    let busy = deferral(pacer.acquire(&a, Ask::new().budget(s(0))).await);
+    let busy = deferral(pacer.acquire(&a, Ask::new().with_budget(s(0))).await);
     assert!(matches!(busy.reason(), DeferReason::InFlight { open, .. } if *open == s(30)), "{busy}");
     drop(first);
     assert_eq!(open(), Some(s(20)));
@@ -292,7 +292,7 @@ async fn of_several_in_flight_the_oldest_counts() {
 #[tokio::test(start_paused = true)]
 async fn a_budget_of_zero_goes_now_or_not_at_all() {
     let pacer = Pacer::new(PacePolicy::default());
-    let (a, now) = (url("http://a.example/"), Ask::new().budget(s(0)));
+    let (a, now) = (url("http://a.example/"), Ask::new().with_budget(s(0)));
     let permit = pacer.acquire(&a, now).await.unwrap();
     let busy = deferral(pacer.acquire(&a, now).await);
     assert!(matches!(busy.reason(), DeferReason::InFlight { .. }));
@@ -368,7 +368,7 @@ async fn whoever_has_gone_is_not_waited_for() {
     assert_eq!(pacer.next_slot(&a, Ask::new()).unwrap().wait(), s(4));
     waiters.clear();
     assert_eq!(pacer.next_slot(&a, Ask::new()).unwrap().wait(), s(1));
-    assert_eq!(pacer.acquire(&a, Ask::new().budget(s(1))).await.unwrap().waited(), s(1));
+    assert_eq!(pacer.acquire(&a, Ask::new().with_budget(s(1))).await.unwrap().waited(), s(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -425,7 +425,7 @@ async fn whoever_is_first_and_is_not_polled_is_passed_over() {
     let pacer = Pacer::new(PacePolicy::default());
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
-    let mut asleep = Box::pin(pacer.acquire(&a, Ask::new().budget(s(2))));
+    let mut asleep = Box::pin(pacer.acquire(&a, Ask::new().with_budget(s(2))));
     assert!(poll_once(asleep.as_mut()).await.is_none());
     sleep(s(4)).await;
     assert_eq!(pacer.acquire(&a, Ask::new()).await.unwrap().waited(), s(0));
@@ -435,7 +435,7 @@ async fn whoever_is_first_and_is_not_polled_is_passed_over() {
 #[tokio::test(start_paused = true)]
 async fn trap_redirect_chain_on_one_host_and_across_two() {
     let (pacer, log) = (Pacer::new(PacePolicy::default()), Log::default());
-    let slow = Ask::new().crawl_delay(s(4));
+    let slow = Ask::new().with_crawl_delay(s(4));
     for (to, ask) in [
         ("http://a.example/1", Ask::new()),
         ("http://a.example/2", Ask::new()),
@@ -451,11 +451,14 @@ async fn trap_redirect_chain_on_one_host_and_across_two() {
 
 #[tokio::test(start_paused = true)]
 async fn trap_clock_a_year_forward_and_back() {
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_700_000_000_000)));
-    let pacer = Pacer::builder(PacePolicy::default()).clock(clock.clone()).build();
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_700_000_000_000)));
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).clock(clock.clone()).build();
     let a = url("http://a.example/");
     const YEAR: Duration = Duration::from_secs(366 * 86_400);
-    for wall in [WallMillis(1_700_000_000_000).plus(YEAR), WallMillis(1_700_000_000_000).minus(YEAR)] {
+    for wall in [
+        WallMillis::from_millis(1_700_000_000_000).plus(YEAR),
+        WallMillis::from_millis(1_700_000_000_000).minus(YEAR),
+    ] {
         sleep(s(10)).await;
         let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
         clock.jump_to(wall);
@@ -467,7 +470,11 @@ async fn trap_clock_a_year_forward_and_back() {
         );
     }
     // A hold from a store that was written before the clock was set back: not believed beyond a day.
-    let end = pacer.hold(&host("b.example"), WallMillis(1_700_000_000_000).plus(YEAR), Cause::Shared);
+    let end = pacer.hold(
+        &host("b.example"),
+        WallMillis::from_millis(1_700_000_000_000).plus(YEAR),
+        BackoffCause::Shared,
+    );
     let wall = clock.wall();
     assert_eq!(end.since(wall), s(86_400));
 }
@@ -492,14 +499,14 @@ async fn trap_suspend_is_no_hurry_afterwards() {
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_without_end_is_a_budget() {
-    let pacer = Pacer::new(PacePolicy::default().max_wait(Duration::MAX));
+    let pacer = Pacer::new(PacePolicy::default().with_max_wait(Duration::MAX));
     let a = url("http://a.example/");
-    pacer.hold(&host("a.example"), SystemClock.wall().plus(s(86_400)), Cause::Operator);
+    pacer.hold(&host("a.example"), SystemClock.wall().plus(s(86_400)), BackoffCause::Operator);
     let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
     assert!(permit.waited() > s(86_300));
     let open = tokio::spawn({
         let (pacer, a) = (pacer.clone(), a.clone());
-        async move { pacer.acquire(&a, Ask::new().budget(Duration::MAX)).await.is_ok() }
+        async move { pacer.acquire(&a, Ask::new().with_budget(Duration::MAX)).await.is_ok() }
     });
     sleep(s(400 * 86_400)).await;
     permit.finish();
@@ -508,7 +515,9 @@ async fn a_budget_without_end_is_a_budget() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_lags_behind_is_waited_for() {
-    let pacer = Pacer::builder(PacePolicy::default()).clock(Arc::new(Lagging(Instant::now()))).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        .clock(Arc::new(Lagging(Instant::now())))
+        .build();
     let (a, began) = (url("http://a.example/"), Instant::now());
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
@@ -556,7 +565,7 @@ async fn a_report_counts_what_happened() {
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
-    pacer.acquire(&a, Ask::new().budget(s(0))).await.unwrap_err();
+    pacer.acquire(&a, Ask::new().with_budget(s(0))).await.unwrap_err();
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
     sleep(s(7)).await;
     let report = pacer.report(&host("a.example")).unwrap();

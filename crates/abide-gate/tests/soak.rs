@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessPolicy, AccessStore, BoxFuture, Fetch, FetchError, Lease, LeaseHolder, MemoryAccessStore, Record,
-    RobotsReply, RobotsRequest, StoreError,
+    AccessPolicy, AccessStore, Fetch, FetchError, Lease, LeaseHolder, MemoryAccessStore, Record, RobotsReply,
+    RobotsRequest,
 };
-use abide_gate::{Clock, Gate, GateBuilder, ManualClock, Origin, WallMillis};
+use abide_gate::{BoxFuture, Clock, Gate, GateBuilder, ManualClock, Origin, StoreError, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -84,7 +84,12 @@ impl Fetch for Web {
         let n: u64 = digits.fold(0, |n, digit| n * 10 + u64::from(digit - b'0'));
         let rules: String = (0..12).map(|rule| format!("Disallow: /private/{}/{rule}\n", n / 4)).collect();
         let text = format!("User-agent: *\n{rules}");
-        Box::pin(ready(Ok(RobotsReply::whole(StatusCode::OK, HeaderMap::new(), text, Instant::now()))))
+        Box::pin(ready(Ok(RobotsReply::whole(
+            StatusCode::OK,
+            HeaderMap::new(),
+            text,
+            Instant::now().into_std(),
+        ))))
     }
 }
 
@@ -109,8 +114,8 @@ async fn visit(gate: Gate, n: u64) -> u64 {
 async fn soak(hosts: u64) {
     let began = Instant::now();
     let web = Arc::new(Web { began, by_second: Mutex::new(vec![0; (ROUND * ROUNDS + 3_600) as usize]) });
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
-    assert!(clock.wall() > WallMillis(0));
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
+    assert!(clock.wall() > WallMillis::from_millis(0));
     let before = resident();
     let keeps_all = std::env::var("ABIDE_KEEP").is_ok_and(|keep| keep == "all");
     let store: Arc<dyn AccessStore> = if keeps_all {

@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore, Record, StoreError};
+use abide_gate::access::{AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
 use abide_gate::pacing::{
-    Backoff, Cause, HostEntry, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, MemoryHostStore,
-    ScopeKey, StoreFuture, Want,
+    Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
+    MemoryHostStore, ScopeKey, Want,
 };
 use abide_gate::testing::access::sample_record;
 use abide_gate::testing::{access, hosts};
-use abide_gate::{ManualClock, Origin, WallMillis};
+use abide_gate::{BoxFuture, ManualClock, Origin, StoreError, WallMillis};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-const START: WallMillis = WallMillis(1_800_000_000_000);
+const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
 /// What the suite says of a wrong store.
 async fn rejection<S: Future<Output = ()> + Send + 'static>(name: &str, suite: S) -> String {
@@ -81,7 +81,7 @@ impl AccessStore for Faulty {
     fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let old = self.load(origin).await?;
-            let old_at = old.as_ref().map_or(WallMillis(0), Record::asked_at);
+            let old_at = old.as_ref().map_or(WallMillis::from_millis(0), Record::asked_at);
             match self.fault {
                 Fault::Forgets => return Ok(()),
                 Fault::KeepsFirst if old.is_some() => return Ok(()),
@@ -92,7 +92,7 @@ impl AccessStore for Faulty {
                     return Ok(());
                 }
                 Fault::LosesWhenDropped if old.is_some() => {
-                    self.records.sweep(WallMillis(u64::MAX)).await?;
+                    self.records.sweep(WallMillis::from_millis(u64::MAX)).await?;
                     yield_now().await;
                 }
                 _ => {}
@@ -111,13 +111,13 @@ impl AccessStore for Faulty {
         now: WallMillis,
         ttl: Duration,
     ) -> BoxFuture<'a, Result<Lease, StoreError>> {
-        let latest = self.latest.fetch_max(now.0, Ordering::SeqCst).max(now.0);
+        let latest = self.latest.fetch_max(now.as_millis(), Ordering::SeqCst).max(now.as_millis());
         let (holder, now, ttl) = match self.fault {
             Fault::AllLead => return Box::pin(ready(Ok(Lease::Leader))),
             Fault::HolderFollows => (LeaseHolder(self.latest.fetch_add(1, Ordering::SeqCst)), now, ttl),
             Fault::LeasesForEver => (holder, now.min(START), ttl),
             Fault::LeasesTooShort => (holder, now, ttl / 2),
-            Fault::LeasesByOldClock => (holder, WallMillis(latest), ttl),
+            Fault::LeasesByOldClock => (holder, WallMillis::from_millis(latest), ttl),
             _ => (holder, now, ttl),
         };
         let origin = self.key(origin, Fault::LeasesAllAtOnce);
@@ -142,7 +142,9 @@ impl AccessStore for Faulty {
         Box::pin(async move {
             match self.fault {
                 Fault::SweepsNothing => Ok(1),
-                Fault::SweepsTooMuch => self.records.sweep(WallMillis(u64::MAX)).await.map(|_| 1),
+                Fault::SweepsTooMuch => {
+                    self.records.sweep(WallMillis::from_millis(u64::MAX)).await.map(|_| 1)
+                }
                 Fault::CountsNothing => self.records.sweep(older_than).await.map(|_| 0),
                 _ => self.records.sweep(older_than).await,
             }
@@ -246,7 +248,11 @@ impl std::fmt::Debug for Hosts {
 }
 
 impl HostStore for Hosts {
-    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
         Box::pin(async move {
             let mut entry = self.hosts.lock().unwrap().remove(host).unwrap_or_default();
             if self.is_lost_when_dropped {
@@ -387,7 +393,9 @@ const WRONG: [(&str, Exchange, &str); 21] = [
     ),
     (
         "forgets why",
-        |entry, ask, time| with_backoff(right(entry, ask, time), |backoff| backoff.cause = Cause::Shared),
+        |entry, ask, time| {
+            with_backoff(right(entry, ask, time), |backoff| backoff.cause = BackoffCause::Shared)
+        },
         "of the last holder",
     ),
     (

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, DeniedKind, Origin, Verdict, has_userinfo, without_userinfo};
+use abide_gate::{Denied, DeniedKind, Failure, Origin, Verdict, has_userinfo, without_userinfo};
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
@@ -30,9 +30,7 @@ use crate::log::HopSpan;
 use crate::options::Options;
 use crate::reader::Reading;
 use crate::redirect::{Asked, Redirect, Target, redirect, same_resource};
-use crate::resolved::NoAddress;
 use crate::seen::Source;
-use crate::symptoms::Symptoms;
 use crate::trail::{Hop, Trail};
 
 /// What to do next.
@@ -349,17 +347,17 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// There is no response, which is reported to the host unless it has no part in it. `None`: nothing is known of why.
+    /// There is no response: `failure` is reported to the host, `None` if the host has no part in it.
     ///
     /// Returns the refusal, if the request was not sent because its address must not be contacted.
-    pub fn failed(&mut self, symptoms: Option<&Symptoms>) -> Option<Denied> {
-        if let Some(address) = symptoms.and_then(Symptoms::refused_name).and_then(NoAddress::refused) {
+    pub fn failed(&mut self, failure: Option<Failure>) -> Option<Denied> {
+        if let Some(Failure::AddressRefused(address)) = failure {
             self.not_sent();
             return Some(self.denied(DeniedKind::AddressRefused { address: Some(address) }));
         }
         let permit = self.take_permit()?;
-        if let Some(fault) = symptoms.and_then(Symptoms::fault) {
-            self.span.within(|| permit.failed(fault));
+        if let Some(failure) = failure {
+            self.span.within(|| permit.failed(failure));
         }
         None
     }

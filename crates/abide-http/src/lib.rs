@@ -16,7 +16,7 @@
 //! let response = http::Response::builder().header("content-type", "text/html").body(Full::from(page))?;
 //!
 //! let reader = Reader::new(ReadOptions::new("ExampleBot".parse()?));
-//! let reading = reader.response_to(&http::Method::GET, WallMillis(1_800_000_000_000));
+//! let reading = reader.response_to(&http::Method::GET, WallMillis::from_millis(1_800_000_000_000));
 //! let response = reading.finish(Trail::default(), response).await;
 //!
 //! let visit = Visit::of(response.extensions()).ok_or("it was read")?;
@@ -59,6 +59,7 @@ mod options;
 
 // How a response is read.
 mod body;
+mod failure;
 mod head;
 mod permit_body;
 mod reader;
@@ -66,7 +67,6 @@ mod remember;
 mod resolved;
 mod scan;
 mod seen;
-mod symptoms;
 
 // What is told of it.
 mod log;
@@ -77,6 +77,7 @@ pub use admit::admit;
 pub use body::WatchedBody;
 pub use call::{Call, ResponseHead, Step};
 pub use crawler::{BuildError, Crawler, CrawlerBuilder};
+pub use failure::{body_failure_of, failure_of};
 pub use host_field::{foreign_host, refuse_foreign_host};
 pub use identity::Identity;
 pub use log::{CallSpan, HopSpan, tell_failed};
@@ -87,6 +88,5 @@ pub use redirect::{RedirectPolicy, Target, same_resource};
 pub use resolved::{NoAddress, permitted_addresses};
 pub use scan::Scan;
 pub use seen::{Source, take_seen, tell_seen};
-pub use symptoms::{Phase, Symptoms};
 pub use trail::{Hop, Stopped, Trail};
 pub use visit::Visit;

@@ -7,7 +7,13 @@ use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
 
-use abide_gate::pacing::{Permit, TransportFault};
+use abide_gate::Failure;
+use abide_gate::pacing::Permit;
+
+use crate::failure::body_failure_of;
+
+/// An error of a body, of whatever type.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body with the permit of its request.
 ///
@@ -19,20 +25,12 @@ pub struct PermitBody<B: Body> {
     body: B,
     permit: Option<Permit>,
     ends_with_its_length: bool,
-    asks_for_calm: fn(&B::Error) -> bool,
 }
 
 impl<B: Body> PermitBody<B> {
     /// Ties `permit` to `body`: `None` where another middleware has it. A body that says that it is at its end gives it back at once.
     pub fn new(body: B, permit: Option<Permit>) -> Self {
-        Self { body, permit, ends_with_its_length: false, asks_for_calm: |_| false }.settled()
-    }
-
-    /// Which errors of the body are HTTP/2's `ENHANCE_YOUR_CALM`: they back the host off, as they do in place of an answer.
-    #[must_use]
-    pub fn with_calm(mut self, asks_for_calm: fn(&B::Error) -> bool) -> Self {
-        self.asks_for_calm = asks_for_calm;
-        self
+        Self { body, permit, ends_with_its_length: false }.settled()
     }
 
     /// The version of the response. A body of HTTP/1.x whose length is known ends with its last byte, which some clients know although
@@ -64,20 +62,21 @@ impl<B: Body> PermitBody<B> {
 
 impl<B> Body for PermitBody<B>
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context).map_err(Into::into);
         if let (Poll::Ready(Some(Err(error))), Some(permit)) = (&polled, &self.permit)
-            && (self.asks_for_calm)(error)
+            && body_failure_of(&**error) == Failure::EnhanceYourCalm
         {
-            permit.failed(TransportFault::EnhanceYourCalm);
+            // RFC 9113 §7: it backs the host off, as it does in place of a response.
+            permit.failed(Failure::EnhanceYourCalm);
         }
         let ended = match &polled {
             Poll::Pending => false,

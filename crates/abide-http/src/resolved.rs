@@ -36,7 +36,7 @@ pub fn permitted_addresses(
     for address in found.into_iter().take(ADDRESSES_MAX) {
         match guard.check(address.ip()) {
             Ok(()) => permitted.push(address),
-            Err(error) => refused = refused.or(Some(error.address())),
+            Err(error) => refused = refused.or(error.address()),
         }
     }
     if permitted.is_empty() {
@@ -56,18 +56,6 @@ impl NoAddress {
     /// The first address that was refused; `None`: the name has no address at all.
     pub fn refused(&self) -> Option<IpAddr> {
         self.refused
-    }
-
-    /// This error in the chain of a client's error, if it is what went wrong.
-    pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
-        let mut next = Some(error);
-        while let Some(error) = next {
-            if let Some(found) = error.downcast_ref::<Self>() {
-                return Some(found);
-            }
-            next = error.source();
-        }
-        None
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
-    Ask, Backoff, Cause, HolderId, HostState, HostStore, LeaseAsk, PacePolicy, Pacer, ScopeKey, Want,
+    Ask, Backoff, BackoffCause, HolderId, HostState, HostStore, LeaseAsk, PacePolicy, ScopeKey, Want,
 };
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, Origin, SystemClock, WallMillis};
@@ -59,7 +59,7 @@ fn origin(n: u64) -> Outcome<Origin> {
 /// A record of about 600 bytes.
 fn record(n: u64) -> Outcome<Record> {
     let text = "User-agent: *\nDisallow: /private/\nDisallow: /search?\n".repeat(7);
-    Ok(sample_record(&origin(n)?, WallMillis(SystemClock.wall().0 + n), text))
+    Ok(sample_record(&origin(n)?, WallMillis::from_millis(SystemClock.wall().as_millis() + n), text))
 }
 
 /// A number that jumps about.
@@ -81,7 +81,8 @@ async fn leases(store: &Store) -> Outcome<()> {
     }
     println!("a lease in the store, taken and given up: {} ns", each(began, LEASES));
     for (name, store) in [("without a store", None), ("with this store", Some(store.clone()))] {
-        let mut pacer = Pacer::builder(PacePolicy::default().danger_min_gap(Duration::ZERO));
+        let mut pacer =
+            abide_gate::testing::hosts::pacer_builder(PacePolicy::default().danger_min_gap(Duration::ZERO));
         if let Some(store) = store {
             pacer = pacer.store(Arc::new(store));
         }
@@ -112,7 +113,7 @@ async fn back_off(store: &Store, n: u64) -> Outcome<()> {
         left: Duration::from_secs(3_600),
         over: Duration::ZERO,
         throttles: 0,
-        cause: Cause::Operator,
+        cause: BackoffCause::Operator,
     };
     let state = HostState { backoff: Some(backoff), ..HostState::default() };
     store.exchange(&key(n), LeaseAsk { holder: HolderId(1), want: Want::Release, state }).await?;
@@ -221,7 +222,7 @@ async fn reopening(store: Store, path: &Path) -> Outcome<()> {
     }
     let store = Store::open(path)?;
     let began = Instant::now();
-    let swept = store.sweep(WallMillis(u64::MAX)).await?;
+    let swept = store.sweep(WallMillis::from_millis(u64::MAX)).await?;
     println!("sweeping {swept} records: {:?}", began.elapsed());
     store.close().await?;
     Ok(())

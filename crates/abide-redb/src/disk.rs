@@ -162,7 +162,7 @@ impl Disk {
         loop {
             let step = self.write(|write| {
                 let mut state = begin(write)?;
-                let step = ROBOTS.sweep(write, older_than.0, &mut state.robots_bytes)?;
+                let step = ROBOTS.sweep(write, older_than.as_millis(), &mut state.robots_bytes)?;
                 finish(write, &state)?;
                 Ok(step)
             })?;

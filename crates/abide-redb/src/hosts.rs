@@ -4,11 +4,10 @@
 //! is leased and merged. Here are plain functions of entries and `now`; whoever calls them locks, and writes the rows.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use abide_gate::pacing::{Backoff, GAP_MAX, HostEntry, HostState, LeaseAsk, LeaseReply, ScopeKey};
 use abide_gate::{Clock, WallMillis};
-use tokio::time::Instant;
 
 use crate::row::BackoffRow;
 
@@ -207,7 +206,7 @@ mod tests {
 
     #[test]
     fn no_exchange_looks_at_all_hosts_and_what_is_not_owed_is_forgotten() {
-        let start = Now { at: Instant::now(), wall: WallMillis(1_800_000_000_000) };
+        let start = Now { at: Instant::now(), wall: WallMillis::from_millis(1_800_000_000_000) };
         let late = Now { at: start.at + 3 * DELAY, wall: start.wall.plus(3 * DELAY) };
         let mut hosts = Hosts::load([], true, start);
         let mut exchange = |host: ScopeKey, now: Now| {

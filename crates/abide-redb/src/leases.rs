@@ -57,7 +57,7 @@ mod tests {
         let mut leases = Leases::default();
         for n in 0..70_000_u64 {
             let origin = format!("https://h{n}.example").parse().unwrap();
-            leases.lease(&origin, LeaseHolder(1), WallMillis(n), Duration::from_secs(60));
+            leases.lease(&origin, LeaseHolder(1), WallMillis::from_millis(n), Duration::from_secs(60));
         }
         assert!(leases.by_origin.len() <= LEASES_MAX);
     }

@@ -53,7 +53,7 @@ impl Place {
     pub(crate) fn move_aside(&self, now: WallMillis) -> io::Result<PathBuf> {
         match self {
             Self::File(path) => {
-                let aside = with_suffix(path, &format!("{ASIDE}{}", now.0));
+                let aside = with_suffix(path, &format!("{ASIDE}{}", now.as_millis()));
                 fs::rename(path, &aside)?;
                 Ok(aside)
             }

@@ -24,7 +24,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use abide_gate::access::Record;
-use abide_gate::pacing::Cause;
+use abide_gate::pacing::BackoffCause;
 use abide_gate::{Origin, WallMillis};
 use abide_permissions::PermissionRecord;
 
@@ -33,7 +33,7 @@ pub(crate) const VERSION: u8 = 1;
 
 /// A record of robots.txt, with its age before it.
 pub(crate) fn robots(record: &Record) -> (u64, Vec<u8>) {
-    let age = record.asked_at().0;
+    let age = record.asked_at().as_millis();
     (age, [&age.to_le_bytes()[..], &record.encode()].concat())
 }
 
@@ -68,20 +68,20 @@ pub(crate) fn age(row: &[u8]) -> u64 {
 pub(crate) struct BackoffRow {
     pub(crate) until: WallMillis,
     pub(crate) throttles: u8,
-    pub(crate) cause: Cause,
+    pub(crate) cause: BackoffCause,
 }
 
 impl BackoffRow {
     pub(crate) fn encode(&self, host: &str) -> Vec<u8> {
         let (kind, status, retry_after) = match self.cause {
-            Cause::Operator => (1_u8, 0, None),
-            Cause::EnhanceYourCalm => (2, 0, None),
-            Cause::Answer { status, retry_after } => (3, status, retry_after),
+            BackoffCause::Operator => (1_u8, 0, None),
+            BackoffCause::EnhanceYourCalm => (2, 0, None),
+            BackoffCause::Answer { status, retry_after } => (3, status, retry_after),
             // And whatever causes there will be.
             _ => (0, 0, None),
         };
         let mut fields = Vec::with_capacity(20);
-        fields.extend_from_slice(&self.until.0.to_le_bytes());
+        fields.extend_from_slice(&self.until.as_millis().to_le_bytes());
         fields.push(kind);
         fields.extend_from_slice(&status.to_le_bytes());
         // No Retry-After: 0, which is none either (RFC 9110 §10.2.3 has no use for it).
@@ -93,16 +93,16 @@ impl BackoffRow {
 
     pub(crate) fn decode(host: &str, row: &[u8]) -> Option<Self> {
         let mut fields = Fields(unsealed(host.as_bytes(), row)?);
-        let until = WallMillis(fields.u64()?);
+        let until = WallMillis::from_millis(fields.u64()?);
         let [kind] = fields.array()?;
         let status = u16::from_le_bytes(fields.array()?);
         let millis = fields.u64()?;
         let retry_after = (millis > 0).then(|| Duration::from_millis(millis));
         let cause = match kind {
-            0 => Cause::Shared,
-            1 => Cause::Operator,
-            2 => Cause::EnhanceYourCalm,
-            3 => Cause::Answer { status, retry_after },
+            0 => BackoffCause::Shared,
+            1 => BackoffCause::Operator,
+            2 => BackoffCause::EnhanceYourCalm,
+            3 => BackoffCause::Answer { status, retry_after },
             _ => return None,
         };
         let [throttles] = if fields.0.is_empty() { [0] } else { fields.array()? };
@@ -185,15 +185,19 @@ mod tests {
 
     fn backoffs() -> Vec<BackoffRow> {
         let causes = [
-            Cause::Shared,
-            Cause::Operator,
-            Cause::EnhanceYourCalm,
-            Cause::Answer { status: 429, retry_after: None },
-            Cause::Answer { status: 503, retry_after: Some(Duration::from_secs(86_400)) },
+            BackoffCause::Shared,
+            BackoffCause::Operator,
+            BackoffCause::EnhanceYourCalm,
+            BackoffCause::Answer { status: 429, retry_after: None },
+            BackoffCause::Answer { status: 503, retry_after: Some(Duration::from_secs(86_400)) },
         ];
-        let edges = [WallMillis(0), WallMillis(1_800_000_000_000), WallMillis(u64::MAX)];
-        let all =
-            causes.map(|cause| edges.map(|until| BackoffRow { until, throttles: until.0 as u8, cause }));
+        let edges = [
+            WallMillis::from_millis(0),
+            WallMillis::from_millis(1_800_000_000_000),
+            WallMillis::from_millis(u64::MAX),
+        ];
+        let all = causes
+            .map(|cause| edges.map(|until| BackoffRow { until, throttles: until.as_millis() as u8, cause }));
         all.into_iter().flatten().collect()
     }
 
@@ -211,8 +215,8 @@ mod tests {
         // Version 1, its checksum, 1,800,000,000,000 ms, a 429 with a Retry-After of 60,000 ms; of a.example.
         let fields = b"\x00\x50\x5c\x18\xa3\x01\x00\x00\x03\xad\x01\x60\xea\x00\x00\x00\x00\x00\x00";
         let row = sealed(b"a.example", fields);
-        let cause = Cause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
-        let backoff = BackoffRow { until: WallMillis(1_800_000_000_000), throttles: 0, cause };
+        let cause = BackoffCause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
+        let backoff = BackoffRow { until: WallMillis::from_millis(1_800_000_000_000), throttles: 0, cause };
         assert_eq!(BackoffRow::decode("a.example", &row), Some(backoff));
     }
 

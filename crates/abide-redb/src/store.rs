@@ -25,11 +25,11 @@ use crate::shared::{Pending, Shared};
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("abide.redb");
 /// use std::sync::Arc;
-/// use abide_gate::pacing::{PacePolicy, Pacer};
+/// use abide_gate::Gate;
 ///
 /// let store = abide_redb::Store::open(&path)?;
-/// let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
-/// # drop(pacer);
+/// let settings = Gate::builder().access_store(Arc::new(store.clone())).host_store(Arc::new(store.clone()));
+/// # drop(settings);
 ///
 /// // The file has one user at a time.
 /// assert!(abide_redb::Store::open(&path).unwrap_err().is_locked());

@@ -3,9 +3,9 @@
 use std::future::ready;
 use std::time::Duration;
 
-use abide_gate::access::{self, AccessStore, BoxFuture, Lease, LeaseHolder, Record};
-use abide_gate::pacing::{self, HostState, HostStore, LeaseAsk, LeaseReply, ScopeKey};
-use abide_gate::{Origin, WallMillis};
+use abide_gate::access::{AccessStore, Lease, LeaseHolder, Record};
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseReply, ScopeKey};
+use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use abide_permissions::{PermissionRecord, PermissionStore, PermissionStoreError};
 
 use crate::batch::{Permission, received_later};
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::store::Store;
 
 impl AccessStore for Store {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, access::StoreError>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         Box::pin(async move {
             if let Some(record) = self.shared().waiting_record(origin)? {
                 return Ok(Some(record));
@@ -24,11 +24,7 @@ impl AccessStore for Store {
     }
 
     /// A record of a site that cannot be reached is on the disk when this returns: since when it has been so must not be lost.
-    fn save<'a>(
-        &'a self,
-        origin: &'a Origin,
-        record: &'a Record,
-    ) -> BoxFuture<'a, Result<(), access::StoreError>> {
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let is_urgent = record.failing_since().is_some();
             let pending = self.shared().put(is_urgent, |batch| batch.save(record));
@@ -43,7 +39,7 @@ impl AccessStore for Store {
         holder: LeaseHolder,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, access::StoreError>> {
+    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
         Box::pin(ready(Ok(self.shared().leases().lease(origin, holder, now, ttl))))
     }
 
@@ -51,12 +47,12 @@ impl AccessStore for Store {
         &'a self,
         origin: &'a Origin,
         holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), access::StoreError>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.shared().leases().release(origin, Some(holder));
         Box::pin(ready(Ok(())))
     }
 
-    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, access::StoreError>> {
+    fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async move {
             // Also those that wait.
             self.flush().await?;
@@ -67,7 +63,11 @@ impl AccessStore for Store {
 
 impl HostStore for Store {
     /// A backoff that was told is on the disk when this returns.
-    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> pacing::StoreFuture<'a, LeaseReply> {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
         Box::pin(async move {
             let (reply, pending) = self.shared().exchange(host, &ask)?;
             if pending.is_none() {
@@ -122,13 +122,7 @@ impl Store {
     }
 }
 
-impl From<Error> for access::StoreError {
-    fn from(error: Error) -> Self {
-        Self::new(error.to_string())
-    }
-}
-
-impl From<Error> for pacing::StoreError {
+impl From<Error> for StoreError {
     fn from(error: Error) -> Self {
         Self::new(error)
     }

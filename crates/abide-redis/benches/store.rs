@@ -79,7 +79,7 @@ async fn renew(store: &Store, n: usize) -> Result<(), Box<dyn std::error::Error>
 async fn records(store: &Store) -> Result<(), Box<dyn std::error::Error>> {
     for (size, times) in [(2_000, TIMES / 4), (512_000, 400)] {
         let origin = |n: usize| -> Origin { format!("https://r{}.example", n % 500).parse().expect("a URL") };
-        let record = |n| sample_record(&origin(n), WallMillis(0), vec![b'#'; size]);
+        let record = |n| sample_record(&origin(n), WallMillis::from_millis(0), vec![b'#'; size]);
         let records: Vec<_> = (0..times.min(500)).map(record).collect();
         let began = Instant::now();
         for n in 0..times {

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, BoxFuture, Lease, LeaseHolder, Record, StoreError};
-use abide_gate::{Origin, WallMillis};
+use abide_gate::access::{AccessStore, Lease, LeaseHolder, Record};
+use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Cmd, FromRedisValue, RedisResult, Value, cmd, from_redis_value, pipe};
 
@@ -44,7 +44,7 @@ impl AccessStore for Store {
     ) -> BoxFuture<'a, Result<Lease, StoreError>> {
         Box::pin(async move {
             let until: Option<u64> = fetching(self, origin, holder, now, ttl).await?;
-            Ok(until.map_or(Lease::Leader, |until| Lease::Follow { until: WallMillis(until) }))
+            Ok(until.map_or(Lease::Leader, |until| Lease::Follow { until: WallMillis::from_millis(until) }))
         })
     }
 
@@ -53,7 +53,9 @@ impl AccessStore for Store {
         origin: &'a Origin,
         holder: LeaseHolder,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move { Ok(fetching(self, origin, holder, WallMillis(0), Duration::ZERO).await?) })
+        Box::pin(async move {
+            Ok(fetching(self, origin, holder, WallMillis::from_millis(0), Duration::ZERO).await?)
+        })
     }
 
     fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
@@ -72,11 +74,11 @@ async fn fetching<T: FromRedisValue>(
     store: &Store,
     origin: &Origin,
     holder: LeaseHolder,
-    WallMillis(now): WallMillis,
+    now: WallMillis,
     ttl: Duration,
 ) -> Result<T, Error> {
     let ttl = if ttl.is_zero() { 0 } else { millis(ttl) };
-    let args = (format!("{:016x}", holder.0), now, ttl);
+    let args = (format!("{:016x}", holder.0), now.as_millis(), ttl);
     store.link.run(&FETCHING, &[store.link.keys.of(Kind::Fetching, origin.as_str())], args).await
 }
 

@@ -161,15 +161,9 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-impl From<Error> for abide_gate::pacing::StoreError {
+impl From<Error> for abide_gate::StoreError {
     fn from(error: Error) -> Self {
         Self::new(error)
-    }
-}
-
-impl From<Error> for abide_gate::access::StoreError {
-    fn from(error: Error) -> Self {
-        Self::new(error.to_string())
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Backoff, Cause, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, StoreFuture, Want,
+    Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, Want,
 };
+use abide_gate::{BoxFuture, StoreError};
 
 use redis::ToRedisArgs;
 
@@ -20,7 +21,11 @@ static EXCHANGE: LazyLock<Script> =
 type Reply = (String, i64, i64, i64, i64, i64, u8, String);
 
 impl HostStore for Store {
-    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
         Box::pin(async move {
             let keys = &self.link.keys;
             let keys = [keys.of(Kind::Host, host.as_str()), keys.marker(host.as_str())];
@@ -67,26 +72,28 @@ fn micros(span: Duration) -> i64 {
 }
 
 /// `429:60000`, `503`, `calm`, `operator`, `shared`.
-fn write(cause: Cause) -> String {
+fn write(cause: BackoffCause) -> String {
     match cause {
-        Cause::Answer { status, retry_after: None } => status.to_string(),
-        Cause::Answer { status, retry_after: Some(asked) } => format!("{status}:{}", asked.as_millis()),
-        Cause::EnhanceYourCalm => "calm".to_owned(),
-        Cause::Operator => "operator".to_owned(),
+        BackoffCause::Answer { status, retry_after: None } => status.to_string(),
+        BackoffCause::Answer { status, retry_after: Some(asked) } => {
+            format!("{status}:{}", asked.as_millis())
+        }
+        BackoffCause::EnhanceYourCalm => "calm".to_owned(),
+        BackoffCause::Operator => "operator".to_owned(),
         _ => "shared".to_owned(),
     }
 }
 
 /// What a newer version may have written is a backoff all the same.
-fn read_cause(text: &str) -> Cause {
+fn read_cause(text: &str) -> BackoffCause {
     let (first, rest) = text.split_once(':').unwrap_or((text, ""));
     match (first, first.parse()) {
         (_, Ok(status)) => {
-            Cause::Answer { status, retry_after: rest.parse().ok().map(Duration::from_millis) }
+            BackoffCause::Answer { status, retry_after: rest.parse().ok().map(Duration::from_millis) }
         }
-        ("calm", _) => Cause::EnhanceYourCalm,
-        ("operator", _) => Cause::Operator,
-        _ => Cause::Shared,
+        ("calm", _) => BackoffCause::EnhanceYourCalm,
+        ("operator", _) => BackoffCause::Operator,
+        _ => BackoffCause::Shared,
     }
 }
 
@@ -98,8 +105,12 @@ mod tests {
     fn causes_survive() {
         let asked = |seconds| Some(Duration::from_secs(seconds));
         let answers = [(429, None), (503, asked(60)), (403, asked(86_400))];
-        let answers = answers.map(|(status, retry_after)| Cause::Answer { status, retry_after });
-        for cause in answers.into_iter().chain([Cause::EnhanceYourCalm, Cause::Operator, Cause::Shared]) {
+        let answers = answers.map(|(status, retry_after)| BackoffCause::Answer { status, retry_after });
+        for cause in answers.into_iter().chain([
+            BackoffCause::EnhanceYourCalm,
+            BackoffCause::Operator,
+            BackoffCause::Shared,
+        ]) {
             let text = write(cause);
             assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b':'), "{text}");
             assert_eq!(read_cause(&text), cause);
@@ -109,7 +120,7 @@ mod tests {
     #[test]
     fn an_unknown_cause_is_a_backoff_all_the_same() {
         for text in ["", "later", "429x:1", "-1"] {
-            assert_eq!(read_cause(text), Cause::Shared, "{text}");
+            assert_eq!(read_cause(text), BackoffCause::Shared, "{text}");
         }
     }
 }

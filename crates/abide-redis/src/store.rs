@@ -63,8 +63,8 @@ impl fmt::Debug for Store {
 /// Settings of a [`Store`].
 ///
 /// What is done while the store does not answer belongs to the pacer:
-/// [`PacePolicy::expected_workers`](abide_gate::pacing::PacePolicy::expected_workers) says by how much each process slows down
-/// then, and [`PacePolicy::fail_closed`](abide_gate::pacing::PacePolicy::fail_closed) that nothing shall be sent.
+/// [`PacePolicy::with_expected_workers`](abide_gate::pacing::PacePolicy::with_expected_workers) says by how much each process slows down
+/// then, and [`PacePolicy::with_fail_closed`](abide_gate::pacing::PacePolicy::with_fail_closed) that nothing shall be sent.
 ///
 /// ```
 /// use std::time::Duration;
@@ -101,7 +101,7 @@ impl Builder {
     }
 
     /// How long a command may take, connecting included. Default 1 s, from 1 ms to one hour. The pacer has a
-    /// [limit of its own](abide_gate::pacing::PacePolicy::store_timeout).
+    /// [limit of its own](abide_gate::pacing::PacePolicy::with_store_timeout).
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout.clamp(Duration::from_millis(1), Duration::from_secs(3_600));
         self

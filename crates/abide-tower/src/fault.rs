@@ -1,51 +1,36 @@
 //! What the error of an inner service says about the host.
 
 use std::error::Error;
-use std::fmt::Debug;
 
-use abide_http::{Phase, Symptoms};
+use abide_gate::Failure;
+use abide_http::failure_of;
 
-/// The symptoms of a request that failed below. Services do not name their phases; hyper-util's client says them in its text, and a
-/// test pins that.
-pub(crate) fn of(error: &(dyn Error + 'static)) -> Symptoms {
-    let said = Said::by(error);
-    let symptoms = Symptoms::of(Some(error)).timed_out(said.timed_out);
-    match said.phase {
-        Some(phase) => symptoms.during(phase),
-        None => symptoms,
-    }
+/// What a request met that failed below; `None` if the host may have no part in it.
+pub(crate) fn of(error: &(dyn Error + 'static)) -> Option<Failure> {
+    failure_of(error).or_else(|| of_hyper_util(error))
 }
 
-/// A body that the server has ended with `ENHANCE_YOUR_CALM`. Errors of bodies are of any type: hyper's own, or in a box. What all of them
-/// have is a `Debug` text, in which hyper and h2 name the code; a test pins that.
-pub(crate) fn asks_for_calm(error: &impl Debug) -> bool {
-    format!("{error:?}").contains("ENHANCE_YOUR_CALM")
-}
+/// hyper-util's client says how far the request had come.
+#[cfg(feature = "hyper-util")]
+fn of_hyper_util(error: &(dyn Error + 'static)) -> Option<Failure> {
+    use hyper_util::client::legacy::Error as Legacy;
 
-#[derive(Default)]
-struct Said {
-    phase: Option<Phase>,
-    timed_out: bool,
-}
-
-impl Said {
-    fn by(error: &(dyn Error + 'static)) -> Self {
-        let mut said = Self::default();
-        let mut next = Some(error);
-        for _ in 0..CAUSES_MAX {
-            let Some(error) = next else { break };
-            match error.to_string().as_str() {
-                "client error (Connect)" => said.phase = Some(Phase::Connect),
-                "client error (SendRequest)" => said.phase = Some(Phase::Head),
-                // tower's Timeout, tokio's timeout.
-                "request timed out" | "deadline has elapsed" => said.timed_out = true,
-                _ => {}
-            }
-            next = error.source();
+    let mut client = Some(error);
+    for _ in 0..CAUSES_MAX {
+        if client?.is::<Legacy>() {
+            break;
         }
-        said
+        client = client?.source();
     }
+    let client = client?.downcast_ref::<Legacy>()?;
+    Some(if client.is_connect() { Failure::Connect } else { Failure::Other })
 }
 
-/// As many causes as [`Symptoms`] reads.
+#[cfg(not(feature = "hyper-util"))]
+fn of_hyper_util(_: &(dyn Error + 'static)) -> Option<Failure> {
+    None
+}
+
+/// No service wraps its errors deeper than this, and a chain could be a ring.
+#[cfg(feature = "hyper-util")]
 const CAUSES_MAX: usize = 16;

@@ -6,11 +6,9 @@ use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
-use abide_gate::access::{
-    BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, on_the_wire,
-};
-use abide_gate::{Clock, SystemClock};
-use abide_http::{Phase, same_resource};
+use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
+use abide_gate::{BoxFuture, Clock, Failure, SystemClock};
+use abide_http::{body_failure_of, same_resource};
 use bytes::Bytes;
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Request, Response, Uri};
@@ -64,16 +62,22 @@ where
     ) -> Result<RobotsReply, FetchError> {
         // A gate counts from its own clock, when the turn began.
         let started = SystemClock.now();
-        let no_answer = |error: S::Error| failed(&*error.into(), None);
+        let no_answer = |error: S::Error| {
+            let error = error.into();
+            failed(&*error, fault::of(&*error).unwrap_or(Failure::Other))
+        };
         poll_fn(|context| service.poll_ready(context)).await.map_err(no_answer)?;
         let response = service.call(request).await.map_err(no_answer)?;
         if redirected(response.extensions()).is_some_and(|got| !same_resource(&got, asked.url())) {
             let text = "the service follows redirects by itself; put a redirect layer above this one";
-            return Err(FetchError::new(FetchErrorKind::Other, text));
+            return Err(FetchError::new(Failure::Other, text));
         }
         let (parts, body) = response.into_parts();
-        let body = body.map_err(|error| failed(&*error.into(), Some(Phase::Body))).boxed_unsync();
-        Ok(RobotsReply::new(parts.status, parts.headers, body, started))
+        let body = body.map_err(|error| {
+            let error = error.into();
+            failed(&*error, body_failure_of(&*error))
+        });
+        Ok(RobotsReply::new(parts.status, parts.headers, body.boxed_unsync(), started))
     }
 }
 
@@ -103,16 +107,14 @@ impl<S, B> fmt::Debug for ServiceFetch<S, B> {
 }
 
 fn other(error: &dyn fmt::Display) -> FetchError {
-    FetchError::new(FetchErrorKind::Other, error.to_string())
+    FetchError::new(Failure::Other, error.to_string())
 }
 
-/// What a transport error was, in the words of its innermost cause.
-fn failed(error: &(dyn std::error::Error + 'static), phase: Option<Phase>) -> FetchError {
-    let symptoms = fault::of(error);
-    let symptoms = phase.map_or(symptoms.clone(), |phase| symptoms.during(phase));
+/// The failure, in the words of its innermost cause.
+fn failed(error: &(dyn std::error::Error + 'static), failure: Failure) -> FetchError {
     let mut innermost = error;
     while let Some(cause) = innermost.source() {
         innermost = cause;
     }
-    FetchError::new(symptoms.kind(), innermost.to_string())
+    FetchError::new(failure, innermost.to_string())
 }

@@ -45,8 +45,8 @@ pub use resolver::GuardedResolver;
 pub use service::{AbideBody, AbideService, ResponseFuture};
 
 pub use abide_gate::{
-    AddressGuard, Denied, DeniedKind, Event, Gate, GateBuilder, Host, NoTimers, Observer, Origin, Verdict,
-    access, pacing,
+    AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, NoTimers, Observer,
+    Origin, TlsProblem, Verdict, access, pacing,
 };
 pub use abide_http::{BuildError, Hop, Identity, NoAddress, Options, Scan, Visit};
 pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};

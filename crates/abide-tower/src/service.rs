@@ -69,7 +69,7 @@ where
     S::Error: Into<BoxError>,
     B: Send + 'static,
     R: Body<Data = Bytes> + Send + 'static,
-    R::Error: fmt::Debug + Send + 'static,
+    R::Error: Into<BoxError>,
 {
     type Response = Response<AbideBody<R>>;
     type Error = ServiceError;
@@ -121,7 +121,7 @@ where
     S: Service<Request<B>, Response = Response<R>> + Clone,
     S::Error: Into<BoxError>,
     R: Body<Data = Bytes>,
-    R::Error: fmt::Debug,
+    R::Error: Into<BoxError>,
 {
     call.sign(request.headers_mut()).map_err(|denied| call.refused(denied))?;
     while call.step() != Step::Send {
@@ -149,10 +149,7 @@ where
     answered.map_err(|denied| call.refused(denied))?;
     let (history, permit) = (call.take_history(), call.take_permit());
     let version = response.version();
-    let response = response.map(|body| {
-        let body = PermitBody::new(Box::pin(body), permit).with_calm(fault::asks_for_calm);
-        body.with_version(version)
-    });
+    let response = response.map(|body| PermitBody::new(Box::pin(body), permit).with_version(version));
     Ok(call.reading(conditions.as_ref()).finish(history, response).await)
 }
 
@@ -170,7 +167,7 @@ async fn admitted<S: Clone>(call: &mut Call<'_>, ready: &mut Ready<S>) -> Result
 
 /// A request without a response: what it means for the host, and for the caller.
 fn failed(call: &mut Call<'_>, error: BoxError) -> ServiceError {
-    match call.failed(Some(&fault::of(&*error))) {
+    match call.failed(fault::of(&*error)) {
         Some(denied) => call.refused(denied).into(),
         None => ServiceError::Inner(error),
     }

@@ -10,8 +10,8 @@ use ipnet::IpNet;
 use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
 
-use abide_gate::access::{AccessObserver, AccessPolicy, AccessStore, Fetch};
-use abide_gate::pacing::{HostStore, PaceObserver, PacePolicy};
+use abide_gate::access::{AccessPolicy, AccessStore, Fetch};
+use abide_gate::pacing::{HostStore, PacePolicy};
 use abide_gate::{Clock, GateBuilder, Observer};
 use abide_http::{BuildError, Crawler, CrawlerBuilder, RedirectPolicy, Scan};
 use abide_permissions::{PermissionStore, ReadOptions};
@@ -164,19 +164,9 @@ impl Builder {
         self.shared(|crawler| crawler.permission_store(store))
     }
 
-    /// Hears of everything: of robots.txt, turns, decisions and refusals. Several may listen.
+    /// Hears of everything: of robots.txt, permits, decisions and refusals. Several may listen.
     pub fn observer(self, observer: Arc<dyn Observer>) -> Self {
         self.gated(|gate| gate.observer(observer))
-    }
-
-    /// Hears what happens to robots.txt: fetched, changed, last good copy served, store failed. Several may listen.
-    pub fn access_observer(self, observer: Arc<dyn AccessObserver>) -> Self {
-        self.gated(|gate| gate.access_observer(observer))
-    }
-
-    /// Hears what happens to turns: granted, deferred, hosts held. Several may listen.
-    pub fn pace_observer(self, observer: Arc<dyn PaceObserver>) -> Self {
-        self.gated(|gate| gate.pace_observer(observer))
     }
 
     /// Fetches URLs although robots.txt denies them, and only reports the denial, for link checkers of one's own pages. The verdict of each

@@ -10,7 +10,7 @@ use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
 use url::Url;
 
-use abide_gate::access::Answer;
+use abide_gate::access::RobotsEntry;
 use abide_gate::pacing::{NextSlot, Permit};
 use abide_gate::{Denied, Gate, Origin, Verdict};
 use abide_http::Crawler;
@@ -82,7 +82,7 @@ impl Abide {
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub async fn rules(&self, origin: &Origin) -> Result<Arc<Answer>, Denied> {
+    pub async fn rules(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {
         self.gate_handle().answer(origin).await
     }
 

@@ -7,10 +7,8 @@ use std::sync::Arc;
 use http::header::{self, HeaderMap, HeaderValue};
 use http_body_util::BodyExt;
 
-use abide_gate::access::{
-    BoxFuture, Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, on_the_wire,
-};
-use abide_gate::{AddressGuard, Clock, SystemClock};
+use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
+use abide_gate::{AddressGuard, BoxFuture, Clock, Failure, SystemClock};
 
 use crate::fault;
 use abide_http::same_resource;
@@ -42,7 +40,7 @@ impl ReqwestFetch {
         let response = sent.send().await.map_err(classify)?;
         if !same_resource(response.url(), request.url()) {
             let text = "the inner client follows redirects by itself; build it with redirect::Policy::none()";
-            return Err(FetchError::new(FetchErrorKind::Other, text));
+            return Err(FetchError::new(Failure::Other, text));
         }
         let response = http::Response::<reqwest::Body>::from(response);
         let (parts, body) = response.into_parts();
@@ -55,10 +53,7 @@ impl Fetch for ReqwestFetch {
     fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
         Box::pin(async move {
             if let Err(refused) = self.addresses.check_url(request.url()) {
-                return Err(FetchError::new(
-                    FetchErrorKind::AddressRefused(refused.address()),
-                    refused.to_string(),
-                ));
+                return Err(FetchError::new(refused, refused.to_string()));
             }
             on_the_wire(request.budget(), self.send(&request)).await
         })
@@ -88,7 +83,7 @@ fn silencing_headers(client: &reqwest::Client) -> HeaderMap {
 
 /// What a reqwest error was. Its text loses the URL, which may hold secrets.
 fn classify(error: reqwest::Error) -> FetchError {
-    let kind = fault::of_reqwest(&error).kind();
+    let failure = fault::of_reqwest(&error).unwrap_or(Failure::Other);
     let error = error.without_url();
     let mut text = error.to_string();
     let mut source = error.source();
@@ -96,7 +91,7 @@ fn classify(error: reqwest::Error) -> FetchError {
         text = cause.to_string();
         source = cause.source();
     }
-    FetchError::new(kind, text)
+    FetchError::new(failure, text)
 }
 
 #[cfg(test)]

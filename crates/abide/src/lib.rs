@@ -123,8 +123,9 @@ pub use options::RequestBuilderExt;
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
-    AddressGuard, Clock, Denied, DeniedKind, Event, Gate, GateBuilder, Host, NoTimers, Observer,
-    OrderProblem, Origin, SystemClock, UnsupportedUrl, Verdict, WallMillis, access, pacing,
+    AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, NoTimers,
+    Observer, OrderProblem, Origin, StoreError, SystemClock, TlsProblem, UnsupportedUrl, Verdict, WallMillis,
+    access, pacing,
 };
 pub use abide_http::{BuildError, Hop, Options, RedirectPolicy, Scan, Stopped, Trail, Visit};
 pub use abide_permissions::{

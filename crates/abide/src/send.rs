@@ -67,7 +67,7 @@ fn failed(call: &mut Call<'_>, mut error: reqwest_middleware::Error) -> reqwest_
     if error.is_builder() {
         call.not_sent();
     }
-    match call.failed(fault::of(&error).as_ref()) {
+    match call.failed(fault::of(&error)) {
         Some(denied) => refuse(denied),
         None => error,
     }

@@ -49,7 +49,7 @@ impl Silence {
         };
         self.is_awaited = true;
         // Nobody has polled for long: what has come meanwhile may have given no decoded byte yet.
-        if timer.deadline() + limit / 4 < SystemClock.now() {
+        if timer.deadline().into_std() + limit / 4 < SystemClock.now() {
             timer.as_mut().set(sleep(limit));
         }
         timer.as_mut().poll(context).map(|()| Err(Silent { limit, source: io::ErrorKind::TimedOut.into() }))

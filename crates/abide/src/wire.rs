@@ -8,10 +8,10 @@ use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
 
-use abide_gate::pacing::{Permit, TransportFault};
-use abide_http::PermitBody;
+use abide_gate::Failure;
+use abide_gate::pacing::Permit;
+use abide_http::{PermitBody, body_failure_of};
 
-use crate::fault;
 use crate::silence::Silence;
 
 /// What has been taken of a body already, or the error that was there instead.
@@ -38,14 +38,14 @@ impl Wire {
     ) -> Self {
         // A body that has failed has ended, and its turn with it.
         let permit = permit.filter(|permit| match &ahead {
-            Some(Err(error)) if fault::asks_for_calm(error) => {
-                permit.failed(TransportFault::EnhanceYourCalm);
+            Some(Err(error)) if body_failure_of(error) == Failure::EnhanceYourCalm => {
+                permit.failed(Failure::EnhanceYourCalm);
                 false
             }
             Some(Err(_)) => false,
             Some(Ok(_)) | None => true,
         });
-        let rest = PermitBody::new(body, permit).with_calm(fault::asks_for_calm).with_version(version);
+        let rest = PermitBody::new(body, permit).with_version(version);
         Self { ahead, rest: Ok(rest), silence: Silence::within(None) }
     }
 
@@ -78,8 +78,7 @@ impl Body for Wire {
         let Ok(body) = rest else { return Poll::Ready(None) };
         let polled = Pin::new(&mut *body).poll_frame(context);
         let is_pending = polled.is_pending();
-        let frame = silence
-            .check_frame(polled.map(|frame| frame.map(|frame| frame.map_err(BoxError::from))), context);
+        let frame = silence.check_frame(polled, context);
         if (is_pending && frame.is_ready()) || matches!(frame, Poll::Ready(Some(Err(_)))) {
             // Nothing more is awaited of this server: the connection is closed, and its permit is over.
             *rest = Err(body.size_hint());
@@ -143,7 +142,7 @@ mod tests {
         let permit = pacer.acquire(&url, Ask::new()).await.unwrap();
         let error = reqwest::Client::new().get("no URL").build().unwrap_err();
         let kept = Wire::new(Some(Err(error)), reqwest::Body::from("rest"), Version::HTTP_11, Some(permit));
-        let at_once = Ask::new().budget(std::time::Duration::ZERO);
+        let at_once = Ask::new().with_budget(std::time::Duration::ZERO);
         let next = pacer.acquire(&url, at_once).await;
         assert!(next.is_ok(), "the turn is free while the response is kept: {next:?}");
         drop(kept);

@@ -11,9 +11,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide::access::{AccessPolicy, Cause, Source};
+use abide::access::{AccessPolicy, Source};
 use abide::pacing::PacePolicy;
-use abide::{Abide, Denied, DeniedKind, ResponseExt, WallMillis};
+use abide::{Abide, Denied, DeniedKind, Failure, ResponseExt, WallMillis};
 use abide_tests::{Reply, Seen, Server, Silent, Step};
 use reqwest_middleware::ClientWithMiddleware;
 
@@ -212,9 +212,9 @@ async fn is_known(also: Also, host: &str, abide: &Abide, before: WallMillis) -> 
             })
         }
         Also::Lasts(lifetime) => seconds(answer.asked_at(), answer.fresh_until()) == lifetime,
-        Also::AddressRefused => matches!(answer.failure(), Some(Cause::AddressRefused(_))),
-        Also::RedirectRefused => matches!(answer.failure(), Some(Cause::RedirectRefused(_))),
-        Also::StillCoded => answer.failure() == Some(Cause::StillCoded),
+        Also::AddressRefused => matches!(answer.failure(), Some(Failure::AddressRefused(_))),
+        Also::RedirectRefused => matches!(answer.failure(), Some(Failure::RedirectRefused(_))),
+        Also::StillCoded => answer.failure() == Some(Failure::StillCoded),
     };
     is_right.then_some(()).ok_or(format!("not {also:?}: {answer:?}"))
 }

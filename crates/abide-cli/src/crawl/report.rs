@@ -294,7 +294,7 @@ impl Host {
         self.denied_by.sort_by_key(|by| std::cmp::Reverse(by.urls));
         self.failed_by.sort_by_key(|by| std::cmp::Reverse(by.urls));
         let verdict = self.sample.as_ref().and_then(|url| abide.check_cached(url));
-        let Some(answer) = verdict.as_ref().and_then(|verdict| verdict.answer()) else { return };
+        let Some(answer) = verdict.as_ref().and_then(|verdict| verdict.entry()) else { return };
         self.robots = Some(source_name(Some(answer.source())));
         self.robots_status = answer.status();
         self.robots_age_s = answer.age(abide.gate_handle().wall()).map(|age| age.as_secs());

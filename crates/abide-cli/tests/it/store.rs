@@ -311,7 +311,7 @@ async fn a_call_that_is_refused_keeps_the_queue_and_what_is_saved() {
 struct DaysAgo(AtomicU64);
 
 impl abide::Clock for DaysAgo {
-    fn now(&self) -> tokio::time::Instant {
+    fn now(&self) -> std::time::Instant {
         abide::SystemClock.now()
     }
 

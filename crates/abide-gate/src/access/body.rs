@@ -15,8 +15,8 @@
 use bytes::Bytes;
 use http_body_util::BodyExt;
 
-use crate::access::fetch::{FetchBody, FetchError, FetchErrorKind};
-use crate::{Coding, DecodeError, DecodedBody};
+use crate::access::fetch::{FetchBody, FetchError};
+use crate::{Coding, DecodeError, DecodedBody, Failure};
 
 /// What was read, whole lines only.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) fn decoded(body: FetchBody, coding: Option<Coding>) -> FetchBody {
     let decoded = DecodedBody::new(body, coding).strict();
     let decoded = decoded.map_err(|error| match error {
         DecodeError::Body(error) => error,
-        DecodeError::Undecodable(why) => FetchError::new(FetchErrorKind::Decode, why.to_string()),
+        DecodeError::Undecodable(why) => FetchError::new(Failure::Body, why.to_string()),
     });
     decoded.boxed_unsync()
 }
@@ -96,7 +96,6 @@ mod tests {
     use http_body_util::{Full, StreamBody};
 
     use super::*;
-    use crate::access::FetchErrorKind;
 
     const LIMIT: usize = 64;
 
@@ -161,7 +160,7 @@ mod tests {
 
     #[tokio::test]
     async fn c06_an_error_before_the_limit_is_an_error_and_after_it_is_not() {
-        let broken = || Err(FetchError::new(FetchErrorKind::Decode, "cut"));
+        let broken = || Err(FetchError::new(Failure::Body, "cut"));
         for (len, ok) in [(0, false), (LIMIT, false), (LIMIT + 1, true), (LIMIT + 9, true)] {
             let first = Ok(http_body::Frame::data(Bytes::from(vec![b'\n'; len])));
             let frames = std::collections::VecDeque::from([first, broken()]);

@@ -6,19 +6,19 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use tokio::sync::Semaphore;
 
-use crate::access::answer::Answer;
 use crate::access::cache::AccessCache;
 use crate::access::counters::Counters;
 use crate::access::dice::{Dice, any_seed};
+use crate::access::entry::RobotsEntry;
 use crate::access::fetch::Fetch;
 use crate::access::flight::Flights;
 use crate::access::front::Front;
 use crate::access::keeper::Keeper;
 use crate::access::knowledge::Knowledge;
 use crate::access::memory::MemoryAccessStore;
-use crate::access::observer::{AccessObserver, Observers};
 use crate::access::policy::AccessPolicy;
 use crate::access::store::{AccessStore, LeaseHolder};
+use crate::event::{Observer, Observers};
 use crate::{CaughtClock, Clock, Origin, SystemClock};
 
 /// Puts an [`AccessCache`] together. Everything but tokens and [`Fetch`] has a default.
@@ -29,7 +29,7 @@ pub struct AccessCacheBuilder {
     policy: AccessPolicy,
     store: Arc<dyn AccessStore>,
     clock: Arc<dyn Clock>,
-    observers: Vec<Arc<dyn AccessObserver>>,
+    observers: Vec<Arc<dyn Observer>>,
     seed: u64,
 }
 
@@ -69,8 +69,8 @@ impl AccessCacheBuilder {
         self
     }
 
-    /// One more who hears of events.
-    pub fn observer(mut self, observer: Arc<dyn AccessObserver>) -> Self {
+    /// Hears what happens to robots.txt. Several may listen.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
         self
     }
@@ -84,13 +84,13 @@ impl AccessCacheBuilder {
     /// The finished cache.
     pub fn build(self) -> AccessCache {
         let counters = Arc::new(Counters::default());
-        let observers: Observers = self.observers.into();
+        let observers = Observers::new(self.observers);
         let keeper = Keeper::new(
             self.store,
             self.policy.clone(),
             LeaseHolder(any_seed()),
             Arc::clone(&self.clock),
-            Arc::clone(&observers),
+            observers.clone(),
             Arc::clone(&counters),
         );
         let known = Knowledge {
@@ -112,8 +112,8 @@ impl AccessCacheBuilder {
     }
 }
 
-fn answers(weight: u64) -> Cache<Origin, Arc<Answer>> {
-    let weigh = |_: &Origin, answer: &Arc<Answer>| u32::try_from(answer.weight()).unwrap_or(u32::MAX);
+fn answers(weight: u64) -> Cache<Origin, Arc<RobotsEntry>> {
+    let weigh = |_: &Origin, answer: &Arc<RobotsEntry>| u32::try_from(answer.weight()).unwrap_or(u32::MAX);
     // Least recently used, so that a new answer is always taken in: a refused one would be compiled for every page.
     Cache::builder().max_capacity(weight).weigher(weigh).eviction_policy(EvictionPolicy::lru()).build()
 }

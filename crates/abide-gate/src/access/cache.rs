@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use crate::Origin;
-use crate::access::answer::Answer;
 use crate::access::builder::AccessCacheBuilder;
 use crate::access::counters::Totals;
+use crate::access::entry::RobotsEntry;
 use crate::access::fetch::Fetch;
 use crate::access::knowledge::{Knowledge, News, Wanted};
 use crate::access::reading::Next;
@@ -21,8 +21,8 @@ use crate::pacing::Refusal;
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use abide_gate::access::{AccessCache, BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
-/// # use abide_gate::{Clock, Origin, SystemClock};
+/// # use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
+/// # use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock};
 /// # use abide_robots::{ProductToken, Target};
 /// # #[derive(Debug)]
 /// # struct Example;
@@ -36,10 +36,10 @@ use crate::pacing::Refusal;
 /// # let fetch = Arc::new(Example);
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
 /// # runtime.block_on(async {
-/// let access = AccessCache::builder(vec![ProductToken::new("ExampleBot")?], fetch).build();
+/// let gate = Gate::builder().build(vec![ProductToken::new("ExampleBot")?], fetch);
 ///
 /// let origin = Origin::of(&"https://example.com/page".parse()?)?;
-/// let answer = access.of(&origin).await?;
+/// let answer = gate.access().of(&origin).await?;
 /// assert!(answer.is_allowed(&Target::new("/page")));
 /// assert!(!answer.is_allowed(&Target::new("/private/diary")));
 ///
@@ -55,7 +55,7 @@ pub struct AccessCache {
 
 impl AccessCache {
     /// A cache for a crawler that is called by `tokens`, the first that has a group counts.
-    pub fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> AccessCacheBuilder {
+    pub(crate) fn builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> AccessCacheBuilder {
         AccessCacheBuilder::new(tokens, fetch)
     }
 
@@ -66,12 +66,16 @@ impl AccessCache {
     ///
     /// # Errors
     /// [`Refusal`] if robots.txt could not be asked for just now. Nothing may be fetched from the origin then, either.
-    pub async fn of(&self, origin: &Origin) -> Result<Arc<Answer>, Refusal> {
+    pub async fn of(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {
         self.learn(origin, &mut Duration::default()).await
     }
 
     /// The same; `waited` grows by the time for which the request had to wait for its turns, its time on the wire not included.
-    pub(crate) async fn learn(&self, origin: &Origin, waited: &mut Duration) -> Result<Arc<Answer>, Refusal> {
+    pub(crate) async fn learn(
+        &self,
+        origin: &Origin,
+        waited: &mut Duration,
+    ) -> Result<Arc<RobotsEntry>, Refusal> {
         let now = self.known.clock.wall();
         match self.known.recall(origin, now) {
             Some((answer, Next::Use)) => Ok(answer),
@@ -89,12 +93,12 @@ impl AccessCache {
     }
 
     /// The answer for a URL if it is fresh and at hand: what most requests meet. Allocates nothing.
-    pub(crate) fn at_hand(&self, url: &Url) -> Option<Arc<Answer>> {
+    pub(crate) fn at_hand(&self, url: &Url) -> Option<Arc<RobotsEntry>> {
         self.known.at_hand(url, self.known.clock.wall())
     }
 
     /// What is at hand and may be used, without asking anybody, the store included.
-    pub fn cached(&self, origin: &Origin) -> Option<Arc<Answer>> {
+    pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
         let now = self.known.clock.wall();
         let (answer, next) = self.known.recall(origin, now)?;
         (next != Next::Fetch).then_some(answer)
@@ -153,7 +157,7 @@ impl AccessCache {
         &self,
         mut news: watch::Receiver<Option<News>>,
         waited: &mut Duration,
-    ) -> Result<Arc<Answer>, Refusal> {
+    ) -> Result<Arc<RobotsEntry>, Refusal> {
         let came = self.known.clock.now();
         loop {
             let last = news.borrow_and_update().clone();

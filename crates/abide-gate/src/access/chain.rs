@@ -22,16 +22,13 @@ use tokio::time::{timeout, timeout_at};
 use url::Url;
 
 use crate::access::counters::Counters;
-use crate::access::fetch::{
-    Fetch, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, TurnTime, Validators,
-};
+use crate::access::fetch::{Fetch, FetchError, RobotsReply, RobotsRequest, TurnTime, Validators};
 use crate::access::freshness::stated_lifetime;
-use crate::access::outcome::{Cause, Head, Outcome, classify, has_rule_line, is_html, looks_coded};
-use crate::access::policy::Html;
+use crate::access::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
 use crate::access::record::GoodCopy;
 use crate::access::{AccessPolicy, RedirectRefusal, body, log, redirect};
 use crate::pacing::Refusal;
-use crate::{Clock, Coding, Origin};
+use crate::{Clock, Coding, Failure, Origin};
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -112,7 +109,7 @@ impl<'a> Chain<'a> {
             let conditional = validators.is_some();
             let reply = match self.send(validators).await {
                 Ok(reply) => reply,
-                Err(error) => return self.failed(&error),
+                Err(error) => return self.failed(error),
             };
             let outcome = match classify(reply.status(), reply.headers(), conditional, self.policy) {
                 Head::ReadBody => self.read(reply).await,
@@ -125,7 +122,7 @@ impl<'a> Chain<'a> {
                     self.spend(&reply);
                     continue;
                 }
-                Head::AskAgain => unreachable(Cause::RedirectRefused(RedirectRefusal::Status), &reply),
+                Head::AskAgain => unreachable(Failure::RedirectRefused(RedirectRefusal::Status), &reply),
                 head => self.told(head, &reply),
             };
             return Ended::Outcome(outcome);
@@ -146,7 +143,7 @@ impl<'a> Chain<'a> {
 
     async fn send(&mut self, validators: Option<Validators>) -> Result<RobotsReply, FetchError> {
         if self.budget.is_zero() {
-            return Err(FetchError::new(FetchErrorKind::Deadline, "the time for all hops was over"));
+            return Err(FetchError::new(Failure::Timeout, "the time for all hops was over"));
         }
         let request = RobotsRequest::new(self.here().clone(), self.budget)
             .with_validators(validators)
@@ -158,9 +155,9 @@ impl<'a> Chain<'a> {
         let patience = self.budget.saturating_add(self.policy.slot_wait_max);
         let reply = match timeout(patience, self.fetch.fetch(request)).await {
             Ok(result) => result,
-            Err(_) => Err(FetchError::new(FetchErrorKind::Deadline, "no head in time")),
+            Err(_) => Err(FetchError::new(Failure::Timeout, "no head in time")),
         };
-        self.sent |= !matches!(&reply, Err(error) if matches!(error.kind(), FetchErrorKind::Deferred(_)));
+        self.sent |= !matches!(&reply, Err(error) if error.failure().is_none());
         reply
     }
 
@@ -169,21 +166,20 @@ impl<'a> Chain<'a> {
         self.budget = self.budget.saturating_sub(spent);
     }
 
-    fn failed(&self, error: &FetchError) -> Ended {
-        match (Cause::of(error.kind()), error.kind()) {
-            (None, FetchErrorKind::Deferred(why)) => Ended::Deferred { why: why.clone(), sent: self.sent },
-            (cause, _) => {
-                log::failed(self.origin, error);
-                let cause = cause.unwrap_or(Cause::Other);
-                Ended::Outcome(Outcome::Unreachable { cause, hold: None })
-            }
+    fn failed(&self, error: FetchError) -> Ended {
+        if error.failure().is_some() {
+            log::failed(self.origin, &error);
+        }
+        match error.into_failure() {
+            Ok(cause) => Ended::Outcome(Outcome::Unreachable { cause, hold: None }),
+            Err(why) => Ended::Deferred { why, sent: self.sent },
         }
     }
 
     /// Takes one redirect. Its body is never read.
     fn step(&mut self, reply: &RobotsReply) -> Result<(), Outcome> {
         let url = redirect::destination(self.here(), reply.headers(), self.policy)
-            .map_err(|why| unreachable(Cause::RedirectRefused(why), reply))?;
+            .map_err(|why| unreachable(Failure::RedirectRefused(why), reply))?;
         // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is
         // unavailable. Without cookies a URL met twice cannot end otherwise.
         if self.visited.len() > self.policy.redirects_max || self.visited.contains(&url) {
@@ -201,28 +197,28 @@ impl<'a> Chain<'a> {
         // 204 and 205 have no content; a body that comes all the same is looked at below.
         let coding = if matches!(status, 204 | 205) { Ok(None) } else { Coding::of(&headers) };
         let Ok(coding) = coding else {
-            return Outcome::Unreachable { cause: Cause::StillCoded, hold };
+            return Outcome::Unreachable { cause: Failure::StillCoded, hold };
         };
         let body = body::decoded(reply.into_body(), coding);
-        let text = match timeout_at(until, body::read(body, self.policy.body_limit)).await {
+        let text = match timeout_at(until.into(), body::read(body, self.policy.body_limit)).await {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {
                 log::failed(self.origin, &error);
-                return Outcome::Unreachable { cause: Cause::of(error.kind()).unwrap_or(Cause::Body), hold };
+                return Outcome::Unreachable { cause: error.failure().unwrap_or(Failure::Body), hold };
             }
-            Err(_) => return Outcome::Unreachable { cause: Cause::Deadline, hold },
+            Err(_) => return Outcome::Unreachable { cause: Failure::Timeout, hold },
         };
         self.counters.body_bytes.add(text.bytes.len() as u64);
         if looks_coded(&text.bytes) {
-            return Outcome::Unreachable { cause: Cause::StillCoded, hold };
+            return Outcome::Unreachable { cause: Failure::StillCoded, hold };
         }
         let content_type = field(&headers, &CONTENT_TYPE).filter(|value| value.len() <= CONTENT_TYPE_LEN_MAX);
         // Stricter (option): a page that only looks like a success says nothing about the rules.
-        if self.policy.html == Html::Unreachable
+        if self.policy.html_is_unreachable
             && is_html(content_type, &text.bytes)
             && !has_rule_line(&text.bytes)
         {
-            return Outcome::Unreachable { cause: Cause::Html, hold };
+            return Outcome::Unreachable { cause: Failure::Html, hold };
         }
         let now = self.clock.wall();
         Outcome::Rules(Arc::new(GoodCopy {
@@ -248,12 +244,12 @@ impl<'a> Chain<'a> {
             Head::NotNow => Outcome::NotNow { status },
             Head::TooManyRequests => Outcome::TooManyRequests { hold: reply.hold() },
             Head::Unreachable(cause) => unreachable(cause, reply),
-            Head::ReadBody | Head::Follow | Head::AskAgain => unreachable(Cause::Status(status), reply),
+            Head::ReadBody | Head::Follow | Head::AskAgain => unreachable(Failure::Status(status), reply),
         }
     }
 }
 
-fn unreachable(cause: Cause, reply: &RobotsReply) -> Outcome {
+fn unreachable(cause: Failure, reply: &RobotsReply) -> Outcome {
     Outcome::Unreachable { cause, hold: reply.hold() }
 }
 

@@ -29,8 +29,8 @@ use crate::access::chain::CONTENT_TYPE_LEN_MAX;
 use crate::access::fetch::VALIDATOR_LEN_MAX;
 use crate::access::policy::{BODY_LIMIT_MAX, LIFETIME_MAX};
 use crate::access::record::{Failing, LastAnswer};
-use crate::access::{Cause, GoodCopy, Record, RedirectRefusal, TlsProblem, Unavailable, Validators};
-use crate::{Origin, WallMillis};
+use crate::access::{GoodCopy, Record, RedirectRefusal, Unavailable, Validators};
+use crate::{Failure, Origin, TlsProblem, WallMillis};
 
 const MAGIC: &[u8; 6] = b"abideR";
 const VERSION: u16 = 1;
@@ -46,7 +46,7 @@ impl Record {
         fields.bytes(self.origin.as_str().as_bytes());
         fields.last(self.last);
         for time in [self.asked_at, self.fresh_until, self.next_try] {
-            fields.u64(time.0);
+            fields.u64(time.as_millis());
         }
         fields.failing(&self.failing);
         fields.copy(self.copy.as_deref());
@@ -110,7 +110,7 @@ impl Writer {
     }
 
     fn time(&mut self, value: Option<WallMillis>) {
-        self.option(value, |out, time| out.u64(time.0));
+        self.option(value, |out, time| out.u64(time.as_millis()));
     }
 
     fn last(&mut self, last: LastAnswer) {
@@ -129,39 +129,42 @@ impl Writer {
         }
     }
 
-    fn cause(&mut self, cause: Cause) {
+    fn cause(&mut self, cause: Failure) {
         match cause {
-            Cause::Status(status) => {
+            Failure::Status(status) => {
                 self.u8(0);
                 self.u16(status);
             }
-            Cause::Dns => self.u8(1),
-            Cause::Connect => self.u8(2),
-            Cause::Tls => self.u8(3),
-            Cause::Reset => self.u8(4),
-            Cause::Protocol => self.u8(5),
-            Cause::HeadTooLarge => self.u8(6),
-            Cause::Body => self.u8(7),
-            Cause::StillCoded => self.u8(8),
-            Cause::Html => self.u8(9),
-            Cause::AddressRefused(IpAddr::V4(address)) => {
+            Failure::Dns => self.u8(1),
+            Failure::Connect => self.u8(2),
+            Failure::Tls(TlsProblem::Other) => self.u8(3),
+            Failure::Reset => self.u8(4),
+            Failure::Protocol => self.u8(5),
+            Failure::HeadTooLarge => self.u8(6),
+            Failure::Body => self.u8(7),
+            Failure::StillCoded => self.u8(8),
+            Failure::Html => self.u8(9),
+            Failure::AddressRefused(IpAddr::V4(address)) => {
                 self.u8(10);
                 self.u32(address.to_bits());
             }
-            Cause::AddressRefused(IpAddr::V6(address)) => {
+            Failure::AddressRefused(IpAddr::V6(address)) => {
                 self.u8(11);
                 self.0.extend_from_slice(&address.octets());
             }
-            Cause::RedirectRefused(why) => {
+            Failure::RedirectRefused(why) => {
                 self.u8(12);
                 self.u8(REFUSALS.iter().position(|&other| other == why).unwrap_or(0) as u8);
             }
-            Cause::Deadline => self.u8(13),
-            Cause::Other => self.u8(14),
-            Cause::TlsProblem(problem) => {
+            Failure::Timeout => self.u8(13),
+            Failure::Other => self.u8(14),
+            Failure::Tls(problem) => {
                 self.u8(15);
                 self.u8(PROBLEMS.iter().position(|known| *known == problem).map_or(u8::MAX, |at| at as u8));
             }
+            Failure::Refused => self.u8(16),
+            Failure::NoRoute => self.u8(17),
+            Failure::EnhanceYourCalm => self.u8(18),
         }
     }
 
@@ -181,8 +184,8 @@ impl Writer {
                 out.option(value, Self::bytes);
             }
             out.option(copy.lifetime, |out, lifetime| out.u64(lifetime.as_secs()));
-            out.u64(copy.fetched_at.0);
-            out.u64(copy.validated_at.0);
+            out.u64(copy.fetched_at.as_millis());
+            out.u64(copy.validated_at.as_millis());
             out.bytes(&copy.body);
         });
     }
@@ -201,7 +204,7 @@ const REFUSALS: [RedirectRefusal; 9] = [
     RedirectRefusal::Downgrade,
 ];
 
-/// The problems of TLS by their number in a record. New ones go to the end.
+/// The problems of TLS by their number in a record; `Other` has a number among the failures. New ones go to the end.
 const PROBLEMS: [TlsProblem; 4] =
     [TlsProblem::Expired, TlsProblem::Untrusted, TlsProblem::AnotherName, TlsProblem::NotTls];
 
@@ -236,7 +239,7 @@ impl<'a> Reader<'a> {
     }
 
     fn time(&mut self) -> Option<WallMillis> {
-        self.u64().map(WallMillis)
+        self.u64().map(WallMillis::from_millis)
     }
 
     fn bool(&mut self) -> Option<bool> {
@@ -296,24 +299,27 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn cause(&mut self) -> Option<Cause> {
+    fn cause(&mut self) -> Option<Failure> {
         Some(match self.u8()? {
-            0 => Cause::Status(self.status()?),
-            1 => Cause::Dns,
-            2 => Cause::Connect,
-            3 => Cause::Tls,
-            4 => Cause::Reset,
-            5 => Cause::Protocol,
-            6 => Cause::HeadTooLarge,
-            7 => Cause::Body,
-            8 => Cause::StillCoded,
-            9 => Cause::Html,
-            10 => Cause::AddressRefused(Ipv4Addr::from_bits(self.u32()?).into()),
-            11 => Cause::AddressRefused(Ipv6Addr::from(self.array::<16>()?).into()),
-            12 => Cause::RedirectRefused(*REFUSALS.get(usize::from(self.u8()?))?),
-            13 => Cause::Deadline,
-            14 => Cause::Other,
-            15 => Cause::TlsProblem(*PROBLEMS.get(usize::from(self.u8()?))?),
+            0 => Failure::Status(self.status()?),
+            1 => Failure::Dns,
+            2 => Failure::Connect,
+            3 => Failure::Tls(TlsProblem::Other),
+            4 => Failure::Reset,
+            5 => Failure::Protocol,
+            6 => Failure::HeadTooLarge,
+            7 => Failure::Body,
+            8 => Failure::StillCoded,
+            9 => Failure::Html,
+            10 => Failure::AddressRefused(Ipv4Addr::from_bits(self.u32()?).into()),
+            11 => Failure::AddressRefused(Ipv6Addr::from(self.array::<16>()?).into()),
+            12 => Failure::RedirectRefused(*REFUSALS.get(usize::from(self.u8()?))?),
+            13 => Failure::Timeout,
+            14 => Failure::Other,
+            15 => Failure::Tls(*PROBLEMS.get(usize::from(self.u8()?))?),
+            16 => Failure::Refused,
+            17 => Failure::NoRoute,
+            18 => Failure::EnhanceYourCalm,
             _ => return None,
         })
     }
@@ -405,25 +411,28 @@ mod tests {
 
     use super::*;
 
-    fn causes() -> impl Strategy<Value = Cause> {
+    fn causes() -> impl Strategy<Value = Failure> {
         prop_oneof![
-            (100_u16..=999).prop_map(Cause::Status),
-            any::<u32>().prop_map(|bits| Cause::AddressRefused(Ipv4Addr::from_bits(bits).into())),
-            any::<u128>().prop_map(|bits| Cause::AddressRefused(Ipv6Addr::from_bits(bits).into())),
-            (0..REFUSALS.len()).prop_map(|n| Cause::RedirectRefused(REFUSALS[n])),
-            (0..PROBLEMS.len()).prop_map(|n| Cause::TlsProblem(PROBLEMS[n])),
+            (100_u16..=999).prop_map(Failure::Status),
+            any::<u32>().prop_map(|bits| Failure::AddressRefused(Ipv4Addr::from_bits(bits).into())),
+            any::<u128>().prop_map(|bits| Failure::AddressRefused(Ipv6Addr::from_bits(bits).into())),
+            (0..REFUSALS.len()).prop_map(|n| Failure::RedirectRefused(REFUSALS[n])),
+            (0..PROBLEMS.len()).prop_map(|n| Failure::Tls(PROBLEMS[n])),
             proptest::sample::select(vec![
-                Cause::Dns,
-                Cause::Connect,
-                Cause::Tls,
-                Cause::Reset,
-                Cause::Protocol,
-                Cause::HeadTooLarge,
-                Cause::Body,
-                Cause::StillCoded,
-                Cause::Html,
-                Cause::Deadline,
-                Cause::Other,
+                Failure::Dns,
+                Failure::Refused,
+                Failure::NoRoute,
+                Failure::Connect,
+                Failure::EnhanceYourCalm,
+                Failure::Tls(TlsProblem::Other),
+                Failure::Reset,
+                Failure::Protocol,
+                Failure::HeadTooLarge,
+                Failure::Body,
+                Failure::StillCoded,
+                Failure::Html,
+                Failure::Timeout,
+                Failure::Other,
             ]),
         ]
     }
@@ -443,8 +452,8 @@ mod tests {
                 ),
                 content_type: kind.map(Bytes::from),
                 lifetime: stated.then_some(Duration::from_secs(600)),
-                fetched_at: WallMillis(fetched),
-                validated_at: WallMillis(validated),
+                fetched_at: WallMillis::from_millis(fetched),
+                validated_at: WallMillis::from_millis(validated),
             })
     }
 
@@ -457,10 +466,10 @@ mod tests {
         ];
         let failing = (any::<Option<u64>>(), any::<u32>(), any::<u32>(), any::<Option<u64>>()).prop_map(
             |(since, attempts, counted, last)| Failing {
-                since: since.map(WallMillis),
+                since: since.map(WallMillis::from_millis),
                 attempts,
                 counted,
-                last_counted: last.map(WallMillis),
+                last_counted: last.map(WallMillis::from_millis),
             },
         );
         (last, any::<u64>(), 0_u64..=86_400_000, any::<u64>(), failing, proptest::option::of(copies()))
@@ -468,9 +477,9 @@ mod tests {
                 let record = Record {
                     origin: "http://[::1]:8080".parse().unwrap(),
                     last,
-                    asked_at: WallMillis(asked),
-                    fresh_until: WallMillis(asked.saturating_add(fresh)),
-                    next_try: WallMillis(next),
+                    asked_at: WallMillis::from_millis(asked),
+                    fresh_until: WallMillis::from_millis(asked.saturating_add(fresh)),
+                    next_try: WallMillis::from_millis(next),
                     failing,
                     copy: copy.map(Arc::new),
                 };
@@ -543,7 +552,7 @@ mod tests {
     #[test]
     fn what_we_would_have_written_otherwise_is_absent() {
         let origin = "https://a.example".parse().unwrap();
-        let record = Record::sample(&origin, WallMillis(1), "User-agent: *\n".into());
+        let record = Record::sample(&origin, WallMillis::from_millis(1), "User-agent: *\n".into());
         assert_eq!(Record::decode(&forged(&record, b"robots.txt", b"robots.txt")), Some(record.clone()));
         for (from, to) in [
             (&b"/robots.txt"[..], &b"/robots{txt"[..]),
@@ -558,10 +567,10 @@ mod tests {
     fn another_version_is_absent() {
         let record = Record {
             origin: "http://a.example".parse().unwrap(),
-            last: LastAnswer::Unreachable(Cause::Dns),
-            asked_at: WallMillis(1),
-            fresh_until: WallMillis(1),
-            next_try: WallMillis(1),
+            last: LastAnswer::Unreachable(Failure::Dns),
+            asked_at: WallMillis::from_millis(1),
+            fresh_until: WallMillis::from_millis(1),
+            next_try: WallMillis::from_millis(1),
             failing: Failing::default(),
             copy: None,
         };
@@ -573,32 +582,39 @@ mod tests {
         assert_eq!(Record::decode(&bytes), None);
     }
     fn sample() -> Record {
-        Record::sample(&"https://a.example".parse().unwrap(), WallMillis(1), "User-agent: *\n".into())
+        Record::sample(
+            &"https://a.example".parse().unwrap(),
+            WallMillis::from_millis(1),
+            "User-agent: *\n".into(),
+        )
     }
 
     #[test]
     fn every_cause_of_a_failure_is_kept() {
         let others = [
-            Cause::Status(503),
-            Cause::Dns,
-            Cause::Connect,
-            Cause::Tls,
-            Cause::TlsProblem(TlsProblem::Expired),
-            Cause::TlsProblem(TlsProblem::Untrusted),
-            Cause::TlsProblem(TlsProblem::AnotherName),
-            Cause::TlsProblem(TlsProblem::NotTls),
-            Cause::Reset,
-            Cause::Protocol,
-            Cause::HeadTooLarge,
-            Cause::Body,
-            Cause::StillCoded,
-            Cause::Html,
-            Cause::AddressRefused([10, 0, 0, 1].into()),
-            Cause::AddressRefused([1, 2, 3, 4, 5, 6, 7, 8].into()),
-            Cause::Deadline,
-            Cause::Other,
+            Failure::Status(503),
+            Failure::Dns,
+            Failure::Refused,
+            Failure::NoRoute,
+            Failure::Connect,
+            Failure::EnhanceYourCalm,
+            Failure::Tls(TlsProblem::Other),
+            Failure::Tls(TlsProblem::Expired),
+            Failure::Tls(TlsProblem::Untrusted),
+            Failure::Tls(TlsProblem::AnotherName),
+            Failure::Tls(TlsProblem::NotTls),
+            Failure::Reset,
+            Failure::Protocol,
+            Failure::HeadTooLarge,
+            Failure::Body,
+            Failure::StillCoded,
+            Failure::Html,
+            Failure::AddressRefused([10, 0, 0, 1].into()),
+            Failure::AddressRefused([1, 2, 3, 4, 5, 6, 7, 8].into()),
+            Failure::Timeout,
+            Failure::Other,
         ];
-        for cause in others.into_iter().chain(REFUSALS.map(Cause::RedirectRefused)) {
+        for cause in others.into_iter().chain(REFUSALS.map(Failure::RedirectRefused)) {
             let record = Record { last: LastAnswer::Unreachable(cause), ..sample() };
             assert_eq!(Record::decode(&record.encode()), Some(record), "{cause:?}");
         }
@@ -619,8 +635,16 @@ mod tests {
         for (what, record, is_kept) in [
             ("as it is", sample(), true),
             ("rules without a copy", Record { copy: None, ..sample() }, false),
-            ("fresh for a day", Record { fresh_until: WallMillis(1).plus(day), ..sample() }, true),
-            ("fresh for longer", Record { fresh_until: WallMillis(2).plus(day), ..sample() }, false),
+            (
+                "fresh for a day",
+                Record { fresh_until: WallMillis::from_millis(1).plus(day), ..sample() },
+                true,
+            ),
+            (
+                "fresh for longer",
+                Record { fresh_until: WallMillis::from_millis(2).plus(day), ..sample() },
+                false,
+            ),
             ("a lifetime of a day", with(|copy| copy.lifetime = Some(LIFETIME_MAX)), true),
             ("a longer one", with(|copy| copy.lifetime = Some(LIFETIME_MAX + Duration::from_secs(1))), false),
             ("http", with(|copy| copy.final_url = "http://a.example/x".parse().unwrap()), true),

@@ -6,7 +6,7 @@ use abide_robots::{Target, Verdict};
 use httpdate::fmt_http_date;
 
 use crate::WallMillis;
-use crate::access::{Access, Answer, Source};
+use crate::access::{Access, RobotsEntry, Source};
 use crate::text::Escaped;
 
 /// Why one URL may be fetched or not: the whole of it, kept without another request. Cheap to clone.
@@ -14,7 +14,7 @@ use crate::text::Escaped;
 /// Shown, it is one sentence; what servers sent is escaped and cut at 200 characters.
 #[derive(Clone)]
 pub struct Explanation {
-    answer: Arc<Answer>,
+    answer: Arc<RobotsEntry>,
     verdict: Option<Verdict>,
     is_allowed: bool,
     hop: Option<usize>,
@@ -22,7 +22,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    pub(super) fn new(answer: Arc<Answer>, target: &Target<'_>) -> Self {
+    pub(super) fn new(answer: Arc<RobotsEntry>, target: &Target<'_>) -> Self {
         let verdict = match answer.access() {
             Access::Rules(rules) => Some(rules.verdict(target)),
             Access::Unavailable(_) | Access::Unreachable(_) => None,
@@ -57,7 +57,7 @@ impl Explanation {
     }
 
     /// The answer it follows from: origin, source, times, the text itself.
-    pub fn answer(&self) -> &Arc<Answer> {
+    pub fn entry(&self) -> &Arc<RobotsEntry> {
         &self.answer
     }
 
@@ -168,7 +168,7 @@ impl fmt::Debug for Explanation {
 }
 
 /// The last time that an HTTP date can show.
-const SHOWN_MAX: WallMillis = WallMillis(253_402_300_799_000);
+const SHOWN_MAX: WallMillis = WallMillis::from_millis(253_402_300_799_000);
 
 /// A time for people, as in HTTP fields.
 fn date(time: Option<WallMillis>) -> String {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn no_time_is_too_late_to_be_shown() {
-        assert_eq!(date(Some(WallMillis(u64::MAX))), "Fri, 31 Dec 9999 23:59:59 GMT");
-        assert_eq!(date(Some(WallMillis(0))), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(date(Some(WallMillis::from_millis(u64::MAX))), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(date(Some(WallMillis::from_millis(0))), "Thu, 01 Jan 1970 00:00:00 GMT");
     }
 }

@@ -1,29 +1,23 @@
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use url::Url;
 
-use crate::WallMillis;
-use crate::access::TlsProblem;
 use crate::pacing::Refusal;
 use crate::text::Escaped;
-
-/// A boxed future, so that the traits of this crate can be used as `dyn`.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+use crate::{BoxFuture, Failure, WallMillis};
 
 /// The body of a robots.txt, as it comes: in the coding that the reply's `Content-Encoding` names, which is taken off by the caller.
-pub type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
+pub(crate) type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 
 /// One robots.txt request on the wire.
 ///
@@ -32,7 +26,7 @@ pub type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 /// nor credentials, Referer or Range. It hands over the body **as the server sent it**, with its `Content-Encoding`:
 /// decoders of clients stop after the first gzip member, and rules behind it are lost without a trace. It refuses addresses
 /// that must not be contacted before anything is sent ([`AddressGuard`](crate::AddressGuard)). It waits for a slot of the
-/// host first, if hosts are paced, and ends with [`FetchErrorKind::Deferred`] when that would take too long; then it has
+/// host first, if hosts are paced, and returns [`FetchError::deferred`] when that would take too long; then it has
 /// [`RobotsRequest::budget`] of time for the head ([`on_the_wire`] keeps it). The body's time is kept by the caller.
 pub trait Fetch: fmt::Debug + Send + Sync + 'static {
     /// Sends the request and answers with the head, its body still to be read.
@@ -45,14 +39,14 @@ pub trait Fetch: fmt::Debug + Send + Sync + 'static {
 /// Runs `request`, which begins when this is called, within the time that is left for it.
 ///
 /// # Errors
-/// Those of `request`, or [`FetchErrorKind::Deadline`] when the time is over.
+/// Those of `request`, or [`Failure::Timeout`] when the time is over.
 pub async fn on_the_wire<F>(budget: Duration, request: F) -> Result<RobotsReply, FetchError>
 where
     F: Future<Output = Result<RobotsReply, FetchError>>,
 {
     match timeout(budget, request).await {
         Ok(result) => result,
-        Err(_) => Err(FetchError::new(FetchErrorKind::Deadline, "no complete head in time")),
+        Err(_) => Err(FetchError::new(Failure::Timeout, "no complete head in time")),
     }
 }
 
@@ -108,9 +102,9 @@ impl RobotsRequest {
         &self.url
     }
 
-    /// What makes the request conditional, if the stored copy came from exactly this URL.
-    pub fn validators(&self) -> Option<&Validators> {
-        self.validators.as_ref()
+    /// Whether the request is conditional: the stored copy came from exactly this URL.
+    pub fn is_conditional(&self) -> bool {
+        self.validators.is_some()
     }
 
     /// The time that is left on the wire, from the first connect to the last byte. Waiting for a slot is not part of it.
@@ -169,7 +163,7 @@ impl TurnTime {
 
 /// `ETag` and `Last-Modified` of a copy, as the server wrote them (RFC 9110 §8.8). Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Validators {
+pub(crate) struct Validators {
     etag: Option<Bytes>,
     last_modified: Option<Bytes>,
 }
@@ -180,7 +174,7 @@ pub(crate) const VALIDATOR_LEN_MAX: usize = 1024;
 impl Validators {
     /// Validators from the two field values. Values that are empty, over 1,024 bytes, or could not stand in a header
     /// field are left out.
-    pub fn new(etag: Option<&[u8]>, last_modified: Option<&[u8]>) -> Self {
+    pub(crate) fn new(etag: Option<&[u8]>, last_modified: Option<&[u8]>) -> Self {
         let keep = |value: Option<&[u8]>| {
             let value = value.filter(|value| !value.is_empty() && value.len() <= VALIDATOR_LEN_MAX)?;
             HeaderValue::from_bytes(value).ok()?;
@@ -190,17 +184,17 @@ impl Validators {
     }
 
     /// The entity tag, with its quotes.
-    pub fn etag(&self) -> Option<&[u8]> {
+    pub(crate) fn etag(&self) -> Option<&[u8]> {
         self.etag.as_deref()
     }
 
     /// The date, as text.
-    pub fn last_modified(&self) -> Option<&[u8]> {
+    pub(crate) fn last_modified(&self) -> Option<&[u8]> {
         self.last_modified.as_deref()
     }
 
     /// Whether there is nothing to ask with.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.etag.is_none() && self.last_modified.is_none()
     }
 
@@ -246,7 +240,7 @@ impl RobotsReply {
 
     /// The answer made its host wait: nothing is sent to it before `until`, and so it is not asked before.
     #[must_use]
-    pub fn held_until(mut self, until: WallMillis) -> Self {
+    pub fn with_backoff_until(mut self, until: WallMillis) -> Self {
         self.held_until = Some(until);
         self
     }
@@ -292,57 +286,43 @@ impl fmt::Debug for RobotsReply {
 /// information and no credentials (reqwest's own errors print the URL: strip it first).
 #[derive(Clone)]
 pub struct FetchError {
-    kind: FetchErrorKind,
+    why: Why,
     text: Arc<str>,
 }
 
-/// What went wrong below the status.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum FetchErrorKind {
-    /// The name could not be resolved.
-    Dns,
-    /// No connection, or none in time.
-    Connect,
-    /// The handshake failed, or the certificate was refused, for a reason that none of [`TlsProblem`] is.
-    Tls,
-    /// The certificate was refused, or there was no TLS.
-    TlsProblem(TlsProblem),
-    /// Closed or reset while the head or the body was awaited.
-    Reset,
-    /// No valid HTTP.
-    Protocol,
-    /// HTTP/2 `ENHANCE_YOUR_CALM`: the server asks to be left alone, as with 429.
-    EnhanceYourCalm,
-    /// More or longer header fields than the client takes.
-    HeadTooLarge,
-    /// The body could not be decoded to its last byte, or was shorter than stated. Clients do not tell the two apart.
-    Decode,
-    /// An address of the host, literal or resolved, must not be contacted.
-    AddressRefused(IpAddr),
-    /// The budget was over.
-    Deadline,
+enum Why {
+    Failed(Failure),
     /// Nothing was sent: the host's slot is too far away. It does not count as an attempt.
     Deferred(Refusal),
-    /// Anything else.
-    Other,
 }
 
 impl FetchError {
     /// An error of this kind, told in `text`.
-    pub fn new(kind: FetchErrorKind, text: impl Into<String>) -> Self {
-        Self { kind, text: Arc::from(text.into()) }
+    pub fn new(failure: Failure, text: impl Into<String>) -> Self {
+        Self { why: Why::Failed(failure), text: Arc::from(text.into()) }
     }
 
     /// The pacer refused the permit.
     pub fn deferred(why: Refusal) -> Self {
-        let text = why.to_string();
-        Self::new(FetchErrorKind::Deferred(why), text)
+        let text = Arc::from(why.to_string());
+        Self { why: Why::Deferred(why), text }
     }
 
-    /// What went wrong.
-    pub fn kind(&self) -> &FetchErrorKind {
-        &self.kind
+    /// What went wrong; `None` if nothing was sent, because the request was deferred.
+    pub fn failure(&self) -> Option<Failure> {
+        match self.why {
+            Why::Failed(failure) => Some(failure),
+            Why::Deferred(_) => None,
+        }
+    }
+
+    /// What went wrong, or when the request may be sent, and why not now.
+    pub(crate) fn into_failure(self) -> Result<Failure, Refusal> {
+        match self.why {
+            Why::Failed(failure) => Ok(failure),
+            Why::Deferred(why) => Err(why),
+        }
     }
 }
 
@@ -354,7 +334,10 @@ impl fmt::Display for FetchError {
 
 impl fmt::Debug for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FetchError({:?}: {})", self.kind, Escaped(self.text.as_bytes()))
+        match self.why {
+            Why::Failed(failure) => write!(f, "FetchError({failure:?}: {self})"),
+            Why::Deferred { .. } => write!(f, "FetchError(deferred: {self})"),
+        }
     }
 }
 
@@ -372,7 +355,7 @@ mod tests {
 
     #[test]
     fn g07_no_control_byte_of_a_server_is_shown() {
-        let error = FetchError::new(FetchErrorKind::Reset, NASTY);
+        let error = FetchError::new(Failure::Reset, NASTY);
         assert!(is_plain(&error.to_string()), "{error}");
         assert!(is_plain(&format!("{error:?}")), "{error:?}");
         let tag: Vec<u8> = [&b"\"reset"[..], b"\xe2\x80\xae\""].concat();

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::access::Answer;
+use crate::access::RobotsEntry;
 use crate::origin::OriginOf;
 
 /// A table of as many places as there are hosts that a crawler is likely to ask at a time. Of two origins that share a place, the
@@ -16,7 +16,7 @@ pub(super) struct Front {
 
 #[derive(Default)]
 struct Place {
-    answer: Weak<Answer>,
+    answer: Weak<RobotsEntry>,
     /// Since the cache was last told that the answer is in use.
     uses: u8,
 }
@@ -33,7 +33,7 @@ impl Front {
     }
 
     /// The answer for an origin, unless it is not here, or the cache is to be asked for it.
-    pub(super) fn find(&self, origin: OriginOf<'_>) -> Option<Arc<Answer>> {
+    pub(super) fn find(&self, origin: OriginOf<'_>) -> Option<Arc<RobotsEntry>> {
         let mut place = self.place(origin).lock().unwrap_or_else(PoisonError::into_inner);
         let answer = place.answer.upgrade().filter(|answer| origin.is(answer.origin()))?;
         place.uses = place.uses.checked_sub(1)?;
@@ -45,8 +45,8 @@ impl Front {
     pub(super) fn fill(
         &self,
         origin: OriginOf<'_>,
-        ask: impl FnOnce() -> Option<Arc<Answer>>,
-    ) -> Option<Arc<Answer>> {
+        ask: impl FnOnce() -> Option<Arc<RobotsEntry>>,
+    ) -> Option<Arc<RobotsEntry>> {
         let mut place = self.place(origin).lock().unwrap_or_else(PoisonError::into_inner);
         let answer = ask();
         *place = answer.as_ref().map_or_else(Place::default, |answer| Place {

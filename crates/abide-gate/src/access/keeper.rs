@@ -12,11 +12,11 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use crate::access::counters::Counters;
-use crate::access::observer::{AccessEvent, Observers, tell};
 use crate::access::reading::{Next, Times};
-use crate::access::store::{AccessStore, Lease, LeaseHolder, StoreError};
+use crate::access::store::{AccessStore, Lease, LeaseHolder};
 use crate::access::{AccessPolicy, Record, log};
-use crate::{Clock, Origin};
+use crate::event::{Event, Observers};
+use crate::{Clock, Origin, StoreError};
 
 /// How often a follower looks whether the other process has the record.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
@@ -155,7 +155,7 @@ impl Keeper {
         if !fails.swap(true, Ordering::Relaxed) {
             log::store_down(error);
         }
-        tell(&self.observers, &AccessEvent::StoreFault { origin, error });
+        self.observers.tell(&Event::RobotsStoreFailed { origin, error });
     }
 }
 

@@ -7,19 +7,19 @@ use moka::sync::Cache;
 use tokio::sync::{Semaphore, watch};
 use url::Url;
 
-use crate::access::answer::{Answer, Source};
 use crate::access::chain::{Chain, Ended};
 use crate::access::counters::Counters;
 use crate::access::dice::Dice;
+use crate::access::entry::{RobotsEntry, Source};
 use crate::access::fetch::{Fetch, TurnTime};
 use crate::access::flight::{Boarding, Flight, Flights};
 use crate::access::front::Front;
 use crate::access::keeper::Keeper;
-use crate::access::observer::{AccessEvent, Observers, tell};
 use crate::access::outcome::Outcome;
 use crate::access::reading::{NEXT_TRY_MAX, Next, Times};
 use crate::access::record::{GoodCopy, LastAnswer, Moment};
 use crate::access::{AccessPolicy, Record, log};
+use crate::event::{Event, Observers};
 use crate::origin::OriginOf;
 use crate::pacing::{DeferReason, Refusal};
 use crate::{Clock, Origin, WallMillis};
@@ -33,7 +33,7 @@ pub(super) struct Knowledge {
     pub(super) observers: Observers,
     pub(super) keeper: Keeper,
     /// Compiled, for our own tokens; the store has what the server sent.
-    pub(super) answers: Cache<Origin, Arc<Answer>>,
+    pub(super) answers: Cache<Origin, Arc<RobotsEntry>>,
     /// Those of them that are in use.
     pub(super) front: Front,
     pub(super) put_off: Cache<Origin, PutOff>,
@@ -47,9 +47,9 @@ pub(super) struct Knowledge {
 #[derive(Debug, Clone)]
 pub(super) enum News {
     /// Something that may be used while the flight goes on.
-    Early(Arc<Answer>),
+    Early(Arc<RobotsEntry>),
     /// The end, and what was waited for turns.
-    Landed(Result<Arc<Answer>, Refusal>, TurnTime),
+    Landed(Result<Arc<RobotsEntry>, Refusal>, TurnTime),
 }
 
 /// An origin whose request was deferred by the pacing.
@@ -72,7 +72,7 @@ const FULL_WAIT: Duration = Duration::from_secs(30);
 
 impl Knowledge {
     /// The answer for a URL, if it is at hand and nothing is to be done but to use it. Allocates nothing.
-    pub(super) fn at_hand(&self, url: &Url, now: WallMillis) -> Option<Arc<Answer>> {
+    pub(super) fn at_hand(&self, url: &Url, now: WallMillis) -> Option<Arc<RobotsEntry>> {
         let origin = OriginOf::of(url)?;
         let answer = self.front.find(origin).or_else(|| {
             let key = Origin::of(url).ok()?;
@@ -82,7 +82,7 @@ impl Knowledge {
     }
 
     /// The answer at hand, and what to do with it. Compiled anew if its time has changed what it says.
-    pub(super) fn recall(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<Answer>, Next)> {
+    pub(super) fn recall(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Next)> {
         let answer = self.answers.get(origin)?;
         match answer.next(now) {
             Some(next) => Some((answer, next)),
@@ -93,15 +93,15 @@ impl Knowledge {
         }
     }
 
-    pub(super) fn is_usable(&self, answer: &Answer) -> bool {
+    pub(super) fn is_usable(&self, answer: &RobotsEntry) -> bool {
         matches!(answer.next(self.clock.wall()), Some(Next::Use | Next::UseAndRefresh))
     }
 
     /// Compiles a record and has it at hand from now on.
-    pub(super) fn publish(&self, record: Record) -> Arc<Answer> {
+    pub(super) fn publish(&self, record: Record) -> Arc<RobotsEntry> {
         let older = self.answers.get(record.origin());
         let now = self.clock.wall();
-        let answer = Arc::new(Answer::new(record, now, &self.policy, &self.tokens, older.as_deref()));
+        let answer = Arc::new(RobotsEntry::new(record, now, &self.policy, &self.tokens, older.as_deref()));
         self.answers.insert(answer.origin().clone(), Arc::clone(&answer));
         // From the cache: another one may have been published meanwhile.
         self.front.fill(answer.origin().as_slice(), || self.answers.get(answer.origin()));
@@ -154,7 +154,7 @@ impl Knowledge {
         flight: &Flight<Origin, News>,
         origin: &Origin,
         turns: &TurnTime,
-    ) -> Result<Arc<Answer>, Refusal> {
+    ) -> Result<Arc<RobotsEntry>, Refusal> {
         let previous = self.remembered(origin).await;
         let mut early = None;
         if let Some(record) = &previous {
@@ -173,7 +173,7 @@ impl Knowledge {
         let began = self.clock.now();
         let ended = self.ask(origin, previous.as_ref(), turns).await;
         let took = self.clock.now().saturating_duration_since(began);
-        tell(&self.observers, &AccessEvent::Took { origin, took });
+        self.observers.tell(&Event::RobotsAttempted { origin, took });
         match ended {
             Ended::Outcome(outcome) => Ok(self.learn(origin, previous.as_ref(), outcome).await),
             Ended::Deferred { why, sent } => {
@@ -208,7 +208,7 @@ impl Knowledge {
     }
 
     /// Makes the outcome of an attempt known: to the store, to those who wait, to the observer.
-    async fn learn(&self, origin: &Origin, previous: Option<&Record>, outcome: Outcome) -> Arc<Answer> {
+    async fn learn(&self, origin: &Origin, previous: Option<&Record>, outcome: Outcome) -> Arc<RobotsEntry> {
         let at = Moment { now: self.clock.wall(), jitter: self.dice.roll(), spread: self.dice.spread() };
         let revalidated = matches!(outcome, Outcome::NotModified { .. });
         let record = Record::after(previous, origin, outcome, at, &self.policy);
@@ -220,7 +220,7 @@ impl Knowledge {
         answer
     }
 
-    fn count(&self, answer: &Answer, revalidated: bool) {
+    fn count(&self, answer: &RobotsEntry, revalidated: bool) {
         match answer.record().last {
             LastAnswer::Rules if revalidated => self.counters.revalidated.add(1),
             LastAnswer::Rules => self.counters.rules.add(1),
@@ -232,14 +232,14 @@ impl Knowledge {
         }
     }
 
-    fn report(&self, previous: Option<&Record>, answer: &Arc<Answer>) {
-        tell(&self.observers, &AccessEvent::Asked { answer });
+    fn report(&self, previous: Option<&Record>, answer: &Arc<RobotsEntry>) {
+        self.observers.tell(&Event::RobotsAnswered { entry: answer });
         if answer.source() == Source::LastGood {
-            tell(&self.observers, &AccessEvent::LastGood { answer });
+            self.observers.tell(&Event::RobotsLastGood { entry: answer });
         }
         let old = previous.and_then(Record::copy);
         if old.map(GoodCopy::body) != answer.record().copy().map(GoodCopy::body) {
-            tell(&self.observers, &AccessEvent::Changed { old, answer });
+            self.observers.tell(&Event::RobotsChanged { old, entry: answer });
         }
     }
 
@@ -283,7 +283,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_finds_no_room_is_to_come_back_and_finds_it_then() {
-        let start = WallMillis(1_800_000_000_000);
+        let start = WallMillis::from_millis(1_800_000_000_000);
         let fetch = ScriptedFetch::always(Scripted::status(404).head_after(Duration::from_secs(1)));
         let mut cache = AccessCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
             .clock(Arc::new(ManualClock::starting_at(start)))

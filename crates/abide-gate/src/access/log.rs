@@ -4,17 +4,15 @@
 #[cfg(feature = "tracing")]
 use std::sync::{Mutex, PoisonError};
 #[cfg(feature = "tracing")]
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(feature = "tracing")]
-use tokio::time::Instant;
-
-use crate::Origin;
-use crate::access::{Answer, FetchError, Source, StoreError};
+use crate::access::{FetchError, RobotsEntry, Source};
 #[cfg(feature = "tracing")]
-use crate::{Clock, SystemClock, access::Cause};
+use crate::{Clock, StoreError, SystemClock};
+use crate::{Failure, Origin};
 
-pub(crate) fn asked(answer: &Answer) {
+pub(crate) fn asked(answer: &RobotsEntry) {
     let (origin, source) = (answer.origin(), answer.source());
     #[cfg(feature = "tracing")]
     match source {
@@ -55,7 +53,7 @@ pub(crate) fn asked(answer: &Answer) {
 #[cfg(feature = "tracing")]
 #[derive(PartialEq)]
 enum Trouble {
-    Cause(std::mem::Discriminant<Cause>),
+    Cause(std::mem::Discriminant<Failure>),
     LastGood,
 }
 
@@ -116,14 +114,6 @@ pub(crate) fn store_back() {
     tracing::info!(
         name: "abide.robots.store_back", target: "abide::robots",
         "the store of robots.txt records works again"
-    );
-}
-
-pub(crate) fn observer_panicked() {
-    #[cfg(feature = "tracing")]
-    tracing::error!(
-        name: "abide.observer_panicked", target: "abide",
-        "an observer panicked; the event was lost for it"
     );
 }
 

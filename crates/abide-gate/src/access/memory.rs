@@ -8,9 +8,8 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
 use crate::access::Record;
-use crate::access::fetch::BoxFuture;
-use crate::access::store::{AccessStore, Lease, LeaseHolder, StoreError};
-use crate::{Origin, WallMillis};
+use crate::access::store::{AccessStore, Lease, LeaseHolder};
+use crate::{BoxFuture, Origin, StoreError, WallMillis};
 
 /// Records in memory, bounded by weight: the least recently used go first.
 ///
@@ -147,7 +146,7 @@ mod tests {
     fn g06_the_store_is_bounded_and_takes_in_what_is_new() {
         let store = MemoryAccessStore::with_capacity(0);
         for n in 0..400 {
-            let record = Record::sample(&origin(n), WallMillis(0), vec![b'#'; 512_000].into());
+            let record = Record::sample(&origin(n), WallMillis::from_millis(0), vec![b'#'; 512_000].into());
             store.records.insert(origin(n), record);
             store.records.run_pending_tasks();
             assert!(
@@ -163,7 +162,12 @@ mod tests {
     fn leases_are_bounded() {
         let store = MemoryAccessStore::new();
         for n in 0..70_000 {
-            store.lease_now(&origin(n), LeaseHolder(1), WallMillis(u64::from(n)), Duration::from_secs(60));
+            store.lease_now(
+                &origin(n),
+                LeaseHolder(1),
+                WallMillis::from_millis(u64::from(n)),
+                Duration::from_secs(60),
+            );
         }
         assert!(store.leases.lock().unwrap().len() <= LEASES_MAX);
     }
@@ -172,9 +176,10 @@ mod tests {
     fn a_lease_ends_at_its_end_and_not_a_millisecond_before() {
         let store = MemoryAccessStore::new();
         let ttl = Duration::from_millis(10);
-        let lease = |holder, now| store.lease_now(&origin(1), LeaseHolder(holder), WallMillis(now), ttl);
+        let lease =
+            |holder, now| store.lease_now(&origin(1), LeaseHolder(holder), WallMillis::from_millis(now), ttl);
         assert_eq!(lease(1, 100), Lease::Leader);
-        assert_eq!(lease(2, 109), Lease::Follow { until: WallMillis(110) });
+        assert_eq!(lease(2, 109), Lease::Follow { until: WallMillis::from_millis(110) });
         assert_eq!(lease(2, 110), Lease::Leader);
     }
     #[test]
@@ -182,7 +187,12 @@ mod tests {
         let store = MemoryAccessStore::new();
         let most = u32::try_from(LEASES_MAX).unwrap();
         let lease = |n, holder, now, millis| {
-            store.lease_now(&origin(n), LeaseHolder(holder), WallMillis(now), Duration::from_millis(millis))
+            store.lease_now(
+                &origin(n),
+                LeaseHolder(holder),
+                WallMillis::from_millis(now),
+                Duration::from_millis(millis),
+            )
         };
         // One that lasts, one that ends in the instant in which room is needed, and many that have ended before.
         lease(0, 1, 0, 60_000);
@@ -192,7 +202,7 @@ mod tests {
         }
         assert_eq!(store.leases.lock().unwrap().len(), LEASES_MAX);
         lease(most, 1, 1_000, 10);
-        assert_eq!(lease(0, 2, 1_000, 60_000), Lease::Follow { until: WallMillis(60_000) });
+        assert_eq!(lease(0, 2, 1_000, 60_000), Lease::Follow { until: WallMillis::from_millis(60_000) });
         assert_eq!(store.leases.lock().unwrap().len(), 2);
     }
 }

@@ -17,7 +17,8 @@
 //! *When* a request goes out is the pacing's. This module knows nothing of it: it is handed a [`Fetch`] that is paced
 //! already. What the rules say is `abide_robots`'.
 
-mod builder;
+#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
+pub(crate) mod builder;
 mod cache;
 mod front;
 
@@ -37,7 +38,7 @@ mod redirect;
 mod freshness;
 mod policy;
 
-mod answer;
+mod entry;
 mod explain;
 
 mod codec;
@@ -47,29 +48,24 @@ mod store;
 mod counters;
 mod dice;
 mod log;
-mod observer;
 
 /// What the flights share their state by. `tests/access_schedules.rs` reads them with another one, which tries out orders.
 mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
 
-pub use answer::{Access, Answer, Source};
-pub use builder::AccessCacheBuilder;
 pub use cache::AccessCache;
 pub use counters::Totals;
+pub use entry::{Access, RobotsEntry, Source};
 pub use explain::Explanation;
-pub use fetch::{
-    BoxFuture, Fetch, FetchBody, FetchError, FetchErrorKind, RobotsReply, RobotsRequest, Validators,
-    on_the_wire,
-};
+pub(crate) use fetch::Validators;
+pub use fetch::{Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
 #[cfg(feature = "testing")]
 pub(crate) use freshness::stated_lifetime;
-pub(crate) use log::observer_panicked;
 pub use memory::MemoryAccessStore;
-pub use observer::{AccessEvent, AccessObserver};
-pub use outcome::{Cause, TlsProblem};
-pub use policy::{AccessPolicy, Html, LongOutage};
+pub use policy::AccessPolicy;
+#[cfg(feature = "tracing")]
+pub(crate) use policy::LongOutage;
 pub use record::{GoodCopy, Record, Unavailable};
 pub use redirect::RedirectRefusal;
-pub use store::{AccessStore, Lease, LeaseHolder, StoreError};
+pub use store::{AccessStore, Lease, LeaseHolder};

@@ -12,8 +12,6 @@
     )
 )]
 
-use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +19,8 @@ use abide_robots::{RecordKind, Robots};
 use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, StatusCode};
 
-use crate::access::{AccessPolicy, FetchErrorKind, GoodCopy, RedirectRefusal, Validators};
-use crate::{Coding, WallMillis};
+use crate::access::{AccessPolicy, GoodCopy, RedirectRefusal, Validators};
+use crate::{Coding, Failure, WallMillis};
 
 /// How an attempt to get a robots.txt ended, as the record's transition takes it.
 #[derive(Debug, Clone)]
@@ -40,111 +38,7 @@ pub(crate) enum Outcome {
     /// §2.3.1.2: more redirects than are followed, or a circle of them.
     TooManyRedirects,
     /// §2.3.1.4: it could not be learnt.
-    Unreachable { cause: Cause, hold: Option<WallMillis> },
-}
-
-/// Why a robots.txt could not be learnt (RFC 9309 §2.3.1.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Cause {
-    /// The status of the answer: a server error, or one that makes no sense here.
-    Status(u16),
-    /// The name could not be resolved.
-    Dns,
-    /// No connection.
-    Connect,
-    /// No trustworthy TLS connection, for a reason that none of [`TlsProblem`] is.
-    Tls,
-    /// No trustworthy TLS connection.
-    TlsProblem(TlsProblem),
-    /// The connection broke off.
-    Reset,
-    /// The answer was no valid HTTP.
-    Protocol,
-    /// More header fields than we take.
-    HeadTooLarge,
-    /// The body was shorter than stated, or could not be decoded.
-    Body,
-    /// The body is in a coding that is not taken off, in several, or in one that is not named.
-    StillCoded,
-    /// A 2xx HTML document without one rule line, under [`Html::Unreachable`](super::Html::Unreachable).
-    Html,
-    /// An address that must not be contacted.
-    AddressRefused(IpAddr),
-    /// A redirect that is not followed.
-    RedirectRefused(RedirectRefusal),
-    /// The time for all hops was over.
-    Deadline,
-    /// Anything else.
-    Other,
-}
-
-/// Why a TLS connection was not trusted, as far as clients tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TlsProblem {
-    /// The certificate has expired.
-    Expired,
-    /// The certificate is self-signed, or signed by an authority that is not trusted.
-    Untrusted,
-    /// The certificate is for another name.
-    AnotherName,
-    /// The server does not speak TLS, as where plain HTTP is served on the port of https.
-    NotTls,
-}
-
-impl fmt::Display for TlsProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "its certificate has expired",
-            Self::Untrusted => "its certificate is self-signed or of an unknown authority",
-            Self::AnotherName => "its certificate is for another name",
-            Self::NotTls => "it does not speak TLS on this port",
-        })
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Status(status) => write!(f, "it answered with status {status}"),
-            Self::Dns => f.write_str("its name could not be resolved"),
-            Self::Connect => f.write_str("no connection could be made"),
-            Self::Tls => f.write_str("no trustworthy TLS connection could be made"),
-            Self::TlsProblem(problem) => problem.fmt(f),
-            Self::Reset => f.write_str("the connection broke off"),
-            Self::Protocol => f.write_str("the answer was not valid HTTP"),
-            Self::HeadTooLarge => f.write_str("the answer had too large a head"),
-            Self::Body => f.write_str("the body was cut short or could not be decoded"),
-            Self::StillCoded => f.write_str("the body was in a coding that we do not read"),
-            Self::Html => f.write_str("it answered with an HTML page without rules"),
-            Self::AddressRefused(address) => write!(f, "its address {address} must not be contacted"),
-            Self::RedirectRefused(why) => write!(f, "its redirect was not followed: {why}"),
-            Self::Deadline => f.write_str("it took too long"),
-            Self::Other => f.write_str("the request failed"),
-        }
-    }
-}
-
-impl Cause {
-    /// The cause behind a transport error; `None` if nothing was tried because the pacing deferred it.
-    pub(crate) fn of(kind: &FetchErrorKind) -> Option<Self> {
-        Some(match kind {
-            FetchErrorKind::Dns => Self::Dns,
-            FetchErrorKind::Connect => Self::Connect,
-            FetchErrorKind::Tls => Self::Tls,
-            FetchErrorKind::TlsProblem(problem) => Self::TlsProblem(*problem),
-            FetchErrorKind::Reset => Self::Reset,
-            FetchErrorKind::Protocol => Self::Protocol,
-            FetchErrorKind::EnhanceYourCalm => Self::Reset,
-            FetchErrorKind::HeadTooLarge => Self::HeadTooLarge,
-            FetchErrorKind::Decode => Self::Body,
-            FetchErrorKind::AddressRefused(address) => Self::AddressRefused(*address),
-            FetchErrorKind::Deadline => Self::Deadline,
-            FetchErrorKind::Deferred(_) => return None,
-            FetchErrorKind::Other => Self::Other,
-        })
-    }
+    Unreachable { cause: Failure, hold: Option<WallMillis> },
 }
 
 /// What the head of an answer tells us to do next.
@@ -165,7 +59,7 @@ pub(crate) enum Head {
     /// 429.
     TooManyRequests,
     /// Everything else.
-    Unreachable(Cause),
+    Unreachable(Failure),
 }
 
 /// Reads the head of an answer, in the order of RFC 9309 §2.3.1. `conditional`: we had sent validators.
@@ -176,21 +70,21 @@ pub(crate) fn classify(
     policy: &AccessPolicy,
 ) -> Head {
     let status = status.as_u16();
-    let unreachable = Head::Unreachable(Cause::Status(status));
+    let unreachable = Head::Unreachable(Failure::Status(status));
     match status {
         // Stricter: we sent no Range, so this is a part of the file, and a part is never parsed.
         206 => unreachable,
         // RFC 9110 §15.3.5 and §15.3.6: without content there is nothing that could be in a coding.
         204 | 205 => Head::ReadBody,
         // What cannot be decoded, the parser cannot read: no rules would mean allow all.
-        200..=299 if is_coded(headers) => Head::Unreachable(Cause::StillCoded),
+        200..=299 if is_coded(headers) => Head::Unreachable(Failure::StillCoded),
         // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules.
         200..=299 => Head::ReadBody,
         // §2.3.1.2: crawlers SHOULD follow at least five consecutive redirects.
         301 | 302 | 303 | 307 | 308 => Head::Follow,
         304 if conditional => Head::NotModified,
         304 => Head::AskAgain,
-        300..=399 => Head::Unreachable(Cause::RedirectRefused(RedirectRefusal::Status)),
+        300..=399 => Head::Unreachable(Failure::RedirectRefused(RedirectRefusal::Status)),
         // Stricter (preset `cautious`): these say "not you" or "not now" rather than "there is none".
         401 | 403 | 407 | 408 | 421 | 425 | 429 if policy.cautious => unreachable,
         // §2.3.1.3, and besides: the host asks us to slow down; the pacing holds it.
@@ -291,7 +185,7 @@ mod tests {
     }
 
     fn unreachable(status: u16) -> Head {
-        Head::Unreachable(Cause::Status(status))
+        Head::Unreachable(Failure::Status(status))
     }
 
     #[test]
@@ -337,7 +231,7 @@ mod tests {
             let expected = match status {
                 301 | 302 | 303 | 307 | 308 => Head::Follow,
                 304 => Head::AskAgain,
-                _ => Head::Unreachable(Cause::RedirectRefused(RedirectRefusal::Status)),
+                _ => Head::Unreachable(Failure::RedirectRefused(RedirectRefusal::Status)),
             };
             assert_eq!(head(status, &AccessPolicy::default()), expected, "{status}");
         }

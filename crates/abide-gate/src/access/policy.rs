@@ -16,7 +16,7 @@ pub struct AccessPolicy {
     pub(crate) cautious: bool,
     pub(crate) redirects_max: usize,
     pub(crate) follow_downgrade: bool,
-    pub(crate) html: Html,
+    pub(crate) html_is_unreachable: bool,
     pub(crate) long_outage: LongOutage,
     pub(crate) lifetime_min: Duration,
     pub(crate) lifetime_max: Duration,
@@ -31,19 +31,9 @@ pub struct AccessPolicy {
     pub(crate) answers_weight: u64,
 }
 
-/// What a 2xx HTML document without one rule line is taken for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Html {
-    /// A robots.txt without rules: everything is allowed, and the answer says that it was no text (RFC 9309 §2.3.1.5).
-    #[default]
-    Parse,
-    /// Stricter: unreachable, since challenge and error pages are often sent with status 200.
-    Unreachable,
-}
-
 /// What a host without a copy becomes when it has been unreachable for long (RFC 9309 §2.3.1.4, last paragraph).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LongOutage {
+pub(crate) enum LongOutage {
     /// After 30 days and 20 counted attempts: unavailable, so everything is allowed.
     #[default]
     Unavailable,
@@ -71,7 +61,7 @@ impl Default for AccessPolicy {
             cautious: false,
             redirects_max: REDIRECTS_MIN,
             follow_downgrade: false,
-            html: Html::Parse,
+            html_is_unreachable: false,
             long_outage: LongOutage::Unavailable,
             lifetime_min: Duration::from_secs(5 * 60),
             lifetime_max: LIFETIME_MAX,
@@ -116,10 +106,11 @@ impl AccessPolicy {
         self
     }
 
-    /// What a 2xx HTML document without one rule line is taken for. Default: [`Html::Parse`].
+    /// Stricter: a 2xx HTML document without one rule line is unreachable, because challenge and error pages are often sent with
+    /// status 200. Without it such a document is a robots.txt without rules (RFC 9309 §2.3.1.5).
     #[must_use]
-    pub fn with_html(mut self, html: Html) -> Self {
-        self.html = html;
+    pub fn with_html_unreachable(mut self) -> Self {
+        self.html_is_unreachable = true;
         self
     }
 
@@ -140,7 +131,7 @@ impl AccessPolicy {
     }
 
     /// What happens to hosts that have been unreachable for long.
-    pub fn long_outage(&self) -> LongOutage {
+    pub(crate) fn long_outage(&self) -> LongOutage {
         self.long_outage
     }
 
@@ -252,7 +243,10 @@ mod tests {
         assert_eq!((set.retry_first, set.retry_max), (s(1), s(86_400)));
         assert_eq!((set.deadline(), set.slot_wait_max, set.store_timeout), (s(3_600), s(86_400), s(60)));
         assert_eq!(set.answers_weight, 4_194_304);
-        assert_eq!((set.lifetime_min, set.html), (base.lifetime_min, base.html));
+        assert_eq!(
+            (set.lifetime_min, set.html_is_unreachable),
+            (base.lifetime_min, base.html_is_unreachable)
+        );
         assert_eq!(base.with_store_timeout(Duration::ZERO).store_timeout, Duration::from_millis(1));
         let outage = |policy: AccessPolicy| policy.long_outage();
         assert_eq!(outage(AccessPolicy::default().with_lasting_disallow()), LongOutage::Disallow);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::WallMillis;
 use crate::access::policy::{LIFETIME_MAX, LongOutage};
 use crate::access::record::LastAnswer;
-use crate::access::{AccessPolicy, Cause, Record, Unavailable};
+use crate::access::{AccessPolicy, Record, Unavailable};
+use crate::{Failure, WallMillis};
 
 /// What to do with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) enum Serving {
     /// There is none.
     Unavailable(Unavailable),
     /// It could not be learnt.
-    Unreachable(Cause),
+    Unreachable(Failure),
 }
 
 /// A record from further in the future than this was written by a wrong clock.
@@ -51,7 +51,9 @@ pub(crate) struct Times {
 
 impl Times {
     pub(crate) fn of(record: &Record) -> Self {
-        let copied = record.copy().map_or(WallMillis(0), |copy| copy.fetched_at().max(copy.validated_at()));
+        let copied = record
+            .copy()
+            .map_or(WallMillis::from_millis(0), |copy| copy.fetched_at().max(copy.validated_at()));
         Self {
             written: record.asked_at.max(copied),
             asked_at: record.asked_at,
@@ -107,7 +109,7 @@ pub(crate) fn serving(record: &Record, now: WallMillis, policy: &AccessPolicy) -
 
 /// §2.3.1.4: an undefined robots.txt means complete disallow. After a reasonably long period of time crawlers MAY assume
 /// that it is unavailable, or continue to use a cached copy.
-fn undefined(record: &Record, cause: Cause, now: WallMillis, policy: &AccessPolicy) -> Serving {
+fn undefined(record: &Record, cause: Failure, now: WallMillis, policy: &AccessPolicy) -> Serving {
     if record.copy.is_some() {
         return Serving::LastGood;
     }
@@ -120,10 +122,10 @@ fn undefined(record: &Record, cause: Cause, now: WallMillis, policy: &AccessPoli
     }
 }
 
-fn status_cause(why: Unavailable) -> Cause {
+fn status_cause(why: Unavailable) -> Failure {
     match why {
-        Unavailable::Status(status) => Cause::Status(status),
-        Unavailable::TooManyRedirects | Unavailable::LongOutage => Cause::Other,
+        Unavailable::Status(status) => Failure::Status(status),
+        Unavailable::TooManyRedirects | Unavailable::LongOutage => Failure::Other,
     }
 }
 
@@ -131,12 +133,14 @@ fn status_cause(why: Unavailable) -> Cause {
 mod tests {
     use super::*;
 
-    const NOW: WallMillis = WallMillis(1_800_000_000_000);
+    const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const MINUTE: Duration = Duration::from_secs(60);
 
     /// Minutes from now: asked at, fresh until, next try.
     fn times(asked: i64, fresh: i64, next: i64, failing: bool, has_copy: bool) -> Times {
-        let at = |minutes: i64| WallMillis(NOW.0.saturating_add_signed(minutes.saturating_mul(60_000)));
+        let at = |minutes: i64| {
+            WallMillis::from_millis(NOW.as_millis().saturating_add_signed(minutes.saturating_mul(60_000)))
+        };
         Times {
             written: at(asked),
             asked_at: at(asked),

@@ -22,8 +22,8 @@ use url::Url;
 use crate::access::freshness::{back_off, refresh_ahead};
 use crate::access::outcome::Outcome;
 use crate::access::policy::LIFETIME_MAX;
-use crate::access::{AccessPolicy, Cause, Validators};
-use crate::{Origin, WallMillis};
+use crate::access::{AccessPolicy, Validators};
+use crate::{Failure, Origin, WallMillis};
 
 /// Everything that is stored for one origin: what the server sent, and when. Cheap to clone.
 ///
@@ -48,7 +48,7 @@ pub(crate) enum LastAnswer {
     /// There is none, says the server.
     Unavailable(Unavailable),
     /// It could not be learnt.
-    Unreachable(Cause),
+    Unreachable(Failure),
 }
 
 /// Why a robots.txt counts as unavailable (RFC 9309 §2.3.1.3), so that everything is allowed.
@@ -109,9 +109,9 @@ impl GoodCopy {
         &self.final_url
     }
 
-    /// What makes the next request for it conditional.
-    pub fn validators(&self) -> &Validators {
-        &self.validators
+    /// Its entity tag, as the server wrote it.
+    pub fn etag(&self) -> Option<&[u8]> {
+        self.validators.etag()
     }
 
     /// The `Content-Type` field, as sent.
@@ -227,7 +227,7 @@ impl Record {
             }
             Outcome::NotModified { validators, lifetime } => {
                 let Some(copy) = copy else {
-                    return new(LastAnswer::Unreachable(Cause::Status(304)), None, failing.again(now))
+                    return new(LastAnswer::Unreachable(Failure::Status(304)), None, failing.again(now))
                         .retried(None, at, policy);
                 };
                 let copy = confirmed(&copy, validators, lifetime, now);
@@ -282,7 +282,7 @@ impl Record {
     pub(crate) fn next_throttle(&self, chance: f64, policy: &AccessPolicy) -> Option<Duration> {
         let status = match self.last {
             LastAnswer::Unavailable(Unavailable::Status(status)) => status,
-            LastAnswer::Unreachable(Cause::Status(status)) => status,
+            LastAnswer::Unreachable(Failure::Status(status)) => status,
             _ => return None,
         };
         let last = self.next_try.since(self.asked_at);
@@ -292,8 +292,8 @@ impl Record {
 
     /// The record as if its time were over, so that the next use asks again. The copy stays.
     pub(crate) fn expired(mut self) -> Self {
-        self.fresh_until = WallMillis(0);
-        self.next_try = WallMillis(0);
+        self.fresh_until = WallMillis::from_millis(0);
+        self.next_try = WallMillis::from_millis(0);
         self
     }
 
@@ -357,7 +357,7 @@ impl Record {
     /// The record after a failed attempt at `now`.
     pub(crate) fn sample_unreachable(previous: &Self, now: WallMillis) -> Self {
         let at = Moment { now, jitter: 0.5, spread: 0.5 };
-        let outcome = Outcome::Unreachable { cause: Cause::Status(503), hold: None };
+        let outcome = Outcome::Unreachable { cause: Failure::Status(503), hold: None };
         Self::after(Some(previous), &previous.origin, outcome, at, &AccessPolicy::default())
     }
 }
@@ -391,7 +391,7 @@ mod tests {
     use super::*;
     use crate::access::dice::Dice;
 
-    const NOW: WallMillis = WallMillis(1_800_000_000_000);
+    const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const HOUR: Duration = Duration::from_secs(60 * 60);
 
     fn at(now: WallMillis) -> Moment {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     fn down() -> Outcome {
-        Outcome::Unreachable { cause: Cause::Status(503), hold: None }
+        Outcome::Unreachable { cause: Failure::Status(503), hold: None }
     }
 
     /// The table of transitions: what each event does to a record that has a copy and is failing.
@@ -557,7 +557,7 @@ mod tests {
                 let moment = Moment { now, jitter: dice.roll(), spread: dice.spread() };
                 let outcome = Outcome::Gone { status: 404, lifetime: LIFETIME_MAX };
                 let record = Record::after(None, &origin(), outcome, moment, &AccessPolicy::default());
-                *per_second.entry(record.next_try.0 / 1000).or_default() += 1;
+                *per_second.entry(record.next_try.as_millis() / 1000).or_default() += 1;
             }
             let seconds = per_second.keys().max().unwrap() - per_second.keys().min().unwrap() + 1;
             let most = per_second.values().max().unwrap();

@@ -1,11 +1,8 @@
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::access::Record;
-use crate::access::fetch::BoxFuture;
-use crate::text::Escaped;
-use crate::{Origin, WallMillis};
+use crate::{BoxFuture, Origin, StoreError, WallMillis};
 
 /// Keeps robots.txt records between fetches, processes and restarts, and says which process fetches one.
 ///
@@ -69,32 +66,3 @@ pub enum Lease {
         until: WallMillis,
     },
 }
-
-/// The store could not do what it was asked.
-///
-/// It never changes a decision: a record that cannot be loaded is fetched, one that cannot be saved is kept in memory.
-#[derive(Clone)]
-pub struct StoreError {
-    text: Arc<str>,
-}
-
-impl StoreError {
-    /// An error that is told in `text`.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self { text: Arc::from(text.into()) }
-    }
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the store failed: {}", Escaped(self.text.as_bytes()))
-    }
-}
-
-impl fmt::Debug for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoreError({})", Escaped(self.text.as_bytes()))
-    }
-}
-
-impl std::error::Error for StoreError {}

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// ```
 /// # use std::time::Duration;
 /// # use abide_gate::pacing::Ask;
-/// let ask = Ask::new().crawl_delay(Duration::from_secs(5)).budget(Duration::from_secs(12));
+/// let ask = Ask::new().with_crawl_delay(Duration::from_secs(5)).with_budget(Duration::from_secs(12));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
@@ -25,21 +25,21 @@ impl Ask {
 
     /// The Crawl-delay of this request's own origin. The gap is the larger of this and ours.
     #[must_use]
-    pub fn crawl_delay(mut self, delay: Duration) -> Self {
+    pub fn with_crawl_delay(mut self, delay: Duration) -> Self {
         self.crawl_delay = delay;
         self
     }
 
     /// How long this call may still wait, all hops together. Zero: now or not at all.
     #[must_use]
-    pub fn budget(mut self, left: Duration) -> Self {
+    pub fn with_budget(mut self, left: Duration) -> Self {
         self.budget = Some(left);
         self
     }
 
     /// The address that the request will go to, for [`Scope::address`](super::Scope::address).
     #[must_use]
-    pub fn address(mut self, address: IpAddr) -> Self {
+    pub fn with_address(mut self, address: IpAddr) -> Self {
         self.address = Some(address);
         self
     }

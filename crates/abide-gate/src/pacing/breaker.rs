@@ -2,58 +2,10 @@
 //!
 //! Without it, every URL of a dead host costs a timeout. Any HTTP answer, of whatever status, closes it.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::moment::Moment;
-
-/// What went wrong before an HTTP answer came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TransportFault {
-    /// The connection was refused.
-    Refused,
-    /// Nothing came in time.
-    Timeout,
-    /// The connection was reset or closed in the middle.
-    Reset,
-    /// HTTP/2, or HTTP/1 that cannot be parsed.
-    Protocol,
-    /// HTTP/2 `ENHANCE_YOUR_CALM`, in GOAWAY or RST_STREAM. It holds the host like a 429 without Retry-After, and is no
-    /// fault of the transport: the breaker does not count it.
-    EnhanceYourCalm,
-    /// The name does not exist (NXDOMAIN).
-    NameNotFound,
-    /// No route to the host or the network.
-    NoRoute,
-    /// The certificate is not valid.
-    Certificate,
-    /// Anything else that kept the answer away.
-    Other,
-}
-
-impl TransportFault {
-    /// It will not go away by trying again soon.
-    fn is_lasting(self) -> bool {
-        matches!(self, Self::NameNotFound | Self::NoRoute | Self::Certificate)
-    }
-}
-
-impl fmt::Display for TransportFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Refused => "the connection was refused",
-            Self::Timeout => "no answer came in time",
-            Self::Reset => "the connection was reset",
-            Self::Protocol => "the answer broke the protocol",
-            Self::EnhanceYourCalm => "the server asked for calm",
-            Self::NameNotFound => "the name does not exist",
-            Self::NoRoute => "there is no route to it",
-            Self::Certificate => "its certificate is not valid",
-            Self::Other => "it could not be reached",
-        })
-    }
-}
+use crate::Failure;
 
 /// Faults in a row, and the pause they led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +18,7 @@ pub(crate) struct Breaker {
     pause: u32,
     faults: u8,
     lasting: u8,
-    pub(crate) cause: TransportFault,
+    pub(crate) cause: Failure,
 }
 
 const FAULTS_MAX: u8 = 5;
@@ -84,7 +36,7 @@ impl Breaker {
         pause: 0,
         faults: 0,
         lasting: 0,
-        cause: TransportFault::Other,
+        cause: Failure::Other,
     };
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -98,15 +50,15 @@ impl Breaker {
     }
 
     /// After a fault of a request that was granted at `granted`.
-    pub(crate) fn after(&self, fault: TransportFault, granted: Moment, now: Moment) -> Self {
+    pub(crate) fn after(&self, fault: Failure, granted: Moment, now: Moment) -> Self {
         // It was on its way when the breaker opened: the same event.
         if granted < self.opened {
             return *self;
         }
         let faults = self.faults.saturating_add(1);
-        let lasting = if fault.is_lasting() { self.lasting.saturating_add(1) } else { 0 };
+        let lasting = if is_lasting(fault) { self.lasting.saturating_add(1) } else { 0 };
         let counted = Self { faults, lasting, cause: fault, ..*self };
-        if lasting >= LASTING_MAX || (fault.is_lasting() && !self.is_closed()) {
+        if lasting >= LASTING_MAX || (is_lasting(fault) && !self.is_closed()) {
             return counted.open(LONGEST_PAUSE, now);
         }
         if faults >= FAULTS_MAX || !self.is_closed() {
@@ -120,13 +72,21 @@ impl Breaker {
     }
 }
 
+/// It will not go away by trying again soon.
+fn is_lasting(fault: Failure) -> bool {
+    matches!(fault, Failure::Dns | Failure::NoRoute | Failure::Tls(_))
+}
+
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
+    use std::time::Instant;
 
     use super::super::moment::Timeline;
-    use super::TransportFault::{Certificate, NameNotFound, NoRoute, Refused, Timeout};
     use super::*;
+    use crate::Failure::{Dns, NoRoute, Refused, Timeout};
+    use crate::TlsProblem;
+
+    const CERTIFICATE: Failure = Failure::Tls(TlsProblem::Expired);
 
     fn second(n: u64) -> Moment {
         let began = Instant::now();
@@ -134,7 +94,7 @@ mod tests {
     }
 
     /// The pause, in seconds, after each fault; each request is granted when the pause has passed.
-    fn pauses(faults: &[TransportFault]) -> Vec<u64> {
+    fn pauses(faults: &[Failure]) -> Vec<u64> {
         let (mut breaker, mut now) = (Breaker::CLOSED, second(1));
         let mut pauses = Vec::new();
         for fault in faults {
@@ -147,15 +107,15 @@ mod tests {
 
     #[test]
     fn breaker_table() {
-        let table: &[(&[TransportFault], &[u64])] = &[
+        let table: &[(&[Failure], &[u64])] = &[
             (&[Refused; 5], &[0, 0, 0, 0, 60]),
             (&[Refused, Timeout, Refused, Timeout, Refused], &[0, 0, 0, 0, 60]),
             (&[Refused; 12], &[0, 0, 0, 0, 60, 120, 240, 480, 960, 1920, 3600, 3600]),
-            (&[NameNotFound, NameNotFound], &[0, 3600]),
-            (&[Certificate, NoRoute], &[0, 3600]),
-            (&[NameNotFound, Refused, NameNotFound], &[0, 0, 0]),
-            (&[NameNotFound, NameNotFound, Refused, Refused], &[0, 3600, 3600, 3600]),
-            (&[Refused, Refused, Refused, Refused, Refused, Certificate], &[0, 0, 0, 0, 60, 3600]),
+            (&[Dns, Dns], &[0, 3600]),
+            (&[CERTIFICATE, NoRoute], &[0, 3600]),
+            (&[Dns, Refused, Dns], &[0, 0, 0]),
+            (&[Dns, Dns, Refused, Refused], &[0, 3600, 3600, 3600]),
+            (&[Refused, Refused, Refused, Refused, Refused, CERTIFICATE], &[0, 0, 0, 0, 60, 3600]),
         ];
         for (faults, expected) in table {
             assert_eq!(pauses(faults), *expected, "{faults:?}");

@@ -10,11 +10,11 @@ use http::{HeaderMap, StatusCode};
 use url::Url;
 
 use super::ask::Ask;
-use super::breaker::{Breaker, TransportFault};
+use super::breaker::Breaker;
 use super::chance::Chance;
-use super::event::{PaceEvent, PaceObserver, trace};
-use super::feedback::{Cause, Hold, credible, is_complaint};
+use super::feedback::{BackoffCause, Hold, credible, is_complaint};
 use super::lease::SLACK;
+use super::log::trace;
 use super::moment::{Moment, Timeline};
 use super::policy::{GAP_MAX, PacePolicy};
 use super::queue::{Bells, Late, ring};
@@ -27,8 +27,9 @@ use super::store::Backoff;
 use super::table::{Findings, Table, Upkeep};
 use super::turn::{self, Claims, Entry, Request, Wanted};
 use super::watch::Watch;
+use crate::event::{Event, Observers};
 use crate::origin::pacing_key;
-use crate::{Clock, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
+use crate::{Clock, Failure, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
 
 /// A body that has been open for longer is worth a warning.
 const OPEN_MAX: Duration = Duration::from_secs(60);
@@ -39,7 +40,7 @@ pub(crate) struct Core {
     table: Table,
     clock: Arc<dyn Clock>,
     pub(crate) timeline: Timeline,
-    observer: Option<Arc<dyn PaceObserver>>,
+    observers: Observers,
     pub(crate) chance: Chance,
     /// Drawn once: what differs between processes and stays the same in one.
     pub(crate) seed: u64,
@@ -52,7 +53,7 @@ impl Core {
     pub(crate) fn new(
         policy: PacePolicy,
         clock: Arc<dyn Clock>,
-        observer: Option<Arc<dyn PaceObserver>>,
+        observers: Observers,
         chance: Chance,
         store: Option<Arc<SharedStore>>,
     ) -> Self {
@@ -64,14 +65,14 @@ impl Core {
             watch: Watch::default(),
             policy,
             clock,
-            observer,
+            observers,
             seed: chance.bits(),
             chance,
             store,
         };
         for (scope, pace) in core.policy.exceptions() {
             let (gap, max_in_flight) = (pace.gap, pace.max_in_flight);
-            core.tell(&PaceEvent::Exception { scope, gap, max_in_flight });
+            core.tell(&Event::Exception { scope, gap, max_in_flight });
         }
         core
     }
@@ -96,11 +97,9 @@ impl Core {
     }
 
     /// Tells what happened. Never under a lock.
-    pub(crate) fn tell(&self, event: &PaceEvent<'_>) {
+    pub(crate) fn tell(&self, event: &Event<'_>) {
         trace(event);
-        if let Some(observer) = &self.observer {
-            let _ = catch(|| observer.observe(event));
-        }
+        self.observers.tell(event);
     }
 
     /// The scopes and terms of a request.
@@ -149,7 +148,7 @@ impl Core {
             }
         });
         if let Some((scope, open)) = open {
-            self.tell(&PaceEvent::BodyOpen { scope: &scope, open });
+            self.tell(&Event::BodyOpen { scope: &scope, open });
         }
     }
 
@@ -177,10 +176,10 @@ impl Core {
 
     fn tell_findings(&self, findings: Findings) {
         for (scope, open) in findings.open {
-            self.tell(&PaceEvent::BodyOpen { scope: &scope, open });
+            self.tell(&Event::BodyOpen { scope: &scope, open });
         }
         if findings.overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
-            self.tell(&PaceEvent::Overgrown { hosts: self.table.len() });
+            self.tell(&Event::Overgrown { hosts: self.table.len() });
         }
     }
 
@@ -193,9 +192,9 @@ impl Core {
         let at = told.unwrap_or(late.start.at);
         let wait = at.since(now);
         if let Some(open) = open {
-            self.tell(&PaceEvent::BodyOpen { scope, open });
+            self.tell(&Event::BodyOpen { scope, open });
         }
-        self.tell(&PaceEvent::Deferred { scope, wait, reason: &reason });
+        self.tell(&Event::Deferred { scope, wait, reason: &reason });
         Refusal::Deferred { scope: scope.into(), not_before: self.wall_at(now, at), wait, reason }
     }
 
@@ -212,10 +211,10 @@ impl Core {
         let reason = match why {
             Why::Gap(delay) => DeferReason::Gap { delay },
             Why::Elsewhere => DeferReason::OtherProcess,
-            Why::Hold => hold_reason(slot.map_or(Cause::Operator, |slot| slot.hold().cause.unpack())),
-            Why::Pause => DeferReason::Breaker {
-                cause: slot.map_or(TransportFault::Other, |slot| slot.breaker().cause),
-            },
+            Why::Hold => hold_reason(slot.map_or(BackoffCause::Operator, |slot| slot.hold().cause.unpack())),
+            Why::Pause => {
+                DeferReason::Breaker { cause: slot.map_or(Failure::Other, |slot| slot.breaker().cause) }
+            }
             Why::InFlight(since) => {
                 let open = now.since(since);
                 drop(locked);
@@ -247,7 +246,7 @@ impl Core {
             return None;
         }
         let now = self.now_or_system();
-        let cause = is_complaint.then(|| Cause::Answer {
+        let cause = is_complaint.then(|| BackoffCause::Answer {
             status: status.as_u16(),
             retry_after: retry_after(headers, self.wall()),
         });
@@ -272,15 +271,14 @@ impl Core {
     }
 
     /// No answer: the breaker counts it.
-    pub(crate) fn failed(
-        &self,
-        claims: &Claims,
-        started: Moment,
-        fault: TransportFault,
-    ) -> Option<WallMillis> {
+    pub(crate) fn failed(&self, claims: &Claims, started: Moment, fault: Failure) -> Option<WallMillis> {
+        // The host has no part in what we refuse.
+        if fault.is_refused() {
+            return None;
+        }
         let now = self.now_or_system();
-        if fault == TransportFault::EnhanceYourCalm {
-            let cause = Cause::EnhanceYourCalm;
+        if fault == Failure::EnhanceYourCalm {
+            let cause = BackoffCause::EnhanceYourCalm;
             return self.feed_back(claims, now, Some(cause), |slot, chance| {
                 slot.set_hold(slot.hold().after(cause, started, now, chance), now)
             });
@@ -296,7 +294,7 @@ impl Core {
         &self,
         claims: &Claims,
         now: Moment,
-        cause: Option<Cause>,
+        cause: Option<BackoffCause>,
         mut change: impl FnMut(&mut Slot, f64) -> bool,
     ) -> Option<WallMillis> {
         let chance = if cause.is_some() { self.chance.unit() } else { 0.0 };
@@ -326,15 +324,15 @@ impl Core {
                 self.share(scope, now);
             }
             if before.1.until < after.1.until {
-                let (lasts, fault) = (after.1.until.since(now), after.1.cause);
-                self.tell(&PaceEvent::BreakerOpened { scope, lasts, fault });
+                let (lasts, failure) = (after.1.until.since(now), after.1.cause);
+                self.tell(&Event::BreakerOpened { scope, lasts, failure });
             }
         }
         (until > now).then(|| self.wall_at(now, until))
     }
 
     fn tell_held(&self, scope: &str, hold: Hold, now: Moment) {
-        self.tell(&PaceEvent::Held { scope, lasts: hold.until.since(now), cause: hold.cause.unpack() });
+        self.tell(&Event::BackedOff { scope, lasts: hold.until.since(now), cause: hold.cause.unpack() });
         self.share(scope, now);
     }
 
@@ -345,7 +343,7 @@ impl Core {
     }
 
     /// Holds a scope from outside. Returns the end of the hold that is in force.
-    pub(crate) fn hold(&self, scope: &str, until: WallMillis, cause: Cause) -> WallMillis {
+    pub(crate) fn hold(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
         let (now, wall) = (self.now_or_system(), self.wall());
         let ahead = credible(until.since(wall));
         let (hold, extended) = self.extend_hold(scope, now.plus(ahead), 0, cause, now);
@@ -374,12 +372,19 @@ impl Core {
             return;
         }
         if let (hold, true) = self.extend_hold(key, until, throttles, cause, now) {
-            self.tell(&PaceEvent::Held { scope: key, lasts: hold.until.since(now), cause });
+            self.tell(&Event::BackedOff { scope: key, lasts: hold.until.since(now), cause });
         }
     }
 
     /// Returns the hold that is in force, and whether it was extended.
-    fn extend_hold(&self, key: &str, until: Moment, strikes: u8, cause: Cause, now: Moment) -> (Hold, bool) {
+    fn extend_hold(
+        &self,
+        key: &str,
+        until: Moment,
+        strikes: u8,
+        cause: BackoffCause,
+        now: Moment,
+    ) -> (Hold, bool) {
         let (mut findings, mut bells) = (Findings::default(), Bells::new());
         let hash = self.table.hash(key);
         let mut locked = self.table.lock(hash, &[]);
@@ -431,9 +436,11 @@ fn wall_after(wall: WallMillis, ahead: Duration) -> WallMillis {
     wall.plus(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
 }
 
-fn hold_reason(cause: Cause) -> DeferReason {
+fn hold_reason(cause: BackoffCause) -> DeferReason {
     match cause {
-        Cause::Answer { status, retry_after } => DeferReason::Hold { status: Some(status), retry_after },
+        BackoffCause::Answer { status, retry_after } => {
+            DeferReason::Hold { status: Some(status), retry_after }
+        }
         _ => DeferReason::Hold { status: None, retry_after: None },
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::feedback::{Cause, STRIKES_KEPT, credible};
+use super::feedback::{BackoffCause, STRIKES_KEPT, credible};
 use super::store::{Backoff, HolderId, HostState, LeaseAsk, LeaseReply, LeaseStatus, Want};
 
 /// A host in a [`HostStore`](super::HostStore). All times are counted on the store's own clock, from wherever it began. If that clock is
@@ -44,7 +44,7 @@ const WAITING_MAX: usize = 64;
 struct Held {
     until: Duration,
     throttles: u8,
-    cause: Cause,
+    cause: BackoffCause,
 }
 
 impl HostEntry {
@@ -229,7 +229,7 @@ mod tests {
         let knows = HostState { quiet: Some(s(0)), delay: s(60), backoff: None };
         entry.exchange(&LeaseAsk { want: Want::Release, state: knows, ..ask(1, false) }, s(10), s(0));
         assert!(entry.is_owed(s(69)) && !entry.is_owed(s(70)), "the delay");
-        let backoff = Backoff { left: s(60), over: s(0), throttles: 1, cause: Cause::EnhanceYourCalm };
+        let backoff = Backoff { left: s(60), over: s(0), throttles: 1, cause: BackoffCause::EnhanceYourCalm };
         entry.merge(&HostState { backoff: Some(backoff), ..HostState::default() }, s(100));
         assert!(entry.is_owed(s(160 + 1_799)) && !entry.is_owed(s(160 + 1_800)), "the throttle count");
         entry.exchange(&ask(1, false), s(5_000), s(0));

@@ -12,7 +12,7 @@ use super::retry_after::RETRY_AFTER_MAX;
 /// Why a host is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum BackoffCause {
     /// The server answered so.
     Answer {
         /// 429 or 503 (403, where the policy says so).
@@ -70,7 +70,7 @@ impl Hold {
     }
 
     /// The hold after a complaint about a request that was granted at `granted`. `chance` is from 0 to 1.
-    pub(crate) fn after(&self, cause: Cause, granted: Moment, now: Moment, chance: f64) -> Self {
+    pub(crate) fn after(&self, cause: BackoffCause, granted: Moment, now: Moment, chance: f64) -> Self {
         // A request that was on its way before the hold began belongs to the same event: eight in flight that all answer
         // 429 are one strike. What the operator holds says nothing about the server.
         let same_event = granted < self.began && self.cause.status != OPERATOR;
@@ -79,7 +79,7 @@ impl Hold {
             false => self.strikes_at(now).saturating_add(1).min(STRIKES_MAX),
         };
         let asked = match cause {
-            Cause::Answer { retry_after: Some(asked), .. } => asked,
+            BackoffCause::Answer { retry_after: Some(asked), .. } => asked,
             // The event has already been given its time.
             _ if same_event && self.until > now => return *self,
             _ => FIRST.saturating_mul(1 << strikes.saturating_sub(1).min(STRIKES_MAX)),
@@ -90,7 +90,7 @@ impl Hold {
 
     /// The hold that lasts until `until` at least, after so many strikes at least. Holds are only extended, never shortened. One that is
     /// over matters for its strikes.
-    pub(crate) fn extended(&self, cause: Cause, until: Moment, strikes: u8, now: Moment) -> Self {
+    pub(crate) fn extended(&self, cause: BackoffCause, until: Moment, strikes: u8, now: Moment) -> Self {
         if until <= now && strikes == 0 {
             return *self;
         }
@@ -119,7 +119,7 @@ pub(crate) fn is_complaint(status: StatusCode, forbidden: bool) -> bool {
     matches!(status.as_u16(), 429 | 503) || (forbidden && status == StatusCode::FORBIDDEN)
 }
 
-/// A [`Cause`] in eight bytes.
+/// A [`BackoffCause`] in eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackedCause {
     /// An HTTP status, or one of the numbers below.
@@ -133,26 +133,26 @@ const ENHANCE_YOUR_CALM: u16 = 1;
 const SHARED: u16 = 2;
 
 impl PackedCause {
-    fn of(cause: Cause) -> Self {
+    fn of(cause: BackoffCause) -> Self {
         match cause {
-            Cause::Operator => Self { status: OPERATOR, seconds: 0 },
-            Cause::EnhanceYourCalm => Self { status: ENHANCE_YOUR_CALM, seconds: 0 },
-            Cause::Shared => Self { status: SHARED, seconds: 0 },
-            Cause::Answer { status, retry_after } => {
+            BackoffCause::Operator => Self { status: OPERATOR, seconds: 0 },
+            BackoffCause::EnhanceYourCalm => Self { status: ENHANCE_YOUR_CALM, seconds: 0 },
+            BackoffCause::Shared => Self { status: SHARED, seconds: 0 },
+            BackoffCause::Answer { status, retry_after } => {
                 let millis = retry_after.unwrap_or_default().as_millis();
                 Self { status, seconds: u32::try_from(millis.div_ceil(1_000)).unwrap_or(u32::MAX) }
             }
         }
     }
 
-    pub(crate) fn unpack(self) -> Cause {
+    pub(crate) fn unpack(self) -> BackoffCause {
         match self.status {
-            OPERATOR => Cause::Operator,
-            ENHANCE_YOUR_CALM => Cause::EnhanceYourCalm,
-            SHARED => Cause::Shared,
+            OPERATOR => BackoffCause::Operator,
+            ENHANCE_YOUR_CALM => BackoffCause::EnhanceYourCalm,
+            SHARED => BackoffCause::Shared,
             status => {
                 let seconds = Duration::from_secs(self.seconds.into());
-                Cause::Answer { status, retry_after: (!seconds.is_zero()).then_some(seconds) }
+                BackoffCause::Answer { status, retry_after: (!seconds.is_zero()).then_some(seconds) }
             }
         }
     }
@@ -161,15 +161,15 @@ impl PackedCause {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tokio::time::Instant;
+    use std::time::Instant;
 
     use super::super::moment::Timeline;
     use super::*;
 
-    const PLAIN: Cause = Cause::Answer { status: 429, retry_after: None };
+    const PLAIN: BackoffCause = BackoffCause::Answer { status: 429, retry_after: None };
 
-    fn asking(seconds: u64) -> Cause {
-        Cause::Answer { status: 503, retry_after: Some(Duration::from_secs(seconds)) }
+    fn asking(seconds: u64) -> BackoffCause {
+        BackoffCause::Answer { status: 503, retry_after: Some(Duration::from_secs(seconds)) }
     }
 
     /// The moment `n` seconds after the start.
@@ -242,9 +242,9 @@ mod tests {
 
     #[test]
     fn a_hold_that_is_extended_keeps_its_beginning_and_one_that_is_over_does_not() {
-        let held = Hold::NONE.extended(Cause::Operator, second(20), 0, second(10));
-        assert_eq!(held.extended(Cause::Operator, second(40), 0, second(19)).began, second(10));
-        assert_eq!(held.extended(Cause::Operator, second(40), 0, second(20)).began, second(20));
+        let held = Hold::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
+        assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(19)).began, second(10));
+        assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(20)).began, second(20));
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn an_operators_hold_hides_no_complaint() {
-        let held = Hold::NONE.extended(Cause::Operator, second(20), 0, second(10));
+        let held = Hold::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
         let complained = held.after(PLAIN, second(5), second(15), 0.0);
         assert_eq!((complained.strikes, complained.until), (1, second(75)));
     }
@@ -296,7 +296,7 @@ mod tests {
         ] {
             for until in [5, 10, 15] {
                 let own = Hold { strikes: own, until: second(10), ..Hold::NONE };
-                let learnt = own.extended(Cause::Shared, second(until), known, second(19));
+                let learnt = own.extended(BackoffCause::Shared, second(until), known, second(19));
                 assert_eq!(
                     length(learnt.after(PLAIN, second(20), second(21), 0.0)),
                     seconds,
@@ -313,22 +313,26 @@ mod tests {
         for (until, told, strikes) in
             [(20, 1, 2), (20, 5, 5), (400, 1, 2), (400, 5, 5), (400, 200, STRIKES_MAX)]
         {
-            let learnt = own.extended(Cause::Shared, second(until), told, second(15));
+            let learnt = own.extended(BackoffCause::Shared, second(until), told, second(15));
             assert_eq!((learnt.until, learnt.strikes), (second(until).max(own.until), strikes));
         }
         assert_eq!(
-            own.extended(Cause::Shared, second(9), 0, second(15)),
+            own.extended(BackoffCause::Shared, second(9), 0, second(15)),
             own,
             "one that is over, without a count, is none"
         );
         let late = second(130 + 31 * 60);
-        assert_eq!(own.extended(Cause::Operator, late.plus(FIRST), 0, late).strikes, 0, "forgiven");
+        assert_eq!(own.extended(BackoffCause::Operator, late.plus(FIRST), 0, late).strikes, 0, "forgiven");
     }
 
     #[test]
     fn causes_survive_packing() {
         let answers = [PLAIN, asking(86_400), asking(1)];
-        for cause in answers.into_iter().chain([Cause::EnhanceYourCalm, Cause::Operator, Cause::Shared]) {
+        for cause in answers.into_iter().chain([
+            BackoffCause::EnhanceYourCalm,
+            BackoffCause::Operator,
+            BackoffCause::Shared,
+        ]) {
             assert_eq!(PackedCause::of(cause).unpack(), cause);
         }
     }

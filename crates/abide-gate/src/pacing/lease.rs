@@ -386,7 +386,7 @@ impl Lease {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
+    use std::time::Instant;
 
     use super::super::moment::Timeline;
     use super::*;

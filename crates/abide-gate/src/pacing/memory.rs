@@ -2,24 +2,22 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::entry::HostEntry;
 use super::scope::ScopeKey;
-use super::store::{HostStore, LeaseAsk, LeaseReply, StoreFuture};
-use crate::{CaughtClock, Clock, SystemClock};
+use super::store::{HostStore, LeaseAsk, LeaseReply};
+use crate::{BoxFuture, CaughtClock, Clock, StoreError, SystemClock};
 
 /// Leases of hosts in memory, for several pacers in one process. A pacer alone needs none. After a restart it knows nothing; use a
 /// durable store where that matters.
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use abide_gate::pacing::{MemoryHostStore, PacePolicy, Pacer};
+/// # use abide_gate::{Gate, pacing::MemoryHostStore};
 /// let store = Arc::new(MemoryHostStore::default());
-/// let one = Pacer::builder(PacePolicy::default()).store(store.clone()).build();
-/// let other = Pacer::builder(PacePolicy::default()).store(store).build();
+/// let one = Gate::builder().host_store(store.clone());
+/// let other = Gate::builder().host_store(store);
 /// ```
 #[derive(Debug)]
 pub struct MemoryHostStore {
@@ -53,7 +51,11 @@ impl MemoryHostStore {
 }
 
 impl HostStore for MemoryHostStore {
-    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
         Box::pin(async move {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             // Under the lock: an exchange with an earlier time than the last one would be a clock that was set back.

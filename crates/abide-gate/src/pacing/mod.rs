@@ -49,8 +49,9 @@ mod turn;
 
 mod chance;
 mod core;
-mod event;
-mod pacer;
+mod log;
+#[allow(unreachable_pub, reason = "the feature `testing` exports its builder")]
+pub(crate) mod pacer;
 mod permit;
 mod place;
 mod refusal;
@@ -65,18 +66,14 @@ mod shared;
 mod store;
 
 pub use ask::Ask;
-pub use breaker::TransportFault;
 pub use entry::HostEntry;
-pub use event::{PaceEvent, PaceObserver};
-pub use feedback::{Cause, STRIKES_KEPT};
+pub use feedback::{BackoffCause, STRIKES_KEPT};
 pub use memory::MemoryHostStore;
-pub use pacer::{Pacer, PacerBuilder};
+pub use pacer::Pacer;
 pub use permit::Permit;
-pub use policy::{GAP_MAX, HostPace, PacePolicy, Preset};
+pub use policy::{GAP_MAX, HostPace, PacePolicy};
 pub use refusal::{DeferReason, Refusal};
 pub use report::{HostReport, NextSlot, PaceStats};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
 pub use scope::{Scope, ScopeKey};
-pub use store::{
-    Backoff, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, StoreError, StoreFuture, Want,
-};
+pub use store::{Backoff, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, Want};

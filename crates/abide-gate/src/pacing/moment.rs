@@ -1,8 +1,6 @@
 //! Monotonic time in eight bytes: a million hosts are kept, so it counts.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::{Clock, SystemClock};
 
@@ -56,8 +54,8 @@ impl Timeline {
 
     /// When a timer looks again whether it is `at`. A clock that lags behind tokio's is asked again after a tick: it must not keep the
     /// processor busy.
-    pub(crate) fn timer(&self, at: Moment) -> Instant {
-        self.instant(at).max(SystemClock.now() + TICK)
+    pub(crate) fn timer(&self, at: Moment) -> tokio::time::Instant {
+        self.instant(at).max(SystemClock.now() + TICK).into()
     }
 }
 

@@ -9,8 +9,7 @@ use url::Url;
 use super::ask::Ask;
 use super::chance::Chance;
 use super::core::Core;
-use super::event::{PaceEvent, PaceObserver};
-use super::feedback::Cause;
+use super::feedback::BackoffCause;
 use super::moment::Moment;
 use super::obtain::obtain;
 use super::permit::Permit;
@@ -23,6 +22,7 @@ use super::shared::SharedStore;
 use super::slot::Slot;
 use super::store::HostStore;
 use super::turn::Entry;
+use crate::event::{Event, Observer, Observers};
 use crate::{Clock, Host, Origin, SystemClock, WallMillis};
 
 /// Knows when the next request to a host may go out. Cheap to clone; all clones are one.
@@ -53,15 +53,15 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// A pacer for this process, with the machine's clocks. It knows nothing after a restart: who restarts often gives it a durable
-    /// store.
+    /// A pacer for this process, with the machine's clocks. It knows nothing after a restart; that of a
+    /// [`Gate`](crate::Gate) can have a durable store, another clock and observers.
     pub fn new(policy: PacePolicy) -> Self {
         Self::builder(policy).build()
     }
 
     /// A pacer with a shared store, another clock, an observer.
-    pub fn builder(policy: PacePolicy) -> PacerBuilder {
-        PacerBuilder { policy, store: None, clock: Arc::new(SystemClock), observer: None, seed: None }
+    pub(crate) fn builder(policy: PacePolicy) -> PacerBuilder {
+        PacerBuilder { policy, store: None, clock: Arc::new(SystemClock), observers: Vec::new(), seed: None }
     }
 
     /// Waits for this URL's turn: that of its host, and of the policy's other scopes, all or none.
@@ -89,7 +89,7 @@ impl Pacer {
         let request = self.core.request(url, ask, now).ok()?;
         let claims = self.core.enter_idle(&request, now)?;
         let permit = Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO).send();
-        self.core.tell(&PaceEvent::Granted { scope: &request.host.key, waited: Duration::ZERO });
+        self.core.tell(&Event::Granted { scope: &request.host.key, waited: Duration::ZERO });
         Some(permit)
     }
 
@@ -110,7 +110,7 @@ impl Pacer {
             Some(_) if !self.core.policy.pace_of(&request.host.key).is_leased => permit.send(),
             Some(store) => Box::pin(obtain(store, &request, permit)).await?,
         };
-        self.core.tell(&PaceEvent::Granted { scope: &request.host.key, waited: permit.waited() });
+        self.core.tell(&Event::Granted { scope: &request.host.key, waited: permit.waited() });
         Ok(permit)
     }
 
@@ -172,17 +172,17 @@ impl Pacer {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use std::time::Duration;
-    /// # use abide_gate::{Clock, Host, SystemClock, pacing::{Ask, Cause, PacePolicy, Pacer, Refusal}};
+    /// # use abide_gate::{Clock, Host, SystemClock, pacing::{Ask, BackoffCause, PacePolicy, Pacer, Refusal}};
     /// let (pacer, url) = (Pacer::new(PacePolicy::default()), "http://a.example/".parse()?);
     /// let tomorrow = SystemClock.wall().plus(Duration::from_secs(86_000));
-    /// pacer.hold(&Host::of(&url)?, tomorrow, Cause::Operator);
+    /// pacer.hold(&Host::of(&url)?, tomorrow, BackoffCause::Operator);
     /// match pacer.acquire(&url, Ask::new()).await {
     ///     Err(deferred @ Refusal::Deferred { .. }) => println!("requeue: {deferred}"),
     ///     other => panic!("{other:?}"),
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn hold(&self, scope: impl Into<ScopeKey>, until: WallMillis, cause: Cause) -> WallMillis {
+    pub fn hold(&self, scope: impl Into<ScopeKey>, until: WallMillis, cause: BackoffCause) -> WallMillis {
         self.core.hold(scope.into().as_str(), until, cause)
     }
 
@@ -227,9 +227,10 @@ impl Pacer {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use std::{sync::Arc, time::Duration};
-    /// # use abide_gate::pacing::{Ask, MemoryHostStore, PacePolicy, Pacer};
-    /// let store = Arc::new(MemoryHostStore::default());
-    /// let pacer = Pacer::builder(PacePolicy::default()).store(store).build();
+    /// # use abide_gate::pacing::{Ask, MemoryHostStore, PacePolicy};
+    /// # use abide_gate::testing::hosts::pacer_builder;
+    /// # let store = Arc::new(MemoryHostStore::default());
+    /// # let pacer = pacer_builder(PacePolicy::default()).store(store).build();
     /// let permit = pacer.acquire(&"http://a.example/".parse()?, Ask::new()).await?;
     /// permit.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
     ///
@@ -283,13 +284,12 @@ impl fmt::Debug for Pacer {
 }
 
 /// Puts a [`Pacer`] together.
-#[derive(Debug)]
 #[must_use]
 pub struct PacerBuilder {
     policy: PacePolicy,
     store: Option<Arc<dyn HostStore>>,
     clock: Arc<dyn Clock>,
-    observer: Option<Arc<dyn PaceObserver>>,
+    observers: Vec<Arc<dyn Observer>>,
     seed: Option<u64>,
 }
 
@@ -306,9 +306,9 @@ impl PacerBuilder {
         self
     }
 
-    /// Hears of everything that happens.
-    pub fn observer(mut self, observer: Arc<dyn PaceObserver>) -> Self {
-        self.observer = Some(observer);
+    /// Hears of everything that happens. Several may listen.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observers.push(observer);
         self
     }
 
@@ -324,8 +324,14 @@ impl PacerBuilder {
         let core = Arc::new_cyclic(|core| {
             let store =
                 self.store.map(|store| Arc::new(SharedStore::new(store, self.policy.shared, core.clone())));
-            Core::new(self.policy, self.clock, self.observer, chance, store)
+            Core::new(self.policy, self.clock, Observers::new(self.observers), chance, store)
         });
         Pacer { core }
+    }
+}
+
+impl fmt::Debug for PacerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PacerBuilder").field("policy", &self.policy).finish_non_exhaustive()
     }
 }

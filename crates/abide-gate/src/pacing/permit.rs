@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 
-use super::breaker::TransportFault;
 use super::core::Core;
 use super::moment::Moment;
 use super::queue::{Bells, ring};
 use super::shared::User;
 use super::turn::{self, Claims};
-use crate::WallMillis;
+use crate::{Failure, WallMillis};
 
 /// A turn: one request may go on the wire, now.
 ///
@@ -25,9 +24,9 @@ use crate::WallMillis;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # use abide_gate::pacing::{Ask, PacePolicy, Pacer, TransportFault};
+/// # use abide_gate::{Failure, pacing::{Ask, PacePolicy, Pacer}};
 /// # let (pacer, url) = (Pacer::new(PacePolicy::default()), "http://a.example/".parse()?);
-/// # async fn send() -> Result<(http::StatusCode, http::HeaderMap), TransportFault> { Err(TransportFault::Reset) }
+/// # async fn send() -> Result<(http::StatusCode, http::HeaderMap), Failure> { Err(Failure::Reset) }
 /// let permit = pacer.acquire(&url, Ask::new()).await?;
 /// match send().await {
 ///     Ok((status, headers)) => permit.finish_with(status, &headers),
@@ -97,7 +96,7 @@ impl Permit {
     }
 
     /// The request failed before an answer came. Returns the end of the host's hold or of the breaker's pause, if there is one.
-    pub fn failed(&self, fault: TransportFault) -> Option<WallMillis> {
+    pub fn failed(&self, fault: Failure) -> Option<WallMillis> {
         self.core.failed(&self.claims, self.started, fault)
     }
 
@@ -108,7 +107,7 @@ impl Permit {
 
     /// Waits until the shared store knows of a backoff that was [observed](Self::observe), so that no other process sends to the host
     /// and no restart forgets it. Await it before the response is handed on. It takes at most
-    /// [`store_timeout`](super::PacePolicy::store_timeout), and does not wait for a store that is away.
+    /// [`store_timeout`](super::PacePolicy::with_store_timeout), and does not wait for a store that is away.
     pub async fn saved(&self) {
         for user in self.users.iter().filter(|user| user.is_unsaved()) {
             user.saved().await;

@@ -19,8 +19,8 @@ use crate::Host;
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use abide_gate::pacing::{PacePolicy, Preset};
-/// let policy = PacePolicy::preset(Preset::Polite).gap(Duration::from_secs(2)).gap(Duration::from_millis(10));
+/// # use abide_gate::pacing::PacePolicy;
+/// let policy = PacePolicy::default().with_gap(Duration::from_secs(2)).with_gap(Duration::from_millis(10));
 /// assert_eq!(policy.min_gap(), Duration::from_secs(2), "gap only raises");
 /// ```
 #[derive(Clone, Debug)]
@@ -33,16 +33,6 @@ pub struct PacePolicy {
     pub(crate) hold_on_forbidden: bool,
     pub(crate) max_hosts: usize,
     pub(crate) shared: Shared,
-}
-
-/// A named starting point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Preset {
-    /// One request in flight, 1 s apart. The default.
-    Polite,
-    /// For long crawls that must not be felt: 3 s apart, and five times as long as the site takes to answer, up to 30 s.
-    Archive,
 }
 
 /// The longest gap that is honoured: 24 h.
@@ -76,18 +66,15 @@ impl Default for PacePolicy {
 }
 
 impl PacePolicy {
-    /// A named starting point.
-    pub fn preset(preset: Preset) -> Self {
-        match preset {
-            Preset::Polite => Self::default(),
-            Preset::Archive => Self::default().gap(Duration::from_secs(3)).adaptive_delay(),
-        }
+    /// For long crawls that must not be felt: 3 s apart, and five times as long as the site takes to respond, up to 30 s.
+    pub fn archive() -> Self {
+        Self::default().with_gap(Duration::from_secs(3)).with_adaptive_delay()
     }
 
     /// At least this much between the end of a response and the next request to the host. Only raises; at most 24 h.
     #[must_use]
-    pub fn gap(mut self, gap: Duration) -> Self {
-        self.pace = self.pace.gap(gap);
+    pub fn with_gap(mut self, gap: Duration) -> Self {
+        self.pace = self.pace.with_gap(gap);
         self
     }
 
@@ -107,21 +94,21 @@ impl PacePolicy {
 
     /// The longest wait inside a call that names no budget of its own. Default 30 s.
     #[must_use]
-    pub fn max_wait(mut self, wait: Duration) -> Self {
+    pub fn with_max_wait(mut self, wait: Duration) -> Self {
         self.max_wait = wait;
         self
     }
 
     /// Another pace for one host.
     #[must_use]
-    pub fn host(mut self, host: Host, pace: HostPace) -> Self {
+    pub fn with_host(mut self, host: Host, pace: HostPace) -> Self {
         self.hosts.insert(host, pace);
         self
     }
 
     /// Hosts that are your own: 100 ms and four in flight. Their Crawl-delay and holds are honoured like any other's.
     #[must_use]
-    pub fn own_sites(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {
+    pub fn with_own_sites(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {
         self.hosts.extend(hosts.into_iter().map(|host| (host, HostPace::own_site())));
         self
     }
@@ -129,7 +116,7 @@ impl PacePolicy {
     /// Paces a group of hosts as well. At most 8 are kept. With a shared store, name the widest group last: a process leases that first, and
     /// the others under it.
     #[must_use]
-    pub fn scope(mut self, scope: Scope) -> Self {
+    pub fn with_scope(mut self, scope: Scope) -> Self {
         if self.scopes.len() < SCOPES_MAX {
             self.scopes.push(scope);
         }
@@ -139,14 +126,14 @@ impl PacePolicy {
     /// The gap follows the site: five times the time to its last response head, never below the gap set here, at most 30 s. An
     /// answer other than 2xx never makes it faster, since an error is often quick.
     #[must_use]
-    pub fn adaptive_delay(mut self) -> Self {
+    pub fn with_adaptive_delay(mut self) -> Self {
         self.adaptive = true;
         self
     }
 
     /// A 403 holds the host as a 429 does. Some sites throttle with it.
     #[must_use]
-    pub fn hold_on_forbidden(mut self) -> Self {
+    pub fn with_backoff_on_forbidden(mut self) -> Self {
         self.hold_on_forbidden = true;
         self
     }
@@ -154,7 +141,7 @@ impl PacePolicy {
     /// How many hosts are remembered. Default 1,000,000, about 100 MB. A host is only forgotten when nothing is owed to it; if there
     /// is none, the table grows beyond this.
     #[must_use]
-    pub fn max_hosts(mut self, max: usize) -> Self {
+    pub fn with_hosts_max(mut self, max: usize) -> Self {
         self.max_hosts = max.max(1);
         self
     }
@@ -162,21 +149,21 @@ impl PacePolicy {
     /// How many processes share the store. While it is away, each of them keeps a delay so many times as long to hosts that it has not
     /// leased. Default 1.
     #[must_use]
-    pub fn expected_workers(mut self, workers: u32) -> Self {
+    pub fn with_expected_workers(mut self, workers: u32) -> Self {
         self.shared.expected_workers = workers.max(1);
         self
     }
 
     /// While the shared store is away, send nothing to a host without a lease that has not ended, rather than go on with local limits.
     #[must_use]
-    pub fn fail_closed(mut self) -> Self {
+    pub fn with_fail_closed(mut self) -> Self {
         self.shared.fail_closed = true;
         self
     }
 
     /// How long the shared store may take for one command. Default 1 s. A call may exceed its budget by so much.
     #[must_use]
-    pub fn store_timeout(mut self, timeout: Duration) -> Self {
+    pub fn with_store_timeout(mut self, timeout: Duration) -> Self {
         self.shared.timeout = timeout;
         self
     }
@@ -184,7 +171,7 @@ impl PacePolicy {
     /// How long a lease of a host lasts in the shared store unless it is renewed, which happens every half of it. If a process dies,
     /// others send to its hosts after so long and one more delay. Default 7 s; from 250 ms to one hour.
     #[must_use]
-    pub fn lease(mut self, ttl: Duration) -> Self {
+    pub fn with_lease(mut self, ttl: Duration) -> Self {
         self.shared.lease = ttl.clamp(LEASE.0, LEASE.1);
         self
     }
@@ -252,7 +239,7 @@ impl HostPace {
 
     /// Only raises; at most 24 h.
     #[must_use]
-    pub fn gap(mut self, gap: Duration) -> Self {
+    pub fn with_gap(mut self, gap: Duration) -> Self {
         self.gap = self.gap.max(gap).min(GAP_MAX);
         self
     }
@@ -290,7 +277,7 @@ mod tests {
 
     #[test]
     fn only_danger_makes_it_less_considerate() {
-        let polite = PacePolicy::default().gap(Duration::ZERO).gap(Duration::from_millis(1));
+        let polite = PacePolicy::default().with_gap(Duration::ZERO).with_gap(Duration::from_millis(1));
         assert_eq!((polite.min_gap(), polite.exceptions().count()), (GAP, 0));
         let hasty = PacePolicy::default().danger_min_gap(Duration::from_millis(1));
         assert_eq!((hasty.min_gap(), hasty.exceptions().count()), (Duration::from_millis(1), 1));
@@ -303,7 +290,7 @@ mod tests {
         for (asked, lives) in
             [(0, 250), (249, 250), (60_000, 60_000), (3_600_001, 3_600_000), (u64::MAX, 3_600_000)]
         {
-            let policy = PacePolicy::default().lease(Duration::from_millis(asked));
+            let policy = PacePolicy::default().with_lease(Duration::from_millis(asked));
             assert_eq!(policy.shared.lease, Duration::from_millis(lives));
         }
     }
@@ -311,7 +298,7 @@ mod tests {
     #[test]
     fn a_host_can_have_its_own_pace() {
         let host = Host::of(&"http://example.com/".parse().unwrap()).unwrap();
-        let policy = PacePolicy::default().own_sites([host]);
+        let policy = PacePolicy::default().with_own_sites([host]);
         assert_eq!(policy.pace_of("example.com"), &HostPace::own_site());
         assert_eq!(policy.pace_of("example.org"), &HostPace::default());
     }

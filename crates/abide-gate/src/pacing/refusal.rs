@@ -4,9 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::breaker::TransportFault;
 use crate::text::Escaped;
-use crate::{NoTimers, UnsupportedUrl, WallMillis};
+use crate::{Failure, NoTimers, UnsupportedUrl, WallMillis};
 
 /// Why the pacer refused a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +120,7 @@ pub enum DeferReason {
     /// The host could not be reached several times in a row.
     Breaker {
         /// The last fault.
-        cause: TransportFault,
+        cause: Failure,
     },
     /// The request for the site's robots.txt was deferred.
     Robots,
@@ -177,7 +176,7 @@ mod tests {
     #[test]
     fn each_deferral_is_one_sentence() {
         let seconds = Duration::from_secs;
-        let now = WallMillis(784_111_777_000);
+        let now = WallMillis::from_millis(784_111_777_000);
         for (reason, wait, expected) in [
             (
                 DeferReason::Hold { status: Some(429), retry_after: Some(seconds(7_500)) },
@@ -207,7 +206,7 @@ mod tests {
                  not before Sun, 06 Nov 1994 08:49:38 GMT, in 1 s",
             ),
             (
-                DeferReason::Breaker { cause: TransportFault::Refused },
+                DeferReason::Breaker { cause: Failure::Refused },
                 seconds(120),
                 "example.org is left alone, since the connection was refused; \
                  not before Sun, 06 Nov 1994 08:51:37 GMT, in 2 min",
@@ -243,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_end_of_time_can_be_printed() {
-        let (scope, not_before, wait) = ("a".into(), WallMillis(u64::MAX), Duration::MAX);
+        let (scope, not_before, wait) = ("a".into(), WallMillis::from_millis(u64::MAX), Duration::MAX);
         let never = Refusal::Deferred { scope, not_before, wait, reason: DeferReason::Robots };
         assert!(never.to_string().contains("not before"));
     }

@@ -35,7 +35,7 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 /// # use abide_gate::{WallMillis, pacing::retry_after};
 /// let mut headers = http::HeaderMap::new();
 /// headers.insert("retry-after", "120".parse()?);
-/// assert_eq!(retry_after(&headers, WallMillis(0)), Some(Duration::from_secs(120)));
+/// assert_eq!(retry_after(&headers, WallMillis::from_millis(0)), Some(Duration::from_secs(120)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn retry_after(headers: &HeaderMap, wall: WallMillis) -> Option<Duration> {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     /// Sun, 06 Nov 1994 08:49:37 GMT, the date of RFC 9110.
-    const NOW: WallMillis = WallMillis(784_111_777_000);
+    const NOW: WallMillis = WallMillis::from_millis(784_111_777_000);
 
     fn wait(fields: &[&str], date: Option<&str>) -> Option<u64> {
         let mut headers = HeaderMap::new();
@@ -185,7 +185,7 @@ mod tests {
                 headers.insert(RETRY_AFTER, value.clone());
                 headers.insert(DATE, value);
             }
-            if let Some(wait) = retry_after(&headers, WallMillis(wall)) {
+            if let Some(wait) = retry_after(&headers, WallMillis::from_millis(wall)) {
                 prop_assert!(!wait.is_zero() && wait <= RETRY_AFTER_MAX);
             }
         }

@@ -92,7 +92,7 @@ impl View {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
+    use std::time::Instant;
 
     use super::super::moment::Timeline;
     use super::*;

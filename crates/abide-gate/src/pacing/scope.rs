@@ -59,7 +59,7 @@ impl fmt::Display for ScopeKey {
 /// # use std::time::Duration;
 /// # use abide_gate::pacing::{PacePolicy, Scope};
 /// // At most two requests in flight to any one address, whatever names it goes by.
-/// let policy = PacePolicy::default().scope(Scope::address().max_in_flight(2).gap(Duration::from_millis(200)));
+/// let policy = PacePolicy::default().with_scope(Scope::address().with_max_in_flight(2).with_gap(Duration::from_millis(200)));
 /// assert_eq!(policy.scopes().len(), 1);
 /// ```
 #[derive(Clone)]
@@ -106,14 +106,14 @@ impl Scope {
 
     /// Least time between the end of a response and the start of the next request in this scope. Default 1 s, at most 24 h.
     #[must_use]
-    pub fn gap(mut self, gap: Duration) -> Self {
+    pub fn with_gap(mut self, gap: Duration) -> Self {
         self.gap = gap.min(super::policy::GAP_MAX);
         self
     }
 
     /// Most requests in flight in this scope, at least 1. Default 1. The limit of each host stays what it is.
     #[must_use]
-    pub fn max_in_flight(mut self, max: u16) -> Self {
+    pub fn with_max_in_flight(mut self, max: u16) -> Self {
         self.max_in_flight = max.max(1);
         self
     }

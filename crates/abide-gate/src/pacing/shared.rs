@@ -12,13 +12,14 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{timeout, timeout_at};
 
 use super::core::Core;
-use super::event::PaceEvent;
 use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
 use super::moment::Moment;
 use super::policy::Shared;
 use super::scope::ScopeKey;
-use super::store::{HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, StoreError, Want};
+use super::store::{HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, Want};
 use super::turn::Claim;
+use crate::StoreError;
+use crate::event::Event;
 
 /// The shared store, and the hosts that this process leases from it.
 #[derive(Debug)]
@@ -282,7 +283,7 @@ impl SharedStore {
         match reply {
             Ok(_) => {
                 lock(&self.health).outage.back = now;
-                core.tell(&PaceEvent::StoreBack);
+                core.tell(&Event::StoreBack);
                 self.look_again();
             }
             Err(error) => self.failed(core, &key, &error, asked, now),
@@ -307,7 +308,7 @@ impl SharedStore {
         health.reason = Some(Arc::clone(&reason));
         drop(health);
         if is_news {
-            core.tell(&PaceEvent::StoreDown { reason: &reason });
+            core.tell(&Event::StoreDown { reason: &reason });
             // Those who wait for a lease go by local limits.
             self.look_again();
         }

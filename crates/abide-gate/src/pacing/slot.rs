@@ -304,7 +304,7 @@ fn whole_millis(span: Duration) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
+    use std::time::Instant;
 
     use super::super::moment::Timeline;
     use super::*;
@@ -395,7 +395,7 @@ mod tests {
         assert!(!slot.set_hold(Hold { strikes: 2, ..held }, at(2)));
         assert_eq!((slot.hold().strikes, slot.counts.holds), (2, 1));
         let mut slot = Slot::new("b.example");
-        let faulty = Breaker::CLOSED.after(crate::pacing::TransportFault::Reset, at(1), at(2));
+        let faulty = Breaker::CLOSED.after(crate::Failure::Reset, at(1), at(2));
         assert!(slot.set_breaker(faulty) && slot.has_trouble());
         assert!(!slot.set_breaker(faulty), "it is the same");
     }
@@ -436,7 +436,7 @@ mod tests {
         assert!(!owes_nothing(&slot, 107) && owes_nothing(&slot, 108), "the longer of the gaps");
         slot.set_hold(Hold { began: at(100), until: at(160), ..Hold::NONE }, at(100));
         assert!(!owes_nothing(&slot, 160 + 30 * 60 - 1) && owes_nothing(&slot, 160 + 30 * 60));
-        let faulty = Breaker::CLOSED.after(crate::pacing::TransportFault::Reset, at(1), at(2));
+        let faulty = Breaker::CLOSED.after(crate::Failure::Reset, at(1), at(2));
         slot.set_breaker(faulty);
         assert!(owes_nothing(&slot, 99_999), "a fault or two, and its breaker is closed");
     }

@@ -5,19 +5,13 @@
 //! [`HostEntry`](super::HostEntry) is that step as a plain function: [`MemoryHostStore`](super::MemoryHostStore) and the durable store of
 //! `abide-redb` call it, and the script of `abide-redis` does the same in Lua.
 
-use std::error::Error;
 use std::fmt;
-use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::feedback::Cause;
+use super::feedback::BackoffCause;
 use super::scope::ScopeKey;
-
-/// The future of a store's reply.
-pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+use crate::{BoxFuture, StoreError};
 
 /// Leases of hosts, shared by processes or kept over restarts.
 ///
@@ -50,7 +44,11 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     /// Merges what a process knows of a host into the stored state, takes, renews or gives up the host's lease, and returns the state of all
     /// processes together.
-    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply>;
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>>;
 }
 
 /// The name of a process at a store: 128 bits, drawn at random when a pacer is built.
@@ -147,29 +145,8 @@ pub struct Backoff {
     /// How often in a row the server answered 429 or 503. Zero: the operator set the backoff.
     pub throttles: u8,
     /// Why the host is backed off.
-    pub cause: Cause,
+    pub cause: BackoffCause,
 }
-
-/// The store failed. Its text says why, without anything secret: it is logged.
-#[derive(Clone, Debug)]
-pub struct StoreError {
-    text: Arc<str>,
-}
-
-impl StoreError {
-    /// With a reason.
-    pub fn new(reason: impl fmt::Display) -> Self {
-        Self { text: reason.to_string().into() }
-    }
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl Error for StoreError {}
 
 #[cfg(test)]
 mod tests {

@@ -271,7 +271,7 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
+    use std::time::Instant;
 
     use super::super::moment::Timeline;
     use super::super::schedule::Terms;

@@ -354,7 +354,7 @@ pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut S
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
+    use std::time::Instant;
 
     use super::super::moment::Timeline;
     use super::*;

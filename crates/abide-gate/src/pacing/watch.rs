@@ -11,9 +11,9 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::core::Core;
-use super::event::PaceEvent;
 use super::moment::Moment;
 use crate::clock::has_timers;
+use crate::event::Event;
 
 /// A response that has been open for as long is told of, whether or not its host is asked for anything.
 const UNREAD_MAX: Duration = Duration::from_secs(5 * 60);
@@ -59,7 +59,7 @@ impl Core {
             }
         });
         for (scope, open) in unread {
-            self.tell(&PaceEvent::BodyOpen { scope: &scope, open });
+            self.tell(&Event::BodyOpen { scope: &scope, open });
         }
         oldest.map(|since| since.plus(UNREAD_MAX).since(now).max(PAUSE_MIN))
     }

@@ -8,22 +8,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use abide_robots::ProductToken;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::{check, poll_once, replied};
 use crate::access::{
-    AccessPolicy, AccessStore, BoxFuture, Fetch, FetchBody, FetchError, FetchErrorKind, Lease, LeaseHolder,
-    Record, RobotsReply, RobotsRequest, on_the_wire,
+    AccessCache, AccessPolicy, AccessStore, Fetch, FetchError, Lease, LeaseHolder, Record, RobotsReply,
+    RobotsRequest, on_the_wire,
 };
-use crate::{Origin, WallMillis};
+use crate::{BoxFuture, Failure, Origin, WallMillis};
+
+pub use crate::access::builder::AccessCacheBuilder;
+
+/// A cache without a gate: its requests are not paced, and its addresses not guarded.
+pub fn cache_builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> AccessCacheBuilder {
+    AccessCache::builder(tokens, fetch)
+}
 
 /// One scripted answer to a robots.txt request.
 #[derive(Debug, Clone)]
 pub struct Scripted {
-    outcome: Result<u16, FetchErrorKind>,
+    outcome: Result<u16, FetchError>,
     headers: HeaderMap,
     chunks: Vec<Bytes>,
     /// The body ends with an error instead of its end.
@@ -67,8 +76,13 @@ impl Scripted {
     }
 
     /// No head, but this error.
-    pub fn error(kind: FetchErrorKind) -> Self {
-        Self { outcome: Err(kind), ..Self::status(200) }
+    pub fn error(failure: Failure) -> Self {
+        Self { outcome: Err(FetchError::new(failure, "the script says so")), ..Self::status(200) }
+    }
+
+    /// Nothing is sent, for this reason.
+    pub fn deferred(why: crate::pacing::Refusal) -> Self {
+        Self { outcome: Err(FetchError::deferred(why)), ..Self::status(200) }
     }
 
     /// A panic within the fetch.
@@ -257,17 +271,16 @@ impl Fetch for ScriptedFetch {
         Box::pin(async move {
             assert!(!answer.panics, "the script says: panic");
             sleep(answer.slot_wait).await;
-            let started = Instant::now();
+            let started = Instant::now().into_std();
             on_the_wire(request.budget(), async move {
                 sleep(answer.head_after).await;
-                let status =
-                    answer.outcome.clone().map_err(|kind| FetchError::new(kind, "the script says so"))?;
+                let status = answer.outcome.clone()?;
                 let status = StatusCode::from_u16(status).expect("the script's status has three digits");
                 let (headers, hold) = (answer.headers.clone(), answer.hold);
                 let reply =
                     RobotsReply::new(status, headers, ScriptedBody::boxed(answer, in_flight), started);
                 Ok(match hold {
-                    Some(until) => reply.held_until(until),
+                    Some(until) => reply.with_backoff_until(until),
                     None => reply,
                 })
             })
@@ -298,7 +311,7 @@ struct ScriptedBody {
 }
 
 impl ScriptedBody {
-    fn boxed(answer: Scripted, in_flight: InFlight) -> FetchBody {
+    fn boxed(answer: Scripted, in_flight: InFlight) -> UnsyncBoxBody<Bytes, FetchError> {
         let pause = Box::pin(sleep(answer.chunk_after));
         Self { answer, next: 0, pause, in_flight }.boxed_unsync()
     }
@@ -328,7 +341,7 @@ impl http_body::Body for ScriptedBody {
                 Poll::Ready(Some(Ok(http_body::Frame::data(chunk))))
             }
             None if self.answer.breaks => {
-                Poll::Ready(Some(Err(FetchError::new(FetchErrorKind::Decode, "the script breaks it"))))
+                Poll::Ready(Some(Err(FetchError::new(Failure::Body, "the script breaks it"))))
             }
             None if self.answer.stalls => Poll::Pending,
             None => Poll::Ready(None),
@@ -397,7 +410,7 @@ where
     }
 }
 
-const NOW: WallMillis = WallMillis(1_800_000_000_000);
+const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 const TTL: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 const LEADS: bool = true;
@@ -463,9 +476,9 @@ async fn the_last_record_saved_is_loaded(store: &impl AccessStore) {
         (failed, "a failed attempt keeps the last good copy"),
         (first, "the last writer wins, also if its clock was set back"),
         (sample_record(&a, NOW, vec![b'x'; 512_000]), "the largest body"),
-        (sample_record(&a, WallMillis(0), ""), "the earliest time and an empty body"),
+        (sample_record(&a, WallMillis::from_millis(0), ""), "the earliest time and an empty body"),
         (
-            sample_record(&a, WallMillis(u64::MAX), (0..=255).collect::<Vec<u8>>()),
+            sample_record(&a, WallMillis::from_millis(u64::MAX), (0..=255).collect::<Vec<u8>>()),
             "the latest time, any byte",
         ),
     ] {

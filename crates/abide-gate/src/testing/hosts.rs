@@ -13,9 +13,16 @@ use tokio::time::{Instant, sleep};
 
 use super::{check, poll_once, replied};
 use crate::pacing::{
-    Ask, Backoff, Cause, GAP_MAX, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
+    Ask, Backoff, BackoffCause, GAP_MAX, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
     PacePolicy, Pacer, STRIKES_KEPT, ScopeKey, Want,
 };
+
+pub use crate::pacing::pacer::PacerBuilder;
+
+/// A pacer without a gate: with a store, another clock, observers.
+pub fn pacer_builder(policy: PacePolicy) -> PacerBuilder {
+    Pacer::builder(policy)
+}
 
 /// A lease that outlives a fact on a slow machine, and how late a store may reply on one.
 const TTL: Duration = Duration::from_secs(10);
@@ -29,7 +36,7 @@ const BLUR: Duration = Duration::from_millis(5);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-const THROTTLED: Cause = Cause::Answer { status: 429, retry_after: Some(MINUTE) };
+const THROTTLED: BackoffCause = BackoffCause::Answer { status: 429, retry_after: Some(MINUTE) };
 
 /// Checks a [`HostStore`] against what its trait promises. `pass` lets time pass for the store: `tokio::time::sleep` if it follows tokio's
 /// clock, paused or not, or a function that moves the clock of the store. It has to let a quarter of a second pass in all.
@@ -421,10 +428,11 @@ impl Subject {
 
     async fn an_operators_backoff_leaves_nothing_behind(&self) {
         let told = |left| {
-            let backoff = Backoff { left, over: Duration::ZERO, throttles: 0, cause: Cause::Operator };
+            let backoff = Backoff { left, over: Duration::ZERO, throttles: 0, cause: BackoffCause::Operator };
             HostState { backoff: Some(backoff), ..quiet() }
         };
-        let is_told = |state: HostState| state.backoff.is_some_and(|found| found.cause == Cause::Operator);
+        let is_told =
+            |state: HostState| state.backoff.is_some_and(|found| found.cause == BackoffCause::Operator);
         self.tells(&fresh("operator"), told(MINUTE), "the operator's backoff", is_told).await;
         let host = fresh("operator-over");
         self.tells(&host, told(SHORT), "any state", |_| true).await;
@@ -439,7 +447,7 @@ impl Subject {
             left: GAP_MAX,
             over: Duration::ZERO,
             throttles: u8::MAX,
-            cause: Cause::EnhanceYourCalm,
+            cause: BackoffCause::EnhanceYourCalm,
         };
         let told = HostState { quiet: Some(Duration::MAX), delay: GAP_MAX, backoff: Some(backoff) };
         let want = Want::Lease { ttl: HOUR, again_in: Duration::ZERO, is_held: true };
@@ -460,7 +468,7 @@ impl Subject {
         const DELAY: Duration = Duration::from_millis(20);
         let url: url::Url = format!("http://{}/", fresh("four")).parse().expect("a URL");
         let (mut tasks, log) = (JoinSet::new(), Arc::new(Mutex::new(Vec::new())));
-        let policy = PacePolicy::default().danger_min_gap(DELAY).max_wait(Duration::from_secs(300));
+        let policy = PacePolicy::default().danger_min_gap(DELAY).with_max_wait(Duration::from_secs(300));
         for _ in 0..4 {
             let pacer = Pacer::builder(policy.clone()).store(Arc::clone(&self.store)).build();
             let (url, log) = (url.clone(), Arc::clone(&log));

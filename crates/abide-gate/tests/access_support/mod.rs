@@ -5,15 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{
-    AccessCache, AccessPolicy, AccessStore, Answer, FetchErrorKind, MemoryAccessStore, Source,
-};
+use abide_gate::access::{AccessCache, AccessPolicy, AccessStore, MemoryAccessStore, RobotsEntry, Source};
 use abide_gate::pacing::{DeferReason, Refusal};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Target};
 
-pub(crate) const START: WallMillis = WallMillis(1_800_000_000_000);
+pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const HOUR: Duration = Duration::from_secs(60 * 60);
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -50,10 +48,14 @@ macro_rules! leases_of_inner {
 pub(crate) use leases_of_inner;
 
 /// The pacer's refusal of a request to a host that is backed off.
-pub(crate) fn deferred(not_before: WallMillis) -> FetchErrorKind {
+pub(crate) fn deferred(not_before: WallMillis) -> Scripted {
+    Scripted::deferred(backed_off(not_before))
+}
+
+pub(crate) fn backed_off(not_before: WallMillis) -> Refusal {
     let reason = DeferReason::Hold { status: None, retry_after: None };
     let (scope, wait) = ("a.example".into(), not_before.since(START));
-    FetchErrorKind::Deferred(Refusal::Deferred { scope, not_before, wait, reason })
+    Refusal::Deferred { scope, not_before, wait, reason }
 }
 
 pub(crate) struct World {
@@ -78,7 +80,7 @@ impl World {
         store: Arc<dyn AccessStore>,
     ) -> Self {
         let clock = Arc::new(ManualClock::starting_at(START));
-        let cache = AccessCache::builder(tokens(), Arc::new(fetch.clone()))
+        let cache = abide_gate::testing::access::cache_builder(tokens(), Arc::new(fetch.clone()))
             .clock(clock.clone())
             .policy(policy)
             .store(store.clone())
@@ -98,7 +100,7 @@ impl World {
         Self::new(ScriptedFetch::new(move |_, times| if times == 0 { good.clone() } else { then.clone() }))
     }
 
-    pub(crate) async fn ask(&self) -> Arc<Answer> {
+    pub(crate) async fn ask(&self) -> Arc<RobotsEntry> {
         self.cache.of(&origin()).await.unwrap()
     }
 
@@ -107,7 +109,7 @@ impl World {
     }
 
     /// The answer after what is refreshed in the background has come in.
-    pub(crate) async fn ask_and_settle(&self) -> Arc<Answer> {
+    pub(crate) async fn ask_and_settle(&self) -> Arc<RobotsEntry> {
         self.ask().await;
         self.settle().await;
         self.ask().await
@@ -129,21 +131,21 @@ pub(crate) fn origin() -> Origin {
     "https://a.example".parse().unwrap()
 }
 
-pub(crate) fn allows(answer: &Arc<Answer>, path: &str) -> bool {
+pub(crate) fn allows(answer: &Arc<RobotsEntry>, path: &str) -> bool {
     answer.is_allowed(&Target::new(path))
 }
 
 /// The rules of this answer, and nothing else.
-pub(crate) fn is_good(answer: &Arc<Answer>) -> bool {
+pub(crate) fn is_good(answer: &Arc<RobotsEntry>) -> bool {
     allows(answer, "/open") && !allows(answer, "/closed") && answer.copy().is_some()
 }
 
-pub(crate) fn allows_all(answer: &Arc<Answer>) -> bool {
+pub(crate) fn allows_all(answer: &Arc<RobotsEntry>) -> bool {
     allows(answer, "/open") && allows(answer, "/closed")
 }
 
 /// Nothing but robots.txt itself.
-pub(crate) fn disallows_all(answer: &Arc<Answer>) -> bool {
+pub(crate) fn disallows_all(answer: &Arc<RobotsEntry>) -> bool {
     !allows(answer, "/open")
         && !allows(answer, "/")
         && !allows(answer, "/robots.txt?x")
@@ -151,7 +153,7 @@ pub(crate) fn disallows_all(answer: &Arc<Answer>) -> bool {
 }
 
 /// Row result **L**: the last good copy if there is one, else disallow all. Gives both answers.
-pub(crate) async fn assert_unreachable(fault: Scripted, name: &str) -> (Arc<Answer>, Arc<Answer>) {
+pub(crate) async fn assert_unreachable(fault: Scripted, name: &str) -> (Arc<RobotsEntry>, Arc<RobotsEntry>) {
     let cold = World::of(fault.clone()).ask().await;
     assert!(disallows_all(&cold), "{name}: without a copy all is disallowed, found {cold:?}");
     assert!(matches!(cold.source(), Source::Unreachable(_)), "{name}: {cold:?}");

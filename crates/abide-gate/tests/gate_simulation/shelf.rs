@@ -6,13 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{
-    AccessStore, BoxFuture, Lease, LeaseHolder, MemoryAccessStore, Record, StoreError as AccessFault,
-};
-use abide_gate::pacing::{
-    HostStore, LeaseAsk, LeaseReply, MemoryHostStore, ScopeKey, StoreError as PaceFault, StoreFuture,
-};
-use abide_gate::{Origin, WallMillis};
+use abide_gate::access::{AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
+use abide_gate::pacing::{HostStore, LeaseAsk, LeaseReply, MemoryHostStore, ScopeKey};
+use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
 use super::judge::{Judge, Who};
@@ -87,8 +83,8 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// `done` is what happens unless it fails before.
-    async fn through<T>(&self, done: impl Future<Output = Result<T, AccessFault>>) -> Result<T, AccessFault> {
-        let said = || AccessFault::new("the simulation says so");
+    async fn through<T>(&self, done: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let said = || StoreError::new("the simulation says so");
         match self.weather.fault() {
             Some(Fault::Error) => Err(said()),
             Some(Fault::Lie) => done.await.and(Err(said())),
@@ -102,7 +98,7 @@ impl Reader {
         }
     }
 
-    async fn read(&self, origin: &Origin) -> Result<Option<Record>, AccessFault> {
+    async fn read(&self, origin: &Origin) -> Result<Option<Record>, StoreError> {
         let mut bytes = self.shelf.records.lock().unwrap().get(origin).cloned();
         if let (Some(bytes), Some(Fault::Rot)) = (&mut bytes, self.weather.fault()) {
             let middle = bytes.len() / 2;
@@ -115,7 +111,7 @@ impl Reader {
         Ok(record)
     }
 
-    async fn write(&self, record: &Record) -> Result<(), AccessFault> {
+    async fn write(&self, record: &Record) -> Result<(), StoreError> {
         self.shelf.records.lock().unwrap().insert(record.origin().clone(), record.encode());
         self.shelf.leases.save(record.origin(), record).await
     }
@@ -128,11 +124,11 @@ pub(crate) fn number(origin: &Origin) -> usize {
 }
 
 impl AccessStore for Reader {
-    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, AccessFault>> {
+    fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         Box::pin(self.through(self.read(origin)))
     }
 
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), AccessFault>> {
+    fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             self.judge.saves(self.who, number(origin), record.asked_at());
             self.through(self.write(record)).await
@@ -145,7 +141,7 @@ impl AccessStore for Reader {
         holder: LeaseHolder,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, AccessFault>> {
+    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
         self.judge.flies(self.who, number(origin), true);
         Box::pin(self.through(self.shelf.leases.lease(origin, holder, now, ttl)))
     }
@@ -154,12 +150,12 @@ impl AccessStore for Reader {
         &'a self,
         origin: &'a Origin,
         holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), AccessFault>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.judge.flies(self.who, number(origin), false);
         Box::pin(self.through(self.shelf.leases.release(origin, holder)))
     }
 
-    fn sweep(&self, _: WallMillis) -> BoxFuture<'_, Result<u64, AccessFault>> {
+    fn sweep(&self, _: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async { Ok(0) })
     }
 }
@@ -179,7 +175,11 @@ fn host_number(scope: &ScopeKey) -> usize {
 }
 
 impl HostStore for Hosts {
-    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
         let fault = self.weather.fault();
         if !matches!(fault, None | Some(Fault::Rot)) {
             self.judge.store_stumbles(self.who, host_number(host));
@@ -191,8 +191,8 @@ impl HostStore for Hosts {
                 self.judge.store_answers(self.who);
                 reply
             }),
-            Some(Fault::Error) => Box::pin(async { Err(PaceFault::new("connection refused")) }),
-            Some(Fault::Lie) => Box::pin(async { done.await.and(Err(PaceFault::new("connection reset"))) }),
+            Some(Fault::Error) => Box::pin(async { Err(StoreError::new("connection refused")) }),
+            Some(Fault::Lie) => Box::pin(async { done.await.and(Err(StoreError::new("connection reset"))) }),
             Some(Fault::Hang) => Box::pin(std::future::pending()),
             Some(Fault::Panic) => panic!("{}", PANIC),
             Some(Fault::Slow) => Box::pin(async {

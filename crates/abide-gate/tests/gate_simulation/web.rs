@@ -7,16 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use abide_gate::Origin;
-use abide_gate::access::{
-    BoxFuture, Fetch, FetchBody, FetchError, FetchErrorKind, RobotsReply, RobotsRequest,
-};
-use abide_gate::pacing::TransportFault;
+use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::{BoxFuture, Failure, Origin};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use tokio::time::{Instant, Sleep, sleep};
 use url::Url;
 
@@ -81,7 +79,8 @@ impl Web {
         match now.robots {
             Robots::Good | Robots::GoodAfterRedirects => {
                 let hops = if now.robots == Robots::Good { 0 } else { 1 + phase % 5 };
-                let known = request.validators().and_then(|validators| validators.etag());
+                let headers = request.headers();
+                let known = headers.get("if-none-match").map(|etag| etag.as_bytes());
                 if hop < hops {
                     unreachable(onward())
                 } else if known == Some(etag.as_bytes()) {
@@ -107,8 +106,8 @@ impl Web {
             Robots::ServerError => {
                 unreachable(Scripted::status(chance.of_these(&[500, 502, 504, 600, 206])).body(trap))
             }
-            Robots::Refused => unreachable(Scripted::error(FetchErrorKind::Connect)),
-            Robots::Reset => unreachable(Scripted::error(FetchErrorKind::Reset)),
+            Robots::Refused => unreachable(Scripted::error(Failure::Connect)),
+            Robots::Reset => unreachable(Scripted::error(Failure::Reset)),
             Robots::Stalls => unreachable(Scripted::text(trap).stalls()),
             Robots::Slow => unreachable(Scripted::text(trap).endless().chunk_after(SECOND)),
             Robots::ShortBody => unreachable(Scripted::text(trap).breaks()),
@@ -116,9 +115,7 @@ impl Web {
             Robots::Endless => {
                 (Said::Rules(Some(phase)), Scripted::text(rules).body(vec![b'#'; 70_000]).endless())
             }
-            Robots::Unasked304 if request.validators().is_some() => {
-                (Said::NotModified, Scripted::status(304))
-            }
+            Robots::Unasked304 if request.is_conditional() => (Said::NotModified, Scripted::status(304)),
             Robots::Unasked304 => unreachable(Scripted::status(304)),
             Robots::Panics => unreachable(Scripted::panic()),
         }
@@ -170,7 +167,7 @@ impl Web {
                 self.judge.complains(who, host, complaint_of(hold), None);
             }
             Pages::Broken if chance.one_in(2) => {
-                use TransportFault::{EnhanceYourCalm, Refused, Reset, Timeout};
+                use Failure::{EnhanceYourCalm, Refused, Reset, Timeout};
                 let fault = chance.of_these(&[Refused, Reset, Timeout, EnhanceYourCalm]);
                 match fault {
                     EnhanceYourCalm => self.judge.complains(who, host, Complaint::Silent, None),
@@ -273,7 +270,7 @@ impl Fetch for RobotsFetch {
             self.web.judge.robots_arrives(self.who, origin, host, is_first);
             let guard =
                 OnTheWire { web: Arc::clone(&self.web), who: self.who, host, robots_of: Some(origin) };
-            let started = Instant::now();
+            let started = Instant::now().into_std();
             let reply = match self.script.fetch(request).await {
                 Ok(reply) => reply,
                 Err(error) => {
@@ -294,7 +291,7 @@ impl Fetch for RobotsFetch {
 }
 
 struct Guarded {
-    body: FetchBody,
+    body: UnsyncBoxBody<Bytes, FetchError>,
     guard: Option<OnTheWire>,
 }
 
@@ -321,7 +318,7 @@ impl Body for Guarded {
 pub(crate) struct PageReply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    pub(crate) fault: Option<TransportFault>,
+    pub(crate) fault: Option<Failure>,
     pub(crate) body: Option<PageBody>,
 }
 

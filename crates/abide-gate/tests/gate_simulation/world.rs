@@ -5,12 +5,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{self, AccessEvent, AccessPolicy};
+use abide_gate::access::AccessPolicy;
 use abide_gate::pacing::{
-    Ask, Cause, DeferReason, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
-    MemoryHostStore, PaceEvent, PaceObserver, PacePolicy, Permit, ScopeKey, Want,
+    Ask, BackoffCause, DeferReason, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
+    MemoryHostStore, PacePolicy, Permit, ScopeKey, Want,
 };
-use abide_gate::{Clock, Denied, DeniedKind, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis};
+use abide_gate::{
+    Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis,
+};
 use http_body_util::BodyExt;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -22,7 +24,7 @@ use super::plan::{Chance, DAY, HOUR, MINUTE, ORIGINS, Path, Plan, Reading, SECON
 use super::shelf::{Hosts, Reader, Shelf, Weather, number};
 use super::web::Web;
 
-const START: WallMillis = WallMillis(1_800_000_000_000);
+const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
 /// A promise that is broken on purpose, to see the judge catch it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,8 +131,8 @@ impl World {
     fn start(&self, who: Who) -> Process {
         let panics = self.web.plan.setting.panics;
         let judge = Arc::clone(&self.judge);
-        let listens = move |event: &AccessEvent<'_>| {
-            if let AccessEvent::Asked { answer } = event {
+        let listens = move |event: &Event<'_>| {
+            if let Event::RobotsAnswered { entry: answer } = event {
                 judge.learns(who, number(answer.origin()), answer.record().asked_at());
             }
             assert!(!panics, "the script says: panic");
@@ -152,8 +154,7 @@ impl World {
             })
             .clock(self.clock.clone())
             .access_store(Arc::new(reader))
-            .access_observer(Arc::new(listens))
-            .pace_observer(Arc::new(Observer { panics }))
+            .observer(Arc::new(listens))
             .seed(self.web.plan.seed ^ u64::from(who));
         if let Some(hosts) = &self.hosts {
             let (judge, weather) = (Arc::clone(&self.judge), Arc::clone(&self.pace_weather));
@@ -270,7 +271,7 @@ impl World {
         let rude = self.rude_now().filter(|_| chance.one_in(3));
         let budget = if rude == Some(Rude::Patient) { budget + MINUTE } else { budget };
         if rude == Some(Rude::PastRobots) {
-            let permit = gate.pacer().acquire(url, Ask::new().budget(budget)).await.ok()?;
+            let permit = gate.pacer().acquire(url, Ask::new().with_budget(budget)).await.ok()?;
             return Some((Some(permit), Duration::ZERO));
         }
         let mut left = budget;
@@ -309,7 +310,7 @@ impl World {
                 (DeniedKind::Deferred { reason: DeferReason::Robots }, Some(now.plus(MINUTE)))
             }
             Excuse::Unreachable => {
-                let (since, cause) = (now.to_system_time(), access::Cause::Connect);
+                let (since, cause) = (now.to_system_time(), Failure::Connect);
                 (DeniedKind::Unreachable { since, cause }, Some(now.plus(MINUTE)))
             }
         };
@@ -366,7 +367,10 @@ impl World {
 
     /// The wall clock lies for a while.
     async fn jump(&self, by: i64, lasts: Duration) {
-        let set = |by: i64| self.clock.jump_to(WallMillis(self.clock.wall().0.saturating_add_signed(by)));
+        let set = |by: i64| {
+            self.clock
+                .jump_to(WallMillis::from_millis(self.clock.wall().as_millis().saturating_add_signed(by)))
+        };
         self.judge.clock_lies(by, true);
         set(by);
         sleep(lasts).await;
@@ -390,7 +394,7 @@ impl World {
 
     fn hold(&self, n: usize, host: usize, lasts: Duration) {
         let process = self.process(n);
-        process.gate.pacer().hold(&host_of(host), self.clock.wall().plus(lasts), Cause::Operator);
+        process.gate.pacer().hold(&host_of(host), self.clock.wall().plus(lasts), BackoffCause::Operator);
         self.judge.complains(process.who, host, Complaint::Operator(lasts), None);
     }
 
@@ -572,23 +576,6 @@ async fn read(mut body: super::web::PageBody, reading: Reading) {
             body.frame().await;
             sleep(time).await;
         }
-    }
-}
-
-/// Counts nothing, and panics if it is told to.
-struct Observer {
-    panics: bool,
-}
-
-impl fmt::Debug for Observer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Observer")
-    }
-}
-
-impl PaceObserver for Observer {
-    fn observe(&self, _: &PaceEvent<'_>) {
-        assert!(!self.panics, "the script says: panic");
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, MemoryHostStore, ScopeKey, StoreError,
-    StoreFuture, Want,
+    HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, MemoryHostStore, ScopeKey, Want,
 };
+use abide_gate::{BoxFuture, StoreError};
 
 /// How a store fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,7 +82,10 @@ impl Faulty {
         self.at.store(0, Ordering::SeqCst);
     }
 
-    fn or_fail<'a, T: Send + 'a>(&'a self, done: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+    fn or_fail<'a, T: Send + 'a>(
+        &'a self,
+        done: BoxFuture<'a, Result<T, StoreError>>,
+    ) -> BoxFuture<'a, Result<T, StoreError>> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         if !(self.fails)(call, self.at.load(Ordering::SeqCst)) {
             return done;
@@ -100,7 +103,11 @@ impl Faulty {
 }
 
 impl HostStore for Faulty {
-    fn exchange<'a>(&'a self, host: &'a ScopeKey, ask: LeaseAsk) -> StoreFuture<'a, LeaseReply> {
+    fn exchange<'a>(
+        &'a self,
+        host: &'a ScopeKey,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
         self.or_fail(self.inner.exchange(host, ask))
     }
 }

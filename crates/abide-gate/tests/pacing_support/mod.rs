@@ -68,12 +68,12 @@ impl std::fmt::Display for Deferral {
 pub(crate) struct Lagging(pub(crate) Instant);
 
 impl Clock for Lagging {
-    fn now(&self) -> Instant {
-        self.0 + self.0.elapsed() / 2
+    fn now(&self) -> std::time::Instant {
+        (self.0 + self.0.elapsed() / 2).into_std()
     }
 
     fn wall(&self) -> WallMillis {
-        WallMillis(0)
+        WallMillis::from_millis(0)
     }
 }
 

@@ -63,7 +63,8 @@ async fn large_records_are_bounded_by_their_bytes() {
     let builder = Store::builder().max_bytes(1 << 20).write_behind(Duration::from_secs(3_600));
     let store = builder.open_backend(disk.clone()).unwrap();
     for n in 0..200 {
-        let record = sample_record(&origin(n), WallMillis(1_800_000_000_000 + n), vec![b'#'; 50_000]);
+        let record =
+            sample_record(&origin(n), WallMillis::from_millis(1_800_000_000_000 + n), vec![b'#'; 50_000]);
         AccessStore::save(&store, &origin(n), &record).await.unwrap();
         store.flush().await.unwrap();
         assert!(store.usage().await.unwrap().bytes <= 1 << 20);
@@ -105,7 +106,7 @@ async fn what_is_counted_is_what_is_there() {
             store.flush().await.unwrap();
         }
     }
-    AccessStore::sweep(&store, WallMillis(1_800_000_000_000 + 1_900)).await.unwrap();
+    AccessStore::sweep(&store, WallMillis::from_millis(1_800_000_000_000 + 1_900)).await.unwrap();
     let usage = store.usage().await.unwrap();
     store.close().await.unwrap();
     assert!((1..40).contains(&usage.robots) && (1..=40).contains(&usage.permissions), "{usage:?}");

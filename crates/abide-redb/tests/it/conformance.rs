@@ -9,7 +9,7 @@ use abide_permissions::testing as permissions;
 use abide_redb::Store;
 use redb::backends::InMemoryBackend;
 
-const START: WallMillis = WallMillis(1_800_000_000_000);
+const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
 fn in_memory() -> Store {
     Store::with_backend(InMemoryBackend::new()).unwrap()

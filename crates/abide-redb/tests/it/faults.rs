@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{Ask, HolderId, HostState, PaceEvent, PaceObserver, PacePolicy, Pacer};
+use abide_gate::pacing::{Ask, HolderId, HostState, PacePolicy};
+use abide_gate::{Event, Observer};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
 use tokio::time::sleep;
@@ -80,11 +81,11 @@ async fn a_backoff_told_again_is_on_the_disk_or_an_error_again() {
 #[derive(Debug, Default)]
 struct Outages(Mutex<Vec<&'static str>>);
 
-impl PaceObserver for Outages {
-    fn observe(&self, event: &PaceEvent<'_>) {
+impl Observer for Outages {
+    fn observe(&self, event: &Event<'_>) {
         match event {
-            PaceEvent::StoreDown { .. } => self.0.lock().unwrap().push("down"),
-            PaceEvent::StoreBack => self.0.lock().unwrap().push("back"),
+            Event::StoreDown { .. } => self.0.lock().unwrap().push("down"),
+            Event::StoreBack => self.0.lock().unwrap().push("back"),
             _ => {}
         }
     }
@@ -94,8 +95,10 @@ impl PaceObserver for Outages {
 async fn a_backoff_that_cannot_be_written_is_one_outage() {
     let (disk, outages) = (Disk::default(), Arc::new(Outages::default()));
     let store = open(&disk).unwrap();
-    let pacer =
-        Pacer::builder(PacePolicy::default()).store(Arc::new(store)).observer(outages.clone()).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        .store(Arc::new(store))
+        .observer(outages.clone())
+        .build();
     let url = |n| format!("http://h{n}.example/").parse().unwrap();
     let permit = pacer.acquire(&url(1), Ask::new()).await.unwrap();
     disk.fail(Fault::From(0));
@@ -122,7 +125,7 @@ async fn fill(store: &Store) -> u64 {
     for n in 0..1_000 {
         let large = abide_gate::testing::access::sample_record(
             &origin(n),
-            abide_gate::WallMillis(1_800_000_000_000 + n),
+            abide_gate::WallMillis::from_millis(1_800_000_000_000 + n),
             vec![b'#'; 20_000],
         );
         let _ = AccessStore::save(store, &origin(n), &large).await;
@@ -184,7 +187,7 @@ async fn a_disk_that_is_gone_does_not_fill_the_memory() {
     for n in 0..200 {
         let large = abide_gate::testing::access::sample_record(
             &origin(n),
-            abide_gate::WallMillis(1_800_000_000_000 + n),
+            abide_gate::WallMillis::from_millis(1_800_000_000_000 + n),
             vec![b'#'; 500_000],
         );
         let _ = AccessStore::save(&store, &origin(n), &large).await;

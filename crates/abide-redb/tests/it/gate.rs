@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::{Disk, Fault};
 
-const START: WallMillis = WallMillis(1_800_000_000_000);
+const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What the servers saw: when each request began and ended.

@@ -8,14 +8,14 @@ use std::thread;
 use std::time::Duration;
 
 use abide_gate::access::{AccessStore, Lease, LeaseHolder};
-use abide_gate::pacing::{Ask, Cause, HolderId, HostState, HostStore, LeaseStatus, PacePolicy, Pacer};
+use abide_gate::pacing::{Ask, BackoffCause, HolderId, HostState, HostStore, LeaseStatus, PacePolicy};
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, ManualClock, SystemClock, WallMillis};
 use abide_permissions::PermissionStore;
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::{Instant, advance};
+use tokio::time::advance;
 
 use crate::support::{
     Disk, Fault, HOUR, LEASED, START, THROTTLED, backoff, host, lease, left, open, origin, permission,
@@ -44,7 +44,7 @@ impl Meddler {
 }
 
 impl Clock for Meddler {
-    fn now(&self) -> Instant {
+    fn now(&self) -> std::time::Instant {
         self.meddle()
     }
 
@@ -75,7 +75,7 @@ fn a_clock_is_asked_under_no_lock_and_may_panic() {
 
 /// A backoff that the operator set.
 fn operators() -> HostState {
-    backoff(HOUR, 0, Cause::Operator)
+    backoff(HOUR, 0, BackoffCause::Operator)
 }
 
 /// On a runtime of one thread, so that whoever blocks it stops the test.
@@ -151,7 +151,8 @@ async fn a_fast_crawler_waits_for_a_slow_disk() {
     for n in 0..40 {
         let store = store.clone();
         saves.spawn(async move {
-            let large = sample_record(&origin(n), WallMillis(1_800_000_000_000), vec![b'#'; 500_000]);
+            let large =
+                sample_record(&origin(n), WallMillis::from_millis(1_800_000_000_000), vec![b'#'; 500_000]);
             AccessStore::save(&store, &origin(n), &large).await
         });
     }
@@ -235,7 +236,7 @@ async fn a_closed_store_says_so_and_closing_again_is_no_error() {
     let errors = [
         AccessStore::load(&other, &origin(1)).await.unwrap_err().to_string(),
         AccessStore::save(&other, &origin(1), &record(1, 1)).await.unwrap_err().to_string(),
-        AccessStore::sweep(&other, WallMillis(1)).await.unwrap_err().to_string(),
+        AccessStore::sweep(&other, WallMillis::from_millis(1)).await.unwrap_err().to_string(),
         PermissionStore::load(&other, &url(1)).await.unwrap_err().to_string(),
         PermissionStore::remove(&other, &url(1)).await.unwrap_err().to_string(),
         tell(&other, &host(1), operators()).await.unwrap_err().to_string(),
@@ -249,7 +250,9 @@ async fn a_closed_store_says_so_and_closing_again_is_no_error() {
 async fn the_last_backoffs_are_in_the_file_when_the_pacer_has_settled() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
-    let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        .store(Arc::new(store.clone()))
+        .build();
     let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "3600".parse().unwrap())]);
     let mut permits = Vec::new();
     for n in 0..50 {

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_gate::pacing::{Ask, PacePolicy, Pacer};
+use abide_gate::pacing::{Ask, PacePolicy};
 use abide_gate::{Clock, SystemClock};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
@@ -106,9 +106,10 @@ fn opened_twice_is_an_error_at_once_in_another_process_and_in_this() {
 #[ignore = "it is the child of the test below"]
 async fn throttled() {
     let store = Store::open(std::env::var_os(PATH).expect("the parent says where")).unwrap();
-    let policy = PacePolicy::default().store_timeout(HOUR);
-    let pacer = Pacer::builder(policy).store(Arc::new(store)).build();
-    let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new().budget(HOUR)).await.unwrap();
+    let policy = PacePolicy::default().with_store_timeout(HOUR);
+    let pacer = abide_gate::testing::hosts::pacer_builder(policy).store(Arc::new(store)).build();
+    let permit =
+        pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new().with_budget(HOUR)).await.unwrap();
     let mut headers = HeaderMap::new();
     if life() != 2 {
         headers.insert("retry-after", "1".parse().unwrap());
@@ -144,8 +145,8 @@ fn the_429_after_two_that_were_ended_by_kill_9_backs_off_for_four_minutes() {
 #[ignore = "it is the child of the test below"]
 async fn throttled_by_many() {
     let store = Store::open(std::env::var_os(PATH).expect("the parent says where")).unwrap();
-    let policy = PacePolicy::default().danger_min_gap(Duration::from_millis(1)).store_timeout(HOUR);
-    let pacer = Pacer::builder(policy).store(Arc::new(store)).build();
+    let policy = PacePolicy::default().danger_min_gap(Duration::from_millis(1)).with_store_timeout(HOUR);
+    let pacer = abide_gate::testing::hosts::pacer_builder(policy).store(Arc::new(store)).build();
     let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "80000".parse().unwrap())]);
     let mut tasks = JoinSet::new();
     for task in 0..8 {
@@ -154,7 +155,7 @@ async fn throttled_by_many() {
             for n in 0..50 {
                 let host = life() * 1_000 + task * 100 + n;
                 let url = format!("http://h{host}.example/").parse().unwrap();
-                let permit = pacer.acquire(&url, Ask::new().budget(HOUR)).await.unwrap();
+                let permit = pacer.acquire(&url, Ask::new().with_budget(HOUR)).await.unwrap();
                 permit.observe(StatusCode::TOO_MANY_REQUESTS, &headers).unwrap();
                 permit.saved().await;
                 say(&format!("throttled {host}"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{Ask, Cause, HostState, PacePolicy, Pacer};
+use abide_gate::pacing::{Ask, BackoffCause, HostState, PacePolicy};
 use abide_gate::{Clock, ManualClock};
 use abide_redb::Store;
 use http::{HeaderMap, StatusCode};
@@ -81,11 +81,13 @@ async fn after_every_opening_every_host_waits_a_whole_delay() {
             let machine = if end == "killed" { killed } else { machine };
             machine.clock.jump_to(jump);
             let (store, opened) = (machine.open(), Instant::now());
-            let pacer = Pacer::builder(PacePolicy::default()).store(Arc::new(store.clone())).build();
+            let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+                .store(Arc::new(store.clone()))
+                .build();
             for (n, delay) in [(1, SECOND), (2, 60 * SECOND), (3, 600 * SECOND)] {
                 assert_eq!(quiet(&store, n).await, Some(opened.elapsed()), "{end}, {jump:?}, host {n}");
                 let url = format!("http://h{n}.example/").parse().unwrap();
-                let ask = Ask::new().crawl_delay(delay).budget(2 * HOUR);
+                let ask = Ask::new().with_crawl_delay(delay).with_budget(2 * HOUR);
                 pacer.acquire(&url, ask).await.unwrap().finish();
                 let found = opened.elapsed();
                 assert!(is_about(found, delay), "{end}, {jump:?}, host {n}: {found:?} after the opening");
@@ -150,7 +152,7 @@ async fn retry_after_outlives_restarts_and_kills() {
     let mut machine = Machine::new();
     let store = machine.open();
     tell(&store, &host(1), backoff(10 * HOUR, 1, THROTTLED)).await.unwrap();
-    tell(&store, &host(2), backoff(SECOND, 0, Cause::Operator)).await.unwrap();
+    tell(&store, &host(2), backoff(SECOND, 0, BackoffCause::Operator)).await.unwrap();
     // As often as a machine may restart in nine hours: the end stays what it was.
     for n in 1..=9 * 60 {
         sleep(60 * SECOND).await;
@@ -179,11 +181,12 @@ async fn the_next_429_after_a_restart_or_a_kill_doubles_from_where_it_stood() {
     let url = "http://a.example/".parse().unwrap();
     for (n, expected) in [60, 120, 240, 480, 960, 1_920].into_iter().enumerate() {
         let store = machine.open();
-        let pacer = Pacer::builder(PacePolicy::default().store_timeout(60 * SECOND))
-            .store(Arc::new(store.clone()))
-            .clock(machine.clock.clone())
-            .build();
-        let permit = pacer.acquire(&url, Ask::new().budget(HOUR)).await.unwrap();
+        let pacer =
+            abide_gate::testing::hosts::pacer_builder(PacePolicy::default().with_store_timeout(60 * SECOND))
+                .store(Arc::new(store.clone()))
+                .clock(machine.clock.clone())
+                .build();
+        let permit = pacer.acquire(&url, Ask::new().with_budget(HOUR)).await.unwrap();
         let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();
         let found = until.since(machine.clock.wall()).as_secs();
         assert!((expected..=expected + expected / 10).contains(&found), "life {n}: {found}, not {expected}");
@@ -216,7 +219,7 @@ async fn a_backoff_is_only_extended_also_over_a_restart() {
     tell(&store, &host(1), backoff(2 * HOUR, 1, THROTTLED)).await.unwrap();
     store.close().await.unwrap();
     let store = machine.open();
-    let reply = tell(&store, &host(1), backoff(HOUR, 0, Cause::Operator)).await.unwrap();
+    let reply = tell(&store, &host(1), backoff(HOUR, 0, BackoffCause::Operator)).await.unwrap();
     let found = reply.state.backoff.unwrap();
     assert!(
         is_about(found.left, 2 * HOUR) && found.cause == THROTTLED,

@@ -36,7 +36,7 @@ async fn a_slot_that_moves_takes_its_leases_and_records_along() {
     let store = cluster.aged().connect().await.unwrap();
     assert_eq!(status(&store, 1, false).await, LEASED);
     let origin: Origin = "https://h3.example".parse().unwrap();
-    store.save(&origin, &sample_record(&origin, WallMillis(0), "kept")).await.unwrap();
+    store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "kept")).await.unwrap();
     let key =
         cluster.nodes.iter().find_map(|node| node.ask::<Vec<String>>(&["KEYS", "abide:*:robots:*"]).pop());
     for key in [format!("abide:{BUCKET}:host:h3.example"), key.unwrap()] {
@@ -55,7 +55,7 @@ async fn a_slot_that_moves_takes_its_leases_and_records_along() {
     }
     assert!(matches!(status(&store, 2, false).await, LeaseStatus::Busy { .. }));
     assert!(store.load(&origin).await.unwrap().is_some());
-    assert_eq!(store.sweep(WallMillis(1)).await.unwrap(), 1);
+    assert_eq!(store.sweep(WallMillis::from_millis(1)).await.unwrap(), 1);
 }
 
 /// A slot whose node was lost for good is given to another one, which has been there for long and knows nothing of its hosts.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_gate::access::{AccessStore, LeaseHolder};
-use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, StoreError, Want};
+use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, Want};
 use abide_gate::testing::access::sample_record;
-use abide_gate::{Origin, WallMillis};
+use abide_gate::{Origin, StoreError, WallMillis};
 use abide_redis::Store;
 use tokio::time::{sleep, timeout};
 
@@ -55,9 +55,9 @@ async fn a_user_may_be_allowed_no_more_than_the_readme_says() {
     let store = Store::connect(&redis.url().replace("//", "//crawler:s3cret@")).await.unwrap();
     probe(&store).await.unwrap();
     let origin: Origin = "https://a.example".parse().unwrap();
-    store.lease(&origin, LeaseHolder(1), WallMillis(0), ms(1_000)).await.unwrap();
-    store.save(&origin, &sample_record(&origin, WallMillis(0), "")).await.unwrap();
-    assert_eq!(store.sweep(WallMillis(1)).await.unwrap(), 1);
+    store.lease(&origin, LeaseHolder(1), WallMillis::from_millis(0), ms(1_000)).await.unwrap();
+    store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "")).await.unwrap();
+    assert_eq!(store.sweep(WallMillis::from_millis(1)).await.unwrap(), 1);
 }
 
 #[tokio::test]
@@ -116,7 +116,10 @@ async fn cancelled_commands_never_give_their_replies_to_others() {
         let origin = |n: usize| -> Origin { format!("https://h{n}.example").parse().unwrap() };
         for n in 0..50 {
             let body = format!("# {n} {}", "x".repeat(n * 997 % 9_000));
-            store.save(&origin(n), &sample_record(&origin(n), WallMillis(n as u64), body)).await.unwrap();
+            store
+                .save(&origin(n), &sample_record(&origin(n), WallMillis::from_millis(n as u64), body))
+                .await
+                .unwrap();
         }
         let mut tasks = tokio::task::JoinSet::new();
         for task in 0..4_usize {
@@ -129,7 +132,8 @@ async fn cancelled_commands_never_give_their_replies_to_others() {
                     match step % 4 {
                         0 => drop(timeout(patience, probe(&store)).await),
                         1 => {
-                            let lease = store.lease(&origin, LeaseHolder(1), WallMillis(9), ms(9));
+                            let lease =
+                                store.lease(&origin, LeaseHolder(1), WallMillis::from_millis(9), ms(9));
                             drop(timeout(patience, lease).await);
                         }
                         2 => drop(timeout(patience, store.load(&origin)).await),

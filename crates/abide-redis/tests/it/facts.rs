@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use abide_gate::access::{AccessStore, Lease, LeaseHolder};
 use abide_gate::pacing::{
-    Backoff, Cause, HolderId, HostEntry, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey,
-    Want,
+    Backoff, BackoffCause, HolderId, HostEntry, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
+    ScopeKey, Want,
 };
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Origin, WallMillis};
@@ -102,7 +102,8 @@ async fn what_is_not_ours_lets_nothing_out_early() {
 async fn every_key_expires_and_none_before_what_is_owed() {
     let Some(redis) = Redis::start() else { return };
     let store = Store::connect(&redis.url()).await.unwrap();
-    let backoff = Backoff { left: HOUR, over: Duration::ZERO, throttles: 1, cause: Cause::EnhanceYourCalm };
+    let backoff =
+        Backoff { left: HOUR, over: Duration::ZERO, throttles: 1, cause: BackoffCause::EnhanceYourCalm };
     let states = [
         (HostState { quiet: Some(ms(0)), delay: HOUR * 24, backoff: None }, HOUR * 24),
         (HostState { quiet: None, delay: ms(0), backoff: Some(backoff) }, HOUR + MINUTE * 30),
@@ -121,8 +122,8 @@ async fn every_key_expires_and_none_before_what_is_owed() {
     let nothing = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
     store.exchange(&ScopeKey::from("nothing.example"), nothing).await.unwrap();
     let origin: Origin = "https://a.example".parse().unwrap();
-    store.save(&origin, &sample_record(&origin, WallMillis(0), "")).await.unwrap();
-    store.lease(&origin, LeaseHolder(1), WallMillis(0), HOUR).await.unwrap();
+    store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "")).await.unwrap();
+    store.lease(&origin, LeaseHolder(1), WallMillis::from_millis(0), HOUR).await.unwrap();
     let keys: Vec<String> = redis.ask(&["KEYS", "*"]);
     assert_eq!(keys.len(), 256 + 4 + 2, "{keys:?}");
     for key in keys {
@@ -234,7 +235,7 @@ impl Scripted {
         };
         let micros = |span: Duration| span.as_micros().to_string();
         let HostState { quiet, delay, backoff } = ask.state;
-        let none = Backoff { left: ms(0), over: ms(0), throttles: 0, cause: Cause::Operator };
+        let none = Backoff { left: ms(0), over: ms(0), throttles: 0, cause: BackoffCause::Operator };
         let left = backoff.map_or("-1".to_owned(), |told| micros(told.left));
         let backoff = backoff.unwrap_or(none);
         let quiet = quiet.map_or("-1".to_owned(), micros);
@@ -289,7 +290,7 @@ fn the_script_says_what_the_plain_function_says() {
                 left: Duration::from_micros(dice(2) * dice(40_000_000)),
                 over: Duration::from_micros(dice(2_000_000_000)),
                 throttles: u8::try_from(dice(4) + 1).unwrap(),
-                cause: Cause::Operator,
+                cause: BackoffCause::Operator,
             };
             // Either it lasts, or it is over.
             let backoff =
@@ -323,7 +324,7 @@ fn a_clock_that_is_set_back_delays_no_host_for_long() {
     let state = HostState {
         quiet: Some(ms(1_000)),
         delay: ms(5_000),
-        backoff: Some(Backoff { left: MINUTE, over: ms(0), throttles: 1, cause: Cause::Operator }),
+        backoff: Some(Backoff { left: MINUTE, over: ms(0), throttles: 1, cause: BackoffCause::Operator }),
     };
     let ask = |holder, want, state| LeaseAsk { holder: HolderId(holder), want, state };
     scripted.exchange("h", 1, &ask(1, lease(ms(8_000)), state), now);
@@ -352,7 +353,8 @@ fn a_release_that_comes_late_gives_up_nothing() {
 async fn clocks_that_differ_a_little_do_not_make_two_fetch_one_robots_txt() {
     let Some(redis) = Redis::start() else { return };
     let store = redis.aged().connect().await.unwrap();
-    let (origin, now): (Origin, _) = ("https://a.example".parse().unwrap(), WallMillis(1_000_000_000_000));
+    let (origin, now): (Origin, _) =
+        ("https://a.example".parse().unwrap(), WallMillis::from_millis(1_000_000_000_000));
     let keys = || redis.ask::<Vec<String>>(&["KEYS", "abide:*:fetching:*"]);
     for _ in 0..2 {
         assert_eq!(

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use abide_tests::{Reply, Server};
-use abide_tower::access::Cause;
-use abide_tower::{Denied, DeniedKind, Gate, GuardedResolver};
+use abide_tower::{Denied, DeniedKind, Failure, Gate, GuardedResolver};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper_util::client::legacy::Client;
@@ -42,7 +41,7 @@ async fn resolved_addresses_are_refused_with_nothing_sent() {
     let server = web().await;
     let client = client_with(&server, Gate::builder());
     let denied = refused(&client, "http://a.example/").await;
-    let DeniedKind::Unreachable { cause: Cause::AddressRefused(address), .. } = denied.kind() else {
+    let DeniedKind::Unreachable { cause: Failure::AddressRefused(address), .. } = denied.kind() else {
         panic!("{denied:?}")
     };
     assert_eq!(*address, server.address().ip());

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_tests::{Reply, Server};
-use abide_tower::access::Cause;
-use abide_tower::{DeniedKind, Event, Options, Origin, ResponseExt, ServiceError};
+use abide_tower::{DeniedKind, Event, Failure, Options, Origin, ResponseExt, ServiceError};
 use http::header::{HOST, USER_AGENT};
 use tower::ServiceExt;
 
@@ -60,9 +59,9 @@ async fn robots_txt_that_cannot_be_had_disallows() {
     .await;
     let client = client(&server);
     for (host, expected) in [
-        ("broken.example", Cause::Status(500)),
-        ("cut.example", Cause::Reset),
-        ("coded.example", Cause::Body),
+        ("broken.example", Failure::Status(500)),
+        ("cut.example", Failure::Reset),
+        ("coded.example", Failure::Body),
     ] {
         let denied = refused(&client, &format!("http://{host}/x")).await;
         let DeniedKind::Unreachable { cause, .. } = denied.kind() else { panic!("{host}: {denied:?}") };
@@ -83,7 +82,7 @@ async fn nobody_listens_and_no_name_are_told_apart() {
         tokio::task::yield_now().await;
     }
     let denied = refused(&client, "http://a.example/x").await;
-    assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Cause::Connect, .. }), "{denied:?}");
+    assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::Connect, .. }), "{denied:?}");
 }
 
 #[tokio::test]
@@ -126,7 +125,7 @@ async fn c16_robots_txt_is_decoded_to_its_last_byte() {
     for host in ["garbage.example", "nothing.example"] {
         let denied = refused(&client, &format!("http://{host}/open")).await;
         assert!(
-            matches!(denied.kind(), DeniedKind::Unreachable { cause: Cause::Body, .. }),
+            matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::Body, .. }),
             "{host}: {denied:?}"
         );
         assert_eq!(server.count(&format!("{host}/open")), 0);

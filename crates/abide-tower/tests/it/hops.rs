@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use abide_tests::{Reply, Server};
-use abide_tower::access::Cause;
 use abide_tower::pacing::PacePolicy;
-use abide_tower::{Denied, DeniedKind, ResponseExt};
+use abide_tower::{Denied, DeniedKind, Failure, ResponseExt};
 use http::header::HOST;
 use tower::{ServiceBuilder, ServiceExt};
 use tower_http::follow_redirect::{FollowRedirectLayer, RequestUri};
@@ -118,6 +117,6 @@ async fn a_transport_of_robots_txt_that_follows_is_not_trusted() {
     let service = ServiceBuilder::new().layer(layer).service(bare);
     let error = service.oneshot(get("http://a.example/x")).await.unwrap_err();
     let denied = Denied::find(&error).unwrap();
-    assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Cause::Other, .. }), "{denied:?}");
+    assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::Other, .. }), "{denied:?}");
     assert_eq!(server.count("a.example/x"), 0);
 }

@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use abide_gate::{Clock, ManualClock, WallMillis};
-use abide_tower::access::{BoxFuture, Fetch, FetchError, RobotsReply, RobotsRequest};
+use abide_tower::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_tower::pacing::PacePolicy;
-use abide_tower::{AbideLayer, DeniedKind, Gate, ServiceError};
+use abide_tower::{AbideLayer, BoxFuture, DeniedKind, Gate, ServiceError};
 use by_hand::poll_once;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -24,7 +24,7 @@ impl Fetch for Later {
     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
         Box::pin(async {
             self.0.notified().await;
-            let (headers, began) = (HeaderMap::new(), tokio::time::Instant::now());
+            let (headers, began) = (HeaderMap::new(), std::time::Instant::now());
             if self.1.swap(true, Ordering::SeqCst) {
                 return Ok(RobotsReply::whole(StatusCode::OK, headers, "User-agent: *\nDisallow: /", began));
             }
@@ -193,7 +193,7 @@ async fn a_call_dropped_before_it_is_sent_gives_its_turn_back() {
 async fn what_waited_for_the_service_below_is_judged_again() {
     let (inner, robots) = (Strict::new(), Arc::<Later>::default());
     let seen = Arc::clone(&inner.seen);
-    let clock = Arc::new(ManualClock::starting_at(WallMillis(1_800_000_000_000)));
+    let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     let settings = Gate::builder().clock(clock as Arc<dyn Clock>);
     let builder = AbideLayer::builder("ExampleBot").gate(settings);
     let layer = builder.build_with(Arc::clone(&robots) as Arc<dyn Fetch>).unwrap();

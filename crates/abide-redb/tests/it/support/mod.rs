@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use abide_gate::access::{AccessCache, AccessStore, MemoryAccessStore, Record};
+use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
-    Backoff, Cause, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, StoreError,
-    Want,
+    Backoff, BackoffCause, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, Want,
 };
 use abide_gate::testing::access::{Scripted, ScriptedFetch, sample_record};
-use abide_gate::{Clock, Origin, WallMillis};
+use abide_gate::{Clock, Origin, StoreError, WallMillis};
 use abide_permissions::{Head, PermissionRecord, PermissionStore, Visit};
 use abide_redb::{Error, Store};
 use tokio::time::Instant;
@@ -44,7 +43,7 @@ impl Dice {
 }
 
 /// The time that tests count from.
-pub(crate) const START: WallMillis = WallMillis(1_800_000_000_000);
+pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
 /// A clock that stands still, so that a backoff ends exactly when a test says, however busy the machine is.
 #[derive(Debug)]
@@ -57,8 +56,8 @@ impl Still {
 }
 
 impl Clock for Still {
-    fn now(&self) -> Instant {
-        self.0
+    fn now(&self) -> std::time::Instant {
+        self.0.into_std()
     }
 
     fn wall(&self) -> WallMillis {
@@ -76,9 +75,10 @@ pub(crate) fn host(n: u64) -> ScopeKey {
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 
-pub(crate) const THROTTLED: Cause = Cause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
+pub(crate) const THROTTLED: BackoffCause =
+    BackoffCause::Answer { status: 429, retry_after: Some(Duration::from_secs(60)) };
 
-pub(crate) fn backoff(left: Duration, throttles: u8, cause: Cause) -> HostState {
+pub(crate) fn backoff(left: Duration, throttles: u8, cause: BackoffCause) -> HostState {
     let backoff = Backoff { left, over: Duration::ZERO, throttles, cause };
     HostState { backoff: Some(backoff), ..HostState::default() }
 }
@@ -113,7 +113,7 @@ pub(crate) const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };
 /// The `version`th record of an origin. The version is in its time and in its text, so that a mixture of two is seen.
 pub(crate) fn record(n: u64, version: u64) -> Record {
     let text = format!("User-agent: *\nDisallow: /{n}/{version}/\n").repeat(1 + (n % 7) as usize * 9);
-    sample_record(&origin(n), WallMillis(1_800_000_000_000 + version), text)
+    sample_record(&origin(n), WallMillis::from_millis(1_800_000_000_000 + version), text)
 }
 
 /// The `version`th record of an origin that answers 503.
@@ -121,8 +121,8 @@ pub(crate) async fn failing(n: u64, version: u64) -> Record {
     #[derive(Debug)]
     struct At(WallMillis);
     impl Clock for At {
-        fn now(&self) -> Instant {
-            Instant::now()
+        fn now(&self) -> std::time::Instant {
+            Instant::now().into_std()
         }
         fn wall(&self) -> WallMillis {
             self.0
@@ -130,9 +130,9 @@ pub(crate) async fn failing(n: u64, version: u64) -> Record {
     }
     let (store, origin) = (Arc::new(MemoryAccessStore::new()), down(n));
     let fetch = ScriptedFetch::always(Scripted::status(503));
-    let cache = AccessCache::builder(vec!["TestBot".parse().unwrap()], Arc::new(fetch))
+    let cache = abide_gate::testing::access::cache_builder(vec!["TestBot".parse().unwrap()], Arc::new(fetch))
         .store(store.clone())
-        .clock(Arc::new(At(WallMillis(1_800_000_000_000 + version))))
+        .clock(Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version))))
         .seed(n)
         .build();
     cache.of(&origin).await.unwrap();
@@ -146,7 +146,7 @@ pub(crate) fn down(n: u64) -> Origin {
 }
 
 pub(crate) fn version_of(record: &Record) -> u64 {
-    record.asked_at().0 - 1_800_000_000_000
+    record.asked_at().as_millis() - 1_800_000_000_000
 }
 
 pub(crate) fn url(n: u64) -> String {

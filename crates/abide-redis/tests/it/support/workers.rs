@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use abide::access::AccessPolicy;
-use abide::pacing::{Ask, PacePolicy, Pacer};
+use abide::pacing::{Ask, PacePolicy};
 use abide::{Abide, Denied, DeniedKind};
 use abide_gate::{Clock, SystemClock, WallMillis};
 use abide_redis::Store;
@@ -108,9 +108,10 @@ impl Crew {
     }
 
     fn policy(&self) -> PacePolicy {
-        let policy = PacePolicy::default().danger_min_gap(self.delay).expected_workers(self.workers);
-        let policy = policy.lease(self.lease).max_wait(ms(10_000)).store_timeout(self.patience);
-        if self.is_fail_closed { policy.fail_closed() } else { policy }
+        let policy = PacePolicy::default().danger_min_gap(self.delay).with_expected_workers(self.workers);
+        let policy =
+            policy.with_lease(self.lease).with_max_wait(ms(10_000)).with_store_timeout(self.patience);
+        if self.is_fail_closed { policy.with_fail_closed() } else { policy }
     }
 
     fn client(&self, number: u32, store: Option<&Arc<Store>>) -> ClientWithMiddleware {
@@ -140,7 +141,7 @@ impl Crew {
 struct Skewed(i64);
 
 impl Clock for Skewed {
-    fn now(&self) -> tokio::time::Instant {
+    fn now(&self) -> std::time::Instant {
         SystemClock.now()
     }
 
@@ -266,7 +267,7 @@ async fn work(number: u32, crew: Crew, stopped: tokio::sync::watch::Receiver<boo
 
 /// The same with a client of one's own, so that each page is named by the last look at the lease: the permit counts from it.
 async fn look(number: u32, crew: Crew, store: Arc<Store>, stopped: tokio::sync::watch::Receiver<bool>) {
-    let pacer = Pacer::builder(crew.policy()).store(store).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(crew.policy()).store(store).build();
     let mut tasks = tokio::task::JoinSet::new();
     for host in crew.hosts_of(number).map(host_name) {
         let client = reqwest::Client::builder().tls_certs_only([]).resolve(&host, crew.server);

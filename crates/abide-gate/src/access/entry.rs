@@ -10,8 +10,8 @@ use crate::access::outcome::{has_rule_line, is_html};
 use crate::access::policy::BODY_LIMIT_MAX;
 use crate::access::reading::{Next, Serving, Times, serving};
 use crate::access::record::LastAnswer;
-use crate::access::{AccessPolicy, Cause, GoodCopy, Record, Unavailable};
-use crate::{Origin, WallMillis};
+use crate::access::{AccessPolicy, GoodCopy, Record, Unavailable};
+use crate::{Failure, Origin, WallMillis};
 
 /// Whether an origin's robots.txt could be had: the three results of RFC 9309 §2.3.1 that reach a verdict.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub enum Access {
     /// The server says that there is none: everything is allowed.
     Unavailable(Unavailable),
     /// We could not learn it, and have no copy: everything is disallowed for now.
-    Unreachable(Cause),
+    Unreachable(Failure),
 }
 
 /// Where an answer came from.
@@ -37,7 +37,7 @@ pub enum Source {
     /// The server says that there is none.
     Unavailable(Unavailable),
     /// It could not be learnt.
-    Unreachable(Cause),
+    Unreachable(Failure),
     /// It could not be learnt for so long that it counts as unavailable.
     LongOutage,
 }
@@ -46,7 +46,7 @@ pub enum Source {
 ///
 /// Made once per fetch and shared. Asking it needs no further request and, for [`is_allowed`](Self::is_allowed), no
 /// allocation.
-pub struct Answer {
+pub struct RobotsEntry {
     record: Record,
     times: Times,
     access: Access,
@@ -54,7 +54,7 @@ pub struct Answer {
     not_text: bool,
 }
 
-impl Answer {
+impl RobotsEntry {
     /// Compiles what `record` says at `now`. `older`, an answer for the same origin, lends its rules if the text is the same.
     pub(super) fn new(
         record: Record,
@@ -77,7 +77,7 @@ impl Answer {
             (Serving::Unavailable(why), _) => Access::Unavailable(why),
             (Serving::Unreachable(cause), _) => Access::Unreachable(cause),
             // Serving a copy without a copy cannot be; if it were, the safe reading is this one.
-            (Serving::Current | Serving::LastGood, None) => Access::Unreachable(Cause::Other),
+            (Serving::Current | Serving::LastGood, None) => Access::Unreachable(Failure::Other),
         };
         Self { was_fresh: times.is_fresh(now), record, times, access, not_text }
     }
@@ -164,17 +164,17 @@ impl Answer {
         match self.access {
             Access::Rules(_) => self.copy().map(GoodCopy::status),
             Access::Unavailable(Unavailable::Status(status)) => Some(status),
-            Access::Unreachable(Cause::Status(status)) => Some(status),
+            Access::Unreachable(Failure::Status(status)) => Some(status),
             Access::Unavailable(_) | Access::Unreachable(_) => None,
         }
     }
 
     /// Why the last attempt failed, also if a copy stands in.
-    pub fn failure(&self) -> Option<Cause> {
+    pub fn failure(&self) -> Option<Failure> {
         match self.record.last {
             LastAnswer::Unreachable(cause) => Some(cause),
             LastAnswer::Unavailable(Unavailable::Status(status)) if self.source() == Source::LastGood => {
-                Some(Cause::Status(status))
+                Some(Failure::Status(status))
             }
             _ => None,
         }
@@ -251,9 +251,9 @@ fn reading(policy: &AccessPolicy) -> ReadOptions {
     ReadOptions::new().with_limit(policy.body_limit)
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for RobotsEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer")
+        f.debug_struct("RobotsEntry")
             .field("origin", self.origin())
             .field("source", &self.source())
             .field("asked_at", &self.asked_at())

@@ -1,0 +1,179 @@
+//! Why a request failed: one enum for robots.txt and pages, for the circuit breaker, and for what is stored and shown.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::access::RedirectRefusal;
+
+/// What a request met in place of a usable response.
+///
+/// An HTTP client's adapter classifies its own errors as one of these; the robots.txt cache adds those that a response can be.
+/// A link checker tells a dead link from a refusal by [`is_dns`](Self::is_dns), [`is_connect`](Self::is_connect) and
+/// [`is_tls`](Self::is_tls).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The name could not be resolved.
+    Dns,
+    /// The connection was refused.
+    Refused,
+    /// There is no route to the host or its network.
+    NoRoute,
+    /// No connection could be made, for another reason.
+    Connect,
+    /// No trustworthy TLS connection could be made.
+    Tls(TlsProblem),
+    /// The connection was closed or reset before the response was complete.
+    Reset,
+    /// The response was not valid HTTP.
+    Protocol,
+    /// The response had more or longer header fields than the client takes.
+    HeadTooLarge,
+    /// HTTP/2 `ENHANCE_YOUR_CALM` in GOAWAY or RST_STREAM (RFC 9113 §7): the server asks to be left alone, as with 429.
+    EnhanceYourCalm,
+    /// The time limit was exceeded.
+    Timeout,
+    /// The body was cut short or could not be decoded. Clients do not tell the two apart.
+    Body,
+    /// The body is in a coding that is not removed, in several, or in one that is not named.
+    StillCoded,
+    /// A 2xx HTML document without a rule line came in place of robots.txt, under
+    /// [`AccessPolicy::with_html_unreachable`](crate::access::AccessPolicy::with_html_unreachable).
+    Html,
+    /// An address of the host, literal or resolved, must not be contacted.
+    AddressRefused(IpAddr),
+    /// A redirect of robots.txt was not followed.
+    RedirectRefused(RedirectRefusal),
+    /// The status of the response: a server error, or one that makes no sense here.
+    Status(u16),
+    /// The request failed for another reason.
+    Other,
+}
+
+/// Why a TLS connection was not trusted, as far as clients tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TlsProblem {
+    /// The certificate has expired.
+    Expired,
+    /// The certificate is self-signed, or signed by an authority that is not trusted.
+    Untrusted,
+    /// The certificate is for another name.
+    AnotherName,
+    /// The server does not speak TLS, as where plain HTTP is served on the port of https.
+    NotTls,
+    /// Another reason, or one that the client does not tell.
+    Other,
+}
+
+impl Failure {
+    /// Whether the name could not be resolved.
+    pub fn is_dns(&self) -> bool {
+        matches!(self, Self::Dns)
+    }
+
+    /// Whether no connection could be made; names that do not resolve and TLS included.
+    pub fn is_connect(&self) -> bool {
+        matches!(self, Self::Dns | Self::Refused | Self::NoRoute | Self::Connect | Self::Tls(_))
+    }
+
+    /// Whether no trustworthy TLS connection could be made.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// Whether a time limit was exceeded.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Timeout)
+    }
+
+    /// Whether the body was cut short or could not be decoded.
+    pub fn is_body(&self) -> bool {
+        matches!(self, Self::Body | Self::StillCoded)
+    }
+
+    /// Whether abide refused the request for its address or redirect; no server failed.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::AddressRefused(_) | Self::RedirectRefused(_))
+    }
+
+    /// The address that must not be contacted, if the failure is one.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::AddressRefused(address) => Some(*address),
+            _ => None,
+        }
+    }
+
+    /// The status, if the failure is one.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Status(status) => Some(*status),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dns => f.write_str("its name could not be resolved"),
+            Self::Refused => f.write_str("the connection was refused"),
+            Self::NoRoute => f.write_str("there is no route to it"),
+            Self::Connect => f.write_str("no connection could be made"),
+            Self::Tls(problem) => problem.fmt(f),
+            Self::Reset => f.write_str("the connection broke off"),
+            Self::Protocol => f.write_str("the answer was not valid HTTP"),
+            Self::HeadTooLarge => f.write_str("the answer had too large a head"),
+            Self::EnhanceYourCalm => f.write_str("it asked for calm (ENHANCE_YOUR_CALM)"),
+            Self::Timeout => f.write_str("it took too long"),
+            Self::Body => f.write_str("the body was cut short or could not be decoded"),
+            Self::StillCoded => f.write_str("the body was in a coding that we do not read"),
+            Self::Html => f.write_str("it answered with an HTML page without rules"),
+            Self::AddressRefused(address) => write!(f, "its address {address} must not be contacted"),
+            Self::RedirectRefused(why) => write!(f, "its redirect was not followed: {why}"),
+            Self::Status(status) => write!(f, "it answered with status {status}"),
+            Self::Other => f.write_str("the request failed"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl fmt::Display for TlsProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its certificate has expired",
+            Self::Untrusted => "its certificate is self-signed or of an unknown authority",
+            Self::AnotherName => "its certificate is for another name",
+            Self::NotTls => "it does not speak TLS on this port",
+            Self::Other => "no trustworthy TLS connection could be made",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_link_is_told_from_a_refusal() {
+        let address = Failure::AddressRefused([10, 0, 0, 1].into());
+        for (failure, is_connect, is_refused) in [
+            (Failure::Dns, true, false),
+            (Failure::Refused, true, false),
+            (Failure::NoRoute, true, false),
+            (Failure::Connect, true, false),
+            (Failure::Tls(TlsProblem::Expired), true, false),
+            (Failure::Timeout, false, false),
+            (Failure::Status(503), false, false),
+            (address, false, true),
+            (Failure::RedirectRefused(RedirectRefusal::Downgrade), false, true),
+        ] {
+            assert_eq!((failure.is_connect(), failure.is_refused()), (is_connect, is_refused), "{failure:?}");
+        }
+        assert!(Failure::Dns.is_dns() && !Failure::Refused.is_dns());
+        assert!(Failure::Tls(TlsProblem::Other).is_tls() && !Failure::Connect.is_tls());
+        assert_eq!((Failure::Status(503).status(), Failure::Dns.status()), (Some(503), None));
+    }
+}

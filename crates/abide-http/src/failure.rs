@@ -1,0 +1,252 @@
+//! From the error of an HTTP client to a [`Failure`].
+//!
+//! Clients differ in their error types and agree in what lies below them: the errors of I/O, hyper, h2 and rustls, which are found in the
+//! chain of sources by their types.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+use std::error::Error;
+use std::io;
+
+use abide_gate::Failure;
+
+use crate::resolved::NoAddress;
+
+/// What a request met that got no response. `None` if neither the error nor its sources say: the host may have no part in it.
+///
+/// Of TLS libraries only rustls tells what was wrong with a certificate (feature `rustls`).
+///
+/// ```
+/// use abide_gate::Failure;
+/// use abide_http::failure_of;
+///
+/// let error = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+/// assert_eq!(failure_of(&error), Some(Failure::Refused));
+/// ```
+pub fn failure_of(error: &(dyn Error + 'static)) -> Option<Failure> {
+    if let Some(name) = sources(error).find_map(|error| error.downcast_ref::<NoAddress>()) {
+        return Some(name.refused().map_or(Failure::Dns, Failure::AddressRefused));
+    }
+    if sources(error).any(is_of_the_name) {
+        return Some(Failure::Dns);
+    }
+    // The innermost one is what happened; those around it say during what.
+    sources(error).filter_map(of_link).last()
+}
+
+/// What a response met while its body was read.
+pub fn body_failure_of(error: &(dyn Error + 'static)) -> Failure {
+    match failure_of(error) {
+        Some(failure @ (Failure::EnhanceYourCalm | Failure::Timeout)) => failure,
+        _ => Failure::Body,
+    }
+}
+
+/// The error and its sources, outermost first.
+fn sources<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| inner(*error)).take(CAUSES_MAX)
+}
+
+fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    if let Some(error) = error.downcast_ref::<io::Error>() {
+        // `source` would pass over the error that it wraps.
+        return error.get_ref().map(|error| error as &(dyn Error + 'static));
+    }
+    if let Some(error) = error.downcast_ref::<h2::Error>() {
+        return error.get_io().map(|error| error as &(dyn Error + 'static));
+    }
+    error.source()
+}
+
+fn of_link(error: &(dyn Error + 'static)) -> Option<Failure> {
+    if let Some(error) = error.downcast_ref::<io::Error>() {
+        of_io(error.kind())
+    } else if let Some(error) = error.downcast_ref::<hyper::Error>() {
+        of_hyper(error)
+    } else if let Some(error) = error.downcast_ref::<h2::Error>() {
+        let is_calm = error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM);
+        Some(if is_calm { Failure::EnhanceYourCalm } else { Failure::Protocol })
+    } else if error.is::<tokio::time::error::Elapsed>() || is_elapsed(error) {
+        Some(Failure::Timeout)
+    } else {
+        of_tls(error)
+    }
+}
+
+fn of_io(kind: io::ErrorKind) -> Option<Failure> {
+    match kind {
+        io::ErrorKind::ConnectionRefused => Some(Failure::Refused),
+        io::ErrorKind::TimedOut => Some(Failure::Timeout),
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Some(Failure::NoRoute),
+        io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::BrokenPipe => Some(Failure::Reset),
+        _ => None,
+    }
+}
+
+fn of_hyper(error: &hyper::Error) -> Option<Failure> {
+    if error.is_timeout() {
+        Some(Failure::Timeout)
+    } else if error.is_parse() && error.to_string() == "message head is too large" {
+        // hyper has a predicate for servers alone; `tests/it/faults` pins the text.
+        Some(Failure::HeadTooLarge)
+    } else if error.is_parse() {
+        Some(Failure::Protocol)
+    } else if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
+        Some(Failure::Reset)
+    } else {
+        None
+    }
+}
+
+/// hyper-util's connector keeps the type of its error to itself, and a resolver's errors are of any type. What remains is the whole text
+/// of that error; `tests/it/wire.rs` pins it.
+fn is_of_the_name(error: &(dyn Error + 'static)) -> bool {
+    error.to_string() == "dns error"
+}
+
+/// tower's `Elapsed`: its type would bring all of tower. `layers.rs` in the tests of abide-tower pins the text.
+fn is_elapsed(error: &(dyn Error + 'static)) -> bool {
+    error.to_string() == "request timed out"
+}
+
+#[cfg(feature = "rustls")]
+fn of_tls(error: &(dyn Error + 'static)) -> Option<Failure> {
+    use abide_gate::TlsProblem;
+    use rustls::CertificateError as Bad;
+    use rustls::Error as Tls;
+
+    let problem = match error.downcast_ref::<Tls>()? {
+        Tls::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => TlsProblem::Expired,
+        Tls::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. }) => {
+            TlsProblem::AnotherName
+        }
+        // A bad signature: the authority bears the name of one that is trusted, and has not its key.
+        Tls::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature) => TlsProblem::Untrusted,
+        Tls::InvalidCertificate(Bad::Other(other))
+            if matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) =>
+        {
+            TlsProblem::Untrusted
+        }
+        Tls::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => TlsProblem::NotTls,
+        _ => TlsProblem::Other,
+    };
+    Some(Failure::Tls(problem))
+}
+
+#[cfg(not(feature = "rustls"))]
+fn of_tls(_: &(dyn Error + 'static)) -> Option<Failure> {
+    None
+}
+
+/// No client wraps its errors deeper than this, and a chain could be a ring.
+const CAUSES_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use super::*;
+    use crate::permitted_addresses;
+    use abide_gate::AddressGuard;
+
+    /// An error with a sentence and a cause, as clients nest them.
+    #[derive(Debug)]
+    struct Layer(&'static str, Option<Box<dyn Error + Send + Sync>>);
+
+    impl fmt::Display for Layer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl Error for Layer {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            self.1.as_deref().map(|cause| cause as &(dyn Error + 'static))
+        }
+    }
+
+    fn nested(text: &'static str, cause: impl Error + Send + Sync + 'static) -> Layer {
+        Layer("client error", Some(Box::new(Layer(text, Some(Box::new(cause))))))
+    }
+
+    #[test]
+    fn the_kind_of_an_io_error_decides() {
+        use io::ErrorKind as Io;
+        for (kind, failure) in [
+            (Io::ConnectionRefused, Some(Failure::Refused)),
+            (Io::TimedOut, Some(Failure::Timeout)),
+            (Io::NetworkUnreachable, Some(Failure::NoRoute)),
+            (Io::ConnectionReset, Some(Failure::Reset)),
+            (Io::UnexpectedEof, Some(Failure::Reset)),
+            (Io::Other, None),
+        ] {
+            assert_eq!(failure_of(&nested("connection error", io::Error::from(kind))), failure, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn only_types_decide_and_no_words() {
+        for text in ["certificate expired", "ENHANCE_YOUR_CALM", "no dns error", "message head is too large"]
+        {
+            assert_eq!(failure_of(&nested(text, Layer("user callback", None))), None, "{text}");
+        }
+        let in_the_lookup = nested("dns error", io::Error::from(io::ErrorKind::TimedOut));
+        assert_eq!(failure_of(&in_the_lookup), Some(Failure::Dns));
+    }
+
+    #[test]
+    fn enhance_your_calm_is_known_in_head_and_body() {
+        let calm = || nested("http2 error", h2::Error::from(h2::Reason::ENHANCE_YOUR_CALM));
+        assert_eq!(failure_of(&calm()), Some(Failure::EnhanceYourCalm));
+        assert_eq!(body_failure_of(&calm()), Failure::EnhanceYourCalm);
+        let other = nested("http2 error", h2::Error::from(h2::Reason::INTERNAL_ERROR));
+        assert_eq!((failure_of(&other), body_failure_of(&other)), (Some(Failure::Protocol), Failure::Body));
+        // As errors of servers' bodies travel through `std::io`.
+        assert_eq!(failure_of(&io::Error::other(calm())), Some(Failure::EnhanceYourCalm));
+    }
+
+    #[cfg(feature = "rustls")]
+    #[test]
+    fn rustls_tells_what_is_wrong_with_a_certificate() {
+        use abide_gate::TlsProblem;
+        use rustls::{CertificateError as Bad, Error as Tls, InvalidMessage, OtherError};
+        let other = |error| Bad::Other(OtherError(std::sync::Arc::new(error)));
+        for (error, problem) in [
+            (Tls::InvalidCertificate(Bad::Expired), TlsProblem::Expired),
+            (Tls::InvalidCertificate(Bad::NotValidForName), TlsProblem::AnotherName),
+            (Tls::InvalidCertificate(Bad::UnknownIssuer), TlsProblem::Untrusted),
+            (Tls::InvalidCertificate(Bad::BadSignature), TlsProblem::Untrusted),
+            (Tls::InvalidCertificate(other(webpki::Error::CaUsedAsEndEntity)), TlsProblem::Untrusted),
+            (Tls::InvalidCertificate(other(webpki::Error::BadDer)), TlsProblem::Other),
+            (Tls::InvalidCertificate(Bad::BadEncoding), TlsProblem::Other),
+            (Tls::InvalidMessage(InvalidMessage::InvalidContentType), TlsProblem::NotTls),
+            (Tls::HandshakeNotComplete, TlsProblem::Other),
+        ] {
+            let shown = format!("{error:?}");
+            let error = nested("connection error", io::Error::new(io::ErrorKind::InvalidData, error));
+            assert_eq!(failure_of(&error), Some(Failure::Tls(problem)), "{shown}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_the_guard_refused_is_no_failure_of_the_host() {
+        let refused =
+            permitted_addresses(&AddressGuard::default(), "a.example", ["10.0.0.1:80".parse().unwrap()])
+                .unwrap_err();
+        let failure = failure_of(&nested("dns error", refused));
+        assert_eq!(failure, Some(Failure::AddressRefused([10, 0, 0, 1].into())));
+    }
+}
