@@ -197,7 +197,7 @@ fn warn_of_dangers(addresses: &AddressGuard, access: &AccessPolicy) {
         if addresses.is_open() {
             danger("danger_allow_all_addresses");
         }
-        if access.long_outage() == crate::access::LongOutage::AllowAtOnce {
+        if access.long_outage == crate::access::LongOutage::AllowAtOnce {
             danger("danger_allow_when_unreachable");
         }
     }

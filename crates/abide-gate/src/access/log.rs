@@ -6,11 +6,10 @@ use std::sync::{Mutex, PoisonError};
 #[cfg(feature = "tracing")]
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "tracing")]
 use crate::access::{FetchError, RobotsEntry, Source};
 #[cfg(feature = "tracing")]
-use crate::{Clock, StoreError, SystemClock};
-use crate::{Failure, Origin};
+use crate::{Clock, Failure, SystemClock};
+use crate::{Origin, StoreError};
 
 pub(crate) fn asked(answer: &RobotsEntry) {
     let (origin, source) = (answer.origin(), answer.source());

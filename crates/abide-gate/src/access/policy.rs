@@ -130,11 +130,6 @@ impl AccessPolicy {
         self
     }
 
-    /// What happens to hosts that have been unreachable for long.
-    pub(crate) fn long_outage(&self) -> LongOutage {
-        self.long_outage
-    }
-
     /// For how long an answer counts: at least `shortest`, whatever `Cache-Control` says, and at most `longest`, which is
     /// never more than 24 hours. Default: 5 minutes and 24 hours.
     #[must_use]
@@ -248,7 +243,7 @@ mod tests {
             (base.lifetime_min, base.html_is_unreachable)
         );
         assert_eq!(base.with_store_timeout(Duration::ZERO).store_timeout, Duration::from_millis(1));
-        let outage = |policy: AccessPolicy| policy.long_outage();
+        let outage = |policy: AccessPolicy| policy.long_outage;
         assert_eq!(outage(AccessPolicy::default().with_lasting_disallow()), LongOutage::Disallow);
         assert_eq!(outage(AccessPolicy::default().danger_allow_when_unreachable()), LongOutage::AllowAtOnce);
     }
