@@ -13,7 +13,7 @@ pub enum Access {
 #[derive(Debug, Clone)]
 pub struct AccessCache {}
 impl AccessCache {
-    pub async fn of(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refused> {}
+    pub async fn of(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {}
     pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {}
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {}
     pub async fn invalidate(&self, origin: &Origin) {}
@@ -189,81 +189,50 @@ pub enum DeferReason {
     Robots,
     OtherProcess,
 }
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deferral {}
-impl Deferral {
-    pub fn new(
-        scope: &str,
-        not_before: WallMillis,
-        wait: Duration,
-        reason: DeferReason,
-    ) -> Self {}
-    pub fn scope(&self) -> &str {}
-    pub fn not_before(&self) -> WallMillis {}
-    pub fn wait(&self) -> Duration {}
-    pub fn reason(&self) -> &DeferReason {}
+#[derive(Debug, Clone)]
+pub struct Denied {}
+impl Denied {
+    #[doc(hidden)]
+    pub fn new(kind: DeniedKind, url: &Url, now: WallMillis) -> Self {}
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_retry_at(mut self, retry_at: Option<WallMillis>) -> Self {}
+    #[doc(hidden)]
+    #[must_use]
+    pub fn after(mut self, redirects: Vec<(Url, StatusCode)>) -> Self {}
+    pub fn find(error: &(dyn Error + 'static)) -> Option<Self> {}
+    pub fn kind(&self) -> &DeniedKind {}
+    pub fn url(&self) -> &Url {}
+    pub fn hop(&self) -> usize {}
+    pub fn redirects(&self) -> &[(Url, StatusCode)] {}
+    pub fn decided_at(&self) -> SystemTime {}
+    pub fn retry_at(&self) -> Option<SystemTime> {}
+    pub fn name(&self) -> &'static str {}
+    pub fn is_disallowed(&self) -> bool {}
+    pub fn is_unreachable(&self) -> bool {}
+    pub fn is_temporary(&self) -> bool {}
 }
-impl fmt::Display for Deferral {}
-impl Error for Deferral {}
+impl fmt::Display for Denied {}
+impl Error for Denied {}
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Denied {
-    Disallowed { url: Url, verdict: Verdict, hop: usize },
-    Unreachable {
-        url: Url,
-        since: SystemTime,
-        cause: Failure,
-        retry_at: SystemTime,
-        hop: usize,
-    },
-    Deferred { url: Url, not_before: SystemTime, reason: DeferReason, hop: usize },
-    CrawlDelayTooLong { url: Url, asked: Duration },
-    AddressRefused { url: Url, address: Option<IpAddr>, hop: usize },
-    UnsupportedUrl { url: Url },
-    TooManyRedirects { hops: Vec<Url> },
-    RedirectBypass { asked: Url, got: Url },
-    WrongOrder { url: Url, problem: OrderProblem },
+pub enum DeniedKind {
+    Disallowed { verdict: Verdict },
+    Unreachable { since: SystemTime, cause: Failure },
+    Deferred { reason: DeferReason },
+    CrawlDelayTooLong { asked: Duration },
+    AddressRefused { address: Option<IpAddr> },
+    UnsupportedUrl,
+    TooManyRedirects,
+    RedirectBypass { got: Url },
+    WrongOrder { problem: OrderProblem },
     Identity { user_agent: String, token: String },
-    ForeignHost { url: Url, host: String },
+    ForeignHost { host: String },
     Store { reason: String },
     Panicked { callback: &'static str },
     NoTimers,
     Interrupted,
 }
-impl Denied {
-    pub fn url(&self) -> Option<&Url> {}
-    pub fn name(&self) -> &'static str {}
-    pub fn is_disallowed(&self) -> bool {}
-    pub fn is_temporary(&self) -> bool {}
-    pub fn retry_at(&self) -> Option<SystemTime> {}
-}
-impl fmt::Display for Denied {}
-impl StdError for Denied {}
-#[derive(Debug, Clone)]
-pub struct Error {}
-impl std::error::Error for NoTimers {}
-impl std::error::Error for Failure {}
-impl std::error::Error for UnsupportedUrl {}
-impl std::error::Error for StoreError {}
-impl Error for Refused {}
-impl Error for FetchError {}
-impl Error for Refusal {}
-impl Error for Deferral {}
-impl<E: Error + 'static> Error for DecodeError<E> {}
-impl Error {
-    pub fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Denied> {}
-    pub fn denied(&self) -> &Denied {}
-    pub fn chain(&self) -> &[(Url, StatusCode)] {}
-    pub fn is_disallowed(&self) -> bool {}
-    pub fn is_temporary(&self) -> bool {}
-    pub fn retry_at(&self) -> Option<SystemTime> {}
-    #[doc(hidden)]
-    #[must_use]
-    pub fn after(mut self, chain: Vec<(Url, StatusCode)>) -> Self {}
-}
-impl From<Denied> for Error {}
-impl fmt::Display for Error {}
-impl StdError for Error {}
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -346,7 +315,7 @@ impl Fetch for ScriptedFetch {}
 pub struct FetchError {}
 impl FetchError {
     pub fn new(failure: Failure, text: impl Into<String>) -> Self {}
-    pub fn deferred(not_before: WallMillis, why: Arc<dyn Error + Send + Sync>) -> Self {}
+    pub fn deferred(why: Refusal) -> Self {}
     pub fn failure(&self) -> Option<Failure> {}
 }
 impl fmt::Display for FetchError {}
@@ -361,36 +330,24 @@ impl Gate {
         &self,
         url: &Url,
         budget: Duration,
-    ) -> Result<(Verdict, Permit), Error> {}
-    pub async fn judge(
-        &self,
-        url: &Url,
-        mut budget: Duration,
-    ) -> Result<Verdict, Error> {}
-    pub async fn judge_within(
+    ) -> Result<(Verdict, Permit), Denied> {}
+    pub async fn check(
         &self,
         url: &Url,
         left: &mut Duration,
-    ) -> Result<Verdict, Error> {}
-    pub fn judge_at_once(&self, url: &Url) -> Option<Verdict> {}
-    pub fn judge_cached(&self, url: &Url) -> Option<Verdict> {}
-    pub async fn overridden(
-        &self,
-        url: &Url,
-        why: Arc<str>,
-        left: &mut Duration,
-    ) -> Result<Verdict, Error> {}
-    pub fn tell_refused(&self, error: &Error) {}
+    ) -> Result<Verdict, Denied> {}
+    pub fn check_cached(&self, url: &Url) -> Option<Verdict> {}
+    pub fn overridden(&self, verdict: Verdict, why: &Arc<str>) -> Verdict {}
+    pub fn tell_refused(&self, denied: &Denied) {}
     pub fn overrides(&self) -> u64 {}
-    pub async fn answer(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Error> {}
-    pub async fn turn(
+    pub async fn answer(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {}
+    pub async fn acquire(
         &self,
         url: &Url,
-        verdict: Verdict,
+        verdict: &mut Verdict,
         left: &mut Duration,
-    ) -> Result<Turn, Error> {}
-    pub fn turn_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {}
-    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {}
+    ) -> Result<Permit, Denied> {}
+    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {}
     pub fn access(&self) -> &AccessCache {}
     pub fn pacer(&self) -> &Pacer {}
     pub fn max_wait(&self) -> Duration {}
@@ -431,13 +388,12 @@ impl GoodCopy {
     pub fn validated_at(&self) -> WallMillis {}
 }
 impl fmt::Debug for GoodCopy {}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HolderId(pub u128);
 impl HolderId {
     pub fn random() -> Self {}
 }
 impl fmt::Display for HolderId {}
-impl fmt::Debug for HolderId {}
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Host {}
 impl Host {
@@ -730,28 +686,25 @@ impl fmt::Display for RedirectRefusal {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    Deferred(Deferral),
+    Deferred {
+        scope: Box<str>,
+        not_before: WallMillis,
+        wait: Duration,
+        reason: DeferReason,
+    },
     CrawlDelayTooLong { asked: Duration },
     UnsupportedUrl(UnsupportedUrl),
     Store { reason: String },
     Panicked { callback: &'static str },
     NoTimers(NoTimers),
+    Interrupted,
 }
 impl Refusal {
     pub fn not_before(&self) -> Option<WallMillis> {}
 }
 impl fmt::Display for Refusal {}
 impl Error for Refusal {}
-impl From<Deferral> for Refusal {}
 impl From<UnsupportedUrl> for Refusal {}
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Refused {
-    Deferred { not_before: WallMillis, why: Arc<dyn Error + Send + Sync> },
-    Interrupted,
-}
-impl fmt::Display for Refused {}
-impl Error for Refused {}
 pub struct RobotsEntry {}
 impl RobotsEntry {
     pub fn access(&self) -> &Access {}
@@ -842,10 +795,7 @@ impl Scripted {
     pub fn text(body: impl Into<Bytes>) -> Self {}
     pub fn redirect(to: &str) -> Self {}
     pub fn error(failure: Failure) -> Self {}
-    pub fn deferred(
-        not_before: WallMillis,
-        why: Arc<dyn std::error::Error + Send + Sync>,
-    ) -> Self {}
+    pub fn deferred(why: crate::pacing::Refusal) -> Self {}
     pub fn panic() -> Self {}
     #[must_use]
     pub fn body(mut self, chunk: impl Into<Bytes>) -> Self {}
@@ -928,11 +878,6 @@ pub struct Totals {
     pub store_faults: u64,
     pub body_bytes: u64,
 }
-#[derive(Debug)]
-pub struct Turn {}
-impl Turn {
-    pub fn into_parts(self) -> (Verdict, Permit, Duration) {}
-}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unavailable {
@@ -955,7 +900,7 @@ impl Verdict {
     pub fn source(&self) -> Option<Source> {}
     pub fn crawl_delay(&self) -> Option<Duration> {}
     pub fn override_reason(&self) -> Option<&str> {}
-    pub fn refusal(&self, url: &Url) -> Option<Denied> {}
+    pub fn refusal(&self, url: &Url, now: WallMillis) -> Option<Denied> {}
 }
 impl fmt::Display for Verdict {}
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -993,8 +938,14 @@ where
     S: AccessStore,
     F: Future<Output = S>,
 {}
+pub async fn conformance<F>(
+    store: Arc<dyn HostStore>,
+    pass: impl Fn(Duration) -> F + Send + Sync + 'static,
+)
+where
+    F: Future<Output = ()> + Send + 'static,
+{}
 pub fn has_userinfo(url: &Url) -> bool {}
-pub async fn host_store(store: Arc<dyn HostStore>) {}
 pub async fn on_the_wire<F>(
     budget: Duration,
     request: F,
@@ -1010,14 +961,24 @@ pub fn sample_record(
     body: impl Into<Bytes>,
 ) -> Record {}
 pub fn stated_lifetime(fields: &[&[u8]], policy: &AccessPolicy) -> Option<Duration> {}
+pub async fn survives_a_clock_set_back<F>(
+    store: Arc<dyn HostStore>,
+    pass: impl Fn(Duration) -> F + Send + Sync + 'static,
+    set_back: impl FnOnce(Duration),
+)
+where
+    F: Future<Output = ()> + Send + 'static,
+{}
 pub async fn survives_reopening<S, F>(open: impl Fn() -> F)
 where
     S: AccessStore,
     F: Future<Output = S>,
 {}
-pub async fn throttle_counts_are_forgiven<F, Fut>(store: Arc<dyn HostStore>, pass: F)
+pub async fn throttle_counts_are_forgiven<F>(
+    store: Arc<dyn HostStore>,
+    pass: impl Fn(Duration) -> F + Send + Sync + 'static,
+)
 where
-    F: Fn(Duration) -> Fut,
-    Fut: Future<Output = ()>,
+    F: Future<Output = ()> + Send + 'static,
 {}
 pub fn without_userinfo(url: &Url) -> Url {}

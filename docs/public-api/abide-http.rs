@@ -1,5 +1,64 @@
-pub mod redirect;
-pub mod seen;
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    Token(InvalidToken),
+    UserAgent { user_agent: String, token: String },
+    UserAgentField { user_agent: String },
+    HostForAll,
+    NoTimers(NoTimers),
+    Client(Box<dyn std::error::Error + Send + Sync>),
+}
+impl fmt::Display for BuildError {}
+impl std::error::Error for BuildError {}
+impl From<NoTimers> for BuildError {}
+#[derive(Debug)]
+pub struct Call<'a> {}
+impl<'a> Call<'a> {
+    pub fn new(
+        crawler: &'a Crawler,
+        options: Options,
+        method: &Method,
+        url: &Url,
+        timeout: Option<Duration>,
+    ) -> Self {}
+    #[must_use]
+    pub fn paced_below(mut self) -> Self {}
+    #[must_use]
+    pub fn checked_above(mut self, verdict: Verdict, wait_left: Duration) -> Self {}
+    pub fn method(&self) -> &Method {}
+    pub fn step(&self) -> Step {}
+    pub fn url(&self) -> &Url {}
+    pub fn wait_left(&self) -> Duration {}
+    pub fn timeout(&self) -> Option<Duration> {}
+    pub fn verdict(&self) -> Option<&Verdict> {}
+    pub fn span(&self) -> &HopSpan {}
+    pub fn was_late(&mut self) {}
+    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Denied> {}
+    pub fn sending(&mut self) {}
+    pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {}
+    pub fn waited_below(&mut self, wait_left: Duration) {}
+    pub fn answered_below(
+        &mut self,
+        head: ResponseHead<'_>,
+        sent: Option<Verdict>,
+        wire: Duration,
+    ) -> Result<(), Denied> {}
+    pub fn failed(&mut self, failure: Option<Failure>) -> Option<Denied> {}
+    pub fn not_sent(&mut self) {}
+    pub async fn saved(&self) {}
+    pub fn set_source(&mut self, source: Source) {}
+    pub fn permit(&self) -> Option<&Permit> {}
+    pub fn take_permit(&mut self) -> Option<Permit> {}
+    pub fn follow(&mut self) -> Target {}
+    pub fn reading<'r>(&'r self, request: Option<&'r HeaderMap>) -> Reading<'r> {}
+    pub fn history(&self) -> &Trail {}
+    pub fn take_history(&mut self) -> Trail {}
+    pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {}
+    pub fn denied(&self, kind: DeniedKind) -> Denied {}
+    #[must_use]
+    pub fn refused(&self, denied: Denied) -> Denied {}
+    pub fn without_response(&mut self) -> Trail {}
+}
 #[derive(Debug)]
 pub struct CallSpan {}
 impl CallSpan {
@@ -11,13 +70,32 @@ impl CallSpan {
     pub fn instrument<F: Future>(&self, calling: F) -> impl Future<Output = F::Output> {}
     pub fn answered(&self, hops: usize, status: StatusCode, waited: Duration) {}
 }
-#[derive(Debug, PartialEq, Eq)]
-pub struct Hop {
-    pub url: Url,
-    pub method: Method,
-    pub keeps_body: bool,
-    pub keeps_credentials: bool,
+#[derive(Debug)]
+pub struct Crawler {}
+impl Crawler {
+    pub fn builder(token: &str) -> CrawlerBuilder {}
+    pub fn gate(&self) -> &Gate {}
+    pub fn identity(&self) -> &Identity {}
+    pub fn timeout(&self) -> Option<Duration> {}
 }
+#[derive(Clone)]
+#[must_use]
+pub struct CrawlerBuilder {}
+impl CrawlerBuilder {
+    pub fn fallback(mut self, token: &str) -> Self {}
+    pub fn user_agent(mut self, header: &str) -> Self {}
+    pub fn gate(mut self, change: impl FnOnce(GateBuilder) -> GateBuilder) -> Self {}
+    pub fn gate_settings(&self) -> &GateBuilder {}
+    pub fn redirects(mut self, policy: RedirectPolicy) -> Self {}
+    pub fn timeout(mut self, timeout: Duration) -> Self {}
+    pub fn scan(mut self, scan: Scan) -> Self {}
+    pub fn read_options(mut self, options: ReadOptions) -> Self {}
+    pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {}
+    pub fn danger_report_only(mut self, why: &str) -> Self {}
+    pub fn identity(&self) -> Result<Identity, BuildError> {}
+    pub fn build(self, fetch: Arc<dyn Fetch>) -> Result<Crawler, BuildError> {}
+}
+impl fmt::Debug for CrawlerBuilder {}
 #[derive(Debug, Clone)]
 pub struct Hop {}
 impl Hop {
@@ -54,19 +132,11 @@ impl Identity {
         token: &str,
         fallbacks: &[String],
         user_agent: Option<&str>,
-    ) -> Result<Self, IdentityError> {}
+    ) -> Result<Self, BuildError> {}
     pub fn tokens(&self) -> &[ProductToken] {}
     pub fn user_agent(&self) -> &HeaderValue {}
-    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Error> {}
+    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), DeniedKind> {}
 }
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IdentityError {
-    Token(InvalidToken),
-    UserAgent { user_agent: String, token: String },
-    UserAgentField { user_agent: String },
-}
-impl fmt::Display for IdentityError {}
-impl std::error::Error for IdentityError {}
 #[derive(Debug)]
 #[must_use = "nothing is told until it is asked"]
 pub struct Left<'a> {}
@@ -80,10 +150,26 @@ impl NoAddress {
 }
 impl fmt::Display for NoAddress {}
 impl Error for NoAddress {}
+#[derive(Debug, Clone, Default)]
+pub struct Options {}
+impl Options {
+    #[must_use]
+    pub fn new() -> Self {}
+    #[must_use]
+    pub fn with_max_wait(mut self, wait: Duration) -> Self {}
+    #[must_use]
+    pub fn with_scan(mut self, scan: Scan) -> Self {}
+    #[must_use]
+    pub fn with_redirects(mut self, policy: RedirectPolicy) -> Self {}
+    #[must_use]
+    pub fn danger_ignore_robots(mut self, origin: Origin, why: &str) -> Self {}
+    #[must_use]
+    pub fn or(self, others: Self) -> Self {}
+}
 #[derive(Debug)]
 pub struct PermitBody<B: Body> {}
 impl<B: Body> PermitBody<B> {
-    pub fn new(body: B, permit: Permit) -> Self {}
+    pub fn new(body: B, permit: Option<Permit>) -> Self {}
     #[must_use]
     pub fn with_version(mut self, version: Version) -> Self {}
     pub fn has_ended(&self) -> bool {}
@@ -130,21 +216,26 @@ impl<'a> Reading<'a> {
     {}
 }
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RedirectPolicy {
-    pub follow: bool,
-    pub hops_max: usize,
-    pub referer: bool,
-}
+pub struct RedirectPolicy {}
 impl RedirectPolicy {
     #[must_use]
     pub fn with_hops_max(mut self, hops: usize) -> Self {}
+    #[must_use]
+    pub fn with_response_at_limit(mut self, on: bool) -> Self {}
     #[must_use]
     pub fn with_referer(mut self, on: bool) -> Self {}
     #[must_use]
     pub fn never() -> Self {}
 }
 impl Default for RedirectPolicy {}
+#[derive(Debug, Clone, Copy)]
+pub struct ResponseHead<'r> {
+    pub status: StatusCode,
+    pub headers: &'r HeaderMap,
+    pub remote_addr: Option<SocketAddr>,
+    pub url: Option<&'r Url>,
+    pub is_repeatable: bool,
+}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scan {
@@ -159,11 +250,14 @@ pub enum Source {
     Kept(WallMillis),
     Unknown,
 }
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Step {
-    Answer,
-    Stop(Stopped),
-    Follow(Hop),
+    Check,
+    Acquire,
+    Send,
+    Follow,
+    Done,
 }
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -174,8 +268,17 @@ pub enum Stopped {
     UnsupportedScheme,
     BodyNotRepeatable,
     NotFollowing,
+    AtLimit,
 }
 impl std::fmt::Display for Stopped {}
+#[derive(Debug, PartialEq, Eq)]
+pub struct Target {}
+impl Target {
+    pub fn url(&self) -> &Url {}
+    pub fn method(&self) -> &Method {}
+    pub fn keeps_body(&self) -> bool {}
+    pub fn change(&self, headers: &mut HeaderMap) {}
+}
 #[derive(Debug, Clone, Default)]
 pub struct Trail {}
 impl Trail {
@@ -212,6 +315,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for WatchedBody<B> {
 }
 impl<B: Body + Unpin> Unpin for WatchedBody<B> {}
 impl<B: Body + fmt::Debug> fmt::Debug for WatchedBody<B> {}
+pub async fn admit(call: &mut Call<'_>) -> Result<(), Denied> {}
 pub fn body_failure_of(error: &(dyn Error + 'static)) -> Failure {}
 pub fn failure_of(error: &(dyn Error + 'static)) -> Option<Failure> {}
 pub fn foreign_host<'h>(headers: &'h HeaderMap, url: &Url) -> Option<&'h HeaderValue> {}
@@ -220,19 +324,8 @@ pub fn permitted_addresses(
     name: &str,
     found: impl IntoIterator<Item = SocketAddr>,
 ) -> Result<Vec<SocketAddr>, NoAddress> {}
-pub fn referer(from: &Url, to: &Url) -> Option<http::HeaderValue> {}
-pub fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), Error> {}
-pub fn same_origin(a: &Url, b: &Url) -> bool {}
+pub fn refuse_foreign_host(headers: &HeaderMap, url: &Url) -> Result<(), DeniedKind> {}
 pub fn same_resource(a: &Url, b: &Url) -> bool {}
-pub fn step(
-    follow: bool,
-    method: &Method,
-    url: &Url,
-    status: StatusCode,
-    headers: &HeaderMap,
-) -> Step {}
-pub fn strip_body_headers(headers: &mut HeaderMap) {}
-pub fn strip_credentials(headers: &mut HeaderMap) {}
-pub fn take(status: StatusCode, headers: &mut HeaderMap) -> Source {}
-pub fn tell<B>(response: &mut Response<B>, now: WallMillis) {}
+pub fn take_seen(status: StatusCode, headers: &mut HeaderMap) -> Source {}
 pub fn tell_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {}
+pub fn tell_seen<B>(response: &mut Response<B>, now: WallMillis) {}

@@ -1,9 +1,8 @@
 pub use abide_gate::{
-    AddressGuard, BoxFuture, Denied, Error, Event, Failure, Gate, GateBuilder, Host,
+    AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host,
     NoTimers, Observer, Origin, TlsProblem, Verdict, access, pacing,
 };
-pub use abide_http::{Hop, Scan, Visit};
-pub use abide_http::{Identity, IdentityError, NoAddress};
+pub use abide_http::{BuildError, Hop, Identity, NoAddress, Options, Scan, Visit};
 pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
 pub type AbideBody<R> = WatchedBody<PermitBody<Pin<Box<R>>>>;
 #[derive(Clone)]
@@ -39,24 +38,17 @@ where
 }
 impl<S: fmt::Debug> fmt::Debug for AbideService<S> {}
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BuildError {
-    Identity(IdentityError),
-    NoTimers(NoTimers),
-}
-impl fmt::Display for BuildError {}
-impl StdError for BuildError {}
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {}
 impl Builder {
-    pub fn fallback(mut self, token: &str) -> Self {}
-    pub fn user_agent(mut self, header: &str) -> Self {}
-    pub fn gate(mut self, settings: GateBuilder) -> Self {}
-    pub fn scan(mut self, scan: Scan) -> Self {}
-    pub fn read_options(mut self, options: ReadOptions) -> Self {}
-    pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {}
+    pub fn fallback(self, token: &str) -> Self {}
+    pub fn user_agent(self, header: &str) -> Self {}
+    pub fn gate(self, settings: GateBuilder) -> Self {}
+    pub fn scan(self, scan: Scan) -> Self {}
+    pub fn read_options(self, options: ReadOptions) -> Self {}
+    pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {}
+    pub fn danger_report_only(self, why: &str) -> Self {}
     pub fn wrap<S, B>(self, client: S) -> Result<AbideService<S>, BuildError>
     where
         S: Clone,
@@ -68,7 +60,6 @@ impl Builder {
     {}
     pub fn build_with(self, fetch: Arc<dyn Fetch>) -> Result<AbideLayer, BuildError> {}
 }
-impl std::fmt::Debug for Builder {}
 #[derive(Clone)]
 pub struct GuardedResolver<R = GaiResolver> {}
 impl GuardedResolver {
@@ -89,18 +80,6 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 }
 impl<R> fmt::Debug for GuardedResolver<R> {}
-#[derive(Debug, Clone, Default)]
-pub struct Options {}
-impl Options {
-    #[must_use]
-    pub fn new() -> Self {}
-    #[must_use]
-    pub fn with_max_wait(mut self, wait: Duration) -> Self {}
-    #[must_use]
-    pub fn with_scan(mut self, scan: Scan) -> Self {}
-    #[must_use]
-    pub fn danger_ignore_robots(mut self, origin: Origin, why: &str) -> Self {}
-}
 pub trait ResponseExt: sealed::Sealed {
     fn visit(&self) -> Option<&Visit>;
     fn permissions(&self) -> Permissions {}
@@ -112,16 +91,16 @@ pub type ResponseFuture<R> = Pin<
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServiceError {
-    Refused(Error),
+    Refused(Denied),
     NoOrigin { uri: Uri },
     Inner(BoxError),
 }
 impl ServiceError {
-    pub fn refused(&self) -> Option<&Error> {}
+    pub fn refused(&self) -> Option<&Denied> {}
 }
-impl From<Error> for ServiceError {}
+impl From<Denied> for ServiceError {}
 impl fmt::Display for ServiceError {}
-impl StdError for ServiceError {}
+impl Error for ServiceError {}
 pub struct ServiceFetch<S, B> {}
 impl<S, B> ServiceFetch<S, B> {
     pub fn new(service: S, user_agent: HeaderValue) -> Self {}

@@ -1,12 +1,13 @@
-pub use abide_http::redirect::RedirectPolicy;
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
-    AddressGuard, BoxFuture, Clock, Denied, Error, Event, Failure, Gate, GateBuilder,
-    Host, NoTimers, Observer, OrderProblem, Origin, StoreError, SystemClock, TlsProblem,
-    UnsupportedUrl, Verdict, WallMillis, access, pacing,
+    AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate,
+    GateBuilder, Host, NoTimers, Observer, OrderProblem, Origin, StoreError, SystemClock,
+    TlsProblem, UnsupportedUrl, Verdict, WallMillis, access, pacing,
 };
-pub use abide_http::{Hop, Scan, Stopped, Trail, Visit};
+pub use abide_http::{
+    BuildError, Hop, Options, RedirectPolicy, Scan, Stopped, Trail, Visit,
+};
 pub use abide_permissions::{
     AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord,
     PermissionStore, Permissions, Preference, Preferences, ReadOptions, Rules, Usage,
@@ -17,16 +18,17 @@ pub use abide_robots::{InvalidToken, ProductToken, Target};
 pub struct Abide {}
 impl Abide {
     pub fn builder(token: &str) -> Builder {}
-    pub async fn check(&self, url: &Url) -> Result<Verdict, Error> {}
+    pub async fn check(&self, url: &Url) -> Result<Verdict, Denied> {}
     pub fn check_cached(&self, url: &Url) -> Option<Verdict> {}
-    pub async fn rules(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Error> {}
+    pub async fn rules(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {}
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {}
     pub async fn invalidate(&self, origin: &Origin) {}
-    pub async fn acquire(&self, url: &Url) -> Result<Permit, Error> {}
-    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Error> {}
+    pub async fn acquire(&self, url: &Url) -> Result<Permit, Denied> {}
+    pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {}
     pub fn gate_handle(&self) -> &Gate {}
     pub fn user_agent(&self) -> &HeaderValue {}
     pub fn wrap(&self, inner: reqwest::Client) -> ClientWithMiddleware {}
+    pub fn resolver(&self) -> Arc<impl Resolve + use<>> {}
     pub fn middleware(&self) -> AbideMiddleware {}
     pub fn gate(&self) -> GateMiddleware {}
     pub fn pacing(&self) -> PacingMiddleware {}
@@ -35,40 +37,30 @@ impl fmt::Debug for Abide {}
 #[derive(Debug, Clone)]
 pub struct AbideMiddleware {}
 impl Middleware for AbideMiddleware {}
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    Token(InvalidToken),
-    UserAgent { user_agent: String, token: String },
-    UserAgentField { user_agent: String },
-    HostForAll,
-    NoTimers(NoTimers),
-    Client(reqwest::Error),
-}
-impl From<IdentityError> for BuildError {}
 #[must_use]
 pub struct Builder {}
 impl Builder {
-    pub fn fallback(mut self, token: &str) -> Self {}
-    pub fn user_agent(mut self, header: &str) -> Self {}
-    pub fn gate(mut self, settings: GateBuilder) -> Self {}
+    pub fn fallback(self, token: &str) -> Self {}
+    pub fn user_agent(self, header: &str) -> Self {}
+    pub fn gate(self, settings: GateBuilder) -> Self {}
     pub fn access(self, policy: AccessPolicy) -> Self {}
     pub fn pace(self, policy: PacePolicy) -> Self {}
     pub fn max_wait(self, wait: Duration) -> Self {}
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {}
-    pub fn timeout(mut self, timeout: Duration) -> Self {}
+    pub fn timeout(self, timeout: Duration) -> Self {}
     pub fn read_timeout(mut self, timeout: Duration) -> Self {}
-    pub fn redirects(mut self, policy: RedirectPolicy) -> Self {}
-    pub fn scan(mut self, scan: Scan) -> Self {}
-    pub fn read_options(mut self, options: ReadOptions) -> Self {}
+    pub fn redirects(self, policy: RedirectPolicy) -> Self {}
+    pub fn scan(self, scan: Scan) -> Self {}
+    pub fn read_options(self, options: ReadOptions) -> Self {}
     pub fn allow_net(self, net: IpNet) -> Self {}
     pub fn danger_allow_all_addresses(self) -> Self {}
     pub fn resolve(mut self, name: &str, address: SocketAddr) -> Self {}
     pub fn resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {}
     pub fn access_store(self, store: Arc<dyn AccessStore>) -> Self {}
     pub fn host_store(self, store: Arc<dyn HostStore>) -> Self {}
-    pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {}
+    pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {}
     pub fn observer(self, observer: Arc<dyn Observer>) -> Self {}
+    pub fn danger_report_only(self, why: &str) -> Self {}
     pub fn fetch(mut self, fetch: Arc<dyn Fetch>) -> Self {}
     pub fn clock(self, clock: Arc<dyn Clock>) -> Self {}
     pub fn build_client(
@@ -85,20 +77,6 @@ impl std::fmt::Debug for Builder {}
 #[derive(Debug, Clone)]
 pub struct GateMiddleware {}
 impl Middleware for GateMiddleware {}
-#[derive(Debug, Clone, Default)]
-pub struct Options {}
-impl Options {
-    #[must_use]
-    pub fn new() -> Self {}
-    #[must_use]
-    pub fn with_max_wait(mut self, wait: Duration) -> Self {}
-    #[must_use]
-    pub fn with_scan(mut self, scan: Scan) -> Self {}
-    #[must_use]
-    pub fn with_redirects(mut self, follow: bool) -> Self {}
-    #[must_use]
-    pub fn danger_ignore_robots(mut self, why: &str) -> Self {}
-}
 #[derive(Debug, Clone)]
 pub struct PacingMiddleware {}
 impl Middleware for PacingMiddleware {}

@@ -1,7 +1,5 @@
 //! When a body gives its host's turn back: with its last byte, and not before.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
