@@ -135,8 +135,7 @@ impl PermissionStore for OwnStore {
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> permissions::StoreFuture<'a, ()> {
         Box::pin(async move {
             let permissions = &mut self.lock().permissions;
-            let is_later = |kept: &PermissionRecord| kept.received_at() > record.received_at();
-            if !permissions.get(record.url()).is_some_and(is_later) {
+            if !permissions.get(record.url()).is_some_and(|kept| kept.outlives(record)) {
                 permissions.insert(record.url().to_owned(), record.clone());
             }
             Ok(())

@@ -16,12 +16,12 @@ pub(crate) fn of(error: &reqwest_middleware::Error) -> Option<Failure> {
 pub(crate) fn of_reqwest(error: &reqwest::Error) -> Option<Failure> {
     if error.is_builder() {
         None
+    } else if error.is_timeout() {
+        Some(Failure::Timeout)
     } else if error.is_decode() || error.is_body() {
         Some(body_failure_of(error))
     } else if let Some(failure) = failure_of(error) {
         Some(failure)
-    } else if error.is_timeout() {
-        Some(Failure::Timeout)
     } else if error.is_connect() {
         Some(Failure::Connect)
     } else {

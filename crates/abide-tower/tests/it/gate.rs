@@ -82,7 +82,7 @@ async fn nobody_listens_and_no_name_are_told_apart() {
         tokio::task::yield_now().await;
     }
     let denied = refused(&client, "http://a.example/x").await;
-    assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::Connect, .. }), "{denied:?}");
+    assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::Refused, .. }), "{denied:?}");
 }
 
 #[tokio::test]
