@@ -5,10 +5,12 @@
 //! ```
 //!
 //! The rounds take turns, so that a busy machine slows all down alike; what counts are the ratios. Two measures: the time on the
-//! clock, and the time on the processors of this process, server included, which other processes hardly touch.
+//! clock, and the processor time of the client alone, because the server is a process of its own.
 
 use std::convert::Infallible;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -41,7 +43,11 @@ fn main() {
         .build()
         .expect("it starts");
     runtime.block_on(async {
-        let address = serve().await;
+        if std::env::args().any(|word| word == "--serve") {
+            return serve().await;
+        }
+        let server = Server::start();
+        let address = server.address;
         let words: Vec<String> = std::env::args().skip_while(|word| word != "--count").collect();
         if let [_, client, path, requests, in_flight @ ..] = words.as_slice() {
             let requests = requests.parse().expect("a number of requests");
@@ -144,7 +150,7 @@ fn processor_time() -> Duration {
     Duration::from_nanos(nanos.sum())
 }
 
-/// With the same User-Agent as abide sends, so that all write and parse the same octets.
+/// With the same User-Agent as abide sends, so that all write and parse the same bytes.
 fn inner() -> reqwest::Client {
     reqwest::Client::builder()
         .no_proxy()
@@ -184,28 +190,49 @@ impl Middleware for Empty {
     }
 }
 
+/// This program once more, as the server.
+struct Server {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start() -> Self {
+        let program = std::env::current_exe().expect("this program has a path");
+        let mut process =
+            Command::new(program).arg("--serve").stdout(Stdio::piped()).spawn().expect("it starts again");
+        let mut line = String::new();
+        let output = process.stdout.as_mut().expect("it is piped");
+        BufReader::new(output).read_line(&mut line).expect("it says where it listens");
+        Self { process, address: line.trim().parse().expect("an address") }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.process.kill().and_then(|()| self.process.wait()).expect("it ends");
+    }
+}
+
 /// `/small` is two bytes of text, `/html` a page of 10 KB whose head is 1 KB; robots.txt has 40 rules.
-async fn serve() -> SocketAddr {
+async fn serve() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be listened on");
-    let address = listener.local_addr().expect("a bound socket has an address");
+    println!("{}", listener.local_addr().expect("a bound socket has an address"));
     let robots = Bytes::from(robots());
     let page = Bytes::from(page());
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let (robots, page) = (robots.clone(), page.clone());
-            let answer = service_fn(move |request: Request<Incoming>| {
-                let (content_type, body) = match request.uri().path() {
-                    "/robots.txt" => ("text/plain", robots.clone()),
-                    "/html" => ("text/html; charset=utf-8", page.clone()),
-                    _ => ("text/plain", Bytes::from_static(b"ok")),
-                };
-                let response = Response::builder().header("content-type", content_type).body(Full::new(body));
-                async move { Ok::<_, Infallible>(response.expect("a good response")) }
-            });
-            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
-        }
-    });
-    address
+    while let Ok((stream, _)) = listener.accept().await {
+        let (robots, page) = (robots.clone(), page.clone());
+        let answer = service_fn(move |request: Request<Incoming>| {
+            let (content_type, body) = match request.uri().path() {
+                "/robots.txt" => ("text/plain", robots.clone()),
+                "/html" => ("text/html; charset=utf-8", page.clone()),
+                _ => ("text/plain", Bytes::from_static(b"ok")),
+            };
+            let response = Response::builder().header("content-type", content_type).body(Full::new(body));
+            async move { Ok::<_, Infallible>(response.expect("a good response")) }
+        });
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
+    }
 }
 
 fn robots() -> String {
