@@ -3,18 +3,6 @@
 //! Clients differ in their error types and agree in what lies below them: the errors of I/O, hyper, h2 and rustls, which are found in the
 //! chain of sources by their types.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use std::error::Error;
 use std::io;
 

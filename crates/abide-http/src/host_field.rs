@@ -1,17 +1,5 @@
 //! Whose site a request is for, by its `Host`: rules are those of the URL, pages those of the `Host`.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue};
 use url::Url;

@@ -3,18 +3,6 @@
 //! reqwest follows redirects below every middleware, so its own following is switched off and this is done here: only then is
 //! every hop asked of robots.txt, paced and address-checked.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::string_slice
-    )
-)]
-
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use url::Url;
