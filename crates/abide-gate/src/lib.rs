@@ -1,7 +1,7 @@
 //! May I ask, and when?
 //!
 //! Everything that a crawler asks before a request goes out: whether the site's robots.txt allows it (RFC 9309 §2.3–2.5), and
-//! when it is the host's turn. No HTTP client in here: you bring a [`Fetch`](access::Fetch) that can send one request.
+//! when its host is free. No HTTP client in here, nor any knowledge of one: you bring a [`Fetch`](access::Fetch) that can send one request.
 //!
 //! ```
 //! # use std::{sync::Arc, time::Duration};
@@ -25,7 +25,7 @@
 //!
 //! let (verdict, permit) = gate.admit(&"https://example.org/a".parse()?, budget).await?;
 //! assert!(verdict.is_allowed());
-//! // ... send the request with your client, read the answer to its end, and say what it was:
+//! // ... send the request with your client, read the response to its end, and report it:
 //! permit.finish_with(http::StatusCode::OK, &http::HeaderMap::new());
 //!
 //! let refused = gate.admit(&"https://example.org/private/x".parse()?, budget).await.unwrap_err();
@@ -36,11 +36,11 @@
 //! ```
 //!
 //! # In scope
-//! The access results, their cache and their fallback ([`access`]); turns, holds and deferrals ([`pacing`]); the stores' traits, and
-//! stores in memory; which addresses may be contacted ([`AddressGuard`]); refusals ([`Denied`]).
+//! The access results, their cache and their fallback ([`access`]); permits, backoffs and deferrals ([`pacing`]); the stores' traits, and
+//! stores in memory; which addresses may be contacted ([`AddressGuard`]); refusals ([`Denied`]) and failures ([`Failure`]).
 //!
 //! # Out of scope
-//! What a robots.txt says (`abide-robots`), what a response permits (`abide-permissions`), HTTP (`abide`, `abide-tower`).
+//! What a robots.txt says (`abide-robots`), what a response permits (`abide-permissions`), redirects and the rest of a call (`abide-http`).
 //!
 //! # Features
 //! * `tracing` (default): spans and events, with origins and never full URLs.

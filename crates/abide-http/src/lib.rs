@@ -1,8 +1,35 @@
-//! What a visit to a URL brought.
+//! One call of a crawler, hop by hop, without I/O.
 //!
-//! The part that every HTTP client needs alike, whatever its types: which responses are read for permissions, how their head is
-//! read without taking it from the caller, and what is told of the way to them. `abide` (reqwest) and `abide-tower` (hyper) are
-//! written on it; use it to write such an adapter for another client.
+//! What every HTTP client needs alike, whatever its types: [`Call`] decides what to do next, and a client does it. `abide` (reqwest) and
+//! `abide-tower` (hyper) drive it; use it to write such an adapter for another client.
+//!
+//! ```
+//! use abide_gate::Denied;
+//! use abide_http::{Call, Crawler, Options, ResponseHead, Step, admit};
+//! # use http::{HeaderMap, Method, StatusCode};
+//! # async fn send(_: &url::Url, _: &HeaderMap) -> (StatusCode, HeaderMap) { (StatusCode::OK, HeaderMap::new()) }
+//!
+//! async fn fetch(crawler: &Crawler, url: &url::Url) -> Result<StatusCode, Denied> {
+//!     let mut call = Call::new(crawler, Options::new(), &Method::GET, url, None);
+//!     loop {
+//!         let mut fields = HeaderMap::new();
+//!         call.sign(&mut fields).map_err(|denied| call.refused(denied))?;
+//!         // Step::Check: robots.txt. Step::Acquire: the rate limit.
+//!         admit(&mut call).await.map_err(|denied| call.refused(denied))?;
+//!         call.sending();
+//!         // Step::Send: your client, with redirects off. A request without a response: `call.failed(..)`.
+//!         let (status, headers) = send(call.url(), &fields).await;
+//!         let head = ResponseHead { status, headers: &headers, remote_addr: None, url: None, is_repeatable: true };
+//!         call.answered(head).map_err(|denied| call.refused(denied))?;
+//!         if call.step() != Step::Follow {
+//!             return Ok(status);
+//!         }
+//!         call.follow();
+//!     }
+//! }
+//! ```
+//!
+//! The response is read for permissions without taking its head from the caller:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -27,11 +54,13 @@
 //! ```
 //!
 //! # In scope
-//! [`Reader`], which reads a response; [`WatchedBody`], which replays what was read ahead; [`Visit`], which tells;
-//! [`CallSpan`], [`HopSpan`] and [`tell_failed`], by which every client says the same in `tracing`.
+//! The steps of a call and its redirects ([`Call`], [`admit`], [`RedirectPolicy`]); what calls share ([`Crawler`], [`Identity`]); what a failed
+//! request met ([`failure_of`]); which addresses a resolver may return ([`permitted_addresses`]); reading a response ([`Reader`]) and
+//! replaying what was read ahead ([`WatchedBody`]); permits that end with their body ([`PermitBody`]); what happened ([`Visit`],
+//! [`Trail`]); the spans and events of `tracing` ([`CallSpan`], [`HopSpan`], [`tell_failed`]).
 //!
 //! # Out of scope
-//! Sending anything. What fields and metas mean is `abide-permissions`; whether and when to ask is `abide-gate`.
+//! Sending anything. What fields and metas mean is `abide-permissions`; whether and when a request may go out is `abide-gate`.
 
 #![cfg_attr(
     not(test),
@@ -68,7 +97,7 @@ mod resolved;
 mod scan;
 mod seen;
 
-// What is told of it.
+// What is reported of it.
 mod log;
 mod trail;
 mod visit;

@@ -1,7 +1,7 @@
 //! abide makes a Rust crawler polite by construction.
 //!
-//! You wrap your [`reqwest`] client once; from then on every request, and every redirect hop of it, is asked of robots.txt
-//! first (RFC 9309), waits its host's turn, and comes back with what the site permits you to do with it.
+//! You wrap your [`reqwest`] client once; from then on every request, and every redirect hop of it, is checked against robots.txt
+//! (RFC 9309), rate-limited per host, and returned with what the site permits you to do with the page.
 //!
 //! ```no_run
 //! use abide::{Abide, Denied, DeniedKind, ResponseExt};
@@ -47,7 +47,7 @@
 //! let client = reqwest_middleware::ClientBuilder::new(inner)
 //!     .with(RetryTransientMiddleware::new_with_policy_and_strategy(back_off, LeaveBusyHosts))   // never retries refusals
 //!     .with(abide.gate())
-//!     .with(Cache(http_cache))                                     // hits are asked of robots.txt, and not paced
+//!     .with(Cache(http_cache))                                     // hits are checked against robots.txt, and not paced
 //!     .with(abide.pacing())
 //!     .build();
 //! ```
@@ -72,11 +72,12 @@
 //! * a network error below an HTTP cache is text above it, so a retry does not see that it was transient; that is the cache's doing.
 //!
 //! # In scope
-//! The redirect loop, the robots.txt transport, the body scan, the extensions on requests and responses, the one-call client.
+//! Sending a call's requests through reqwest, robots.txt with them; the guarded resolver; the decoding of pages; the middlewares and the
+//! one-call client.
 //!
 //! # Out of scope
-//! What a robots.txt says is `abide-robots`; whether it could be had, and when a request may go out, is `abide-gate`; what a
-//! response permits is `abide-permissions`. reqwest's blocking client has no middleware; use `abide-gate` with a `Fetch` of your
+//! What a call does next, redirects included, is `abide-http`; whether and when a request may go out is `abide-gate`; what a robots.txt
+//! says is `abide-robots`; what a response permits is `abide-permissions`. reqwest's blocking client has no middleware; use `abide-gate` with a `Fetch` of your
 //! own there.
 //!
 //! # Features
