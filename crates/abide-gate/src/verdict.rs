@@ -61,7 +61,7 @@ impl Verdict {
         self.explanation().map(Explanation::entry)
     }
 
-    /// Where the answer came from. `None` for `/robots.txt` itself and for overrides.
+    /// Where the answer came from. `None` for `/robots.txt` itself.
     pub fn source(&self) -> Option<Source> {
         self.entry().map(|answer| answer.source())
     }

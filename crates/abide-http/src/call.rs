@@ -6,8 +6,10 @@
 //! loop {
 //!     admit(&mut call).await?;                         // Step::Check: robots.txt; Step::Acquire: the rate limit
 //!     call.sign(&mut headers)?;                        // Step::Send
+//!     call.sending();
 //!     let response = client.send(request).await;       //   429 and 503 back the host off
 //!     call.answered(..)?  or  call.failed(..)
+//!     call.saved().await;                              //   other processes know of it
 //!     match call.step() {
 //!         Step::Follow => request = to(call.follow()), // a redirect is a new hop: check again
 //!         _ => return call.reading().finish(..),       // Step::Done: the response, with its fetch info
@@ -194,6 +196,8 @@ impl<'a> Call<'a> {
 
     #[expect(clippy::expect_used, reason = "`checked` and `checked_above` put one in before `Step::Acquire`")]
     pub(crate) fn take_verdict(&mut self) -> Verdict {
+        // If the wait for the permit is cancelled, the call checks again.
+        self.step = Step::Check;
         self.pending().verdict.take().expect("a verdict comes before a permit")
     }
 
@@ -246,11 +250,17 @@ impl<'a> Call<'a> {
     /// The client was not ready for a while. If rules may have changed meanwhile, the permit is given back, for robots.txt may need it, and
     /// the call goes on with [`Step::Check`].
     pub fn was_late(&mut self) {
-        let is_overridden = self.verdict().is_some_and(|verdict| verdict.override_reason().is_some());
-        let now = self.crawler.gate.check_cached(self.url());
-        if !is_overridden && !now.is_some_and(|now| now.is_allowed()) {
-            self.permit = None;
-            self.step = Step::Check;
+        let Some(verdict) = self.verdict().filter(|verdict| verdict.override_reason().is_none()) else {
+            return;
+        };
+        match self.crawler.gate.check_cached(self.url()) {
+            Some(now) if now.is_allowed() && now.crawl_delay() <= verdict.crawl_delay() => {
+                self.pending().verdict = Some(now);
+            }
+            _ => {
+                self.permit = None;
+                self.step = Step::Check;
+            }
         }
     }
 
@@ -273,15 +283,24 @@ impl<'a> Call<'a> {
 
     /// The head of the response is here.
     ///
+    /// # Panics
+    /// If no request was admitted since the last response.
+    ///
     /// # Errors
     /// [`DeniedKind::RedirectBypass`] if it is the response to another URL: the client has followed a redirect past the gate.
     pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
-        let permit = self.permit();
-        if let Some(permit) = permit {
-            self.span.within(|| permit.observe(head.status, head.headers));
-        }
-        let wire = permit.map(Permit::elapsed).unwrap_or_default();
+        self.observe(head.status, head.headers);
+        let wire = self.permit().map(Permit::elapsed).unwrap_or_default();
         self.end(head, wire)
+    }
+
+    /// Reports a response to its host: 429 and 503 back it off.
+    pub fn observe(&mut self, status: StatusCode, headers: &HeaderMap) {
+        // A request that was answered was sent.
+        self.sending();
+        if let Some(permit) = self.permit() {
+            self.span.within(|| permit.observe(status, headers));
+        }
     }
 
     /// A middleware below has waited for the permit, which leaves so much.
@@ -392,6 +411,9 @@ impl<'a> Call<'a> {
     }
 
     /// Where the redirect leads. The response before has been dropped: its permit ends here.
+    ///
+    /// # Panics
+    /// If the call is not at [`Step::Follow`].
     #[expect(clippy::expect_used, reason = "the step says so")]
     pub fn follow(&mut self) -> Target {
         let target = *self.target.take().expect("Step::Follow");

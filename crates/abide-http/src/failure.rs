@@ -100,12 +100,12 @@ fn of_hyper(error: &hyper::Error) -> Option<Failure> {
 }
 
 /// hyper-util's connector keeps the type of its error to itself, and a resolver's errors are of any type. What remains is the whole text
-/// of that error; `tests/it/wire.rs` pins it.
+/// of that error; `failures.rs` in the tests of abide-tower pins it.
 fn is_of_the_name(error: &(dyn Error + 'static)) -> bool {
     error.to_string() == "dns error"
 }
 
-/// tower's `Elapsed`: its type would bring all of tower. `layers.rs` in the tests of abide-tower pins the text.
+/// tower's `Elapsed`: its type would bring all of tower. `failures.rs` in the tests of abide-tower pins the text.
 fn is_elapsed(error: &(dyn Error + 'static)) -> bool {
     error.to_string() == "request timed out"
 }
@@ -121,13 +121,7 @@ fn of_tls(error: &(dyn Error + 'static)) -> Option<Failure> {
         Tls::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. }) => {
             TlsProblem::AnotherName
         }
-        // A bad signature: the authority bears the name of one that is trusted, and has not its key.
-        Tls::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature) => TlsProblem::Untrusted,
-        Tls::InvalidCertificate(Bad::Other(other))
-            if matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) =>
-        {
-            TlsProblem::Untrusted
-        }
+        Tls::InvalidCertificate(_) => TlsProblem::Untrusted,
         Tls::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => TlsProblem::NotTls,
         _ => TlsProblem::Other,
     };
@@ -210,16 +204,13 @@ mod tests {
     #[test]
     fn rustls_tells_what_is_wrong_with_a_certificate() {
         use abide_gate::TlsProblem;
-        use rustls::{CertificateError as Bad, Error as Tls, InvalidMessage, OtherError};
-        let other = |error| Bad::Other(OtherError(std::sync::Arc::new(error)));
+        use rustls::{CertificateError as Bad, Error as Tls, InvalidMessage};
         for (error, problem) in [
             (Tls::InvalidCertificate(Bad::Expired), TlsProblem::Expired),
             (Tls::InvalidCertificate(Bad::NotValidForName), TlsProblem::AnotherName),
             (Tls::InvalidCertificate(Bad::UnknownIssuer), TlsProblem::Untrusted),
             (Tls::InvalidCertificate(Bad::BadSignature), TlsProblem::Untrusted),
-            (Tls::InvalidCertificate(other(webpki::Error::CaUsedAsEndEntity)), TlsProblem::Untrusted),
-            (Tls::InvalidCertificate(other(webpki::Error::BadDer)), TlsProblem::Other),
-            (Tls::InvalidCertificate(Bad::BadEncoding), TlsProblem::Other),
+            (Tls::InvalidCertificate(Bad::BadEncoding), TlsProblem::Untrusted),
             (Tls::InvalidMessage(InvalidMessage::InvalidContentType), TlsProblem::NotTls),
             (Tls::HandshakeNotComplete, TlsProblem::Other),
         ] {

@@ -21,6 +21,7 @@
 //!         let (status, headers) = send(call.url(), &fields).await;
 //!         let head = ResponseHead { status, headers: &headers, remote_addr: None, url: None, is_repeatable: true };
 //!         call.answered(head).map_err(|denied| call.refused(denied))?;
+//!         call.saved().await;
 //!         if call.step() != Step::Follow {
 //!             return Ok(status);
 //!         }

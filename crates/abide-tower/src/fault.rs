@@ -23,7 +23,9 @@ fn of_hyper_util(error: &(dyn Error + 'static)) -> Option<Failure> {
         client = client?.source();
     }
     let client = client?.downcast_ref::<Legacy>()?;
-    Some(if client.is_connect() { Failure::Connect } else { Failure::Other })
+    // An error without a source is the caller's: nothing was sent.
+    let failure = if client.is_connect() { Failure::Connect } else { Failure::Other };
+    client.source().map(|_| failure)
 }
 
 #[cfg(not(feature = "hyper-util"))]

@@ -90,11 +90,7 @@ where
             let options = request.extensions().get::<Options>().cloned().unwrap_or_default();
             let options = options.with_redirects(RedirectPolicy::never());
             let mut call = Call::new(&crawler, options, request.method(), &url, None);
-            let response = span.instrument(send(&mut call, request, ready)).await.inspect_err(|error| {
-                if let ServiceError::Inner(error) = error {
-                    tell_failed(0, &url, &**error);
-                }
-            })?;
+            let response = span.instrument(send(&mut call, request, ready)).await?;
             let waited = Visit::of(response.extensions()).map(Visit::waited).unwrap_or_default();
             span.answered(1, response.status(), waited);
             Ok(response)
@@ -126,7 +122,7 @@ where
     call.sign(request.headers_mut()).map_err(|denied| call.refused(denied))?;
     while call.step() != Step::Send {
         admitted(call, &mut ready).await.map_err(|denied| call.refused(denied))?;
-        if ready.reserve().await.map_err(|error| ServiceError::Inner(error.into()))? {
+        if ready.reserve().await.map_err(|error| inner(call, error.into()))? {
             call.was_late();
         }
     }
@@ -169,8 +165,13 @@ async fn admitted<S: Clone>(call: &mut Call<'_>, ready: &mut Ready<S>) -> Result
 fn failed(call: &mut Call<'_>, error: BoxError) -> ServiceError {
     match call.failed(fault::of(&*error)) {
         Some(denied) => call.refused(denied).into(),
-        None => ServiceError::Inner(error),
+        None => inner(call, error),
     }
+}
+
+fn inner(call: &Call<'_>, error: BoxError) -> ServiceError {
+    tell_failed(0, call.url(), &*error);
+    ServiceError::Inner(error)
 }
 
 /// What a 304 may be the answer to. `None`, as for most requests: nothing.

@@ -85,7 +85,8 @@ pub(crate) async fn send_half(
     extensions: &mut Extensions,
     next: Next<'_>,
 ) -> Result<Response> {
-    let options = Options::new().with_redirects(RedirectPolicy::never());
+    let options = extensions.get::<Options>().cloned().unwrap_or_default();
+    let options = options.with_redirects(RedirectPolicy::never());
     let timeout = request.timeout().copied();
     let mut call = Call::new(&core.crawler, options, request.method(), request.url(), timeout);
     let admission = extensions.get::<Admission>().cloned();

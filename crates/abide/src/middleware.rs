@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 
-use abide_gate::OrderProblem;
+use abide_gate::{Denied, OrderProblem};
 use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Request, Response};
@@ -79,7 +79,10 @@ impl Middleware for GateMiddleware {
         next: Next<'_>,
     ) -> Result<Response> {
         if !self.abide.core.has_pacing_half.load(Ordering::Relaxed) {
-            return Err(wrong_order(self.abide.gate_handle(), request.url(), OrderProblem::NoPacing));
+            let gate = self.abide.gate_handle();
+            let error = wrong_order(gate, request.url(), OrderProblem::NoPacing);
+            Denied::find(&error).iter().for_each(|denied| gate.tell_refused(denied));
+            return Err(error);
         }
         Drive::new(&self.abide, Pace::Below, extensions, request).run(extensions, next).await
     }

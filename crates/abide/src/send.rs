@@ -34,18 +34,18 @@ pub(crate) async fn send_paced(
     let sending =
         call.span().within(|| counted(heard_within(core.read_timeout, next.run(request, extensions))));
     let (response, times) = call.span().cover(sending).await;
-    let answered = match response {
-        Ok(response) => {
-            let answered = call.answered(head_of(&response, is_repeatable));
-            call.saved().await;
-            answered.map(|()| response).map_err(refuse)
-        }
-        Err(error) => Err(failed(call, error)),
-    };
     if times > 1 {
+        if let Ok(response) = &response {
+            call.observe(response.status(), response.headers());
+            call.saved().await;
+        }
         return Err(wrong_order(core.crawler.gate(), call.url(), OrderProblem::SentAgain { times }));
     }
-    answered.map(|response| core.codings.taken_off(response))
+    let response = response.map_err(|error| failed(call, error))?;
+    let answered = call.answered(head_of(&response, is_repeatable));
+    call.saved().await;
+    answered.map_err(refuse)?;
+    Ok(core.codings.taken_off(response))
 }
 
 pub(crate) fn head_of(response: &Response, is_repeatable: bool) -> ResponseHead<'_> {

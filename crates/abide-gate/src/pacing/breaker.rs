@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::moment::Moment;
-use crate::Failure;
+use crate::{Failure, TlsProblem};
 
 /// Faults in a row, and the pause they led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,9 +72,10 @@ impl Breaker {
     }
 }
 
-/// It will not go away by trying again soon.
+/// It will not go away by trying again soon. An alert of an overloaded server will.
 fn is_lasting(fault: Failure) -> bool {
-    matches!(fault, Failure::Dns | Failure::NoRoute | Failure::Tls(_))
+    use TlsProblem::{AnotherName, Expired, Untrusted};
+    matches!(fault, Failure::Dns | Failure::NoRoute | Failure::Tls(Expired | Untrusted | AnotherName))
 }
 
 #[cfg(test)]
@@ -84,7 +85,6 @@ mod tests {
     use super::super::moment::Timeline;
     use super::*;
     use crate::Failure::{Dns, NoRoute, Refused, Timeout};
-    use crate::TlsProblem;
 
     const CERTIFICATE: Failure = Failure::Tls(TlsProblem::Expired);
 

@@ -91,6 +91,12 @@ async fn a_client_that_was_late_checks_again_if_rules_may_have_changed() {
 
 #[tokio::test(start_paused = true)]
 async fn an_override_survives_rules_that_change_during_the_wait() {
+    for is_checked_above in [false, true] {
+        an_override_survives(is_checked_above).await;
+    }
+}
+
+async fn an_override_survives(is_checked_above: bool) {
     let fetch = ScriptedFetch::new(|_, count| match count {
         0 => Scripted::text("User-agent: *\nAllow: /"),
         _ => Scripted::text("User-agent: *\nDisallow: /"),
@@ -101,6 +107,9 @@ async fn an_override_survives_rules_that_change_during_the_wait() {
     admit(&mut first).await.unwrap();
     assert_eq!(first.verdict().unwrap().override_reason(), None, "robots.txt allows it");
     let mut second = call(&crawler, mine, "http://a.example/y");
+    if is_checked_above {
+        second = second.checked_above(first.verdict().unwrap().clone(), 30 * SECOND);
+    }
     let changes = async {
         advance(SECOND).await;
         crawler.gate().access().invalidate(&"http://a.example".parse().unwrap()).await;
@@ -109,6 +118,30 @@ async fn an_override_survives_rules_that_change_during_the_wait() {
     let (admitted, ()) = tokio::join!(admit(&mut second), changes);
     admitted.unwrap();
     assert_eq!(second.verdict().unwrap().override_reason(), Some("our own site"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_admission_that_was_cancelled_can_be_tried_again() {
+    let crawler = crawler("");
+    let mut first = call(&crawler, Options::new(), "http://a.example/x");
+    admit(&mut first).await.unwrap();
+    let mut second = call(&crawler, Options::new(), "http://a.example/y");
+    assert!(tokio::time::timeout(SECOND / 10, admit(&mut second)).await.is_err(), "the host is busy");
+    drop(first);
+    admit(&mut second).await.unwrap();
+    assert_eq!(second.step(), Step::Send);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answered_request_costs_a_delay_whatever_the_client_forgets() {
+    let crawler = crawler("");
+    let mut call = call(&crawler, Options::new(), "http://a.example/x");
+    admit(&mut call).await.unwrap();
+    call.answered(head(302, &location("/y"))).unwrap();
+    call.follow();
+    let began = Instant::now();
+    admit(&mut call).await.unwrap();
+    assert_eq!(began.elapsed(), SECOND);
 }
 
 #[tokio::test(start_paused = true)]
