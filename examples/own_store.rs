@@ -163,10 +163,10 @@ async fn main() -> anyhow::Result<()> {
         let (abide, client) = web.stand_in(builder).build_with(plain_client())?;
         let page = abide.clone().wrap(client).get("http://bakery.example/bread.html").send().await?;
         let gate = abide.gate_handle();
-        println!("{crawler}: {}, {} requests for robots.txt", page.status(), gate.access().totals().requests);
+        println!("{crawler}: {}, {} requests for robots.txt", page.status(), gate.stats().robots_requests);
         // The lease of the host is given up by a task of its own.
         drop(page);
-        gate.pacer().settled(Duration::from_secs(2)).await;
+        gate.settled(Duration::from_secs(2)).await;
     }
     Ok(())
 }

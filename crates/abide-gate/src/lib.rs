@@ -55,6 +55,7 @@
 mod clock;
 mod failure;
 mod origin;
+mod stats;
 mod store;
 mod text;
 
@@ -92,5 +93,6 @@ pub use gate::Gate;
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
+pub use stats::Stats;
 pub use store::{BoxFuture, StoreError};
 pub use verdict::Verdict;

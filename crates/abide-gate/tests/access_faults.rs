@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    AccessCache, AccessPolicy, AccessStore, FetchError, Lease, LeaseHolder, MemoryAccessStore, Record,
-    RobotsEntry, Source,
+    AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record, RobotsEntry, Source,
 };
-use abide_gate::pacing::{MemoryHostStore, Refusal};
+use abide_gate::pacing::MemoryHostStore;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::{AccessCache, Refusal};
 use abide_gate::{BoxFuture, Clock, Event, Failure, Origin, StoreError, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep};
@@ -33,7 +33,7 @@ async fn a_deferral_is_passed_on_and_is_no_attempt() {
     }
     // The pacing decides again each time, since nothing was sent.
     assert!(is_good(&world.ask().await));
-    assert_eq!((world.cache.totals().deferred, world.cache.totals().unreachable), (2, 0));
+    assert_eq!((world.cache.stats().robots_deferred, world.cache.stats().robots_unreachable), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,7 +178,7 @@ async fn c21_a_store_that_fails_neither_allows_nor_breaks() {
         // What was learnt is kept in memory.
         world.ask().await;
         assert_eq!(world.fetch.count(), 1, "{id}");
-        assert!(world.cache.totals().store_faults >= 3);
+        assert!(world.cache.stats().robots_store_faults >= 3);
     }
 }
 
@@ -355,19 +355,9 @@ async fn a_restart_in_an_outage_of_a_held_host_serves_the_copy() {
     before.ask().await;
     sleep(DAY).await;
     let last = before.ask().await;
-    #[derive(Debug)]
-    struct Held;
-    impl abide_gate::access::Fetch for Held {
-        fn fetch(
-            &self,
-            _: abide_gate::access::RobotsRequest,
-        ) -> BoxFuture<'_, Result<abide_gate::access::RobotsReply, FetchError>> {
-            let error = FetchError::deferred(backed_off(START.plus(100 * DAY)));
-            Box::pin(std::future::ready(Err(error)))
-        }
-    }
+    let held = ScriptedFetch::always(Scripted::deferred(backed_off(START.plus(100 * DAY))));
     let clock = Arc::new(abide_gate::ManualClock::starting_at(last.retry_at()));
-    let after = abide_gate::testing::access::cache_builder(tokens(), Arc::new(Held))
+    let after = abide_gate::testing::access::cache_builder(tokens(), Arc::new(held))
         .clock(clock)
         .store(store.clone())
         .build();
@@ -459,10 +449,11 @@ async fn totals_add_up() {
         world.ask_and_settle().await;
         sleep(DAY).await;
     }
-    let totals = world.cache.totals();
-    assert_eq!((totals.rules, totals.revalidated, totals.unreachable, totals.last_good), (1, 1, 1, 1));
-    assert_eq!((totals.unavailable, totals.requests, totals.flights), (1, 4, 4));
-    assert_eq!(totals.body_bytes, GOOD.len() as u64);
+    let stats = world.cache.stats();
+    assert_eq!((stats.robots_read, stats.robots_revalidated), (1, 1));
+    assert_eq!((stats.robots_unavailable, stats.robots_unreachable, stats.robots_last_good), (1, 1, 1));
+    assert_eq!((stats.robots_requests, stats.robots_fetches), (4, 4));
+    assert_eq!(stats.robots_bytes, GOOD.len() as u64);
 }
 
 /// The store kept an older record than memory has: it must not bring back a copy that was taken away.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::access::{AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
-use abide_gate::pacing::Refusal;
+use abide_gate::testing::Refusal;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use access_support::*;
@@ -100,5 +100,5 @@ async fn a_lease_that_cannot_be_given_back_is_a_fault_of_the_store() {
     let store = Arc::new(Keeps::default());
     let world = World::with_store(ScriptedFetch::always(put_off()), AccessPolicy::default(), store);
     assert!(matches!(world.cache.of(&origin()).await, Err(Refusal::Deferred { .. })));
-    assert_eq!(world.cache.totals().store_faults, 1);
+    assert_eq!(world.cache.stats().robots_store_faults, 1);
 }

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{
-    Access, AccessCache, AccessStore, Lease, LeaseHolder, Record, RobotsEntry, RobotsRequest, Source,
+    Access, AccessStore, Lease, LeaseHolder, Record, RobotsEntry, RobotsRequest, Source,
 };
-use abide_gate::pacing::Refusal;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::{AccessCache, Refusal};
 use abide_gate::{BoxFuture, Clock, Event, Failure, ManualClock, Origin, StoreError, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep, timeout};
@@ -471,7 +471,7 @@ async fn live(run: Arc<Run>, cache: Arc<Mutex<AccessCache>>, n: u64) {
                 let asked = Instant::now();
                 let (result, took) = timed(&at_hand, &origin).await;
                 run.check(&origin, result, took);
-                while at_hand.in_flight() > 0 {
+                while at_hand.stats().robots_in_flight > 0 {
                     sleep(Duration::from_secs(1)).await;
                 }
                 run.check_recovery(&origin, asked);
@@ -522,14 +522,14 @@ async fn run_seed(seed: u64) -> ScriptedFetch {
     }
     let last = cache.lock().unwrap().clone();
     sleep(5 * MINUTE).await;
-    assert_eq!(last.in_flight(), 0, "seed {seed}: nothing is left in the air");
+    assert_eq!(last.stats().robots_in_flight, 0, "seed {seed}: nothing is left in the air");
     fetch
 }
 
 /// Another process takes over, with the records of the first.
 async fn restart(cache: &Mutex<AccessCache>, next: AccessCache) {
     let old = std::mem::replace(&mut *cache.lock().unwrap(), next);
-    while old.in_flight() > 0 {
+    while old.stats().robots_in_flight > 0 {
         sleep(Duration::from_millis(100)).await;
     }
 }

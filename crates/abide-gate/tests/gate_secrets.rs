@@ -143,9 +143,7 @@ async fn g07_nothing_secret_is_shown_or_stored() {
         let gate = builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
         use_it(&gate, &shown, n).await;
         shown.debug("gate", &gate);
-        shown.debug("pacer", gate.pacer());
-        shown.debug("cache", gate.access());
-        shown.debug("reports", &gate.pacer().reports());
+        shown.debug("reports", &gate.reports());
         let origin: Origin = format!("https://a{n}.example").parse().unwrap();
         if let Some(record) = store.load(&origin).await.unwrap() {
             shown.debug("record", &record);

@@ -175,7 +175,7 @@ async fn soak(hosts: u64) {
     assert!(most as f64 <= 3.0 * even, "{most} in {window} s, where {even} is the mean");
     // A refresh that the last visits began may wait for its slot.
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!((gate.pacer().stats().in_flight(), gate.access().in_flight()), (0, 0));
+    assert_eq!((gate.stats().in_flight, gate.stats().robots_in_flight), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

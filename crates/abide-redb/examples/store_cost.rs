@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
-    Ask, Backoff, BackoffCause, HolderId, HostState, HostStore, LeaseAsk, PacePolicy, ScopeKey, Want,
+    Backoff, BackoffCause, HolderId, HostState, HostStore, LeaseAsk, PacePolicy, ScopeKey, Want,
 };
+use abide_gate::testing::Ask;
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, Origin, SystemClock, WallMillis};
 use abide_permissions::{Head, PermissionRecord, PermissionStore, Visit};

@@ -19,7 +19,8 @@
 
 #[allow(unreachable_pub, reason = "the feature `testing` exports it")]
 pub(crate) mod builder;
-mod cache;
+#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
+pub(crate) mod cache;
 mod front;
 
 mod flight;
@@ -54,8 +55,7 @@ mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
 
-pub use cache::AccessCache;
-pub use counters::Totals;
+pub(crate) use cache::AccessCache;
 pub use entry::{Access, RobotsEntry, Source};
 pub use explain::Explanation;
 pub(crate) use fetch::Validators;

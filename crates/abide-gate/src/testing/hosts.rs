@@ -3,6 +3,7 @@
 //! Every fact uses hosts of its own, so one store serves them all. `docs/stores.md` shows how to run it.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::{check, poll_once, replied};
+use crate::Gate;
 use crate::pacing::{
     Ask, Backoff, BackoffCause, GAP_MAX, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
     PacePolicy, Pacer, STRIKES_KEPT, ScopeKey, Want,
@@ -22,6 +24,27 @@ pub use crate::pacing::pacer::PacerBuilder;
 /// A pacer without a gate: with a store, another clock, observers.
 pub fn pacer_builder(policy: PacePolicy) -> PacerBuilder {
     Pacer::builder(policy)
+}
+
+/// The pacer of a gate.
+pub fn pacer_of(gate: &Gate) -> &Pacer {
+    &gate.pacer
+}
+
+impl Pacer {
+    /// A pacer for this process, with the machine's clocks.
+    pub fn new(policy: PacePolicy) -> Self {
+        Self::builder(policy).build()
+    }
+}
+
+impl Ask {
+    /// The address that the request will go to, for [`Scope::address`](crate::pacing::Scope::address).
+    #[must_use]
+    pub fn with_address(mut self, address: IpAddr) -> Self {
+        self.address = Some(address);
+        self
+    }
 }
 
 /// A lease that outlives a fact on a slow machine, and how late a store may reply on one.

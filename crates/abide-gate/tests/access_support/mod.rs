@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{AccessCache, AccessPolicy, AccessStore, MemoryAccessStore, RobotsEntry, Source};
-use abide_gate::pacing::{DeferReason, Refusal};
+use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, RobotsEntry, Source};
+use abide_gate::pacing::DeferReason;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::{AccessCache, Refusal};
 use abide_gate::{Clock, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Target};
 
@@ -117,7 +118,7 @@ impl World {
 
     /// Waits until nothing is in the air, without waiting for long.
     pub(crate) async fn settle(&self) {
-        while self.cache.in_flight() > 0 {
+        while self.cache.stats().robots_in_flight > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

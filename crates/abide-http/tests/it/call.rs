@@ -103,7 +103,7 @@ async fn an_override_survives_rules_that_change_during_the_wait() {
     let mut second = call(&crawler, mine, "http://a.example/y");
     let changes = async {
         advance(SECOND).await;
-        crawler.gate().access().invalidate(&"http://a.example".parse().unwrap()).await;
+        crawler.gate().invalidate(&"http://a.example".parse().unwrap()).await;
         drop(first);
     };
     let (admitted, ()) = tokio::join!(admit(&mut second), changes);

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{Ask, HolderId, HostState, PacePolicy};
+use abide_gate::pacing::{HolderId, HostState, PacePolicy};
+use abide_gate::testing::Ask;
 use abide_gate::{Event, Observer};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};

@@ -8,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use abide_gate::access::{AccessStore, Lease, LeaseHolder};
-use abide_gate::pacing::{Ask, BackoffCause, HolderId, HostState, HostStore, LeaseStatus, PacePolicy};
+use abide_gate::pacing::{BackoffCause, HolderId, HostState, HostStore, LeaseStatus, PacePolicy};
+use abide_gate::testing::Ask;
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, ManualClock, SystemClock, WallMillis};
 use abide_permissions::PermissionStore;

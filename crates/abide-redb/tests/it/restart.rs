@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{Ask, BackoffCause, HostState, PacePolicy};
+use abide_gate::pacing::{BackoffCause, HostState, PacePolicy};
+use abide_gate::testing::Ask;
 use abide_gate::{Clock, ManualClock};
 use abide_redb::Store;
 use http::{HeaderMap, StatusCode};
