@@ -76,7 +76,7 @@ impl Gate {
             return None;
         }
         let answer = self.access.at_hand(url)?;
-        Some(Verdict::robots(answer.explain(&Target::of(url))))
+        Some(answer.explain(&Target::of(url)))
     }
 
     fn verdict_by_cache(&self, url: &Url) -> Option<Verdict> {
@@ -84,7 +84,7 @@ impl Gate {
         if is_robots_txt(url) {
             return Some(Verdict::robots_txt());
         }
-        Some(Verdict::robots(self.access.cached(&origin)?.explain(&Target::of(url))))
+        Some(self.access.cached(&origin)?.explain(&Target::of(url)))
     }
 
     async fn check_after_fetching(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
@@ -93,7 +93,7 @@ impl Gate {
             return Ok(Verdict::robots_txt());
         }
         let answer = self.learn(&origin, url, left).await?;
-        Ok(self.observed(Verdict::robots(answer.explain(&Target::of(url)))))
+        Ok(self.observed(answer.explain(&Target::of(url))))
     }
 
     fn observed(&self, verdict: Verdict) -> Verdict {

@@ -84,9 +84,9 @@ pub use address::AddressGuard;
 pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
-pub use clock::{CaughtClock, Clock, NoTimers, SystemClock, WallMillis};
+pub use clock::{Clock, NoTimers, SystemClock, WallMillis, caught_clock};
 pub use coding::{Coding, DecodeError, DecodedBody};
-pub use error::{Denied, DeniedKind, OrderProblem};
+pub use error::{Denied, DeniedKind};
 pub use event::{Event, Observer};
 pub use failure::{Failure, TlsProblem};
 pub use gate::Gate;

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 
-use abide_gate::OrderProblem;
+use abide_gate::DeniedKind;
 use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Request, Response};
@@ -79,7 +79,7 @@ impl Middleware for GateMiddleware {
         next: Next<'_>,
     ) -> Result<Response> {
         if !self.abide.core.has_pacing_half.load(Ordering::Relaxed) {
-            return Err(wrong_order(self.abide.gate_handle(), request.url(), OrderProblem::NoPacing));
+            return Err(wrong_order(self.abide.gate_handle(), request.url(), DeniedKind::NoPacing));
         }
         Drive::new(&self.abide, Pace::Below, extensions, request).run(extensions, next).await
     }

@@ -19,7 +19,7 @@ use crate::access::memory::MemoryAccessStore;
 use crate::access::policy::AccessPolicy;
 use crate::access::store::{AccessStore, LeaseHolder};
 use crate::event::{Observer, Observers};
-use crate::{CaughtClock, Clock, Origin, SystemClock};
+use crate::{Clock, Origin, SystemClock, caught_clock};
 
 /// Puts an [`AccessCache`] together. Everything but tokens and [`Fetch`] has a default.
 #[must_use]
@@ -65,7 +65,7 @@ impl AccessCacheBuilder {
 
     /// Who tells the time. Default: [`SystemClock`], which also stands in where this one panics.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = Arc::new(CaughtClock::new(clock));
+        self.clock = caught_clock(clock);
         self
     }
 

@@ -5,13 +5,12 @@ use std::time::Duration;
 use abide_robots::{ProductToken, ReadOptions, Remark, Robots, Rules, Target};
 use url::Url;
 
-use crate::access::explain::Explanation;
 use crate::access::outcome::{has_rule_line, is_html};
 use crate::access::policy::BODY_LIMIT_MAX;
 use crate::access::reading::{Next, Serving, Times, serving};
 use crate::access::record::LastAnswer;
 use crate::access::{AccessPolicy, GoodCopy, Record, Unavailable};
-use crate::{Failure, Origin, WallMillis};
+use crate::{Failure, Origin, Verdict, WallMillis};
 
 /// Whether an origin's robots.txt could be had: the three results of RFC 9309 §2.3.1 that reach a verdict.
 #[derive(Debug, Clone)]
@@ -115,8 +114,8 @@ impl RobotsEntry {
     }
 
     /// The answer for one target, with all that led to it.
-    pub fn explain(self: &Arc<Self>, target: &Target<'_>) -> Explanation {
-        Explanation::new(Arc::clone(self), target)
+    pub fn explain(self: &Arc<Self>, target: &Target<'_>) -> Verdict {
+        Verdict::robots(Arc::clone(self), target)
     }
 
     /// The `Crawl-delay` of the group that applies, as written.

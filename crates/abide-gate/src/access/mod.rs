@@ -40,7 +40,6 @@ mod freshness;
 mod policy;
 
 mod entry;
-mod explain;
 
 mod codec;
 mod memory;
@@ -57,7 +56,6 @@ mod sync {
 
 pub(crate) use cache::AccessCache;
 pub use entry::{Access, RobotsEntry, Source};
-pub use explain::Explanation;
 pub(crate) use fetch::Validators;
 pub use fetch::{Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
 #[cfg(feature = "testing")]
