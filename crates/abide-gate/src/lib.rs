@@ -85,7 +85,7 @@ pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{Clock, NoTimers, SystemClock, WallMillis, caught_clock};
-pub use coding::{Coding, DecodeError, DecodedBody};
+pub use coding::Coding;
 pub use error::{Denied, DeniedKind};
 pub use event::{Event, Observer};
 pub use failure::{Failure, TlsProblem};
