@@ -86,7 +86,7 @@ fn outcome(source: Source) -> &'static str {
     match source {
         Source::Fresh => "fetched",
         Source::Revalidated => "confirmed",
-        Source::Unavailable(_) => "unavailable",
+        Source::Unavailable(_) | Source::TooManyRedirects => "unavailable",
         Source::Unreachable(_) => "unreachable",
         Source::LastGood => "last_good",
         Source::LongOutage => "long_outage",

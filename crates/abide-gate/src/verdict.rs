@@ -146,7 +146,10 @@ impl Ground {
                 write!(f, " of the last good copy of {url}, fetched {}", date(answer.fetched_at()))?;
                 self.write_failure(f)?;
             }
-            Source::Unavailable(why) => write!(f, ", as {url} is unavailable: {why}")?,
+            Source::Unavailable(status) => {
+                write!(f, ", as {url} is unavailable: it answered with status {status}")?;
+            }
+            Source::TooManyRedirects => write!(f, ", as {url} is unavailable: it redirects too often")?,
             Source::LongOutage => {
                 write!(f, ", as {url} counts as unavailable")?;
                 self.write_failure(f)?;

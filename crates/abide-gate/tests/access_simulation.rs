@@ -12,9 +12,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{
-    Access, AccessStore, Lease, LeaseHolder, Record, RobotsEntry, RobotsRequest, Source,
-};
+use abide_gate::access::{AccessStore, Lease, LeaseHolder, Record, RobotsEntry, RobotsRequest, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::testing::{AccessCache, Refusal};
 use abide_gate::{BoxFuture, Clock, Event, Failure, ManualClock, Origin, StoreError, WallMillis};
@@ -167,11 +165,11 @@ impl Model {
             Said::Unreachable => disallows_all(answer),
         };
         if !right {
-            return Err(format!("found {answer:?} {:?}", answer.access()));
+            return Err(format!("found {answer:?} {:?}", answer.source()));
         }
         // A last good copy counts for longer only while somebody looks whether it still must.
         let longest = if answer.source() == Source::LastGood { 27 * HOUR } else { DAY };
-        match !jumps && at.elapsed() > longest && !matches!(answer.access(), Access::Unreachable(_)) {
+        match !jumps && at.elapsed() > longest && !matches!(answer.source(), Source::Unreachable(_)) {
             true => Err(format!("used for {:?}", at.elapsed())),
             false => Ok(()),
         }

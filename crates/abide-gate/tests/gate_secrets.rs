@@ -92,7 +92,7 @@ async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
                 shown.both("verdict", &verdict);
                 if let Some(answer) = verdict.entry() {
                     shown.debug("answer", &**answer);
-                    shown.debug("access", &answer.access());
+                    shown.debug("source", &answer.source());
                 }
                 if let Some(denied) = verdict.refusal(&url, gate.wall()) {
                     shown.both("refusal", &denied);

@@ -14,7 +14,7 @@ use crate::{Failure, Origin, Verdict, WallMillis};
 
 /// Whether an origin's robots.txt could be had: the three results of RFC 9309 §2.3.1 that reach a verdict.
 #[derive(Debug, Clone)]
-pub enum Access {
+pub(crate) enum Access {
     /// A robots.txt was read: fresh, revalidated, or the last good copy.
     Rules(Rules),
     /// The server says that there is none: everything is allowed.
@@ -33,11 +33,13 @@ pub enum Source {
     Revalidated,
     /// The last good copy: nothing newer could be learnt.
     LastGood,
-    /// The server says that there is none.
-    Unavailable(Unavailable),
-    /// It could not be learnt.
+    /// The server says that there is none, with this 4xx status: everything is allowed.
+    Unavailable(u16),
+    /// More redirects than are followed, or a circle of them: everything is allowed (RFC 9309 §2.3.1.2).
+    TooManyRedirects,
+    /// It could not be learnt, and there is no copy: everything is disallowed.
     Unreachable(Failure),
-    /// It could not be learnt for so long that it counts as unavailable.
+    /// It could not be learnt for so long that it counts as unavailable: everything is allowed.
     LongOutage,
 }
 
@@ -98,7 +100,7 @@ impl RobotsEntry {
     }
 
     /// Rules, unavailable, or unreachable.
-    pub fn access(&self) -> &Access {
+    pub(crate) fn access(&self) -> &Access {
         &self.access
     }
 
@@ -140,7 +142,8 @@ impl RobotsEntry {
             }
             Access::Rules(_) => Source::Fresh,
             Access::Unavailable(Unavailable::LongOutage) => Source::LongOutage,
-            Access::Unavailable(why) => Source::Unavailable(why),
+            Access::Unavailable(Unavailable::Status(status)) => Source::Unavailable(status),
+            Access::Unavailable(Unavailable::TooManyRedirects) => Source::TooManyRedirects,
             Access::Unreachable(cause) => Source::Unreachable(cause),
         }
     }

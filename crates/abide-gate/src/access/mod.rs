@@ -55,7 +55,8 @@ mod sync {
 }
 
 pub(crate) use cache::AccessCache;
-pub use entry::{Access, RobotsEntry, Source};
+pub(crate) use entry::Access;
+pub use entry::{RobotsEntry, Source};
 pub(crate) use fetch::Validators;
 pub use fetch::{Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
 #[cfg(feature = "testing")]
@@ -64,6 +65,7 @@ pub use memory::MemoryAccessStore;
 pub use policy::AccessPolicy;
 #[cfg(feature = "tracing")]
 pub(crate) use policy::LongOutage;
-pub use record::{GoodCopy, Record, Unavailable};
+pub(crate) use record::Unavailable;
+pub use record::{GoodCopy, Record};
 pub use redirect::RedirectRefusal;
 pub use store::{AccessStore, Lease, LeaseHolder};

@@ -24,7 +24,7 @@ use crate::{Failure, WallMillis};
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # use abide_gate::{Failure, pacing::{Ask, PacePolicy, Pacer}};
+/// # use abide_gate::{Failure, pacing::PacePolicy, testing::{Ask, Pacer}};
 /// # let (pacer, url) = (Pacer::new(PacePolicy::default()), "http://a.example/".parse()?);
 /// # async fn send() -> Result<(http::StatusCode, http::HeaderMap), Failure> { Err(Failure::Reset) }
 /// let permit = pacer.acquire(&url, Ask::new()).await?;
