@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use abide::{Abide, Origin};
 use abide_examples::{Web, plain_client};
-use abide_gate::access::{AccessStore, Lease, LeaseHolder, Record};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessStore, Lease, Record};
 use abide_gate::pacing::{HostEntry, HostStore, LeaseAsk, LeaseReply, ScopeKey};
 use abide_gate::{BoxFuture, StoreError, WallMillis};
 use abide_permissions::{self as permissions, PermissionRecord, PermissionStore};
@@ -24,7 +25,7 @@ pub(crate) struct OwnStore {
 #[derive(Debug, Default)]
 struct Tables {
     robots: HashMap<Origin, Vec<u8>>,
-    fetching: HashMap<Origin, (LeaseHolder, WallMillis)>,
+    fetching: HashMap<Origin, (HolderId, WallMillis)>,
     hosts: HashMap<ScopeKey, HostEntry>,
     permissions: HashMap<String, PermissionRecord>,
 }
@@ -62,7 +63,7 @@ impl AccessStore for OwnStore {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
     ) -> BoxFuture<'a, Result<Lease, StoreError>> {
@@ -81,11 +82,7 @@ impl AccessStore for OwnStore {
         })
     }
 
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let fetching = &mut self.lock().fetching;
             if fetching.get(origin).is_some_and(|(other, _)| *other == holder) {

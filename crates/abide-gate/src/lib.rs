@@ -94,5 +94,5 @@ pub use gate::Gate;
 pub use metrics::MetricsObserver;
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
 pub use stats::Stats;
-pub use store::{BoxFuture, StoreError};
+pub use store::{BoxFuture, HolderId, StoreError};
 pub use verdict::Verdict;

@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{
-    AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record, RobotsEntry, Source,
-};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessPolicy, AccessStore, Lease, MemoryAccessStore, Record, RobotsEntry, Source};
 use abide_gate::pacing::MemoryHostStore;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::testing::{AccessCache, Refusal};
@@ -135,7 +134,7 @@ impl AccessStore for Faulty {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
     ) -> BoxFuture<'a, Result<Lease, StoreError>> {
@@ -145,11 +144,7 @@ impl AccessStore for Faulty {
         })
     }
 
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             self.step(&self.lease_fails).await?;
             self.inner.release(origin, holder).await
@@ -386,7 +381,7 @@ async fn two_processes_share_one_fetch() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_died_is_waited_for_until_its_lease_ends() {
     let world = World::of(Scripted::text(GOOD));
-    let dead = LeaseHolder(42);
+    let dead = HolderId(42);
     let lease = world.store.lease(&origin(), dead, START, Duration::from_secs(20)).await.unwrap();
     assert_eq!(lease, Lease::Leader);
     let started = Instant::now();
@@ -479,7 +474,7 @@ async fn a_follower_is_not_content_with_the_record_it_had() {
     let first = world.ask().await;
     sleep(first.retry_at().since(world.wall())).await;
     let ttl = Duration::from_secs(20);
-    world.store.lease(&origin(), LeaseHolder(42), world.wall(), ttl).await.unwrap();
+    world.store.lease(&origin(), HolderId(42), world.wall(), ttl).await.unwrap();
     assert!(is_good(&world.ask().await), "nobody waits for it");
     world.settle().await;
     assert_eq!(world.fetch.count(), 2, "it was fetched after the other's lease had ended");
@@ -489,7 +484,7 @@ async fn a_follower_is_not_content_with_the_record_it_had() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_gives_up_is_not_waited_for() {
     let world = World::of(Scripted::text(GOOD));
-    let other = LeaseHolder(42);
+    let other = HolderId(42);
     world.store.lease(&origin(), other, START, Duration::from_secs(60)).await.unwrap();
     let (store, started) = (world.store.clone(), Instant::now());
     tokio::spawn(async move {
@@ -538,7 +533,7 @@ async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
     assert!(is_good(&world.ask().await));
     assert_eq!(world.fetch.count(), 0);
     // A lease for longer than this one would be taken for one of a clock that was set back.
-    let free = store.lease(&origin(), LeaseHolder(42), world.wall(), HOUR).await.unwrap();
+    let free = store.lease(&origin(), HolderId(42), world.wall(), HOUR).await.unwrap();
     assert_eq!(free, Lease::Leader, "and the lease was given back");
 }
 

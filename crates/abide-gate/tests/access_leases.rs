@@ -7,7 +7,8 @@ mod access_support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessPolicy, AccessStore, Lease, MemoryAccessStore, Record};
 use abide_gate::testing::Refusal;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
@@ -15,7 +16,7 @@ use access_support::*;
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
-const OTHER: LeaseHolder = LeaseHolder(42);
+const OTHER: HolderId = HolderId(42);
 
 fn put_off() -> Scripted {
     deferred(START.plus(HOUR))
@@ -79,14 +80,14 @@ impl AccessStore for Keeps {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
     ) -> BoxFuture<'a, Result<Lease, StoreError>> {
         self.0.lease(origin, holder, now, ttl)
     }
 
-    fn release<'a>(&'a self, _: &'a Origin, _: LeaseHolder) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, _: &'a Origin, _: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(std::future::ready(Err(StoreError::new("disk full"))))
     }
 

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessPolicy, AccessStore, Lease, MemoryAccessStore, Record};
 use abide_gate::pacing::PacePolicy;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::testing::{Ask, Pacer};

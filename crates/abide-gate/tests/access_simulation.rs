@@ -12,7 +12,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, Lease, LeaseHolder, Record, RobotsEntry, RobotsRequest, Source};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessStore, Lease, Record, RobotsEntry, RobotsRequest, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::testing::{AccessCache, Refusal};
 use abide_gate::{BoxFuture, Clock, Event, Failure, ManualClock, Origin, StoreError, WallMillis};
@@ -242,14 +243,14 @@ impl AccessStore for ByteStore {
     fn lease<'a>(
         &'a self,
         _: &'a Origin,
-        _: LeaseHolder,
+        _: HolderId,
         _: WallMillis,
         _: Duration,
     ) -> BoxFuture<'a, Result<Lease, StoreError>> {
         Box::pin(async move { self.step().await.map(|()| Lease::Leader) })
     }
 
-    fn release<'a>(&'a self, _: &'a Origin, _: LeaseHolder) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, _: &'a Origin, _: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(self.step())
     }
 

@@ -17,8 +17,9 @@ use std::future::ready;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use abide_gate::HolderId;
 use abide_gate::access::{
-    AccessPolicy, AccessStore, Fetch, FetchError, Lease, LeaseHolder, MemoryAccessStore, Record, RobotsReply,
+    AccessPolicy, AccessStore, Fetch, FetchError, Lease, MemoryAccessStore, Record, RobotsReply,
     RobotsRequest,
 };
 use abide_gate::{BoxFuture, Clock, Gate, GateBuilder, ManualClock, Origin, StoreError, WallMillis};
@@ -54,14 +55,14 @@ impl AccessStore for Bytes {
     fn lease<'a>(
         &'a self,
         _: &'a Origin,
-        _: LeaseHolder,
+        _: HolderId,
         _: WallMillis,
         _: Duration,
     ) -> BoxFuture<'a, Result<Lease, StoreError>> {
         Box::pin(ready(Ok(Lease::Leader)))
     }
 
-    fn release<'a>(&'a self, _: &'a Origin, _: LeaseHolder) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, _: &'a Origin, _: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(ready(Ok(())))
     }
 

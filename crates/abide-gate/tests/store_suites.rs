@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessStore, Lease, MemoryAccessStore, Record};
 use abide_gate::pacing::{
     Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
     MemoryHostStore, ScopeKey, Want,
@@ -107,14 +108,14 @@ impl AccessStore for Faulty {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
     ) -> BoxFuture<'a, Result<Lease, StoreError>> {
         let latest = self.latest.fetch_max(now.as_millis(), Ordering::SeqCst).max(now.as_millis());
         let (holder, now, ttl) = match self.fault {
             Fault::AllLead => return Box::pin(ready(Ok(Lease::Leader))),
-            Fault::HolderFollows => (LeaseHolder(self.latest.fetch_add(1, Ordering::SeqCst)), now, ttl),
+            Fault::HolderFollows => (HolderId(self.latest.fetch_add(1, Ordering::SeqCst).into()), now, ttl),
             Fault::LeasesForEver => (holder, now.min(START), ttl),
             Fault::LeasesTooShort => (holder, now, ttl / 2),
             Fault::LeasesByOldClock => (holder, WallMillis::from_millis(latest), ttl),
@@ -124,11 +125,7 @@ impl AccessStore for Faulty {
         Box::pin(async move { self.leases.lease(&origin, holder, now, ttl).await })
     }
 
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             match self.fault {
                 Fault::ReleasesNone => Ok(()),
@@ -303,7 +300,7 @@ const WRONG: [(&str, Exchange, &str); 21] = [
     ),
     (
         "ignores the holder",
-        |entry, ask, time| right(entry, LeaseAsk { holder: abide_gate::pacing::HolderId(1), ..ask }, time),
+        |entry, ask, time| right(entry, LeaseAsk { holder: abide_gate::HolderId(1), ..ask }, time),
         "another process has the lease",
     ),
     (

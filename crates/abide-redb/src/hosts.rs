@@ -194,7 +194,8 @@ fn end_of(backoff: Backoff, now: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use abide_gate::pacing::{HolderId, Want};
+    use abide_gate::HolderId;
+    use abide_gate::pacing::Want;
 
     use super::*;
 

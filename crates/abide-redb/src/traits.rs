@@ -3,7 +3,8 @@
 use std::future::ready;
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, Lease, LeaseHolder, Record};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessStore, Lease, Record};
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseReply, ScopeKey};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use abide_permissions::{PermissionRecord, PermissionStore, PermissionStoreError};
@@ -36,18 +37,14 @@ impl AccessStore for Store {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
     ) -> BoxFuture<'a, Result<Lease, StoreError>> {
         Box::pin(ready(Ok(self.shared().leases().lease(origin, holder, now, ttl))))
     }
 
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         self.shared().leases().release(origin, Some(holder));
         Box::pin(ready(Ok(())))
     }

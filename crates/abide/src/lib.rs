@@ -123,9 +123,9 @@ pub use options::RequestBuilderExt;
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
-    AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, NoTimers,
-    Observer, Origin, StoreError, SystemClock, TlsProblem, UnsupportedUrl, Verdict, WallMillis, access,
-    pacing,
+    AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host,
+    NoTimers, Observer, Origin, StoreError, SystemClock, TlsProblem, UnsupportedUrl, Verdict, WallMillis,
+    access, pacing,
 };
 pub use abide_http::{BuildError, Hop, Options, RedirectPolicy, Scan, Stopped, Trail, Visit};
 pub use abide_permissions::{

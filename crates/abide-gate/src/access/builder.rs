@@ -17,9 +17,9 @@ use crate::access::keeper::Keeper;
 use crate::access::knowledge::Knowledge;
 use crate::access::memory::MemoryAccessStore;
 use crate::access::policy::AccessPolicy;
-use crate::access::store::{AccessStore, LeaseHolder};
+use crate::access::store::AccessStore;
 use crate::event::{Observer, Observers};
-use crate::{Clock, Origin, SystemClock, caught_clock};
+use crate::{Clock, HolderId, Origin, SystemClock, caught_clock};
 
 /// Puts an [`AccessCache`] together. Everything but tokens and [`Fetch`] has a default.
 #[must_use]
@@ -88,7 +88,7 @@ impl AccessCacheBuilder {
         let keeper = Keeper::new(
             self.store,
             self.policy.clone(),
-            LeaseHolder(any_seed()),
+            HolderId::random(),
             Arc::clone(&self.clock),
             observers.clone(),
             Arc::clone(&counters),

@@ -2,7 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::access::Record;
-use crate::{BoxFuture, Origin, StoreError, WallMillis};
+use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 
 /// Keeps robots.txt records between fetches, processes and restarts, and says which process fetches one.
 ///
@@ -34,26 +34,18 @@ pub trait AccessStore: fmt::Debug + Send + Sync + 'static {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
     ) -> BoxFuture<'a, Result<Lease, StoreError>>;
 
     /// Ends the lease of `origin` without a record. Nothing happens unless `holder` has it.
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Removes the records whose [`asked_at`](Record::asked_at) is before `older_than`, and returns how many. The cache never calls it; an
     /// operator does.
     fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>>;
 }
-
-/// Who asks for a lease: a number drawn once per process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LeaseHolder(pub u64);
 
 /// Who fetches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,14 +5,16 @@
 use std::time::Duration;
 
 use super::feedback::{BackoffCause, STRIKES_KEPT, credible};
-use super::store::{Backoff, HolderId, HostState, LeaseAsk, LeaseReply, LeaseStatus, Want};
+use super::store::{Backoff, HostState, LeaseAsk, LeaseReply, LeaseStatus, Want};
+use crate::HolderId;
 
 /// A host in a [`HostStore`](super::HostStore). All times are counted on the store's own clock, from wherever it began. If that clock is
 /// set back, the next exchange goes on as if no time had passed since the last one.
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use abide_gate::pacing::{HolderId, HostEntry, HostState, LeaseAsk, LeaseStatus, Want};
+/// # use abide_gate::HolderId;
+/// # use abide_gate::pacing::{HostEntry, HostState, LeaseAsk, LeaseStatus, Want};
 /// let seconds = Duration::from_secs;
 /// let want = Want::Lease { ttl: seconds(8), again_in: seconds(2), is_held: false };
 /// let ask = |holder| LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };

@@ -16,10 +16,10 @@ use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
 use super::moment::Moment;
 use super::policy::Shared;
 use super::scope::ScopeKey;
-use super::store::{HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, Want};
+use super::store::{HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, Want};
 use super::turn::Claim;
-use crate::StoreError;
 use crate::event::Event;
+use crate::{HolderId, StoreError};
 
 /// The shared store, and the hosts that this process leases from it.
 #[derive(Debug)]

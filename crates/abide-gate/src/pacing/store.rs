@@ -6,12 +6,11 @@
 //! `abide-redb` call it, and the script of `abide-redis` does the same in Lua.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use super::feedback::BackoffCause;
 use super::scope::ScopeKey;
-use crate::{BoxFuture, StoreError};
+use crate::{BoxFuture, HolderId, StoreError};
 
 /// Leases of hosts, shared by processes or kept over restarts.
 ///
@@ -49,24 +48,6 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
         host: &'a ScopeKey,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<LeaseReply, StoreError>>;
-}
-
-/// The name of a process at a store: 128 bits, drawn at random when a pacer is built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HolderId(pub u128);
-
-impl HolderId {
-    /// A name that no other process has, drawn from the random keys of the standard library's hash maps.
-    pub fn random() -> Self {
-        let half = || u128::from(RandomState::new().hash_one(0_u64));
-        Self(half() << 64 | half())
-    }
-}
-
-impl fmt::Display for HolderId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
 }
 
 /// What a process asks of a store, and what it knows of the host.
@@ -146,24 +127,4 @@ pub struct Backoff {
     pub throttles: u8,
     /// Why the host is backed off.
     pub cause: BackoffCause,
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    #[test]
-    fn names_of_processes_differ_in_both_halves() {
-        let halves = |id: HolderId| [(id.0 >> 64) as u64, id.0 as u64];
-        let all: HashSet<u64> = (0..10_000).flat_map(|_| halves(HolderId::random())).collect();
-        assert_eq!(all.len(), 20_000);
-    }
-
-    #[test]
-    fn a_name_is_shown_by_all_its_digits() {
-        let id = HolderId(0xab);
-        assert_eq!(id.to_string(), format!("{}ab", "0".repeat(30)));
-    }
 }

@@ -13,11 +13,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::{check, poll_once, replied};
-use crate::Gate;
 use crate::pacing::{
-    Ask, Backoff, BackoffCause, GAP_MAX, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
-    PacePolicy, Pacer, STRIKES_KEPT, ScopeKey, Want,
+    Ask, Backoff, BackoffCause, GAP_MAX, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, PacePolicy,
+    Pacer, STRIKES_KEPT, ScopeKey, Want,
 };
+use crate::{Gate, HolderId};
 
 pub use crate::pacing::pacer::PacerBuilder;
 

@@ -26,7 +26,7 @@ macro_rules! leases_of_inner {
         fn lease<'a>(
             &'a self,
             origin: &'a Origin,
-            holder: LeaseHolder,
+            holder: HolderId,
             now: WallMillis,
             ttl: Duration,
         ) -> BoxFuture<'a, Result<Lease, StoreError>> {
@@ -36,7 +36,7 @@ macro_rules! leases_of_inner {
         fn release<'a>(
             &'a self,
             origin: &'a Origin,
-            holder: LeaseHolder,
+            holder: HolderId,
         ) -> BoxFuture<'a, Result<(), StoreError>> {
             self.inner.release(origin, holder)
         }

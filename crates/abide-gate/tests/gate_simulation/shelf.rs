@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessStore, Lease, MemoryAccessStore, Record};
 use abide_gate::pacing::{HostStore, LeaseAsk, LeaseReply, MemoryHostStore, ScopeKey};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
@@ -138,7 +139,7 @@ impl AccessStore for Reader {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
     ) -> BoxFuture<'a, Result<Lease, StoreError>> {
@@ -146,11 +147,7 @@ impl AccessStore for Reader {
         Box::pin(self.through(self.shelf.leases.lease(origin, holder, now, ttl)))
     }
 
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         self.judge.flies(self.who, number(origin), false);
         Box::pin(self.through(self.shelf.leases.release(origin, holder)))
     }

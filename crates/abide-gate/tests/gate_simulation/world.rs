@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use abide_gate::HolderId;
 use abide_gate::access::AccessPolicy;
 use abide_gate::pacing::{
-    DeferReason, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, MemoryHostStore,
-    PacePolicy, Permit, ScopeKey, Want,
+    DeferReason, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, MemoryHostStore, PacePolicy,
+    Permit, ScopeKey, Want,
 };
 use abide_gate::testing::Ask;
 use abide_gate::testing::hosts::pacer_of;

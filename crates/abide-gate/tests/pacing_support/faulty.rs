@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use abide_gate::HolderId;
 use abide_gate::pacing::{
-    HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, MemoryHostStore, ScopeKey, Want,
+    HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, MemoryHostStore, ScopeKey, Want,
 };
 use abide_gate::{BoxFuture, StoreError};
 

@@ -5,8 +5,9 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use abide_gate::HolderId;
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{HolderId, HostState, PacePolicy};
+use abide_gate::pacing::{HostState, PacePolicy};
 use abide_gate::testing::Ask;
 use abide_gate::{Event, Observer};
 use abide_redb::{Error, Store};

@@ -7,8 +7,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, Lease, LeaseHolder};
-use abide_gate::pacing::{BackoffCause, HolderId, HostState, HostStore, LeaseStatus, PacePolicy};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessStore, Lease};
+use abide_gate::pacing::{BackoffCause, HostState, HostStore, LeaseStatus, PacePolicy};
 use abide_gate::testing::Ask;
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, ManualClock, SystemClock, WallMillis};
@@ -277,7 +278,7 @@ async fn leases_belong_to_the_process_and_end_with_it() {
     let store = open(&disk).unwrap();
     let (minute, now) = (Duration::from_secs(60), SystemClock.wall());
     let lease = async |store: &Store, holder| {
-        AccessStore::lease(store, &origin(1), LeaseHolder(holder), now, minute).await.unwrap()
+        AccessStore::lease(store, &origin(1), HolderId(holder), now, minute).await.unwrap()
     };
     assert_eq!(lease(&store, 1).await, Lease::Leader);
     assert!(matches!(lease(&store.clone(), 2).await, Lease::Follow { .. }), "a clone is the same store");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, Lease, LeaseHolder};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessStore, Lease};
 use abide_gate::pacing::{
-    Backoff, BackoffCause, HolderId, HostEntry, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
-    ScopeKey, Want,
+    Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, Want,
 };
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Origin, WallMillis};
@@ -123,7 +123,7 @@ async fn every_key_expires_and_none_before_what_is_owed() {
     store.exchange(&ScopeKey::from("nothing.example"), nothing).await.unwrap();
     let origin: Origin = "https://a.example".parse().unwrap();
     store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "")).await.unwrap();
-    store.lease(&origin, LeaseHolder(1), WallMillis::from_millis(0), HOUR).await.unwrap();
+    store.lease(&origin, HolderId(1), WallMillis::from_millis(0), HOUR).await.unwrap();
     let keys: Vec<String> = redis.ask(&["KEYS", "*"]);
     assert_eq!(keys.len(), 256 + 4 + 2, "{keys:?}");
     for key in keys {
@@ -357,17 +357,14 @@ async fn clocks_that_differ_a_little_do_not_make_two_fetch_one_robots_txt() {
         ("https://a.example".parse().unwrap(), WallMillis::from_millis(1_000_000_000_000));
     let keys = || redis.ask::<Vec<String>>(&["KEYS", "abide:*:fetching:*"]);
     for _ in 0..2 {
-        assert_eq!(
-            store.lease(&origin, LeaseHolder(1), now.plus(ms(5)), MINUTE).await.unwrap(),
-            Lease::Leader
-        );
+        assert_eq!(store.lease(&origin, HolderId(1), now.plus(ms(5)), MINUTE).await.unwrap(), Lease::Leader);
     }
     let follow = Lease::Follow { until: now.plus(ms(60_005)) };
-    assert_eq!(store.lease(&origin, LeaseHolder(2), now, MINUTE).await.unwrap(), follow);
+    assert_eq!(store.lease(&origin, HolderId(2), now, MINUTE).await.unwrap(), follow);
     let hour_before = now.minus(HOUR);
-    let lease = store.lease(&origin, LeaseHolder(2), hour_before, MINUTE).await.unwrap();
+    let lease = store.lease(&origin, HolderId(2), hour_before, MINUTE).await.unwrap();
     assert_eq!(lease, Lease::Leader, "a clock that was set back delays no process for long");
     // What is no text of ours is taken over, and is no outage.
     redis.ask::<()>(&[b"SET".as_slice(), keys()[0].as_bytes(), b"\xff\xfe"]);
-    assert_eq!(store.lease(&origin, LeaseHolder(1), now, MINUTE).await.unwrap(), Lease::Leader);
+    assert_eq!(store.lease(&origin, HolderId(1), now, MINUTE).await.unwrap(), Lease::Leader);
 }

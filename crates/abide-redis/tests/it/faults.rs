@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, PacePolicy, Want};
+use abide_gate::HolderId;
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, PacePolicy, Want};
 use abide_gate::testing::Ask;
 use abide_redis::Store;
 use abide_tests::{Reply, Seen, Server};

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use abide_gate::HolderId;
 use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
-    Backoff, BackoffCause, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, Want,
+    Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, Want,
 };
 use abide_gate::testing::access::{Scripted, ScriptedFetch, sample_record};
 use abide_gate::{Clock, Origin, StoreError, WallMillis};
