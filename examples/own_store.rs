@@ -10,7 +10,7 @@ use abide::{Abide, Origin};
 use abide_examples::{Web, plain_client};
 use abide_gate::HolderId;
 use abide_gate::access::{AccessStore, Lease, Record};
-use abide_gate::pacing::{HostEntry, HostStore, LeaseAsk, LeaseReply, ScopeKey};
+use abide_gate::pacing::{HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey};
 use abide_gate::{BoxFuture, StoreError, WallMillis};
 use abide_permissions::{self as permissions, PermissionRecord, PermissionStore};
 use tokio::time::Instant;
@@ -109,7 +109,7 @@ impl HostStore for OwnStore {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let hosts = &mut self.lock().hosts;
             // Under the lock, so that no exchange has an earlier time than the one before.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    BackoffCause, DeferReason, HostEntry, HostPace, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
+    BackoffCause, DeferReason, HostEntry, HostPace, HostState, HostStore, LeaseAsk, LeaseStatus,
     MemoryHostStore, PacePolicy, Scope, ScopeKey,
 };
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
@@ -433,7 +433,7 @@ impl HostStore for Flushed {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let (hosts, grace_until) = &mut *self.hosts.lock().unwrap();
             let entry = hosts.entry(host.clone()).or_default();
@@ -512,10 +512,10 @@ impl HostStore for Yes {
         &'a self,
         _: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             sleep(self.0).await;
-            Ok(LeaseReply { lease: LeaseStatus::Leased { is_wanted: true }, state: ask.state })
+            Ok((LeaseStatus::Leased { is_wanted: true }, ask.state))
         })
     }
 }

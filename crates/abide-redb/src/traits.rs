@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use abide_gate::HolderId;
 use abide_gate::access::{AccessStore, Lease, Record};
-use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseReply, ScopeKey};
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use abide_permissions::{PermissionRecord, PermissionStore, PermissionStoreError};
 
@@ -64,7 +64,7 @@ impl HostStore for Store {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let (reply, pending) = self.shared().exchange(host, &ask)?;
             if pending.is_none() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::entry::HostEntry;
 use super::scope::ScopeKey;
-use super::store::{HostStore, LeaseAsk, LeaseReply};
+use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use crate::{BoxFuture, Clock, StoreError, SystemClock, caught_clock};
 
 /// Leases of hosts in memory, for several pacers in one process. A pacer alone needs none. After a restart it knows nothing; use a
@@ -55,7 +55,7 @@ impl HostStore for MemoryHostStore {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             // Under the lock: an exchange with an earlier time than the last one would be a clock that was set back.

@@ -79,4 +79,4 @@ pub(crate) use refusal::Refusal;
 pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
 pub use scope::{Scope, ScopeKey};
-pub use store::{Backoff, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, Want};
+pub use store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};

@@ -41,13 +41,13 @@ use crate::{BoxFuture, HolderId, StoreError};
 ///   says [`is_held`](Want::Lease::is_held).
 /// * **Capacity.** An entry may be forgotten when [`HostEntry::is_owed`](super::HostEntry::is_owed) says that nothing is owed, and not before.
 pub trait HostStore: fmt::Debug + Send + Sync + 'static {
-    /// Merges what a process knows of a host into the stored state, takes, renews or gives up the host's lease, and returns the state of all
-    /// processes together.
+    /// Merges what a process knows of a host into the stored state, takes, renews or gives up the host's lease, and returns who has the
+    /// lease now and the state of all processes together.
     fn exchange<'a>(
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>>;
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>>;
 }
 
 /// What a process asks of a store, and what it knows of the host.
@@ -75,15 +75,6 @@ pub enum Want {
     },
     /// Give up the lease and the place in line, if this process has one of them. The state is saved in any case.
     Release,
-}
-
-/// What a store replies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseReply {
-    /// Who has the lease now.
-    pub lease: LeaseStatus,
-    /// What is known of the host, by all processes together.
-    pub state: HostState,
 }
 
 /// Who has a host's lease after an [exchange](HostStore::exchange).

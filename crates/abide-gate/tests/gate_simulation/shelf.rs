@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use abide_gate::HolderId;
 use abide_gate::access::{AccessStore, Lease, MemoryAccessStore, Record};
-use abide_gate::pacing::{HostStore, LeaseAsk, LeaseReply, MemoryHostStore, ScopeKey};
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, ScopeKey};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
@@ -176,7 +176,7 @@ impl HostStore for Hosts {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         let fault = self.weather.fault();
         if !matches!(fault, None | Some(Fault::Rot)) {
             self.judge.store_stumbles(self.who, host_number(host));

@@ -8,8 +8,8 @@ use std::time::Duration;
 use abide_gate::HolderId;
 use abide_gate::access::AccessPolicy;
 use abide_gate::pacing::{
-    DeferReason, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, MemoryHostStore, PacePolicy,
-    Permit, ScopeKey, Want,
+    DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, PacePolicy, Permit, ScopeKey,
+    Want,
 };
 use abide_gate::testing::Ask;
 use abide_gate::testing::hosts::pacer_of;
@@ -513,8 +513,7 @@ impl World {
         for (host, hosts) in (0..super::plan::HOSTS).zip(self.hosts.iter().cycle()) {
             let want = Want::Lease { ttl: SECOND, again_in: SECOND, is_held: false };
             let ask = LeaseAsk { holder: HolderId::random(), want, state: HostState::default() };
-            let LeaseReply { lease, .. } =
-                hosts.exchange(&ScopeKey::from(&host_of(host)), ask).await.unwrap();
+            let (lease, _) = hosts.exchange(&ScopeKey::from(&host_of(host)), ask).await.unwrap();
             if lease != (LeaseStatus::Leased { is_wanted: false }) {
                 self.judge.violated("end", format!("host {host} is still leased: {lease:?}"));
             }

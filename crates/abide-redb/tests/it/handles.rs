@@ -67,7 +67,7 @@ fn a_clock_is_asked_under_no_lock_and_may_panic() {
             clock.store.set(store.clone()).unwrap();
             let reply = tell(&store, &host(1), operators()).await.unwrap();
             store.close().await.unwrap();
-            says.send(reply.state.backoff).unwrap();
+            says.send(reply.1.backoff).unwrap();
         });
     });
     let found =
@@ -96,7 +96,7 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
         told.spawn(async move { tell(&store, &host(n), operators()).await });
     }
     let asks = async |n| lease(&store, &host(n), HolderId(1), HostState::default()).await;
-    while asks(599).await.state.backoff.is_none() {
+    while asks(599).await.1.backoff.is_none() {
         yield_now().await;
     }
     AccessStore::save(&store, &origin(2), &record(2, 1)).await.unwrap();
@@ -108,7 +108,7 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
         Some(record(1, 1)),
         "also from the disk"
     );
-    assert_eq!(asks(700).await.lease, LEASED, "and leases need no disk");
+    assert_eq!(asks(700).await.0, LEASED, "and leases need no disk");
     while disk.syncs() == before {
         yield_now().await;
     }
@@ -291,12 +291,12 @@ async fn a_host_is_leased_to_one_pacer_at_a_time_and_to_none_after_reopening() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
     let take = async |store: &Store, n| lease(store, &host(1), HolderId(n), HostState::default()).await;
-    assert_eq!(take(&store, 1).await.lease, LEASED);
-    let busy = take(&store.clone(), 2).await.lease;
+    assert_eq!(take(&store, 1).await.0, LEASED);
+    let busy = take(&store.clone(), 2).await.0;
     assert!(matches!(busy, LeaseStatus::Busy { .. }), "a clone is the same store: {busy:?}");
     store.close().await.unwrap();
     let reply = take(&open(&disk).unwrap(), 2).await;
-    assert_eq!((reply.lease, reply.state.quiet), (LEASED, Some(Duration::ZERO)));
+    assert_eq!((reply.0, reply.1.quiet), (LEASED, Some(Duration::ZERO)));
 }
 
 #[tokio::test]
@@ -332,13 +332,13 @@ async fn a_reply_counts_from_when_the_disk_has_written() {
     disk.stall(true);
     let slow = store.clone();
     let told = tokio::spawn(async move { tell(&slow, &host(1), backoff(HOUR, 1, THROTTLED)).await });
-    while lease(&store, &host(1), HolderId(1), HostState::default()).await.state.backoff.is_none() {
+    while lease(&store, &host(1), HolderId(1), HostState::default()).await.1.backoff.is_none() {
         yield_now().await;
     }
     advance(HOUR / 4).await;
     disk.stall(false);
     let reply = told.await.unwrap().unwrap();
-    assert_eq!(reply.state.backoff.unwrap().left, HOUR * 3 / 4);
+    assert_eq!(reply.1.backoff.unwrap().left, HOUR * 3 / 4);
 }
 
 /// Its holder may have sent a request until then, whatever the store was told before.
@@ -353,7 +353,7 @@ async fn a_host_is_not_forgotten_within_a_delay_of_the_end_of_its_lease() {
         tell(&store, &host(n), HostState::default()).await.unwrap();
     }
     let reply = lease(&store, &host(1), HolderId(2), HostState::default()).await;
-    assert_eq!((reply.lease, reply.state.quiet), (LEASED, Some(Duration::from_secs(1))));
+    assert_eq!((reply.0, reply.1.quiet), (LEASED, Some(Duration::from_secs(1))));
 }
 
 #[test]

@@ -221,7 +221,7 @@ async fn a_backoff_is_only_extended_also_over_a_restart() {
     store.close().await.unwrap();
     let store = machine.open();
     let reply = tell(&store, &host(1), backoff(HOUR, 0, BackoffCause::Operator)).await.unwrap();
-    let found = reply.state.backoff.unwrap();
+    let found = reply.1.backoff.unwrap();
     assert!(
         is_about(found.left, 2 * HOUR) && found.cause == THROTTLED,
         "a shorter one changes nothing: {found:?}"

@@ -286,7 +286,7 @@ async fn a_backoff_that_was_heard_survives_kill_9_of_the_process_and_of_the_serv
     redis.start_again();
     let store = Store::builder(&redis.url()).command_timeout(PATIENCE).connect().await.unwrap();
     let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    let backoff = store.exchange(&"a.example".into(), ask).await.unwrap().state.backoff.unwrap();
+    let backoff = store.exchange(&"a.example".into(), ask).await.unwrap().1.backoff.unwrap();
     assert!(backoff.left > ms(500_000) && backoff.throttles == 1, "{backoff:?}");
 }
 
