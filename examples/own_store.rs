@@ -9,7 +9,7 @@ use std::time::Duration;
 use abide::{Abide, Origin};
 use abide_examples::{Web, plain_client};
 use abide_gate::HolderId;
-use abide_gate::access::{AccessStore, Lease, Record};
+use abide_gate::access::{AccessStore, Record};
 use abide_gate::pacing::{HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey};
 use abide_gate::{BoxFuture, StoreError, WallMillis};
 use abide_permissions::{self as permissions, PermissionRecord, PermissionStore};
@@ -66,17 +66,17 @@ impl AccessStore for OwnStore {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         Box::pin(async move {
             let mut tables = self.lock();
             match tables.fetching.get(origin) {
                 // One that ends later than one that begins now was given before the clock was set back.
                 Some(&(other, until)) if other != holder && now < until && until <= now.plus(ttl) => {
-                    Ok(Lease::Follow { until })
+                    Ok(Some(until))
                 }
                 _ => {
                     tables.fetching.insert(origin.clone(), (holder, now.plus(ttl)));
-                    Ok(Lease::Leader)
+                    Ok(None)
                 }
             }
         })

@@ -75,7 +75,7 @@ pub trait AccessStore: fmt::Debug + Send + Sync + 'static {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>>;
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>>;
     fn release<'a>(
         &'a self,
         origin: &'a Origin,
@@ -427,11 +427,6 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>>;
 }
 impl HostStore for MemoryHostStore {}
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lease {
-    Leader,
-    Follow { until: WallMillis },
-}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseAsk {
     pub holder: HolderId,

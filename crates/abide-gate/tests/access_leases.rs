@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessPolicy, AccessStore, Lease, MemoryAccessStore, Record};
+use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record};
 use abide_gate::testing::Refusal;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
@@ -39,7 +39,7 @@ async fn leaders_that_bring_nothing_are_waited_for_during_two_leases() {
     let leading = tokio::spawn(async move {
         loop {
             let wall = abide_gate::Clock::wall(&*clock);
-            assert_eq!(store.lease(&origin(), OTHER, wall, 20 * SECOND).await.unwrap(), Lease::Leader);
+            assert_eq!(store.lease(&origin(), OTHER, wall, 20 * SECOND).await.unwrap(), None);
             sleep(10 * SECOND).await;
         }
     });
@@ -83,7 +83,7 @@ impl AccessStore for Keeps {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         self.0.lease(origin, holder, now, ttl)
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessPolicy, AccessStore, Lease, MemoryAccessStore, Record};
+use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::PacePolicy;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::testing::{Ask, Pacer};

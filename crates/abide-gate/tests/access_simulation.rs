@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessStore, Lease, Record, RobotsEntry, RobotsRequest, Source};
+use abide_gate::access::{AccessStore, Record, RobotsEntry, RobotsRequest, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::testing::{AccessCache, Refusal};
 use abide_gate::{BoxFuture, Clock, Event, Failure, ManualClock, Origin, StoreError, WallMillis};
@@ -246,8 +246,8 @@ impl AccessStore for ByteStore {
         _: HolderId,
         _: WallMillis,
         _: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
-        Box::pin(async move { self.step().await.map(|()| Lease::Leader) })
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
+        Box::pin(async move { self.step().await.map(|()| None) })
     }
 
     fn release<'a>(&'a self, _: &'a Origin, _: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {

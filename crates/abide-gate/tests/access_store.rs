@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessPolicy, AccessStore, Lease, MemoryAccessStore, Record, Source};
+use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch, conformance};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::sleep;

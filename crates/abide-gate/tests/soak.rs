@@ -19,8 +19,7 @@ use std::time::Duration;
 
 use abide_gate::HolderId;
 use abide_gate::access::{
-    AccessPolicy, AccessStore, Fetch, FetchError, Lease, MemoryAccessStore, Record, RobotsReply,
-    RobotsRequest,
+    AccessPolicy, AccessStore, Fetch, FetchError, MemoryAccessStore, Record, RobotsReply, RobotsRequest,
 };
 use abide_gate::{BoxFuture, Clock, Gate, GateBuilder, ManualClock, Origin, StoreError, WallMillis};
 use http::{HeaderMap, StatusCode};
@@ -58,8 +57,8 @@ impl AccessStore for Bytes {
         _: HolderId,
         _: WallMillis,
         _: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
-        Box::pin(ready(Ok(Lease::Leader)))
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
+        Box::pin(ready(Ok(None)))
     }
 
     fn release<'a>(&'a self, _: &'a Origin, _: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessStore, Lease, MemoryAccessStore, Record};
+use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
     Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, ScopeKey,
     Want,
@@ -111,10 +111,10 @@ impl AccessStore for Faulty {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         let latest = self.latest.fetch_max(now.as_millis(), Ordering::SeqCst).max(now.as_millis());
         let (holder, now, ttl) = match self.fault {
-            Fault::AllLead => return Box::pin(ready(Ok(Lease::Leader))),
+            Fault::AllLead => return Box::pin(ready(Ok(None))),
             Fault::HolderFollows => (HolderId(self.latest.fetch_add(1, Ordering::SeqCst).into()), now, ttl),
             Fault::LeasesForEver => (holder, now.min(START), ttl),
             Fault::LeasesTooShort => (holder, now, ttl / 2),

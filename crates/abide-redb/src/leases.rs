@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::Lease;
 use abide_gate::{Origin, WallMillis};
 
 #[derive(Debug, Default)]
@@ -22,11 +21,11 @@ impl Leases {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> Lease {
+    ) -> Option<WallMillis> {
         match self.by_origin.get(origin) {
             // A lease that ends later than one begun now could was given by a clock that has been set back since.
             Some(&(other, until)) if other != holder && now < until && until <= now.plus(ttl) => {
-                return Lease::Follow { until };
+                return Some(until);
             }
             _ => {}
         }
@@ -37,7 +36,7 @@ impl Leases {
             self.by_origin.clear();
         }
         self.by_origin.insert(origin.clone(), (holder, now.plus(ttl)));
-        Lease::Leader
+        None
     }
 
     /// Ends the lease of an origin; with a holder, only his.

@@ -4,7 +4,7 @@ use std::future::ready;
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessStore, Lease, Record};
+use abide_gate::access::{AccessStore, Record};
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use abide_permissions::{PermissionRecord, PermissionStore, PermissionStoreError};
@@ -40,7 +40,7 @@ impl AccessStore for Store {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         Box::pin(ready(Ok(self.shared().leases().lease(origin, holder, now, ttl))))
     }
 

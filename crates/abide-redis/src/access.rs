@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessStore, Lease, Record};
+use abide_gate::access::{AccessStore, Record};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Cmd, FromRedisValue, RedisResult, Value, cmd, from_redis_value, pipe};
@@ -42,10 +42,10 @@ impl AccessStore for Store {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         Box::pin(async move {
             let until: Option<u64> = fetching(self, origin, holder, now, ttl).await?;
-            Ok(until.map_or(Lease::Leader, |until| Lease::Follow { until: WallMillis::from_millis(until) }))
+            Ok(until.map(WallMillis::from_millis))
         })
     }
 

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::access::counters::Counters;
 use crate::access::reading::{Next, Times};
-use crate::access::store::{AccessStore, Lease};
+use crate::access::store::AccessStore;
 use crate::access::{AccessPolicy, Record, log};
 use crate::event::{Event, Observers};
 use crate::{Clock, HolderId, Origin, StoreError};
@@ -83,8 +83,8 @@ impl Keeper {
             let now = self.clock.wall();
             let lease = self.within(async { self.store.lease(origin, self.holder, now, ttl).await }).await;
             match lease {
-                Ok(Lease::Leader) => return self.came_meanwhile(origin, previous).await,
-                Ok(Lease::Follow { until }) => {
+                Ok(None) => return self.came_meanwhile(origin, previous).await,
+                Ok(Some(until)) => {
                     let left = until.since(self.clock.wall()).max(FOLLOW_AGAIN);
                     sleep(FOLLOW_EVERY.min(left)).await;
                     if let Some(record) = self.load_new(origin, previous).await {

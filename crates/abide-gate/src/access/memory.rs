@@ -8,7 +8,7 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
 use crate::access::Record;
-use crate::access::store::{AccessStore, Lease};
+use crate::access::store::AccessStore;
 use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 
 /// Records in memory, bounded by weight: the least recently used go first.
@@ -49,13 +49,17 @@ impl MemoryAccessStore {
         Self { records, leases: Mutex::default() }
     }
 
-    fn lease_now(&self, origin: &Origin, holder: HolderId, now: WallMillis, ttl: Duration) -> Lease {
+    fn lease_now(
+        &self,
+        origin: &Origin,
+        holder: HolderId,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> Option<WallMillis> {
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         match leases.get(origin) {
             // A lease that ends later than one begun now could was given by a clock that has been set back since.
-            Some(&(other, until)) if other != holder && now < until && until <= now.plus(ttl) => {
-                Lease::Follow { until }
-            }
+            Some(&(other, until)) if other != holder && now < until && until <= now.plus(ttl) => Some(until),
             _ => {
                 if leases.len() >= LEASES_MAX {
                     leases.retain(|_, (_, until)| now < *until);
@@ -64,7 +68,7 @@ impl MemoryAccessStore {
                     leases.clear();
                 }
                 leases.insert(origin.clone(), (holder, now.plus(ttl)));
-                Lease::Leader
+                None
             }
         }
     }
@@ -116,7 +120,7 @@ impl AccessStore for MemoryAccessStore {
         holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         Box::pin(ready(Ok(self.lease_now(origin, holder, now, ttl))))
     }
 
@@ -174,9 +178,9 @@ mod tests {
         let ttl = Duration::from_millis(10);
         let lease =
             |holder, now| store.lease_now(&origin(1), HolderId(holder), WallMillis::from_millis(now), ttl);
-        assert_eq!(lease(1, 100), Lease::Leader);
-        assert_eq!(lease(2, 109), Lease::Follow { until: WallMillis::from_millis(110) });
-        assert_eq!(lease(2, 110), Lease::Leader);
+        assert_eq!(lease(1, 100), None);
+        assert_eq!(lease(2, 109), Some(WallMillis::from_millis(110)));
+        assert_eq!(lease(2, 110), None);
     }
     #[test]
     fn where_leases_are_too_many_those_that_have_ended_go_first() {
@@ -198,7 +202,7 @@ mod tests {
         }
         assert_eq!(store.leases.lock().unwrap().len(), LEASES_MAX);
         lease(most, 1, 1_000, 10);
-        assert_eq!(lease(0, 2, 1_000, 60_000), Lease::Follow { until: WallMillis::from_millis(60_000) });
+        assert_eq!(lease(0, 2, 1_000, 60_000), Some(WallMillis::from_millis(60_000)));
         assert_eq!(store.leases.lock().unwrap().len(), 2);
     }
 }

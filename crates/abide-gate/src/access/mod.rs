@@ -68,4 +68,4 @@ pub(crate) use policy::LongOutage;
 pub(crate) use record::Unavailable;
 pub use record::{GoodCopy, Record};
 pub use redirect::RedirectRefusal;
-pub use store::{AccessStore, Lease};
+pub use store::AccessStore;

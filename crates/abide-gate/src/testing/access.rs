@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::{check, poll_once, replied};
 use crate::access::{
-    AccessCache, AccessPolicy, AccessStore, Fetch, FetchError, Lease, Record, RobotsReply, RobotsRequest,
+    AccessCache, AccessPolicy, AccessStore, Fetch, FetchError, Record, RobotsReply, RobotsRequest,
     on_the_wire,
 };
 use crate::{BoxFuture, Failure, HolderId, Origin, WallMillis};
@@ -451,10 +451,10 @@ async fn leases(
 ) {
     let call = format!("lease({origin}, holder {holder}, at {now:?}, {TTL:?})");
     let found = replied(&call, store.lease(origin, HolderId(holder), now, TTL).await);
-    let expected = if leads { "Leader" } else { "Follow, for one ttl at most" };
+    let expected = if leads { "None" } else { "the end of the other's lease, one ttl ahead at most" };
     let holds = match found {
-        Lease::Leader => leads,
-        Lease::Follow { until } => !leads && now < until && until <= NOW.plus(TTL),
+        None => leads,
+        Some(until) => !leads && now < until && until <= NOW.plus(TTL),
     };
     check(holds, &call, format_args!("{expected} ({why})"), found);
 }

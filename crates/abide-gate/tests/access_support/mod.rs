@@ -29,7 +29,7 @@ macro_rules! leases_of_inner {
             holder: HolderId,
             now: WallMillis,
             ttl: Duration,
-        ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+        ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
             self.inner.lease(origin, holder, now, ttl)
         }
 
