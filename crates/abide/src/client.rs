@@ -169,7 +169,7 @@ impl Abide {
 
     /// The outer half: robots.txt, redirect hops, permissions. Put [`pacing`](Self::pacing) below it, with an HTTP cache between
     /// them, so that cache hits are not paced. Without it the requests end with
-    /// [`DeniedKind::NoPacing`](crate::DeniedKind::WrongOrder).
+    /// [`DeniedKind::NoPacing`](crate::DeniedKind::NoPacing).
     pub fn gate(&self) -> GateMiddleware {
         GateMiddleware::new(self.clone())
     }

@@ -32,7 +32,7 @@ use crate::{BoxFuture, HolderId, StoreError};
 /// * **Backoffs** that end more than 27 hours ahead (24 hours and a tenth for jitter, and some more) are the mistake of a clock, and
 ///   last for 24 hours from now. So does one that is read again after a restart.
 /// * **Atomicity.** One exchange is one step, also between processes.
-/// * **Cancellation.** The pacer waits [`PacePolicy::store_timeout`](super::PacePolicy::store_timeout) for a call, then drops its future and asks again.
+/// * **Cancellation.** The pacer waits [`PacePolicy::with_store_timeout`](super::PacePolicy::with_store_timeout) for a call, then drops its future and asks again.
 ///   Asking twice is harmless, because a lease belongs to a process and not to a command. A dropped call is done or not done, and leaves no
 ///   lock behind.
 /// * **Durability.** A store that promises to survive a restart has a backoff on disk before it replies. Which requests were on their way
