@@ -284,7 +284,8 @@ fn describe(source: Source) -> String {
     match source {
         Source::Fresh | Source::Revalidated => "read".to_owned(),
         Source::LastGood => "last good copy".to_owned(),
-        Source::Unavailable(why) => format!("unavailable, so all is allowed: {why}"),
+        Source::Unavailable(status) => format!("unavailable, so all is allowed: status {status}"),
+        Source::TooManyRedirects => "too many redirects, so all is allowed".to_owned(),
         Source::Unreachable(cause) => format!("unreachable, so all is disallowed: {cause}"),
         Source::LongOutage => "unreachable for a month, so all is allowed".to_owned(),
         _ => "known".to_owned(),

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use abide::{Abide, Origin};
 use abide_examples::{Web, plain_client};
-use abide_gate::access::{AccessStore, Lease, LeaseHolder, Record};
-use abide_gate::pacing::{HostEntry, HostStore, LeaseAsk, LeaseReply, ScopeKey};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessStore, Record};
+use abide_gate::pacing::{HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey};
 use abide_gate::{BoxFuture, StoreError, WallMillis};
 use abide_permissions::{self as permissions, PermissionRecord, PermissionStore};
 use tokio::time::Instant;
@@ -24,7 +25,7 @@ pub(crate) struct OwnStore {
 #[derive(Debug, Default)]
 struct Tables {
     robots: HashMap<Origin, Vec<u8>>,
-    fetching: HashMap<Origin, (LeaseHolder, WallMillis)>,
+    fetching: HashMap<Origin, (HolderId, WallMillis)>,
     hosts: HashMap<ScopeKey, HostEntry>,
     permissions: HashMap<String, PermissionRecord>,
 }
@@ -62,30 +63,26 @@ impl AccessStore for OwnStore {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         Box::pin(async move {
             let mut tables = self.lock();
             match tables.fetching.get(origin) {
                 // One that ends later than one that begins now was given before the clock was set back.
                 Some(&(other, until)) if other != holder && now < until && until <= now.plus(ttl) => {
-                    Ok(Lease::Follow { until })
+                    Ok(Some(until))
                 }
                 _ => {
                     tables.fetching.insert(origin.clone(), (holder, now.plus(ttl)));
-                    Ok(Lease::Leader)
+                    Ok(None)
                 }
             }
         })
     }
 
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let fetching = &mut self.lock().fetching;
             if fetching.get(origin).is_some_and(|(other, _)| *other == holder) {
@@ -112,7 +109,7 @@ impl HostStore for OwnStore {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let hosts = &mut self.lock().hosts;
             // Under the lock, so that no exchange has an earlier time than the one before.
@@ -163,10 +160,10 @@ async fn main() -> anyhow::Result<()> {
         let (abide, client) = web.stand_in(builder).build_with(plain_client())?;
         let page = abide.clone().wrap(client).get("http://bakery.example/bread.html").send().await?;
         let gate = abide.gate_handle();
-        println!("{crawler}: {}, {} requests for robots.txt", page.status(), gate.access().totals().requests);
+        println!("{crawler}: {}, {} requests for robots.txt", page.status(), gate.stats().robots_requests);
         // The lease of the host is given up by a task of its own.
         drop(page);
-        gate.pacer().settled(Duration::from_secs(2)).await;
+        gate.settled(Duration::from_secs(2)).await;
     }
     Ok(())
 }

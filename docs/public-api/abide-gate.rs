@@ -5,21 +5,13 @@ pub mod testing;
 pub mod access;
 pub mod hosts;
 #[derive(Debug, Clone)]
-pub enum Access {
-    Rules(Rules),
-    Unavailable(Unavailable),
-    Unreachable(Failure),
-}
-#[derive(Debug, Clone)]
 pub struct AccessCache {}
 impl AccessCache {
     pub async fn of(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {}
     pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {}
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {}
     pub async fn invalidate(&self, origin: &Origin) {}
-    pub fn totals(&self) -> Totals {}
-    pub fn in_flight(&self) -> usize {}
-    pub fn policy(&self) -> &AccessPolicy {}
+    pub fn stats(&self) -> Stats {}
 }
 #[must_use]
 pub struct AccessCacheBuilder {}
@@ -80,14 +72,14 @@ pub trait AccessStore: fmt::Debug + Send + Sync + 'static {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>>;
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>>;
     fn release<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
     fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>>;
 }
@@ -111,6 +103,8 @@ impl Ask {
     pub fn with_crawl_delay(mut self, delay: Duration) -> Self {}
     #[must_use]
     pub fn with_budget(mut self, left: Duration) -> Self {}
+}
+impl Ask {
     #[must_use]
     pub fn with_address(mut self, address: IpAddr) -> Self {}
 }
@@ -137,12 +131,6 @@ pub enum BackoffCause {
     Shared,
 }
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-#[derive(Debug)]
-pub struct CaughtClock(_);
-impl CaughtClock {
-    pub fn new(clock: Arc<dyn Clock>) -> Self {}
-}
-impl Clock for CaughtClock {}
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn now(&self) -> Instant;
     fn wall(&self) -> WallMillis;
@@ -160,25 +148,12 @@ pub enum Coding {
 }
 impl Coding {
     pub fn of(headers: &HeaderMap) -> Result<Option<Self>, Failure> {}
+    pub fn taken_off<B>(self, body: B) -> impl Body<Data = Bytes, Error = BoxError>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: Into<BoxError>,
+    {}
 }
-#[derive(Debug)]
-pub enum DecodeError<E> {
-    Body(E),
-    Undecodable(&'static str),
-}
-impl<E: fmt::Display> fmt::Display for DecodeError<E> {}
-impl<E: Error + 'static> Error for DecodeError<E> {}
-pub struct DecodedBody<B> {}
-impl<B> DecodedBody<B> {
-    pub fn new(body: B, coding: Coding) -> Self {}
-    #[must_use]
-    pub fn strict(mut self) -> Self {}
-}
-impl<B: Body<Data = Bytes> + Unpin> Body for DecodedBody<B> {
-    type Data = Bytes;
-    type Error = DecodeError<B::Error>;
-}
-impl<B> fmt::Debug for DecodedBody<B> {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeferReason {
@@ -225,7 +200,8 @@ pub enum DeniedKind {
     UnsupportedUrl,
     TooManyRedirects,
     RedirectBypass { got: Url },
-    WrongOrder { problem: OrderProblem },
+    NoPacing,
+    SentAgain { times: u32 },
     Identity { user_agent: String, token: String },
     ForeignHost { host: String },
     Store { reason: String },
@@ -254,22 +230,6 @@ pub enum Event<'a> {
     Overridden { origin: &'a Origin, reason: &'a str },
     Refused { denied: &'a Denied, hop: usize },
 }
-#[derive(Clone)]
-pub struct Explanation {}
-impl Explanation {
-    #[must_use]
-    pub fn at_hop(mut self, hop: usize) -> Self {}
-    #[must_use]
-    pub fn with_crawl_delay_used(mut self, delay: Duration) -> Self {}
-    pub fn is_allowed(&self) -> bool {}
-    pub fn verdict(&self) -> Option<&Verdict> {}
-    pub fn entry(&self) -> &Arc<RobotsEntry> {}
-    pub fn hop(&self) -> Option<usize> {}
-    pub fn crawl_delay(&self) -> Option<Duration> {}
-    pub fn crawl_delay_used(&self) -> Option<Duration> {}
-}
-impl fmt::Display for Explanation {}
-impl fmt::Debug for Explanation {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Failure {
@@ -315,7 +275,6 @@ impl Fetch for ScriptedFetch {}
 pub struct FetchError {}
 impl FetchError {
     pub fn new(failure: Failure, text: impl Into<String>) -> Self {}
-    pub fn deferred(why: Refusal) -> Self {}
     pub fn failure(&self) -> Option<Failure> {}
 }
 impl fmt::Display for FetchError {}
@@ -339,8 +298,10 @@ impl Gate {
     pub fn check_cached(&self, url: &Url) -> Option<Verdict> {}
     pub fn overridden(&self, verdict: Verdict, why: &Arc<str>) -> Verdict {}
     pub fn tell_refused(&self, denied: &Denied) {}
-    pub fn overrides(&self) -> u64 {}
     pub async fn answer(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {}
+    pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {}
+    pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {}
+    pub async fn invalidate(&self, origin: &Origin) {}
     pub async fn acquire(
         &self,
         url: &Url,
@@ -348,8 +309,15 @@ impl Gate {
         left: &mut Duration,
     ) -> Result<Permit, Denied> {}
     pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {}
-    pub fn access(&self) -> &AccessCache {}
-    pub fn pacer(&self) -> &Pacer {}
+    pub fn next_ready<'h>(
+        &self,
+        hosts: impl IntoIterator<Item = &'h Host>,
+    ) -> Option<(&'h Host, NextSlot)> {}
+    pub fn back_off(&self, scope: impl Into<ScopeKey>, until: WallMillis) -> WallMillis {}
+    pub fn report(&self, host: &Host) -> Option<HostReport> {}
+    pub fn reports(&self) -> Vec<HostReport> {}
+    pub fn stats(&self) -> Stats {}
+    pub async fn settled(&self, limit: Duration) -> bool {}
     pub fn max_wait(&self) -> Duration {}
     pub fn now(&self) -> Instant {}
     pub fn wall(&self) -> WallMillis {}
@@ -411,7 +379,7 @@ impl HostEntry {
         ask: &LeaseAsk,
         now: Duration,
         grace_until: Duration,
-    ) -> LeaseReply {}
+    ) -> (LeaseStatus, HostState) {}
     pub fn is_owed(&self, now: Duration) -> bool {}
     pub fn state(&self, now: Duration) -> HostState {}
     pub fn merge(&mut self, told: &HostState, now: Duration) {}
@@ -456,25 +424,13 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>>;
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>>;
 }
 impl HostStore for MemoryHostStore {}
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lease {
-    Leader,
-    Follow { until: WallMillis },
-}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseAsk {
     pub holder: HolderId,
     pub want: Want,
-    pub state: HostState,
-}
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LeaseHolder(pub u64);
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseReply {
-    pub lease: LeaseStatus,
     pub state: HostState,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -535,13 +491,6 @@ pub trait Observer: Send + Sync + 'static {
 }
 impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {}
 impl Observer for MetricsObserver {}
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OrderProblem {
-    NoPacing,
-    SentAgain { times: u32 },
-}
-impl fmt::Display for OrderProblem {}
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {}
 impl Origin {
@@ -592,18 +541,9 @@ impl PacePolicy {
     pub fn min_gap(&self) -> Duration {}
     pub fn scopes(&self) -> &[Scope] {}
 }
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PaceStats {}
-impl PaceStats {
-    pub fn scopes(&self) -> usize {}
-    pub fn in_flight(&self) -> usize {}
-    pub fn waiting(&self) -> usize {}
-    pub fn held(&self) -> usize {}
-}
 #[derive(Clone)]
 pub struct Pacer {}
 impl Pacer {
-    pub fn new(policy: PacePolicy) -> Self {}
     pub async fn acquire(&self, url: &Url, ask: Ask) -> Result<Permit, Refusal> {}
     pub fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {}
     pub fn next_ready<'h>(
@@ -619,11 +559,13 @@ impl Pacer {
     pub fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {}
     pub fn report(&self, host: &Host) -> Option<HostReport> {}
     pub fn reports(&self) -> Vec<HostReport> {}
-    pub fn stats(&self) -> PaceStats {}
+    pub fn stats(&self) -> Stats {}
     pub async fn settled(&self, limit: Duration) -> bool {}
-    pub fn policy(&self) -> &PacePolicy {}
 }
 impl fmt::Debug for Pacer {}
+impl Pacer {
+    pub fn new(policy: PacePolicy) -> Self {}
+}
 #[must_use]
 pub struct PacerBuilder {}
 impl PacerBuilder {
@@ -707,9 +649,8 @@ impl Error for Refusal {}
 impl From<UnsupportedUrl> for Refusal {}
 pub struct RobotsEntry {}
 impl RobotsEntry {
-    pub fn access(&self) -> &Access {}
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {}
-    pub fn explain(self: &Arc<Self>, target: &Target<'_>) -> Explanation {}
+    pub fn explain(self: &Arc<Self>, target: &Target<'_>) -> Verdict {}
     pub fn crawl_delay(&self) -> Option<Duration> {}
     pub fn origin(&self) -> &Origin {}
     pub fn source(&self) -> Source {}
@@ -838,9 +779,31 @@ pub enum Source {
     Fresh,
     Revalidated,
     LastGood,
-    Unavailable(Unavailable),
+    Unavailable(u16),
+    TooManyRedirects,
     Unreachable(Failure),
     LongOutage,
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    pub robots_fetches: u64,
+    pub robots_requests: u64,
+    pub robots_read: u64,
+    pub robots_revalidated: u64,
+    pub robots_unavailable: u64,
+    pub robots_unreachable: u64,
+    pub robots_last_good: u64,
+    pub robots_deferred: u64,
+    pub robots_lost: u64,
+    pub robots_store_faults: u64,
+    pub robots_bytes: u64,
+    pub robots_in_flight: usize,
+    pub overrides: u64,
+    pub hosts: usize,
+    pub in_flight: usize,
+    pub waiting: usize,
+    pub backed_off: usize,
 }
 #[derive(Clone)]
 pub struct StoreError {}
@@ -863,34 +826,11 @@ pub enum TlsProblem {
     Other,
 }
 impl fmt::Display for TlsProblem {}
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Totals {
-    pub flights: u64,
-    pub requests: u64,
-    pub rules: u64,
-    pub revalidated: u64,
-    pub unavailable: u64,
-    pub unreachable: u64,
-    pub last_good: u64,
-    pub deferred: u64,
-    pub lost: u64,
-    pub store_faults: u64,
-    pub body_bytes: u64,
-}
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Unavailable {
-    Status(u16),
-    TooManyRedirects,
-    LongOutage,
-}
-impl fmt::Display for Unavailable {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsupportedUrl {}
 impl fmt::Display for UnsupportedUrl {}
 impl std::error::Error for UnsupportedUrl {}
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Verdict {}
 impl Verdict {
     pub fn is_allowed(&self) -> bool {}
@@ -903,6 +843,7 @@ impl Verdict {
     pub fn refusal(&self, url: &Url, now: WallMillis) -> Option<Denied> {}
 }
 impl fmt::Display for Verdict {}
+impl fmt::Debug for Verdict {}
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct WallMillis(_);
 impl WallMillis {
@@ -933,6 +874,7 @@ pub fn cache_builder(
     tokens: Vec<ProductToken>,
     fetch: Arc<dyn Fetch>,
 ) -> AccessCacheBuilder {}
+pub fn caught_clock(clock: Arc<dyn Clock>) -> Arc<dyn Clock> {}
 pub async fn conformance<S, F>(make: impl Fn() -> F)
 where
     S: AccessStore,
@@ -954,6 +896,7 @@ where
     F: Future<Output = Result<RobotsReply, FetchError>>,
 {}
 pub fn pacer_builder(policy: PacePolicy) -> PacerBuilder {}
+pub fn pacer_of(gate: &Gate) -> &Pacer {}
 pub fn retry_after(headers: &HeaderMap, wall: WallMillis) -> Option<Duration> {}
 pub fn sample_record(
     origin: &Origin,

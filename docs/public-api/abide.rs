@@ -2,7 +2,7 @@
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
     AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate,
-    GateBuilder, Host, NoTimers, Observer, OrderProblem, Origin, StoreError, SystemClock,
+    GateBuilder, HolderId, Host, NoTimers, Observer, Origin, StoreError, SystemClock,
     TlsProblem, UnsupportedUrl, Verdict, WallMillis, access, pacing,
 };
 pub use abide_http::{

@@ -103,7 +103,7 @@ async fn play(bytes: &[u8], policy: AccessPolicy) -> Played {
         // The deadline, and what the head of each hop may take.
         assert!(asked.elapsed() <= ATTEMPT, "{:?}", asked.elapsed());
         assert!(answer.copy().is_none_or(|copy| copy.body().len() <= 512_000));
-        while cache.in_flight() > 0 {
+        while cache.stats().robots_in_flight > 0 {
             sleep(Duration::from_secs(1)).await;
         }
         let answer = cache.cached(&origin).unwrap_or(answer);

@@ -171,5 +171,5 @@ async fn robots_txt_can_be_fetched_ahead_forgotten_and_watched() {
     let changes = changes.lock().unwrap();
     let last = changes.last().unwrap();
     assert!(last.0.as_ref().unwrap().contains("/v1") && last.1.as_ref().unwrap().contains("/v2"), "{last:?}");
-    assert_eq!(abide.gate_handle().access().totals().flights, 3);
+    assert_eq!(abide.gate_handle().stats().robots_fetches, 3);
 }

@@ -245,7 +245,7 @@ pub(crate) fn source_name(source: Option<Source>) -> &'static str {
         Some(Source::Fresh) => "fresh",
         Some(Source::Revalidated) => "revalidated",
         Some(Source::LastGood) => "last_good",
-        Some(Source::Unavailable(_)) => "unavailable",
+        Some(Source::Unavailable(_) | Source::TooManyRedirects) => "unavailable",
         Some(Source::Unreachable(_)) => "unreachable",
         Some(Source::LongOutage) => "long_outage",
         Some(_) => "other",

@@ -43,7 +43,7 @@ pub(crate) fn run(
         drop(settings(online)?);
         let stores = Stores::open(&online.store).await?;
         let crawler = crawler(online, watch, &stores);
-        let pacer = crawler.as_ref().ok().map(|(abide, _)| abide.gate_handle().pacer().clone());
+        let gate = crawler.as_ref().ok().map(|(abide, _)| abide.gate_handle().clone());
         let result = match crawler {
             Ok((abide, inner)) if interruption == Interruption::IsCalls => call(abide, inner).await,
             Ok((abide, inner)) => tokio::select! {
@@ -53,7 +53,7 @@ pub(crate) fn run(
             Err(error) => Err(error),
         };
         watch.is_over();
-        let closed = stores.close(pacer).await;
+        let closed = stores.close(gate).await;
         result.and_then(|status| closed.map(|()| status))
     });
     // What is still in the air belongs to nobody any more.

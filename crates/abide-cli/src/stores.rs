@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::Builder;
-use abide::pacing::Pacer;
+use abide::{Builder, Gate};
 
 use crate::Usage;
 use crate::args::StoreArg;
@@ -48,12 +47,12 @@ impl Stores {
         }
     }
 
-    /// Writes what is still to be written: first what the pacer, if there was one, has still to tell.
-    pub(crate) async fn close(self, pacer: Option<Pacer>) -> anyhow::Result<()> {
+    /// Writes what is still to be written: first what the gate, if there was one, has still to save.
+    pub(crate) async fn close(self, gate: Option<Gate>) -> anyhow::Result<()> {
         // A hold that is not told is lost; a turn that is not given back keeps its host waiting until its lease ends, the next call
         // of this command too.
-        if let Some(pacer) = pacer {
-            pacer.settled(SETTLED_WITHIN).await;
+        if let Some(gate) = gate {
+            gate.settled(SETTLED_WITHIN).await;
         }
         match self {
             Self::Redb(store) => Ok(store.close().await?),

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use abide_gate::pacing::{Ask, PacePolicy, Pacer};
+use abide_gate::pacing::PacePolicy;
+use abide_gate::testing::{Ask, Pacer};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use http::{HeaderMap, StatusCode};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};

@@ -12,7 +12,7 @@ use crate::event::{Event, Observer, Observers};
 use crate::gate::Gate;
 use crate::paced::PacedFetch;
 use crate::pacing::{HostStore, PacePolicy, Pacer};
-use crate::{AddressGuard, CaughtClock, Clock, SystemClock};
+use crate::{AddressGuard, Clock, SystemClock, caught_clock};
 
 /// Settings of a [`Gate`], and of every client that is built on one. The default is the polite choice.
 ///
@@ -126,7 +126,7 @@ impl GateBuilder {
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
         warn_of_dangers(&self.addresses, &self.access);
         let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
-        let clock: Arc<dyn Clock> = Arc::new(CaughtClock::new(Arc::clone(&self.clock)));
+        let clock = caught_clock(Arc::clone(&self.clock));
         // The pacer catches a panic of the clock itself: nobody can be paced by it, so the URL is denied.
         let mut pacer = Pacer::builder(self.pace).clock(Arc::clone(&self.clock));
         if let Some(store) = self.host_store {

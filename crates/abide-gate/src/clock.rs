@@ -122,17 +122,14 @@ impl Clock for SystemClock {
     }
 }
 
-/// Somebody's clock, which may panic: then the machine's tells the time, and the panic goes no further. Caches and stores guard the
-/// clocks that they are given by it.
-#[derive(Debug)]
-pub struct CaughtClock(Arc<dyn Clock>);
-
-impl CaughtClock {
-    /// Guards a clock.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self(clock)
-    }
+/// This clock; where it panics, the machine's tells the time, and the panic goes no further. Caches and stores guard the clocks that they
+/// are given by it.
+pub fn caught_clock(clock: Arc<dyn Clock>) -> Arc<dyn Clock> {
+    Arc::new(CaughtClock(clock))
 }
+
+#[derive(Debug)]
+struct CaughtClock(Arc<dyn Clock>);
 
 impl Clock for CaughtClock {
     fn now(&self) -> Instant {
@@ -240,7 +237,7 @@ mod tests {
     #[test]
     fn the_machines_clock_stands_in_for_one_that_panics_and_only_for_that() {
         for (works, ahead) in [(true, DAY), (false, Duration::ZERO)] {
-            let clock = CaughtClock(Arc::new(Ahead(works)));
+            let clock = caught_clock(Arc::new(Ahead(works)));
             let wall = clock.wall().since(SystemTime::now().into());
             let now = clock.now().saturating_duration_since(Instant::now());
             for shown in [wall, now] {

@@ -17,7 +17,6 @@
 )]
 
 use std::error::Error;
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -26,6 +25,7 @@ use compression_codecs::core::util::{PartialBuffer, WriteBuffer};
 use compression_codecs::{BrotliDecoder, DecodeV2, GzipDecoder, ZlibDecoder, ZstdDecoder};
 use http::header::{CONTENT_ENCODING, HeaderMap};
 use http_body::{Body, Frame};
+use http_body_util::BodyExt;
 
 use crate::Failure;
 
@@ -56,6 +56,21 @@ impl Coding {
             (Some(name), None) => Self::named(name).map(Some).ok_or(Failure::StillCoded),
             (Some(_), Some(_)) => Err(Failure::StillCoded),
         }
+    }
+
+    /// `body` with this coding taken off. Trailers pass.
+    ///
+    /// Its error says that the stream is cut short or corrupt, or that bytes behind it belong to no member; an error of `body` itself is
+    /// passed on as it is. A body that is empty before decoding is empty, as in answers to HEAD.
+    pub fn taken_off<B>(self, body: B) -> impl Body<Data = Bytes, Error = BoxError>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: Into<BoxError>,
+    {
+        DecodedBody::new(body, self).map_err(|error| match error {
+            DecodeError::Body(error) => error.into(),
+            DecodeError::Undecodable(why) => why.into(),
+        })
     }
 
     fn named(name: &[u8]) -> Option<Self> {
@@ -90,11 +105,8 @@ const PIECE_LEN: usize = 8 * 1024;
 /// By no more does an honest coding make a text longer: some bytes for a block, of which there are few in so many bytes.
 const OVERHEAD_MAX: u64 = 64 * 1024;
 
-/// A body with its coding taken off. Trailers pass.
-///
-/// Its error says that the stream is cut short or corrupt, or that bytes behind it belong to no member. A body that is empty before
-/// decoding is empty, as in answers to HEAD; where a coding is named and the body must be there, ask for [`strict`](Self::strict).
-pub struct DecodedBody<B> {
+/// A body with its coding taken off.
+pub(crate) struct DecodedBody<B> {
     body: B,
     coding: Coding,
     decoder: Box<dyn DecodeV2 + Send + Sync>,
@@ -122,8 +134,7 @@ enum Stage {
 }
 
 impl<B> DecodedBody<B> {
-    /// `body` with this coding taken off.
-    pub fn new(body: B, coding: Coding) -> Self {
+    pub(crate) fn new(body: B, coding: Coding) -> Self {
         Self {
             body,
             coding,
@@ -139,8 +150,7 @@ impl<B> DecodedBody<B> {
     }
 
     /// The coded body must not be empty, nor longer than the decoded one by more than 64 KiB: such a stream says nothing, for ever.
-    #[must_use]
-    pub fn strict(mut self) -> Self {
+    pub(crate) fn strict(mut self) -> Self {
         self.is_strict = true;
         self
     }
@@ -250,44 +260,18 @@ impl<B: Body> DecodedBody<B> {
     }
 }
 
-impl<B> fmt::Debug for DecodedBody<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DecodedBody")
-            .field("coding", &self.coding)
-            .field("read", &self.read)
-            .field("decoded", &self.decoded)
-            .finish_non_exhaustive()
-    }
-}
-
 const CORRUPT: &str = "the coded stream is corrupt";
 
 /// Why a [`DecodedBody`] broke off.
 #[derive(Debug)]
-pub enum DecodeError<E> {
+pub(crate) enum DecodeError<E> {
     /// The coded body itself failed.
     Body(E),
     /// It came, and is not a whole stream of its coding, or more than that.
     Undecodable(&'static str),
 }
 
-impl<E: fmt::Display> fmt::Display for DecodeError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Body(error) => error.fmt(f),
-            Self::Undecodable(why) => f.write_str(why),
-        }
-    }
-}
-
-impl<E: Error + 'static> Error for DecodeError<E> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Body(error) => Some(error),
-            Self::Undecodable(_) => None,
-        }
-    }
-}
+type BoxError = Box<dyn Error + Send + Sync>;
 
 #[cfg(test)]
 mod tests {
@@ -351,7 +335,8 @@ mod tests {
         let body = DecodedBody::new(Frames::of(bytes, size), coding).strict();
         match body.collect().await {
             Ok(whole) => Ok(whole.to_bytes().to_vec()),
-            Err(error) => Err(error.to_string()),
+            Err(DecodeError::Undecodable(why)) => Err(why.to_owned()),
+            Err(DecodeError::Body(never)) => match never {},
         }
     }
 

@@ -73,10 +73,15 @@ pub enum DeniedKind {
         /// The URL that answered.
         got: Url,
     },
-    /// The order of the middlewares lets requests out without pacing. Nothing is wrong with the site: mend the chain.
-    WrongOrder {
-        /// What is wrong.
-        problem: OrderProblem,
+    /// The order of the middlewares is wrong: the half that checks robots.txt has no half that paces below it. Nothing is wrong with the site.
+    NoPacing,
+    /// The order of the middlewares is wrong: something below the pacing, such as a retry, sent the request several times with one permit.
+    /// Nothing is wrong with the site.
+    ///
+    /// What timed out is not among them: reqwest does not report it, so a retry of timeouts alone is not detected.
+    SentAgain {
+        /// How often it went out.
+        times: u32,
     },
     /// The request carries a User-Agent that does not contain the product token (RFC 9309 §2.2.1).
     Identity {
@@ -104,35 +109,6 @@ pub enum DeniedKind {
     NoTimers,
     /// The runtime is going down, or a task of the gate was lost.
     Interrupted,
-}
-
-/// What is wrong with the order of a middleware chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OrderProblem {
-    /// The half that asks robots.txt has no half that paces below it.
-    NoPacing,
-    /// Something below sent the request so many times in one turn, such as a retry.
-    ///
-    /// What timed out is not among them: reqwest tells nobody of it, so a retry of timeouts alone is not noticed.
-    SentAgain {
-        /// How often it went out.
-        times: u32,
-    },
-}
-
-impl fmt::Display for OrderProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoPacing => f.write_str(
-                "nothing paces the requests: the gate half needs the pacing half of the same crawler below it",
-            ),
-            Self::SentAgain { times } => write!(
-                f,
-                "a middleware below the pacing has sent the request {times} times in one turn: put what retries above it"
-            ),
-        }
-    }
 }
 
 impl Denied {
@@ -232,7 +208,7 @@ impl Denied {
             DeniedKind::UnsupportedUrl => "unsupported_url",
             DeniedKind::TooManyRedirects => "too_many_redirects",
             DeniedKind::RedirectBypass { .. } => "redirect_bypass",
-            DeniedKind::WrongOrder { .. } => "wrong_order",
+            DeniedKind::NoPacing | DeniedKind::SentAgain { .. } => "wrong_order",
             DeniedKind::Identity { .. } => "identity",
             DeniedKind::ForeignHost { .. } => "foreign_host",
             DeniedKind::Store { .. } => "store",
@@ -312,7 +288,13 @@ impl fmt::Display for Denied {
                 shown(url),
                 shown(got)
             ),
-            DeniedKind::WrongOrder { problem } => problem.fmt(f),
+            DeniedKind::NoPacing => f.write_str(
+                "nothing paces the requests: the gate half needs the pacing half of the same crawler below it",
+            ),
+            DeniedKind::SentAgain { times } => write!(
+                f,
+                "a middleware below the pacing has sent the request {times} times in one turn: put what retries above it"
+            ),
             DeniedKind::Identity { user_agent, token } => write!(
                 f,
                 "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; leave the field \

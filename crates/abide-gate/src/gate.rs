@@ -15,9 +15,9 @@ use crate::clock::has_timers;
 use crate::error::{Denied, DeniedKind};
 use crate::event::{Event, Observers};
 use crate::paced::last_gap;
-use crate::pacing::{Ask, DeferReason, NextSlot, Pacer, Permit, Refusal};
+use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit, Refusal, ScopeKey};
 use crate::verdict::Verdict;
-use crate::{AddressGuard, Clock, Origin, WallMillis};
+use crate::{AddressGuard, Clock, Host, Origin, Stats, WallMillis};
 
 /// Everything that a crawler asks before a request goes out. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ impl Gate {
             return None;
         }
         let answer = self.access.at_hand(url)?;
-        Some(Verdict::robots(answer.explain(&Target::of(url))))
+        Some(answer.explain(&Target::of(url)))
     }
 
     fn verdict_by_cache(&self, url: &Url) -> Option<Verdict> {
@@ -84,7 +84,7 @@ impl Gate {
         if is_robots_txt(url) {
             return Some(Verdict::robots_txt());
         }
-        Some(Verdict::robots(self.access.cached(&origin)?.explain(&Target::of(url))))
+        Some(self.access.cached(&origin)?.explain(&Target::of(url)))
     }
 
     async fn check_after_fetching(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
@@ -93,7 +93,7 @@ impl Gate {
             return Ok(Verdict::robots_txt());
         }
         let answer = self.learn(&origin, url, left).await?;
-        Ok(self.observed(Verdict::robots(answer.explain(&Target::of(url)))))
+        Ok(self.observed(answer.explain(&Target::of(url))))
     }
 
     fn observed(&self, verdict: Verdict) -> Verdict {
@@ -125,17 +125,30 @@ impl Gate {
         self.observers.tell(&Event::Refused { denied, hop });
     }
 
-    /// How often robots.txt was passed over.
-    pub fn overrides(&self) -> u64 {
-        self.overrides.load(Ordering::Relaxed)
-    }
-
     /// What is known of an origin's robots.txt; fetched if need be.
     ///
     /// # Errors
     /// A robots.txt request that was deferred or lost.
     pub async fn answer(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {
         self.learn(origin, &origin.robots_url(), &mut self.max_wait.clone()).await
+    }
+
+    /// The same from what is at hand and may be used, without any I/O. `None`: not known.
+    pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
+        self.access.cached(origin)
+    }
+
+    /// Fetches what is not at hand for all these origins, as many at a time as the policy allows, and waits for them.
+    pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
+        self.access.prefetch(origins).await;
+    }
+
+    /// Forgets that the origin's robots.txt is fresh, so that its next use asks again. The last good copy is kept, and goes on being used
+    /// at once while the origin is known to fail.
+    ///
+    /// Other processes with the same store see it when the time of their own copies is over.
+    pub async fn invalidate(&self, origin: &Origin) {
+        self.access.invalidate(origin).await;
     }
 
     /// The answer at hand, or fetched if the turn of robots.txt can come within what is `left`.
@@ -272,14 +285,60 @@ impl Gate {
         self.pacer.next_slot(url, ask).map_err(|refusal| self.denied_by(url, refusal))
     }
 
-    /// How robots.txt is kept: prefetching, forgetting, counters.
-    pub fn access(&self) -> &AccessCache {
-        &self.access
+    /// The host that has been free for the longest time, or else is free first, with the delay that was last asked of it. A host that
+    /// was never asked is free; among equals the first counts.
+    pub fn next_ready<'h>(&self, hosts: impl IntoIterator<Item = &'h Host>) -> Option<(&'h Host, NextSlot)> {
+        self.pacer.next_ready(hosts)
     }
 
-    /// How hosts are paced: holds, reports.
-    pub fn pacer(&self) -> &Pacer {
-        &self.pacer
+    /// Backs a host off, or a group of hosts by its key, until then, unless it is backed off for longer. Returns the end of the backoff
+    /// that is in force.
+    ///
+    /// More than 27 h ahead is taken for a mistake and cut to 24 h.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use abide_gate::{DeniedKind, Gate, Host, pacing::DeferReason};
+    /// # use abide_gate::testing::access::{Scripted, ScriptedFetch};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let fetch = ScriptedFetch::always(Scripted::status(404));
+    /// let gate = Gate::builder().build(vec!["ExampleBot".parse()?], Arc::new(fetch));
+    /// let url = "http://a.example/".parse()?;
+    /// gate.back_off(&Host::of(&url)?, gate.wall().plus(Duration::from_secs(3_600)));
+    ///
+    /// let denied = gate.admit(&url, gate.max_wait()).await.unwrap_err();
+    /// assert!(matches!(denied.kind(), DeniedKind::Deferred { reason: DeferReason::Hold { .. } }));
+    /// # Ok(()) }
+    /// ```
+    pub fn back_off(&self, scope: impl Into<ScopeKey>, until: WallMillis) -> WallMillis {
+        self.pacer.hold(scope, until, BackoffCause::Operator)
+    }
+
+    /// What happened to a host, if it is known.
+    pub fn report(&self, host: &Host) -> Option<HostReport> {
+        self.pacer.report(host)
+    }
+
+    /// What happened to every host and every group of hosts that is known, in no particular order.
+    pub fn reports(&self) -> Vec<HostReport> {
+        self.pacer.reports()
+    }
+
+    /// Counts since the start, and sums over all hosts that are known. Looks at each of them.
+    pub fn stats(&self) -> Stats {
+        let Stats { hosts, in_flight, waiting, backed_off, .. } = self.pacer.stats();
+        let overrides = self.overrides.load(Ordering::Relaxed);
+        Stats { overrides, hosts, in_flight, waiting, backed_off, ..self.access.stats() }
+    }
+
+    /// Gives up all leases in the shared store and saves what it does not know yet, for `limit` at most. Returns whether nothing is left.
+    /// Without a store there is nothing to do.
+    ///
+    /// Before a process ends, it drops what is left of responses, awaits this, and closes its store. Without it, other processes wait for
+    /// its hosts until the leases end.
+    pub async fn settled(&self, limit: Duration) -> bool {
+        self.pacer.settled(limit).await
     }
 
     /// How long a call may wait for its turns unless it says otherwise.

@@ -55,6 +55,7 @@
 mod clock;
 mod failure;
 mod origin;
+mod stats;
 mod store;
 mod text;
 
@@ -83,14 +84,15 @@ pub use address::AddressGuard;
 pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
-pub use clock::{CaughtClock, Clock, NoTimers, SystemClock, WallMillis};
-pub use coding::{Coding, DecodeError, DecodedBody};
-pub use error::{Denied, DeniedKind, OrderProblem};
+pub use clock::{Clock, NoTimers, SystemClock, WallMillis, caught_clock};
+pub use coding::Coding;
+pub use error::{Denied, DeniedKind};
 pub use event::{Event, Observer};
 pub use failure::{Failure, TlsProblem};
 pub use gate::Gate;
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
-pub use store::{BoxFuture, StoreError};
+pub use stats::Stats;
+pub use store::{BoxFuture, HolderId, StoreError};
 pub use verdict::Verdict;

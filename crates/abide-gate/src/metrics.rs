@@ -23,12 +23,12 @@ pub struct MetricsObserver;
 impl MetricsObserver {
     /// Sets the gauges: what is in flight, waiting, held and known at this moment. Call it every few seconds.
     pub fn sample(&self, gate: &Gate) {
-        let stats = gate.pacer().stats();
-        gauge!("abide_hosts").set(number(stats.scopes()));
-        gauge!("abide_hosts_held").set(number(stats.held()));
-        gauge!("abide_in_flight").set(number(stats.in_flight()));
-        gauge!("abide_waiting").set(number(stats.waiting()));
-        gauge!("abide_robots_in_flight").set(number(gate.access().in_flight()));
+        let stats = gate.stats();
+        gauge!("abide_hosts").set(number(stats.hosts));
+        gauge!("abide_hosts_held").set(number(stats.backed_off));
+        gauge!("abide_in_flight").set(number(stats.in_flight));
+        gauge!("abide_waiting").set(number(stats.waiting));
+        gauge!("abide_robots_in_flight").set(number(stats.robots_in_flight));
     }
 }
 
@@ -86,7 +86,7 @@ fn outcome(source: Source) -> &'static str {
     match source {
         Source::Fresh => "fetched",
         Source::Revalidated => "confirmed",
-        Source::Unavailable(_) => "unavailable",
+        Source::Unavailable(_) | Source::TooManyRedirects => "unavailable",
         Source::Unreachable(_) => "unreachable",
         Source::LastGood => "last_good",
         Source::LongOutage => "long_outage",

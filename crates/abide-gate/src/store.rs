@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -38,3 +39,41 @@ impl fmt::Debug for StoreError {
 }
 
 impl std::error::Error for StoreError {}
+
+/// The name of a process at a store: 128 bits, drawn at random when a gate is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HolderId(pub u128);
+
+impl HolderId {
+    /// A name that no other process has, drawn from the random keys of the standard library's hash maps.
+    pub fn random() -> Self {
+        let half = || u128::from(RandomState::new().hash_one(0_u64));
+        Self(half() << 64 | half())
+    }
+}
+
+impl fmt::Display for HolderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_of_processes_differ_in_both_halves() {
+        let halves = |id: HolderId| [(id.0 >> 64) as u64, id.0 as u64];
+        let all: HashSet<u64> = (0..10_000).flat_map(|_| halves(HolderId::random())).collect();
+        assert_eq!(all.len(), 20_000);
+    }
+
+    #[test]
+    fn a_name_is_shown_by_all_its_digits() {
+        let id = HolderId(0xab);
+        assert_eq!(id.to_string(), format!("{}ab", "0".repeat(30)));
+    }
+}

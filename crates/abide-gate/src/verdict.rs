@@ -4,37 +4,46 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_robots::Rule;
+use abide_robots::{Rule, Target};
+use httpdate::fmt_http_date;
 use url::Url;
 
 use crate::WallMillis;
-use crate::access::{Access, Explanation, RobotsEntry, Source};
+use crate::access::{Access, GoodCopy, RobotsEntry, Source};
 use crate::error::{Denied, DeniedKind};
+use crate::text::Escaped;
 
 /// Whether a URL may be fetched, and why. Small and cheap to clone: it shares what it was made from.
 ///
-/// Shown, it is one sentence.
-#[derive(Debug, Clone)]
+/// Shown, it is one sentence; what servers sent is escaped and cut at 200 characters.
+#[derive(Clone)]
 pub struct Verdict {
-    ground: Ground,
+    /// `None` for `/robots.txt` itself: "The /robots.txt URI is implicitly allowed" (RFC 9309 §2.2.2).
+    ground: Option<Ground>,
     override_reason: Option<Arc<str>>,
 }
 
-#[derive(Debug, Clone)]
-enum Ground {
-    /// By what is known of the origin's robots.txt.
-    Robots(Explanation),
-    /// RFC 9309 §2.2.2: "The /robots.txt URI is implicitly allowed."
-    RobotsTxt,
+/// What is known of the origin's robots.txt, and what that says.
+#[derive(Clone)]
+struct Ground {
+    entry: Arc<RobotsEntry>,
+    rules: Option<abide_robots::Verdict>,
+    is_allowed: bool,
 }
 
 impl Verdict {
-    pub(crate) fn robots(explanation: Explanation) -> Self {
-        Self { ground: Ground::Robots(explanation), override_reason: None }
+    pub(crate) fn robots(entry: Arc<RobotsEntry>, target: &Target<'_>) -> Self {
+        let rules = match entry.access() {
+            Access::Rules(rules) => Some(rules.verdict(target)),
+            Access::Unavailable(_) | Access::Unreachable(_) => None,
+        };
+        let is_allowed =
+            rules.as_ref().map_or_else(|| entry.is_allowed(target), |verdict| verdict.is_allowed());
+        Self { ground: Some(Ground { entry, rules, is_allowed }), override_reason: None }
     }
 
     pub(crate) fn robots_txt() -> Self {
-        Self { ground: Ground::RobotsTxt, override_reason: None }
+        Self { ground: None, override_reason: None }
     }
 
     pub(crate) fn overridden(self, why: Arc<str>) -> Self {
@@ -43,7 +52,7 @@ impl Verdict {
 
     /// Whether the URL may be fetched: robots.txt allows it, or its denial was overridden.
     pub fn is_allowed(&self) -> bool {
-        self.override_reason.is_some() || self.explanation().is_none_or(Explanation::is_allowed)
+        self.override_reason.is_some() || self.ground.as_ref().is_none_or(|ground| ground.is_allowed)
     }
 
     /// The rule that decided; `None` if none covers the URL, or there is no robots.txt to judge by.
@@ -53,12 +62,12 @@ impl Verdict {
 
     /// The verdict of the rules alone: group, token, line. `None` if there is no robots.txt to judge by.
     pub fn rules(&self) -> Option<&abide_robots::Verdict> {
-        self.explanation()?.verdict()
+        self.ground.as_ref()?.rules.as_ref()
     }
 
     /// What is known of the origin's robots.txt: where it came from, its age, when it is asked again.
     pub fn entry(&self) -> Option<&Arc<RobotsEntry>> {
-        self.explanation().map(Explanation::entry)
+        self.ground.as_ref().map(|ground| &ground.entry)
     }
 
     /// Where the answer came from. `None` for `/robots.txt` itself.
@@ -68,7 +77,7 @@ impl Verdict {
 
     /// The Crawl-delay that the site asks for.
     pub fn crawl_delay(&self) -> Option<Duration> {
-        self.explanation()?.crawl_delay()
+        self.entry()?.crawl_delay()
     }
 
     /// What it was made from is due to be asked for again.
@@ -78,7 +87,7 @@ impl Verdict {
 
     /// Whether it is about `/robots.txt` itself.
     pub(crate) fn is_robots_txt(&self) -> bool {
-        matches!(self.ground, Ground::RobotsTxt)
+        self.ground.is_none()
     }
 
     /// Why the request goes out although robots.txt denies it; `None` if robots.txt allows it.
@@ -99,11 +108,79 @@ impl Verdict {
         let kind = DeniedKind::Unreachable { since, cause };
         Some(Denied::new(kind, url, now).with_retry_at(Some(answer.retry_at())))
     }
+}
 
-    fn explanation(&self) -> Option<&Explanation> {
-        match &self.ground {
-            Ground::Robots(explanation) => Some(explanation),
-            Ground::RobotsTxt => None,
+impl Ground {
+    /// By the rules: which rule, of which group, on which line. "of" and the file follow.
+    fn write_verdict(&self, f: &mut fmt::Formatter<'_>, verdict: &abide_robots::Verdict) -> fmt::Result {
+        match verdict.rule() {
+            Some(rule) => {
+                let pattern = Escaped(rule.pattern().as_bytes());
+                write!(f, " by \"{}: {pattern}\" on line {}", rule.kind(), rule.line())?;
+                match verdict.token() {
+                    Some(token) => write!(f, " (group {})", Escaped(token.as_bytes())),
+                    None => f.write_str(" (group *)"),
+                }
+            }
+            None => match verdict.reason() {
+                abide_robots::Reason::NoGroup => f.write_str(", as the crawler belongs to no group"),
+                abide_robots::Reason::RobotsTxt => {
+                    f.write_str(", as robots.txt itself is exempt from the rules")
+                }
+                _ => f.write_str(", as it matches no rule"),
+            },
+        }
+    }
+
+    fn write_source(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let answer = &self.entry;
+        let url = answer.origin().robots_url();
+        let url = Escaped(url.as_str().as_bytes());
+        match answer.source() {
+            Source::Fresh => write!(f, " of {url}, fetched {}", date(answer.fetched_at()))?,
+            Source::Revalidated => {
+                let confirmed = answer.copy().map(GoodCopy::validated_at);
+                write!(f, " of {url}, fetched {}, confirmed {}", date(answer.fetched_at()), date(confirmed))?;
+            }
+            Source::LastGood => {
+                write!(f, " of the last good copy of {url}, fetched {}", date(answer.fetched_at()))?;
+                self.write_failure(f)?;
+            }
+            Source::Unavailable(status) => {
+                write!(f, ", as {url} is unavailable: it answered with status {status}")?;
+            }
+            Source::TooManyRedirects => write!(f, ", as {url} is unavailable: it redirects too often")?,
+            Source::LongOutage => {
+                write!(f, ", as {url} counts as unavailable")?;
+                self.write_failure(f)?;
+            }
+            Source::Unreachable(cause) if self.is_allowed => {
+                write!(f, ", as robots.txt itself always is, though {url} is unreachable: {cause}")?;
+            }
+            Source::Unreachable(cause) => {
+                let (since, again) = (date(answer.failing_since()), date(Some(answer.retry_at())));
+                write!(
+                    f,
+                    " for now, as {url} is unreachable since {since}: {cause}; asked again from {again} on"
+                )?;
+            }
+        }
+        if answer.is_truncated() {
+            f.write_str(", cut at the size limit")?;
+        }
+        if answer.is_not_text() {
+            f.write_str(", which is an HTML page without rules")?;
+        }
+        Ok(())
+    }
+
+    fn write_failure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let answer = &self.entry;
+        match (answer.failing_since(), answer.failure()) {
+            (Some(since), Some(cause)) => write!(f, ", unreachable since {}: {cause}", date(Some(since))),
+            (Some(since), None) => write!(f, ", unreachable since {}", date(Some(since))),
+            (None, Some(cause)) => write!(f, ", as {cause}"),
+            (None, None) => Ok(()),
         }
     }
 }
@@ -114,8 +191,46 @@ impl fmt::Display for Verdict {
             write!(f, "fetched against robots.txt ({why}): ")?;
         }
         match &self.ground {
-            Ground::Robots(explanation) => explanation.fmt(f),
-            Ground::RobotsTxt => f.write_str("allowed, as robots.txt itself always is"),
+            Some(ground) => ground.fmt(f),
+            None => f.write_str("allowed, as robots.txt itself always is"),
         }
+    }
+}
+
+impl fmt::Debug for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Verdict({self})")
+    }
+}
+
+impl fmt::Display for Ground {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_allowed { "allowed" } else { "disallowed" })?;
+        if let Some(rules) = &self.rules {
+            self.write_verdict(f, rules)?;
+        }
+        self.write_source(f)
+    }
+}
+
+/// The last time that an HTTP date can show.
+const SHOWN_MAX: WallMillis = WallMillis::from_millis(253_402_300_799_000);
+
+/// A time for people, as in HTTP fields.
+fn date(time: Option<WallMillis>) -> String {
+    match time {
+        Some(time) => fmt_http_date(time.min(SHOWN_MAX).to_system_time()),
+        None => "just now".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_is_too_late_to_be_shown() {
+        assert_eq!(date(Some(WallMillis::from_millis(u64::MAX))), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(date(Some(WallMillis::from_millis(0))), "Thu, 01 Jan 1970 00:00:00 GMT");
     }
 }

@@ -7,7 +7,7 @@ mod access_support;
 
 use std::time::Duration;
 
-use abide_gate::pacing::Refusal;
+use abide_gate::testing::Refusal;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use access_support::*;
 use tokio::time::sleep;

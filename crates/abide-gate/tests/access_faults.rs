@@ -8,12 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{
-    AccessCache, AccessPolicy, AccessStore, FetchError, Lease, LeaseHolder, MemoryAccessStore, Record,
-    RobotsEntry, Source,
-};
-use abide_gate::pacing::{MemoryHostStore, Refusal};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record, RobotsEntry, Source};
+use abide_gate::pacing::MemoryHostStore;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::{AccessCache, Refusal};
 use abide_gate::{BoxFuture, Clock, Event, Failure, Origin, StoreError, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep};
@@ -33,7 +32,7 @@ async fn a_deferral_is_passed_on_and_is_no_attempt() {
     }
     // The pacing decides again each time, since nothing was sent.
     assert!(is_good(&world.ask().await));
-    assert_eq!((world.cache.totals().deferred, world.cache.totals().unreachable), (2, 0));
+    assert_eq!((world.cache.stats().robots_deferred, world.cache.stats().robots_unreachable), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,21 +134,17 @@ impl AccessStore for Faulty {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         Box::pin(async move {
             self.step(&self.lease_fails).await?;
             self.inner.lease(origin, holder, now, ttl).await
         })
     }
 
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             self.step(&self.lease_fails).await?;
             self.inner.release(origin, holder).await
@@ -178,7 +173,7 @@ async fn c21_a_store_that_fails_neither_allows_nor_breaks() {
         // What was learnt is kept in memory.
         world.ask().await;
         assert_eq!(world.fetch.count(), 1, "{id}");
-        assert!(world.cache.totals().store_faults >= 3);
+        assert!(world.cache.stats().robots_store_faults >= 3);
     }
 }
 
@@ -355,19 +350,9 @@ async fn a_restart_in_an_outage_of_a_held_host_serves_the_copy() {
     before.ask().await;
     sleep(DAY).await;
     let last = before.ask().await;
-    #[derive(Debug)]
-    struct Held;
-    impl abide_gate::access::Fetch for Held {
-        fn fetch(
-            &self,
-            _: abide_gate::access::RobotsRequest,
-        ) -> BoxFuture<'_, Result<abide_gate::access::RobotsReply, FetchError>> {
-            let error = FetchError::deferred(backed_off(START.plus(100 * DAY)));
-            Box::pin(std::future::ready(Err(error)))
-        }
-    }
+    let held = ScriptedFetch::always(Scripted::deferred(backed_off(START.plus(100 * DAY))));
     let clock = Arc::new(abide_gate::ManualClock::starting_at(last.retry_at()));
-    let after = abide_gate::testing::access::cache_builder(tokens(), Arc::new(Held))
+    let after = abide_gate::testing::access::cache_builder(tokens(), Arc::new(held))
         .clock(clock)
         .store(store.clone())
         .build();
@@ -396,9 +381,9 @@ async fn two_processes_share_one_fetch() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_died_is_waited_for_until_its_lease_ends() {
     let world = World::of(Scripted::text(GOOD));
-    let dead = LeaseHolder(42);
+    let dead = HolderId(42);
     let lease = world.store.lease(&origin(), dead, START, Duration::from_secs(20)).await.unwrap();
-    assert_eq!(lease, Lease::Leader);
+    assert_eq!(lease, None);
     let started = Instant::now();
     assert!(is_good(&world.ask().await));
     assert_eq!(started.elapsed().as_secs(), 20);
@@ -459,10 +444,11 @@ async fn totals_add_up() {
         world.ask_and_settle().await;
         sleep(DAY).await;
     }
-    let totals = world.cache.totals();
-    assert_eq!((totals.rules, totals.revalidated, totals.unreachable, totals.last_good), (1, 1, 1, 1));
-    assert_eq!((totals.unavailable, totals.requests, totals.flights), (1, 4, 4));
-    assert_eq!(totals.body_bytes, GOOD.len() as u64);
+    let stats = world.cache.stats();
+    assert_eq!((stats.robots_read, stats.robots_revalidated), (1, 1));
+    assert_eq!((stats.robots_unavailable, stats.robots_unreachable, stats.robots_last_good), (1, 1, 1));
+    assert_eq!((stats.robots_requests, stats.robots_fetches), (4, 4));
+    assert_eq!(stats.robots_bytes, GOOD.len() as u64);
 }
 
 /// The store kept an older record than memory has: it must not bring back a copy that was taken away.
@@ -488,7 +474,7 @@ async fn a_follower_is_not_content_with_the_record_it_had() {
     let first = world.ask().await;
     sleep(first.retry_at().since(world.wall())).await;
     let ttl = Duration::from_secs(20);
-    world.store.lease(&origin(), LeaseHolder(42), world.wall(), ttl).await.unwrap();
+    world.store.lease(&origin(), HolderId(42), world.wall(), ttl).await.unwrap();
     assert!(is_good(&world.ask().await), "nobody waits for it");
     world.settle().await;
     assert_eq!(world.fetch.count(), 2, "it was fetched after the other's lease had ended");
@@ -498,7 +484,7 @@ async fn a_follower_is_not_content_with_the_record_it_had() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_gives_up_is_not_waited_for() {
     let world = World::of(Scripted::text(GOOD));
-    let other = LeaseHolder(42);
+    let other = HolderId(42);
     world.store.lease(&origin(), other, START, Duration::from_secs(60)).await.unwrap();
     let (store, started) = (world.store.clone(), Instant::now());
     tokio::spawn(async move {
@@ -547,8 +533,8 @@ async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
     assert!(is_good(&world.ask().await));
     assert_eq!(world.fetch.count(), 0);
     // A lease for longer than this one would be taken for one of a clock that was set back.
-    let free = store.lease(&origin(), LeaseHolder(42), world.wall(), HOUR).await.unwrap();
-    assert_eq!(free, Lease::Leader, "and the lease was given back");
+    let free = store.lease(&origin(), HolderId(42), world.wall(), HOUR).await.unwrap();
+    assert_eq!(free, None, "and the lease was given back");
 }
 
 #[tokio::test(start_paused = true)]

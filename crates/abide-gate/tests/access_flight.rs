@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{AccessCache, Source};
-use abide_gate::pacing::Refusal;
+use abide_gate::access::Source;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::{AccessCache, Refusal};
 use abide_gate::{ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Target};
 use tokio::task::JoinSet;
@@ -47,7 +47,7 @@ async fn s23_ten_thousand_callers_on_a_cold_origin_make_one_request() {
         assert!(Arc::ptr_eq(&answer.unwrap(), &first), "all get the same answer");
     }
     assert_eq!(fetch.count(), 1);
-    assert_eq!(cache.in_flight(), 0);
+    assert_eq!(cache.stats().robots_in_flight, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,8 +103,8 @@ async fn s24_a_lost_flight_is_interrupted_and_the_next_caller_starts_again() {
     let fetch = ScriptedFetch::new(|_, times| if times == 0 { Scripted::panic() } else { slow() });
     let (cache, _) = cache(&fetch);
     assert!(matches!(cache.of(&origin()).await, Err(Refusal::Interrupted)));
-    assert_eq!(cache.in_flight(), 0);
-    assert_eq!(cache.totals().lost, 1);
+    assert_eq!(cache.stats().robots_in_flight, 0);
+    assert_eq!(cache.stats().robots_lost, 1);
     assert!(cache.of(&origin()).await.unwrap().is_allowed(&Target::new("/y")));
 }
 
@@ -124,5 +124,5 @@ async fn s23_on_several_threads_too() {
     while let Some(answer) = callers.join_next().await {
         assert!(answer.unwrap());
     }
-    assert_eq!((fetch.count(), fetch.in_flight_max(), cache.in_flight()), (10, 1, 0));
+    assert_eq!((fetch.count(), fetch.in_flight_max(), cache.stats().robots_in_flight), (10, 1, 0));
 }

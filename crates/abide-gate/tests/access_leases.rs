@@ -7,15 +7,16 @@ mod access_support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
-use abide_gate::pacing::Refusal;
+use abide_gate::HolderId;
+use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record};
+use abide_gate::testing::Refusal;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
-const OTHER: LeaseHolder = LeaseHolder(42);
+const OTHER: HolderId = HolderId(42);
 
 fn put_off() -> Scripted {
     deferred(START.plus(HOUR))
@@ -38,7 +39,7 @@ async fn leaders_that_bring_nothing_are_waited_for_during_two_leases() {
     let leading = tokio::spawn(async move {
         loop {
             let wall = abide_gate::Clock::wall(&*clock);
-            assert_eq!(store.lease(&origin(), OTHER, wall, 20 * SECOND).await.unwrap(), Lease::Leader);
+            assert_eq!(store.lease(&origin(), OTHER, wall, 20 * SECOND).await.unwrap(), None);
             sleep(10 * SECOND).await;
         }
     });
@@ -79,14 +80,14 @@ impl AccessStore for Keeps {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         self.0.lease(origin, holder, now, ttl)
     }
 
-    fn release<'a>(&'a self, _: &'a Origin, _: LeaseHolder) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, _: &'a Origin, _: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(std::future::ready(Err(StoreError::new("disk full"))))
     }
 
@@ -100,5 +101,5 @@ async fn a_lease_that_cannot_be_given_back_is_a_fault_of_the_store() {
     let store = Arc::new(Keeps::default());
     let world = World::with_store(ScriptedFetch::always(put_off()), AccessPolicy::default(), store);
     assert!(matches!(world.cache.of(&origin()).await, Err(Refusal::Deferred { .. })));
-    assert_eq!(world.cache.totals().store_faults, 1);
+    assert_eq!(world.cache.stats().robots_store_faults, 1);
 }

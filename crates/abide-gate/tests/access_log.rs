@@ -11,9 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
-use abide_gate::pacing::{Ask, PacePolicy, Pacer};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record};
+use abide_gate::pacing::PacePolicy;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{BoxFuture, Failure, Origin, StoreError, TlsProblem, WallMillis};
 use access_support::*;
 use tokio::time::sleep;

@@ -6,7 +6,7 @@ mod access_support;
 
 use std::time::Duration;
 
-use abide_gate::access::{AccessPolicy, RedirectRefusal, Source, Unavailable};
+use abide_gate::access::{AccessPolicy, RedirectRefusal, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Failure, TlsProblem};
 use access_support::*;
@@ -193,7 +193,7 @@ async fn s01_4xx_allows_all_and_its_body_is_unread() {
         let world = World::of(Scripted::status(status).body("User-agent: *\nDisallow: /\n"));
         let answer = world.ask().await;
         assert!(allows_all(&answer), "{status}");
-        assert_eq!(answer.source(), Source::Unavailable(Unavailable::Status(status)));
+        assert_eq!(answer.source(), Source::Unavailable(status));
         assert_eq!(world.fetch.pulled(), 0, "{status}");
         sleep(23 * HOUR).await;
         world.settle().await;

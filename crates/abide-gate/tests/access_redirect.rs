@@ -4,7 +4,7 @@
 
 mod access_support;
 
-use abide_gate::access::{AccessPolicy, RedirectRefusal, Source, Unavailable};
+use abide_gate::access::{AccessPolicy, RedirectRefusal, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Failure, Origin};
 use abide_robots::Target;
@@ -67,7 +67,7 @@ async fn s10_more_than_five_redirects_are_unavailable_for_an_hour() {
         let world = World::new(chain(hops));
         let answer = world.ask().await;
         assert!(allows_all(&answer));
-        assert_eq!(answer.source(), Source::Unavailable(Unavailable::TooManyRedirects));
+        assert_eq!(answer.source(), Source::TooManyRedirects);
         assert_eq!(world.fetch.count(), 6, "no seventh request");
         assert_eq!(answer.retry_at(), START.plus(HOUR));
         for hop in 0..hops {

@@ -7,7 +7,7 @@ mod access_support;
 use std::time::Duration;
 
 use abide_gate::Failure;
-use abide_gate::access::{Access, Unavailable};
+use abide_gate::access::Source;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use access_support::*;
 use proptest::prelude::*;
@@ -85,17 +85,17 @@ impl Turn {
 }
 
 /// Whether one of these answers gives the reason for what is allowed.
-fn is_reason(access: &Access, heard: &[Turn], failing_days: u64) -> bool {
+fn is_reason(source: Source, heard: &[Turn], failing_days: u64) -> bool {
     let said = |status: u16| heard.iter().any(|turn| turn.status == status && turn.ends != 2);
-    match access {
-        Access::Unreachable(_) => true,
+    match source {
+        Source::Unreachable(_) => true,
         // Only a whole 2xx body that is no part can be a copy.
-        Access::Rules(_) => {
+        Source::Fresh | Source::Revalidated | Source::LastGood => {
             heard.iter().any(|turn| (200..300).contains(&turn.status) && turn.status != 206 && turn.ends > 2)
         }
-        Access::Unavailable(Unavailable::Status(status)) => (400..500).contains(status) && said(*status),
-        Access::Unavailable(Unavailable::TooManyRedirects) => [301, 302, 303, 307, 308].into_iter().any(said),
-        Access::Unavailable(Unavailable::LongOutage) => failing_days >= 30,
+        Source::Unavailable(status) => (400..500).contains(&status) && said(status),
+        Source::TooManyRedirects => [301, 302, 303, 307, 308].into_iter().any(said),
+        Source::LongOutage => failing_days >= 30,
         _ => false,
     }
 }
@@ -122,7 +122,7 @@ proptest! {
                 let answer = world.ask().await;
                 world.settle().await;
                 let days = answer.failing_since().map_or(0, |since| world.wall().since(since).as_secs() / 86_400);
-                assert!(is_reason(answer.access(), &heard.lock().unwrap(), days), "{answer:?}");
+                assert!(is_reason(answer.source(), &heard.lock().unwrap(), days), "{answer:?}");
                 assert!(answer.copy().is_none_or(|copy| copy.body().len() <= 512_000));
                 let shown = answer.explain(&"/x".into()).to_string();
                 assert!(shown.chars().all(|c| !c.is_control()) && shown.chars().count() < 900, "{shown}");

@@ -12,11 +12,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{
-    Access, AccessCache, AccessStore, Lease, LeaseHolder, Record, RobotsEntry, RobotsRequest, Source,
-};
-use abide_gate::pacing::Refusal;
+use abide_gate::HolderId;
+use abide_gate::access::{AccessStore, Record, RobotsEntry, RobotsRequest, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::{AccessCache, Refusal};
 use abide_gate::{BoxFuture, Clock, Event, Failure, ManualClock, Origin, StoreError, WallMillis};
 use access_support::*;
 use tokio::time::{Instant, sleep, timeout};
@@ -167,11 +166,11 @@ impl Model {
             Said::Unreachable => disallows_all(answer),
         };
         if !right {
-            return Err(format!("found {answer:?} {:?}", answer.access()));
+            return Err(format!("found {answer:?} {:?}", answer.source()));
         }
         // A last good copy counts for longer only while somebody looks whether it still must.
         let longest = if answer.source() == Source::LastGood { 27 * HOUR } else { DAY };
-        match !jumps && at.elapsed() > longest && !matches!(answer.access(), Access::Unreachable(_)) {
+        match !jumps && at.elapsed() > longest && !matches!(answer.source(), Source::Unreachable(_)) {
             true => Err(format!("used for {:?}", at.elapsed())),
             false => Ok(()),
         }
@@ -244,14 +243,14 @@ impl AccessStore for ByteStore {
     fn lease<'a>(
         &'a self,
         _: &'a Origin,
-        _: LeaseHolder,
+        _: HolderId,
         _: WallMillis,
         _: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
-        Box::pin(async move { self.step().await.map(|()| Lease::Leader) })
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
+        Box::pin(async move { self.step().await.map(|()| None) })
     }
 
-    fn release<'a>(&'a self, _: &'a Origin, _: LeaseHolder) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, _: &'a Origin, _: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(self.step())
     }
 
@@ -471,7 +470,7 @@ async fn live(run: Arc<Run>, cache: Arc<Mutex<AccessCache>>, n: u64) {
                 let asked = Instant::now();
                 let (result, took) = timed(&at_hand, &origin).await;
                 run.check(&origin, result, took);
-                while at_hand.in_flight() > 0 {
+                while at_hand.stats().robots_in_flight > 0 {
                     sleep(Duration::from_secs(1)).await;
                 }
                 run.check_recovery(&origin, asked);
@@ -522,14 +521,14 @@ async fn run_seed(seed: u64) -> ScriptedFetch {
     }
     let last = cache.lock().unwrap().clone();
     sleep(5 * MINUTE).await;
-    assert_eq!(last.in_flight(), 0, "seed {seed}: nothing is left in the air");
+    assert_eq!(last.stats().robots_in_flight, 0, "seed {seed}: nothing is left in the air");
     fetch
 }
 
 /// Another process takes over, with the records of the first.
 async fn restart(cache: &Mutex<AccessCache>, next: AccessCache) {
     let old = std::mem::replace(&mut *cache.lock().unwrap(), next);
-    while old.in_flight() > 0 {
+    while old.stats().robots_in_flight > 0 {
         sleep(Duration::from_millis(100)).await;
     }
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use abide_gate::access::{AccessPolicy, AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record, Source};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch, conformance};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::sleep;

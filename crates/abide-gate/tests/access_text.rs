@@ -151,10 +151,6 @@ async fn an_explanation_is_one_sentence() {
         other.explain(&"/open".into()).to_string(),
         format!("allowed, as the crawler belongs to no group {of}")
     );
-    assert_eq!(
-        answer.explain(&"/closed".into()).at_hop(2).to_string(),
-        format!("disallowed by \"Disallow: /closed\" on line 2 (group *) {of} (redirect 2 of the page)")
-    );
 
     let gone = World::of(Scripted::status(403)).ask().await;
     assert_eq!(

@@ -63,7 +63,7 @@ async fn what_is_invalidated_is_not_there_at_once_and_what_is_learnt_again_is() 
     gate.answer(&origin).await.unwrap();
     // More often than the cache is passed over.
     assert!((0..100).all(|_| at_once(&gate, page) == Some(true)));
-    gate.access().invalidate(&origin).await;
+    gate.invalidate(&origin).await;
     assert_eq!(at_once(&gate, page), None);
     gate.answer(&origin).await.unwrap();
     assert_eq!(at_once(&gate, page), Some(true));
@@ -89,10 +89,10 @@ async fn what_only_a_verdict_still_holds_can_be_invalidated() {
         gate.answer(&format!("https://other{number}.example").parse().unwrap()).await.unwrap();
     }
     store.sweep(WallMillis::from_millis(u64::MAX)).await.unwrap();
-    assert!(gate.access().cached(&origin).is_none(), "the cache has forgotten it");
+    assert!(gate.cached(&origin).is_none(), "the cache has forgotten it");
     assert!(gate.check_cached(&page).is_some(), "the verdict keeps it: {held:?}");
 
-    gate.access().invalidate(&origin).await;
+    gate.invalidate(&origin).await;
     let asked = fetch.count();
     gate.check(&page, &mut { Duration::from_secs(30) }).await.unwrap();
     assert_eq!(fetch.count(), asked + 1);

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, BackoffCause, DeferReason, PacePolicy};
+use abide_gate::pacing::{DeferReason, PacePolicy};
+use abide_gate::testing::Ask;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::hosts::pacer_of;
 use abide_gate::{Clock, DeniedKind, Gate, Host, ManualClock, SystemClock, WallMillis};
 use tokio::time::Instant;
 use url::Url;
@@ -21,7 +23,7 @@ async fn busy_gate() -> (Gate, Url) {
         .pace(PacePolicy::default().with_gap(10 * SECOND))
         .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
     let url: Url = "https://a.example/page".parse().unwrap();
-    drop(gate.pacer().acquire(&url, Ask::new()).await.unwrap());
+    drop(pacer_of(&gate).acquire(&url, Ask::new()).await.unwrap());
     (gate, url)
 }
 
@@ -119,7 +121,7 @@ fn held_gate() -> (Gate, Url) {
         Arc::new(ScriptedFetch::always(Scripted::text("User-agent: *"))),
     );
     let url: Url = "https://a.example/page".parse().unwrap();
-    gate.pacer().hold(&Host::of(&url).unwrap(), gate.wall().plus(20 * SECOND), BackoffCause::Operator);
+    gate.back_off(&Host::of(&url).unwrap(), gate.wall().plus(20 * SECOND));
     (gate, url)
 }
 

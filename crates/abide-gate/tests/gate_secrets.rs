@@ -92,7 +92,7 @@ async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
                 shown.both("verdict", &verdict);
                 if let Some(answer) = verdict.entry() {
                     shown.debug("answer", &**answer);
-                    shown.debug("access", &answer.access());
+                    shown.debug("source", &answer.source());
                 }
                 if let Some(denied) = verdict.refusal(&url, gate.wall()) {
                     shown.both("refusal", &denied);
@@ -143,9 +143,7 @@ async fn g07_nothing_secret_is_shown_or_stored() {
         let gate = builder.build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
         use_it(&gate, &shown, n).await;
         shown.debug("gate", &gate);
-        shown.debug("pacer", gate.pacer());
-        shown.debug("cache", gate.access());
-        shown.debug("reports", &gate.pacer().reports());
+        shown.debug("reports", &gate.reports());
         let origin: Origin = format!("https://a{n}.example").parse().unwrap();
         if let Some(record) = store.load(&origin).await.unwrap() {
             shown.debug("record", &record);

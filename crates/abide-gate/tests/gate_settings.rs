@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::{AccessPolicy, MemoryAccessStore};
-use abide_gate::pacing::{BackoffCause, MemoryHostStore, PacePolicy};
+use abide_gate::pacing::{MemoryHostStore, PacePolicy};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{AddressGuard, DeniedKind, Event, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis};
+use abide_gate::{
+    AddressGuard, DeniedKind, Event, Failure, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis,
+};
+use tokio::time::Instant;
 use url::Url;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -59,12 +62,14 @@ async fn private_addresses_are_asked_if_their_network_is_allowed_in_whichever_wa
 
 #[tokio::test(start_paused = true)]
 async fn the_policies_of_robots_txt_and_of_pace_are_those_that_were_set() {
+    let slow_rules = ScriptedFetch::always(Scripted::text("").head_after(4 * SECOND));
     let short = AccessPolicy::default().with_deadline(3 * SECOND);
     let slow = PacePolicy::default().with_gap(7 * SECOND);
-    let gate = built(Gate::builder().access(short).pace(slow).max_wait(20 * SECOND), &rules());
-    assert_eq!(gate.access().policy().deadline(), 3 * SECOND);
+    let gate = built(Gate::builder().access(short).pace(slow).max_wait(20 * SECOND), &slow_rules);
     assert_eq!(gate.max_wait(), 20 * SECOND);
-    gate.answer(&origin()).await.unwrap();
+    let began = Instant::now();
+    assert_eq!(gate.answer(&origin()).await.unwrap().failure(), Some(Failure::Timeout));
+    assert_eq!(began.elapsed(), 3 * SECOND);
     assert_eq!(gate.next_slot(&url(PAGE)).unwrap().wait(), 7 * SECOND);
 }
 
@@ -97,7 +102,7 @@ async fn who_shares_a_store_of_turns_leaves_a_host_alone_that_another_holds() {
     let store = Arc::new(MemoryHostStore::default());
     let [first, second] = [(); 2].map(|()| built(Gate::builder().host_store(store.clone()), &rules()));
     let until = first.wall().plus(3600 * SECOND);
-    first.pacer().hold(&Host::of(&url(PAGE)).unwrap(), until, BackoffCause::Operator);
+    first.back_off(&Host::of(&url(PAGE)).unwrap(), until);
     tokio::time::sleep(SECOND).await;
     let error = second.admit(&url(PAGE), SECOND).await.unwrap_err();
     assert!(matches!(error.kind(), DeniedKind::Deferred { .. }), "{error:?}");
@@ -158,14 +163,14 @@ async fn who_hears_of_everything_hears_of_both_halves_and_of_what_was_decided() 
     gate.admit(&url(PAGE), 30 * SECOND).await.unwrap().1.finish();
     let refused = gate.admit(&private, 30 * SECOND).await.unwrap_err();
     gate.tell_refused(&refused);
-    assert_eq!(gate.overrides(), 0);
+    assert_eq!(gate.stats().overrides, 0);
     let verdict = gate.check_cached(&private).unwrap();
     gate.overridden(verdict, &"our own site".into());
     assert_eq!(
         *heard.lock().unwrap(),
         ["granted", "asked", "changed", "allowed", "granted", "disallowed", "refused", "overridden"]
     );
-    assert_eq!(gate.overrides(), 1);
+    assert_eq!(gate.stats().overrides, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,13 +185,13 @@ async fn a_crawl_delay_that_the_site_takes_back_is_waited_for_by_nobody_any_more
     let (verdict, permit) = gate.admit(&page, 30 * SECOND).await.unwrap();
     permit.finish();
     assert_eq!(verdict.crawl_delay(), Some(20 * SECOND));
-    gate.access().invalidate(&origin()).await;
+    gate.invalidate(&origin()).await;
     let renewal = tokio::spawn({
         let gate = gate.clone();
         async move { gate.answer(&origin()).await.unwrap() }
     });
     tokio::time::sleep(21 * SECOND).await;
-    assert_eq!((fetch.count(), gate.access().in_flight()), (2, 1), "robots.txt is on the wire again");
+    assert_eq!((fetch.count(), gate.stats().robots_in_flight), (2, 1), "robots.txt is on the wire again");
     let (mut verdict, mut left) = (verdict, 30 * SECOND);
     let _permit = gate.acquire(&page, &mut verdict, &mut left).await.unwrap();
     let waited = 30 * SECOND - left;

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
-use abide_gate::pacing::{Ask, MemoryHostStore, PacePolicy, Pacer, Refusal};
+use abide_gate::pacing::{MemoryHostStore, PacePolicy};
+use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{BoxFuture, Clock, DeniedKind, Gate, NoTimers, SystemClock};
 
 /// There is no robots.txt.
@@ -32,7 +33,7 @@ fn a_turn_that_must_be_waited_for_is_refused() {
         let refused = pacer.acquire(&url, Ask::new()).await.unwrap_err();
         assert_eq!(refused, Refusal::NoTimers(NoTimers));
         assert!(refused.to_string().contains("enable_time"), "{refused}");
-        assert_eq!(pacer.stats().waiting(), 0, "its place is given up");
+        assert_eq!(pacer.stats().waiting, 0, "its place is given up");
     });
 }
 
@@ -43,7 +44,7 @@ fn a_pacer_with_a_shared_store_is_refused() {
         .build();
     let refused = without_timers().block_on(pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()));
     assert_eq!(refused.unwrap_err(), Refusal::NoTimers(NoTimers));
-    assert_eq!(pacer.stats().in_flight(), 0);
+    assert_eq!(pacer.stats().in_flight, 0);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::access::Source;
-use abide_gate::pacing::{BackoffCause, DeferReason};
+use abide_gate::pacing::DeferReason;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{DeniedKind, Event, Failure, Gate, Host, ManualClock, Origin, Verdict, WallMillis};
 use tokio::time::{Instant, sleep};
@@ -39,7 +39,7 @@ fn first_then(first: &'static str, then: &'static str) -> ScriptedFetch {
 /// The verdict by the first robots.txt, while the second is on the wire.
 async fn renewing(gate: &Gate, fetch: &ScriptedFetch) -> Verdict {
     let verdict = gate.check(&page(), &mut { 30 * SECOND }).await.unwrap();
-    gate.access().invalidate(&origin()).await;
+    gate.invalidate(&origin()).await;
     let again = gate.clone();
     tokio::spawn(async move { again.answer(&origin()).await.map(drop) });
     while fetch.count() < 2 {
@@ -136,20 +136,24 @@ async fn who_cannot_wait_for_robots_txt_is_told_so_at_once_and_nothing_is_asked(
     for (budget, is_short) in [(5, true), (30, false)] {
         let fetch = ScriptedFetch::always(Scripted::text("User-agent: *"));
         let gate = gate(&fetch);
-        gate.pacer().hold(&Host::of(&page()).unwrap(), gate.wall().plus(60 * SECOND), BackoffCause::Operator);
+        gate.back_off(&Host::of(&page()).unwrap(), gate.wall().plus(60 * SECOND));
         let began = Instant::now();
         let error = gate.check(&page(), &mut { budget * SECOND }).await.unwrap_err();
         let DeniedKind::Deferred { reason } = error.kind() else { panic!("{error:?}") };
         assert_eq!(matches!(reason, DeferReason::Robots), is_short, "{reason:?}");
         assert_eq!(matches!(reason, DeferReason::Hold { .. }), !is_short, "{reason:?}");
-        assert_eq!((fetch.count(), gate.access().in_flight(), began.elapsed()), (0, 0, Duration::ZERO));
+        assert_eq!((fetch.count(), gate.stats().robots_in_flight, began.elapsed()), (0, 0, Duration::ZERO));
     }
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *"));
     let gate = gate(&fetch);
-    gate.pacer().hold(&Host::of(&page()).unwrap(), gate.wall().plus(20 * SECOND), BackoffCause::Operator);
+    gate.back_off(&Host::of(&page()).unwrap(), gate.wall().plus(20 * SECOND));
     let began = Instant::now();
     gate.check(&page(), &mut { 5 * SECOND }).await.unwrap_err();
-    assert_eq!((gate.access().in_flight(), began.elapsed()), (0, Duration::ZERO), "nor awaited by others");
+    assert_eq!(
+        (gate.stats().robots_in_flight, began.elapsed()),
+        (0, Duration::ZERO),
+        "nor awaited by others"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +172,7 @@ async fn a_robots_txt_that_cannot_be_had_counts_against_its_host() {
             .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
         for _ in 0..10 {
             let _ = gate.answer(&origin()).await;
-            gate.access().invalidate(&origin()).await;
+            gate.invalidate(&origin()).await;
             sleep(60 * SECOND).await;
         }
         assert!(opened.lock().unwrap().contains(&kind), "{kind:?}: {opened:?}");

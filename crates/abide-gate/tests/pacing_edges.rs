@@ -10,7 +10,8 @@ mod faulty;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, BackoffCause, DeferReason, MemoryHostStore, PacePolicy, Pacer, Scope};
+use abide_gate::pacing::{BackoffCause, DeferReason, MemoryHostStore, PacePolicy, Scope};
+use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{Clock, Event, Failure, ManualClock, Observer, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
@@ -95,7 +96,7 @@ async fn a_hold_is_over_in_the_instant_of_its_end() {
         assert_eq!(pacer.hold(&host("a.example"), end, BackoffCause::Operator), end);
         sleep(ms(after)).await;
         assert_eq!(permit.observe(StatusCode::OK, &HeaderMap::new()), is_held.then_some(end), "{after}");
-        assert_eq!(pacer.stats().held(), usize::from(is_held), "{after}");
+        assert_eq!(pacer.stats().backed_off, usize::from(is_held), "{after}");
         let report = pacer.report(&host("a.example")).unwrap();
         assert_eq!(report.held_until(), is_held.then_some(end), "{after}");
     }
@@ -108,7 +109,7 @@ async fn two_held_hosts_are_two() {
     for name in ["a.example", "b.example"] {
         pacer.hold(&host(name), clock.wall().plus(s(10)), BackoffCause::Operator);
     }
-    assert_eq!(pacer.stats().held(), 2);
+    assert_eq!(pacer.stats().backed_off, 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,8 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, BackoffCause, DeferReason, HostPace, PacePolicy, Pacer, Permit, Scope};
+use abide_gate::pacing::{BackoffCause, DeferReason, HostPace, PacePolicy, Permit, Scope};
+use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{Clock, Event, Failure, Observer, SystemClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
@@ -355,7 +356,7 @@ async fn crossing_scopes_never_wait_for_each_other_in_a_circle() {
     for task in tasks {
         let _ = task.await;
     }
-    assert_eq!((pacer.stats().in_flight(), pacer.stats().waiting()), (0, 0));
+    assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -493,7 +494,7 @@ async fn panics_of_the_users_code_stay_there() {
         assert_eq!(refusal.to_string(), "the clock panicked, so the request was not sent");
         permit.finish_with(TOO_MANY, &retry_after("5"));
         clock.break_down(false);
-        assert_eq!((pacer.stats().in_flight(), pacer.stats().waiting()), (0, 0));
+        assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
         let next = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
         assert_about(next.waited(), s(5));
         assert!(ears.heard.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).len() == 3);

@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Ask, BackoffCause, DeferReason, HostEntry, HostPace, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
-    MemoryHostStore, PacePolicy, Pacer, Refusal, Scope, ScopeKey,
+    BackoffCause, DeferReason, HostEntry, HostPace, HostState, HostStore, LeaseAsk, LeaseStatus,
+    MemoryHostStore, PacePolicy, Scope, ScopeKey,
 };
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
+use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{BoxFuture, Clock, Event, Observer, StoreError, SystemClock};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
@@ -120,7 +121,7 @@ async fn a_backoff_is_shared() {
     let deferral = deferral(pacers[1].acquire(&a, Ask::new()).await);
     assert!(matches!(deferral.reason(), DeferReason::Hold { status: Some(429), .. }), "{deferral}");
     assert!(deferral.wait() > s(580));
-    assert_eq!(pacers[1].stats().in_flight(), 0, "nothing was taken in vain");
+    assert_eq!(pacers[1].stats().in_flight, 0, "nothing was taken in vain");
 }
 
 /// A request is answered with 429 and no Retry-After, and its host is backed off for so long then, and for the jitter.
@@ -292,7 +293,7 @@ async fn ten_requests(store: Arc<Faulty>) -> (Log, Duration) {
         }
         log.serve(n, &a, s(3), permit).await;
     }
-    assert_eq!((pacer.stats().in_flight(), pacer.stats().waiting()), (0, 0));
+    assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
     assert!(pacer.settled(s(30)).await, "nothing is left to say");
     (log, complained)
 }
@@ -432,7 +433,7 @@ impl HostStore for Flushed {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let (hosts, grace_until) = &mut *self.hosts.lock().unwrap();
             let entry = hosts.entry(host.clone()).or_default();
@@ -482,7 +483,7 @@ async fn fail_closed_sends_nothing_without_a_lease() {
             "{n}: {refusal}"
         );
     }
-    assert_eq!(pacer.stats().in_flight(), 0);
+    assert_eq!(pacer.stats().in_flight, 0);
     store.heal();
     sleep(s(5)).await;
     pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap().finish();
@@ -511,10 +512,10 @@ impl HostStore for Yes {
         &'a self,
         _: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             sleep(self.0).await;
-            Ok(LeaseReply { lease: LeaseStatus::Leased { is_wanted: true }, state: ask.state })
+            Ok((LeaseStatus::Leased { is_wanted: true }, ask.state))
         })
     }
 }
@@ -551,7 +552,7 @@ async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
         pacer.hold(&host("a.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     });
     assert!(matches!(deferral(result).reason(), DeferReason::Hold { .. }));
-    assert_eq!(pacer.stats().in_flight(), 0);
+    assert_eq!(pacer.stats().in_flight, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -577,7 +578,7 @@ fn a_permit_with_a_lease_may_outlive_its_runtime() {
     drop(runtime);
     permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new());
     drop(permit);
-    assert_eq!(pacer.stats().in_flight(), 0);
+    assert_eq!(pacer.stats().in_flight, 0);
 }
 
 #[test]

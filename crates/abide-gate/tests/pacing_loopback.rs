@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use abide_gate::pacing::{Ask, PacePolicy, Pacer, Permit};
+use abide_gate::pacing::{PacePolicy, Permit};
+use abide_gate::testing::{Ask, Pacer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
@@ -194,7 +195,7 @@ fn trap_no_gap_below_the_promise_as_the_server_sees_it() {
         wire
     });
     stop.store(true, Ordering::SeqCst);
-    assert_eq!((client.pacer.stats().in_flight(), client.pacer.stats().waiting()), (0, 0));
+    assert_eq!((client.pacer.stats().in_flight, client.pacer.stats().waiting), (0, 0));
     let cancelled = cancelled.load(Ordering::SeqCst);
     assert!(cancelled > tasks / 20, "{cancelled} cancelled");
     judge(std::mem::take(&mut *client.turns.lock().unwrap()));

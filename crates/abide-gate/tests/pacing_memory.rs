@@ -8,7 +8,8 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use abide_gate::pacing::{Ask, PacePolicy, Pacer, Scope};
+use abide_gate::pacing::{PacePolicy, Scope};
+use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{Event, Failure, Observer};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
@@ -43,7 +44,7 @@ async fn trap_a_slot_is_never_forgotten_while_its_delay_runs() {
         strangers(&pacer, round * 100, 100).await;
         sleep(s(2)).await;
     }
-    assert!(pacer.stats().scopes() < 1_000, "{:?}", pacer.stats());
+    assert!(pacer.stats().hosts < 1_000, "{:?}", pacer.stats());
     let deferral = deferral(pacer.acquire(&a, Ask::new().with_crawl_delay(s(600))).await);
     assert_eq!(deferral.wait(), s(400));
 }
@@ -56,7 +57,7 @@ async fn nobody_is_forgotten_while_there_is_room() {
     for _ in 0..100 {
         strangers(&pacer, 1_000, 500).await;
     }
-    assert_eq!(pacer.stats().scopes(), 1_000);
+    assert_eq!(pacer.stats().hosts, 1_000);
     assert_eq!(pacer.report(&host("stranger-7.example")).unwrap().requests(), 1);
 }
 
@@ -112,7 +113,7 @@ async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
         assert_eq!(pacer.next_slot(&to, Ask::new()).unwrap().wait(), s(1), "all four are remembered");
         sleep(s(2)).await;
     }
-    assert!(pacer.stats().scopes() < 200, "{:?}", pacer.stats());
+    assert!(pacer.stats().hosts < 200, "{:?}", pacer.stats());
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +122,7 @@ async fn a_table_that_owes_to_all_grows_and_says_so_once() {
     let policy = PacePolicy::default().with_gap(s(3_600)).with_hosts_max(128);
     let pacer = abide_gate::testing::hosts::pacer_builder(policy).observer(told.clone()).build();
     strangers(&pacer, 0, 5_000).await;
-    assert_eq!((pacer.stats().scopes(), told.0.load(Ordering::SeqCst)), (5_000, 1));
+    assert_eq!((pacer.stats().hosts, told.0.load(Ordering::SeqCst)), (5_000, 1));
     for n in 0..5_000 {
         let next = pacer.next_slot(&url(&format!("http://stranger-{n}.example/")), Ask::new()).unwrap();
         assert_eq!(next.wait(), s(3_600), "stranger {n}");
@@ -138,7 +139,7 @@ async fn a_table_that_owes_to_all_grows_and_says_so_once() {
         }
         sleep(s(3_601)).await;
     }
-    assert!(pacer.stats().scopes() < 2_000, "{:?}", pacer.stats());
+    assert!(pacer.stats().hosts < 2_000, "{:?}", pacer.stats());
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,7 +177,7 @@ async fn a_line_is_bounded_where_the_gap_is_tiny() {
         waiting.push(tokio::spawn(async move { pacer.acquire(&a, Ask::new()).await.is_ok() }));
     }
     sleep(ms(1)).await;
-    assert_eq!(pacer.stats().waiting(), 10_000);
+    assert_eq!(pacer.stats().waiting, 10_000);
     assert!(pacer.acquire(&a, Ask::new()).await.is_err());
     drop(open);
     for task in waiting {

@@ -8,9 +8,8 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::pacing::{
-    Ask, BackoffCause, DeferReason, MemoryHostStore, PacePolicy, Pacer, Permit, Refusal, Scope, ScopeKey,
-};
+use abide_gate::pacing::{BackoffCause, DeferReason, MemoryHostStore, PacePolicy, Permit, Scope, ScopeKey};
+use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{Clock, SystemClock, WallMillis};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -46,7 +45,7 @@ async fn sums_are_over_all_hosts() {
     let _another = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap();
     pacer.hold(&host("c.example"), wall_in(s(60)), BackoffCause::Operator);
     let stats = pacer.stats();
-    assert_eq!((stats.scopes(), stats.in_flight(), stats.waiting(), stats.held()), (3, 2, 2, 1));
+    assert_eq!((stats.hosts, stats.in_flight, stats.waiting, stats.backed_off), (3, 2, 2, 1));
     assert_eq!(pacer.reports().len(), 3);
 }
 
@@ -80,7 +79,7 @@ async fn the_next_slot_counts_those_who_wait_and_takes_no_place() {
     assert!(is_about(next.not_before(), wall_in(next.wait())), "{next:?}");
     let free = pacer.next_slot(&url("http://b.example/"), Ask::new()).unwrap();
     assert_eq!((free.in_flight(), free.waiting(), free.wait()), (0, 0, Duration::ZERO));
-    assert_eq!(pacer.stats().scopes(), 1, "asking makes nothing known");
+    assert_eq!(pacer.stats().hosts, 1, "asking makes nothing known");
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,7 +142,7 @@ async fn every_group_counts_once() {
     drop(pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
     let next = pacer.next_slot(&url("http://b.example/"), Ask::new()).unwrap();
     assert_eq!(next.wait(), s(20), "the second group is one of its own");
-    assert_eq!(pacer.stats().scopes(), 3, "the third is the first");
+    assert_eq!(pacer.stats().hosts, 3, "the third is the first");
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,8 +207,8 @@ fn short_spans_are_told_with_a_tenth_and_longer_ones_without() {
 #[tokio::test(start_paused = true)]
 async fn everything_can_be_shown_in_a_log() {
     let policy = PacePolicy::default().with_scope(Scope::address()).with_gap(s(7));
+    assert_eq!(policy.min_gap(), s(7));
     let pacer = Pacer::new(policy);
-    assert_eq!(pacer.policy().min_gap(), s(7));
     let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
     let key = ScopeKey::from(&host("a.example"));
     let shown = [

@@ -12,9 +12,8 @@ mod faulty;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{
-    Ask, BackoffCause, HostStore, MemoryHostStore, PacePolicy, Pacer, Permit, Refusal, Scope,
-};
+use abide_gate::pacing::{BackoffCause, HostStore, MemoryHostStore, PacePolicy, Permit, Scope};
+use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{Clock, Failure, ManualClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use proptest::prelude::*;
@@ -178,7 +177,7 @@ impl World {
         // Leases are released by tasks of their own.
         sleep(s(70)).await;
         for pacer in &self.pacers {
-            assert_eq!((pacer.stats().in_flight(), pacer.stats().waiting()), (0, 0), "nothing is left");
+            assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0), "nothing is left");
         }
         std::mem::take(&mut *self.history.lock().unwrap())
     }

@@ -8,7 +8,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, BackoffCause, DeferReason, PacePolicy, Pacer, Permit, Refusal};
+use abide_gate::pacing::{BackoffCause, DeferReason, PacePolicy, Permit};
+use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{Clock, ManualClock, Origin, SystemClock, WallMillis};
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -130,7 +131,7 @@ async fn trap_names_of_one_host_share_one_slot() {
         log.fetch(&pacer, &url(text), Ask::new(), ms(0)).await.unwrap();
     }
     assert_eq!(log.starts("example.com"), [s(0), s(1), s(2)]);
-    assert_eq!(pacer.stats().scopes(), 1);
+    assert_eq!(pacer.stats().hosts, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -334,7 +335,7 @@ async fn trap_waiter_cancelled_first_middle_last_all() {
         assert_eq!(order, expected, "cancelled {who:?}");
         // No hole and no early start: one a second.
         assert_eq!(starts, (0..expected.len() as u64).map(s).collect::<Vec<_>>(), "cancelled {who:?}");
-        assert_eq!((pacer.stats().waiting(), pacer.stats().in_flight()), (0, 0));
+        assert_eq!((pacer.stats().waiting, pacer.stats().in_flight), (0, 0));
     }
 }
 
@@ -398,7 +399,7 @@ fn a_permit_may_be_dropped_outside_a_runtime_and_wakes_the_next() {
         let (pacer, a) = (pacer.clone(), a.clone());
         async move { pacer.acquire(&a, Ask::new()).await.map(drop) }
     });
-    while pacer.stats().waiting() == 0 {
+    while pacer.stats().waiting == 0 {
         std::thread::yield_now();
     }
     std::thread::spawn(move || drop(permit)).join().unwrap();

@@ -17,9 +17,9 @@ use std::future::ready;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use abide_gate::HolderId;
 use abide_gate::access::{
-    AccessPolicy, AccessStore, Fetch, FetchError, Lease, LeaseHolder, MemoryAccessStore, Record, RobotsReply,
-    RobotsRequest,
+    AccessPolicy, AccessStore, Fetch, FetchError, MemoryAccessStore, Record, RobotsReply, RobotsRequest,
 };
 use abide_gate::{BoxFuture, Clock, Gate, GateBuilder, ManualClock, Origin, StoreError, WallMillis};
 use http::{HeaderMap, StatusCode};
@@ -54,14 +54,14 @@ impl AccessStore for Bytes {
     fn lease<'a>(
         &'a self,
         _: &'a Origin,
-        _: LeaseHolder,
+        _: HolderId,
         _: WallMillis,
         _: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
-        Box::pin(ready(Ok(Lease::Leader)))
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
+        Box::pin(ready(Ok(None)))
     }
 
-    fn release<'a>(&'a self, _: &'a Origin, _: LeaseHolder) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, _: &'a Origin, _: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(ready(Ok(())))
     }
 
@@ -175,7 +175,7 @@ async fn soak(hosts: u64) {
     assert!(most as f64 <= 3.0 * even, "{most} in {window} s, where {even} is the mean");
     // A refresh that the last visits began may wait for its slot.
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!((gate.pacer().stats().in_flight(), gate.access().in_flight()), (0, 0));
+    assert_eq!((gate.stats().in_flight, gate.stats().robots_in_flight), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
-    Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
-    MemoryHostStore, ScopeKey, Want,
+    Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, ScopeKey,
+    Want,
 };
 use abide_gate::testing::access::sample_record;
 use abide_gate::testing::{access, hosts};
@@ -107,14 +108,14 @@ impl AccessStore for Faulty {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         let latest = self.latest.fetch_max(now.as_millis(), Ordering::SeqCst).max(now.as_millis());
         let (holder, now, ttl) = match self.fault {
-            Fault::AllLead => return Box::pin(ready(Ok(Lease::Leader))),
-            Fault::HolderFollows => (LeaseHolder(self.latest.fetch_add(1, Ordering::SeqCst)), now, ttl),
+            Fault::AllLead => return Box::pin(ready(Ok(None))),
+            Fault::HolderFollows => (HolderId(self.latest.fetch_add(1, Ordering::SeqCst).into()), now, ttl),
             Fault::LeasesForEver => (holder, now.min(START), ttl),
             Fault::LeasesTooShort => (holder, now, ttl / 2),
             Fault::LeasesByOldClock => (holder, WallMillis::from_millis(latest), ttl),
@@ -124,11 +125,7 @@ impl AccessStore for Faulty {
         Box::pin(async move { self.leases.lease(&origin, holder, now, ttl).await })
     }
 
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             match self.fault {
                 Fault::ReleasesNone => Ok(()),
@@ -208,7 +205,7 @@ struct Time {
 }
 
 /// The whole of a store but the lock and the map.
-type Exchange = fn(&mut HostEntry, LeaseAsk, Time) -> LeaseReply;
+type Exchange = fn(&mut HostEntry, LeaseAsk, Time) -> (LeaseStatus, HostState);
 
 /// A store whose clock stands still unless the test moves it.
 struct Hosts {
@@ -252,7 +249,7 @@ impl HostStore for Hosts {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let mut entry = self.hosts.lock().unwrap().remove(host).unwrap_or_default();
             if self.is_lost_when_dropped {
@@ -266,19 +263,25 @@ impl HostStore for Hosts {
     }
 }
 
-fn right(entry: &mut HostEntry, ask: LeaseAsk, time: Time) -> LeaseReply {
+fn right(entry: &mut HostEntry, ask: LeaseAsk, time: Time) -> (LeaseStatus, HostState) {
     entry.exchange(&ask, time.now, Duration::ZERO)
 }
 
 /// A reply whose backoff is changed.
-fn with_backoff(mut reply: LeaseReply, change: impl FnOnce(&mut Backoff)) -> LeaseReply {
-    reply.state.backoff.as_mut().map(change);
+fn with_backoff(
+    mut reply: (LeaseStatus, HostState),
+    change: impl FnOnce(&mut Backoff),
+) -> (LeaseStatus, HostState) {
+    reply.1.backoff.as_mut().map(change);
     reply
 }
 
 /// A reply whose state is changed.
-fn with_state(mut reply: LeaseReply, change: impl FnOnce(&mut HostState)) -> LeaseReply {
-    change(&mut reply.state);
+fn with_state(
+    mut reply: (LeaseStatus, HostState),
+    change: impl FnOnce(&mut HostState),
+) -> (LeaseStatus, HostState) {
+    change(&mut reply.1);
     reply
 }
 
@@ -294,16 +297,14 @@ const WRONG: [(&str, Exchange, &str); 21] = [
     (
         "leases to all",
         |entry, ask, time| match right(entry, ask, time) {
-            LeaseReply { lease: LeaseStatus::Busy { .. }, state } => {
-                LeaseReply { lease: LeaseStatus::Leased { is_wanted: false }, state }
-            }
+            (LeaseStatus::Busy { .. }, state) => (LeaseStatus::Leased { is_wanted: false }, state),
             reply => reply,
         },
         "another process has the lease",
     ),
     (
         "ignores the holder",
-        |entry, ask, time| right(entry, LeaseAsk { holder: abide_gate::pacing::HolderId(1), ..ask }, time),
+        |entry, ask, time| right(entry, LeaseAsk { holder: abide_gate::HolderId(1), ..ask }, time),
         "another process has the lease",
     ),
     (
@@ -334,7 +335,7 @@ const WRONG: [(&str, Exchange, &str); 21] = [
             let reply = right(entry, ask, time);
             if ask.want == Want::Release {
                 *entry = HostEntry::default();
-                entry.merge(&reply.state, time.now);
+                entry.merge(&reply.1, time.now);
             }
             reply
         },
@@ -343,7 +344,7 @@ const WRONG: [(&str, Exchange, &str); 21] = [
     (
         "gives up nothing",
         |entry, ask, time| match ask.want {
-            Want::Release => LeaseReply { lease: LeaseStatus::Released, state: entry.state(time.now) },
+            Want::Release => (LeaseStatus::Released, entry.state(time.now)),
             Want::Lease { .. } => right(entry, ask, time),
         },
         "the holder has given it up",
@@ -351,9 +352,7 @@ const WRONG: [(&str, Exchange, &str); 21] = [
     (
         "replies nothing of a release",
         |entry, ask, time| match right(entry, ask, time) {
-            LeaseReply { lease: LeaseStatus::Released, state } => {
-                LeaseReply { lease: LeaseStatus::Leased { is_wanted: false }, state }
-            }
+            (LeaseStatus::Released, state) => (LeaseStatus::Leased { is_wanted: false }, state),
             reply => reply,
         },
         "expected Released",
@@ -363,7 +362,7 @@ const WRONG: [(&str, Exchange, &str); 21] = [
         |entry, ask, time| {
             let mut changed = entry.clone();
             let reply = right(&mut changed, ask, time);
-            if !matches!(reply.lease, LeaseStatus::Busy { .. }) {
+            if !matches!(reply.0, LeaseStatus::Busy { .. }) {
                 *entry = changed;
             }
             reply
@@ -403,7 +402,7 @@ const WRONG: [(&str, Exchange, &str); 21] = [
         |entry, ask, time| {
             let want = Want::Lease { ttl: Duration::ZERO, again_in: Duration::ZERO, is_held: false };
             let probe = LeaseAsk { want, state: HostState::default(), ..ask };
-            let state = match right(&mut entry.clone(), probe, time).lease {
+            let state = match right(&mut entry.clone(), probe, time).0 {
                 LeaseStatus::Busy { .. } => HostState::default(),
                 _ => ask.state,
             };
@@ -479,7 +478,7 @@ async fn wrong_host_stores_are_rejected() {
 async fn rejects(name: &str, suite: impl Future<Output = ()> + Send + 'static, expectation: &str) {
     let text = rejection(name, suite).await;
     assert!(text.starts_with("exchange(") && text.contains(expectation), "{name}: {text}");
-    assert!(text.contains(": expected ") && text.contains(", found LeaseReply {"), "{name}: {text}");
+    assert!(text.contains(": expected ") && text.contains(", found ("), "{name}: {text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -512,8 +511,8 @@ async fn wrong_host_stores_are_rejected_when_the_clock_is_set_back() {
         (
             "leases for longer",
             |entry, ask, time| match right(entry, ask, time) {
-                LeaseReply { lease: LeaseStatus::Busy { wait, is_next }, state } => {
-                    LeaseReply { lease: LeaseStatus::Busy { wait: wait + time.behind, is_next }, state }
+                (LeaseStatus::Busy { wait, is_next }, state) => {
+                    (LeaseStatus::Busy { wait: wait + time.behind, is_next }, state)
                 }
                 reply => reply,
             },

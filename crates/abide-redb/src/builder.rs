@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::{CaughtClock, Clock, SystemClock};
+use abide_gate::{Clock, SystemClock, caught_clock};
 use redb::StorageBackend;
 
 use crate::disk::{Disk, Limits, Options};
@@ -99,7 +99,7 @@ impl Builder {
     /// Another clock, for tests. Where it panics the machine's stands in.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = Arc::new(CaughtClock::new(clock));
+        self.clock = caught_clock(clock);
         self
     }
 

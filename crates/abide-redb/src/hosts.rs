@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use abide_gate::pacing::{Backoff, GAP_MAX, HostEntry, HostState, LeaseAsk, LeaseReply, ScopeKey};
+use abide_gate::pacing::{Backoff, GAP_MAX, HostEntry, HostState, LeaseAsk, LeaseStatus, ScopeKey};
 use abide_gate::{Clock, WallMillis};
 
 use crate::row::BackoffRow;
@@ -110,22 +110,22 @@ impl Hosts {
     }
 
     /// One step of a host's lease.
-    pub(crate) fn exchange(&mut self, host: &ScopeKey, ask: &LeaseAsk, now: Now) -> LeaseReply {
+    pub(crate) fn exchange(&mut self, host: &ScopeKey, ask: &LeaseAsk, now: Now) -> (LeaseStatus, HostState) {
         // The clock is asked under no lock, so an exchange that asked it later may come first. That is no clock that was set back.
         let now = if now.at < self.latest.at { self.latest } else { now };
         self.latest = now;
         let at = self.line(now);
         self.clean(at);
         let known = self.known(host);
-        let reply = known.entry.exchange(ask, at, Duration::ZERO);
-        if let Some(backoff) = reply.state.backoff
+        let (lease, state) = known.entry.exchange(ask, at, Duration::ZERO);
+        if let Some(backoff) = state.backoff
             && known.row.is_none_or(|row| row.lacks(backoff, at))
         {
             let row = written(backoff, at, now);
             known.row = Some(row);
             self.changed.push((host.clone(), Some(row.row)));
         }
-        reply
+        (lease, state)
     }
 
     /// What the file is to be told.
@@ -194,7 +194,8 @@ fn end_of(backoff: Backoff, now: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use abide_gate::pacing::{HolderId, Want};
+    use abide_gate::HolderId;
+    use abide_gate::pacing::Want;
 
     use super::*;
 

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use abide_gate::access::{Lease, LeaseHolder};
+use abide_gate::HolderId;
 use abide_gate::{Origin, WallMillis};
 
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    by_origin: HashMap<Origin, (LeaseHolder, WallMillis)>,
+    by_origin: HashMap<Origin, (HolderId, WallMillis)>,
 }
 
 /// More leases than a process has fetches; beyond it, those that are over are forgotten, then all.
@@ -18,14 +18,14 @@ impl Leases {
     pub(crate) fn lease(
         &mut self,
         origin: &Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> Lease {
+    ) -> Option<WallMillis> {
         match self.by_origin.get(origin) {
             // A lease that ends later than one begun now could was given by a clock that has been set back since.
             Some(&(other, until)) if other != holder && now < until && until <= now.plus(ttl) => {
-                return Lease::Follow { until };
+                return Some(until);
             }
             _ => {}
         }
@@ -36,11 +36,11 @@ impl Leases {
             self.by_origin.clear();
         }
         self.by_origin.insert(origin.clone(), (holder, now.plus(ttl)));
-        Lease::Leader
+        None
     }
 
     /// Ends the lease of an origin; with a holder, only his.
-    pub(crate) fn release(&mut self, origin: &Origin, holder: Option<LeaseHolder>) {
+    pub(crate) fn release(&mut self, origin: &Origin, holder: Option<HolderId>) {
         let is_meant = |other| holder.is_none_or(|holder| holder == other);
         if self.by_origin.get(origin).is_some_and(|(other, _)| is_meant(*other)) {
             self.by_origin.remove(origin);
@@ -57,7 +57,7 @@ mod tests {
         let mut leases = Leases::default();
         for n in 0..70_000_u64 {
             let origin = format!("https://h{n}.example").parse().unwrap();
-            leases.lease(&origin, LeaseHolder(1), WallMillis::from_millis(n), Duration::from_secs(60));
+            leases.lease(&origin, HolderId(1), WallMillis::from_millis(n), Duration::from_secs(60));
         }
         assert!(leases.by_origin.len() <= LEASES_MAX);
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide_gate::access::Record;
-use abide_gate::pacing::{LeaseAsk, LeaseReply, ScopeKey, Want};
+use abide_gate::pacing::{HostState, LeaseAsk, LeaseStatus, ScopeKey, Want};
 use abide_gate::{Clock, Origin};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
@@ -96,7 +96,7 @@ impl Shared {
         &self,
         host: &ScopeKey,
         ask: &LeaseAsk,
-    ) -> Result<(LeaseReply, Option<Pending>), Error> {
+    ) -> Result<((LeaseStatus, HostState), Option<Pending>), Error> {
         let now = Now::for_writing(&*self.clock);
         // Whoever needs both locks them in this order: hosts, queue.
         let mut hosts = self.hosts();

@@ -110,7 +110,7 @@ impl Store {
 
     /// Writes everything, and gives the file back. All clones are closed with it: what they are asked for afterwards is an
     /// [`Error::Closed`]. Do it when no request is under way any more, and after
-    /// [`Pacer::settled`](abide_gate::pacing::Pacer::settled): a backoff that is observed later is not in the file.
+    /// [`Gate::settled`](abide_gate::Gate::settled): a backoff that is observed later is not in the file.
     ///
     /// # Errors
     /// [`Error::Io`] if it could not be written. The file is given back all the same. Closing again is no error.

@@ -3,8 +3,9 @@
 use std::future::ready;
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, Lease, LeaseHolder, Record};
-use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseReply, ScopeKey};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessStore, Record};
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use abide_permissions::{PermissionRecord, PermissionStore, PermissionStoreError};
 
@@ -36,18 +37,14 @@ impl AccessStore for Store {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         Box::pin(ready(Ok(self.shared().leases().lease(origin, holder, now, ttl))))
     }
 
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         self.shared().leases().release(origin, Some(holder));
         Box::pin(ready(Ok(())))
     }
@@ -67,7 +64,7 @@ impl HostStore for Store {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let (reply, pending) = self.shared().exchange(host, &ask)?;
             if pending.is_none() {

@@ -4,8 +4,9 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use abide_gate::HolderId;
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Origin, WallMillis};
 use abide_redis::Store;
@@ -70,7 +71,7 @@ async fn renew(store: &Store, n: usize) -> Result<(), Box<dyn std::error::Error>
     let want = Want::Lease { ttl, again_in, is_held: true };
     let state = HostState { quiet: Some(Duration::ZERO), delay: Duration::from_secs(1), backoff: None };
     let host = format!("h{}.example", n % 1_000);
-    match store.exchange(&host.as_str().into(), LeaseAsk { holder: HolderId(1), want, state }).await?.lease {
+    match store.exchange(&host.as_str().into(), LeaseAsk { holder: HolderId(1), want, state }).await?.0 {
         LeaseStatus::Leased { .. } => Ok(()),
         refused => Err(format!("{refused:?}").into()),
     }

@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, Lease, LeaseHolder, Record};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessStore, Record};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Cmd, FromRedisValue, RedisResult, Value, cmd, from_redis_value, pipe};
@@ -38,21 +39,17 @@ impl AccessStore for Store {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         Box::pin(async move {
             let until: Option<u64> = fetching(self, origin, holder, now, ttl).await?;
-            Ok(until.map_or(Lease::Leader, |until| Lease::Follow { until: WallMillis::from_millis(until) }))
+            Ok(until.map(WallMillis::from_millis))
         })
     }
 
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             Ok(fetching(self, origin, holder, WallMillis::from_millis(0), Duration::ZERO).await?)
         })
@@ -73,12 +70,12 @@ async fn load(store: &Store, key: &str) -> Result<Option<Record>, Error> {
 async fn fetching<T: FromRedisValue>(
     store: &Store,
     origin: &Origin,
-    holder: LeaseHolder,
+    holder: HolderId,
     now: WallMillis,
     ttl: Duration,
 ) -> Result<T, Error> {
     let ttl = if ttl.is_zero() { 0 } else { millis(ttl) };
-    let args = (format!("{:016x}", holder.0), now.as_millis(), ttl);
+    let args = (holder.to_string(), now.as_millis(), ttl);
     store.link.run(&FETCHING, &[store.link.keys.of(Kind::Fetching, origin.as_str())], args).await
 }
 

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, Want,
+    Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey, Want,
 };
 use abide_gate::{BoxFuture, StoreError};
 
@@ -25,7 +25,7 @@ impl HostStore for Store {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let keys = &self.link.keys;
             let keys = [keys.of(Kind::Host, host.as_str()), keys.marker(host.as_str())];
@@ -51,7 +51,9 @@ fn args(ask: &LeaseAsk, number: u64) -> impl ToRedisArgs {
     (holder, number, want, micros(ttl), micros(again_in), quiet, delay, left, over, throttles, cause)
 }
 
-fn read((verdict, wait, quiet, delay, left, over, throttles, cause): Reply) -> Option<LeaseReply> {
+fn read(
+    (verdict, wait, quiet, delay, left, over, throttles, cause): Reply,
+) -> Option<(LeaseStatus, HostState)> {
     let span = |micros: i64| u64::try_from(micros).ok().map(Duration::from_micros);
     let lease = match verdict.as_str() {
         "leased" => LeaseStatus::Leased { is_wanted: false },
@@ -63,7 +65,7 @@ fn read((verdict, wait, quiet, delay, left, over, throttles, cause): Reply) -> O
     };
     let over = span(over)?;
     let backoff = span(left).map(|left| Backoff { left, over, throttles, cause: read_cause(&cause) });
-    Some(LeaseReply { lease, state: HostState { quiet: span(quiet), delay: span(delay)?, backoff } })
+    Some((lease, HostState { quiet: span(quiet), delay: span(delay)?, backoff }))
 }
 
 /// Microseconds that the script can add to the time of day: at most 71 years.

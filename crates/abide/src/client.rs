@@ -88,12 +88,12 @@ impl Abide {
 
     /// Fetches the robots.txt of all these origins that is not at hand, as many at a time as the policy allows.
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
-        self.gate_handle().access().prefetch(origins).await;
+        self.gate_handle().prefetch(origins).await;
     }
 
     /// Forgets that the origin's robots.txt is fresh, so that its next use asks again. The last good copy is kept.
     pub async fn invalidate(&self, origin: &Origin) {
-        self.gate_handle().access().invalidate(origin).await;
+        self.gate_handle().invalidate(origin).await;
     }
 
     /// Asks robots.txt and waits for the turn of `url`, for people with their own client.
@@ -169,7 +169,7 @@ impl Abide {
 
     /// The outer half: robots.txt, redirect hops, permissions. Put [`pacing`](Self::pacing) below it, with an HTTP cache between
     /// them, so that cache hits are not paced. Without it the requests end with
-    /// [`DeniedKind::WrongOrder`](crate::DeniedKind::WrongOrder).
+    /// [`DeniedKind::NoPacing`](crate::DeniedKind::NoPacing).
     pub fn gate(&self) -> GateMiddleware {
         GateMiddleware::new(self.clone())
     }

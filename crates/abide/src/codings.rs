@@ -8,7 +8,7 @@ use http::HeaderValue;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
 use reqwest::{ClientBuilder, Request, Response};
 
-use abide_gate::{Coding, DecodeError, DecodedBody};
+use abide_gate::Coding;
 
 use crate::send::rebuilt;
 
@@ -61,24 +61,9 @@ impl Codings {
         let (mut parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
         parts.headers.remove(CONTENT_ENCODING);
         parts.headers.remove(CONTENT_LENGTH);
-        Response::from(rebuilt(url, parts, reqwest::Body::wrap(decoded(body, coding))))
+        Response::from(rebuilt(url, parts, reqwest::Body::wrap(coding.taken_off(body))))
     }
 }
-
-/// Errors of the body itself are passed on as they are.
-fn decoded(
-    body: reqwest::Body,
-    coding: Coding,
-) -> impl http_body::Body<Data = bytes::Bytes, Error = BoxError> {
-    use http_body_util::BodyExt;
-
-    DecodedBody::new(body, coding).map_err(|error| match error {
-        DecodeError::Body(error) => BoxError::from(error),
-        DecodeError::Undecodable(error) => error.into(),
-    })
-}
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 #[cfg(test)]
 mod tests {

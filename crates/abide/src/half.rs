@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use abide_gate::{Denied, Gate, OrderProblem, Verdict};
+use abide_gate::{Denied, DeniedKind, Gate, Verdict};
 use abide_http::{Call, Options, RedirectPolicy, admit, tell_seen};
 use http::Extensions;
 use reqwest::{Request, Response};
@@ -66,10 +66,10 @@ pub(crate) async fn send_below(
     let (response, times_unpaced) = counted(next.run(request, extensions)).await;
     let Report { waited, wire, verdict, denied } = std::mem::take(&mut *admission.report());
     let response = match (response, denied) {
-        _ if times_unpaced > 0 => Err(wrong_order(gate, url, OrderProblem::NoPacing)),
+        _ if times_unpaced > 0 => Err(wrong_order(gate, url, DeniedKind::NoPacing)),
         // The same with a client that counts nothing, if nothing on the way has built the response anew.
         (Ok(response), _) if verdict.is_none() && response.remote_addr().is_some() => {
-            Err(wrong_order(gate, url, OrderProblem::NoPacing))
+            Err(wrong_order(gate, url, DeniedKind::NoPacing))
         }
         (Err(_), Some(denied)) => Err(refuse(denied)),
         (response, _) => response,

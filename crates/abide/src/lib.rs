@@ -65,9 +65,9 @@
 //! * abide inside a cache: hits pass it by; refusals become text, and there is no [`Visit`], because the cache builds its responses anew.
 //!   abide cannot detect this. The permissions of a response without a [`Visit`] are unknown.
 //! * a retry below the pacing sends again in one turn: noticed with a client of [`Builder::build_with`] by the answers it got, and
-//!   refused with [`DeniedKind::WrongOrder`]. Attempts that end in a timeout are not counted, so those may go out unpaced and unnoticed,
+//!   refused with [`DeniedKind::SentAgain`]. Attempts that end in a timeout are not counted, so those may go out unpaced and unnoticed,
 //!   and with an inner client of your own none is.
-//! * [`Abide::gate`] without [`Abide::pacing`] below it, or with the two upside down: refused with [`DeniedKind::WrongOrder`]; with an
+//! * [`Abide::gate`] without [`Abide::pacing`] below it, or with the two upside down: refused with [`DeniedKind::NoPacing`]; with an
 //!   inner client of your own and a cache that builds its responses anew, only if no chain of this [`Abide`] has the pacing half.
 //! * a network error below an HTTP cache is text above it, so a retry does not see that it was transient; that is the cache's doing.
 //!
@@ -124,8 +124,8 @@ pub use options::RequestBuilderExt;
 #[cfg(feature = "metrics")]
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
-    AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, NoTimers,
-    Observer, OrderProblem, Origin, StoreError, SystemClock, TlsProblem, UnsupportedUrl, Verdict, WallMillis,
+    AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host,
+    NoTimers, Observer, Origin, StoreError, SystemClock, TlsProblem, UnsupportedUrl, Verdict, WallMillis,
     access, pacing,
 };
 pub use abide_http::{BuildError, Hop, Options, RedirectPolicy, Scan, Stopped, Trail, Visit};

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 
-use abide_gate::{Denied, OrderProblem};
+use abide_gate::{Denied, DeniedKind};
 use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Request, Response};
@@ -80,7 +80,7 @@ impl Middleware for GateMiddleware {
     ) -> Result<Response> {
         if !self.abide.core.has_pacing_half.load(Ordering::Relaxed) {
             let gate = self.abide.gate_handle();
-            let error = wrong_order(gate, request.url(), OrderProblem::NoPacing);
+            let error = wrong_order(gate, request.url(), DeniedKind::NoPacing);
             Denied::find(&error).iter().for_each(|denied| gate.tell_refused(denied));
             return Err(error);
         }

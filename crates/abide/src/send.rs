@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, DeniedKind, Gate, OrderProblem, without_userinfo};
+use abide_gate::{Denied, DeniedKind, Gate, without_userinfo};
 use abide_http::{Call, ResponseHead, WatchedBody};
 use http::Extensions;
 use reqwest::{Request, Response};
@@ -39,7 +39,7 @@ pub(crate) async fn send_paced(
             call.observe(response.status(), response.headers());
             call.saved().await;
         }
-        return Err(wrong_order(core.crawler.gate(), call.url(), OrderProblem::SentAgain { times }));
+        return Err(wrong_order(core.crawler.gate(), call.url(), DeniedKind::SentAgain { times }));
     }
     let response = response.map_err(|error| failed(call, error))?;
     let answered = call.answered(head_of(&response, is_repeatable));
@@ -74,8 +74,8 @@ fn failed(call: &mut Call<'_>, mut error: reqwest_middleware::Error) -> reqwest_
 }
 
 /// An error and not a warning: what should have waited has gone out already.
-pub(crate) fn wrong_order(gate: &Gate, url: &Url, problem: OrderProblem) -> reqwest_middleware::Error {
-    refuse(Denied::new(DeniedKind::WrongOrder { problem }, url, gate.wall()))
+pub(crate) fn wrong_order(gate: &Gate, url: &Url, kind: DeniedKind) -> reqwest_middleware::Error {
+    refuse(Denied::new(kind, url, gate.wall()))
 }
 
 pub(crate) fn refuse(denied: Denied) -> reqwest_middleware::Error {

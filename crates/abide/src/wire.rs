@@ -104,7 +104,8 @@ impl Body for Wire {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abide_gate::pacing::{Ask, PacePolicy, Pacer};
+    use abide_gate::pacing::PacePolicy;
+    use abide_gate::testing::{Ask, Pacer};
     use http_body_util::BodyExt;
 
     /// Breaks off before its first byte.

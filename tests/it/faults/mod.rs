@@ -204,7 +204,7 @@ async fn is_known(also: Also, host: &str, abide: &Abide, before: WallMillis) -> 
         Also::Nothing => true,
         Also::Held(asked) => {
             let host = abide::Host::of(&format!("http://{host}/").parse().unwrap()).unwrap();
-            let until = abide.gate_handle().pacer().report(&host).and_then(|report| report.held_until());
+            let until = abide.gate_handle().report(&host).and_then(|report| report.held_until());
             let now = abide.gate_handle().wall();
             // It began at some time between then and now.
             until.is_some_and(|until| {
@@ -363,7 +363,7 @@ async fn c11_hints_without_end_before_a_page_free_the_turn_with_its_timeout() {
     let hinted = client.get("http://a.example/hints").timeout(Duration::from_secs(1)).send().await;
     assert!(hinted.is_err_and(|error| error.is_timeout()), "nothing but hints is no page");
     assert_eq!(client.get("http://a.example/page").send().await.unwrap().status(), 200);
-    assert_eq!(abide.gate_handle().pacer().stats().in_flight(), 0);
+    assert_eq!(abide.gate_handle().stats().in_flight, 0);
     assert_eq!(server.count("a.example/hints"), 1, "asked for once");
 }
 

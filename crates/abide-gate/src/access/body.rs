@@ -16,7 +16,8 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 
 use crate::access::fetch::{FetchBody, FetchError};
-use crate::{Coding, DecodeError, DecodedBody, Failure};
+use crate::coding::{DecodeError, DecodedBody};
+use crate::{Coding, Failure};
 
 /// What was read, whole lines only.
 #[derive(Debug, PartialEq, Eq)]

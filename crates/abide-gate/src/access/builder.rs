@@ -17,9 +17,9 @@ use crate::access::keeper::Keeper;
 use crate::access::knowledge::Knowledge;
 use crate::access::memory::MemoryAccessStore;
 use crate::access::policy::AccessPolicy;
-use crate::access::store::{AccessStore, LeaseHolder};
+use crate::access::store::AccessStore;
 use crate::event::{Observer, Observers};
-use crate::{CaughtClock, Clock, Origin, SystemClock};
+use crate::{Clock, HolderId, Origin, SystemClock, caught_clock};
 
 /// Puts an [`AccessCache`] together. Everything but tokens and [`Fetch`] has a default.
 #[must_use]
@@ -65,7 +65,7 @@ impl AccessCacheBuilder {
 
     /// Who tells the time. Default: [`SystemClock`], which also stands in where this one panics.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = Arc::new(CaughtClock::new(clock));
+        self.clock = caught_clock(clock);
         self
     }
 
@@ -88,7 +88,7 @@ impl AccessCacheBuilder {
         let keeper = Keeper::new(
             self.store,
             self.policy.clone(),
-            LeaseHolder(any_seed()),
+            HolderId::random(),
             Arc::clone(&self.clock),
             observers.clone(),
             Arc::clone(&counters),

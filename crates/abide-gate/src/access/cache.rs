@@ -6,48 +6,17 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use url::Url;
 
-use crate::Origin;
+use crate::access::Record;
 use crate::access::builder::AccessCacheBuilder;
-use crate::access::counters::Totals;
 use crate::access::entry::RobotsEntry;
 use crate::access::fetch::Fetch;
 use crate::access::knowledge::{Knowledge, News, Wanted};
 use crate::access::reading::Next;
-use crate::access::{AccessPolicy, Record};
 use crate::pacing::Refusal;
+use crate::{Origin, Stats};
 
 /// The access results of RFC 9309 §2.3–2.4: for each origin its robots.txt, fetched once for all who wait, kept for as long
 /// as it counts, and kept on through outages. Cheap to clone.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
-/// # use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock};
-/// # use abide_robots::{ProductToken, Target};
-/// # #[derive(Debug)]
-/// # struct Example;
-/// # impl Fetch for Example {
-/// #     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
-/// #         let body = "User-agent: *\nDisallow: /private/\n";
-/// #         let reply = RobotsReply::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
-/// #         Box::pin(async { Ok(reply) })
-/// #     }
-/// # }
-/// # let fetch = Arc::new(Example);
-/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-/// # runtime.block_on(async {
-/// let gate = Gate::builder().build(vec![ProductToken::new("ExampleBot")?], fetch);
-///
-/// let origin = Origin::of(&"https://example.com/page".parse()?)?;
-/// let answer = gate.access().of(&origin).await?;
-/// assert!(answer.is_allowed(&Target::new("/page")));
-/// assert!(!answer.is_allowed(&Target::new("/private/diary")));
-///
-/// let why = answer.explain(&Target::new("/private/diary")).to_string();
-/// assert!(why.starts_with("disallowed by \"Disallow: /private/\" on line 2 (group *) of https://example.com/robots.txt"));
-/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct AccessCache {
     pub(super) known: Arc<Knowledge>,
@@ -138,19 +107,9 @@ impl AccessCache {
         self.known.publish(record);
     }
 
-    /// What has happened since the start.
-    pub fn totals(&self) -> Totals {
-        self.known.counters.totals()
-    }
-
-    /// How many fetches are in the air.
-    pub fn in_flight(&self) -> usize {
-        self.known.flights.len()
-    }
-
-    /// The policy that it follows.
-    pub fn policy(&self) -> &AccessPolicy {
-        &self.known.policy
+    /// What has happened since the start, and how many fetches are in flight.
+    pub fn stats(&self) -> Stats {
+        Stats { robots_in_flight: self.known.flights.len(), ..self.known.counters.stats() }
     }
 
     async fn landing(

@@ -1,5 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::Stats;
+
 /// One count that only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -30,47 +32,20 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub(crate) fn totals(&self) -> Totals {
-        Totals {
-            flights: self.flights.total(),
-            requests: self.requests.total(),
-            rules: self.rules.total(),
-            revalidated: self.revalidated.total(),
-            unavailable: self.unavailable.total(),
-            unreachable: self.unreachable.total(),
-            last_good: self.last_good.total(),
-            deferred: self.deferred.total(),
-            lost: self.lost.total(),
-            store_faults: self.store_faults.total(),
-            body_bytes: self.body_bytes.total(),
+    pub(crate) fn stats(&self) -> Stats {
+        Stats {
+            robots_fetches: self.flights.total(),
+            robots_requests: self.requests.total(),
+            robots_read: self.rules.total(),
+            robots_revalidated: self.revalidated.total(),
+            robots_unavailable: self.unavailable.total(),
+            robots_unreachable: self.unreachable.total(),
+            robots_last_good: self.last_good.total(),
+            robots_deferred: self.deferred.total(),
+            robots_lost: self.lost.total(),
+            robots_store_faults: self.store_faults.total(),
+            robots_bytes: self.body_bytes.total(),
+            ..Stats::default()
         }
     }
-}
-
-/// What has happened since the start, for metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Totals {
-    /// Fetches begun, also those that the store answered.
-    pub flights: u64,
-    /// Requests handed to [`Fetch`](super::Fetch): every hop, also those that were deferred.
-    pub requests: u64,
-    /// Attempts that brought a robots.txt.
-    pub rules: u64,
-    /// Attempts that confirmed the copy (304).
-    pub revalidated: u64,
-    /// Attempts that ended as unavailable.
-    pub unavailable: u64,
-    /// Attempts that ended as unreachable.
-    pub unreachable: u64,
-    /// Of those, the ones that a last good copy stood in for.
-    pub last_good: u64,
-    /// Fetches that the pacing put off.
-    pub deferred: u64,
-    /// Fetches that were lost: a panic, or the runtime went down.
-    pub lost: u64,
-    /// Operations of the store that failed.
-    pub store_faults: u64,
-    /// Bytes of robots.txt that were kept, decoded.
-    pub body_bytes: u64,
 }

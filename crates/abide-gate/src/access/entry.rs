@@ -5,17 +5,16 @@ use std::time::Duration;
 use abide_robots::{ProductToken, ReadOptions, Remark, Robots, Rules, Target};
 use url::Url;
 
-use crate::access::explain::Explanation;
 use crate::access::outcome::{has_rule_line, is_html};
 use crate::access::policy::BODY_LIMIT_MAX;
 use crate::access::reading::{Next, Serving, Times, serving};
 use crate::access::record::LastAnswer;
 use crate::access::{AccessPolicy, GoodCopy, Record, Unavailable};
-use crate::{Failure, Origin, WallMillis};
+use crate::{Failure, Origin, Verdict, WallMillis};
 
 /// Whether an origin's robots.txt could be had: the three results of RFC 9309 §2.3.1 that reach a verdict.
 #[derive(Debug, Clone)]
-pub enum Access {
+pub(crate) enum Access {
     /// A robots.txt was read: fresh, revalidated, or the last good copy.
     Rules(Rules),
     /// The server says that there is none: everything is allowed.
@@ -34,11 +33,13 @@ pub enum Source {
     Revalidated,
     /// The last good copy: nothing newer could be learnt.
     LastGood,
-    /// The server says that there is none.
-    Unavailable(Unavailable),
-    /// It could not be learnt.
+    /// The server says that there is none, with this 4xx status: everything is allowed.
+    Unavailable(u16),
+    /// More redirects than are followed, or a circle of them: everything is allowed (RFC 9309 §2.3.1.2).
+    TooManyRedirects,
+    /// It could not be learnt, and there is no copy: everything is disallowed.
     Unreachable(Failure),
-    /// It could not be learnt for so long that it counts as unavailable.
+    /// It could not be learnt for so long that it counts as unavailable: everything is allowed.
     LongOutage,
 }
 
@@ -99,7 +100,7 @@ impl RobotsEntry {
     }
 
     /// Rules, unavailable, or unreachable.
-    pub fn access(&self) -> &Access {
+    pub(crate) fn access(&self) -> &Access {
         &self.access
     }
 
@@ -115,8 +116,8 @@ impl RobotsEntry {
     }
 
     /// The answer for one target, with all that led to it.
-    pub fn explain(self: &Arc<Self>, target: &Target<'_>) -> Explanation {
-        Explanation::new(Arc::clone(self), target)
+    pub fn explain(self: &Arc<Self>, target: &Target<'_>) -> Verdict {
+        Verdict::robots(Arc::clone(self), target)
     }
 
     /// The `Crawl-delay` of the group that applies, as written.
@@ -141,7 +142,8 @@ impl RobotsEntry {
             }
             Access::Rules(_) => Source::Fresh,
             Access::Unavailable(Unavailable::LongOutage) => Source::LongOutage,
-            Access::Unavailable(why) => Source::Unavailable(why),
+            Access::Unavailable(Unavailable::Status(status)) => Source::Unavailable(status),
+            Access::Unavailable(Unavailable::TooManyRedirects) => Source::TooManyRedirects,
             Access::Unreachable(cause) => Source::Unreachable(cause),
         }
     }

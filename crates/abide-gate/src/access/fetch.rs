@@ -25,8 +25,7 @@ pub(crate) type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 /// caller (RFC 9309 §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], and neither cookies,
 /// nor credentials, Referer or Range. It hands over the body **as the server sent it**, with its `Content-Encoding`:
 /// decoders of clients stop after the first gzip member, and rules behind it are lost without a trace. It refuses addresses
-/// that must not be contacted before anything is sent ([`AddressGuard`](crate::AddressGuard)). It waits for a slot of the
-/// host first, if hosts are paced, and returns [`FetchError::deferred`] when that would take too long; then it has
+/// that must not be contacted before anything is sent ([`AddressGuard`](crate::AddressGuard)). It has
 /// [`RobotsRequest::budget`] of time for the head ([`on_the_wire`] keeps it). The body's time is kept by the caller.
 pub trait Fetch: fmt::Debug + Send + Sync + 'static {
     /// Sends the request and answers with the head, its body still to be read.
@@ -304,7 +303,7 @@ impl FetchError {
     }
 
     /// The pacer refused the permit.
-    pub fn deferred(why: Refusal) -> Self {
+    pub(crate) fn deferred(why: Refusal) -> Self {
         let text = Arc::from(why.to_string());
         Self { why: Why::Deferred(why), text }
     }

@@ -13,10 +13,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::access::counters::Counters;
 use crate::access::reading::{Next, Times};
-use crate::access::store::{AccessStore, Lease, LeaseHolder};
+use crate::access::store::AccessStore;
 use crate::access::{AccessPolicy, Record, log};
 use crate::event::{Event, Observers};
-use crate::{Clock, Origin, StoreError};
+use crate::{Clock, HolderId, Origin, StoreError};
 
 /// How often a follower looks whether the other process has the record.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
@@ -28,7 +28,7 @@ const FOLLOW_AGAIN: Duration = Duration::from_millis(10);
 pub(crate) struct Keeper {
     store: Arc<dyn AccessStore>,
     policy: AccessPolicy,
-    holder: LeaseHolder,
+    holder: HolderId,
     clock: Arc<dyn Clock>,
     observers: Observers,
     counters: Arc<Counters>,
@@ -41,7 +41,7 @@ impl Keeper {
     pub(crate) fn new(
         store: Arc<dyn AccessStore>,
         policy: AccessPolicy,
-        holder: LeaseHolder,
+        holder: HolderId,
         clock: Arc<dyn Clock>,
         observers: Observers,
         counters: Arc<Counters>,
@@ -83,8 +83,8 @@ impl Keeper {
             let now = self.clock.wall();
             let lease = self.within(async { self.store.lease(origin, self.holder, now, ttl).await }).await;
             match lease {
-                Ok(Lease::Leader) => return self.came_meanwhile(origin, previous).await,
-                Ok(Lease::Follow { until }) => {
+                Ok(None) => return self.came_meanwhile(origin, previous).await,
+                Ok(Some(until)) => {
                     let left = until.since(self.clock.wall()).max(FOLLOW_AGAIN);
                     sleep(FOLLOW_EVERY.min(left)).await;
                     if let Some(record) = self.load_new(origin, previous).await {

@@ -21,10 +21,15 @@ pub(crate) fn asked(answer: &RobotsEntry) {
         Source::Revalidated => {
             tracing::debug!(name: "abide.robots.confirmed", target: "abide::robots", %origin, "robots.txt confirmed");
         }
-        Source::Unavailable(cause) => tracing::debug!(
-            name: "abide.robots.unavailable", target: "abide::robots", %origin, %cause,
-            "robots.txt is unavailable, all is allowed"
-        ),
+        Source::Unavailable(_) | Source::TooManyRedirects => {
+            let cause = answer.status().map_or("it redirects too often".to_owned(), |status| {
+                format!("it answered with status {status}")
+            });
+            tracing::debug!(
+                name: "abide.robots.unavailable", target: "abide::robots", %origin, cause,
+                "robots.txt is unavailable, all is allowed"
+            );
+        }
         Source::Unreachable(cause) => {
             tracing::debug!(
                 name: "abide.robots.unreachable", target: "abide::robots", %origin, %cause,

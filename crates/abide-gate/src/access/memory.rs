@@ -8,8 +8,8 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
 use crate::access::Record;
-use crate::access::store::{AccessStore, Lease, LeaseHolder};
-use crate::{BoxFuture, Origin, StoreError, WallMillis};
+use crate::access::store::AccessStore;
+use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 
 /// Records in memory, bounded by weight: the least recently used go first.
 ///
@@ -21,7 +21,7 @@ use crate::{BoxFuture, Origin, StoreError, WallMillis};
 /// ```
 pub struct MemoryAccessStore {
     records: Cache<Origin, Record>,
-    leases: Mutex<HashMap<Origin, (LeaseHolder, WallMillis)>>,
+    leases: Mutex<HashMap<Origin, (HolderId, WallMillis)>>,
 }
 
 /// 256 MiB: some hundred thousand hosts with robots.txt of common size.
@@ -49,13 +49,17 @@ impl MemoryAccessStore {
         Self { records, leases: Mutex::default() }
     }
 
-    fn lease_now(&self, origin: &Origin, holder: LeaseHolder, now: WallMillis, ttl: Duration) -> Lease {
+    fn lease_now(
+        &self,
+        origin: &Origin,
+        holder: HolderId,
+        now: WallMillis,
+        ttl: Duration,
+    ) -> Option<WallMillis> {
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         match leases.get(origin) {
             // A lease that ends later than one begun now could was given by a clock that has been set back since.
-            Some(&(other, until)) if other != holder && now < until && until <= now.plus(ttl) => {
-                Lease::Follow { until }
-            }
+            Some(&(other, until)) if other != holder && now < until && until <= now.plus(ttl) => Some(until),
             _ => {
                 if leases.len() >= LEASES_MAX {
                     leases.retain(|_, (_, until)| now < *until);
@@ -64,12 +68,12 @@ impl MemoryAccessStore {
                     leases.clear();
                 }
                 leases.insert(origin.clone(), (holder, now.plus(ttl)));
-                Lease::Leader
+                None
             }
         }
     }
 
-    fn release_now(&self, origin: &Origin, holder: Option<LeaseHolder>) {
+    fn release_now(&self, origin: &Origin, holder: Option<HolderId>) {
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         if leases.get(origin).is_some_and(|(other, _)| holder.is_none_or(|holder| holder == *other)) {
             leases.remove(origin);
@@ -113,18 +117,14 @@ impl AccessStore for MemoryAccessStore {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         Box::pin(ready(Ok(self.lease_now(origin, holder, now, ttl))))
     }
 
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         self.release_now(origin, Some(holder));
         Box::pin(ready(Ok(())))
     }
@@ -164,7 +164,7 @@ mod tests {
         for n in 0..70_000 {
             store.lease_now(
                 &origin(n),
-                LeaseHolder(1),
+                HolderId(1),
                 WallMillis::from_millis(u64::from(n)),
                 Duration::from_secs(60),
             );
@@ -177,10 +177,10 @@ mod tests {
         let store = MemoryAccessStore::new();
         let ttl = Duration::from_millis(10);
         let lease =
-            |holder, now| store.lease_now(&origin(1), LeaseHolder(holder), WallMillis::from_millis(now), ttl);
-        assert_eq!(lease(1, 100), Lease::Leader);
-        assert_eq!(lease(2, 109), Lease::Follow { until: WallMillis::from_millis(110) });
-        assert_eq!(lease(2, 110), Lease::Leader);
+            |holder, now| store.lease_now(&origin(1), HolderId(holder), WallMillis::from_millis(now), ttl);
+        assert_eq!(lease(1, 100), None);
+        assert_eq!(lease(2, 109), Some(WallMillis::from_millis(110)));
+        assert_eq!(lease(2, 110), None);
     }
     #[test]
     fn where_leases_are_too_many_those_that_have_ended_go_first() {
@@ -189,7 +189,7 @@ mod tests {
         let lease = |n, holder, now, millis| {
             store.lease_now(
                 &origin(n),
-                LeaseHolder(holder),
+                HolderId(holder),
                 WallMillis::from_millis(now),
                 Duration::from_millis(millis),
             )
@@ -202,7 +202,7 @@ mod tests {
         }
         assert_eq!(store.leases.lock().unwrap().len(), LEASES_MAX);
         lease(most, 1, 1_000, 10);
-        assert_eq!(lease(0, 2, 1_000, 60_000), Lease::Follow { until: WallMillis::from_millis(60_000) });
+        assert_eq!(lease(0, 2, 1_000, 60_000), Some(WallMillis::from_millis(60_000)));
         assert_eq!(store.leases.lock().unwrap().len(), 2);
     }
 }

@@ -19,7 +19,8 @@
 
 #[allow(unreachable_pub, reason = "the feature `testing` exports it")]
 pub(crate) mod builder;
-mod cache;
+#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
+pub(crate) mod cache;
 mod front;
 
 mod flight;
@@ -39,7 +40,6 @@ mod freshness;
 mod policy;
 
 mod entry;
-mod explain;
 
 mod codec;
 mod memory;
@@ -54,10 +54,9 @@ mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
 
-pub use cache::AccessCache;
-pub use counters::Totals;
-pub use entry::{Access, RobotsEntry, Source};
-pub use explain::Explanation;
+pub(crate) use cache::AccessCache;
+pub(crate) use entry::Access;
+pub use entry::{RobotsEntry, Source};
 pub(crate) use fetch::Validators;
 pub use fetch::{Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
 #[cfg(feature = "testing")]
@@ -66,6 +65,7 @@ pub use memory::MemoryAccessStore;
 pub use policy::AccessPolicy;
 #[cfg(feature = "tracing")]
 pub(crate) use policy::LongOutage;
-pub use record::{GoodCopy, Record, Unavailable};
+pub(crate) use record::Unavailable;
+pub use record::{GoodCopy, Record};
 pub use redirect::RedirectRefusal;
-pub use store::{AccessStore, Lease, LeaseHolder};
+pub use store::AccessStore;

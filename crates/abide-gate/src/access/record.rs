@@ -53,24 +53,13 @@ pub(crate) enum LastAnswer {
 
 /// Why a robots.txt counts as unavailable (RFC 9309 §2.3.1.3), so that everything is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Unavailable {
+pub(crate) enum Unavailable {
     /// The server answered with this 4xx status.
     Status(u16),
     /// More redirects than are followed, or a circle of them (§2.3.1.2).
     TooManyRedirects,
     /// It has been unreachable for so long that the policy says so (§2.3.1.4, last paragraph).
     LongOutage,
-}
-
-impl fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Status(status) => write!(f, "it answered with status {status}"),
-            Self::TooManyRedirects => f.write_str("it redirects too often"),
-            Self::LongOutage => f.write_str("it has been unreachable for very long"),
-        }
-    }
 }
 
 /// A robots.txt as it was received: decoded bytes and where they came from.

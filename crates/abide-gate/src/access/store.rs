@@ -2,7 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::access::Record;
-use crate::{BoxFuture, Origin, StoreError, WallMillis};
+use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 
 /// Keeps robots.txt records between fetches, processes and restarts, and says which process fetches one.
 ///
@@ -26,7 +26,8 @@ pub trait AccessStore: fmt::Debug + Send + Sync + 'static {
     /// Keeps `record` in place of the last one, whatever the times in the two say, and ends the lease of the origin, whoever has it.
     fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Makes `holder` the one process that fetches this robots.txt until `now + ttl`, unless another one is.
+    /// Makes `holder` the one process that fetches this robots.txt until `now + ttl`, unless another one is. Returns `None` if
+    /// `holder` has the lease now, and the end of the other's lease if not.
     ///
     /// The holder of a lease gets it again, from the new `now` on. A lease ends at its end, not before, also if its holder has died. One
     /// that ends much later than `now + ttl` (`abide-redis` allows a minute, for clocks of several machines) was given before the clock was
@@ -34,35 +35,15 @@ pub trait AccessStore: fmt::Debug + Send + Sync + 'static {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>>;
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>>;
 
     /// Ends the lease of `origin` without a record. Nothing happens unless `holder` has it.
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Removes the records whose [`asked_at`](Record::asked_at) is before `older_than`, and returns how many. The cache never calls it; an
     /// operator does.
     fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>>;
-}
-
-/// Who asks for a lease: a number drawn once per process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LeaseHolder(pub u64);
-
-/// Who fetches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lease {
-    /// The one who asked.
-    Leader,
-    /// Another one, who has until then.
-    Follow {
-        /// The end of the other's lease.
-        until: WallMillis,
-    },
 }

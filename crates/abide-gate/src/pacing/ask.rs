@@ -4,12 +4,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// What one request asks: the delay of its origin, and how long it is ready to wait.
-///
-/// ```
-/// # use std::time::Duration;
-/// # use abide_gate::pacing::Ask;
-/// let ask = Ask::new().with_crawl_delay(Duration::from_secs(5)).with_budget(Duration::from_secs(12));
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
     pub(crate) crawl_delay: Duration,
@@ -34,13 +28,6 @@ impl Ask {
     #[must_use]
     pub fn with_budget(mut self, left: Duration) -> Self {
         self.budget = Some(left);
-        self
-    }
-
-    /// The address that the request will go to, for [`Scope::address`](super::Scope::address).
-    #[must_use]
-    pub fn with_address(mut self, address: IpAddr) -> Self {
-        self.address = Some(address);
         self
     }
 }

@@ -5,23 +5,25 @@
 use std::time::Duration;
 
 use super::feedback::{BackoffCause, STRIKES_KEPT, credible};
-use super::store::{Backoff, HolderId, HostState, LeaseAsk, LeaseReply, LeaseStatus, Want};
+use super::store::{Backoff, HostState, LeaseAsk, LeaseStatus, Want};
+use crate::HolderId;
 
 /// A host in a [`HostStore`](super::HostStore). All times are counted on the store's own clock, from wherever it began. If that clock is
 /// set back, the next exchange goes on as if no time had passed since the last one.
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use abide_gate::pacing::{HolderId, HostEntry, HostState, LeaseAsk, LeaseStatus, Want};
+/// # use abide_gate::HolderId;
+/// # use abide_gate::pacing::{HostEntry, HostState, LeaseAsk, LeaseStatus, Want};
 /// let seconds = Duration::from_secs;
 /// let want = Want::Lease { ttl: seconds(8), again_in: seconds(2), is_held: false };
 /// let ask = |holder| LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };
 ///
 /// let mut entry = HostEntry::default();
-/// let first = entry.exchange(&ask(1), seconds(100), Duration::ZERO);
-/// assert_eq!(first.lease, LeaseStatus::Leased { is_wanted: false });
-/// let second = entry.exchange(&ask(2), seconds(103), Duration::ZERO);
-/// assert_eq!(second.lease, LeaseStatus::Busy { wait: seconds(5), is_next: true });
+/// let (first, _) = entry.exchange(&ask(1), seconds(100), Duration::ZERO);
+/// assert_eq!(first, LeaseStatus::Leased { is_wanted: false });
+/// let (second, _) = entry.exchange(&ask(2), seconds(103), Duration::ZERO);
+/// assert_eq!(second, LeaseStatus::Busy { wait: seconds(5), is_next: true });
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostEntry {
@@ -53,7 +55,12 @@ impl HostEntry {
     ///
     /// Before `grace_until` a lease is only given to a process that has one by its own clock: a store that has lost its data names
     /// one `ttl` after the loss, others zero.
-    pub fn exchange(&mut self, ask: &LeaseAsk, now: Duration, grace_until: Duration) -> LeaseReply {
+    pub fn exchange(
+        &mut self,
+        ask: &LeaseAsk,
+        now: Duration,
+        grace_until: Duration,
+    ) -> (LeaseStatus, HostState) {
         self.follow(now);
         self.merge(&ask.state, now);
         let lease = match ask.want {
@@ -81,7 +88,7 @@ impl HostEntry {
                 }
             }
         };
-        LeaseReply { lease, state: self.state(now) }
+        (lease, self.state(now))
     }
 
     /// Whether something is still owed to the host, or leased: if not, the entry may be forgotten.
@@ -201,8 +208,7 @@ mod tests {
     #[test]
     fn after_a_loss_only_the_holder_gets_its_lease() {
         let (mut entry, loss) = (HostEntry::default(), s(100));
-        let mut lease =
-            |holder, is_held, now| entry.exchange(&ask(holder, is_held), s(now), loss + TTL).lease;
+        let mut lease = |holder, is_held, now| entry.exchange(&ask(holder, is_held), s(now), loss + TTL).0;
         assert_eq!(lease(2, false, 101), LeaseStatus::Busy { wait: s(7), is_next: true });
         assert_eq!(lease(1, true, 102), LeaseStatus::Leased { is_wanted: true }, "it says that it had it");
         assert_eq!(lease(1, false, 104), LeaseStatus::Leased { is_wanted: false }, "and now it is known");
@@ -217,7 +223,7 @@ mod tests {
     fn a_new_host_is_leased_when_the_grace_is_over() {
         let mut entry = HostEntry::default();
         assert_eq!(
-            entry.exchange(&ask(1, false), s(108), s(108)).lease,
+            entry.exchange(&ask(1, false), s(108), s(108)).0,
             LeaseStatus::Leased { is_wanted: false }
         );
     }

@@ -22,7 +22,7 @@ pub enum BackoffCause {
     },
     /// HTTP/2 `ENHANCE_YOUR_CALM` (RFC 9113 §7): the 429 of a connection.
     EnhanceYourCalm,
-    /// The crawler's operator asked for it ([`Pacer::hold`](super::Pacer::hold)).
+    /// The crawler's operator asked for it ([`Gate::back_off`](crate::Gate::back_off)).
     Operator,
     /// Another process set it.
     Shared,

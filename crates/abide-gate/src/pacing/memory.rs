@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::entry::HostEntry;
 use super::scope::ScopeKey;
-use super::store::{HostStore, LeaseAsk, LeaseReply};
-use crate::{BoxFuture, CaughtClock, Clock, StoreError, SystemClock};
+use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus};
+use crate::{BoxFuture, Clock, StoreError, SystemClock, caught_clock};
 
 /// Leases of hosts in memory, for several pacers in one process. A pacer alone needs none. After a restart it knows nothing; use a
 /// durable store where that matters.
@@ -45,8 +45,8 @@ impl Default for MemoryHostStore {
 impl MemoryHostStore {
     /// With another clock. Where it panics, the machine's clock stands in.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
-        let clock = CaughtClock::new(clock);
-        Self { began: clock.now(), clock: Arc::new(clock), state: Mutex::default() }
+        let clock = caught_clock(clock);
+        Self { began: clock.now(), clock, state: Mutex::default() }
     }
 }
 
@@ -55,7 +55,7 @@ impl HostStore for MemoryHostStore {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             // Under the lock: an exchange with an earlier time than the last one would be a clock that was set back.

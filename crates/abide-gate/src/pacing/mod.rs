@@ -6,7 +6,7 @@
 //! 2. At least the **gap** lies between the end of one response and the start of the next request: 1 s, or the site's
 //!    Crawl-delay if larger.
 //! 3. Nothing goes out while the host is **held**, after 429 or 503, or while it cannot be reached.
-//! 4. Nobody waits longer than his budget: beyond that there is a typed [`Refusal::Deferred`], as early as it is certain.
+//! 4. Nobody waits longer than his budget: beyond that there is a typed [`Deferred`](crate::DeniedKind::Deferred), as early as it is certain.
 //! 5. First come, first served.
 //!
 //! Every request on the wire counts, of robots.txt too. The key is the host: http, https and all ports of a name share one turn, and so do
@@ -31,7 +31,8 @@
 //!   that was closed, and no error that a client of hyper returns names the code.
 //! * With more than one request in flight the gap is kept between starts, which a server may see shortened.
 
-mod ask;
+#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
+pub(crate) mod ask;
 mod scope;
 
 mod policy;
@@ -50,11 +51,12 @@ mod turn;
 mod chance;
 mod core;
 mod log;
-#[allow(unreachable_pub, reason = "the feature `testing` exports its builder")]
+#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
 pub(crate) mod pacer;
 mod permit;
 mod place;
-mod refusal;
+#[allow(unreachable_pub, reason = "the feature `testing` exports `Refusal`")]
+pub(crate) mod refusal;
 mod report;
 mod watch;
 
@@ -65,15 +67,16 @@ mod obtain;
 mod shared;
 mod store;
 
-pub use ask::Ask;
+pub(crate) use ask::Ask;
 pub use entry::HostEntry;
 pub use feedback::{BackoffCause, STRIKES_KEPT};
 pub use memory::MemoryHostStore;
-pub use pacer::Pacer;
+pub(crate) use pacer::Pacer;
 pub use permit::Permit;
 pub use policy::{GAP_MAX, HostPace, PacePolicy};
-pub use refusal::{DeferReason, Refusal};
-pub use report::{HostReport, NextSlot, PaceStats};
+pub use refusal::DeferReason;
+pub(crate) use refusal::Refusal;
+pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
 pub use scope::{Scope, ScopeKey};
-pub use store::{Backoff, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, Want};
+pub use store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};

@@ -16,49 +16,25 @@ use super::permit::Permit;
 use super::place::Place;
 use super::policy::PacePolicy;
 use super::refusal::Refusal;
-use super::report::{HostReport, NextSlot, PaceStats};
+use super::report::{HostReport, NextSlot};
 use super::scope::ScopeKey;
 use super::shared::SharedStore;
 use super::slot::Slot;
 use super::store::HostStore;
 use super::turn::Entry;
 use crate::event::{Event, Observer, Observers};
-use crate::{Clock, Host, Origin, SystemClock, WallMillis};
+use crate::{Clock, Host, Origin, Stats, SystemClock, WallMillis};
 
 /// Knows when the next request to a host may go out. Cheap to clone; all clones are one.
 ///
 /// For every host, over all tasks: at most one request in flight until its response has ended, at least the gap from then to the
 /// next request, nothing while the host is held, first come first served, and nobody waits longer than his budget.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use std::time::Duration;
-/// use abide_gate::pacing::{Ask, PacePolicy, Pacer};
-///
-/// let pacer = Pacer::new(PacePolicy::default());
-/// let url = "https://example.org/a".parse()?;
-///
-/// let permit = pacer.acquire(&url, Ask::new()).await?;
-/// // ... send the request, read the response to its end ...
-/// permit.finish_with(http::StatusCode::OK, &http::HeaderMap::new());
-///
-/// let next = pacer.acquire(&url, Ask::new()).await?;
-/// assert!(next.waited() >= Duration::from_secs(1));
-/// # Ok(()) }
-/// ```
 #[derive(Clone)]
 pub struct Pacer {
     core: Arc<Core>,
 }
 
 impl Pacer {
-    /// A pacer for this process, with the machine's clocks. It knows nothing after a restart; that of a
-    /// [`Gate`](crate::Gate) can have a durable store, another clock and observers.
-    pub fn new(policy: PacePolicy) -> Self {
-        Self::builder(policy).build()
-    }
-
     /// A pacer with a shared store, another clock, an observer.
     pub(crate) fn builder(policy: PacePolicy) -> PacerBuilder {
         PacerBuilder { policy, store: None, clock: Arc::new(SystemClock), observers: Vec::new(), seed: None }
@@ -128,15 +104,6 @@ impl Pacer {
 
     /// The host that has been free for the longest time, or else is free first, with the gap that was last asked for it. A host that
     /// was never asked is free; among equals the first counts.
-    ///
-    /// ```
-    /// # use abide_gate::{Host, pacing::{PacePolicy, Pacer}};
-    /// # let pacer = Pacer::new(PacePolicy::default());
-    /// let frontier = [Host::of(&"http://a.example/".parse()?)?, Host::of(&"http://b.example/".parse()?)?];
-    /// let (host, slot) = pacer.next_ready(&frontier).expect("the frontier is not empty");
-    /// assert!(host == &frontier[0] && slot.wait().is_zero());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn next_ready<'h>(&self, hosts: impl IntoIterator<Item = &'h Host>) -> Option<(&'h Host, NextSlot)> {
         let now = self.core.now_or_system();
         let slots = hosts.into_iter().map(|host| (host, self.slot_again(host, now)));
@@ -167,21 +134,6 @@ impl Pacer {
     /// force.
     ///
     /// More than 27 h ahead is taken for a mistake and cut to 24 h.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use std::time::Duration;
-    /// # use abide_gate::{Clock, Host, SystemClock, pacing::{Ask, BackoffCause, PacePolicy, Pacer, Refusal}};
-    /// let (pacer, url) = (Pacer::new(PacePolicy::default()), "http://a.example/".parse()?);
-    /// let tomorrow = SystemClock.wall().plus(Duration::from_secs(86_000));
-    /// pacer.hold(&Host::of(&url)?, tomorrow, BackoffCause::Operator);
-    /// match pacer.acquire(&url, Ask::new()).await {
-    ///     Err(deferred @ Refusal::Deferred { .. }) => println!("requeue: {deferred}"),
-    ///     other => panic!("{other:?}"),
-    /// }
-    /// # Ok(()) }
-    /// ```
     pub fn hold(&self, scope: impl Into<ScopeKey>, until: WallMillis, cause: BackoffCause) -> WallMillis {
         self.core.hold(scope.into().as_str(), until, cause)
     }
@@ -206,13 +158,13 @@ impl Pacer {
     }
 
     /// Sums over all hosts that are known. Looks at each of them.
-    pub fn stats(&self) -> PaceStats {
-        let (now, mut stats) = (self.core.now_or_system(), PaceStats::default());
+    pub fn stats(&self) -> Stats {
+        let (now, mut stats) = (self.core.now_or_system(), Stats::default());
         self.core.table().for_each(|slot| {
-            stats.scopes += 1;
+            stats.hosts += 1;
             stats.in_flight += usize::from(slot.in_flight);
             stats.waiting += slot.waiting();
-            stats.held += usize::from(slot.hold().until > now);
+            stats.backed_off += usize::from(slot.hold().until > now);
         });
         stats
     }
@@ -222,31 +174,11 @@ impl Pacer {
     ///
     /// Before a process ends, it drops what is left of responses, awaits this, and closes its store. Without it, other processes wait for
     /// its hosts until the leases end.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use std::{sync::Arc, time::Duration};
-    /// # use abide_gate::pacing::{Ask, MemoryHostStore, PacePolicy};
-    /// # use abide_gate::testing::hosts::pacer_builder;
-    /// # let store = Arc::new(MemoryHostStore::default());
-    /// # let pacer = pacer_builder(PacePolicy::default()).store(store).build();
-    /// let permit = pacer.acquire(&"http://a.example/".parse()?, Ask::new()).await?;
-    /// permit.finish_with(http::StatusCode::TOO_MANY_REQUESTS, &http::HeaderMap::new());
-    ///
-    /// assert!(pacer.settled(Duration::from_secs(2)).await, "the store knows of the backoff, and has the lease back");
-    /// # Ok(()) }
-    /// ```
     pub async fn settled(&self, limit: Duration) -> bool {
         match &self.core.store {
             Some(store) => store.settled(limit).await,
             None => true,
         }
-    }
-
-    /// The policy.
-    pub fn policy(&self) -> &PacePolicy {
-        &self.core.policy
     }
 }
 

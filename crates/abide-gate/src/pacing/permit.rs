@@ -22,12 +22,13 @@ use crate::{Failure, WallMillis};
 /// Tell it what came back: [`observe`](Self::observe) the head of the answer, or that the request [`failed`](Self::failed).
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # use abide_gate::{Failure, pacing::{Ask, PacePolicy, Pacer}};
-/// # let (pacer, url) = (Pacer::new(PacePolicy::default()), "http://a.example/".parse()?);
+/// # use abide_gate::{Failure, Gate, testing::access::{Scripted, ScriptedFetch}};
+/// # let fetch = std::sync::Arc::new(ScriptedFetch::always(Scripted::status(404)));
+/// # let (gate, url) = (Gate::builder().build(vec!["ExampleBot".parse()?], fetch), "http://a.example/".parse()?);
 /// # async fn send() -> Result<(http::StatusCode, http::HeaderMap), Failure> { Err(Failure::Reset) }
-/// let permit = pacer.acquire(&url, Ask::new()).await?;
+/// let (_, permit) = gate.admit(&url, gate.max_wait()).await?;
 /// match send().await {
 ///     Ok((status, headers)) => permit.finish_with(status, &headers),
 ///     Err(fault) => drop(permit.failed(fault)),

@@ -113,34 +113,3 @@ impl HostReport {
         self.gap
     }
 }
-
-/// Sums over all hosts that are known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PaceStats {
-    pub(crate) scopes: usize,
-    pub(crate) in_flight: usize,
-    pub(crate) waiting: usize,
-    pub(crate) held: usize,
-}
-
-impl PaceStats {
-    /// Hosts, and groups of hosts, that are known.
-    pub fn scopes(&self) -> usize {
-        self.scopes
-    }
-
-    /// Turns that are taken, counted in each scope.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
-    /// Places in lines, counted in each scope.
-    pub fn waiting(&self) -> usize {
-        self.waiting
-    }
-
-    /// Hosts, and groups of hosts, that are held now.
-    pub fn held(&self) -> usize {
-        self.held
-    }
-}

@@ -89,8 +89,7 @@ impl Scope {
         Self::new(Kind::RegistrableDomain)
     }
 
-    /// By IP address: the one in the URL, else the one in the [`Ask`](super::Ask). A request without either is not in the
-    /// scope. Do not use it behind a proxy, where the address is the proxy's affair.
+    /// By IP address: the one in the URL. A request to a name is not in the scope.
     pub fn address() -> Self {
         Self::new(Kind::Address)
     }

@@ -16,10 +16,10 @@ use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
 use super::moment::Moment;
 use super::policy::Shared;
 use super::scope::ScopeKey;
-use super::store::{HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, Want};
+use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use super::turn::Claim;
-use crate::StoreError;
 use crate::event::Event;
+use crate::{HolderId, StoreError};
 
 /// The shared store, and the hosts that this process leases from it.
 #[derive(Debug)]
@@ -201,7 +201,7 @@ impl SharedStore {
         let reply = self.exchange(core, host, Want::Lease { ttl, again_in, is_held }, asked).await;
         let now = core.now_or_system();
         let mut lease = lock(&host.lease);
-        match reply.map(|reply| reply.lease) {
+        match reply {
             Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, &self.options, asked, now),
             Some(LeaseStatus::Busy { wait, is_next }) => {
                 let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * core.chance.unit());
@@ -234,7 +234,7 @@ impl SharedStore {
     }
 
     /// One command, and what is learned from its reply.
-    async fn exchange(&self, core: &Core, host: &HostLease, want: Want, now: Moment) -> Option<LeaseReply> {
+    async fn exchange(&self, core: &Core, host: &HostLease, want: Want, now: Moment) -> Option<LeaseStatus> {
         let (changes, mut state) = {
             let lease = lock(&host.lease);
             (lease.changes(), lease.state(now))
@@ -242,17 +242,17 @@ impl SharedStore {
         state.backoff = core.backoff(host.key.as_str(), now);
         let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
         let (asked, now) = (now, core.now_or_system());
-        let reply = reply.map_err(|error| self.failed(core, &host.key, &error, asked, now)).ok()?;
-        if let Some(backoff) = reply.state.backoff {
+        let (lease, state) = reply.map_err(|error| self.failed(core, &host.key, &error, asked, now)).ok()?;
+        if let Some(backoff) = state.backoff {
             core.learn(host.key.as_str(), backoff, now);
         }
-        let last = reply.state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
+        let last = state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
         lock(&host.lease).replied(changes, last);
-        Some(reply)
+        Some(lease)
     }
 
     /// In a task of its own, because a store may panic. Without a reply in time it has failed.
-    async fn command(&self, key: &ScopeKey, ask: LeaseAsk) -> Result<LeaseReply, StoreError> {
+    async fn command(&self, key: &ScopeKey, ask: LeaseAsk) -> Result<(LeaseStatus, HostState), StoreError> {
         let (store, key, limit) = (Arc::clone(&self.store), key.clone(), self.options.timeout);
         let mut command = tokio::spawn(async move { store.exchange(&key, ask).await });
         match timeout(limit, &mut command).await {

@@ -6,12 +6,11 @@
 //! `abide-redb` call it, and the script of `abide-redis` does the same in Lua.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use super::feedback::BackoffCause;
 use super::scope::ScopeKey;
-use crate::{BoxFuture, StoreError};
+use crate::{BoxFuture, HolderId, StoreError};
 
 /// Leases of hosts, shared by processes or kept over restarts.
 ///
@@ -33,7 +32,7 @@ use crate::{BoxFuture, StoreError};
 /// * **Backoffs** that end more than 27 hours ahead (24 hours and a tenth for jitter, and some more) are the mistake of a clock, and
 ///   last for 24 hours from now. So does one that is read again after a restart.
 /// * **Atomicity.** One exchange is one step, also between processes.
-/// * **Cancellation.** The pacer waits [`PacePolicy::store_timeout`](super::PacePolicy::store_timeout) for a call, then drops its future and asks again.
+/// * **Cancellation.** The pacer waits [`PacePolicy::with_store_timeout`](super::PacePolicy::with_store_timeout) for a call, then drops its future and asks again.
 ///   Asking twice is harmless, because a lease belongs to a process and not to a command. A dropped call is done or not done, and leaves no
 ///   lock behind.
 /// * **Durability.** A store that promises to survive a restart has a backoff on disk before it replies. Which requests were on their way
@@ -42,31 +41,13 @@ use crate::{BoxFuture, StoreError};
 ///   says [`is_held`](Want::Lease::is_held).
 /// * **Capacity.** An entry may be forgotten when [`HostEntry::is_owed`](super::HostEntry::is_owed) says that nothing is owed, and not before.
 pub trait HostStore: fmt::Debug + Send + Sync + 'static {
-    /// Merges what a process knows of a host into the stored state, takes, renews or gives up the host's lease, and returns the state of all
-    /// processes together.
+    /// Merges what a process knows of a host into the stored state, takes, renews or gives up the host's lease, and returns who has the
+    /// lease now and the state of all processes together.
     fn exchange<'a>(
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>>;
-}
-
-/// The name of a process at a store: 128 bits, drawn at random when a pacer is built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HolderId(pub u128);
-
-impl HolderId {
-    /// A name that no other process has, drawn from the random keys of the standard library's hash maps.
-    pub fn random() -> Self {
-        let half = || u128::from(RandomState::new().hash_one(0_u64));
-        Self(half() << 64 | half())
-    }
-}
-
-impl fmt::Display for HolderId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>>;
 }
 
 /// What a process asks of a store, and what it knows of the host.
@@ -94,15 +75,6 @@ pub enum Want {
     },
     /// Give up the lease and the place in line, if this process has one of them. The state is saved in any case.
     Release,
-}
-
-/// What a store replies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseReply {
-    /// Who has the lease now.
-    pub lease: LeaseStatus,
-    /// What is known of the host, by all processes together.
-    pub state: HostState,
 }
 
 /// Who has a host's lease after an [exchange](HostStore::exchange).
@@ -146,24 +118,4 @@ pub struct Backoff {
     pub throttles: u8,
     /// Why the host is backed off.
     pub cause: BackoffCause,
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    #[test]
-    fn names_of_processes_differ_in_both_halves() {
-        let halves = |id: HolderId| [(id.0 >> 64) as u64, id.0 as u64];
-        let all: HashSet<u64> = (0..10_000).flat_map(|_| halves(HolderId::random())).collect();
-        assert_eq!(all.len(), 20_000);
-    }
-
-    #[test]
-    fn a_name_is_shown_by_all_its_digits() {
-        let id = HolderId(0xab);
-        assert_eq!(id.to_string(), format!("{}ab", "0".repeat(30)));
-    }
 }

@@ -17,10 +17,10 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::{check, poll_once, replied};
 use crate::access::{
-    AccessCache, AccessPolicy, AccessStore, Fetch, FetchError, Lease, LeaseHolder, Record, RobotsReply,
-    RobotsRequest, on_the_wire,
+    AccessCache, AccessPolicy, AccessStore, Fetch, FetchError, Record, RobotsReply, RobotsRequest,
+    on_the_wire,
 };
-use crate::{BoxFuture, Failure, Origin, WallMillis};
+use crate::{BoxFuture, Failure, HolderId, Origin, WallMillis};
 
 pub use crate::access::builder::AccessCacheBuilder;
 
@@ -444,24 +444,24 @@ async fn save(store: &impl AccessStore, record: &Record) {
 /// Expects a leader, or a follower of a lease that began at [`NOW`] at the latest.
 async fn leases(
     store: &impl AccessStore,
-    (origin, holder): (&Origin, u64),
+    (origin, holder): (&Origin, u128),
     now: WallMillis,
     leads: bool,
     why: &str,
 ) {
     let call = format!("lease({origin}, holder {holder}, at {now:?}, {TTL:?})");
-    let found = replied(&call, store.lease(origin, LeaseHolder(holder), now, TTL).await);
-    let expected = if leads { "Leader" } else { "Follow, for one ttl at most" };
+    let found = replied(&call, store.lease(origin, HolderId(holder), now, TTL).await);
+    let expected = if leads { "None" } else { "the end of the other's lease, one ttl ahead at most" };
     let holds = match found {
-        Lease::Leader => leads,
-        Lease::Follow { until } => !leads && now < until && until <= NOW.plus(TTL),
+        None => leads,
+        Some(until) => !leads && now < until && until <= NOW.plus(TTL),
     };
     check(holds, &call, format_args!("{expected} ({why})"), found);
 }
 
-async fn release(store: &impl AccessStore, origin: &Origin, holder: u64) {
+async fn release(store: &impl AccessStore, origin: &Origin, holder: u128) {
     let call = format!("release({origin}, holder {holder})");
-    replied(&call, store.release(origin, LeaseHolder(holder)).await);
+    replied(&call, store.release(origin, HolderId(holder)).await);
 }
 
 async fn the_last_record_saved_is_loaded(store: &impl AccessStore) {

@@ -3,6 +3,7 @@
 //! Every fact uses hosts of its own, so one store serves them all. `docs/stores.md` shows how to run it.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,15 +14,37 @@ use tokio::time::{Instant, sleep};
 
 use super::{check, poll_once, replied};
 use crate::pacing::{
-    Ask, Backoff, BackoffCause, GAP_MAX, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
-    PacePolicy, Pacer, STRIKES_KEPT, ScopeKey, Want,
+    Ask, Backoff, BackoffCause, GAP_MAX, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Pacer,
+    STRIKES_KEPT, ScopeKey, Want,
 };
+use crate::{Gate, HolderId};
 
 pub use crate::pacing::pacer::PacerBuilder;
 
 /// A pacer without a gate: with a store, another clock, observers.
 pub fn pacer_builder(policy: PacePolicy) -> PacerBuilder {
     Pacer::builder(policy)
+}
+
+/// The pacer of a gate.
+pub fn pacer_of(gate: &Gate) -> &Pacer {
+    &gate.pacer
+}
+
+impl Pacer {
+    /// A pacer for this process, with the machine's clocks.
+    pub fn new(policy: PacePolicy) -> Self {
+        Self::builder(policy).build()
+    }
+}
+
+impl Ask {
+    /// The address that the request will go to, for [`Scope::address`](crate::pacing::Scope::address).
+    #[must_use]
+    pub fn with_address(mut self, address: IpAddr) -> Self {
+        self.address = Some(address);
+        self
+    }
 }
 
 /// A lease that outlives a fact on a slow machine, and how late a store may reply on one.
@@ -218,7 +241,7 @@ impl Subject {
         host: &ScopeKey,
         ask: LeaseAsk,
         expected: &str,
-        holds: impl FnOnce(LeaseReply) -> bool,
+        holds: impl FnOnce((LeaseStatus, HostState)) -> bool,
     ) {
         let call = format!("exchange({host}, {ask:?})");
         let found = replied(&call, self.store.exchange(host, ask).await);
@@ -229,14 +252,14 @@ impl Subject {
     async fn leases(&self, host: &ScopeKey, holder: HolderId, ttl: Duration, is_wanted: bool, why: &str) {
         let (ask, leased) =
             (LeaseAsk { holder, want: lease(ttl), state: quiet() }, LeaseStatus::Leased { is_wanted });
-        self.exchange(host, ask, &format!("{leased:?} ({why})"), |found| found.lease == leased).await;
+        self.exchange(host, ask, &format!("{leased:?} ({why})"), |(lease, _)| lease == leased).await;
     }
 
     /// Expects that another process has the lease, or comes first.
     async fn refused(&self, host: &ScopeKey, holder: HolderId, is_next: bool, why: &str) {
         let ask = LeaseAsk { holder, want: lease(TTL), state: quiet() };
         let expected = format!("Busy {{ wait: up to {TTL:?}, is_next: {is_next} }} ({why})");
-        let is_busy = |found: LeaseReply| match found.lease {
+        let is_busy = |(lease, _)| match lease {
             LeaseStatus::Busy { wait, is_next: found } => !wait.is_zero() && wait <= TTL && found == is_next,
             _ => false,
         };
@@ -245,7 +268,7 @@ impl Subject {
 
     async fn gives_up(&self, host: &ScopeKey, holder: HolderId) {
         let ask = LeaseAsk { holder, want: Want::Release, state: quiet() };
-        self.exchange(host, ask, "Released", |found| found.lease == LeaseStatus::Released).await;
+        self.exchange(host, ask, "Released", |(lease, _)| lease == LeaseStatus::Released).await;
     }
 
     /// A process without a lease tells what it knows, and expects a state.
@@ -257,14 +280,14 @@ impl Subject {
         holds: impl FnOnce(HostState) -> bool,
     ) {
         let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state };
-        self.exchange(host, ask, expected, |found| holds(found.state)).await;
+        self.exchange(host, ask, expected, |(_, state)| holds(state)).await;
     }
 
     /// A store that was just made may lease nothing for one `ttl`.
     async fn grace_ends(&self) {
         let (host, [one], mut passed) = (fresh("grace"), processes(), Duration::ZERO);
         let ask = LeaseAsk { holder: one, want: lease(TTL), state: quiet() };
-        while let LeaseStatus::Busy { .. } = replied("exchange", self.store.exchange(&host, ask).await).lease
+        while let (LeaseStatus::Busy { .. }, _) = replied("exchange", self.store.exchange(&host, ask).await)
             && passed < TTL + BLUR
         {
             (self.pass)(TTL / 20).await;
@@ -297,8 +320,8 @@ impl Subject {
         let expected =
             "the lease, and quiet since the end of the other's lease, until which it may have sent";
         let since_its_end = |quiet: Option<Duration>| quiet.is_some_and(|quiet| quiet < TTL);
-        self.exchange(&host, ask, expected, |found| {
-            found.lease == LeaseStatus::Leased { is_wanted: false } && since_its_end(found.state.quiet)
+        self.exchange(&host, ask, expected, |(lease, state)| {
+            lease == LeaseStatus::Leased { is_wanted: false } && since_its_end(state.quiet)
         })
         .await;
     }
@@ -344,7 +367,7 @@ impl Subject {
         self.leases(&host, one, TTL, false, "the host is free").await;
         let want = Want::Lease { ttl: TTL, again_in: SHORT, is_held: false };
         let ask = LeaseAsk { holder: gone, want, state: quiet() };
-        let is_busy = |found: LeaseReply| matches!(found.lease, LeaseStatus::Busy { .. });
+        let is_busy = |(lease, _)| matches!(lease, LeaseStatus::Busy { .. });
         self.exchange(&host, ask, "Busy (it is leased)", is_busy).await;
         self.gives_up(&host, one).await;
         (self.pass)(SHORT + BLUR).await;
@@ -366,16 +389,20 @@ impl Subject {
         self.leases(&host, one, TTL, false, "the host is free").await;
         let told = HostState { quiet: Some(SHORT), delay: MINUTE, backoff: Some(THROTTLE) };
         let ask = LeaseAsk { holder: one, want: Want::Release, state: told };
-        self.exchange(&host, ask, "Released", |found| found.lease == LeaseStatus::Released).await;
+        self.exchange(&host, ask, "Released", |(lease, _)| lease == LeaseStatus::Released).await;
         let ask = LeaseAsk { holder: other, want: lease(TTL), state: quiet() };
-        self.exchange(&host, ask, &format!("the lease, with {told:?} of the last holder"), |found| {
-            let since = found.state.quiet.unwrap_or_default();
-            let is_quiet = since + BLUR >= SHORT && since < SHORT + TTL;
-            let backoff = found.state.backoff.map(|backoff| Backoff { left: MINUTE, ..backoff });
-            let is_told =
-                found.state.delay == MINUTE && backoff == Some(THROTTLE) && lasts(found.state, MINUTE);
-            found.lease == LeaseStatus::Leased { is_wanted: false } && is_quiet && is_told
-        })
+        self.exchange(
+            &host,
+            ask,
+            &format!("the lease, with {told:?} of the last holder"),
+            |(lease, state)| {
+                let since = state.quiet.unwrap_or_default();
+                let is_quiet = since + BLUR >= SHORT && since < SHORT + TTL;
+                let backoff = state.backoff.map(|backoff| Backoff { left: MINUTE, ..backoff });
+                let is_told = state.delay == MINUTE && backoff == Some(THROTTLE) && lasts(state, MINUTE);
+                lease == LeaseStatus::Leased { is_wanted: false } && is_quiet && is_told
+            },
+        )
         .await;
     }
 
@@ -452,12 +479,17 @@ impl Subject {
         let told = HostState { quiet: Some(Duration::MAX), delay: GAP_MAX, backoff: Some(backoff) };
         let want = Want::Lease { ttl: HOUR, again_in: Duration::ZERO, is_held: true };
         let ask = LeaseAsk { holder: one, want, state: told };
-        self.exchange(&host, ask, "the lease, with the delay and the backoff that were told", |found| {
-            let kept = found.state.backoff.map(|kept| Backoff { left: GAP_MAX, ..kept });
-            found.lease == LeaseStatus::Leased { is_wanted: false }
-                && (found.state.delay, kept) == (GAP_MAX, Some(backoff))
-                && lasts(found.state, GAP_MAX)
-        })
+        self.exchange(
+            &host,
+            ask,
+            "the lease, with the delay and the backoff that were told",
+            |(lease, state)| {
+                let kept = state.backoff.map(|kept| Backoff { left: GAP_MAX, ..kept });
+                lease == LeaseStatus::Leased { is_wanted: false }
+                    && (state.delay, kept) == (GAP_MAX, Some(backoff))
+                    && lasts(state, GAP_MAX)
+            },
+        )
         .await;
         self.leases(&odd, one, TTL, false, "a key may have any characters").await;
         self.gives_up(&odd, one).await;

@@ -10,6 +10,11 @@ use std::task::Poll;
 pub mod access;
 pub mod hosts;
 
+pub use crate::access::cache::AccessCache;
+pub use crate::pacing::ask::Ask;
+pub use crate::pacing::pacer::Pacer;
+pub use crate::pacing::refusal::Refusal;
+
 /// Panics unless the `call` of a store returned what was expected.
 #[track_caller]
 fn check(holds: bool, call: &str, expected: impl Display, found: impl Debug) {

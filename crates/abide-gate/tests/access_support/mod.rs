@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{AccessCache, AccessPolicy, AccessStore, MemoryAccessStore, RobotsEntry, Source};
-use abide_gate::pacing::{DeferReason, Refusal};
+use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, RobotsEntry, Source};
+use abide_gate::pacing::DeferReason;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::{AccessCache, Refusal};
 use abide_gate::{Clock, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Target};
 
@@ -25,17 +26,17 @@ macro_rules! leases_of_inner {
         fn lease<'a>(
             &'a self,
             origin: &'a Origin,
-            holder: LeaseHolder,
+            holder: HolderId,
             now: WallMillis,
             ttl: Duration,
-        ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+        ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
             self.inner.lease(origin, holder, now, ttl)
         }
 
         fn release<'a>(
             &'a self,
             origin: &'a Origin,
-            holder: LeaseHolder,
+            holder: HolderId,
         ) -> BoxFuture<'a, Result<(), StoreError>> {
             self.inner.release(origin, holder)
         }
@@ -117,7 +118,7 @@ impl World {
 
     /// Waits until nothing is in the air, without waiting for long.
     pub(crate) async fn settle(&self) {
-        while self.cache.in_flight() > 0 {
+        while self.cache.stats().robots_in_flight > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, Lease, LeaseHolder, MemoryAccessStore, Record};
-use abide_gate::pacing::{HostStore, LeaseAsk, LeaseReply, MemoryHostStore, ScopeKey};
+use abide_gate::HolderId;
+use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, ScopeKey};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
@@ -138,19 +139,15 @@ impl AccessStore for Reader {
     fn lease<'a>(
         &'a self,
         origin: &'a Origin,
-        holder: LeaseHolder,
+        holder: HolderId,
         now: WallMillis,
         ttl: Duration,
-    ) -> BoxFuture<'a, Result<Lease, StoreError>> {
+    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>> {
         self.judge.flies(self.who, number(origin), true);
         Box::pin(self.through(self.shelf.leases.lease(origin, holder, now, ttl)))
     }
 
-    fn release<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: LeaseHolder,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>> {
         self.judge.flies(self.who, number(origin), false);
         Box::pin(self.through(self.shelf.leases.release(origin, holder)))
     }
@@ -179,7 +176,7 @@ impl HostStore for Hosts {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         let fault = self.weather.fault();
         if !matches!(fault, None | Some(Fault::Rot)) {
             self.judge.store_stumbles(self.who, host_number(host));

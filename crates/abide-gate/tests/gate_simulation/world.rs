@@ -5,11 +5,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use abide_gate::HolderId;
 use abide_gate::access::AccessPolicy;
 use abide_gate::pacing::{
-    Ask, BackoffCause, DeferReason, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
-    MemoryHostStore, PacePolicy, Permit, ScopeKey, Want,
+    DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, PacePolicy, Permit, ScopeKey,
+    Want,
 };
+use abide_gate::testing::Ask;
+use abide_gate::testing::hosts::pacer_of;
 use abide_gate::{
     Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis,
 };
@@ -271,7 +274,7 @@ impl World {
         let rude = self.rude_now().filter(|_| chance.one_in(3));
         let budget = if rude == Some(Rude::Patient) { budget + MINUTE } else { budget };
         if rude == Some(Rude::PastRobots) {
-            let permit = gate.pacer().acquire(url, Ask::new().with_budget(budget)).await.ok()?;
+            let permit = pacer_of(&gate).acquire(url, Ask::new().with_budget(budget)).await.ok()?;
             return Some((Some(permit), Duration::ZERO));
         }
         let mut left = budget;
@@ -389,12 +392,12 @@ impl World {
     async fn forget(&self, n: usize, origin: usize) {
         let process = self.process(n);
         self.judge.forgets(process.who, origin);
-        process.gate.access().invalidate(&ORIGINS[origin].0.parse().unwrap()).await;
+        process.gate.invalidate(&ORIGINS[origin].0.parse().unwrap()).await;
     }
 
     fn hold(&self, n: usize, host: usize, lasts: Duration) {
         let process = self.process(n);
-        process.gate.pacer().hold(&host_of(host), self.clock.wall().plus(lasts), BackoffCause::Operator);
+        process.gate.back_off(&host_of(host), self.clock.wall().plus(lasts));
         self.judge.complains(process.who, host, Complaint::Operator(lasts), None);
     }
 
@@ -411,7 +414,7 @@ impl World {
                 if self.web.plan.setting.jumps {
                     // What was heard while the clock was ahead looks as if it were of today.
                     self.judge.forgets(process.who, origin);
-                    process.gate.access().invalidate(&site.parse().unwrap()).await;
+                    process.gate.invalidate(&site.parse().unwrap()).await;
                 }
                 // What was known may be used at once, and is refreshed meanwhile.
                 let _ = process.gate.check(&page(site, Path::Open), &mut { MINUTE }).await;
@@ -502,16 +505,15 @@ impl World {
         self.processes.lock().unwrap().clear();
         sleep(10 * MINUTE).await;
         for gate in std::mem::take(&mut *self.gates.lock().unwrap()) {
-            let (stats, fetching) = (gate.pacer().stats(), gate.access().in_flight());
-            if (stats.in_flight(), stats.waiting(), fetching) != (0, 0, 0) {
-                self.judge.violated("end", format!("{stats:?} and {fetching} fetches are left"));
+            let stats = gate.stats();
+            if (stats.in_flight, stats.waiting, stats.robots_in_flight) != (0, 0, 0) {
+                self.judge.violated("end", format!("{stats:?}: something is left"));
             }
         }
         for (host, hosts) in (0..super::plan::HOSTS).zip(self.hosts.iter().cycle()) {
             let want = Want::Lease { ttl: SECOND, again_in: SECOND, is_held: false };
             let ask = LeaseAsk { holder: HolderId::random(), want, state: HostState::default() };
-            let LeaseReply { lease, .. } =
-                hosts.exchange(&ScopeKey::from(&host_of(host)), ask).await.unwrap();
+            let (lease, _) = hosts.exchange(&ScopeKey::from(&host_of(host)), ask).await.unwrap();
             if lease != (LeaseStatus::Leased { is_wanted: false }) {
                 self.judge.violated("end", format!("host {host} is still leased: {lease:?}"));
             }

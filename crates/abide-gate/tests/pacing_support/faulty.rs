@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use abide_gate::pacing::{
-    HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, MemoryHostStore, ScopeKey, Want,
-};
+use abide_gate::HolderId;
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, ScopeKey, Want};
 use abide_gate::{BoxFuture, StoreError};
 
 /// How a store fails.
@@ -24,7 +23,7 @@ pub(crate) enum Fault {
 /// What a store knows of a host.
 pub(crate) async fn state(store: &dyn HostStore, host: &str) -> HostState {
     let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
-    store.exchange(&ScopeKey::from(host), ask).await.unwrap().state
+    store.exchange(&ScopeKey::from(host), ask).await.unwrap().1
 }
 
 /// Whether no process has the lease of a host. Takes it for a millisecond.
@@ -33,7 +32,7 @@ pub(crate) async fn is_free(store: &dyn HostStore, host: &str) -> bool {
     let want = Want::Lease { ttl, again_in: Duration::ZERO, is_held: false };
     let ask = LeaseAsk { holder: HolderId::random(), want, state: HostState::default() };
     let reply = store.exchange(&ScopeKey::from(host), ask).await.unwrap();
-    matches!(reply.lease, LeaseStatus::Leased { .. })
+    matches!(reply.0, LeaseStatus::Leased { .. })
 }
 
 /// A store that fails at some of its calls.
@@ -107,7 +106,7 @@ impl HostStore for Faulty {
         &'a self,
         host: &'a ScopeKey,
         ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<LeaseReply, StoreError>> {
+    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         self.or_fail(self.inner.exchange(host, ask))
     }
 }

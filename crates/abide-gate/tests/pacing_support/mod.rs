@@ -5,7 +5,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, DeferReason, Pacer, Permit, Refusal};
+use abide_gate::pacing::{DeferReason, Permit};
+use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{Clock, Host, WallMillis};
 use tokio::time::{Instant, sleep};
 use url::Url;

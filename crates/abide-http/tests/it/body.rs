@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use abide_gate::pacing::{Ask, PacePolicy, Pacer};
+use abide_gate::pacing::PacePolicy;
+use abide_gate::testing::{Ask, Pacer};
 use abide_http::PermitBody;
 use bytes::Bytes;
 use http::{HeaderMap, Version};
@@ -59,7 +60,7 @@ fn data() -> Result<Frame<Bytes>, &'static str> {
 async fn with_turn(script: Script) -> (PermitBody<Script>, impl Fn() -> usize) {
     let pacer = Pacer::new(PacePolicy::default());
     let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()).await.unwrap();
-    (PermitBody::new(script, Some(permit)), move || pacer.stats().in_flight())
+    (PermitBody::new(script, Some(permit)), move || pacer.stats().in_flight)
 }
 
 /// Whether a body of this version ends with its last byte, by what it knows of itself.

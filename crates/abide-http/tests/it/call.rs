@@ -112,7 +112,7 @@ async fn an_override_survives(is_checked_above: bool) {
     }
     let changes = async {
         advance(SECOND).await;
-        crawler.gate().access().invalidate(&"http://a.example".parse().unwrap()).await;
+        crawler.gate().invalidate(&"http://a.example".parse().unwrap()).await;
         drop(first);
     };
     let (admitted, ()) = tokio::join!(admit(&mut second), changes);

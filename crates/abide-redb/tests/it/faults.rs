@@ -5,8 +5,10 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use abide_gate::HolderId;
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{Ask, HolderId, HostState, PacePolicy};
+use abide_gate::pacing::{HostState, PacePolicy};
+use abide_gate::testing::Ask;
 use abide_gate::{Event, Observer};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
@@ -56,9 +58,9 @@ async fn goes_on_in_memory(store: &Store) {
     let error = tell(store, &host(n), backoff(HOUR, 1, THROTTLED)).await.unwrap_err();
     assert!(error.to_string().contains("cannot be read or written"), "{error}");
     let reply = lease(store, &host(n), HolderId(1), HostState::default()).await;
-    assert!(reply.state.backoff.is_some(), "and the backoff counts");
+    assert!(reply.1.backoff.is_some(), "and the backoff counts");
     let reply = lease(store, &host(n + 1), HolderId(1), HostState::default()).await;
-    assert_eq!(reply.lease, LEASED, "and leases need no disk");
+    assert_eq!(reply.0, LEASED, "and leases need no disk");
 }
 
 /// The pacer tells a backoff until the store has replied. So a reply must not come because the backoff is known, while it is only known.

@@ -6,7 +6,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_gate::pacing::{Ask, PacePolicy};
+use abide_gate::pacing::PacePolicy;
+use abide_gate::testing::Ask;
 use abide_gate::{Clock, SystemClock};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{Ask, BackoffCause, HostState, PacePolicy};
+use abide_gate::pacing::{BackoffCause, HostState, PacePolicy};
+use abide_gate::testing::Ask;
 use abide_gate::{Clock, ManualClock};
 use abide_redb::Store;
 use http::{HeaderMap, StatusCode};
@@ -220,7 +221,7 @@ async fn a_backoff_is_only_extended_also_over_a_restart() {
     store.close().await.unwrap();
     let store = machine.open();
     let reply = tell(&store, &host(1), backoff(HOUR, 0, BackoffCause::Operator)).await.unwrap();
-    let found = reply.state.backoff.unwrap();
+    let found = reply.1.backoff.unwrap();
     assert!(
         is_about(found.left, 2 * HOUR) && found.cause == THROTTLED,
         "a shorter one changes nothing: {found:?}"

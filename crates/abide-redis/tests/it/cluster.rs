@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use abide_gate::HolderId;
 use abide_gate::access::AccessStore;
-use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Origin, WallMillis};
 use abide_redis::Store;
@@ -23,7 +24,7 @@ const BUCKET: &str = "{b150}";
 async fn status(store: &Store, holder: u128, is_held: bool) -> LeaseStatus {
     let want = Want::Lease { ttl: HOUR, again_in: HOUR, is_held };
     let ask = LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };
-    store.exchange(&"h3.example".into(), ask).await.unwrap().lease
+    store.exchange(&"h3.example".into(), ask).await.unwrap().0
 }
 
 const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_gate::access::{AccessStore, LeaseHolder};
-use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, Want};
+use abide_gate::HolderId;
+use abide_gate::access::AccessStore;
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, Want};
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Origin, StoreError, WallMillis};
 use abide_redis::Store;
@@ -55,7 +56,7 @@ async fn a_user_may_be_allowed_no_more_than_the_readme_says() {
     let store = Store::connect(&redis.url().replace("//", "//crawler:s3cret@")).await.unwrap();
     probe(&store).await.unwrap();
     let origin: Origin = "https://a.example".parse().unwrap();
-    store.lease(&origin, LeaseHolder(1), WallMillis::from_millis(0), ms(1_000)).await.unwrap();
+    store.lease(&origin, HolderId(1), WallMillis::from_millis(0), ms(1_000)).await.unwrap();
     store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "")).await.unwrap();
     assert_eq!(store.sweep(WallMillis::from_millis(1)).await.unwrap(), 1);
 }
@@ -132,8 +133,7 @@ async fn cancelled_commands_never_give_their_replies_to_others() {
                     match step % 4 {
                         0 => drop(timeout(patience, probe(&store)).await),
                         1 => {
-                            let lease =
-                                store.lease(&origin, LeaseHolder(1), WallMillis::from_millis(9), ms(9));
+                            let lease = store.lease(&origin, HolderId(1), WallMillis::from_millis(9), ms(9));
                             drop(timeout(patience, lease).await);
                         }
                         2 => drop(timeout(patience, store.load(&origin)).await),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, Lease, LeaseHolder};
+use abide_gate::HolderId;
+use abide_gate::access::AccessStore;
 use abide_gate::pacing::{
-    Backoff, BackoffCause, HolderId, HostEntry, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus,
-    ScopeKey, Want,
+    Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey, Want,
 };
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Origin, WallMillis};
@@ -31,13 +31,13 @@ fn held(ttl: Duration) -> Want {
     Want::Lease { ttl, again_in: MINUTE, is_held: true }
 }
 
-async fn exchange(store: &Store, holder: u128, want: Want) -> LeaseReply {
+async fn exchange(store: &Store, holder: u128, want: Want) -> (LeaseStatus, HostState) {
     let ask = LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };
     store.exchange(&a_example(), ask).await.unwrap()
 }
 
 async fn status(store: &Store, holder: u128, want: Want) -> LeaseStatus {
-    exchange(store, holder, want).await.lease
+    exchange(store, holder, want).await.0
 }
 
 fn is_busy(status: LeaseStatus, within: Duration) -> bool {
@@ -80,7 +80,7 @@ async fn what_is_not_ours_lets_nothing_out_early() {
         redis.ask::<()>(&[b"SET", HOST.as_bytes(), value]);
         assert!(is_busy(status(&store, 1, lease(MINUTE)).await, MINUTE), "{what}");
         let reply = exchange(&store, 1, held(MINUTE)).await;
-        assert!(is_busy(reply.lease, MINUTE) && reply.state.quiet < Some(MINUTE), "{what}: {reply:?}");
+        assert!(is_busy(reply.0, MINUTE) && reply.1.quiet < Some(MINUTE), "{what}: {reply:?}");
     }
     redis.ask::<()>(&["DEL", HOST]);
     redis.ask::<()>(&["HSET", HOST, "a", "b"]);
@@ -88,7 +88,7 @@ async fn what_is_not_ours_lets_nothing_out_early() {
     // Numbers that are out of all bounds.
     let most = "99999999999999999999";
     redis.ask::<()>(&["SET", HOST, &format!("{most} {most} {most} 999 none 2 {most} 9 3:{most} 1 1")]);
-    let state = exchange(&store, 1, lease(MINUTE)).await.state;
+    let state = exchange(&store, 1, lease(MINUTE)).await.1;
     let backoff = state.backoff.unwrap();
     assert_eq!((state.quiet, state.delay, backoff.throttles), (Some(Duration::ZERO), HOUR * 24, 255));
     assert!(backoff.left <= HOUR * 24 && backoff.left > HOUR * 23, "{backoff:?}");
@@ -123,7 +123,7 @@ async fn every_key_expires_and_none_before_what_is_owed() {
     store.exchange(&ScopeKey::from("nothing.example"), nothing).await.unwrap();
     let origin: Origin = "https://a.example".parse().unwrap();
     store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "")).await.unwrap();
-    store.lease(&origin, LeaseHolder(1), WallMillis::from_millis(0), HOUR).await.unwrap();
+    store.lease(&origin, HolderId(1), WallMillis::from_millis(0), HOUR).await.unwrap();
     let keys: Vec<String> = redis.ask(&["KEYS", "*"]);
     assert_eq!(keys.len(), 256 + 4 + 2, "{keys:?}");
     for key in keys {
@@ -167,7 +167,7 @@ async fn after_a_loss_only_the_holder_gets_the_lease() {
         let first = loop {
             // The first command may find the old connection dead.
             if let Ok(reply) = store.exchange(&a_example(), ask(1, lease(MINUTE))).await {
-                break reply.lease;
+                break reply.0;
             }
             tokio::time::sleep(ms(50)).await;
         };
@@ -186,13 +186,13 @@ async fn after_the_grace_a_whole_delay_is_owed() {
     let began = std::time::Instant::now();
     let reply = loop {
         let reply = exchange(&store, 1, lease(ms(500))).await;
-        if reply.lease == LEASED {
+        if reply.0 == LEASED {
             break reply;
         }
-        assert!(is_busy(reply.lease, ms(500)));
+        assert!(is_busy(reply.0, ms(500)));
         tokio::time::sleep(ms(20)).await;
     };
-    let quiet = reply.state.quiet.expect("a process that is not known may have sent until then");
+    let quiet = reply.1.quiet.expect("a process that is not known may have sent until then");
     assert!(quiet + ms(400) < began.elapsed(), "not from the beginning of the grace: {quiet:?}");
 }
 
@@ -228,7 +228,7 @@ impl Scripted {
         self.redis.ask::<()>(&["SET", "born", &format!("{} {name}", at.as_micros())]);
     }
 
-    fn exchange(&self, host: &str, number: u64, ask: &LeaseAsk, now: Duration) -> LeaseReply {
+    fn exchange(&self, host: &str, number: u64, ask: &LeaseAsk, now: Duration) -> (LeaseStatus, HostState) {
         let (want, ttl, again_in) = match ask.want {
             Want::Lease { ttl, again_in, is_held } => (if is_held { "held" } else { "lease" }, ttl, again_in),
             Want::Release => ("release", ms(0), ms(0)),
@@ -259,7 +259,7 @@ impl Scripted {
         };
         let (quiet, left) = (u64::try_from(quiet).ok().map(span), u64::try_from(left).ok().map(span));
         let backoff = left.map(|left| Backoff { left, over: span(over), throttles, ..none });
-        LeaseReply { lease, state: HostState { quiet, delay: span(delay), backoff } }
+        (lease, HostState { quiet, delay: span(delay), backoff })
     }
 
     fn now(&self) -> Duration {
@@ -330,8 +330,8 @@ fn a_clock_that_is_set_back_delays_no_host_for_long() {
     scripted.exchange("h", 1, &ask(1, lease(ms(8_000)), state), now);
     scripted.exchange("h", 2, &ask(2, lease(ms(8_000)), HostState::default()), now);
     let then = scripted.exchange("h", 3, &ask(3, lease(ms(8_000)), HostState::default()), now - HOUR);
-    assert_eq!(then.lease, LeaseStatus::Busy { wait: ms(8_000), is_next: false });
-    assert_eq!((then.state.quiet, then.state.backoff.unwrap().left), (Some(ms(1_000)), MINUTE));
+    assert_eq!(then.0, LeaseStatus::Busy { wait: ms(8_000), is_next: false });
+    assert_eq!((then.1.quiet, then.1.backoff.unwrap().left), (Some(ms(1_000)), MINUTE));
 }
 
 /// It was sent on a connection that was given up, and comes after the lease has been taken again.
@@ -343,9 +343,9 @@ fn a_release_that_comes_late_gives_up_nothing() {
     let ask = |holder, want| LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };
     scripted.exchange("h", 7, &ask(1, lease(MINUTE)), now);
     scripted.exchange("h", 6, &ask(1, Want::Release), now);
-    assert!(is_busy(scripted.exchange("h", 1, &ask(2, lease(MINUTE)), now).lease, MINUTE));
+    assert!(is_busy(scripted.exchange("h", 1, &ask(2, lease(MINUTE)), now).0, MINUTE));
     scripted.exchange("h", 8, &ask(1, Want::Release), now);
-    assert_eq!(scripted.exchange("h", 2, &ask(2, lease(MINUTE)), now).lease, LEASED);
+    assert_eq!(scripted.exchange("h", 2, &ask(2, lease(MINUTE)), now).0, LEASED);
 }
 
 /// The process that fetches has a clock a little ahead.
@@ -357,17 +357,14 @@ async fn clocks_that_differ_a_little_do_not_make_two_fetch_one_robots_txt() {
         ("https://a.example".parse().unwrap(), WallMillis::from_millis(1_000_000_000_000));
     let keys = || redis.ask::<Vec<String>>(&["KEYS", "abide:*:fetching:*"]);
     for _ in 0..2 {
-        assert_eq!(
-            store.lease(&origin, LeaseHolder(1), now.plus(ms(5)), MINUTE).await.unwrap(),
-            Lease::Leader
-        );
+        assert_eq!(store.lease(&origin, HolderId(1), now.plus(ms(5)), MINUTE).await.unwrap(), None);
     }
-    let follow = Lease::Follow { until: now.plus(ms(60_005)) };
-    assert_eq!(store.lease(&origin, LeaseHolder(2), now, MINUTE).await.unwrap(), follow);
+    let follow = Some(now.plus(ms(60_005)));
+    assert_eq!(store.lease(&origin, HolderId(2), now, MINUTE).await.unwrap(), follow);
     let hour_before = now.minus(HOUR);
-    let lease = store.lease(&origin, LeaseHolder(2), hour_before, MINUTE).await.unwrap();
-    assert_eq!(lease, Lease::Leader, "a clock that was set back delays no process for long");
+    let lease = store.lease(&origin, HolderId(2), hour_before, MINUTE).await.unwrap();
+    assert_eq!(lease, None, "a clock that was set back delays no process for long");
     // What is no text of ours is taken over, and is no outage.
     redis.ask::<()>(&[b"SET".as_slice(), keys()[0].as_bytes(), b"\xff\xfe"]);
-    assert_eq!(store.lease(&origin, LeaseHolder(1), now, MINUTE).await.unwrap(), Lease::Leader);
+    assert_eq!(store.lease(&origin, HolderId(1), now, MINUTE).await.unwrap(), None);
 }

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use abide_gate::pacing::{Ask, HolderId, HostState, HostStore, LeaseAsk, PacePolicy, Want};
+use abide_gate::HolderId;
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, PacePolicy, Want};
+use abide_gate::testing::Ask;
 use abide_redis::Store;
 use abide_tests::{Reply, Seen, Server};
 use tokio::join;
@@ -284,7 +286,7 @@ async fn a_backoff_that_was_heard_survives_kill_9_of_the_process_and_of_the_serv
     redis.start_again();
     let store = Store::builder(&redis.url()).command_timeout(PATIENCE).connect().await.unwrap();
     let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    let backoff = store.exchange(&"a.example".into(), ask).await.unwrap().state.backoff.unwrap();
+    let backoff = store.exchange(&"a.example".into(), ask).await.unwrap().1.backoff.unwrap();
     assert!(backoff.left > ms(500_000) && backoff.throttles == 1, "{backoff:?}");
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, Want};
+use abide_gate::HolderId;
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, Want};
 use abide_redis::Store;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;

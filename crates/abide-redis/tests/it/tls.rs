@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use abide_gate::pacing::{HolderId, HostState, HostStore, LeaseAsk, Want};
+use abide_gate::HolderId;
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, Want};
 use abide_redis::Store;
 use abide_tests::Authority;
 use tokio::net::{TcpListener, TcpStream};

@@ -193,7 +193,7 @@ async fn an_override_holds_for_the_origin_that_it_names() {
     assert_eq!(page.visit().unwrap().verdict().unwrap().override_reason(), Some("our own site"));
     let error = ask("http://other.example/x").await.unwrap_err();
     assert!(error.refused().unwrap().is_disallowed());
-    assert_eq!(client.gate().overrides(), 1);
+    assert_eq!(client.gate().stats().overrides, 1);
 }
 
 #[tokio::test]

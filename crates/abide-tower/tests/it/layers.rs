@@ -130,7 +130,7 @@ async fn who_waits_for_one_host_keeps_nobody_from_another() {
     // Held for a second, inside the call.
     let waiting = tokio::spawn(client.clone().oneshot(get("http://a.example/x")));
     let host = abide_tower::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
-    while client.gate().pacer().report(&host).is_none_or(|report| report.waiting() == 0) {
+    while client.gate().report(&host).is_none_or(|report| report.waiting() == 0) {
         tokio::task::yield_now().await;
     }
     assert_eq!(client.clone().oneshot(get("http://b.example/x")).await.unwrap().status(), 200);

@@ -108,7 +108,7 @@ async fn a_call_that_is_dropped_while_it_waits_leaves_its_place() {
         async move { status(&client, "http://a.example/never").await }
     });
     let host = abide_tower::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
-    while client.gate().pacer().report(&host).is_none_or(|report| report.waiting() == 0) {
+    while client.gate().report(&host).is_none_or(|report| report.waiting() == 0) {
         tokio::task::yield_now().await;
     }
     waiting.abort();

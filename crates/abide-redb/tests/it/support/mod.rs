@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use abide_gate::HolderId;
 use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
-    Backoff, BackoffCause, HolderId, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, ScopeKey, Want,
+    Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey, Want,
 };
 use abide_gate::testing::access::{Scripted, ScriptedFetch, sample_record};
 use abide_gate::{Clock, Origin, StoreError, WallMillis};
@@ -88,13 +89,17 @@ pub(crate) fn telling(state: HostState) -> LeaseAsk {
     LeaseAsk { holder: HolderId::random(), want: Want::Release, state }
 }
 
-pub(crate) async fn tell(store: &Store, host: &ScopeKey, state: HostState) -> Result<LeaseReply, StoreError> {
+pub(crate) async fn tell(
+    store: &Store,
+    host: &ScopeKey,
+    state: HostState,
+) -> Result<(LeaseStatus, HostState), StoreError> {
     store.exchange(host, telling(state)).await
 }
 
 /// What a store knows of a host.
 pub(crate) async fn state(store: &Store, host: &ScopeKey) -> HostState {
-    tell(store, host, HostState::default()).await.unwrap().state
+    tell(store, host, HostState::default()).await.unwrap().1
 }
 
 /// What is left of a host's backoff.
@@ -103,7 +108,12 @@ pub(crate) async fn left(store: &Store, host: &ScopeKey) -> Duration {
 }
 
 /// Takes or renews the lease of a host for 8 s.
-pub(crate) async fn lease(store: &Store, host: &ScopeKey, holder: HolderId, state: HostState) -> LeaseReply {
+pub(crate) async fn lease(
+    store: &Store,
+    host: &ScopeKey,
+    holder: HolderId,
+    state: HostState,
+) -> (LeaseStatus, HostState) {
     let want = Want::Lease { ttl: Duration::from_secs(8), again_in: Duration::from_secs(1), is_held: false };
     store.exchange(host, LeaseAsk { holder, want, state }).await.unwrap()
 }

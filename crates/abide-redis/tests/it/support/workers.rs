@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use abide::access::AccessPolicy;
-use abide::pacing::{Ask, PacePolicy};
+use abide::pacing::PacePolicy;
 use abide::{Abide, Denied, DeniedKind};
+use abide_gate::testing::Ask;
 use abide_gate::{Clock, SystemClock, WallMillis};
 use abide_redis::Store;
 use reqwest_middleware::ClientWithMiddleware;
