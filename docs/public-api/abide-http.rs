@@ -36,6 +36,7 @@ impl<'a> Call<'a> {
     pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Denied> {}
     pub fn sending(&mut self) {}
     pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {}
+    pub fn observe(&mut self, status: StatusCode, headers: &HeaderMap) {}
     pub fn waited_below(&mut self, wait_left: Duration) {}
     pub fn answered_below(
         &mut self,
