@@ -10,7 +10,7 @@ use reqwest_middleware::{Next, Result};
 
 use crate::client::{Abide, Core};
 use crate::half::{Sent, send_below};
-use crate::send::{head_of, put_together, refuse, send_paced, take_apart};
+use crate::send::{answered, head_of, put_together, refuse, sending, take_apart};
 use crate::whole;
 use crate::wire::Wire;
 
@@ -94,8 +94,11 @@ impl<'a> Drive<'a> {
 
     async fn send(&mut self, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
         let (request, is_repeatable) = (self.request.take().expect(ONE_REQUEST), self.is_repeatable());
-        let response =
-            send_paced(self.core, &mut self.call, request, is_repeatable, extensions, next).await?;
+        let sending = sending(self.core, &mut self.call, request, extensions, next);
+        let answer = self.call.span().cover(sending).await;
+        let response = answered(self.core, &mut self.call, answer, is_repeatable);
+        self.call.saved().await;
+        let response = response?;
         // A cache below builds its responses anew, also those that have just come from the wire.
         if response.remote_addr().is_none() {
             self.call.set_source(abide_http::Source::Unknown);

@@ -13,7 +13,7 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use crate::client::Core;
-use crate::send::{refuse, send_paced, take_apart, wrong_order};
+use crate::send::{answered, refuse, sending, take_apart, wrong_order};
 use crate::sends::counted;
 
 /// A request that the outer half has checked, for the inner half.
@@ -100,7 +100,11 @@ pub(crate) async fn send_half(
         // Also what the outer half has signed: something between the two may have changed it.
         call.sign(request.headers_mut()).map_err(refuse)?;
         admit(&mut call).await.map_err(refuse)?;
-        send_paced(core, &mut call, request, true, extensions, next).await
+        let sending = sending(core, &mut call, request, extensions, next);
+        let answer = call.span().cover(sending).await;
+        let response = answered(core, &mut call, answer, true);
+        call.saved().await;
+        response
     };
     let response = response.await;
     match admission {

@@ -12,39 +12,43 @@ use url::Url;
 
 use crate::client::Core;
 use crate::fault;
-use crate::sends::counted;
-use crate::silence::heard_within;
+use crate::middleware::BoxFuture;
+use crate::sends::{Counted, counted};
+use crate::silence::{Heard, heard_within};
 use crate::wire::{Ahead, Wire};
 
-/// Sends a request that has its permit, and tells the call what came of it.
-pub(crate) async fn send_paced(
+/// A request that has its permit, on its way. Made without waiting, so that the future of a call has no room for a request.
+pub(crate) fn sending<'f>(
     core: &Core,
     call: &mut Call<'_>,
     mut request: Request,
-    is_repeatable: bool,
-    extensions: &mut Extensions,
-    next: Next<'_>,
-) -> Result<Response> {
+    extensions: &'f mut Extensions,
+    next: Next<'f>,
+) -> Counted<Heard<BoxFuture<'f, Result<Response>>>> {
     // Setting it costs a place among the request's extensions.
     if request.timeout().copied() != call.timeout() {
         *request.timeout_mut() = call.timeout();
     }
     core.codings.ask(&mut request);
     call.sending();
-    let sending =
-        call.span().within(|| counted(heard_within(core.read_timeout, next.run(request, extensions))));
-    let (response, times) = call.span().cover(sending).await;
+    call.span().within(|| counted(heard_within(core.read_timeout, next.run(request, extensions))))
+}
+
+/// What came of it. The call is told, and the response is returned when [`Call::saved`] has been awaited.
+pub(crate) fn answered(
+    core: &Core,
+    call: &mut Call<'_>,
+    (response, times): (Result<Response>, u32),
+    is_repeatable: bool,
+) -> Result<Response> {
     if times > 1 {
         if let Ok(response) = &response {
             call.observe(response.status(), response.headers());
-            call.saved().await;
         }
         return Err(wrong_order(core.crawler.gate(), call.url(), DeniedKind::SentAgain { times }));
     }
     let response = response.map_err(|error| failed(call, error))?;
-    let answered = call.answered(head_of(&response, is_repeatable));
-    call.saved().await;
-    answered.map_err(refuse)?;
+    call.answered(head_of(&response, is_repeatable)).map_err(refuse)?;
     Ok(core.codings.taken_off(response))
 }
 
