@@ -362,7 +362,7 @@ impl World {
             // What a redirect carries is not read.
             Some(next) => Some(next),
             None => {
-                read(body, visit.reading).await;
+                read(body, permit, visit.reading).await;
                 None
             }
         }
@@ -566,19 +566,24 @@ fn host_of(n: usize) -> Host {
     Host::of(&format!("http://{name}.example").parse().unwrap()).unwrap()
 }
 
-async fn read(mut body: super::web::PageBody, reading: Reading) {
-    match reading {
-        Reading::ToItsEnd => while body.frame().await.is_some() {},
-        Reading::DropsAfter(n) => {
-            for _ in 0..n {
-                body.frame().await;
-            }
-        }
-        Reading::HoldsFor(time) => {
-            body.frame().await;
-            sleep(time).await;
+/// Reads a page as the visit wants. The permit ends with the body.
+async fn read(mut body: super::web::PageBody, permit: Permit, reading: Reading) {
+    let mut permit = Some(permit);
+    let frames = match reading {
+        Reading::ToItsEnd => u32::MAX,
+        Reading::DropsAfter(n) => n.into(),
+        Reading::HoldsFor(_) => 1,
+    };
+    for _ in 0..frames {
+        if body.frame().await.is_none() {
+            drop(permit.take());
+            break;
         }
     }
+    if let Reading::HoldsFor(time) = reading {
+        sleep(time).await;
+    }
+    drop(body);
 }
 
 impl fmt::Debug for World {
