@@ -139,7 +139,7 @@ impl Identity {
     pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), DeniedKind> {}
 }
 #[derive(Debug)]
-#[must_use = "nothing is told until it is asked"]
+#[must_use = "it holds the fetch info until `visit` is called"]
 pub struct Left<'a> {}
 impl Left<'_> {
     pub fn visit(self, trail: Trail) -> Visit {}
@@ -198,7 +198,7 @@ impl Reader {
 }
 impl fmt::Debug for Reader {}
 #[derive(Debug, Clone, Copy)]
-#[must_use = "nothing is read until it is told what the answer was"]
+#[must_use = "nothing is read until the response is passed in"]
 pub struct Reading<'a> {}
 impl<'a> Reading<'a> {
     pub fn with_scan(mut self, scan: Option<Scan>) -> Self {}

@@ -203,7 +203,7 @@ impl Gate {
     ///
     /// # Errors
     /// With [`DeniedKind::Deferred`] at once when the permit cannot come in time; with [`DeniedKind::CrawlDelayTooLong`]; with
-    /// [`DeniedKind::Store`] when told to fail closed; with what robots.txt says by then.
+    /// [`DeniedKind::Store`] if the policy fails closed; with what robots.txt says by then.
     pub async fn acquire(
         &self,
         url: &Url,

@@ -408,7 +408,7 @@ const WRONG: [(&str, Exchange, &str); 21] = [
             };
             right(entry, LeaseAsk { state, ..ask }, time)
         },
-        "what was told by a process without the lease",
+        "what a process without the lease has reported",
     ),
     (
         "lets the last request win",
@@ -428,7 +428,7 @@ const WRONG: [(&str, Exchange, &str); 21] = [
         "cuts nothing",
         |entry, ask, time| {
             with_backoff(right(entry, ask, time), |backoff| {
-                backoff.left = ask.state.backoff.map_or(backoff.left, |told| told.left.max(backoff.left));
+                backoff.left = ask.state.backoff.map_or(backoff.left, |given| given.left.max(backoff.left));
             })
         },
         "a backoff of 24 h, because one beyond 27 h is cut to 24 h",
@@ -446,7 +446,7 @@ const WRONG: [(&str, Exchange, &str); 21] = [
         "lets the last throttle count win",
         |entry, ask, time| {
             with_backoff(right(entry, ask, time), |backoff| {
-                backoff.throttles = ask.state.backoff.map_or(backoff.throttles, |told| told.throttles);
+                backoff.throttles = ask.state.backoff.map_or(backoff.throttles, |given| given.throttles);
             })
         },
         "the throttle count 2, because the higher one wins",

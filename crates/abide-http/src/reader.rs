@@ -62,7 +62,7 @@ impl fmt::Debug for Reader {
 
 /// One response that is about to be read.
 #[derive(Debug, Clone, Copy)]
-#[must_use = "nothing is read until it is told what the answer was"]
+#[must_use = "nothing is read until the response is passed in"]
 pub struct Reading<'a> {
     reader: &'a Reader,
     scan: Scan,
@@ -204,7 +204,7 @@ fn lines(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
 
 /// An answer whose body is left alone.
 #[derive(Debug)]
-#[must_use = "nothing is told until it is asked"]
+#[must_use = "it holds the fetch info until `visit` is called"]
 pub struct Left<'a> {
     reader: &'a Reader,
     reason: HeadEnd,

@@ -31,7 +31,7 @@ const KNOWN: [(&str, &str, Coding); 4] = [
 impl Codings {
     /// Switches the decoding of `inner` off, to do it here.
     ///
-    /// What was on is told by the `Debug` text of the builder alone: reqwest's builder has no getters. A test pins it.
+    /// Only the `Debug` text of the builder says what was on: reqwest's builder has no getters. A test pins it.
     pub(crate) fn taken_over(inner: ClientBuilder) -> (Self, ClientBuilder) {
         let text = format!("{inner:?}");
         let accepts = text.split_once("accepts: Accepts").and_then(|(_, rest)| rest.strip_prefix(" {"));

@@ -99,7 +99,7 @@ impl<'a> Drive<'a> {
         let response = answered(self.core, &mut self.call, answer, is_repeatable);
         self.call.saved().await;
         let response = response?;
-        // A cache below builds its responses anew, also those that have just come from the wire.
+        // A cache below rebuilds its responses, also those that have just come from the wire.
         if response.remote_addr().is_none() {
             self.call.set_source(abide_http::Source::Unknown);
         }

@@ -67,7 +67,7 @@ pub(crate) async fn send_below(
     let Report { waited, wire, verdict, denied } = std::mem::take(&mut *admission.report());
     let response = match (response, denied) {
         _ if times_unpaced > 0 => Err(wrong_order(gate, url, DeniedKind::NoPacing)),
-        // The same with a client that counts nothing, if nothing on the way has built the response anew.
+        // The same with a client that counts nothing, if nothing on the way has rebuilt the response.
         (Ok(response), _) if verdict.is_none() && response.remote_addr().is_some() => {
             Err(wrong_order(gate, url, DeniedKind::NoPacing))
         }

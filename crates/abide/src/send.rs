@@ -34,7 +34,7 @@ pub(crate) fn sending<'f>(
     call.span().within(|| counted(heard_within(core.read_timeout, next.run(request, extensions))))
 }
 
-/// What came of it. The call is told, and the response is returned when [`Call::saved`] has been awaited.
+/// What came of it. Reports it to the call. The response may be returned when [`Call::saved`] has been awaited.
 pub(crate) fn answered(
     core: &Core,
     call: &mut Call<'_>,

@@ -48,7 +48,7 @@ impl Silence {
             None => self.timer.insert(Box::pin(sleep(limit))),
         };
         self.is_awaited = true;
-        // Nobody has polled for long: what has come meanwhile may have given no decoded byte yet.
+        // Not polled for long: what has come meanwhile may have given no decoded byte yet.
         if timer.deadline().into_std() + limit / 4 < SystemClock.now() {
             timer.as_mut().set(sleep(limit));
         }

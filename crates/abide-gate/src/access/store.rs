@@ -23,7 +23,7 @@ pub trait AccessStore: fmt::Debug + Send + Sync + 'static {
     /// The record of `origin` that was saved last, or `None` if there is no readable one.
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>>;
 
-    /// Keeps `record` in place of the last one, whatever the times in the two say, and ends the lease of the origin, whoever has it.
+    /// Keeps `record` in place of the last one, whatever the times in the two say, and ends the lease of the origin, whichever process has it.
     fn save<'a>(&'a self, origin: &'a Origin, record: &'a Record) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Makes `holder` the one process that fetches this robots.txt until `now + ttl`, unless another one is. Returns `None` if

@@ -6,7 +6,7 @@
 //! 2. At least the **gap** lies between the end of one response and the start of the next request: 1 s, or the site's
 //!    Crawl-delay if larger.
 //! 3. Nothing goes out while the host is **held**, after 429 or 503, or while it cannot be reached.
-//! 4. Nobody waits longer than his budget: beyond that there is a typed [`Deferred`](crate::DeniedKind::Deferred), as early as it is certain.
+//! 4. No call waits longer than its budget: beyond that there is a typed [`Deferred`](crate::DeniedKind::Deferred), as early as it is certain.
 //! 5. First come, first served.
 //!
 //! Every request on the wire counts, of robots.txt too. The key is the host: http, https and all ports of a name share one turn, and so do

@@ -50,7 +50,7 @@ pub(crate) struct Extra {
     open: Vec<Moment>,
 }
 
-/// So far behind the first, a deferred caller is told no later time: a caller that asks again and again and ignores its times would drive
+/// So far behind the first, a deferred caller gets no later time: a caller that asks again and again and ignores its times would drive
 /// those of all others away.
 const LEAD_MAX: Duration = Duration::from_secs(3_600);
 

@@ -23,10 +23,10 @@ use crate::{BoxFuture, HolderId, StoreError};
 /// * **Leases.** One process at most has the lease of a host: the one that asked first, until it gives it up or its `ttl` has passed since
 ///   it asked last. A lease that ended by itself was never given up: [`quiet`](HostState::quiet) counts from its end at the earliest,
 ///   because its holder may have sent a request until then.
-/// * **Queue.** Processes that were told [`Busy`](LeaseStatus::Busy) get the lease in the order in which they first asked. Each keeps its place
+/// * **Queue.** Processes that got [`Busy`](LeaseStatus::Busy) get the lease in the order in which they first asked. Each keeps its place
 ///   for its `again_in`, and gives it up with [`Want::Release`]. A lease that is free waits for the process that is next. A store may
 ///   bound the queue (`HostEntry`: 64 processes); others wait without a place.
-/// * **State** only grows, whoever has the lease: the latest request, the longest delay, the latest end of a backoff and the highest
+/// * **State** only grows, whichever process has the lease: the latest request, the longest delay, the latest end of a backoff and the highest
 ///   throttle count win. A throttle count is kept for [`STRIKES_KEPT`](super::STRIKES_KEPT) after the end of its backoff, and then both are forgotten;
 ///   a backoff with a count of zero is forgotten at its end.
 /// * **Backoffs** that end more than 27 hours ahead (24 hours and a tenth for jitter, and some more) are the mistake of a clock, and

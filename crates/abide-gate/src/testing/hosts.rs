@@ -113,8 +113,8 @@ pub async fn survives_a_clock_set_back<F>(
     let (subject, host, [one, other]) = (Subject::new(store, pass), fresh("set-back"), processes());
     subject.leases(&host, one, TTL, false, "the host is free").await;
     subject.refused(&host, other, true, "it is leased").await;
-    let told = HostState { quiet: Some(Duration::ZERO), ..backoff(MINUTE, 1) };
-    subject.tells(&host, told, "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
+    let given = HostState { quiet: Some(Duration::ZERO), ..backoff(MINUTE, 1) };
+    subject.tells(&host, given, "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
     (subject.pass)(SHORT).await;
     let is_told =
         |state: HostState| state.quiet.is_some_and(|quiet| quiet + BLUR >= SHORT) && lasts(state, MINUTE);
@@ -138,8 +138,8 @@ where
     Fut: Future<Output = Arc<dyn HostStore>>,
 {
     let (host, over, subject) = (fresh("reload"), fresh("reload-over"), Subject::new(store, sleep));
-    let told = HostState { quiet: Some(Duration::ZERO), ..backoff(HOUR, 4) };
-    subject.tells(&host, told, "a backoff of 1 h", |state| lasts(state, HOUR)).await;
+    let given = HostState { quiet: Some(Duration::ZERO), ..backoff(HOUR, 4) };
+    subject.tells(&host, given, "a backoff of 1 h", |state| lasts(state, HOUR)).await;
     subject.tells(&over, backoff(SHORT, 2), "its throttle count", |state| counts(state) == 2).await;
     sleep(SHORT + BLUR).await;
     let subject = Subject::new(reopen(subject.store).await, sleep);
@@ -179,7 +179,7 @@ pub async fn throttle_counts_are_forgiven<F>(
     let ended =
         |over| HostState { backoff: Some(Backoff { left: Duration::ZERO, over, ..THROTTLE }), ..quiet() };
     subject.tells(&host, ended(STRIKES_KEPT + MINUTE), forgiven, |state| state.backoff.is_none()).await;
-    let late = "a throttle count that is told late";
+    let late = "a throttle count that is reported late";
     subject.tells(&host, ended(STRIKES_KEPT - MINUTE), late, |state| counts(state) == 1).await;
     (subject.pass)(MINUTE + BLUR).await;
     subject.tells(&host, quiet(), forgiven, |state| state.backoff.is_none()).await;
@@ -387,14 +387,14 @@ impl Subject {
     async fn the_state_goes_to_the_next_holder(&self) {
         let (host, [one, other]) = (fresh("hand-over"), processes());
         self.leases(&host, one, TTL, false, "the host is free").await;
-        let told = HostState { quiet: Some(SHORT), delay: MINUTE, backoff: Some(THROTTLE) };
-        let ask = LeaseAsk { holder: one, want: Want::Release, state: told };
+        let given = HostState { quiet: Some(SHORT), delay: MINUTE, backoff: Some(THROTTLE) };
+        let ask = LeaseAsk { holder: one, want: Want::Release, state: given };
         self.exchange(&host, ask, "Released", |(lease, _)| lease == LeaseStatus::Released).await;
         let ask = LeaseAsk { holder: other, want: lease(TTL), state: quiet() };
         self.exchange(
             &host,
             ask,
-            &format!("the lease, with {told:?} of the last holder"),
+            &format!("the lease, with {given:?} of the last holder"),
             |(lease, state)| {
                 let since = state.quiet.unwrap_or_default();
                 let is_quiet = since + BLUR >= SHORT && since < SHORT + TTL;
@@ -410,59 +410,59 @@ impl Subject {
     async fn the_state_is_saved_without_a_lease(&self) {
         let (host, [one]) = (fresh("late"), processes());
         self.leases(&host, one, TTL, false, "the host is free").await;
-        let told = HostState { quiet: Some(Duration::ZERO), ..backoff(MINUTE, 1) };
+        let given = HostState { quiet: Some(Duration::ZERO), ..backoff(MINUTE, 1) };
         let is_saved =
             |state: HostState| state.quiet.is_some_and(|quiet| quiet < TTL) && lasts(state, MINUTE);
-        self.tells(&host, told, "what was told by a process without the lease", is_saved).await;
+        self.tells(&host, given, "what a process without the lease has reported", is_saved).await;
         self.leases(&host, one, TTL, false, "who only tells does not take the lease away").await;
-        self.tells(&host, quiet(), "what was told by a process without the lease", is_saved).await;
+        self.tells(&host, quiet(), "what a process without the lease has reported", is_saved).await;
     }
 
     async fn the_latest_request_and_the_longest_delay_win(&self) {
         let host = fresh("open");
         for (ago, delay) in [(Duration::ZERO, SHORT), (MINUTE, MINUTE), (HOUR, Duration::ZERO)] {
-            let told = HostState { quiet: Some(ago), delay, backoff: None };
+            let given = HostState { quiet: Some(ago), delay, backoff: None };
             let expected = "the time since the latest request, and the longest delay";
             let most = delay.max(if ago.is_zero() { SHORT } else { MINUTE });
             let is_latest = |quiet: Option<Duration>| quiet.is_some_and(|quiet| quiet < TTL);
-            self.tells(&host, told, expected, |state| is_latest(state.quiet) && state.delay == most).await;
+            self.tells(&host, given, expected, |state| is_latest(state.quiet) && state.delay == most).await;
         }
     }
 
     async fn a_backoff_is_only_extended(&self) {
         let host = fresh("extended");
-        for (told, kept) in [(MINUTE, MINUTE), (SHORT, MINUTE), (2 * MINUTE, 2 * MINUTE)] {
+        for (given, kept) in [(MINUTE, MINUTE), (SHORT, MINUTE), (2 * MINUTE, 2 * MINUTE)] {
             let expected = format!("a backoff of {kept:?}, because it is only extended");
-            self.tells(&host, backoff(told, 1), &expected, |state| lasts(state, kept)).await;
+            self.tells(&host, backoff(given, 1), &expected, |state| lasts(state, kept)).await;
         }
     }
 
     async fn a_backoff_beyond_27_hours_is_cut_to_24(&self) {
-        for (told, kept) in [(26, 26), (27, 27), (28, 24), (24 * 365, 24)] {
+        for (given, kept) in [(26, 26), (27, 27), (28, 24), (24 * 365, 24)] {
             let expected = format!("a backoff of {kept} h, because one beyond 27 h is cut to 24 h");
-            self.tells(&fresh("cut"), backoff(told * HOUR, 1), &expected, |state| lasts(state, kept * HOUR))
+            self.tells(&fresh("cut"), backoff(given * HOUR, 1), &expected, |state| lasts(state, kept * HOUR))
                 .await;
         }
     }
 
     async fn throttle_counts_only_grow(&self) {
         let host = fresh("counts");
-        for (told, kept) in [(2, 2), (1, 2), (5, 5)] {
+        for (given, kept) in [(2, 2), (1, 2), (5, 5)] {
             let expected = format!("the throttle count {kept}, because the higher one wins");
-            self.tells(&host, backoff(MINUTE, told), &expected, |state| counts(state) == kept).await;
+            self.tells(&host, backoff(MINUTE, given), &expected, |state| counts(state) == kept).await;
         }
     }
 
     async fn an_operators_backoff_leaves_nothing_behind(&self) {
-        let told = |left| {
+        let given = |left| {
             let backoff = Backoff { left, over: Duration::ZERO, throttles: 0, cause: BackoffCause::Operator };
             HostState { backoff: Some(backoff), ..quiet() }
         };
         let is_told =
             |state: HostState| state.backoff.is_some_and(|found| found.cause == BackoffCause::Operator);
-        self.tells(&fresh("operator"), told(MINUTE), "the operator's backoff", is_told).await;
+        self.tells(&fresh("operator"), given(MINUTE), "the operator's backoff", is_told).await;
         let host = fresh("operator-over");
-        self.tells(&host, told(SHORT), "any state", |_| true).await;
+        self.tells(&host, given(SHORT), "any state", |_| true).await;
         (self.pass)(SHORT + BLUR).await;
         let expected = "no backoff, because without a throttle count nothing outlives its end";
         self.tells(&host, quiet(), expected, |state| state.backoff.is_none()).await;
@@ -476,13 +476,13 @@ impl Subject {
             throttles: u8::MAX,
             cause: BackoffCause::EnhanceYourCalm,
         };
-        let told = HostState { quiet: Some(Duration::MAX), delay: GAP_MAX, backoff: Some(backoff) };
+        let given = HostState { quiet: Some(Duration::MAX), delay: GAP_MAX, backoff: Some(backoff) };
         let want = Want::Lease { ttl: HOUR, again_in: Duration::ZERO, is_held: true };
-        let ask = LeaseAsk { holder: one, want, state: told };
+        let ask = LeaseAsk { holder: one, want, state: given };
         self.exchange(
             &host,
             ask,
-            "the lease, with the delay and the backoff that were told",
+            "the lease, with the delay and the backoff that were reported",
             |(lease, state)| {
                 let kept = state.backoff.map(|kept| Backoff { left: GAP_MAX, ..kept });
                 lease == LeaseStatus::Leased { is_wanted: false }
