@@ -4,15 +4,15 @@
 #![allow(dead_code, reason = "the simulation's own tests use the rest")]
 #![allow(unreachable_pub, reason = "the modules belong to a test program")]
 
-#[path = "../../crates/abide-gate/tests/gate_simulation/judge.rs"]
+#[path = "../../crates/abide-gate/tests/it/simulation/judge.rs"]
 mod judge;
-#[path = "../../crates/abide-gate/tests/gate_simulation/plan.rs"]
+#[path = "../../crates/abide-gate/tests/it/simulation/plan.rs"]
 mod plan;
-#[path = "../../crates/abide-gate/tests/gate_simulation/shelf.rs"]
+#[path = "../../crates/abide-gate/tests/it/simulation/shelf.rs"]
 mod shelf;
-#[path = "../../crates/abide-gate/tests/gate_simulation/web.rs"]
+#[path = "../../crates/abide-gate/tests/it/simulation/web.rs"]
 mod web;
-#[path = "../../crates/abide-gate/tests/gate_simulation/world.rs"]
+#[path = "../../crates/abide-gate/tests/it/simulation/world.rs"]
 mod world;
 
 /// What the first lines of this file say.

@@ -1,4 +1,5 @@
-//! A decision on a host that is known allocates nothing.
+//! A decision on a host that is known allocates nothing. In a process of its own: the allocator counts for all threads, and other tests
+//! would allocate meanwhile.
 
 use futures_util::FutureExt;
 use std::alloc::System;
@@ -25,7 +26,6 @@ impl Fetch for Rules {
     }
 }
 
-/// One test, so that nothing else allocates meanwhile.
 #[tokio::test(flavor = "current_thread")]
 async fn check_acquire_and_end_on_a_known_host_allocate_nothing() {
     let pace = PacePolicy::default().danger_min_gap(Duration::ZERO);

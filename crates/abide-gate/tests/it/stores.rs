@@ -1,5 +1,4 @@
 //! The suites of stores reject wrong stores, by the expectation that fails, and accept right ones.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::HashMap;
 use std::future::{Future, ready};

@@ -1,8 +1,6 @@
 //! G7: no credential, no cookie and no raw control byte in anything that the gate shows or stores. Marked strings go in everywhere, and
 //! everything that comes out is searched.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 use std::fmt::{self, Debug, Display};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

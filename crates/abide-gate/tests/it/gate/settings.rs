@@ -1,7 +1,5 @@
 //! What is set on the builder of a gate reaches those it is for.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

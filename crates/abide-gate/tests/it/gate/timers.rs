@@ -1,5 +1,4 @@
 //! A runtime without timers: an error that says so, and no panic.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! What is known when a turn comes decides, not what was known when it was asked for.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -1,11 +1,4 @@
 //! The instants in which something begins or ends, and what is told of it, to the nanosecond.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "pacing_support/mod.rs"]
-mod support;
-
-#[path = "pacing_support/faulty.rs"]
-mod faulty;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,8 +9,8 @@ use abide_gate::{Clock, Event, Failure, ManualClock, Observer, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
-use faulty::Faulty;
-use support::{Lagging, deferral, host, ms, s, url};
+use crate::support::faulty::Faulty;
+use crate::support::pacing::{Lagging, deferral, host, ms, s, url};
 
 /// What was told, but for turns.
 #[derive(Debug, Default)]

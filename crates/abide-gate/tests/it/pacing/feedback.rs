@@ -1,8 +1,4 @@
 //! What answers and faults do to a host, on virtual time.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "pacing_support/mod.rs"]
-mod support;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +9,7 @@ use abide_gate::{Clock, Event, Failure, Observer, SystemClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
-use support::{Log, deferral, host, ms, s, url};
+use crate::support::pacing::{Log, deferral, host, ms, s, url};
 
 /// No chance: jitter would blur the expected times, and is tested for itself.
 fn exact(policy: PacePolicy) -> Pacer {

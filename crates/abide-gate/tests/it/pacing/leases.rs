@@ -1,11 +1,4 @@
 //! The pacer with a shared store: what processes keep together, and what each keeps when the store fails.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "pacing_support/mod.rs"]
-mod support;
-
-#[path = "pacing_support/faulty.rs"]
-mod faulty;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -22,8 +15,8 @@ use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use faulty::{Fault, Faulty, is_free, state};
-use support::{Log, deferral, host, ms, s, url};
+use crate::support::faulty::{Fault, Faulty, is_free, state};
+use crate::support::pacing::{Log, deferral, host, ms, s, url};
 
 /// The life of a lease, by default.
 const LEASE: Duration = Duration::from_secs(7);

@@ -1,10 +1,5 @@
 //! What is remembered, and what may be forgotten.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "pacing_support/mod.rs"]
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,7 +9,7 @@ use abide_gate::{Event, Failure, Observer};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
-use support::{deferral, host, ms, s, url};
+use crate::support::pacing::{deferral, host, ms, s, url};
 
 /// Takes and ends a turn of `count` hosts that nobody has asked before.
 async fn strangers(pacer: &Pacer, from: usize, count: usize) {

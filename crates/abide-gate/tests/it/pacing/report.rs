@@ -1,10 +1,5 @@
 //! What a pacer says of itself: when a URL may go, what has happened to a host, and sums.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-#[path = "pacing_support/mod.rs"]
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +9,7 @@ use abide_gate::{Clock, SystemClock, WallMillis};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use support::{deferral, host, ms, s, url};
+use crate::support::pacing::{deferral, host, ms, s, url};
 
 /// Two wait for `http://a.example/`, whose first response is open since one second ago.
 async fn busy(pacer: &Pacer) -> (Permit, Vec<JoinHandle<Result<Permit, Refusal>>>) {

@@ -3,8 +3,6 @@
 //!
 //! There are no timers here: the gap is zero, so that every wait must be ended by somebody. `ABIDE_SCHEDULES=100000` runs more.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;

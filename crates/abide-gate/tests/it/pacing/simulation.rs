@@ -1,14 +1,6 @@
 //! Random days of a crawler, on virtual time, judged by a model that knows nothing of the pacer: a list of what the server saw and
 //! said, and when. A run follows from the values printed when it fails. More runs: `PROPTEST_CASES=10000`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "pacing_support/mod.rs"]
-mod support;
-
-#[path = "pacing_support/faulty.rs"]
-mod faulty;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,8 +11,8 @@ use http::{HeaderMap, StatusCode};
 use proptest::prelude::*;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use faulty::{Fault, Faulty};
-use support::{ms, s, url};
+use crate::support::faulty::{Fault, Faulty};
+use crate::support::pacing::{self, ms, s, url};
 
 const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
@@ -230,7 +222,7 @@ impl World {
             Upset::Hold(host, seconds) => {
                 let until = self.clock.wall().plus(s(seconds));
                 for pacer in &self.pacers {
-                    pacer.hold(&support::host(&format!("h{host}.example")), until, BackoffCause::Operator);
+                    pacer.hold(&pacing::host(&format!("h{host}.example")), until, BackoffCause::Operator);
                 }
                 let now = Instant::now();
                 self.history.lock().unwrap().holds.push((host, now, now + s(seconds)));

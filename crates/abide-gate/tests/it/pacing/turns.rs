@@ -1,8 +1,4 @@
 //! Turns on virtual time: who goes when, who is told to come back, and what cancelling does.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "pacing_support/mod.rs"]
-mod support;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,7 +9,7 @@ use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{Clock, ManualClock, Origin, SystemClock, WallMillis};
 use tokio::time::{Instant, advance, sleep, timeout};
 
-use support::{Lagging, Log, deferral, host, ms, s, url};
+use crate::support::pacing::{Lagging, Log, deferral, host, ms, s, url};
 
 #[tokio::test(start_paused = true)]
 async fn one_in_flight_and_the_gap_from_the_end_of_the_response() {

@@ -1,15 +1,11 @@
 //! How long a deferral counts, to the millisecond. The request had gone out, to be redirected to a host that is held: until the hold is over
 //! it would be sent for nothing.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod access_support;
-
 use std::time::Duration;
 
+use crate::support::robots_cache::*;
 use abide_gate::testing::Refusal;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use access_support::*;
 use tokio::time::sleep;
 
 const MILLISECOND: Duration = Duration::from_millis(1);

@@ -1,16 +1,13 @@
 //! What an answer and an explanation say of themselves.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod access_support;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::robots_cache::*;
 use abide_gate::access::RobotsReply;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, Failure, SystemClock, TlsProblem};
 use abide_robots::Target;
-use access_support::*;
 use tokio::time::sleep;
 
 const DELAY: &str = "User-agent: *\nDisallow: /closed\nCrawl-delay: 7\n";

@@ -1,20 +1,16 @@
 //! Around the network: the pacing that defers, the store that fails, other processes, observers that panic.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod access_support;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::robots_cache::*;
 use abide_gate::HolderId;
 use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record, RobotsEntry, Source};
 use abide_gate::pacing::MemoryHostStore;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::testing::{AccessCache, Refusal};
 use abide_gate::{BoxFuture, Clock, Event, Failure, Origin, StoreError, WallMillis};
-use access_support::*;
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]

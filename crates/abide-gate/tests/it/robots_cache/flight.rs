@@ -1,7 +1,5 @@
 //! One fetch for all who wait, whoever goes away meanwhile.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,15 +1,11 @@
 //! How long an answer counts, and how it is renewed: RFC 9309 §2.4.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod access_support;
-
 use std::time::Duration;
 
+use crate::support::robots_cache::*;
 use abide_gate::access::{AccessPolicy, RedirectRefusal, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Failure, Origin};
-use access_support::*;
 use tokio::time::{Instant, sleep};
 
 fn tagged(etag: &str) -> Scripted {

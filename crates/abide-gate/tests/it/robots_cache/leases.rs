@@ -1,18 +1,14 @@
 //! Processes that share a store: who holds the lease of a fetch, for how long, and how it ends.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod access_support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::robots_cache::*;
 use abide_gate::HolderId;
 use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record};
 use abide_gate::testing::Refusal;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
-use access_support::*;
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);

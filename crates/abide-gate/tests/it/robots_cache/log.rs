@@ -1,32 +1,37 @@
 //! What is said in logs: once per outage, with origins only, nothing secret and nothing raw.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-#![cfg(feature = "tracing")]
-
-mod access_support;
-
 use std::fmt;
 use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use crate::support::robots_cache::*;
 use abide_gate::HolderId;
 use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::PacePolicy;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{BoxFuture, Failure, Origin, StoreError, TlsProblem, WallMillis};
-use access_support::*;
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Metadata, Subscriber, span};
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber, span};
 
 /// Writes down every event as its level and its fields.
 #[derive(Debug, Clone, Default)]
 struct Listener(Arc<Mutex<Vec<(Level, String)>>>);
 
 impl Listener {
+    /// Listens on this thread until the guard is dropped.
+    fn listen(&self) -> DefaultGuard {
+        // With a single subscriber, tracing remembers for all threads what the first thread that meets an event wants. With a second one
+        // it asks both.
+        static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
+        LazyLock::force(&SECOND);
+        tracing::subscriber::set_default(self.clone())
+    }
+
     fn heard(&self) -> Vec<(Level, String)> {
         self.0.lock().unwrap().clone()
     }
@@ -91,7 +96,7 @@ impl AccessStore for FullAtTimes {
 #[tokio::test(start_paused = true)]
 async fn c21_a_store_outage_is_one_warning_and_its_end_one_line() {
     let listener = Listener::default();
-    let _guard = tracing::subscriber::set_default(listener.clone());
+    let _guard = listener.listen();
     let store = Arc::new(FullAtTimes::default());
     let fetch = ScriptedFetch::always(Scripted::text(GOOD));
     let world = World::with_store(fetch, AccessPolicy::default(), store.clone());
@@ -113,7 +118,7 @@ async fn c21_a_store_outage_is_one_warning_and_its_end_one_line() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_a_warning_once_per_cause_and_ten_minutes() {
     let listener = Listener::default();
-    let _guard = tracing::subscriber::set_default(listener.clone());
+    let _guard = listener.listen();
     let world = World::of(Scripted::error(Failure::HeadTooLarge));
     for round in 1..=2 {
         for number in 0..20 {
@@ -130,7 +135,7 @@ async fn an_outage_is_a_warning_once_per_cause_and_ten_minutes() {
 #[tokio::test(start_paused = true)]
 async fn g07_logs_have_origins_only() {
     let listener = Listener::default();
-    let _guard = tracing::subscriber::set_default(listener.clone());
+    let _guard = listener.listen();
     let marker = "MARKER";
     let hostile = format!("{marker}\u{1b}[31m\n");
     for answer in [
@@ -159,7 +164,7 @@ async fn g07_logs_have_origins_only() {
 #[tokio::test(start_paused = true)]
 async fn g07_pacing_is_logged_by_host_and_without_urls() {
     let listener = Listener::default();
-    let _guard = tracing::subscriber::set_default(listener.clone());
+    let _guard = listener.listen();
     let (pacer, page) =
         (Pacer::new(PacePolicy::default()), "http://a.example/MARKER?MARKER".parse().unwrap());
     let permit = pacer.acquire(&page, Ask::new()).await.unwrap();
@@ -182,7 +187,7 @@ async fn each_way_in_which_a_fetch_fails_is_said() {
         (deferred(START.plus(HOUR)), Level::DEBUG, "the robots.txt request was deferred by the pacing"),
     ] {
         let listener = Listener::default();
-        let _guard = tracing::subscriber::set_default(listener.clone());
+        let _guard = listener.listen();
         let _ = World::of(answer).cache.of(&origin()).await;
         let heard = listener.heard();
         let lines: Vec<_> = heard.iter().filter(|(_, line)| line.contains(said)).collect();
@@ -196,7 +201,7 @@ async fn each_way_in_which_a_fetch_fails_is_said() {
 #[tokio::test(start_paused = true)]
 async fn an_observer_that_panics_is_told_of() {
     let listener = Listener::default();
-    let _guard = tracing::subscriber::set_default(listener.clone());
+    let _guard = listener.listen();
     let cache = abide_gate::testing::access::cache_builder(
         tokens(),
         Arc::new(ScriptedFetch::always(Scripted::text(GOOD))),

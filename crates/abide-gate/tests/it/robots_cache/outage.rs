@@ -1,15 +1,11 @@
 //! Unreachable for a while, and for long: RFC 9309 §2.3.1.4.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod access_support;
-
 use std::time::Duration;
 
+use crate::support::robots_cache::*;
 use abide_gate::access::{AccessPolicy, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Failure, WallMillis};
-use access_support::*;
 use tokio::time::sleep;
 
 #[tokio::test(start_paused = true)]

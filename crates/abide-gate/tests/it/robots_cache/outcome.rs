@@ -1,15 +1,11 @@
 //! What answers mean, row by row: RFC 9309 §2.3.1.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod access_support;
-
 use std::time::Duration;
 
+use crate::support::robots_cache::*;
 use abide_gate::access::{AccessPolicy, RedirectRefusal, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Failure, TlsProblem};
-use access_support::*;
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]

@@ -1,14 +1,10 @@
 //! Redirects of robots.txt: RFC 9309 §2.3.1.2.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod access_support;
-
+use crate::support::robots_cache::*;
 use abide_gate::access::{AccessPolicy, RedirectRefusal, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::{Failure, Origin};
 use abide_robots::Target;
-use access_support::*;
 use tokio::time::sleep;
 
 /// Redirects `hops` times over as many hosts, then rules.

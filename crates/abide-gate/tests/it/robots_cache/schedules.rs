@@ -2,7 +2,6 @@
 //!
 //! The kernel itself is read here with locks that try out orders; `ABIDE_SCHEDULES=100000` tries more of them.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 // The kernel is crate-private; here it is a module of a test.
 #![allow(unreachable_pub, dead_code, missing_docs)]
 
@@ -22,7 +21,7 @@ mod sync {
     pub(crate) use shuttle::sync::{Arc, Mutex};
 }
 
-#[path = "../src/access/flight.rs"]
+#[path = "../../../src/access/flight.rs"]
 mod flight;
 
 use flight::{Boarding, Flight, Flights};

@@ -1,15 +1,11 @@
 //! Any bytes from any server: nothing panics, and everything is allowed only for a reason that the RFC gives.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod access_support;
-
 use std::time::Duration;
 
+use crate::support::robots_cache::*;
 use abide_gate::Failure;
 use abide_gate::access::Source;
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use access_support::*;
 use proptest::prelude::*;
 use tokio::time::sleep;
 

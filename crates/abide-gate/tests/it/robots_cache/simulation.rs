@@ -3,21 +3,17 @@
 //! Everything follows from one number per run, which is printed when a run fails. `ABIDE_SEEDS=200` runs more of them, and
 //! `ABIDE_SEED=17` only that one.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod access_support;
-
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::robots_cache::*;
 use abide_gate::HolderId;
 use abide_gate::access::{AccessStore, Record, RobotsEntry, RobotsRequest, Source};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::testing::{AccessCache, Refusal};
 use abide_gate::{BoxFuture, Clock, Event, Failure, ManualClock, Origin, StoreError, WallMillis};
-use access_support::*;
 use tokio::time::{Instant, sleep, timeout};
 
 const ORIGINS: u64 = 12;

@@ -1,9 +1,5 @@
 //! The memory store passes the suite of stores; a slow one loses nothing.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod access_support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,7 +10,7 @@ use abide_gate::testing::access::{Scripted, ScriptedFetch, conformance};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
 
-use access_support::*;
+use crate::support::robots_cache::*;
 
 #[tokio::test]
 async fn the_memory_store_conforms() {

@@ -1,14 +1,10 @@
 //! What servers send for a text: RFC 9309 §2.3.1.5, §2.5.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod access_support;
-
 use std::sync::Arc;
 
+use crate::support::robots_cache::*;
 use abide_gate::access::{AccessPolicy, RobotsEntry};
 use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use access_support::*;
 
 async fn read(body: impl Into<bytes::Bytes>) -> Arc<RobotsEntry> {
     World::of(Scripted::text(body)).ask().await

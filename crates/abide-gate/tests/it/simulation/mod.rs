@@ -4,11 +4,9 @@
 //! A run follows from one number. When one fails, the events that matter are sought, and a line is printed that runs them again:
 //!
 //! ```sh
-//! ABIDE_SEEDS=200 cargo test -p abide-gate --test gate_simulation      # 200 runs of 32 days
-//! ABIDE_REPLAY=17:5,9,12 cargo test -p abide-gate --test gate_simulation
+//! ABIDE_SEEDS=200 cargo test -p abide-gate --test it a_month      # 200 runs of 32 days
+//! ABIDE_REPLAY=17:5,9,12 cargo test -p abide-gate --test it a_month
 //! ```
-
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod judge;
 mod plan;

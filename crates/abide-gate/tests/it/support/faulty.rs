@@ -1,6 +1,4 @@
 //! A store that fails when it is told to.
-#![allow(dead_code, reason = "each test binary uses its part")]
-#![allow(clippy::unwrap_used, reason = "only tests see this file")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

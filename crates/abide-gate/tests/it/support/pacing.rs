@@ -1,6 +1,4 @@
 //! A server's log on virtual time, and a judge who knows nothing of the pacer.
-#![allow(dead_code, reason = "each test binary uses its part")]
-#![allow(clippy::unwrap_used, reason = "only tests see this file")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! What the tests of `access` share: a cache on a manual clock, before a scripted web.
 
-#![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses a part of it")]
-
 use std::sync::Arc;
 use std::time::Duration;
 

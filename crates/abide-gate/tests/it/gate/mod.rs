@@ -1,0 +1,11 @@
+//! Both halves together: what may be fetched, and when.
+
+mod at_once;
+mod budget;
+mod lapsed;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod secrets;
+mod settings;
+mod timers;
+mod turns;
