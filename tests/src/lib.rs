@@ -2,30 +2,6 @@
 //!
 //! The tests judge by its log: what counts is what reached the wire.
 
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/ai-training.md")]
-struct AiTraining;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/observability.md")]
-struct Observability;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/cookbook.md")]
-struct Cookbook;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/migrating.md")]
-struct Migrating;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/stores.md")]
-struct Stores;
-
 mod reply;
 mod server;
 mod silent;

@@ -11,10 +11,6 @@
 )]
 #![doc = include_str!("../README.md")]
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/scaling.md")]
-struct Scaling;
-
 // The face.
 mod error;
 mod store;

@@ -45,10 +45,6 @@
 
 extern crate alloc;
 
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
-
 // What a crawler is called and what it asks about.
 mod profile;
 mod target;
