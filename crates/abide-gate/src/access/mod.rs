@@ -49,7 +49,7 @@ mod counters;
 mod dice;
 mod log;
 
-/// What the flights share their state by. `tests/access_schedules.rs` reads them with another one, which tries out orders.
+/// What the flights share their state by. `tests/it/robots_cache/schedules.rs` reads them with another one, which tries out orders.
 mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
