@@ -38,15 +38,15 @@ async fn for_training(client: &ClientWithMiddleware, url: &str) -> anyhow::Resul
     // Content-Usage, Content-Signal, TDMRep; and `noai`, which not everybody counts.
     let preferences = visit.preferences().with_noai(&permissions);
     for usage in [Usage::TrainAi, Usage::Tdm] {
-        let answer = preferences.resolve(&usage);
-        if answer.preference() == Preference::Disallow {
-            let said = answer.decided_by().first().map_or("", |statement| statement.text());
+        if preferences.resolve(&usage) == Preference::Disallow {
+            let said = preferences.decided_by(&usage).next().map_or("", |statement| statement.text());
             return Ok(Err(No::Stated(said.to_owned())));
         }
     }
     // Directives to one application, by its name: only you know what yours mean.
-    let directives = visit.app_directives().and_then(|all| all.for_app("exampletrainer"));
-    let no_excerpts = directives.and_then(|own| own.get("excerpts")?.as_bool()) == Some(false);
+    let directives = visit.app_directives();
+    let excerpts = directives.as_ref().and_then(|all| all.get("exampletrainer", "excerpts")?.as_bool());
+    let no_excerpts = excerpts == Some(false);
     let text = page.text().await?;
     Ok(Ok(if no_excerpts { format!("(never quote) {text}") } else { text }))
 }

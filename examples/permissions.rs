@@ -17,8 +17,8 @@ async fn main() -> anyhow::Result<()> {
         let response = client.get(format!("http://journal.example/{page}")).send().await?;
         let permissions = response.permissions();
         println!("{page}: asks for {:?}", permissions.rules().to_string());
-        for statement in permissions.statements() {
-            println!("    {} by {:?}", statement.rules(), statement.source());
+        for (source, rules) in permissions.statements() {
+            println!("    {rules} by {source:?}");
         }
         // Three answers: yes, no, and "its head could not be read", which is no yes.
         if permissions.noindex_known() != Some(false) {

@@ -834,8 +834,8 @@ impl std::error::Error for UnsupportedUrl {}
 pub struct Verdict {}
 impl Verdict {
     pub fn is_allowed(&self) -> bool {}
-    pub fn rule(&self) -> Option<Rule<'_>> {}
-    pub fn rules(&self) -> Option<&abide_robots::Verdict> {}
+    pub fn rule(&self) -> Option<Record<'_>> {}
+    pub fn rules(&self) -> Option<&abide_robots::RobotsVerdict> {}
     pub fn entry(&self) -> Option<&Arc<RobotsEntry>> {}
     pub fn source(&self) -> Option<Source> {}
     pub fn crawl_delay(&self) -> Option<Duration> {}

@@ -1,7 +1,7 @@
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    Token(InvalidToken),
+    Token(InvalidText),
     UserAgent { user_agent: String, token: String },
     UserAgentField { user_agent: String },
     HostForAll,

@@ -7,103 +7,62 @@ impl AppDirectives {
     #[must_use]
     pub fn of(rules: &Rules, target: &Target<'_>) -> Self {}
     #[must_use]
-    pub fn for_app(&self, app: &str) -> Option<Directives> {}
+    pub fn for_app(&self, app: &str) -> Option<Vec<Directive<'_>>> {}
+    #[must_use]
+    pub fn get(&self, app: &str, name: &str) -> Option<&SfValue> {}
     pub fn apps(&self) -> impl Iterator<Item = &str> {}
     #[must_use]
     pub fn dropped(&self) -> &[u32] {}
 }
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Carrier {
-    ContentUsage,
-    ContentSignal,
-}
-#[derive(Clone, Debug, PartialEq)]
-pub struct Directive {}
-impl Directive {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Directive<'a> {}
+impl<'a> Directive<'a> {
     #[must_use]
-    pub fn name(&self) -> &str {}
+    pub const fn name(&self) -> &'a str {}
     #[must_use]
-    pub const fn value(&self) -> &SfValue {}
+    pub const fn value(&self) -> &'a SfValue {}
     #[must_use]
     pub const fn line(&self) -> u32 {}
     #[must_use]
-    pub fn path(&self) -> Option<&str> {}
+    pub const fn path(&self) -> Option<&'a str> {}
 }
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Directives {}
-impl Directives {
+#[derive(Clone, Debug)]
+pub struct Fetched<'a> {}
+impl<'a> Fetched<'a> {
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&SfValue> {}
-    pub fn all(&self, name: &str) -> impl Iterator<Item = &SfValue> {}
-    pub fn iter(&self) -> impl Iterator<Item = &Directive> {}
+    pub const fn new(
+        status: u16,
+        fields: &'a [(&'a str, &'a [u8])],
+        head: Head,
+        received_at: SystemTime,
+    ) -> Self {}
     #[must_use]
-    pub fn is_empty(&self) -> bool {}
+    pub const fn with_request(mut self, fields: &'a [(&'a str, &'a [u8])]) -> Self {}
+    #[must_use]
+    pub fn with_preferences(mut self, preferences: &Preferences) -> Self {}
+    #[must_use]
+    pub fn is_whole_page(&self) -> bool {}
 }
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum FieldName {
-    RobotsTag,
-    XRobotsTag,
-}
-impl FieldName {
-    #[must_use]
-    pub const fn from_name(name: &str) -> Option<Self> {}
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {}
-}
-impl fmt::Display for FieldName {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Flag {
-    NoIndex,
-    NoFollow,
-    NoSnippet,
-    NoArchive,
-    NoCache,
-    NoImageIndex,
-    NoTranslate,
-    IndexIfEmbedded,
-    NoAi,
-    NoImageAi,
+    NoIndex = "noindex",
+    NoFollow = "nofollow",
+    NoSnippet = "nosnippet",
+    NoArchive = "noarchive",
+    NoCache = "nocache",
+    NoImageIndex = "noimageindex",
+    NoTranslate = "notranslate",
+    IndexIfEmbedded = "indexifembedded",
+    NoAi = "noai",
+    NoImageAi = "noimageai",
 }
 impl Flag {
-    pub const ALL: [Self; 10] = [
-        Self::NoIndex,
-        Self::NoFollow,
-        Self::NoSnippet,
-        Self::NoArchive,
-        Self::NoCache,
-        Self::NoImageIndex,
-        Self::NoTranslate,
-        Self::IndexIfEmbedded,
-        Self::NoAi,
-        Self::NoImageAi,
-    ];
+    pub const ALL: &[Self] = Self::LISTED;
     #[must_use]
     pub const fn as_str(self) -> &'static str {}
 }
 impl fmt::Display for Flag {}
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freshness {
-    Fresh { left: Duration },
-    Stale { since: SystemTime },
-}
-impl Freshness {
-    #[must_use]
-    pub const fn is_fresh(&self) -> bool {}
-}
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FreshnessPolicy {}
-impl FreshnessPolicy {
-    #[must_use]
-    pub const fn with_heuristic_percent(mut self, percent: u32) -> Self {}
-    #[must_use]
-    pub const fn with_default_ttl(mut self, ttl: Duration) -> Self {}
-    #[must_use]
-    pub const fn heuristic_percent(&self) -> u32 {}
-    #[must_use]
-    pub const fn default_ttl(&self) -> Duration {}
-}
-impl Default for FreshnessPolicy {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {}
 impl Head {
@@ -154,7 +113,7 @@ impl HeadScanner {
     pub fn new(options: &ReadOptions, content_type: Option<&str>) -> Self {}
     #[must_use]
     pub fn scans(content_type: Option<&[u8]>) -> bool {}
-    pub fn feed(&mut self, bytes: &[u8]) -> Progress {}
+    pub fn feed(&mut self, bytes: &[u8]) -> ControlFlow<()> {}
     #[must_use]
     pub fn finish(mut self) -> Head {}
     #[must_use]
@@ -171,12 +130,7 @@ impl ImagePreview {
     #[must_use]
     pub const fn as_str(self) -> &'static str {}
 }
-impl FromStr for ImagePreview {
-    type Err = InvalidImagePreview;
-}
 impl fmt::Display for ImagePreview {}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct InvalidImagePreview;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Limit {
     AtMost(u64),
@@ -185,21 +139,6 @@ pub enum Limit {
 impl Limit {
     #[must_use]
     pub fn as_i64(self) -> i64 {}
-}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct LimitTooSmall {}
-#[derive(Clone, Debug, PartialEq)]
-pub struct Member {}
-impl Member {
-    #[must_use]
-    pub fn token(&self) -> &str {}
-    #[must_use]
-    pub fn parameters(&self) -> &[(String, SfValue)] {}
-}
-impl fmt::Display for Member {}
-impl<'a> ParameterVisitor<'a> for &mut Member<'a> {
-    type Out = ();
-    type Error = Infallible;
 }
 #[derive(Debug)]
 pub struct MemoryPermissionStore {}
@@ -222,21 +161,22 @@ impl Meta {
     #[must_use]
     pub fn content(&self) -> &str {}
 }
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum MetaScope {
-    Head,
-    Document,
+#[derive(Debug, thiserror::Error)]
+pub struct PermissionError(_);
+impl PermissionError {
+    #[must_use]
+    pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {}
 }
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermissionRecord {}
 impl PermissionRecord {
     #[must_use]
-    pub fn new(url: impl Into<Box<str>>, visit: &Visit<'_>) -> Self {}
-    pub fn update(&mut self, visit: &Visit<'_>) -> Update {}
+    pub fn new(url: impl Into<Box<str>>, visit: &Fetched<'_>) -> Self {}
+    pub fn update(&mut self, visit: &Fetched<'_>) -> Update {}
     pub fn union_rendered(&mut self, metas: impl IntoIterator<Item = Meta>) {}
     pub fn forget(&mut self) {}
     #[must_use]
-    pub fn rules(&self, options: &ReadOptions) -> Rules {}
+    pub fn rules(&self, options: &ReadOptions) -> TagRules {}
     #[must_use]
     pub fn permissions(&self, options: &ReadOptions) -> Permissions {}
     #[must_use]
@@ -244,7 +184,7 @@ impl PermissionRecord {
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {}
     #[must_use]
-    pub fn freshness(&self, now: SystemTime, policy: &FreshnessPolicy) -> Freshness {}
+    pub fn fresh_until(&self, options: &ReadOptions) -> SystemTime {}
     #[must_use]
     pub fn url(&self) -> &str {}
     #[must_use]
@@ -263,12 +203,6 @@ pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
     fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()>;
 }
 impl PermissionStore for MemoryPermissionStore {}
-#[derive(Debug, thiserror::Error)]
-pub struct PermissionStoreError(_);
-impl PermissionStoreError {
-    #[must_use]
-    pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {}
-}
 #[derive(Clone, Debug, PartialEq)]
 pub struct Permissions {}
 impl Permissions {
@@ -291,11 +225,11 @@ impl Permissions {
     #[must_use]
     pub fn union_rendered(mut self, options: &ReadOptions, metas: &[Meta]) -> Self {}
     #[must_use]
-    pub const fn rules(&self) -> &Rules {}
+    pub const fn rules(&self) -> &TagRules {}
     #[must_use]
-    pub fn statements(&self) -> &[Statement] {}
+    pub fn statements(&self) -> &[(Provenance, TagRules)] {}
     #[must_use]
-    pub fn remarks(&self) -> &[Remark] {}
+    pub fn warnings(&self) -> &[(Provenance, String)] {}
     #[must_use]
     pub const fn head(&self) -> &Head {}
     #[must_use]
@@ -331,29 +265,6 @@ impl Preference {
     pub const fn as_str(self) -> Option<&'static str> {}
 }
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PreferenceRemark {}
-impl PreferenceRemark {
-    #[must_use]
-    pub const fn source(&self) -> &PreferenceSource {}
-    #[must_use]
-    pub const fn problem(&self) -> &'static str {}
-}
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PreferenceSource {
-    #[non_exhaustive]
-    RobotsTxt { record: Carrier, line: u32, path: Option<Box<str>> },
-    #[non_exhaustive]
-    Field { name: Box<str>, line: usize },
-    Meta(usize),
-    WellKnown(usize),
-    Rule,
-}
-impl PreferenceSource {
-    #[must_use]
-    pub const fn is_robots_txt(&self) -> bool {}
-}
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreferenceStatement {}
 impl PreferenceStatement {
     #[must_use]
@@ -361,7 +272,7 @@ impl PreferenceStatement {
     #[must_use]
     pub const fn preference(&self) -> Preference {}
     #[must_use]
-    pub const fn source(&self) -> &PreferenceSource {}
+    pub const fn source(&self) -> &Provenance {}
     #[must_use]
     pub fn text(&self) -> &str {}
 }
@@ -387,15 +298,15 @@ impl Preferences {
     #[must_use]
     pub fn statements(&self) -> &[PreferenceStatement] {}
     #[must_use]
-    pub fn remarks(&self) -> &[PreferenceRemark] {}
+    pub fn warnings(&self) -> &[(Provenance, String)] {}
     #[must_use]
-    pub fn resolve(&self, usage: &Usage) -> Resolution<'_> {}
+    pub fn resolve(&self, usage: &Usage) -> Preference {}
+    pub fn decided_by<'a>(
+        &'a self,
+        usage: &'a Usage,
+    ) -> impl Iterator<Item = &'a PreferenceStatement> {}
     #[must_use]
-    pub fn resolve_without(
-        &self,
-        usage: &Usage,
-        leave_out: impl Fn(&PreferenceSource) -> bool,
-    ) -> Resolution<'_> {}
+    pub fn without(mut self, leave_out: impl Fn(&Provenance) -> bool) -> Self {}
     pub fn content_usage(&self) -> impl Iterator<Item = (&'static str, Preference)> {}
     pub fn content_signal(&self) -> impl Iterator<Item = (&'static str, Preference)> {}
     #[must_use]
@@ -403,20 +314,25 @@ impl Preferences {
 }
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Problem {
-    NotAMember,
-    NotAList,
+pub enum Provenance {
     #[non_exhaustive]
-    InvalidValue { rule: ValuedRule, value: Box<str> },
-    OverLimit,
+    Field { name: Box<str>, line: usize, reading: Cow<'static, str>, text: Box<str> },
+    #[non_exhaustive]
+    Meta { index: usize, name: Box<str> },
+    #[non_exhaustive]
+    Noscript { index: usize, name: Box<str> },
+    #[non_exhaustive]
+    Rendered { index: usize, name: Box<str> },
+    #[non_exhaustive]
+    RobotsTxt { record: Box<str>, line: u32, path: Option<Box<str>> },
+    #[non_exhaustive]
+    WellKnown { index: usize },
 }
-impl fmt::Display for Problem {}
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Progress {
-    More,
-    Done,
+impl Provenance {
+    #[must_use]
+    pub const fn is_robots_txt(&self) -> bool {}
 }
+impl fmt::Display for Provenance {}
 #[derive(Clone, Debug)]
 pub struct ReadOptions {}
 impl ReadOptions {
@@ -429,14 +345,18 @@ impl ReadOptions {
         mut self,
         tokens: impl IntoIterator<Item = ProductToken>,
     ) -> Self {}
-    pub fn with_field_limit(mut self, bytes: usize) -> Result<Self, LimitTooSmall> {}
-    pub fn with_content_limit(mut self, bytes: usize) -> Result<Self, LimitTooSmall> {}
-    pub fn with_head_limit(mut self, bytes: usize) -> Result<Self, LimitTooSmall> {}
-    pub fn with_memory_limit(mut self, bytes: usize) -> Result<Self, LimitTooSmall> {}
+    pub fn with_field_limit(mut self, bytes: usize) -> Result<Self, PermissionError> {}
+    pub fn with_content_limit(mut self, bytes: usize) -> Result<Self, PermissionError> {}
+    pub fn with_head_limit(mut self, bytes: usize) -> Result<Self, PermissionError> {}
+    pub fn with_memory_limit(mut self, bytes: usize) -> Result<Self, PermissionError> {}
     #[must_use]
     pub const fn with_strict_sf(mut self, strict: bool) -> Self {}
     #[must_use]
-    pub const fn with_meta_scope(mut self, scope: MetaScope) -> Self {}
+    pub const fn with_body_metas(mut self, count: bool) -> Self {}
+    #[must_use]
+    pub const fn with_heuristic_percent(mut self, percent: u32) -> Self {}
+    #[must_use]
+    pub const fn with_default_ttl(mut self, ttl: Duration) -> Self {}
     #[must_use]
     pub const fn danger_unknown_is_permitted(mut self, is_permitted: bool) -> Self {}
     #[must_use]
@@ -452,84 +372,14 @@ impl ReadOptions {
     #[must_use]
     pub const fn is_strict_sf(&self) -> bool {}
     #[must_use]
-    pub const fn meta_scope(&self) -> MetaScope {}
+    pub const fn has_body_metas(&self) -> bool {}
+    #[must_use]
+    pub const fn heuristic_percent(&self) -> u32 {}
+    #[must_use]
+    pub const fn default_ttl(&self) -> Duration {}
     #[must_use]
     pub const fn is_unknown_permitted(&self) -> bool {}
 }
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reading {
-    Sf,
-    SfSalvage,
-    Draft00,
-    Legacy,
-}
-impl Reading {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {}
-}
-impl fmt::Display for Reading {}
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {}
-impl Remark {
-    #[must_use]
-    pub const fn source(&self) -> &Source {}
-    #[must_use]
-    pub const fn problem(&self) -> &Problem {}
-}
-impl fmt::Display for Remark {}
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolution<'a> {}
-impl<'a> Resolution<'a> {
-    #[must_use]
-    pub const fn preference(&self) -> Preference {}
-    #[must_use]
-    pub fn decided_by(&self) -> &[&'a PreferenceStatement] {}
-}
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Rules {}
-impl Rules {
-    #[must_use]
-    pub const fn states(&self, flag: Flag) -> bool {}
-    pub fn flags(&self) -> impl Iterator<Item = Flag> + '_ {}
-    #[must_use]
-    pub const fn noindex(&self) -> bool {}
-    #[must_use]
-    pub const fn nofollow(&self) -> bool {}
-    #[must_use]
-    pub const fn nosnippet(&self) -> bool {}
-    #[must_use]
-    pub const fn noarchive(&self) -> bool {}
-    #[must_use]
-    pub const fn nocache(&self) -> bool {}
-    #[must_use]
-    pub const fn noimageindex(&self) -> bool {}
-    #[must_use]
-    pub const fn notranslate(&self) -> bool {}
-    #[must_use]
-    pub const fn indexifembedded(&self) -> bool {}
-    #[must_use]
-    pub const fn noai(&self) -> bool {}
-    #[must_use]
-    pub const fn noimageai(&self) -> bool {}
-    #[must_use]
-    pub const fn max_snippet(&self) -> Option<Limit> {}
-    #[must_use]
-    pub const fn max_image_preview(&self) -> Option<ImagePreview> {}
-    #[must_use]
-    pub const fn max_video_preview(&self) -> Option<Limit> {}
-    #[must_use]
-    pub const fn unavailable_after(&self) -> Option<UnavailableAfter> {}
-    pub fn unknown(&self) -> impl Iterator<Item = &str> {}
-    #[must_use]
-    pub fn is_empty(&self) -> bool {}
-    #[must_use]
-    pub const fn snippet_limit(&self) -> Option<Limit> {}
-    #[must_use]
-    pub fn union(mut self, other: &Self) -> Self {}
-}
-impl fmt::Display for Rules {}
-impl fmt::Debug for Rules {}
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SfValue {
@@ -557,35 +407,48 @@ impl SfValue {
     pub fn as_bytes(&self) -> Option<&[u8]> {}
 }
 impl From<BareItemFromInput<'_>> for SfValue {}
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Source {
-    #[non_exhaustive]
-    Field { name: FieldName, line: usize, reading: Reading, text: Box<str> },
-    #[non_exhaustive]
-    Meta { index: usize, name: Box<str> },
-    #[non_exhaustive]
-    Noscript { index: usize, name: Box<str> },
-    #[non_exhaustive]
-    Rendered { index: usize, name: Box<str> },
-}
-impl fmt::Display for Source {}
-#[derive(Clone, Debug, PartialEq)]
-pub struct Statement {}
-impl Statement {
-    #[must_use]
-    pub const fn rules(&self) -> &Rules {}
-    #[must_use]
-    pub const fn source(&self) -> &Source {}
-}
 pub type StoreFuture<'a, T> = Pin<
-    Box<dyn Future<Output = Result<T, PermissionStoreError>> + Send + 'a>,
+    Box<dyn Future<Output = Result<T, PermissionError>> + Send + 'a>,
 >;
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct TagRules {}
+impl TagRules {
+    #[must_use]
+    pub const fn states(&self, flag: Flag) -> bool {}
+    pub fn flags(&self) -> impl Iterator<Item = Flag> + '_ {}
+    #[must_use]
+    pub const fn noindex(&self) -> bool {}
+    #[must_use]
+    pub const fn nofollow(&self) -> bool {}
+    #[must_use]
+    pub const fn nosnippet(&self) -> bool {}
+    #[must_use]
+    pub const fn max_snippet(&self) -> Option<Limit> {}
+    #[must_use]
+    pub const fn max_image_preview(&self) -> Option<ImagePreview> {}
+    #[must_use]
+    pub const fn max_video_preview(&self) -> Option<Limit> {}
+    #[must_use]
+    pub const fn unavailable_after(&self) -> Option<UnavailableAfter> {}
+    pub fn unknown(&self) -> impl Iterator<Item = &str> {}
+    #[must_use]
+    pub fn is_empty(&self) -> bool {}
+    #[must_use]
+    pub const fn snippet_limit(&self) -> Option<Limit> {}
+    #[must_use]
+    pub fn union(mut self, other: &Self) -> Self {}
+}
+impl fmt::Display for TagRules {}
+impl fmt::Debug for TagRules {}
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tdm {}
 impl Tdm {
     #[must_use]
-    pub fn with_file(self, file: &TdmFile, target: &Target<'_>) -> Self {}
+    pub fn with_file<'a>(
+        self,
+        entries: impl IntoIterator<Item = (&'a Pattern, i64, Option<&'a str>)>,
+        target: &Target<'_>,
+    ) -> Self {}
     #[must_use]
     pub fn with_fields<'a>(
         self,
@@ -599,17 +462,6 @@ impl Tdm {
     pub fn policy(&self) -> Option<&str> {}
     #[must_use]
     pub const fn statement(&self) -> Option<&PreferenceStatement> {}
-}
-#[derive(Clone, Debug, Default)]
-pub struct TdmFile {}
-impl TdmFile {
-    #[must_use]
-    pub fn with_entry(
-        mut self,
-        location: &str,
-        reservation: i64,
-        policy: Option<&str>,
-    ) -> Self {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UnavailableAfter {}
@@ -648,35 +500,6 @@ pub enum Usage {
     Other(Box<str>),
 }
 impl fmt::Display for Usage {}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ValuedRule {
-    MaxSnippet,
-    MaxImagePreview,
-    MaxVideoPreview,
-    UnavailableAfter,
-}
-impl ValuedRule {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {}
-}
-#[derive(Clone, Debug)]
-pub struct Visit<'a> {}
-impl<'a> Visit<'a> {
-    #[must_use]
-    pub const fn new(
-        status: u16,
-        fields: &'a [(&'a str, &'a [u8])],
-        head: Head,
-        received_at: SystemTime,
-    ) -> Self {}
-    #[must_use]
-    pub const fn with_request(mut self, fields: &'a [(&'a str, &'a [u8])]) -> Self {}
-    #[must_use]
-    pub fn with_preferences(mut self, preferences: &Preferences) -> Self {}
-    #[must_use]
-    pub fn is_whole_page(&self) -> bool {}
-}
 pub async fn conformance<S, F>(make: impl Fn() -> F)
 where
     S: PermissionStore,
@@ -690,9 +513,9 @@ pub fn is_whole<'a>(
 #[must_use]
 pub fn link_follow(rel: &str) -> bool {}
 #[must_use]
-pub fn members(line: &[u8]) -> Vec<Member> {}
+pub fn members(line: &[u8]) -> Vec<(String, Vec<(String, SfValue)>)> {}
 #[must_use]
-pub fn reading_of(line: &[u8], options: &ReadOptions) -> Reading {}
+pub fn reading_of(line: &[u8], options: &ReadOptions) -> &'static str {}
 pub fn sample_record(url: &str, received: u64) -> PermissionRecord {}
 pub async fn survives_reopening<S, F>(open: impl Fn() -> F)
 where
@@ -701,5 +524,5 @@ where
 {}
 #[must_use]
 pub fn write_field<'a>(
-    members: impl IntoIterator<Item = (Option<&'a ProductToken>, &'a Rules)>,
+    members: impl IntoIterator<Item = (Option<&'a ProductToken>, &'a TagRules)>,
 ) -> Option<(&'static str, String)> {}

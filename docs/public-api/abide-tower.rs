@@ -3,7 +3,7 @@ pub use abide_gate::{
     NoTimers, Observer, Origin, TlsProblem, Verdict, access, pacing,
 };
 pub use abide_http::{BuildError, Hop, Identity, NoAddress, Options, Scan, Visit};
-pub use abide_permissions::{Permissions, Preferences, ReadOptions, Rules};
+pub use abide_permissions::{Permissions, Preferences, ReadOptions, TagRules};
 pub type AbideBody<R> = WatchedBody<PermitBody<Pin<Box<R>>>>;
 #[derive(Clone)]
 pub struct AbideLayer {}

@@ -9,11 +9,11 @@ pub use abide_http::{
     BuildError, Hop, Options, RedirectPolicy, Scan, Stopped, Trail, Visit,
 };
 pub use abide_permissions::{
-    AppDirectives, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord,
-    PermissionStore, Permissions, Preference, Preferences, ReadOptions, Rules, Usage,
+    AppDirectives, Flag, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord,
+    PermissionStore, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage,
     link_follow,
 };
-pub use abide_robots::{InvalidToken, ProductToken, Target};
+pub use abide_robots::{InvalidText, ProductToken, Target};
 #[derive(Clone)]
 pub struct Abide {}
 impl Abide {

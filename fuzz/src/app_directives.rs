@@ -1,7 +1,7 @@
 //! Any preference records are read: they change no verdict, a line that cannot be read touches no other, and further signals never
 //! lift a restriction.
 
-use abide_permissions::{AppDirectives, Directives, Preference, Preferences, Usage};
+use abide_permissions::{AppDirectives, Preference, Preferences, SfValue, Usage};
 use abide_robots::{ProductToken, Rules, Target};
 
 const RULES: &str = "User-agent: *\nDisallow: /x\nAllow: /x/y\n";
@@ -12,11 +12,19 @@ fn parse(records: &[u8]) -> Rules {
     Rules::parse(&[RULES.as_bytes(), records].concat(), &[token])
 }
 
-fn of(rules: &Rules, target: &Target<'_>) -> (Vec<Option<Directives>>, Preferences) {
+/// The directives of an application, without the lines on which they stand.
+type Directives = Option<Vec<(String, SfValue)>>;
+
+fn of(rules: &Rules, target: &Target<'_>) -> (Vec<Directives>, Preferences) {
     let directives = AppDirectives::of(rules, target);
     let apps: Vec<String> = directives.apps().take(8).map(str::to_owned).collect();
     (
-        apps.iter().map(|app| directives.for_app(app)).collect(),
+        apps.iter()
+            .map(|app| {
+                let own = directives.for_app(app)?;
+                Some(own.iter().map(|own| (own.name().to_owned(), own.value().clone())).collect())
+            })
+            .collect(),
         Preferences::default().with_robots(rules, target),
     )
 }
@@ -49,8 +57,7 @@ pub fn run(bytes: &[u8]) {
             parse(&[&records[..], b"Content-Signal: search=yes, ai-train=yes, ai-input=yes\n"].concat());
         let (_, more) = of(&signalled, &target);
         for usage in [Usage::Search, Usage::TrainAi, Usage::AiInput] {
-            let (before, after) =
-                (preferences.resolve(&usage).preference(), more.resolve(&usage).preference());
+            let (before, after) = (preferences.resolve(&usage), more.resolve(&usage));
             assert!(before != Preference::Disallow || after == Preference::Disallow, "nothing is lifted");
         }
     }

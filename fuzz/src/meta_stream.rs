@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use abide_permissions::{Head, HeadScanner, MetaScope, Permissions, Progress, ReadOptions};
+use abide_permissions::{Head, HeadScanner, Permissions, ReadOptions};
 
 const TYPES: [Option<&str>; 4] = [
     None,
@@ -21,7 +21,7 @@ const NOSCRIPT: usize = 64 * 1024;
 fn feed(options: &ReadOptions, content_type: Option<&str>, document: &[u8], size: usize) -> HeadScanner {
     let mut scanner = HeadScanner::new(options, content_type);
     for chunk in document.chunks(size) {
-        if scanner.feed(chunk) == Progress::Done {
+        if scanner.feed(chunk).is_break() {
             break;
         }
     }
@@ -56,7 +56,7 @@ pub fn run(bytes: &[u8]) {
     prefixes(&options, document, usize::from(choice));
 
     known(&options, &whole);
-    let everywhere = scan(&options.with_meta_scope(MetaScope::Document), content_type, document, size);
+    let everywhere = scan(&options.with_body_metas(true), content_type, document, size);
     if is_xml(content_type) {
         // What is not well-formed is read in two ways, one behind the other.
         let has = |meta| everywhere.metas().contains(meta);

@@ -1,7 +1,7 @@
 //! Any octets are read: the document and the compiled rules agree, a cut at any line end reads a prefix, an unknown record changes no
 //! verdict, memory stays within a multiple of the input, and 512,000 octets made of it are read and asked in bounded time.
 
-use abide_robots::{ProductToken, Profile, ReadOptions, RecordKind, Robots, Rules, Target};
+use abide_robots::{ProductToken, ParseOptions, RecordKind, Robots, Rules, Target};
 
 /// Records that nobody reads (RFC 9309 §2.2.4), some of them close to those that are read.
 const UNKNOWN: [&[u8]; 6] =
@@ -27,14 +27,14 @@ pub fn run(body: &[u8]) {
         assert_eq!(verdict.is_allowed(), rules.is_allowed(target));
         assert_eq!(
             verdict.rule().map(|rule| rule.line()),
-            robots.explain(&tokens, target).verdict().rule().map(|rule| rule.line())
+            robots.verdict(&tokens, target).rule().map(|rule| rule.line())
         );
-        let _ = verdict.to_string();
+        let _ = (verdict.to_string(), robots.explain(&tokens, target));
     }
     for remark in robots.remarks() {
         assert!(remark.line() > 0 && !remark.to_string().contains('\n'));
     }
-    let google = ReadOptions::new().with_profile(Profile::Google);
+    let google = ParseOptions::google();
     let _ = Rules::parse_with(body, &tokens, google).verdict(&targets[1]);
 
     // In UTF-16 an octet is no line end.

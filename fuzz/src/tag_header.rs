@@ -4,7 +4,7 @@
 use std::time::SystemTime;
 
 use abide_permissions::{
-    Head, Limit, Permissions, ReadOptions, Reading, Rules, members, reading_of, write_field,
+    Head, Limit, Permissions, ReadOptions, TagRules, members, reading_of, write_field,
 };
 
 type Line<'a> = (&'a str, &'a [u8]);
@@ -19,7 +19,7 @@ fn read(options: &ReadOptions, lines: &[Line<'_>]) -> Permissions {
 }
 
 /// Whether all of `fewer` is stated by `more`. Unknown rules are capped, so beyond the cap only the others are compared.
-fn contains(more: &Rules, fewer: &Rules) -> bool {
+fn contains(more: &TagRules, fewer: &TagRules) -> bool {
     let united = fewer.clone().union(more);
     united == *more || united.unknown().count() >= 1024
 }
@@ -35,7 +35,7 @@ pub fn run(bytes: &[u8]) {
         .collect();
 
     let whole = read(&options, &lines);
-    let mut united = Rules::default();
+    let mut united = TagRules::default();
     for (n, line) in lines.iter().enumerate() {
         let alone = read(&options, std::slice::from_ref(line));
         assert!(contains(whole.rules(), alone.rules()), "a further line takes nothing away");
@@ -44,17 +44,17 @@ pub fn run(bytes: &[u8]) {
             let so_far = read(&options, &lines[..=n]);
             assert!(contains(so_far.rules(), &united) && contains(&united, so_far.rules()), "line by line");
         }
-        let _ = (members(line.1), reading_of(line.1, &options).to_string());
+        let _ = (members(line.1), reading_of(line.1, &options));
     }
     assert!(contains(&united, whole.rules()) && contains(whole.rules(), &united), "the union of the lines");
-    for statement in whole.statements() {
-        assert!(contains(whole.rules(), statement.rules()) && !statement.source().to_string().contains('\n'));
+    for (place, rules) in whole.statements() {
+        assert!(contains(whole.rules(), rules) && !place.to_string().contains('\n'));
     }
     // A field that was cut permits nothing.
     assert!(whole.is_complete() != whole.is_truncated());
     assert!(whole.is_complete() || !(whole.may_index() || whole.may_follow()));
-    for remark in whole.remarks() {
-        assert!(!remark.to_string().contains('\n'));
+    for (place, problem) in whole.warnings() {
+        assert!(!format!("{place}: {problem}").contains('\n'));
     }
 
     at_the_limit(&options, &lines, bytes.first().copied().unwrap_or_default());
@@ -86,7 +86,7 @@ fn at_the_limit(options: &ReadOptions, lines: &[Line<'_>], choice: u8) {
     let cut = read(&limited, &filled);
 
     // The lines as they are counted (RFC 9110 §5.3), and of the one in which the limit falls what a comma has ended before it.
-    let mut expected = Rules::default();
+    let mut expected = TagRules::default();
     let mut is_cut = false;
     let mut ends = [0; 2];
     for &(name, line) in &filled {
@@ -99,7 +99,7 @@ fn at_the_limit(options: &ReadOptions, lines: &[Line<'_>], choice: u8) {
         expected = expected.union(stated.rules());
         is_cut |= within.len() < line.len();
         // The older grammars look ahead: there the first half of a line may say what the whole does not.
-        if !is_whole && reading_of(line, options) == Reading::Sf {
+        if !is_whole && reading_of(line, options) == "sf" {
             let whole = read(options, &[(name, line)]);
             assert!(contains(whole.rules(), stated.rules()), "a limit only takes rules away");
         }

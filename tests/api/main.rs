@@ -5,8 +5,8 @@
 //! PUBLIC_API=write cargo test -p abide-tests --test api
 //! ```
 //!
-//! Read from the sources and not from rustdoc's JSON, which only a nightly compiler writes. What macros would export is not seen;
-//! these crates export none.
+//! Read from the sources and not from rustdoc's JSON, which only a nightly compiler writes. Of what macros export, the
+//! items are seen that they are handed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,6 +124,12 @@ impl Crate {
                     }
                 }
                 Item::Impl(block) => self.impls.push(block),
+                // A macro that is handed whole items is taken to pass them on.
+                Item::Macro(call) => {
+                    if let Ok(handed) = call.mac.parse_body() {
+                        self.take(handed, directory, is_public);
+                    }
+                }
                 item => {
                     let Some((name, visibility)) = name_of(&item) else { continue };
                     if is_pub(visibility) {

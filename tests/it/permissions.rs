@@ -9,7 +9,7 @@ use abide::{
     HeadEnd, MemoryPermissionStore, Options, PermissionRecord, PermissionStore, RequestBuilderExt,
     ResponseExt, Scan,
 };
-use abide_permissions::{PermissionStoreError, StoreFuture};
+use abide_permissions::{PermissionError, StoreFuture};
 use abide_tests::{Reply, Server, Step};
 
 use crate::capture::listen;
@@ -517,7 +517,7 @@ impl Faulty {
         assert!(!matches!(self.fault, Fault::PanicAtOnce), "the store's own mistake");
         Box::pin(async move {
             match self.fault {
-                Fault::Error => Err(PermissionStoreError::new("disk full")),
+                Fault::Error => Err(PermissionError::new("disk full")),
                 Fault::Hang => std::future::pending().await,
                 Fault::Panic | Fault::PanicAtOnce => panic!("the store's own mistake"),
             }
@@ -559,7 +559,7 @@ enum Failure {
 impl PermissionStore for Failing {
     fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>> {
         match self.how {
-            Failure::Load => Box::pin(async { Err(PermissionStoreError::new("away")) }),
+            Failure::Load => Box::pin(async { Err(PermissionError::new("away")) }),
             _ => self.kept.load(url),
         }
     }
@@ -575,7 +575,7 @@ impl PermissionStore for Failing {
                 Failure::Hang => std::future::pending().await,
                 _ => {}
             }
-            Err(PermissionStoreError::new("full"))
+            Err(PermissionError::new("full"))
         })
     }
 

@@ -26,7 +26,7 @@ async fn preferences_come_from_robots_txt_the_fields_and_the_head() {
     let client = client(&server);
     let ask = async |path: &str, usage: Usage| {
         let page = client.get(format!("http://a.example{path}")).send().await.unwrap();
-        page.visit().unwrap().preferences().resolve(&usage).preference()
+        page.visit().unwrap().preferences().resolve(&usage)
     };
     assert_eq!(ask("/x", Usage::TrainAi).await, Preference::Disallow);
     assert_eq!(ask("/free/x", Usage::TrainAi).await, Preference::Allow, "the longer path");
@@ -39,8 +39,8 @@ async fn preferences_come_from_robots_txt_the_fields_and_the_head() {
     assert_eq!(ask("/away", Usage::TrainAi).await, Preference::Unknown);
 
     let page = client.get("http://a.example/x").send().await.unwrap();
-    let directives = page.visit().unwrap().app_directives().unwrap().for_app("examplesearch").unwrap();
-    assert_eq!(directives.get("widgets").unwrap().as_bool(), Some(false));
+    let directives = page.visit().unwrap().app_directives().unwrap();
+    assert_eq!(directives.get("examplesearch", "widgets").unwrap().as_bool(), Some(false));
 }
 
 #[tokio::test]
@@ -83,6 +83,6 @@ async fn a_304_keeps_the_preferences_of_the_fetch_and_adds_those_of_now() {
     assert_eq!(again.status(), 304);
     let preferences = again.visit().unwrap().preferences();
     for usage in [Usage::TrainAi, Usage::Search] {
-        assert_eq!(preferences.resolve(&usage).preference(), Preference::Disallow, "{usage}");
+        assert_eq!(preferences.resolve(&usage), Preference::Disallow, "{usage}");
     }
 }

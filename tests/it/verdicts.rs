@@ -25,7 +25,7 @@ async fn allowed_pages_are_fetched_and_disallowed_ones_never_leave() {
     let DeniedKind::Disallowed { verdict } = denied.kind() else { panic!("{denied:?}") };
     assert_eq!((denied.url().as_str(), denied.hop()), ("http://a.example/private/diary", 0));
     let rule = verdict.rule().expect("a rule decided");
-    assert_eq!((rule.pattern(), rule.line()), ("/private/", 2));
+    assert_eq!((rule.value(), rule.line()), (&b"/private/"[..], 2));
     assert!(denied.to_string().contains("\"Disallow: /private/\" on line 2"), "{denied}");
     let asked = ["a.example/robots.txt", "a.example/public", "a.example/private/press/1"];
     assert_eq!(server.asked(), asked);

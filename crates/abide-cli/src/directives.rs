@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use abide_permissions::{AppDirectives, Directives, Preference, Preferences, SfValue};
+use abide_permissions::{AppDirectives, Directive, Preference, Preferences, SfValue};
 use abide_robots::Rules;
 use base64::Engine;
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,7 @@ fn answer(question: Question) -> Result<Answer, String> {
 impl Answer {
     fn new(rules: &Rules, url: &Asked, app: Option<&str>) -> Self {
         let target = url.target();
-        let directives = app.and_then(|app| AppDirectives::of(rules, &target).for_app(app));
+        let directives = AppDirectives::of(rules, &target);
         let preferences = Preferences::default().with_robots(rules, &target);
         let mut content_signal = stated(preferences.content_signal());
         if let Some(usage) = preferences.content_signal_use() {
@@ -81,7 +81,7 @@ impl Answer {
         }
         Self {
             url: None,
-            app_directives: directives.as_ref().map(values),
+            app_directives: app.and_then(|app| directives.for_app(app)).as_deref().map(values),
             content_usage: stated(preferences.content_usage()),
             content_signal,
         }
@@ -93,10 +93,8 @@ fn stated(preferences: impl Iterator<Item = (&'static str, Preference)>) -> Map<
 }
 
 /// The last value of each name, in the place of its first.
-fn values(directives: &Directives) -> Map<String, Value> {
-    let value =
-        |directive: &abide_permissions::Directive| (directive.name().to_owned(), json(directive.value()));
-    directives.iter().map(value).collect()
+fn values(directives: &[Directive<'_>]) -> Map<String, Value> {
+    directives.iter().map(|own| (own.name().to_owned(), json(own.value()))).collect()
 }
 
 /// Booleans, numbers and texts as JSON has them; a date as its number of seconds, octets as base64.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use abide::{Abide, Verdict};
-use abide_robots::{DocumentRecord, Pattern, ProductToken, RecordKind, Robots, Target};
+use abide_robots::{Pattern, ProductToken, Record, RecordKind, Robots, Target};
 use annotate_snippets::Level;
 use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
@@ -111,7 +111,7 @@ fn marks(robots: &Robots, verdict: Option<&Verdict>, url: &Url) -> Vec<Mark> {
     let Some(rules) = verdict.and_then(Verdict::rules) else { return Vec::new() };
     let target = Target::of(url);
     let token = rules.token().and_then(|token| ProductToken::lenient(token).ok());
-    let applies = |record: &DocumentRecord<'_>| record.addresses(token.as_ref());
+    let applies = |record: &Record<'_>| record.addresses(token.as_ref());
     let deciding = rules.rule().map(|rule| rule.line());
     let mut marks = Vec::new();
     for group in robots.groups().filter(|group| group.records().any(|record| applies(&record))) {
@@ -134,13 +134,12 @@ fn marks(robots: &Robots, verdict: Option<&Verdict>, url: &Url) -> Vec<Mark> {
     marks
 }
 
-fn is_covered(record: &DocumentRecord<'_>, target: &Target<'_>) -> bool {
+fn is_covered(record: &Record<'_>, target: &Target<'_>) -> bool {
     !record.value().is_empty() && Pattern::new(record.value()).matches(target)
 }
 
-fn mark(record: &DocumentRecord<'_>, robots: &Robots, label: &str, is_primary: bool) -> Mark {
-    let span = record.span();
-    let line = &robots.text()[span];
+fn mark(record: &Record<'_>, robots: &Robots, label: &str, is_primary: bool) -> Mark {
+    let line = robots.line(record.line()).unwrap_or_default();
     let end = line.iter().position(|&octet| octet == b'#').unwrap_or(line.len());
     let start = line.len() - line.trim_ascii_start().len();
     let columns = start + 1..line[..end].trim_ascii_end().len().max(start) + 1;

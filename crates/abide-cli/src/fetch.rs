@@ -191,7 +191,7 @@ fn reserved(visit: &Visit) -> Vec<String> {
     let preferences = visit.preferences();
     let usages = preferences.statements().iter().map(|statement| statement.usage());
     let mut names: Vec<String> = usages
-        .filter(|usage| preferences.resolve(usage).preference() == Preference::Disallow)
+        .filter(|usage| preferences.resolve(usage) == Preference::Disallow)
         .map(ToString::to_string)
         .collect();
     names.sort();

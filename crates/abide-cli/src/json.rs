@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use abide::access::Source;
 use abide::{Denied, WallMillis};
-use abide_permissions::{Limit, Permissions};
-use abide_robots::{RuleKind, Rules, Verdict};
-use serde::Serialize;
+use abide_permissions::{Flag, ImagePreview, Limit, Permissions, TagRules};
+use abide_robots::{RecordKind, RobotsVerdict, Rules};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use crate::shown::public;
 
@@ -39,7 +40,7 @@ impl std::fmt::Display for Rule {
 }
 
 impl Match {
-    pub(crate) fn new(url: Option<String>, verdict: &Verdict) -> Self {
+    pub(crate) fn new(url: Option<String>, verdict: &RobotsVerdict) -> Self {
         let rules = verdict.rules();
         Self {
             url,
@@ -52,13 +53,10 @@ impl Match {
     }
 }
 
-pub(crate) fn rule(verdict: &Verdict) -> Option<Rule> {
+pub(crate) fn rule(verdict: &RobotsVerdict) -> Option<Rule> {
     let rule = verdict.rule()?;
-    let kind = match rule.kind() {
-        RuleKind::Allow => "allow",
-        RuleKind::Disallow => "disallow",
-    };
-    Some(Rule { kind, pattern: rule.pattern().to_owned(), line: rule.line() })
+    let kind = if rule.kind() == RecordKind::Allow { "allow" } else { "disallow" };
+    Some(Rule { kind, pattern: String::from_utf8_lossy(rule.value()).into_owned(), line: rule.line() })
 }
 
 pub(crate) fn group(rules: &Rules) -> Option<Vec<String>> {
@@ -76,30 +74,44 @@ pub(crate) fn crawl_delay(rules: &Rules) -> Option<f64> {
 /// What `tags` answers.
 #[derive(Debug, Serialize)]
 pub(crate) struct Tags {
-    pub(crate) rules: TagRules,
+    pub(crate) rules: AllRules,
     pub(crate) unknown: Vec<String>,
     pub(crate) metas: Vec<Meta>,
     pub(crate) head: &'static str,
     pub(crate) truncated: bool,
 }
 
-/// Every rule of the contract, always.
-#[derive(Debug, Serialize)]
-pub(crate) struct TagRules {
-    noindex: bool,
-    nosnippet: bool,
-    nofollow: bool,
-    noarchive: bool,
-    noimageindex: bool,
-    notranslate: bool,
-    nocache: bool,
-    indexifembedded: bool,
-    noai: bool,
-    noimageai: bool,
-    max_snippet: Option<i64>,
-    max_image_preview: Option<String>,
-    max_video_preview: Option<i64>,
-    unavailable_after: Option<String>,
+/// Every rule of the vocabulary, always.
+#[derive(Debug)]
+pub(crate) struct AllRules(TagRules);
+
+impl AllRules {
+    /// The names of what is stated.
+    pub(crate) fn stated(&self) -> impl Iterator<Item = &'static str> {
+        let valued = [
+            ("max-snippet", self.0.max_snippet().is_some()),
+            ("max-image-preview", self.0.max_image_preview().is_some()),
+            ("max-video-preview", self.0.max_video_preview().is_some()),
+            ("unavailable_after", self.0.unavailable_after().is_some()),
+        ];
+        let valued = valued.into_iter().filter_map(|(name, is_stated)| is_stated.then_some(name));
+        self.0.flags().map(Flag::as_str).chain(valued)
+    }
+}
+
+impl Serialize for AllRules {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        for flag in Flag::ALL {
+            object.serialize_entry(flag.as_str(), &self.0.states(*flag))?;
+        }
+        object.serialize_entry("max_snippet", &self.0.max_snippet().map(Limit::as_i64))?;
+        object.serialize_entry("max_image_preview", &self.0.max_image_preview().map(ImagePreview::as_str))?;
+        object.serialize_entry("max_video_preview", &self.0.max_video_preview().map(Limit::as_i64))?;
+        let after = self.0.unavailable_after().map(|time| time.to_string());
+        object.serialize_entry("unavailable_after", &after)?;
+        object.end()
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -112,55 +124,13 @@ impl Tags {
     pub(crate) fn new(permissions: &Permissions) -> Self {
         let metas = permissions.metas().iter();
         Self {
-            rules: TagRules::new(permissions.rules()),
+            rules: AllRules(permissions.rules().clone()),
             unknown: permissions.rules().unknown().map(str::to_owned).collect(),
             metas: metas
                 .map(|meta| Meta { name: meta.name().to_owned(), content: meta.content().to_owned() })
                 .collect(),
             head: permissions.head_end().as_str(),
             truncated: permissions.is_truncated(),
-        }
-    }
-}
-
-impl TagRules {
-    /// The names of what is stated.
-    pub(crate) fn stated(&self) -> impl Iterator<Item = &'static str> {
-        let rules = [
-            ("noindex", self.noindex),
-            ("nosnippet", self.nosnippet),
-            ("nofollow", self.nofollow),
-            ("noarchive", self.noarchive),
-            ("noimageindex", self.noimageindex),
-            ("notranslate", self.notranslate),
-            ("nocache", self.nocache),
-            ("indexifembedded", self.indexifembedded),
-            ("noai", self.noai),
-            ("noimageai", self.noimageai),
-            ("max-snippet", self.max_snippet.is_some()),
-            ("max-image-preview", self.max_image_preview.is_some()),
-            ("max-video-preview", self.max_video_preview.is_some()),
-            ("unavailable_after", self.unavailable_after.is_some()),
-        ];
-        rules.into_iter().filter_map(|(name, is_stated)| is_stated.then_some(name))
-    }
-
-    fn new(rules: &abide_permissions::Rules) -> Self {
-        Self {
-            noindex: rules.noindex(),
-            nosnippet: rules.nosnippet(),
-            nofollow: rules.nofollow(),
-            noarchive: rules.noarchive(),
-            noimageindex: rules.noimageindex(),
-            notranslate: rules.notranslate(),
-            nocache: rules.nocache(),
-            indexifembedded: rules.indexifembedded(),
-            noai: rules.noai(),
-            noimageai: rules.noimageai(),
-            max_snippet: rules.max_snippet().map(Limit::as_i64),
-            max_image_preview: rules.max_image_preview().map(|size| size.to_string()),
-            max_video_preview: rules.max_video_preview().map(Limit::as_i64),
-            unavailable_after: rules.unavailable_after().map(|time| time.to_string()),
         }
     }
 }

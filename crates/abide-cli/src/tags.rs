@@ -99,11 +99,11 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
         };
         style::say(&[(PLAIN, &format!("  what else is stated is unknown: {why}"))])?;
     }
-    for statement in permissions.statements() {
-        style::say(&[(style::DIM, &format!("  {}: {}", statement.source(), statement.rules()))])?;
+    for (place, rules) in permissions.statements() {
+        style::say(&[(style::DIM, &format!("  {place}: {rules}"))])?;
     }
-    for remark in permissions.remarks() {
-        style::say(&[(PLAIN, &format!("  remark: {remark}"))])?;
+    for (place, problem) in permissions.warnings() {
+        style::say(&[(PLAIN, &format!("  remark: {place}: {problem}"))])?;
     }
     for statement in preferences.statements() {
         let preference = statement.preference().as_str().unwrap_or("unknown");

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_robots::{Rule, Target};
+use abide_robots::{Record, Target};
 use httpdate::fmt_http_date;
 use url::Url;
 
@@ -27,7 +27,7 @@ pub struct Verdict {
 #[derive(Clone)]
 struct Ground {
     entry: Arc<RobotsEntry>,
-    rules: Option<abide_robots::Verdict>,
+    rules: Option<abide_robots::RobotsVerdict>,
     is_allowed: bool,
 }
 
@@ -56,12 +56,12 @@ impl Verdict {
     }
 
     /// The rule that decided; `None` if none covers the URL, or there is no robots.txt to judge by.
-    pub fn rule(&self) -> Option<Rule<'_>> {
+    pub fn rule(&self) -> Option<Record<'_>> {
         self.rules()?.rule()
     }
 
     /// The verdict of the rules alone: group, token, line. `None` if there is no robots.txt to judge by.
-    pub fn rules(&self) -> Option<&abide_robots::Verdict> {
+    pub fn rules(&self) -> Option<&abide_robots::RobotsVerdict> {
         self.ground.as_ref()?.rules.as_ref()
     }
 
@@ -112,23 +112,23 @@ impl Verdict {
 
 impl Ground {
     /// By the rules: which rule, of which group, on which line. "of" and the file follow.
-    fn write_verdict(&self, f: &mut fmt::Formatter<'_>, verdict: &abide_robots::Verdict) -> fmt::Result {
+    fn write_verdict(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        verdict: &abide_robots::RobotsVerdict,
+    ) -> fmt::Result {
         match verdict.rule() {
             Some(rule) => {
-                let pattern = Escaped(rule.pattern().as_bytes());
-                write!(f, " by \"{}: {pattern}\" on line {}", rule.kind(), rule.line())?;
+                let pattern = Escaped(rule.value());
+                write!(f, " by \"{}: {pattern}\" on line {}", rule.kind().name(), rule.line())?;
                 match verdict.token() {
                     Some(token) => write!(f, " (group {})", Escaped(token.as_bytes())),
                     None => f.write_str(" (group *)"),
                 }
             }
-            None => match verdict.reason() {
-                abide_robots::Reason::NoGroup => f.write_str(", as the crawler belongs to no group"),
-                abide_robots::Reason::RobotsTxt => {
-                    f.write_str(", as robots.txt itself is exempt from the rules")
-                }
-                _ => f.write_str(", as it matches no rule"),
-            },
+            None if verdict.is_robots_txt() => f.write_str(", as robots.txt itself is exempt from the rules"),
+            None if !verdict.rules().has_group() => f.write_str(", as the crawler belongs to no group"),
+            None => f.write_str(", as it matches no rule"),
         }
     }
 

@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::watch;
 
-use abide_permissions::{Head, Progress};
+use abide_permissions::Head;
 
 use crate::head::HeadReader;
 
@@ -50,7 +50,7 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
                     return false;
                 }
                 let Some(data) = data else { continue };
-                if head.feed(&data) == Progress::Done {
+                if head.feed(&data).is_break() {
                     break;
                 }
             }
@@ -238,7 +238,7 @@ impl LazyScan {
     /// Whether nothing more is wanted.
     fn feed(&mut self, frame: &Frame<Bytes>) -> bool {
         let (Some(head), Some(data)) = (self.head.as_mut(), frame.data_ref()) else { return false };
-        self.is_whole = head.feed(data) == Progress::Done;
+        self.is_whole = head.feed(data).is_break();
         self.is_whole
     }
 }

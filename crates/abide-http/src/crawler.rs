@@ -7,7 +7,7 @@ use std::time::Duration;
 use abide_gate::access::Fetch;
 use abide_gate::{Gate, GateBuilder, NoTimers};
 use abide_permissions::{PermissionStore, ReadOptions};
-use abide_robots::InvalidToken;
+use abide_robots::InvalidText;
 
 use crate::identity::Identity;
 use crate::reader::Reader;
@@ -179,7 +179,7 @@ impl fmt::Debug for CrawlerBuilder {
 #[non_exhaustive]
 pub enum BuildError {
     /// A product token is invalid.
-    Token(InvalidToken),
+    Token(InvalidText),
     /// The User-Agent does not contain the first product token, so a site could not tell whose rules to write.
     UserAgent {
         /// The User-Agent given.

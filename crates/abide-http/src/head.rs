@@ -1,8 +1,9 @@
 //! Reads the head of a body that passes: bytes in, a [`Head`] out.
 
 use std::fmt;
+use std::ops::ControlFlow;
 
-use abide_permissions::{Head, HeadEnd, HeadScanner, Progress};
+use abide_permissions::{Head, HeadEnd, HeadScanner};
 
 /// A scanner, and what else of a body decides whether its head can be read.
 pub(crate) struct HeadReader {
@@ -29,16 +30,16 @@ impl HeadReader {
     }
 
     /// Takes the next bytes of the body.
-    pub(crate) fn feed(&mut self, data: &[u8]) -> Progress {
+    pub(crate) fn feed(&mut self, data: &[u8]) -> ControlFlow<()> {
         let room = LOOKED_AT.saturating_sub(self.start.len());
         self.start.extend_from_slice(data.get(..room).unwrap_or(data));
         if has_magic(&self.start) {
-            return Progress::Done;
+            return ControlFlow::Break(());
         }
-        self.is_scanned = self.is_scanned || self.scanner.feed(data) == Progress::Done;
+        self.is_scanned = self.is_scanned || self.scanner.feed(data).is_break();
         // A server chooses the size of its frames: the first byte of a coding may be that of a text, which ends a head at once.
         let is_judged = self.start.len() >= LOOKED_AT || begins_with_a_tag(&self.start);
-        if self.is_scanned && is_judged { Progress::Done } else { Progress::More }
+        if self.is_scanned && is_judged { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// The body has ended, or enough was seen.
@@ -105,7 +106,7 @@ mod tests {
         let options = ReadOptions::new("ExampleBot".parse().unwrap());
         let mut head = HeadReader::new(HeadScanner::new(&options, Some("text/html")), true);
         for frame in body.chunks(size) {
-            if head.feed(frame) == Progress::Done {
+            if head.feed(frame).is_break() {
                 break;
             }
         }
@@ -135,9 +136,9 @@ mod tests {
     fn a_page_that_begins_with_a_tag_is_not_waited_for() {
         let options = ReadOptions::new("ExampleBot".parse().unwrap());
         for (start, progress) in [
-            (&b"<body>"[..], Progress::Done),
-            (b" \xef\xbb\xbf<p>", Progress::Done),
-            (b"text", Progress::More),
+            (&b"<body>"[..], ControlFlow::Break(())),
+            (b" \xef\xbb\xbf<p>", ControlFlow::Break(())),
+            (b"text", ControlFlow::Continue(())),
         ] {
             let mut head = HeadReader::new(HeadScanner::new(&options, None), true);
             assert_eq!(head.feed(start), progress, "{start:?}");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use url::Url;
 
-use abide_permissions::PermissionStoreError;
+use abide_permissions::PermissionError;
 
 /// The span of one call, `abide.request`. Without the feature `tracing` it is nothing.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ pub fn tell_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {
 }
 
 /// Tells that permissions could not be kept.
-pub(crate) fn not_kept(url: &Url, error: &PermissionStoreError) {
+pub(crate) fn not_kept(url: &Url, error: &PermissionError) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
         name: "abide.permissions.not_kept", target: "abide::permissions", origin = %origin(url),

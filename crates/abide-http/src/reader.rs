@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use http_body::Body;
 
 use abide_gate::WallMillis;
-use abide_permissions::{Head, HeadEnd, PermissionStore, Preferences, ReadOptions, Visit as Visited};
+use abide_permissions::{Fetched, Head, HeadEnd, PermissionStore, Preferences, ReadOptions};
 use abide_robots::Target;
 
 use crate::body::WatchedBody;
@@ -191,7 +191,7 @@ impl<'a> Reading<'a> {
         };
         let fields = lines(headers);
         let asked = self.request.map(lines).unwrap_or_default();
-        let visit = Visited::new(status.as_u16(), &fields, head, received.to_system_time())
+        let visit = Fetched::new(status.as_u16(), &fields, head, received.to_system_time())
             .with_request(&asked)
             .with_preferences(&robots);
         remember(store, &self.reader.options, hop.url(), &visit, status).await

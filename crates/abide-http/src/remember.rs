@@ -13,8 +13,8 @@ use url::Url;
 
 use abide_gate::without_userinfo;
 use abide_permissions::{
-    PermissionRecord, PermissionStore, PermissionStoreError, Permissions, Preferences, ReadOptions, Update,
-    Visit,
+    Fetched, PermissionError, PermissionRecord, PermissionStore, Permissions, Preferences, ReadOptions,
+    Update,
 };
 
 use crate::log;
@@ -36,12 +36,12 @@ pub(crate) async fn remember(
     store: &Arc<dyn PermissionStore>,
     read: &ReadOptions,
     url: &Url,
-    visit: &Visit<'_>,
+    visit: &Fetched<'_>,
     status: StatusCode,
 ) -> Option<Known> {
     let mut known = None;
     let taking_in = take_in(store, url, visit, status, &mut known);
-    let slow = |_| Err(PermissionStoreError::new(format!("no answer within {STORE_TIME_MAX:?}")));
+    let slow = |_| Err(PermissionError::new(format!("no answer within {STORE_TIME_MAX:?}")));
     if let Err(error) = timeout(STORE_TIME_MAX, taking_in).await.unwrap_or_else(slow) {
         log::not_kept(url, &error);
     }
@@ -52,10 +52,10 @@ pub(crate) async fn remember(
 async fn take_in(
     store: &Arc<dyn PermissionStore>,
     url: &Url,
-    visit: &Visit<'_>,
+    visit: &Fetched<'_>,
     status: StatusCode,
     known: &mut Option<PermissionRecord>,
-) -> Result<(), PermissionStoreError> {
+) -> Result<(), PermissionError> {
     let key = key(url);
     // A whole page replaces all that is known.
     let loaded = if visit.is_whole_page() { None } else { caught(async { store.load(&key).await }).await? };
@@ -89,13 +89,11 @@ async fn take_in(
 }
 
 /// The store's answer. Its panic is an error.
-async fn caught<T>(
-    asked: impl Future<Output = Result<T, PermissionStoreError>>,
-) -> Result<T, PermissionStoreError> {
+async fn caught<T>(asked: impl Future<Output = Result<T, PermissionError>>) -> Result<T, PermissionError> {
     let mut asked = pin!(asked);
     poll_fn(|context| {
         catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(context)))
-            .unwrap_or_else(|_| Poll::Ready(Err(PermissionStoreError::new("a panic"))))
+            .unwrap_or_else(|_| Poll::Ready(Err(PermissionError::new("a panic"))))
     })
     .await
 }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use abide_gate::WallMillis;
 use abide_permissions::{
-    Head, HeadEnd, HeadScanner, Meta, MetaScope, Permissions, Preferences, ReadOptions, Tdm, is_whole,
+    Head, HeadEnd, HeadScanner, Meta, Permissions, Preferences, ReadOptions, Tdm, is_whole,
 };
 
 use crate::body::WatchedBody;
@@ -106,7 +106,7 @@ pub(crate) fn plan(
     // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
     // within its head may go on then. Of a whole document nobody expects to see an end before that of its body.
     let has_length = headers.contains_key(header::CONTENT_LENGTH);
-    let head = head.with_sure_end(has_length || read.meta_scope() == MetaScope::Document);
+    let head = head.with_sure_end(has_length || read.has_body_metas());
     match scan {
         Scan::Lazy => Plan::Along(head),
         _ => Plan::Ahead(head),

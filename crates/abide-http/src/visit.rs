@@ -102,7 +102,7 @@ impl Visit {
     /// ```
     /// use abide_permissions::{Preference, Usage};
     /// # fn may_train(visit: &abide_http::Visit) -> bool {
-    /// visit.preferences().resolve(&Usage::TrainAi).preference() != Preference::Disallow
+    /// visit.preferences().resolve(&Usage::TrainAi) != Preference::Disallow
     /// # }
     /// ```
     pub fn preferences(&self) -> Preferences {

@@ -57,7 +57,7 @@ fn fields() -> Vec<Case> {
     }));
     for (members, goal) in [(1, "150 ns"), (3, "400 ns"), (20, "2.5 µs"), (450, "linear")] {
         let value = field(members);
-        let label = format!("{members} of {} octets", value.len());
+        let label = format!("{members} of {} bytes", value.len());
         cases.push(case(label.clone(), goal, read("robots-tag", value.clone())));
         cases.push(case(format!("{label}, sfv alone"), "", move || {
             let parser = sfv::Parser::new(black_box(value.as_str()));

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use abide_permissions::{Head, HeadScanner, Progress, ReadOptions};
+use abide_permissions::{Head, HeadScanner, ReadOptions};
 use html5ever::TokenizerResult;
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::RawKind;
@@ -76,7 +76,7 @@ pub(crate) fn other_fields() -> [(&'static str, &'static [u8]); 3] {
 pub(crate) fn scan(options: &ReadOptions, page: &[u8]) -> Head {
     let mut scanner = HeadScanner::new(options, Some("text/html; charset=utf-8"));
     for chunk in page.chunks(4096) {
-        if scanner.feed(chunk) == Progress::Done {
+        if scanner.feed(chunk).is_break() {
             break;
         }
     }

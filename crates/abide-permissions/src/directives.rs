@@ -21,14 +21,14 @@ use crate::value::SfValue;
 /// let rules = Rules::parse(robots, &["ExampleBot".parse()?]);
 ///
 /// let anywhere = AppDirectives::of(&rules, &Target::new("/a"));
-/// let directives = anywhere.for_app("ExampleSearch").expect("the application is named");
-/// assert_eq!(directives.get("widgets").and_then(|value| value.as_bool()), Some(false));
+/// assert_eq!(anywhere.get("ExampleSearch", "widgets").and_then(|value| value.as_bool()), Some(false));
 ///
 /// // The longest path that names the application counts alone.
 /// let maps = AppDirectives::of(&rules, &Target::new("/maps/1"));
-/// assert_eq!(maps.for_app("examplesearch").expect("named").get("widgets"), None);
+/// assert_eq!(maps.get("examplesearch", "widgets"), None);
+/// assert_eq!(maps.for_app("examplesearch").expect("named")[0].name(), "zoom");
 /// assert!(maps.for_app("other").is_none());
-/// # Ok::<(), abide_robots::InvalidToken>(())
+/// # Ok::<(), abide_robots::InvalidText>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppDirectives {
@@ -40,7 +40,7 @@ pub struct AppDirectives {
 #[derive(Clone, Debug, PartialEq)]
 struct AppRule {
     path: Option<Box<str>>,
-    octets: usize,
+    bytes: usize,
     line: u32,
     members: Vec<AppMember>,
 }
@@ -52,19 +52,13 @@ struct AppMember {
     parameters: Vec<(Box<str>, SfValue)>,
 }
 
-/// The directives for one application, in the order of the file.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Directives {
-    all: Vec<Directive>,
-}
-
 /// A directive and where it stands.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Directive {
-    name: Box<str>,
-    value: SfValue,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Directive<'a> {
+    name: &'a str,
+    value: &'a SfValue,
     line: u32,
-    path: Option<Box<str>>,
+    path: Option<&'a str>,
 }
 
 impl AppDirectives {
@@ -80,9 +74,9 @@ impl AppDirectives {
                 Some(members) => {
                     let pattern = path.map(Pattern::new);
                     if pattern.as_ref().is_none_or(|pattern| pattern.matches(target)) {
-                        let octets = pattern.as_ref().map_or(0, Pattern::octets);
+                        let bytes = pattern.as_ref().map_or(0, Pattern::bytes);
                         let path = path.map(|path| String::from_utf8_lossy(path).into());
-                        found.rules.push(AppRule { path, octets, line: record.line(), members });
+                        found.rules.push(AppRule { path, bytes, line: record.line(), members });
                     }
                 }
             }
@@ -90,19 +84,25 @@ impl AppDirectives {
         found
     }
 
-    /// The directives for an application, compared without regard to ASCII case (Lenient: SF Tokens have case, but a site
-    /// and an application mean the same name, X16). `None` when no record names it.
+    /// The directives for an application in the order of the file, with repetitions. `None` when no record names it.
     ///
-    /// Of the records that name it, those with the longest path count, all of them (X13, X14).
+    /// Of the records that name it, those with the longest path count, all of them (X13, X14). Names are compared without
+    /// regard to ASCII case (Lenient: SF Tokens have case, but a site and an application mean the same name, X16).
     #[must_use]
-    pub fn for_app(&self, app: &str) -> Option<Directives> {
+    pub fn for_app(&self, app: &str) -> Option<Vec<Directive<'_>>> {
         let named = || self.rules.iter().filter(|rule| rule.members_for(app).next().is_some());
-        let longest = named().map(|rule| rule.octets).max()?;
-        let all = named()
-            .filter(|rule| rule.octets == longest)
-            .flat_map(|rule| rule.members_for(app).flat_map(|member| rule.directives(member)))
-            .collect();
-        Some(Directives { all })
+        let longest = named().map(|rule| rule.bytes).max()?;
+        let rules = named().filter(|rule| rule.bytes == longest);
+        Some(
+            rules.flat_map(|rule| rule.members_for(app).flat_map(|member| rule.directives(member))).collect(),
+        )
+    }
+
+    /// The value of a directive for an application; of a repeated one the last (X15).
+    #[must_use]
+    pub fn get(&self, app: &str, name: &str) -> Option<&SfValue> {
+        let directives = self.for_app(app)?;
+        directives.iter().rev().find(|directive| directive.name == name).map(|directive| directive.value)
     }
 
     /// The applications that the records name, as written, with repetitions.
@@ -118,55 +118,27 @@ impl AppDirectives {
 }
 
 impl AppRule {
-    fn members_for(&self, app: &str) -> impl Iterator<Item = &AppMember> {
+    fn members_for<'a>(&'a self, app: &str) -> impl Iterator<Item = &'a AppMember> {
         self.members.iter().filter(move |member| member.app.eq_ignore_ascii_case(app))
     }
 
-    fn directives(&self, member: &AppMember) -> impl Iterator<Item = Directive> {
-        member.parameters.iter().map(|(name, value)| Directive {
-            name: name.clone(),
-            value: value.clone(),
-            line: self.line,
-            path: self.path.clone(),
-        })
+    fn directives<'a>(&'a self, member: &'a AppMember) -> impl Iterator<Item = Directive<'a>> {
+        let (line, path) = (self.line, self.path.as_deref());
+        member.parameters.iter().map(move |(name, value)| Directive { name, value, line, path })
     }
 }
 
-impl Directives {
-    /// The value of a directive; of a repeated one the last (X15).
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&SfValue> {
-        self.all(name).last()
-    }
-
-    /// Every value of a directive, in order.
-    pub fn all(&self, name: &str) -> impl Iterator<Item = &SfValue> {
-        self.all.iter().filter(move |directive| &*directive.name == name).map(|directive| &directive.value)
-    }
-
-    /// All directives, in order, with repetitions.
-    pub fn iter(&self) -> impl Iterator<Item = &Directive> {
-        self.all.iter()
-    }
-
-    /// Whether the application is named without any directive.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-}
-
-impl Directive {
+impl<'a> Directive<'a> {
     /// Its name.
     #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
+    pub const fn name(&self) -> &'a str {
+        self.name
     }
 
     /// Its value.
     #[must_use]
-    pub const fn value(&self) -> &SfValue {
-        &self.value
+    pub const fn value(&self) -> &'a SfValue {
+        self.value
     }
 
     /// The line of the record in robots.txt, from 1.
@@ -177,8 +149,8 @@ impl Directive {
 
     /// The path of the record as written; `None`: it covers every URL.
     #[must_use]
-    pub fn path(&self) -> Option<&str> {
-        self.path.as_deref()
+    pub const fn path(&self) -> Option<&'a str> {
+        self.path
     }
 }
 

@@ -1,87 +1,10 @@
-//! How long a response is fresh: when to look again, and nothing else (RFC 9111 §4.2).
+//! How long a response is fresh (RFC 9111 §4.2), computed as a private cache does.
+//!
+//! It says when to fetch again, and nothing else: rules hold all the same (draft-illyes-repext-03 §3.1.4).
 
 use std::time::{Duration, SystemTime};
 
-/// What to assume where a response does not say how long it is fresh.
-///
-/// ```
-/// use std::time::Duration;
-/// use abide_permissions::FreshnessPolicy;
-///
-/// let policy = FreshnessPolicy::default().with_default_ttl(Duration::from_secs(86_400));
-/// assert_eq!(policy.default_ttl(), Duration::from_secs(86_400));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FreshnessPolicy {
-    heuristic_percent: u32,
-    default_ttl: Duration,
-}
-
-impl FreshnessPolicy {
-    /// Percent of the time since `Last-Modified` for which a response is taken to be fresh. Default 10, as RFC 9111 §4.2.2
-    /// has it; 0 turns the heuristic off.
-    #[must_use]
-    pub const fn with_heuristic_percent(mut self, percent: u32) -> Self {
-        self.heuristic_percent = percent;
-        self
-    }
-
-    /// The planned interval between visits, used where nothing else is known (draft-illyes-repext-03 §3.1.4: "typically
-    /// matching the scheduled recrawl frequency of the resource"). Default 0: look again at any time.
-    #[must_use]
-    pub const fn with_default_ttl(mut self, ttl: Duration) -> Self {
-        self.default_ttl = ttl;
-        self
-    }
-
-    /// Percent of the time since `Last-Modified`.
-    #[must_use]
-    pub const fn heuristic_percent(&self) -> u32 {
-        self.heuristic_percent
-    }
-
-    /// The planned interval between visits.
-    #[must_use]
-    pub const fn default_ttl(&self) -> Duration {
-        self.default_ttl
-    }
-}
-
-impl Default for FreshnessPolicy {
-    fn default() -> Self {
-        Self { heuristic_percent: 10, default_ttl: Duration::ZERO }
-    }
-}
-
-/// Whether it is time to look again. Rules hold all the same (draft-illyes-repext-03 §3.1.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freshness {
-    /// Not yet; for so long.
-    Fresh {
-        /// How much longer.
-        left: Duration,
-    },
-    /// A recrawl is due.
-    Stale {
-        /// Since when.
-        since: SystemTime,
-    },
-}
-
-impl Freshness {
-    pub(crate) fn at(now: SystemTime, until: SystemTime) -> Self {
-        match until.duration_since(now) {
-            Ok(left) if !left.is_zero() => Self::Fresh { left },
-            _ => Self::Stale { since: until },
-        }
-    }
-
-    /// Whether a recrawl is not due yet.
-    #[must_use]
-    pub const fn is_fresh(&self) -> bool {
-        matches!(self, Self::Fresh { .. })
-    }
-}
+use crate::options::ReadOptions;
 
 /// The fields that decide freshness, by their lower-case names.
 pub(crate) const CACHING_FIELDS: [&str; 5] = ["cache-control", "expires", "date", "last-modified", "age"];
@@ -90,7 +13,7 @@ pub(crate) const CACHING_FIELDS: [&str; 5] = ["cache-control", "expires", "date"
 pub(crate) fn lifetime<'a, I>(
     lines: impl Fn(&str) -> I,
     received: SystemTime,
-    policy: &FreshnessPolicy,
+    options: &ReadOptions,
 ) -> Duration
 where
     I: Iterator<Item = &'a [u8]>,
@@ -107,13 +30,13 @@ where
     } else if lines("expires").next().is_some() {
         // RFC 9111 §5.3: an invalid date, "especially the value 0", is in the past.
         time("expires").and_then(|expires| expires.duration_since(date).ok()).unwrap_or(Duration::ZERO)
-    } else if let Some(modified) = time("last-modified").filter(|_| policy.heuristic_percent > 0) {
+    } else if let Some(modified) = time("last-modified").filter(|_| options.heuristic_percent() > 0) {
         let unchanged = date.duration_since(modified).unwrap_or(Duration::ZERO);
         unchanged
-            .checked_mul(policy.heuristic_percent)
+            .checked_mul(options.heuristic_percent())
             .map_or(Duration::MAX, |percents| percents.div_f64(100.0))
     } else {
-        policy.default_ttl
+        options.default_ttl()
     };
     let age = text("age").and_then(seconds).unwrap_or(Duration::ZERO);
     stated.saturating_sub(age)
@@ -170,8 +93,8 @@ mod tests {
             let name = name.to_owned();
             fields.iter().filter(move |(field, _)| *field == name).map(|(_, value)| value.as_bytes())
         };
-        let policy = FreshnessPolicy::default().with_default_ttl(Duration::from_secs(7));
-        lifetime(lines, received, &policy).as_secs()
+        let options = ReadOptions::for_tokens([]).with_default_ttl(Duration::from_secs(7));
+        lifetime(lines, received, &options).as_secs()
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //!
 //! let options = ReadOptions::new("ExampleBot".parse()?);
 //! let mut scanner = HeadScanner::new(&options, Some("text/html; charset=utf-8"));
-//! scanner.feed(b"<!doctype html><title>A</title><meta name=robots content=noindex><p>");
+//! let _ = scanner.feed(b"<!doctype html><title>A</title><meta name=robots content=noindex><p>");
 //!
 //! let fields = [("Robots-Tag", b"*;nosnippet, OtherBot;noindex".as_slice())];
 //! let permissions = Permissions::read(&options, fields, scanner.finish(), SystemTime::now());
@@ -45,10 +45,11 @@
     )
 )]
 
+mod error;
 mod options;
 mod permissions;
+mod provenance;
 mod rules;
-mod statement;
 
 #[cfg(feature = "html")]
 mod content_type;
@@ -75,26 +76,22 @@ mod stated;
 mod value;
 
 pub use date::UnavailableAfter;
-pub use directives::{AppDirectives, Directive, Directives};
-pub use freshness::{Freshness, FreshnessPolicy};
+pub use directives::{AppDirectives, Directive};
+pub use error::PermissionError;
 pub use head::{Head, HeadEnd, Meta};
-pub use header::{FieldName, Member, Reading, members, reading_of, write_field};
+pub use header::{members, reading_of, write_field};
 pub use link::link_follow;
 #[cfg(feature = "html")]
-pub use meta::{HeadScanner, Progress};
-pub use options::{LimitTooSmall, MetaScope, ReadOptions};
+pub use meta::HeadScanner;
+pub use options::ReadOptions;
 pub use permissions::Permissions;
-pub use preference::{
-    Carrier, Preference, PreferenceRemark, PreferenceSource, PreferenceStatement, Preferences, Resolution,
-    Tdm, TdmFile, Usage,
-};
-pub use record::{PermissionRecord, Update, Visit, is_whole};
-pub use rule::{Flag, ImagePreview, InvalidImagePreview, Limit, ValuedRule};
-pub use rules::Rules;
-pub use statement::{Problem, Remark, Source, Statement};
-pub use store::{MemoryPermissionStore, PermissionStore, PermissionStoreError, StoreFuture};
-
+pub use preference::{Preference, PreferenceStatement, Preferences, Tdm, Usage};
+pub use provenance::Provenance;
+pub use record::{Fetched, PermissionRecord, Update, is_whole};
+pub use rule::{Flag, ImagePreview, Limit};
+pub use rules::TagRules;
+pub use store::{MemoryPermissionStore, PermissionStore, StoreFuture};
 pub use value::SfValue;
 
-/// Re-exported, since [`ReadOptions`] takes it.
+/// Re-exported, because [`ReadOptions`] takes it.
 pub use abide_robots::ProductToken;

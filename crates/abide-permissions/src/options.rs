@@ -1,8 +1,13 @@
-//! What a reading needs to know: for whom, and within which limits.
+//! `ReadOptions`: for whom rules are read, within which limits, and what is assumed where nothing is stated.
+//!
+//! Every reading takes them as an argument: a response, a head, and a record that was kept.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use abide_robots::ProductToken;
+
+use crate::error::PermissionError;
 
 /// For whom the rules are read, and within which limits. Cheap to clone.
 ///
@@ -24,7 +29,9 @@ pub struct ReadOptions {
     head_limit: usize,
     memory_limit: usize,
     strict_sf: bool,
-    meta_scope: MetaScope,
+    pub(crate) meta_scope: MetaScope,
+    heuristic_percent: u32,
+    default_ttl: Duration,
     unknown_is_permitted: bool,
 }
 
@@ -46,6 +53,8 @@ impl ReadOptions {
             memory_limit: MEMORY_LIMIT,
             strict_sf: false,
             meta_scope: MetaScope::Head,
+            heuristic_percent: 10,
+            default_ttl: Duration::ZERO,
             unknown_is_permitted: false,
         }
     }
@@ -62,8 +71,8 @@ impl ReadOptions {
     ///
     /// # Errors
     /// When the limit is below 8192.
-    pub fn with_field_limit(mut self, bytes: usize) -> Result<Self, LimitTooSmall> {
-        self.field_limit = at_least(bytes, FIELD_LIMIT_MIN, "field")?;
+    pub fn with_field_limit(mut self, bytes: usize) -> Result<Self, PermissionError> {
+        self.field_limit = PermissionError::unless_at_least(FIELD_LIMIT_MIN, bytes, "field")?;
         Ok(self)
     }
 
@@ -71,8 +80,8 @@ impl ReadOptions {
     ///
     /// # Errors
     /// When the limit is below 8192.
-    pub fn with_content_limit(mut self, bytes: usize) -> Result<Self, LimitTooSmall> {
-        self.content_limit = at_least(bytes, FIELD_LIMIT_MIN, "content")?;
+    pub fn with_content_limit(mut self, bytes: usize) -> Result<Self, PermissionError> {
+        self.content_limit = PermissionError::unless_at_least(FIELD_LIMIT_MIN, bytes, "content")?;
         Ok(self)
     }
 
@@ -80,8 +89,8 @@ impl ReadOptions {
     ///
     /// # Errors
     /// When the limit is below 8192.
-    pub fn with_head_limit(mut self, bytes: usize) -> Result<Self, LimitTooSmall> {
-        self.head_limit = at_least(bytes, FIELD_LIMIT_MIN, "head")?;
+    pub fn with_head_limit(mut self, bytes: usize) -> Result<Self, PermissionError> {
+        self.head_limit = PermissionError::unless_at_least(FIELD_LIMIT_MIN, bytes, "head")?;
         Ok(self)
     }
 
@@ -90,8 +99,8 @@ impl ReadOptions {
     ///
     /// # Errors
     /// When the limit is below 16,384.
-    pub fn with_memory_limit(mut self, bytes: usize) -> Result<Self, LimitTooSmall> {
-        self.memory_limit = at_least(bytes, MEMORY_LIMIT_MIN, "memory")?;
+    pub fn with_memory_limit(mut self, bytes: usize) -> Result<Self, PermissionError> {
+        self.memory_limit = PermissionError::unless_at_least(MEMORY_LIMIT_MIN, bytes, "memory")?;
         Ok(self)
     }
 
@@ -104,10 +113,28 @@ impl ReadOptions {
         self
     }
 
-    /// Where in a document metas count. The default is the head.
+    /// Whether the metas of the body count too, up to the limit, as they do for Google. Off by default: others than the
+    /// publisher may be able to write into the body (draft-illyes-repext-03 §4). The scan then reads on after the head.
     #[must_use]
-    pub const fn with_meta_scope(mut self, scope: MetaScope) -> Self {
-        self.meta_scope = scope;
+    pub const fn with_body_metas(mut self, count: bool) -> Self {
+        self.meta_scope = if count { MetaScope::Document } else { MetaScope::Head };
+        self
+    }
+
+    /// Percent of the time since `Last-Modified` for which a response is taken to be fresh. Default 10, as RFC 9111 §4.2.2
+    /// has it; 0 turns the heuristic off.
+    #[must_use]
+    pub const fn with_heuristic_percent(mut self, percent: u32) -> Self {
+        self.heuristic_percent = percent;
+        self
+    }
+
+    /// The planned interval between fetches, for which a response is taken to be fresh where nothing else is known
+    /// (draft-illyes-repext-03 §3.1.4: "typically matching the scheduled recrawl frequency of the resource"). Default 0:
+    /// fetch again at any time.
+    #[must_use]
+    pub const fn with_default_ttl(mut self, ttl: Duration) -> Self {
+        self.default_ttl = ttl;
         self
     }
 
@@ -159,10 +186,22 @@ impl ReadOptions {
         self.strict_sf
     }
 
-    /// Where in a document metas count.
+    /// Whether the metas of the body count too.
     #[must_use]
-    pub const fn meta_scope(&self) -> MetaScope {
-        self.meta_scope
+    pub const fn has_body_metas(&self) -> bool {
+        matches!(self.meta_scope, MetaScope::Document)
+    }
+
+    /// Percent of the time since `Last-Modified`.
+    #[must_use]
+    pub const fn heuristic_percent(&self) -> u32 {
+        self.heuristic_percent
+    }
+
+    /// The planned interval between fetches.
+    #[must_use]
+    pub const fn default_ttl(&self) -> Duration {
+        self.default_ttl
     }
 
     /// Whether what is unknown counts as permitted.
@@ -200,26 +239,10 @@ pub(crate) const fn is_token_byte(byte: u8) -> bool {
 }
 
 /// Where in a document metas count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum MetaScope {
-    /// In the head element only, as draft-illyes-repext-03 §4 recommends: others may be able to write into the body.
-    #[default]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MetaScope {
     Head,
-    /// Everywhere up to the limit, as Google does. The scan then reads on after the head.
     Document,
-}
-
-/// The limit is smaller than the specification, or the scanner, can do with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected a {what} limit of at least {at_least} bytes, found {found}")]
-pub struct LimitTooSmall {
-    what: &'static str,
-    at_least: usize,
-    found: usize,
-}
-
-fn at_least(found: usize, at_least: usize, what: &'static str) -> Result<usize, LimitTooSmall> {
-    if found < at_least { Err(LimitTooSmall { what, at_least, found }) } else { Ok(found) }
 }
 
 /// Twice what the draft asks for; no field in use comes near it.

@@ -1,4 +1,7 @@
-//! `Permissions`: the answer for one response.
+//! `Permissions`: what one response permits, and how much of that is known.
+//!
+//! It unites what the fields, the metas and the rendered document state. Nothing relaxes, and what was not read is not
+//! permitted.
 
 use std::time::SystemTime;
 
@@ -6,9 +9,9 @@ use crate::head::{Head, HeadEnd, Meta};
 use crate::header::read_fields;
 use crate::meta::{read_head, read_metas};
 use crate::options::ReadOptions;
+use crate::provenance::{Findings, Provenance};
 use crate::rule::Limit;
-use crate::rules::Rules;
-use crate::statement::{Findings, Remark, Source, Statement};
+use crate::rules::TagRules;
 
 /// What a response permits to be done with it: the union of what all its sources state, and where each rule comes from.
 ///
@@ -27,15 +30,15 @@ use crate::statement::{Findings, Remark, Source, Statement};
 /// assert!(permissions.may_index());
 /// assert!(!permissions.may_follow());
 /// assert!(permissions.rules().nosnippet());
-/// let sources: Vec<String> = permissions.statements().iter().map(|s| s.source().to_string()).collect();
+/// let sources: Vec<String> = permissions.statements().iter().map(|(place, _)| place.to_string()).collect();
 /// assert_eq!(sources, ["Robots-Tag line 1 (sf): *;nosnippet", "meta 1 named examplebot"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Permissions {
-    rules: Rules,
-    statements: Vec<Statement>,
-    remarks: Vec<Remark>,
+    rules: TagRules,
+    statements: Vec<(Provenance, TagRules)>,
+    warnings: Vec<(Provenance, String)>,
     head: Head,
     truncated: bool,
     fields_read: bool,
@@ -56,12 +59,12 @@ impl Permissions {
         let mut findings = Findings::default();
         read_fields(options, fields, &mut findings);
         read_head(options, &head, &mut findings);
-        let mut rules = Rules::default();
-        findings.statements.iter().for_each(|statement| rules.unite(statement.rules()));
+        let mut rules = TagRules::default();
+        findings.statements.iter().for_each(|(_, stated)| rules.unite(stated));
         Self {
             rules,
             statements: findings.statements,
-            remarks: findings.remarks,
+            warnings: findings.warnings,
             head,
             truncated: findings.truncated,
             fields_read: true,
@@ -103,30 +106,30 @@ impl Permissions {
     #[must_use]
     pub fn union_rendered(mut self, options: &ReadOptions, metas: &[Meta]) -> Self {
         let mut findings = Findings::default();
-        read_metas(options, metas, |index, name| Source::Rendered { index, name }, &mut findings);
-        findings.statements.iter().for_each(|statement| self.rules.unite(statement.rules()));
+        read_metas(options, metas, |index, name| Provenance::Rendered { index, name }, &mut findings);
+        findings.statements.iter().for_each(|(_, stated)| self.rules.unite(stated));
         self.statements.extend(findings.statements);
-        self.remarks.extend(findings.remarks);
+        self.warnings.extend(findings.warnings);
         self.truncated |= findings.truncated;
         self
     }
 
     /// The effective rules for our tokens, whatever their source.
     #[must_use]
-    pub const fn rules(&self) -> &Rules {
+    pub const fn rules(&self) -> &TagRules {
         &self.rules
     }
 
     /// The effective rules one by one with their sources: fields first, then metas, then metas in `noscript`.
     #[must_use]
-    pub fn statements(&self) -> &[Statement] {
+    pub fn statements(&self) -> &[(Provenance, TagRules)] {
         &self.statements
     }
 
-    /// What could not be read; at most 32 remarks from each source.
+    /// Places that could not be read as their publisher may have meant them, and why; at most 32.
     #[must_use]
-    pub fn remarks(&self) -> &[Remark] {
-        &self.remarks
+    pub fn warnings(&self) -> &[(Provenance, String)] {
+        &self.warnings
     }
 
     /// The head as it was found, whoever its metas address.
@@ -214,9 +217,9 @@ impl Permissions {
 impl Default for Permissions {
     fn default() -> Self {
         Self {
-            rules: Rules::default(),
+            rules: TagRules::default(),
             statements: Vec::new(),
-            remarks: Vec::new(),
+            warnings: Vec::new(),
             head: Head::not_scanned(HeadEnd::NotScanned),
             truncated: false,
             fields_read: false,

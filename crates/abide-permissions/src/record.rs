@@ -4,13 +4,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::freshness::{CACHING_FIELDS, Freshness, FreshnessPolicy, lifetime};
+use crate::freshness::{CACHING_FIELDS, lifetime};
 use crate::head::{Head, HeadEnd, Meta};
 use crate::header::complete_members;
 use crate::options::ReadOptions;
 use crate::permissions::Permissions;
 use crate::preference::{PreferenceStatement, Preferences, Tdm};
-use crate::rules::Rules;
+use crate::rules::TagRules;
 
 /// What is known of the permissions of one URL. Kept between visits, it lets the last known rules be honoured for as long
 /// as the resource is not fetched again (draft-illyes-repext-03 §3.1.4: "the last known robots-tag rules MUST continue to
@@ -20,21 +20,21 @@ use crate::rules::Rules;
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
-/// use abide_permissions::{Freshness, FreshnessPolicy, Head, PermissionRecord, ReadOptions, Update, Visit};
+/// use abide_permissions::{Head, PermissionRecord, ReadOptions, Update, Fetched};
 ///
 /// let options = ReadOptions::new("ExampleBot".parse()?);
 /// let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
 /// let fields = [("Robots-Tag", b"*;noindex".as_slice()), ("Cache-Control", b"max-age=60"), ("ETag", b"\"1\"")];
-/// let first = Visit::new(200, &fields, Head::default(), then);
+/// let first = Fetched::new(200, &fields, Head::default(), then);
 /// let mut record = PermissionRecord::new("https://example.org/a", &first);
 ///
 /// // A year later the rules still hold, though a recrawl is long due.
 /// let year = Duration::from_secs(365 * 86_400);
-/// assert!(!record.freshness(then + year, &FreshnessPolicy::default()).is_fresh());
+/// assert!(record.fresh_until(&options) < then + year);
 /// assert!(record.rules(&options).noindex());
 ///
 /// // It has not changed: a 304 without a Robots-Tag keeps the one we have.
-/// let again = Visit::new(304, &[("ETag", b"\"1\"")], Head::default(), then + year);
+/// let again = Fetched::new(304, &[("ETag", b"\"1\"")], Head::default(), then + year);
 /// assert_eq!(record.update(&again), Update::Revalidated);
 /// assert!(record.rules(&options).noindex());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -62,7 +62,7 @@ pub struct PermissionRecord {
 
 /// A response as far as permissions are concerned.
 #[derive(Clone, Debug)]
-pub struct Visit<'a> {
+pub struct Fetched<'a> {
     status: u16,
     fields: &'a [(&'a str, &'a [u8])],
     request: &'a [(&'a str, &'a [u8])],
@@ -71,7 +71,7 @@ pub struct Visit<'a> {
     preferences: Vec<PreferenceStatement>,
 }
 
-impl<'a> Visit<'a> {
+impl<'a> Fetched<'a> {
     /// A response: its status, its fields line by line, its head or the reason why there is none, and when it was received.
     #[must_use]
     pub const fn new(
@@ -176,7 +176,7 @@ pub enum Update {
 impl PermissionRecord {
     /// A record of a first visit, whatever its status. The record of a redirect belongs to the URL that redirects.
     #[must_use]
-    pub fn new(url: impl Into<Box<str>>, visit: &Visit<'_>) -> Self {
+    pub fn new(url: impl Into<Box<str>>, visit: &Fetched<'_>) -> Self {
         let mut record = Self {
             url: url.into(),
             received_at: 0,
@@ -195,7 +195,7 @@ impl PermissionRecord {
 
     /// Takes in another visit. What happened when there was no response (a network error, a disallowed or skipped fetch)
     /// changes nothing and needs no call.
-    pub fn update(&mut self, visit: &Visit<'_>) -> Update {
+    pub fn update(&mut self, visit: &Fetched<'_>) -> Update {
         match visit.status {
             200..=299 if visit.is_whole_page() => {
                 self.replace(visit);
@@ -244,7 +244,7 @@ impl PermissionRecord {
 
     /// The last known rules for these tokens, fresh or stale.
     #[must_use]
-    pub fn rules(&self, options: &ReadOptions) -> Rules {
+    pub fn rules(&self, options: &ReadOptions) -> TagRules {
         self.permissions(options).rules().clone()
     }
 
@@ -275,11 +275,11 @@ impl PermissionRecord {
     ///
     /// ```
     /// use std::time::SystemTime;
-    /// use abide_permissions::{Head, PermissionRecord, Visit};
+    /// use abide_permissions::{Head, PermissionRecord, Fetched};
     ///
     /// let of = |line: &[u8]| {
     ///     let fields = [("Robots-Tag", line)];
-    ///     PermissionRecord::new("https://example.org/", &Visit::new(200, &fields, Head::default(), SystemTime::UNIX_EPOCH))
+    ///     PermissionRecord::new("https://example.org/", &Fetched::new(200, &fields, Head::default(), SystemTime::UNIX_EPOCH))
     /// };
     /// let (free, closed) = (of(b"*;noarchive"), of(b"*;noindex"));
     /// assert!(closed.covers(&closed) && !free.covers(&closed));
@@ -297,12 +297,13 @@ impl PermissionRecord {
             && self.is_cut == other.is_cut
     }
 
-    /// Whether it is time to look again.
+    /// Until when the response is fresh: from then on it should be fetched again. Its rules hold all the same
+    /// (draft-illyes-repext-03 §3.1.4).
     #[must_use]
-    pub fn freshness(&self, now: SystemTime, policy: &FreshnessPolicy) -> Freshness {
+    pub fn fresh_until(&self, options: &ReadOptions) -> SystemTime {
         let received = self.received_at();
-        let lifetime = lifetime(|name| self.lines(name), received, policy);
-        Freshness::at(now, received.checked_add(lifetime).unwrap_or(received))
+        let lifetime = lifetime(|name| self.lines(name), received, options);
+        received.checked_add(lifetime).unwrap_or(received)
     }
 
     /// The URL whose record this is.
@@ -347,7 +348,7 @@ impl PermissionRecord {
         self.metas_stale
     }
 
-    fn replace(&mut self, visit: &Visit<'_>) {
+    fn replace(&mut self, visit: &Fetched<'_>) {
         self.forget();
         self.replace_fields(visit);
         self.add_metas(&visit.head);
@@ -355,14 +356,14 @@ impl PermissionRecord {
         self.metas_stale = false;
     }
 
-    fn replace_fields(&mut self, visit: &Visit<'_>) {
+    fn replace_fields(&mut self, visit: &Fetched<'_>) {
         self.fields.clear();
         self.preferences.clear();
         self.add_fields(visit);
     }
 
     /// Whether the 304 is about the version that is recorded (RFC 9111 §4.3.4): by its own validators, else by the one of the request.
-    fn is_version_of(&self, visit: &Visit<'_>) -> bool {
+    fn is_version_of(&self, visit: &Fetched<'_>) -> bool {
         let fields = || self.fields.iter().map(|(name, line)| (&**name, &**line));
         let (Some(ours), Some(theirs)) = (Validators::of(fields()), Validators::of_304(visit)) else {
             return false;
@@ -382,13 +383,13 @@ impl PermissionRecord {
 
     /// RFC 9111 §3.2: a field that the 304 has replaces all lines of that name; the others stay. Those that speak of the
     /// message itself go with it.
-    fn revalidate(&mut self, visit: &Visit<'_>) {
+    fn revalidate(&mut self, visit: &Fetched<'_>) {
         let brings = |name: &str| visit.fields.iter().any(|(field, _)| field.eq_ignore_ascii_case(name));
         self.fields.retain(|(name, _)| !brings(name) && !matches!(&**name, "age" | "date"));
         self.add_fields(visit);
     }
 
-    fn add_fields(&mut self, visit: &Visit<'_>) {
+    fn add_fields(&mut self, visit: &Fetched<'_>) {
         for (name, line) in visit.fields {
             let name = name.to_ascii_lowercase();
             let room = FIELD_BYTES_MAX.saturating_sub(self.lines(&name).map(<[u8]>::len).sum());
@@ -450,7 +451,7 @@ impl<'a> Validators<'a> {
     }
 
     /// Those of a 304; without a tag also that of the request that it answers, and without either its date (RFC 9110 §13.1.3).
-    fn of_304(visit: &Visit<'a>) -> Option<Self> {
+    fn of_304(visit: &Fetched<'a>) -> Option<Self> {
         let stated = Self::of(visit.fields.iter().copied())?;
         if stated.tag.is_some() {
             return Some(stated);
@@ -469,7 +470,7 @@ impl<'a> Validators<'a> {
     }
 }
 
-fn asked<'a>(visit: &Visit<'a>, name: &'static str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+fn asked<'a>(visit: &Fetched<'a>, name: &'static str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
     visit.request.iter().filter(move |(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, line)| *line)
 }
 

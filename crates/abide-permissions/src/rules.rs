@@ -1,4 +1,4 @@
-//! `Rules`: what has been stated, as one small value, and the only way to combine two of them.
+//! `TagRules`: what has been stated, as one small value, and the only way to combine two of them.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::rule::{Flag, ImagePreview, Limit};
 
 /// A set of rules that have been stated. The default states nothing.
 ///
-/// All rules restrict, so two sets combine in one way only, [`Rules::union`]. Nothing replaces or relaxes:
+/// All rules restrict, so two sets combine in one way only, [`TagRules::union`]. Nothing replaces or relaxes:
 /// draft-illyes-repext-03 §3.1.2, "if any applicable tag contains a restrictive rule, that rule MUST be honored".
 ///
 /// ```
@@ -25,7 +25,7 @@ use crate::rule::{Flag, ImagePreview, Limit};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct TagRules {
     flags: u16,
     max_snippet: Option<Limit>,
     max_image_preview: Option<ImagePreview>,
@@ -34,7 +34,7 @@ pub struct Rules {
     unknown: Names,
 }
 
-impl Rules {
+impl TagRules {
     /// Whether the flag is stated.
     #[must_use]
     pub const fn states(&self, flag: Flag) -> bool {
@@ -43,10 +43,10 @@ impl Rules {
 
     /// The flags that are stated, in the order of the vocabulary.
     pub fn flags(&self) -> impl Iterator<Item = Flag> + '_ {
-        Flag::ALL.into_iter().filter(|flag| self.states(*flag))
+        Flag::ALL.iter().copied().filter(|flag| self.states(*flag))
     }
 
-    /// `noindex`: keep the content out of the publicly accessible index.
+    /// `noindex`: keep the content out of the publicly accessible index. Short for [`states`](Self::states), as are the next two.
     #[must_use]
     pub const fn noindex(&self) -> bool {
         self.states(Flag::NoIndex)
@@ -64,50 +64,7 @@ impl Rules {
         self.states(Flag::NoSnippet)
     }
 
-    /// `noarchive`: offer no cached copy.
-    #[must_use]
-    pub const fn noarchive(&self) -> bool {
-        self.states(Flag::NoArchive)
-    }
-
-    /// `nocache`: Bing's weaker form of `noarchive`.
-    #[must_use]
-    pub const fn nocache(&self) -> bool {
-        self.states(Flag::NoCache)
-    }
-
-    /// `noimageindex`: do not index the page's images.
-    #[must_use]
-    pub const fn noimageindex(&self) -> bool {
-        self.states(Flag::NoImageIndex)
-    }
-
-    /// `notranslate`: offer no translation.
-    #[must_use]
-    pub const fn notranslate(&self) -> bool {
-        self.states(Flag::NoTranslate)
-    }
-
-    /// `indexifembedded`, as data: beside `noindex` Google may index the content where it is embedded. It relaxes
-    /// nothing in these answers.
-    #[must_use]
-    pub const fn indexifembedded(&self) -> bool {
-        self.states(Flag::IndexIfEmbedded)
-    }
-
-    /// `noai`: not for AI data sets.
-    #[must_use]
-    pub const fn noai(&self) -> bool {
-        self.states(Flag::NoAi)
-    }
-
-    /// `noimageai`: the page's images are not for AI data sets.
-    #[must_use]
-    pub const fn noimageai(&self) -> bool {
-        self.states(Flag::NoImageAi)
-    }
-
-    /// `max-snippet` in characters, the smallest stated. `nosnippet` does not change it; see [`Rules::snippet_limit`].
+    /// `max-snippet` in characters, the smallest stated. `nosnippet` does not change it; see [`TagRules::snippet_limit`].
     #[must_use]
     pub const fn max_snippet(&self) -> Option<Limit> {
         self.max_snippet
@@ -131,7 +88,7 @@ impl Rules {
         self.unavailable_after
     }
 
-    /// Rules that enforce nothing here, in lower case, without repetition, in order of appearance; at most 1,024.
+    /// TagRules that enforce nothing here, in lower case, without repetition, in order of appearance; at most 1,024.
     /// Besides foreign names also `noml`, `noodp`, `noydir`, `noyaca`, `nositelinkssearchbox`.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
         self.unknown.iter()
@@ -154,7 +111,7 @@ impl Rules {
         !self.noindex() && self.unavailable_after.is_none_or(|after| !after.has_passed(now))
     }
 
-    /// The longest text snippet in characters: none at all when `nosnippet`, else [`Rules::max_snippet`].
+    /// The longest text snippet in characters: none at all when `nosnippet`, else [`TagRules::max_snippet`].
     #[must_use]
     pub const fn snippet_limit(&self) -> Option<Limit> {
         if self.nosnippet() { Some(Limit::AtMost(0)) } else { self.max_snippet }
@@ -215,7 +172,7 @@ fn tighter<T: Ord>(ours: Option<T>, theirs: Option<T>) -> Option<T> {
 }
 
 /// As it would be written in a meta: `noindex, max-snippet:20`.
-impl fmt::Display for Rules {
+impl fmt::Display for TagRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flags = self.flags().map(|flag| flag.as_str().to_owned());
         let valued = [
@@ -230,9 +187,9 @@ impl fmt::Display for Rules {
     }
 }
 
-impl fmt::Debug for Rules {
+impl fmt::Debug for TagRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Rules({self})")
+        write!(f, "TagRules({self})")
     }
 }
 

@@ -2,20 +2,14 @@
 
 use crate::date::UnavailableAfter;
 use crate::rule::{Flag, ImagePreview, Known, Limit, ValuedRule, known};
-use crate::rules::Rules;
+use crate::rules::TagRules;
 
 /// The rules that a text states, and the values in it that are none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stated {
-    pub(crate) rules: Rules,
-    pub(crate) invalid: Vec<InvalidValue>,
-}
-
-/// A rule whose value is not of its type. It is not stated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct InvalidValue {
-    pub(crate) rule: ValuedRule,
-    pub(crate) value: String,
+    pub(crate) rules: TagRules,
+    /// Valued rules that are not stated, as their value is not of their type, with its beginning.
+    pub(crate) invalid: Vec<(ValuedRule, String)>,
 }
 
 impl Stated {
@@ -53,7 +47,7 @@ impl Stated {
         match rule {
             ValuedRule::MaxSnippet => self.rules.limit_snippet(Limit::parse(text)?),
             ValuedRule::MaxVideoPreview => self.rules.limit_video_preview(Limit::parse(text)?),
-            ValuedRule::MaxImagePreview => self.rules.limit_image_preview(text.parse::<ImagePreview>().ok()?),
+            ValuedRule::MaxImagePreview => self.rules.limit_image_preview(ImagePreview::parse(text)?),
             ValuedRule::UnavailableAfter => self.rules.end_after(UnavailableAfter::parse(text)?),
         }
         Some(())
@@ -62,11 +56,11 @@ impl Stated {
     pub(crate) fn invalid(&mut self, rule: ValuedRule, value: &[u8]) {
         if self.invalid.len() < INVALID_MAX {
             let value = String::from_utf8_lossy(value).chars().take(INVALID_CHARS_MAX).collect();
-            self.invalid.push(InvalidValue { rule, value });
+            self.invalid.push((rule, value));
         }
     }
 }
 
-/// Invalid values that are remembered for one text, and characters of each: enough to find them by.
+/// Invalid values that are kept of one text, and characters of each: enough to find them by.
 const INVALID_MAX: usize = 8;
 const INVALID_CHARS_MAX: usize = 64;

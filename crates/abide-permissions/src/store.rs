@@ -6,10 +6,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::error::PermissionError;
 use crate::record::PermissionRecord;
 
 /// A future that a store returns, so that stores can be used as `dyn PermissionStore`.
-pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PermissionStoreError>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PermissionError>> + Send + 'a>>;
 
 /// Keeps records by their URL. A store keeps what it is given and decides nothing.
 ///
@@ -41,19 +42,6 @@ pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
 
     /// Removes the record of this URL, if there is one. Whatever is saved next is kept.
     fn remove<'a>(&'a self, url: &'a str) -> StoreFuture<'a, ()>;
-}
-
-/// A store could not do its work.
-#[derive(Debug, thiserror::Error)]
-#[error("expected the store of permissions to answer, found: {0}")]
-pub struct PermissionStoreError(Box<dyn std::error::Error + Send + Sync>);
-
-impl PermissionStoreError {
-    /// Wraps the error of an implementation.
-    #[must_use]
-    pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self(error.into())
-    }
 }
 
 /// Keeps a bounded number of records in memory. Above it the one that was used longest ago is dropped, and what it said is
@@ -161,7 +149,7 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::{Head, Visit};
+    use crate::{Fetched, Head};
 
     fn now<T>(mut future: StoreFuture<'_, T>) -> T {
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -171,7 +159,7 @@ mod tests {
     }
 
     fn record(url: &str) -> PermissionRecord {
-        PermissionRecord::new(url, &Visit::new(200, &[], Head::default(), SystemTime::UNIX_EPOCH))
+        PermissionRecord::new(url, &Fetched::new(200, &[], Head::default(), SystemTime::UNIX_EPOCH))
     }
 
     #[test]
@@ -191,7 +179,7 @@ mod tests {
         let store = MemoryPermissionStore::new(NonZeroUsize::new(1).expect("one"));
         let at = |seconds, fields: &[(&str, &[u8])]| {
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
-            PermissionRecord::new("a", &Visit::new(200, fields, Head::default(), time))
+            PermissionRecord::new("a", &Fetched::new(200, fields, Head::default(), time))
         };
         let later = at(2, &[("robots-tag", b"*;noindex")]);
         now(store.save(&later));

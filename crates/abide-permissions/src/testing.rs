@@ -14,9 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use abide_robots::{Rules, Target};
 
-use crate::{
-    Head, HeadEnd, Meta, PermissionRecord, PermissionStore, PermissionStoreError, Preferences, Visit,
-};
+use crate::{Fetched, Head, HeadEnd, Meta, PermissionError, PermissionRecord, PermissionStore, Preferences};
 
 /// Checks a [`PermissionStore`] against all that its trait promises. `make` returns a fresh, empty store, once for each fact.
 ///
@@ -75,7 +73,7 @@ pub fn sample_record(url: &str, received: u64) -> PermissionRecord {
     let metas = [Meta::new("robots", "nofollow"), Meta::new("testbot", "a \u{1F916} \u{0} \"quoted\"")];
     let head = Head::from_metas(metas, HeadEnd::ByteLimit);
     let received = SystemTime::UNIX_EPOCH + Duration::from_secs(received);
-    let visit = Visit::new(200, &fields, head, received).with_preferences(&preferences);
+    let visit = Fetched::new(200, &fields, head, received).with_preferences(&preferences);
     let mut record = PermissionRecord::new(url, &visit);
     record.union_rendered([Meta::new("robots", "noai")]);
     record
@@ -183,7 +181,7 @@ async fn remove(store: &impl PermissionStore, url: &str) {
 }
 
 #[track_caller]
-fn replied<T>(call: &str, result: Result<T, PermissionStoreError>) -> T {
+fn replied<T>(call: &str, result: Result<T, PermissionError>) -> T {
     result.unwrap_or_else(|error| panic!("{call}: expected success, found the error: {error}"))
 }
 

@@ -73,7 +73,7 @@ impl SfValue {
         }
     }
 
-    /// The octets of a Byte Sequence.
+    /// The bytes of a Byte Sequence.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {

@@ -4,7 +4,7 @@
 
 use std::alloc::System;
 
-use abide_permissions::{HeadScanner, Progress, ReadOptions};
+use abide_permissions::{HeadScanner, ReadOptions};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -27,7 +27,7 @@ fn most_held(document: &str, content_type: &str) -> usize {
         let now = region.change();
         most = most.max(held + (now.bytes_allocated - allocated));
         (held, allocated) = (now.bytes_allocated - now.bytes_deallocated, now.bytes_allocated);
-        if progress == Progress::Done {
+        if progress.is_break() {
             break;
         }
     }

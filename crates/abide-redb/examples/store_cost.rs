@@ -19,7 +19,7 @@ use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, 
 use abide_gate::testing::Ask;
 use abide_gate::testing::access::sample_record;
 use abide_gate::{Clock, Origin, SystemClock, WallMillis};
-use abide_permissions::{Head, PermissionRecord, PermissionStore, Visit};
+use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::Store;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -171,7 +171,7 @@ async fn records(store: &Store) -> Outcome<()> {
 
 async fn permissions(store: &Store) -> Outcome<()> {
     let fields: [(&str, &[u8]); 2] = [("robots-tag", b"*;noindex"), ("cache-control", b"max-age=600")];
-    let visit = Visit::new(200, &fields, Head::default(), SystemClock.wall().to_system_time());
+    let visit = Fetched::new(200, &fields, Head::default(), SystemClock.wall().to_system_time());
     let url = |n: u64| format!("https://host-{n}.example/page");
     let began = Instant::now();
     for batch in 0..20 {

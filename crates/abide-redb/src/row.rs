@@ -179,7 +179,7 @@ impl Fields<'_> {
 mod tests {
     use std::time::SystemTime;
 
-    use abide_permissions::{Head, Visit};
+    use abide_permissions::{Fetched, Head};
 
     use super::*;
 
@@ -225,7 +225,7 @@ mod tests {
         let backoff = backoffs()[13].encode("a.example");
         let state = State { robots_bytes: 5, permissions_bytes: u64::MAX };
         assert_eq!(State::decode(&state.encode()), Some(state));
-        let visit = Visit::new(200, &[("robots-tag", b"*;noindex")], Head::default(), SystemTime::now());
+        let visit = Fetched::new(200, &[("robots-tag", b"*;noindex")], Head::default(), SystemTime::now());
         let (_, permission) = permission(&PermissionRecord::new("https://a.example/", &visit)).unwrap();
         assert!(read_permission("https://a.example/", &permission).is_some());
         assert!(read_permission("https://a.example/b", &permission).is_none());

@@ -7,7 +7,7 @@ use abide_gate::HolderId;
 use abide_gate::access::{AccessStore, Record};
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
-use abide_permissions::{PermissionRecord, PermissionStore, PermissionStoreError};
+use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
 
 use crate::batch::{Permission, received_later};
 use crate::error::Error;
@@ -125,7 +125,7 @@ impl From<Error> for StoreError {
     }
 }
 
-impl From<Error> for PermissionStoreError {
+impl From<Error> for PermissionError {
     fn from(error: Error) -> Self {
         Self::new(error)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use abide_permissions::{PermissionRecord, PermissionStore, PermissionStoreError};
+use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
 use redis::{FromRedisValue, Value, cmd};
 
 use crate::Store;
@@ -11,8 +11,7 @@ use crate::script::Script;
 
 static LATER: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/later.lua")));
 
-type StoreFuture<'a, T> =
-    std::pin::Pin<Box<dyn Future<Output = Result<T, PermissionStoreError>> + Send + 'a>>;
+type StoreFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, PermissionError>> + Send + 'a>>;
 
 impl PermissionStore for Store {
     fn load<'a>(&'a self, url: &'a str) -> StoreFuture<'a, Option<PermissionRecord>> {
@@ -26,10 +25,10 @@ impl PermissionStore for Store {
 
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            let text = serde_json::to_string(record).map_err(PermissionStoreError::new)?;
+            let text = serde_json::to_string(record).map_err(PermissionError::new)?;
             let key = self.link.keys.of(Kind::Permissions, record.url());
             let saved = self.link.run::<Value>(&LATER, &[key], text).await;
-            saved.map(drop).map_err(PermissionStoreError::new)
+            saved.map(drop).map_err(PermissionError::new)
         })
     }
 
@@ -38,8 +37,8 @@ impl PermissionStore for Store {
     }
 }
 
-async fn ask<T: FromRedisValue>(store: &Store, what: &str, url: &str) -> Result<T, PermissionStoreError> {
+async fn ask<T: FromRedisValue>(store: &Store, what: &str, url: &str) -> Result<T, PermissionError> {
     let mut command = cmd(what);
     command.arg(store.link.keys.of(Kind::Permissions, url));
-    store.link.query(&command).await.map_err(PermissionStoreError::new)
+    store.link.query(&command).await.map_err(PermissionError::new)
 }

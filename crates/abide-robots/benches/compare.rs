@@ -48,7 +48,7 @@ fn matching(criterion: &mut Criterion) {
     }
 }
 
-/// The worst that 512,000 octets of file and 16 KiB of path can do: parse and match in one.
+/// The worst that 512,000 bytes of file and 16 KiB of path can do: parse and match in one.
 fn hostile(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("hostile");
     group.sample_size(10);

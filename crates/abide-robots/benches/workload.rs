@@ -91,7 +91,7 @@ fn rule(dice: &mut Dice, wildcards: usize, many: usize) -> String {
     format!("{kind}: {pattern}\n")
 }
 
-/// 217 octets: two rules for `*`, and a sitemap.
+/// 217 bytes: two rules for `*`, and a sitemap.
 pub(crate) fn tiny() -> String {
     let mut out =
         String::from("# See https://www.example.com/robots-policy for what we ask of crawlers, and why.\n");
@@ -149,7 +149,7 @@ pub(crate) fn large() -> String {
     out
 }
 
-/// 512,000 octets: some 17,700 rules, all ours, a tenth with wildcards.
+/// 512,000 bytes: some 17,700 rules, all ours, a tenth with wildcards.
 pub(crate) fn huge() -> String {
     let mut dice = Dice::new(4);
     let mut out = format!("User-agent: {AGENT}\n");
@@ -255,7 +255,7 @@ fn path(dice: &mut Dice, patterns: &[String], number: usize) -> String {
     }
 }
 
-/// 309 octets on average; a quarter of the files are distinct.
+/// 309 bytes on average; a quarter of the files are distinct.
 pub(crate) fn hosts(count: usize) -> Vec<String> {
     let mut dice = Dice::new(8);
     let distinct: Vec<String> = (0..count.div_ceil(4)).map(|number| host(&mut dice, number)).collect();
@@ -274,7 +274,7 @@ fn host(dice: &mut Dice, number: usize) -> String {
     out
 }
 
-/// Files of 512,000 octets and paths of 16 KiB that were made to cause work.
+/// Files of 512,000 bytes and paths of 16 KiB that were made to cause work.
 pub(crate) fn hostile() -> Vec<(&'static str, String, String)> {
     let file = |line: &dyn Fn(usize) -> String| {
         let mut out = format!("user-agent: {AGENT}\n");

@@ -92,7 +92,7 @@ fn hostile(number: usize) {
     let allowed = measured(|| {
         Rules::parse(black_box(robots.as_bytes()), &tokens).is_allowed(&Target::new(black_box(&path)))
     });
-    println!("{name}: {} octets, {allowed}, {:?}", robots.len(), start.elapsed());
+    println!("{name}: {} bytes, {allowed}, {:?}", robots.len(), start.elapsed());
 }
 
 fn one_shot(body: &str, url: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Heap octets that a cached host costs, ours beside the peers': a counting allocator, the `hosts` workload, a moka cache.
+//! Heap bytes that a cached host costs, ours beside the peers': a counting allocator, the `hosts` workload, a moka cache.
 //!
 //! ```sh
 //! cargo run --release -p abide-robots --example memory
@@ -22,9 +22,9 @@ const HOSTS: usize = 200_000;
 
 fn main() {
     let bodies = workload::hosts(HOSTS);
-    let octets: usize = bodies.iter().map(String::len).sum();
-    println!("{HOSTS} hosts, {} octets of robots.txt each on average\n", octets / HOSTS);
-    println!("| | octets a host | blocks a host |\n| --- | --- | --- |");
+    let bytes: usize = bodies.iter().map(String::len).sum();
+    println!("{HOSTS} hosts, {} bytes of robots.txt each on average\n", bytes / HOSTS);
+    println!("| | bytes a host | blocks a host |\n| --- | --- | --- |");
     let tokens = [ProductToken::new(workload::AGENT).expect("the name of the crawler is a token")];
 
     row("moka, no value", &bodies, |_| ());
@@ -56,12 +56,12 @@ fn row<V: Clone + Send + Sync + 'static>(name: &str, bodies: &[String], mut valu
     cache.run_pending_tasks();
     assert_eq!(cache.entry_count(), bodies.len() as u64, "nothing was evicted");
     let change = region.change();
-    let octets =
+    let bytes =
         change.bytes_allocated as isize + change.bytes_reallocated - change.bytes_deallocated as isize;
     let blocks = change.allocations as isize - change.deallocations as isize;
     let hosts = bodies.len() as f64;
-    let octets = (octets as f64 / hosts).round() as u64;
+    let bytes = (bytes as f64 / hosts).round() as u64;
     let shown =
-        if octets < 1_000 { octets.to_string() } else { format!("{},{:03}", octets / 1_000, octets % 1_000) };
+        if bytes < 1_000 { bytes.to_string() } else { format!("{},{:03}", bytes / 1_000, bytes % 1_000) };
     println!("| {name} | {shown} | {:.1} |", blocks as f64 / hosts);
 }

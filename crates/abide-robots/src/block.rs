@@ -1,17 +1,17 @@
-//! How compiled rules lie in memory: one block of octets, which a cache of a million hosts can hold.
+//! How compiled rules lie in memory: one block of bytes, which a cache of a million hosts can hold.
 //!
 //! ```text
-//! header       32 octets: counts, Crawl-delay, flags
+//! header       32 bytes: counts, Crawl-delay, flags
 //! text         what the entries point into
-//! starts       66 octets, if there are many literals: where the keys with each first letter start
-//! keys         16 octets for each literal, if there are many
-//! literals     16 octets each, sorted by pattern
-//! wildcards    24 octets each, in order of precedence
-//! items        16 octets each: tokens, sitemaps, licenses, preference records
+//! starts       66 bytes, if there are many literals: where the keys with each first letter start
+//! keys         16 bytes for each literal, if there are many
+//! literals     16 bytes each, sorted by pattern
+//! wildcards    24 bytes each, in order of precedence
+//! items        16 bytes each: tokens, sitemaps, licenses, preference records
 //! index        of the wildcards, if there are many
 //! ```
 //!
-//! Numbers are little-endian. The block holds no addresses, so equal rule sets are equal octets.
+//! Numbers are little-endian. The block holds no addresses, so equal rule sets are equal bytes.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,14 +19,13 @@ use core::time::Duration;
 
 use crate::group::Chosen;
 use crate::prefix;
-use crate::search::Found;
 use crate::slice;
 
 pub(crate) const HEADER: usize = 32;
 const KEY: usize = 16;
 /// With fewer literals than this, keys would take more memory than they save time.
 const KEYED_MIN: usize = 16;
-/// Starts have 16 bits. More literals than this do not fit into 512,000 octets.
+/// Starts have 16 bits. More literals than this do not fit into 512,000 bytes.
 const KEYED_MAX: usize = u16::MAX as usize;
 const LITERAL: usize = 16;
 const WILDCARD: usize = 24;
@@ -41,7 +40,7 @@ pub(crate) fn are_keyed(literals: usize) -> bool {
     (KEYED_MIN..=KEYED_MAX).contains(&literals)
 }
 
-/// What the first octets of a block say.
+/// What the first bytes of a block say.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Header {
     /// Where the text ends and the tables start.
@@ -60,7 +59,7 @@ const FLAG_DELAY: u32 = 4;
 pub(crate) const FLAG_GOOGLE: u32 = 8;
 
 impl Header {
-    /// Writes it over the first octets of `out`.
+    /// Writes it over the first bytes of `out`.
     pub(crate) fn write(&self, out: &mut [u8]) {
         let seconds = self.delay_seconds;
         let words = [
@@ -73,8 +72,8 @@ impl Header {
             seconds as u32,
             (seconds >> 32) as u32,
         ];
-        for (word, octets) in words.iter().zip(out.as_chunks_mut::<4>().0) {
-            *octets = word.to_le_bytes();
+        for (word, bytes) in words.iter().zip(out.as_chunks_mut::<4>().0) {
+            *bytes = word.to_le_bytes();
         }
     }
 
@@ -95,6 +94,13 @@ impl Header {
     }
 }
 
+/// The rule that decides, by its place in the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Literal(usize),
+    Wildcard(usize),
+}
+
 /// A rule: what its pattern is, and where it stands in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -105,8 +111,8 @@ pub(crate) struct Entry {
     /// which follows the pattern; 0 if it is the same.
     pub(crate) link: u32,
     pub(crate) length: u16,
-    /// The octets that decide precedence.
-    pub(crate) octets: u16,
+    /// The bytes that decide precedence.
+    pub(crate) bytes: u16,
 }
 
 const ALLOW: u32 = 1 << 31;
@@ -114,8 +120,8 @@ const ALLOW: u32 = 1 << 31;
 const REWRITTEN: u32 = 1 << 30;
 
 impl Entry {
-    pub(crate) fn new(at: u32, length: u16, octets: u16, line: u32) -> Self {
-        Self { at, line_and_flags: line, link: 0, length, octets }
+    pub(crate) fn new(at: u32, length: u16, bytes: u16, line: u32) -> Self {
+        Self { at, line_and_flags: line, link: 0, length, bytes }
     }
 
     #[must_use]
@@ -157,25 +163,25 @@ impl Entry {
     }
 
     pub(crate) fn encoded(&self) -> [u8; LITERAL] {
-        let lengths = u32::from(self.length) | u32::from(self.octets) << 16;
-        octets([self.at, self.line_and_flags, self.link, lengths])
+        let lengths = u32::from(self.length) | u32::from(self.bytes) << 16;
+        bytes([self.at, self.line_and_flags, self.link, lengths])
     }
 
     #[inline]
-    pub(crate) fn read(octets: &[u8; LITERAL]) -> Self {
-        let lengths = word(octets, 12);
+    pub(crate) fn read(bytes: &[u8; LITERAL]) -> Self {
+        let lengths = word(bytes, 12);
         Self {
-            at: word(octets, 0),
-            line_and_flags: word(octets, 4),
-            link: word(octets, 8),
+            at: word(bytes, 0),
+            line_and_flags: word(bytes, 4),
+            link: word(bytes, 8),
             length: lengths as u16,
-            octets: (lengths >> 16) as u16,
+            bytes: (lengths >> 16) as u16,
         }
     }
 
-    /// Sorts by precedence (RFC 9309 §2.2.2): the most octets, then Allow. Of equal ones the first in the file is named.
+    /// Sorts by precedence (RFC 9309 §2.2.2): the most bytes, then Allow. Of equal ones the first in the file is named.
     pub(crate) fn rank(&self) -> u32 {
-        u32::from(!self.octets) << 1 | u32::from(!self.allows())
+        u32::from(!self.bytes) << 1 | u32::from(!self.allows())
     }
 
     #[inline]
@@ -194,13 +200,13 @@ impl Entry {
 
     /// The pattern as it was written, made valid UTF-8 when the block was built.
     pub(crate) fn written<'a>(&self, block: &'a [u8]) -> &'a str {
-        let octets = if self.line_and_flags & REWRITTEN != 0 {
+        let bytes = if self.line_and_flags & REWRITTEN != 0 {
             let before = slice::before(block, self.at as usize).split_last_chunk::<4>();
             before.map_or(&[][..], |(before, length)| last(before, u32::from_le_bytes(*length)))
         } else {
             self.pattern(block)
         };
-        core::str::from_utf8(octets).unwrap_or_default()
+        core::str::from_utf8(bytes).unwrap_or_default()
     }
 }
 
@@ -215,38 +221,38 @@ pub(crate) struct Item {
 
 impl Item {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&octets([self.at, self.length, self.line, self.kind]));
+        out.extend_from_slice(&bytes([self.at, self.length, self.line, self.kind]));
     }
 
-    fn read(octets: &[u8; ITEM]) -> Self {
-        Self { at: word(octets, 0), length: word(octets, 4), line: word(octets, 8), kind: word(octets, 12) }
+    fn read(bytes: &[u8; ITEM]) -> Self {
+        Self { at: word(bytes, 0), length: word(bytes, 4), line: word(bytes, 8), kind: word(bytes, 12) }
     }
 }
 
 #[inline]
-fn octets(words: [u32; 4]) -> [u8; 16] {
-    let mut octets = [0; 16];
-    for (word, four) in words.iter().zip(octets.as_chunks_mut::<4>().0) {
+fn bytes(words: [u32; 4]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (word, four) in words.iter().zip(bytes.as_chunks_mut::<4>().0) {
         *four = word.to_le_bytes();
     }
-    octets
+    bytes
 }
 
-/// The word at an octet, which is always a number that the compiler knows.
+/// The word at a byte, which is always a number that the compiler knows.
 #[inline(always)]
-fn word<const N: usize>(octets: &[u8; N], at: usize) -> u32 {
-    let word = octets.get(at..).and_then(|rest| rest.first_chunk());
+fn word<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
     word.map_or(0, |word| u32::from_le_bytes(*word))
 }
 
-/// The last so many octets.
-fn last(octets: &[u8], length: u32) -> &[u8] {
-    slice::from(octets, octets.len().saturating_sub(length as usize))
+/// The last so many bytes.
+fn last(bytes: &[u8], length: u32) -> &[u8] {
+    slice::from(bytes, bytes.len().saturating_sub(length as usize))
 }
 
-/// The first so many octets, and the others.
-fn split(octets: &[u8], length: usize) -> (&[u8], &[u8]) {
-    octets.split_at_checked(length).unwrap_or_default()
+/// The first so many bytes, and the others.
+fn split(bytes: &[u8], length: usize) -> (&[u8], &[u8]) {
+    bytes.split_at_checked(length).unwrap_or_default()
 }
 
 /// The parts of a block.
@@ -288,8 +294,8 @@ impl<'a> Literals<'a> {
 }
 
 impl Block {
-    pub(crate) fn new(octets: &[u8]) -> Self {
-        Self(octets.into())
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        Self(bytes.into())
     }
 
     #[inline]
@@ -350,7 +356,7 @@ impl Block {
         }
     }
 
-    pub(crate) fn octets(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.0.len()
     }
 }
@@ -384,13 +390,13 @@ impl<'a> Parts<'a> {
     /// The bigrams of a wildcard, see [`crate::index::signature`].
     #[inline]
     pub(crate) fn signature(&self, index: usize) -> Option<u64> {
-        self.wildcards.get(index)?.last_chunk().map(|octets| u64::from_le_bytes(*octets))
+        self.wildcards.get(index)?.last_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
     pub(crate) fn items(&self) -> impl Iterator<Item = (Item, &'a [u8])> + use<'a> {
         let block = self.block;
-        self.items.iter().map(move |octets| {
-            let item = Item::read(octets);
+        self.items.iter().map(move |bytes| {
+            let item = Item::read(bytes);
             (item, slice::part(block, item.at, item.length as usize))
         })
     }

@@ -25,9 +25,9 @@ pub(crate) const ITEM_AGENT: u32 = 101;
 /// their end.
 pub(crate) fn compile(text: &[u8], tokens: &[ProductToken]) -> Block {
     let profile = Profile::Rfc9309;
-    /// The octets of a line with a rule, which few files go below.
+    /// The bytes of a line with a rule, which few files go below.
     const LINE: usize = 24;
-    /// More than fit into the 512,000 octets that are read unless another limit is chosen.
+    /// More than fit into the 512,000 bytes that are read unless another limit is chosen.
     const RULES_AT_ONCE: usize = 32 * 1024;
     let draft = Draft::new((text.len() / LINE).min(RULES_AT_ONCE), profile);
     let mut gatherer = Gatherer::new(tokens, profile, draft);
@@ -151,10 +151,10 @@ impl Draft {
         }
         let length = self.out.len().wrapping_sub(at);
         let counts_differ = classes & QUERY != 0 && self.profile == Profile::Rfc9309;
-        let octets = if counts_differ { normal::octets(slice::from(&self.out, at)) } else { length };
-        // A value has at most 16 KiB, and each octet of it becomes at most three.
-        let (length, octets) = (length as u16, octets as u16);
-        let mut entry = Entry::new(at as u32, length, octets, line).allowing(allow).rewritten(rewritten);
+        let bytes = if counts_differ { normal::bytes(slice::from(&self.out, at)) } else { length };
+        // A value has at most 16 KiB, and each byte of it becomes at most three.
+        let (length, bytes) = (length as u16, bytes as u16);
+        let mut entry = Entry::new(at as u32, length, bytes, line).allowing(allow).rewritten(rewritten);
         if classes & STAR == 0 {
             self.literals.push(entry);
         } else {
@@ -219,7 +219,7 @@ impl Draft {
             None => &[],
         };
         // All literals start with a slash.
-        let order = sort::by_octets(0..literals.len() as u32, 1, pattern);
+        let order = sort::by_bytes(0..literals.len() as u32, 1, pattern);
         let mut kept: Vec<Entry> = Vec::with_capacity(order.len());
         for Sorted { number, shared, .. } in order {
             let Some(entry) = literals.get(number as usize) else { break };
@@ -279,15 +279,15 @@ impl Draft {
     }
 
     /// A text that is given out as a `&str`, as [`crate::Robots`] does. URLs are UTF-8.
-    fn push_text(&mut self, octets: &[u8], line: u32, kind: u32) {
-        if !octets.is_empty() && core::str::from_utf8(octets).is_ok() {
-            self.push_item(octets, line, kind);
+    fn push_text(&mut self, bytes: &[u8], line: u32, kind: u32) {
+        if !bytes.is_empty() && core::str::from_utf8(bytes).is_ok() {
+            self.push_item(bytes, line, kind);
         }
     }
 
-    fn push_item(&mut self, octets: &[u8], line: u32, kind: u32) {
-        self.items.push(Item { at: self.out.len() as u32, length: octets.len() as u32, line, kind });
-        self.out.extend_from_slice(octets);
+    fn push_item(&mut self, bytes: &[u8], line: u32, kind: u32) {
+        self.items.push(Item { at: self.out.len() as u32, length: bytes.len() as u32, line, kind });
+        self.out.extend_from_slice(bytes);
     }
 
     fn finish(mut self, chosen: Chosen, delay: Option<Duration>) -> Block {
@@ -336,8 +336,8 @@ impl Draft {
         let (before, keys) = self.out.split_at_mut(keys_at);
         let starts = prefix::starts(keys.as_chunks().0.iter().map(|key| u128::from_le_bytes(*key)));
         let table = before.get_mut(starts_at..).unwrap_or_default();
-        for (start, octets) in starts.iter().zip(table.as_chunks_mut().0) {
-            *octets = start.to_le_bytes();
+        for (start, bytes) in starts.iter().zip(table.as_chunks_mut().0) {
+            *bytes = start.to_le_bytes();
         }
     }
 }

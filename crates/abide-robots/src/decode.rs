@@ -1,22 +1,22 @@
-//! From the octets of a body to the text that is read: the limit, byte order marks, UTF-16.
+//! From the bytes of a body to the text that is read: the limit, byte order marks, UTF-16.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::profile::{Profile, ReadOptions};
+use crate::profile::{ParseOptions, Profile};
 use crate::slice;
 
 /// What is read of a body, and what was done to it.
 pub(crate) struct Text<'a> {
-    pub(crate) octets: Cow<'a, [u8]>,
+    pub(crate) bytes: Cow<'a, [u8]>,
     /// The limit of RFC 9309 §2.5 cut the file.
     pub(crate) cut: bool,
     pub(crate) utf16: bool,
 }
 
 impl<'a> Text<'a> {
-    pub(crate) fn of(body: &'a [u8], options: ReadOptions) -> Self {
+    pub(crate) fn of(body: &'a [u8], options: ParseOptions) -> Self {
         match body {
             // Google's parser knows UTF-8 only.
             [0xff, 0xfe, ..] if options.profile == Profile::Rfc9309 => {
@@ -26,8 +26,8 @@ impl<'a> Text<'a> {
                 Self::of_utf16(body, options.limit, u16::from_be_bytes)
             }
             _ => {
-                let (octets, cut) = within(body, options.limit);
-                Self { octets: Cow::Borrowed(without_mark(octets)), cut, utf16: false }
+                let (bytes, cut) = within(body, options.limit);
+                Self { bytes: Cow::Borrowed(without_mark(bytes)), cut, utf16: false }
             }
         }
     }
@@ -39,12 +39,12 @@ impl<'a> Text<'a> {
         let text: String = char::decode_utf16(units.by_ref().take(limit / 2).skip(1))
             .map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER))
             .collect();
-        let mut octets = text.into_bytes();
+        let mut bytes = text.into_bytes();
         let next = units.next();
         if next.is_some_and(|next| !matches!(u8::try_from(next), Ok(b'\r' | b'\n'))) {
-            octets.truncate(end_of_last_line(&octets));
+            bytes.truncate(end_of_last_line(&bytes));
         }
-        Self { octets: Cow::Owned(octets), cut: next.is_some(), utf16: true }
+        Self { bytes: Cow::Owned(bytes), cut: next.is_some(), utf16: true }
     }
 }
 
@@ -55,20 +55,20 @@ fn within(body: &[u8], limit: usize) -> (&[u8], bool) {
     (if line_ended { head } else { slice::before(head, end_of_last_line(head)) }, true)
 }
 
-fn end_of_last_line(octets: &[u8]) -> usize {
-    memchr::memrchr2(b'\r', b'\n', octets).map_or(0, |at| at.saturating_add(1))
+fn end_of_last_line(bytes: &[u8]) -> usize {
+    memchr::memrchr2(b'\r', b'\n', bytes).map_or(0, |at| at.saturating_add(1))
 }
 
 /// Lenient: the mark is skipped also where a careless editor has kept a part of it.
-fn without_mark(octets: &[u8]) -> &[u8] {
+fn without_mark(bytes: &[u8]) -> &[u8] {
     const MARK: &[u8] = b"\xef\xbb\xbf";
-    let length = octets.iter().zip(MARK).take_while(|(octet, mark)| octet == mark).count();
-    slice::from(octets, length)
+    let length = bytes.iter().zip(MARK).take_while(|(byte, mark)| byte == mark).count();
+    slice::from(bytes, length)
 }
 
 impl Text<'_> {
-    pub(crate) fn into_octets(self) -> Vec<u8> {
-        self.octets.into_owned()
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes.into_owned()
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn text(body: &[u8], limit: usize) -> Text<'_> {
-        Text::of(body, ReadOptions { limit, ..ReadOptions::new() })
+        Text::of(body, ParseOptions { limit, ..ParseOptions::new() })
     }
 
     #[test]
@@ -92,21 +92,21 @@ mod tests {
     #[test]
     fn marks_are_skipped_whole_or_in_part() {
         for body in [&b"\xef\xbb\xbfa"[..], b"\xef\xbba", b"\xefa", b"a"] {
-            assert_eq!(*text(body, 99).octets, *b"a");
+            assert_eq!(*text(body, 99).bytes, *b"a");
         }
-        assert_eq!(*text(b"\xbba", 99).octets, *b"\xbba");
+        assert_eq!(*text(b"\xbba", 99).bytes, *b"\xbba");
     }
 
     #[test]
     fn utf16_with_a_mark_is_decoded() {
-        assert_eq!(*text(b"\xff\xfea\0\xe9\0\n\0", 99).octets, *"aé\n".as_bytes());
-        assert_eq!(*text(b"\xfe\xff\0a\0\xe9\0\n\0", 99).octets, *"aé\n".as_bytes());
+        assert_eq!(*text(b"\xff\xfea\0\xe9\0\n\0", 99).bytes, *"aé\n".as_bytes());
+        assert_eq!(*text(b"\xfe\xff\0a\0\xe9\0\n\0", 99).bytes, *"aé\n".as_bytes());
     }
 
     #[test]
     fn the_limit_means_the_same_in_utf16() {
         let utf16: Vec<u8> = "\u{feff}a\nbc\nd".encode_utf16().flat_map(u16::to_be_bytes).collect();
-        for (units, octets, cut) in [
+        for (units, bytes, cut) in [
             (8, "a\nbc\nd", false),
             (7, "a\nbc\nd", false),
             (6, "a\nbc\n", true),
@@ -117,21 +117,21 @@ mod tests {
             (1, "", true),
         ] {
             let wide = text(&utf16, 2 * units);
-            assert_eq!((&*wide.octets, wide.cut), (octets.as_bytes(), cut), "{units}");
-            // The mark has two octets more.
+            assert_eq!((&*wide.bytes, wide.cut), (bytes.as_bytes(), cut), "{units}");
+            // The mark has two bytes more.
             let narrow = text("\u{feff}a\nbc\nd".as_bytes(), units + 2);
-            assert_eq!((&*narrow.octets, narrow.cut), (octets.as_bytes(), cut), "{units}");
+            assert_eq!((&*narrow.bytes, narrow.cut), (bytes.as_bytes(), cut), "{units}");
         }
         let odd = [&utf16[..], b"x"].concat();
-        assert_eq!(*text(&odd, utf16.len()).octets, *b"a\nbc\nd");
+        assert_eq!(*text(&odd, utf16.len()).bytes, *b"a\nbc\nd");
         assert!(!text(&odd, utf16.len()).cut);
     }
 
     #[test]
     fn utf16_is_nothing_to_google() {
-        let options = ReadOptions::new().with_profile(Profile::Google);
+        let options = ParseOptions::google();
         let text = Text::of(b"\xff\xfea\0", options);
         assert!(!text.utf16);
-        assert_eq!(*text.octets, *b"\xff\xfea\0");
+        assert_eq!(*text.bytes, *b"\xff\xfea\0");
     }
 }

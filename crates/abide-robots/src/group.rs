@@ -6,13 +6,13 @@ use core::time::Duration;
 use crate::line::{RecordKind, is_trimmed};
 use crate::profile::Profile;
 use crate::slice;
-use crate::token::{ProductToken, is_lenient_octet, is_token_octet};
+use crate::token::{ProductToken, is_lenient_byte, is_token_byte};
 
 /// A record as it stands in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Raw<'a> {
     pub(crate) kind: RecordKind,
-    /// Without the space around it. Of a rule, the comment may still be there: who compiles it looks at each octet.
+    /// Without the space around it. Of a rule, the comment may still be there: who compiles it looks at each byte.
     pub(crate) value: &'a [u8],
     /// 1-based.
     pub(crate) line: u32,
@@ -243,7 +243,7 @@ pub(crate) fn name(value: &[u8], profile: Profile) -> &[u8] {
 
 /// Whether the value is a token of [`ProductToken::lenient`].
 pub(crate) fn is_lenient(value: &[u8]) -> bool {
-    !value.is_empty() && value.iter().all(|&octet| is_lenient_octet(octet))
+    !value.is_empty() && value.iter().all(|&byte| is_lenient_byte(byte))
 }
 
 /// Whom a user-agent line addresses.
@@ -262,7 +262,7 @@ pub(crate) fn agent(value: &[u8], profile: Profile) -> Agent<'_> {
         [b'*'] => Agent::Global,
         [b'*', next, ..] if is_trimmed(*next, profile) => Agent::Global,
         _ => {
-            let length = value.iter().position(|&octet| !is_token_octet(octet)).unwrap_or(value.len());
+            let length = value.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(value.len());
             Agent::Token(slice::before(value, length))
         }
     }
@@ -270,20 +270,20 @@ pub(crate) fn agent(value: &[u8], profile: Profile) -> Agent<'_> {
 
 /// Decimal seconds, to the nanosecond. `None` for what is no such number; more than a `Duration` holds is its maximum.
 pub(crate) fn seconds(value: &[u8]) -> Option<Duration> {
-    let point = value.iter().position(|&octet| octet == b'.').unwrap_or(value.len());
+    let point = value.iter().position(|&byte| byte == b'.').unwrap_or(value.len());
     let (whole, fraction) = (slice::before(value, point), slice::behind(value, point));
     let is_number = |digits: &[u8]| digits.iter().all(u8::is_ascii_digit);
     if !is_number(whole) || !is_number(fraction) || (whole.is_empty() && fraction.is_empty()) {
         return None;
     }
-    let digit = |octet: &u8| octet.saturating_sub(b'0');
+    let digit = |byte: &u8| byte.saturating_sub(b'0');
     let seconds = whole
         .iter()
-        .try_fold(0u64, |number, octet| number.checked_mul(10)?.checked_add(u64::from(digit(octet))));
+        .try_fold(0u64, |number, byte| number.checked_mul(10)?.checked_add(u64::from(digit(byte))));
     // Nine digits: what lies behind them is less than a nanosecond.
     let nanos = fraction.iter().chain(&[b'0'; 9]).take(9);
     let nanos =
-        nanos.fold(0u32, |number, octet| number.saturating_mul(10).saturating_add(u32::from(digit(octet))));
+        nanos.fold(0u32, |number, byte| number.saturating_mul(10).saturating_add(u32::from(digit(byte))));
     Some(seconds.map_or(Duration::MAX, |seconds| Duration::new(seconds, nanos)))
 }
 
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_ends_at_the_first_other_octet() {
+    fn a_token_ends_at_the_first_other_byte() {
         let token = |value| match agent(value, Profile::Rfc9309) {
             Agent::Global => &b"*"[..],
             Agent::Token(name) => name,

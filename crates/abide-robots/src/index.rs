@@ -1,9 +1,9 @@
 //! Which wildcard rules may match a target: a signature for each, and an index where there are many.
 //!
-//! The *signature* of a text is a set of its pairs of octets, in 64 bits. A pattern whose literal pairs are not all
+//! The *signature* of a text is a set of its pairs of bytes, in 64 bits. A pattern whose literal pairs are not all
 //! among those of the target cannot match it.
 //!
-//! The *index* files each pattern under one group of four octets that it holds and that few other patterns hold. A
+//! The *index* files each pattern under one group of four bytes that it holds and that few other patterns hold. A
 //! target is then walked once, and only patterns filed under one of its own groups are looked at. Two patterns may
 //! share a slot by chance; their signatures tell. It lies behind the other tables as numbers of 16 bits:
 //!
@@ -20,12 +20,12 @@ use crate::block::{Entry, Parts};
 
 /// With fewer wildcards than this, looking at each signature is faster.
 const INDEXED_MIN: usize = 128;
-/// Numbers have 16 bits. More wildcards than this do not fit into 512,000 octets.
+/// Numbers have 16 bits. More wildcards than this do not fit into 512,000 bytes.
 const INDEXED_MAX: usize = u16::MAX as usize;
 
 const SPREAD: u32 = 0x9e37_79b1;
 
-/// The pairs of octets in `text`, and for a pattern those that any target must hold.
+/// The pairs of bytes in `text`, and for a pattern those that any target must hold.
 #[inline]
 pub(crate) fn signature(text: &[u8]) -> u64 {
     let mut set = 0;
@@ -35,7 +35,7 @@ pub(crate) fn signature(text: &[u8]) -> u64 {
     set
 }
 
-/// The signature of a wildcard. One that reads differently inside the query has none, as its octets are not certain.
+/// The signature of a wildcard. One that reads differently inside the query has none, as its bytes are not certain.
 pub(crate) fn signature_of_pattern(entry: &Entry, block: &[u8]) -> u64 {
     if entry.link != 0 {
         return 0;
@@ -70,7 +70,7 @@ fn slot(group: [u8; 4], bits: u32) -> usize {
     (u32::from_le_bytes(group).wrapping_mul(SPREAD) >> (32u32.saturating_sub(bits))) as usize
 }
 
-/// Calls `each` with the slots that a wildcard could be filed under: those of its groups of octets that hold no star.
+/// Calls `each` with the slots that a wildcard could be filed under: those of its groups of bytes that hold no star.
 #[inline]
 fn each_slot(entry: &Entry, block: &[u8], bits: u32, mut each: impl FnMut(usize)) {
     let pattern = if entry.link == 0 { entry.pattern(block) } else { &[] };
@@ -78,7 +78,7 @@ fn each_slot(entry: &Entry, block: &[u8], bits: u32, mut each: impl FnMut(usize)
     let mut groups = pattern.array_windows::<4>();
     // The groups to come that hold the last star seen.
     let mut starred =
-        pattern.iter().take(3).rposition(|octet| *octet == b'*').map_or(0, |star| star.saturating_add(1));
+        pattern.iter().take(3).rposition(|byte| *byte == b'*').map_or(0, |star| star.saturating_add(1));
     loop {
         while starred > 0 {
             match groups.next() {
@@ -123,8 +123,8 @@ pub(crate) fn write(wildcards: &[Entry], out: &mut Vec<u8>) {
     let list = out.get_mut(list_at..).unwrap_or_default().as_chunks_mut::<2>().0;
     for (number, slot) in chosen.iter().enumerate() {
         let place = starts.get(*slot).map_or(usize::MAX, |start| *start as usize);
-        if let Some(octets) = list.get_mut(place) {
-            *octets = (number as u16).to_le_bytes();
+        if let Some(bytes) = list.get_mut(place) {
+            *bytes = (number as u16).to_le_bytes();
         }
         add_one(&mut starts, *slot);
     }
@@ -144,7 +144,7 @@ fn choose_slots(wildcards: &[Entry], block: &[u8], bits: u32) -> Vec<usize> {
     for entry in wildcards {
         each_slot(entry, block, bits, |slot| add_one(&mut load, slot));
     }
-    // Walked twice rather than written down: a file of long patterns has as many groups as octets, in memory four times that.
+    // Walked twice rather than written down: a file of long patterns has as many groups as bytes, in memory four times that.
     let rarest = |entry| {
         let (mut rarest, mut least) = (1 << bits, u32::MAX);
         each_slot(entry, block, bits, |slot| {
@@ -175,7 +175,7 @@ impl<'a> Index<'a> {
         Some(Self { bits, starts, list })
     }
 
-    /// The patterns filed under the group of octets, in order of precedence: their numbers as two octets.
+    /// The patterns filed under the group of bytes, in order of precedence: their numbers as two bytes.
     #[inline]
     pub(crate) fn under(&self, group: [u8; 4]) -> &'a [[u8; 2]] {
         self.slot(slot(group, self.bits))
@@ -188,7 +188,7 @@ impl<'a> Index<'a> {
 
     #[inline]
     fn slot(&self, slot: usize) -> &'a [[u8; 2]] {
-        let number = |octets: [u8; 2]| usize::from(u16::from_le_bytes(octets));
+        let number = |bytes: [u8; 2]| usize::from(u16::from_le_bytes(bytes));
         match self.starts.get(slot..slot.wrapping_add(2)) {
             Some([start, end]) => self.list.get(number(*start)..number(*end)).unwrap_or_default(),
             _ => &[],

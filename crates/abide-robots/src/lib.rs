@@ -10,7 +10,7 @@
 //! let verdict = rules.verdict(&Target::new("/private/diary"));
 //! assert_eq!(verdict.to_string(), "disallowed by \"Disallow: /private/\" on line 2");
 //! assert_eq!(rules.crawl_delay().unwrap().as_millis(), 2500);
-//! # Ok::<(), abide_robots::InvalidToken>(())
+//! # Ok::<(), abide_robots::InvalidText>(())
 //! ```
 //!
 //! # In scope
@@ -46,14 +46,16 @@
 extern crate alloc;
 
 // What a crawler is called and what it asks about.
+mod error;
 mod profile;
 mod target;
 mod token;
 
-// The reader: octets, lines, groups.
+// The reader: bytes, lines, groups.
 mod decode;
 mod group;
 mod line;
+mod record;
 mod robots;
 
 // For people: what became of each rule, what is wrong with a file, how to write one.
@@ -76,14 +78,16 @@ mod sweep;
 mod verdict;
 mod work;
 
-pub use explain::{Considered, Explanation, Fate};
+pub use error::InvalidText;
+pub use explain::Fate;
 pub use line::RecordKind;
 pub use pattern::Pattern;
-pub use profile::{Profile, ReadOptions};
+pub use profile::ParseOptions;
+pub use record::Record;
 pub use remark::{Remark, RemarkKind};
-pub use robots::{DocumentRecord, Group, Robots};
-pub use rules::{Record, Rules};
+pub use robots::{Group, Robots};
+pub use rules::Rules;
 pub use target::Target;
-pub use token::{InvalidToken, ProductToken};
-pub use verdict::{Reason, Rule, RuleKind, Verdict};
-pub use write::{InvalidRecord, RobotsBuilder};
+pub use token::ProductToken;
+pub use verdict::RobotsVerdict;
+pub use write::RobotsBuilder;

@@ -116,7 +116,7 @@ pub(crate) struct Key {
 /// The lines of a file, without their ends: CR, LF or CRLF, and nothing else (RFC 9309 §2.2, `NL`).
 pub(crate) struct Lines<'a> {
     rest: &'a [u8],
-    /// Octets of the whole file.
+    /// Bytes of the whole file.
     length: usize,
 }
 
@@ -145,9 +145,9 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// The octets before the first CR or LF.
+/// The bytes before the first CR or LF.
 ///
-/// Lines are short, so eight octets at a time beat wider registers: of those below 14, which the subtraction finds,
+/// Lines are short, so eight bytes at a time beat wider registers: of those below 14, which the subtraction finds,
 /// a file holds hardly any but line ends and tabs.
 #[inline]
 fn line_length(text: &[u8]) -> usize {
@@ -164,7 +164,7 @@ fn line_length(text: &[u8]) -> usize {
             low &= low.wrapping_sub(1);
         }
     }
-    let behind = tail.iter().position(|octet| matches!(octet, b'\r' | b'\n')).unwrap_or(tail.len());
+    let behind = tail.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(tail.len());
     words.len().wrapping_mul(8).wrapping_add(behind)
 }
 
@@ -181,9 +181,9 @@ pub(crate) fn key(line: &[u8], profile: Profile) -> Option<Key> {
 /// The keys that nearly all lines have, spelt as usual with the colon right behind.
 #[inline]
 fn common_key(line: &[u8]) -> Option<Key> {
-    let octets @ [_, _, _, _, fifth, sixth, _, eighth] = line.first_chunk::<8>()?;
-    let head = u64::from_le_bytes(*octets);
-    // Sets bit 5 of each octet: letters become lower-case. "-" and ":" have it set already.
+    let bytes @ [_, _, _, _, fifth, sixth, _, eighth] = line.first_chunk::<8>()?;
+    let head = u64::from_le_bytes(*bytes);
+    // Sets bit 5 of each byte: letters become lower-case. "-" and ":" have it set already.
     let lower = head | 0x2020_2020_2020_2020;
     let (kind, value_at) = if lower == DISALLOW && line.get(8) == Some(&b':') {
         (RecordKind::Disallow, 9)
@@ -229,7 +229,7 @@ fn any_key(line: &[u8], profile: Profile) -> Option<Key> {
 fn kind_of(name: &[u8], profile: Profile) -> (RecordKind, Spelling) {
     let is = |known: &&(&str, RecordKind)| match profile {
         Profile::Rfc9309 => name.eq_ignore_ascii_case(known.0.as_bytes()),
-        // Google's parser compares only as many octets as the key it knows has.
+        // Google's parser compares only as many bytes as the key it knows has.
         Profile::Google => {
             name.get(..known.0.len()).is_some_and(|n| n.eq_ignore_ascii_case(known.0.as_bytes()))
         }
@@ -248,11 +248,11 @@ fn kind_of(name: &[u8], profile: Profile) -> (RecordKind, Spelling) {
 /// Not for `Allow`: what the file does not say by the book may add a restriction and never lift one. Google's parser
 /// takes any key.
 fn without_colon(line: &[u8], profile: Profile) -> Option<Key> {
-    let start = line.iter().position(|&octet| !is_trimmed(octet, profile))?;
-    let end = start.saturating_add(slice::from(line, start).iter().position(|&octet| is_space(octet))?);
+    let start = line.iter().position(|&byte| !is_trimmed(byte, profile))?;
+    let end = start.saturating_add(slice::from(line, start).iter().position(|&byte| is_space(byte))?);
     let (name, value) = line.split_at_checked(end)?;
     let value = trimmed(value, profile);
-    if value.is_empty() || value.iter().any(|&octet| is_space(octet)) {
+    if value.is_empty() || value.iter().any(|&byte| is_space(byte)) {
         return None;
     }
     let (kind, _) = kind_of(slice::from(name, start), profile);
@@ -285,22 +285,22 @@ pub(crate) fn trimmed(mut text: &[u8], profile: Profile) -> &[u8] {
     if profile == Profile::Rfc9309 {
         return trim(text);
     }
-    while let [octet, rest @ ..] = text
-        && is_trimmed(*octet, profile)
+    while let [byte, rest @ ..] = text
+        && is_trimmed(*byte, profile)
     {
         text = rest;
     }
-    while let [rest @ .., octet] = text
-        && is_trimmed(*octet, profile)
+    while let [rest @ .., byte] = text
+        && is_trimmed(*byte, profile)
     {
         text = rest;
     }
     text
 }
 
-/// Whether an octet is space around a key or a value. Google's parser goes by `isspace` of C there.
-pub(crate) fn is_trimmed(octet: u8, profile: Profile) -> bool {
-    is_space(octet) || (profile == Profile::Google && matches!(octet, b'\t'..=b'\r'))
+/// Whether a byte is space around a key or a value. Google's parser goes by `isspace` of C there.
+pub(crate) fn is_trimmed(byte: u8, profile: Profile) -> bool {
+    is_space(byte) || (profile == Profile::Google && matches!(byte, b'\t'..=b'\r'))
 }
 
 /// `comment = "#" *(UTF8-char-noctl / WS / "#")`; it starts anywhere.
@@ -312,8 +312,8 @@ pub(crate) fn without_comment(text: &[u8]) -> &[u8] {
 }
 
 /// `WS = %x20 / %x09`
-pub(crate) fn is_space(octet: u8) -> bool {
-    matches!(octet, b' ' | b'\t')
+pub(crate) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
 #[inline]
@@ -366,7 +366,7 @@ fn fitting_of_other(kind: RecordKind, line: &[u8], value_at: usize, profile: Pro
     }
 }
 
-/// A cut behind `%` or `%4` would leave octets that match something else than the escape did, and one behind a `$` a
+/// A cut behind `%` or `%4` would leave bytes that match something else than the escape did, and one behind a `$` a
 /// pattern that matches less. As what stands before them is at the end then, it is looked at likewise.
 fn without_half(mut value: &[u8]) -> &[u8] {
     while let [rest @ .., b'%' | b'$'] | [rest @ .., b'%', _] = value {

@@ -1,8 +1,8 @@
 //! The normal form that targets and patterns are compared in, RFC 9309 §2.2.2 and 2.2.3.
 //!
 //! * Percent-encoded unreserved characters are decoded; the digits of other escapes are upper-case.
-//! * Octets that a path cannot hold (controls, space, beyond ASCII, `"<>[\]^{|}` and the backtick) are encoded.
-//! * `*` and `$` are encoded where they stand for themselves, so that in a pattern `*` is always "any octets" and `$`
+//! * Bytes that a path cannot hold (controls, space, beyond ASCII, `"<>[\]^{|}` and the backtick) are encoded.
+//! * `*` and `$` are encoded where they stand for themselves, so that in a pattern `*` is always "any bytes" and `$`
 //!   always "the end" (§2.2.3).
 //! * In the query `:`, `/`, `?` and `@` delimit nothing: their escapes are decoded there (§2.2.2, second row of the
 //!   table; the RFC encodes both, we decode both, which compares the same). `%2F` stays what it is in a path. Neither does
@@ -16,13 +16,13 @@ use alloc::vec::Vec;
 
 use crate::slice;
 
-/// What an octet asks for: the bits of [`CLASS`].
+/// What a byte asks for: the bits of [`CLASS`].
 pub(crate) const REWRITE: u8 = 1;
 pub(crate) const STAR: u8 = 2;
 pub(crate) const QUERY: u8 = 4;
 pub(crate) const HASH: u8 = 8;
 
-/// One look per octet says whether a text is its own normal form already, as nearly all are.
+/// One look per byte says whether a text is its own normal form already, as nearly all are.
 #[allow(clippy::indexing_slicing, reason = "the compiler evaluates it")]
 static CLASS: [u8; 256] = {
     let mut class = [REWRITE; 256];
@@ -44,13 +44,13 @@ pub(crate) fn classes(text: &[u8]) -> u8 {
     let of_words = words.iter().fold(0, |seen, [a, b, c, d, e, f, g, h]| {
         seen | class(a) | class(b) | class(c) | class(d) | class(e) | class(f) | class(g) | class(h)
     });
-    tail.iter().fold(of_words, |seen, octet| seen | class(octet))
+    tail.iter().fold(of_words, |seen, byte| seen | class(byte))
 }
 
 #[inline]
-#[allow(clippy::indexing_slicing, reason = "an octet is below 256")]
-fn class(octet: &u8) -> u8 {
-    CLASS[usize::from(*octet)]
+#[allow(clippy::indexing_slicing, reason = "a byte is below 256")]
+fn class(byte: &u8) -> u8 {
+    CLASS[usize::from(*byte)]
 }
 
 /// The classes that occur in a pattern, whose final `$` is its own normal form.
@@ -73,9 +73,9 @@ pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
     // How long `out` must be for what follows to be clear of the last `%` that starts no escape.
     let mut clear = 0;
     let mut text = text;
-    while let [octet, rest @ ..] = text {
+    while let [byte, rest @ ..] = text {
         text = rest;
-        match *octet {
+        match *byte {
             b'%' => match escape(rest) {
                 Some(value) => {
                     text = slice::from(rest, 2);
@@ -96,22 +96,22 @@ pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
                 in_query = true;
                 out.push(b'?');
             }
-            _ if class(octet) == 0 => out.push(*octet),
-            _ => push_percent(*octet, out),
+            _ if class(byte) == 0 => out.push(*byte),
+            _ => push_percent(*byte, out),
         }
     }
 }
 
-/// Appends the form that Google's parser compares: escapes are upper-cased and octets beyond ASCII encoded in patterns;
-/// targets are taken as they are. What is literally `*`, `$` or NUL gets an octet of its own. So no pattern holds an octet
+/// Appends the form that Google's parser compares: escapes are upper-cased and bytes beyond ASCII encoded in patterns;
+/// targets are taken as they are. What is literally `*`, `$` or NUL gets a byte of its own. So no pattern holds a byte
 /// beyond ASCII, and those of a target are equal to none in it.
 pub(crate) fn push_google(text: &[u8], side: Side, out: &mut Vec<u8>) {
     const LITERAL: u8 = 0x80;
     const NOT_IN_PATTERNS: u8 = 0xff;
     let mut text = text;
-    while let [octet, rest @ ..] = text {
+    while let [byte, rest @ ..] = text {
         text = rest;
-        match (*octet, rest) {
+        match (*byte, rest) {
             (b'*', _) if side == Side::Target => out.push(b'*' | LITERAL),
             (b'$', _) if side == Side::Target || !rest.is_empty() => out.push(b'$' | LITERAL),
             (b'%', [high, low, behind @ ..]) if side == Side::Pattern && escape(rest).is_some() => {
@@ -119,38 +119,38 @@ pub(crate) fn push_google(text: &[u8], side: Side, out: &mut Vec<u8>) {
                 text = behind;
             }
             (0, _) => out.push(LITERAL),
-            (0x80.., _) if side == Side::Pattern => push_percent(*octet, out),
+            (0x80.., _) if side == Side::Pattern => push_percent(*byte, out),
             (0x80.., _) => out.push(NOT_IN_PATTERNS),
-            _ => out.push(*octet),
+            _ => out.push(*byte),
         }
     }
 }
 
 /// Whether a target is its own form in [`push_google`].
 pub(crate) fn is_googles_form(target: &[u8]) -> bool {
-    !target.iter().any(|octet| matches!(octet, 0 | b'*' | b'$' | 0x80..))
+    !target.iter().any(|byte| matches!(byte, 0 | b'*' | b'$' | 0x80..))
 }
 
 /// Rewrites the escapes of a normal form that mean something else when they lie in the query.
 ///
-/// A pattern may reach the query through a `*` without a `?` of its own: `/*url=http%3A%2F%2F`. Its octets after the
+/// A pattern may reach the query through a `*` without a `?` of its own: `/*url=http%3A%2F%2F`. Its bytes after the
 /// first `*` then match either in the path, as they stand, or in the query, in the form that this function makes.
 /// `None` when both forms are the same.
 pub(crate) fn query_form(normal: &[u8]) -> Option<Vec<u8>> {
-    let star = normal.iter().position(|&octet| octet == b'*')?;
+    let star = normal.iter().position(|&byte| byte == b'*')?;
     let (head, mut rest) = normal.split_at_checked(star)?;
     if head.contains(&b'?') {
         return None;
     }
     let mut out = head.to_vec();
-    while let [octet, behind @ ..] = rest {
+    while let [byte, behind @ ..] = rest {
         match escape(behind) {
-            Some(value) if *octet == b'%' && delimits_nothing_in_query(value) => {
+            Some(value) if *byte == b'%' && delimits_nothing_in_query(value) => {
                 out.push(value);
                 rest = slice::from(behind, 2);
             }
             _ => {
-                out.push(*octet);
+                out.push(*byte);
                 rest = behind;
             }
         }
@@ -158,16 +158,16 @@ pub(crate) fn query_form(normal: &[u8]) -> Option<Vec<u8>> {
     (out.len() < normal.len()).then_some(out)
 }
 
-/// The octets of a normal form as RFC 9309 §2.2.2 counts them: in the query its delimiters count as their encodings.
+/// The bytes of a normal form as RFC 9309 §2.2.2 counts them: in the query its delimiters count as their encodings.
 ///
-/// A pattern that reaches the query through a `*` counts as it is written, as the same octets may lie in the path: of
-/// `/*u=http://` and `/*u=http%3A%2F%2F`, which cover the same queries, the second has more octets.
-pub(crate) fn octets(normal: &[u8]) -> usize {
-    match normal.iter().position(|&octet| octet == b'?') {
+/// A pattern that reaches the query through a `*` counts as it is written, as the same bytes may lie in the path: of
+/// `/*u=http://` and `/*u=http%3A%2F%2F`, which cover the same queries, the second has more bytes.
+pub(crate) fn bytes(normal: &[u8]) -> usize {
+    match normal.iter().position(|&byte| byte == b'?') {
         None => normal.len(),
         Some(query) => {
             let in_query = slice::behind(normal, query).iter();
-            let encoded = in_query.filter(|&&octet| delimits_nothing_in_query(octet)).count();
+            let encoded = in_query.filter(|&&byte| delimits_nothing_in_query(byte)).count();
             normal.len().saturating_add(encoded.saturating_mul(2))
         }
     }
@@ -182,24 +182,24 @@ fn push_escaped(value: u8, in_query: bool, out: &mut Vec<u8>) {
     }
 }
 
-fn delimits_nothing_in_query(octet: u8) -> bool {
+fn delimits_nothing_in_query(byte: u8) -> bool {
     // `[` and `]` belong here too, but a path cannot hold them either, so they are encoded everywhere.
-    matches!(octet, b':' | b'/' | b'?' | b'@' | b'\'')
+    matches!(byte, b':' | b'/' | b'?' | b'@' | b'\'')
 }
 
 /// The value of the two hexadecimal digits that `text` starts with.
 pub(crate) fn escape(text: &[u8]) -> Option<u8> {
-    let digit = |octet: u8| (octet as char).to_digit(16);
+    let digit = |byte: u8| (byte as char).to_digit(16);
     match text {
         [high, low, ..] => Some((digit(*high)? << 4 | digit(*low)?) as u8),
         _ => None,
     }
 }
 
-pub(crate) fn push_percent(octet: u8, out: &mut Vec<u8>) {
+pub(crate) fn push_percent(byte: u8, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |value: u8| HEX.get(usize::from(value)).copied().unwrap_or_default();
-    out.extend([b'%', digit(octet >> 4), digit(octet & 15)]);
+    out.extend([b'%', digit(byte >> 4), digit(byte & 15)]);
 }
 
 #[cfg(test)]
@@ -235,7 +235,7 @@ mod tests {
             (b"/%2a%24", b"/%2A%24"),
             (b"/a$b", b"/a%24b"),
             (b"/\x00\x7f", b"/%00%7F"),
-            // Digits may be decoded from the third octet behind a lone `%` on.
+            // Digits may be decoded from the third byte behind a lone `%` on.
             (b"/%%34%31", b"/%%341"),
             (b"/%zz%41", b"/%zzA"),
         ];
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stands_for_a_literal_special_octet_in_googles_form() {
+    fn nothing_stands_for_a_literal_special_byte_in_googles_form() {
         let google = |text: &[u8], side| {
             let mut out = Vec::new();
             push_google(text, side, &mut out);
@@ -314,10 +314,10 @@ mod tests {
 
     #[test]
     fn delimiters_in_the_query_count_as_their_encodings() {
-        assert_eq!(octets(b"/a:b"), 4);
-        assert_eq!(octets(b"/a?b=/"), 8);
-        assert_eq!(octets(b"/a'?b='"), 9);
-        assert_eq!([octets(b"/*u=://"), octets(b"/*u=%3A//")], [7, 9]);
+        assert_eq!(bytes(b"/a:b"), 4);
+        assert_eq!(bytes(b"/a?b=/"), 8);
+        assert_eq!(bytes(b"/a'?b='"), 9);
+        assert_eq!([bytes(b"/*u=://"), bytes(b"/*u=%3A//")], [7, 9]);
     }
 
     #[test]

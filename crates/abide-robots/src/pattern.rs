@@ -10,7 +10,7 @@ use crate::normal::{self, Side};
 use crate::slice;
 use crate::target::Target;
 
-/// A path pattern on its own: literal octets, `*` for any octets, a final `$` for the end.
+/// A path pattern on its own: literal bytes, `*` for any bytes, a final `$` for the end.
 ///
 /// Rules have theirs compiled into [`Rules`](crate::Rules); this type is for records that carry a path of their own
 /// and choose among them by the longest match.
@@ -21,7 +21,7 @@ use crate::target::Target;
 /// let pattern = Pattern::new(b"/*.php$");
 /// assert!(pattern.matches(&Target::new("/a.php/b.php")));
 /// assert!(!pattern.matches(&Target::new("/a.php?x")));
-/// assert_eq!(pattern.octets(), 7);
+/// assert_eq!(pattern.bytes(), 7);
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Pattern {
@@ -43,16 +43,16 @@ impl Pattern {
     /// Whether the pattern covers the target. Linear in their lengths, whatever the stars.
     pub fn matches(&self, target: &Target<'_>) -> bool {
         let query_form = self.query_form.as_deref().unwrap_or(&self.normal);
-        can_match(&self.normal) && matches(&self.normal, query_form, target.octets(), target.query())
+        can_match(&self.normal) && matches(&self.normal, query_form, target.bytes(), target.query())
     }
 
-    /// The length that decides which of several patterns is the most specific: the octets of the normal form, as
+    /// The length that decides which of several patterns is the most specific: the bytes of the normal form, as
     /// RFC 9309 §2.2.2 counts them: in the query, `:`, `/`, `?`, `@` and `'` count as their encodings.
     ///
     /// The query of a pattern starts at its `?`. Where one reaches the query through a `*`, it counts as written: of
-    /// `/*u=http://` and `/*u=http%3A%2F%2F`, which cover the same queries, the second has more octets.
-    pub fn octets(&self) -> usize {
-        normal::octets(&self.normal)
+    /// `/*u=http://` and `/*u=http%3A%2F%2F`, which cover the same queries, the second has more bytes.
+    pub fn bytes(&self) -> usize {
+        normal::bytes(&self.normal)
     }
 
     /// The normal form. It is ASCII.
@@ -146,22 +146,22 @@ impl<'a> Pieces<'a> {
 /// Where the first occurrence of the piece at or behind `from` ends.
 ///
 /// A piece with two forms holds an escape that does not occur in a query, so its first form starts before the query does,
-/// and ends before any occurrence of the second. Behind that it is not looked for, so that no octet is looked at for
+/// and ends before any occurrence of the second. Behind that it is not looked for, so that no byte is looked at for
 /// every piece.
 fn find(piece: Pieces<'_>, target: &[u8], from: usize, query: usize) -> Option<usize> {
     let length = piece.path.len();
     if piece.query.len() == length {
-        return find_octets(slice::from(target, from), piece.path)
+        return find_bytes(slice::from(target, from), piece.path)
             .map(|at| from.wrapping_add(at).wrapping_add(length));
     }
     if from < query {
         let path = slice::from(slice::before(target, query.saturating_add(length)), from);
-        if let Some(at) = find_octets(path, piece.path) {
+        if let Some(at) = find_bytes(path, piece.path) {
             return Some(from.wrapping_add(at).wrapping_add(length));
         }
     }
     let from = from.max(query);
-    find_octets(target.get(from..)?, piece.query)
+    find_bytes(target.get(from..)?, piece.query)
         .map(|at| from.wrapping_add(at).wrapping_add(piece.query.len()))
 }
 
@@ -171,8 +171,8 @@ fn ends_with(piece: Pieces<'_>, target: &[u8], from: usize, query: usize) -> boo
             && target.get(from.max(query)..).is_some_and(|rest| rest.ends_with(piece.query)))
 }
 
-/// Linear, whatever the octets. Below the bound the simple search is faster, and its square is small.
-fn find_octets(text: &[u8], piece: &[u8]) -> Option<usize> {
+/// Linear, whatever the bytes. Below the bound the simple search is faster, and its square is small.
+fn find_bytes(text: &[u8], piece: &[u8]) -> Option<usize> {
     const SHORT: usize = 64;
     let Some((&first, rest)) = piece.split_first() else { return Some(0) };
     if rest.is_empty() {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn stars_match_any_octets() {
+    fn stars_match_any_bytes() {
         for (pattern, target, expected) in [
             ("/", "/a", true),
             ("/a", "/", false),
@@ -254,7 +254,7 @@ mod tests {
         let pattern = Pattern::new("/\u{fc}*".as_bytes());
         assert_eq!(alloc::format!("{pattern}"), "/%C3%BC*");
         assert_eq!(alloc::format!("{pattern:?}"), "Pattern(\"/%C3%BC*\")");
-        assert_eq!(pattern.octets(), 8);
+        assert_eq!(pattern.bytes(), 8);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::work;
 /// No text is a prefix.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The link of a text that is to stand behind `count` sorted, distinct ones and shares `shared` octets with the last of
+/// The link of a text that is to stand behind `count` sorted, distinct ones and shares `shared` bytes with the last of
 /// them. `before` gives the length and the link of a text.
 ///
 /// The prefixes of a text are its neighbour to the left, or what that is linked to: any that is given up here is behind
@@ -25,15 +25,15 @@ pub(crate) fn link(count: usize, shared: u32, before: impl Fn(usize) -> Option<(
     candidate
 }
 
-/// How many of the sorted texts do not sort behind the target, and how many octets the last of them shares with it. The
+/// How many of the sorted texts do not sort behind the target, and how many bytes the last of them shares with it. The
 /// texts before the range must not sort behind the target, those after it must, and those in it share their first `from`
-/// octets with it, or as many as they have.
+/// bytes with it, or as many as they have.
 ///
 /// Every text that the target starts with is that last one or one that it is linked to: what sorts between a prefix of the
-/// target and the target itself starts with that prefix too. Those that are no longer than the shared octets are the
+/// target and the target itself starts with that prefix too. Those that are no longer than the shared bytes are the
 /// ones.
 ///
-/// The target ends in a `$` of its own: so a pattern with a final `$` is a text like any other. No octet of a normal
+/// The target ends in a `$` of its own: so a pattern with a final `$` is a text like any other. No byte of a normal
 /// form is `$` otherwise.
 #[inline]
 pub(crate) fn last_before<'a>(
@@ -60,13 +60,13 @@ pub(crate) fn last_before<'a>(
     (low, shared_by_last.unwrap_or_else(last))
 }
 
-/// Whether a text sorts behind the target, with which it shares as many octets as said.
+/// Whether a text sorts behind the target, with which it shares as many bytes as said.
 #[inline]
 fn sorts_behind(text: &[u8], target: &[u8], shared: usize) -> bool {
-    text.get(shared).is_some_and(|octet| octet > target.get(shared).unwrap_or(&b'$'))
+    text.get(shared).is_some_and(|byte| byte > target.get(shared).unwrap_or(&b'$'))
 }
 
-/// The sixteen octets behind the first, which all literals and targets have in common, as a number that sorts as they do.
+/// The sixteen bytes behind the first, which all literals and targets have in common, as a number that sorts as they do.
 ///
 /// Behind the end of the text it is zero.
 #[inline]
@@ -79,25 +79,25 @@ pub(crate) fn key(text: &[u8]) -> u128 {
     }
 }
 
-/// The key of a text that has fewer than sixteen octets behind the first.
+/// The key of a text that has fewer than sixteen bytes behind the first.
 #[inline]
 fn short_key(rest: &[u8]) -> u128 {
     if let (Some(head), Some(tail)) = (rest.first_chunk(), rest.last_chunk()) {
-        // The last eight of the octets overlap with the first.
+        // The last eight of the bytes overlap with the first.
         return u128::from(u64::from_be_bytes(*head)) << 64
             | u128::from(u64::from_be_bytes(*tail)) << behind(rest);
     }
-    let word = rest.iter().fold(0, |word, &octet| word << 8 | u128::from(octet));
+    let word = rest.iter().fold(0, |word, &byte| word << 8 | u128::from(byte));
     word.checked_shl(behind(rest)).unwrap_or_default()
 }
 
-/// The bits of a key behind a text of up to sixteen octets.
+/// The bits of a key behind a text of up to sixteen bytes.
 #[inline]
 fn behind(rest: &[u8]) -> u32 {
     128u32.saturating_sub((rest.len() as u32).saturating_mul(8))
 }
 
-/// The first octets of keys for which it is written down where they start are 32 from this one on: lower-case letters and
+/// The first bytes of keys for which it is written down where they start are 32 from this one on: lower-case letters and
 /// their neighbours.
 const LETTERS: u8 = BEFORE_LETTERS + 1;
 const BEFORE_LETTERS: u8 = 0x5f;
@@ -105,7 +105,7 @@ const BEFORE_LETTERS: u8 = 0x5f;
 /// How many numbers say where they start.
 pub(crate) const STARTS: usize = 33;
 
-/// Where the keys with each letter as their first octet start, and where the last of them end.
+/// Where the keys with each letter as their first byte start, and where the last of them end.
 pub(crate) fn starts(keys: impl Iterator<Item = u128>) -> [u16; STARTS] {
     let mut starts = [0; STARTS];
     for key in keys {
@@ -137,7 +137,7 @@ pub(crate) fn last_before_by_keys<'a>(
         None => short_head(target),
     };
     let letter = usize::from(((head >> 120) as u8).wrapping_sub(LETTERS));
-    let start = |octets: [u8; 2]| usize::from(u16::from_le_bytes(octets));
+    let start = |bytes: [u8; 2]| usize::from(u16::from_le_bytes(bytes));
     let (from, to) = match starts.get(letter..letter + 2) {
         Some([from, to]) => (start(*from), start(*to)),
         _ => (0, keys.len()),
@@ -191,20 +191,20 @@ fn number(key: &[u8; 16]) -> u128 {
     u128::from_le_bytes(*key)
 }
 
-/// How many octets of the text stand in the target, with its `$`.
+/// How many bytes of the text stand in the target, with its `$`.
 #[inline]
 fn shared_from(from: usize, text: &[u8], target: &[u8]) -> usize {
     let common = common(from, text, target);
     common.wrapping_add(usize::from(common == target.len() && text.get(common) == Some(&b'$')))
 }
 
-/// How many octets two texts have in common from their start, where the first `from` are known to be, or as many as they
+/// How many bytes two texts have in common from their start, where the first `from` are known to be, or as many as they
 /// have.
 #[inline]
 pub(crate) fn common(from: usize, a: &[u8], b: &[u8]) -> usize {
     let length = a.len().min(b.len());
     let (a, b) = (slice::before(a, length), slice::before(b, length));
-    // Octets in which the words at `at` differ stand at their lower end.
+    // Bytes in which the words at `at` differ stand at their lower end.
     let differ = |at: usize| Some(word(a, at)? ^ word(b, at)?);
     let mut at = from;
     while let Some(bits) = differ(at) {
@@ -261,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_the_sixteen_octets_behind_the_first_and_zeros() {
+    fn a_key_is_the_sixteen_bytes_behind_the_first_and_zeros() {
         let text = b"/abcdefghijklmnopqrst";
         for length in 0..=text.len() {
-            let mut octets = [0; 16];
-            for (octet, given) in octets.iter_mut().zip(text[..length].iter().skip(1)) {
-                *octet = *given;
+            let mut bytes = [0; 16];
+            for (byte, given) in bytes.iter_mut().zip(text[..length].iter().skip(1)) {
+                *byte = *given;
             }
-            assert_eq!(key(&text[..length]), u128::from_be_bytes(octets), "{length}");
+            assert_eq!(key(&text[..length]), u128::from_be_bytes(bytes), "{length}");
         }
     }
 

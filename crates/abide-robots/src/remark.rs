@@ -46,12 +46,12 @@ pub enum RemarkKind {
     /// (RFC 9309 §2.2.1). Patterns that differ only in stars that add nothing are the same.
     DuplicateRule,
     /// Another rule of the group, or of another group of the very same agents, has such a pattern too, and decides
-    /// wherever this one would: it has more octets, or is an Allow.
+    /// wherever this one would: it has more bytes, or is an Allow.
     HiddenRule,
-    /// The value is longer than 16 KiB; in Google's profile, the line is longer than 16,663 octets.
+    /// The value is longer than 16 KiB; in Google's profile, the line is longer than 16,663 bytes.
     OverlongLine,
-    /// The line holds octets that are no UTF-8, or control characters.
-    InvalidOctets,
+    /// The line holds bytes that are no UTF-8, or control characters.
+    InvalidBytes,
     /// The Crawl-delay is no number of seconds in decimal digits, or more than can be counted.
     UnusableCrawlDelay,
     /// The URL of a Sitemap or License is not absolute.
@@ -80,7 +80,7 @@ impl RemarkKind {
             Self::DuplicateRule => "duplicate-rule",
             Self::HiddenRule => "hidden-rule",
             Self::OverlongLine => "overlong-line",
-            Self::InvalidOctets => "invalid-octets",
+            Self::InvalidBytes => "invalid-octets",
             Self::UnusableCrawlDelay => "unusable-crawl-delay",
             Self::RelativeUrl => "relative-url",
             Self::CutByLimit => "cut-by-limit",
@@ -126,7 +126,7 @@ impl Remark {
         self.line
     }
 
-    /// The octets of the line that it is about; the first is 1.
+    /// The bytes of the line that it is about; the first is 1.
     pub fn columns(&self) -> Range<usize> {
         self.columns.clone()
     }
@@ -172,7 +172,7 @@ impl Place<'_> {
     /// The columns of the part of the line that stands behind `from` and space.
     fn columns(&self, from: usize, part: &[u8]) -> Range<usize> {
         let behind = slice::from(self.line, from).iter();
-        let space = behind.take_while(|&&octet| line::is_trimmed(octet, self.profile)).count();
+        let space = behind.take_while(|&&byte| line::is_trimmed(byte, self.profile)).count();
         let first = from.saturating_add(space).saturating_add(1);
         first..first.saturating_add(part.len())
     }
@@ -204,7 +204,7 @@ struct Reader<'a> {
     agents: BTreeSet<Vec<u8>>,
     group: Option<usize>,
     groups: BTreeMap<BTreeSet<Vec<u8>>, usize>,
-    /// The rules of each group by what they match: the octets and kind of the most specific, its line and place.
+    /// The rules of each group by what they match: the bytes and kind of the most specific, its line and place.
     rules: BTreeMap<(usize, Vec<u8>), Known>,
 }
 
@@ -223,7 +223,7 @@ impl Reader<'_> {
 
     fn whole_file(&mut self) {
         let text = self.robots.text();
-        let first = text.iter().position(|octet| !octet.is_ascii_whitespace()).unwrap_or(text.len());
+        let first = text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len());
         if text.get(first) == Some(&b'<')
             && let Some(((_, line), number)) =
                 Lines::of(slice::before(text, first.saturating_add(1))).zip(1..).last()
@@ -237,7 +237,7 @@ impl Reader<'_> {
         if self.robots.is_cut() {
             let last = Lines::of(text).count() as u32;
             let sentence = format!(
-                "the file is longer than {} octets; the rest is not read",
+                "the file is longer than {} bytes; the rest is not read",
                 self.robots.options().limit
             );
             self.remark(RemarkKind::CutByLimit, last.max(1), 1..1, sentence);
@@ -258,28 +258,28 @@ impl Reader<'_> {
             }
             return;
         };
-        self.octets(place, key, content);
+        self.bytes(place, key, content);
         self.spelling(place, key);
         self.value(place, key);
         self.group(place, key);
     }
 
-    fn octets(&mut self, place: Place<'_>, key: Key, content: &[u8]) {
+    fn bytes(&mut self, place: Place<'_>, key: Key, content: &[u8]) {
         let valid = core::str::from_utf8(content).map_or_else(|error| error.valid_up_to(), |_| content.len());
-        let control = content.iter().position(|&octet| octet.is_ascii_control() && octet != b'\t');
+        let control = content.iter().position(|&byte| byte.is_ascii_control() && byte != b'\t');
         let first = control.filter(|&at| at < valid).unwrap_or(valid);
-        if let Some(octet) = content.get(first) {
+        if let Some(byte) = content.get(first) {
             let at = place.columns(0, content).start.saturating_add(first);
             // Columns count from one.
             let is_compared = key.kind.is_rule() && at > key.value_at;
             let consequence = match self.profile {
-                Profile::Google if *octet == 0 => "; the line ends before it",
+                Profile::Google if *byte == 0 => "; the line ends before it",
                 Profile::Rfc9309 if is_compared => "; it is compared as its percent-encoding",
                 _ => "",
             };
-            let octet = octet.escape_ascii();
-            let sentence = format!("the octet {octet} is neither UTF-8 nor printable{consequence}");
-            self.remark(RemarkKind::InvalidOctets, place.number, at..at.saturating_add(1), sentence);
+            let byte = byte.escape_ascii();
+            let sentence = format!("the byte {byte} is neither UTF-8 nor printable{consequence}");
+            self.remark(RemarkKind::InvalidBytes, place.number, at..at.saturating_add(1), sentence);
         }
     }
 
@@ -335,7 +335,7 @@ impl Reader<'_> {
             }
             Profile::Google if place.line.len() > GOOGLE_LINE_MAX => {
                 let rest = GOOGLE_LINE_MAX.saturating_add(1)..line_end;
-                let sentence = "the line is longer than 16,663 octets; the rest is not read";
+                let sentence = "the line is longer than 16,663 bytes; the rest is not read";
                 self.remark(RemarkKind::OverlongLine, place.number, rest, sentence);
             }
             _ => {}
@@ -435,7 +435,7 @@ impl Reader<'_> {
         self.group
     }
 
-    /// Of two rules that match the same, the one with more octets decides, or the Allow.
+    /// Of two rules that match the same, the one with more bytes decides, or the Allow.
     fn rule(&mut self, place: Place<'_>, key: Key) {
         let allow = key.kind == RecordKind::Allow;
         let value = line::fitting(key.kind, place.line, key.value_at, self.profile);
@@ -445,10 +445,10 @@ impl Reader<'_> {
             return;
         }
         let mut pattern = Vec::with_capacity(value.len());
-        let octets = match self.profile {
+        let bytes = match self.profile {
             Profile::Rfc9309 => {
                 normal::push_normal(value, Side::Pattern, &mut pattern);
-                normal::octets(&pattern)
+                normal::bytes(&pattern)
             }
             Profile::Google => {
                 normal::push_google(value, Side::Pattern, &mut pattern);
@@ -458,7 +458,7 @@ impl Reader<'_> {
         let Some(group) = self.number_of_group() else { return };
         let matches = (group, without_idle_stars(&pattern));
         let columns = place.columns(0, line::trim(place.line));
-        let rule = Known { rank: (octets, allow), pattern, number: place.number, columns };
+        let rule = Known { rank: (bytes, allow), pattern, number: place.number, columns };
         match self.rules.entry(matches) {
             Entry::Vacant(place) => {
                 place.insert(rule);
@@ -496,28 +496,28 @@ fn without_idle_stars(pattern: &[u8]) -> Vec<u8> {
     let pattern =
         if pattern.ends_with(b"*$") { pattern.strip_suffix(b"$").unwrap_or(pattern) } else { pattern };
     let mut out = Vec::with_capacity(pattern.len().saturating_add(1));
-    let behind_stars = pattern.iter().find(|octet| **octet != b'*');
+    let behind_stars = pattern.iter().find(|byte| **byte != b'*');
     if pattern.first() == Some(&b'*') && behind_stars != Some(&b'/') {
         out.push(b'/');
     }
-    for &octet in pattern {
-        if octet != b'*' || out.last() != Some(&b'*') {
-            out.push(octet);
+    for &byte in pattern {
+        if byte != b'*' || out.last() != Some(&b'*') {
+            out.push(byte);
         }
     }
-    out.pop_if(|octet| *octet == b'*');
+    out.pop_if(|byte| *byte == b'*');
     out
 }
 
 fn is_allow_without_colon(content: &[u8]) -> bool {
-    let mut words = content.split(|&octet| line::is_space(octet)).filter(|word| !word.is_empty());
+    let mut words = content.split(|&byte| line::is_space(byte)).filter(|word| !word.is_empty());
     words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"allow")) && words.count() == 1
 }
 
 pub(crate) fn is_absolute(url: &[u8]) -> bool {
-    let scheme = url.split(|&octet| octet == b':').next().unwrap_or_default();
+    let scheme = url.split(|&byte| byte == b':').next().unwrap_or_default();
     matches!(scheme.first(), Some(b'a'..=b'z' | b'A'..=b'Z'))
-        && scheme.iter().all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(octet))
+        && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
         && slice::from(url, scheme.len()).starts_with(b"://")
 }
 
@@ -532,7 +532,7 @@ fn quoted(text: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Profile, ReadOptions};
+    use crate::ParseOptions;
 
     /// Line, columns, kind, sentence.
     fn shown(body: &[u8]) -> Vec<String> {
@@ -612,7 +612,7 @@ mod tests {
                 "2:1..28 RecordInsideRun: the record does not end the run of user-agent lines: what follows belongs to all \
                  of them",
             ),
-            ("User-agent: a\x07b", "1:14..15 InvalidOctets: the octet \\x07 is neither UTF-8 nor printable"),
+            ("User-agent: a\x07b", "1:14..15 InvalidBytes: the byte \\x07 is neither UTF-8 nor printable"),
             (
                 "User-agent: a\nCrawl-delay: 1e3",
                 "2:14..17 UnusableCrawlDelay: \"1e3\" is no number of seconds in decimal digits; the record is ignored",
@@ -624,7 +624,7 @@ mod tests {
             ),
             (
                 "User-agent: a\nDisallow: /\x07",
-                "2:12..13 InvalidOctets: the octet \\x07 is neither UTF-8 nor printable; it is compared as its \
+                "2:12..13 InvalidBytes: the byte \\x07 is neither UTF-8 nor printable; it is compared as its \
                  percent-encoding",
             ),
             (
@@ -776,7 +776,7 @@ mod tests {
     fn remarks_are_those_of_the_profile() {
         let body = b"User-agent: *\nDisallowed: /a";
         assert!(shown(body)[0].starts_with("2:1..11 UnknownRecord"));
-        let google = ReadOptions::new().with_profile(Profile::Google);
+        let google = ParseOptions::google();
         assert_eq!(Robots::parse_with(body, google).remarks(), []);
         let shown = |body: &[u8]| -> Vec<String> {
             let remarks = Robots::parse_with(body, google).remarks();
@@ -795,13 +795,11 @@ mod tests {
         );
         assert_eq!(
             shown(b"user-agent: a\ndisallow: /a\0b"),
-            [
-                "2:13..14 InvalidOctets: the octet \\x00 is neither UTF-8 nor printable; the line ends before it"
-            ]
+            ["2:13..14 InvalidBytes: the byte \\x00 is neither UTF-8 nor printable; the line ends before it"]
         );
         assert_eq!(
             shown(format!("user-agent: a\nallow: /{}", "a".repeat(16_660)).as_bytes()),
-            ["2:16664..16669 OverlongLine: the line is longer than 16,663 octets; the rest is not read"]
+            ["2:16664..16669 OverlongLine: the line is longer than 16,663 bytes; the rest is not read"]
         );
     }
 
@@ -827,7 +825,7 @@ mod tests {
         let file = format!("user-agent: a\n#{}\ndisallow: /\n", "x".repeat(600_000));
         assert_eq!(
             shown(file.as_bytes()),
-            ["1:1..1 CutByLimit: the file is longer than 512000 octets; the rest is not read"]
+            ["1:1..1 CutByLimit: the file is longer than 512000 bytes; the rest is not read"]
         );
         assert!(shown(b"\xff\xfe#\0")[0].starts_with("1:1..1 Utf16"));
     }

@@ -1,4 +1,6 @@
-//! The document: all groups and records of a robots.txt, with their places.
+//! `Robots`: the document, with all groups and records of a robots.txt and their lines.
+//!
+//! For people and tools that look at a file; a crawler needs only [`Rules`].
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,12 +11,13 @@ use crate::compile;
 use crate::decode::Text;
 use crate::group::{self, Gathered, Gatherer, Raw};
 use crate::line::{self, Key, Lines, RecordKind};
-use crate::profile::ReadOptions;
+use crate::profile::ParseOptions;
+use crate::record::Record;
 use crate::rules::Rules;
 use crate::slice;
 use crate::target::Target;
 use crate::token::ProductToken;
-use crate::verdict::Verdict;
+use crate::verdict::RobotsVerdict;
 
 /// A robots.txt as a document: every group, every record, and where each stands.
 ///
@@ -31,12 +34,12 @@ use crate::verdict::Verdict;
 ///
 /// let verdict = robots.verdict(&[ProductToken::new("B")?], &Target::new("/x/y"));
 /// assert!(!verdict.is_allowed());
-/// # Ok::<(), abide_robots::InvalidToken>(())
+/// # Ok::<(), abide_robots::InvalidText>(())
 /// ```
 #[derive(Clone)]
 pub struct Robots {
     text: Box<[u8]>,
-    options: ReadOptions,
+    options: ParseOptions,
     statements: Vec<Statement>,
     /// Ranges of `statements`, each from the first user-agent line of a group to the next group.
     groups: Vec<Range<usize>>,
@@ -57,14 +60,14 @@ pub(crate) struct Statement {
 impl Robots {
     /// Reads a file.
     pub fn parse(body: &[u8]) -> Self {
-        Self::parse_with(body, ReadOptions::new())
+        Self::parse_with(body, ParseOptions::new())
     }
 
     /// Reads a file with a profile or a limit of your choice.
-    pub fn parse_with(body: &[u8], options: ReadOptions) -> Self {
+    pub fn parse_with(body: &[u8], options: ParseOptions) -> Self {
         let text = Text::of(body, options);
         let (cut, utf16) = (text.cut, text.utf16);
-        let text = text.into_octets().into_boxed_slice();
+        let text = text.into_bytes().into_boxed_slice();
         let statements = statements(&text, options);
         let groups = groups(&statements);
         Self { text, options, statements, groups, cut, utf16 }
@@ -79,18 +82,18 @@ impl Robots {
         let profile = self.options.profile;
         let mut gatherer = Gatherer::new(tokens, profile, Vec::new());
         for statement in &self.statements {
-            compile::take(&mut gatherer, self.line(statement), statement.key, statement.number, profile);
+            compile::take(&mut gatherer, self.line_of(statement), statement.key, statement.number, profile);
         }
         gatherer.finish()
     }
 
-    pub(crate) fn options(&self) -> ReadOptions {
+    pub(crate) fn options(&self) -> ParseOptions {
         self.options
     }
 
     /// Whether a crawler that goes by `tokens` may fetch the target, and why. To ask about many targets, keep the
     /// [`rules`](Self::rules).
-    pub fn verdict(&self, tokens: &[ProductToken], target: &Target<'_>) -> Verdict {
+    pub fn verdict(&self, tokens: &[ProductToken], target: &Target<'_>) -> RobotsVerdict {
         self.rules(tokens).verdict(target)
     }
 
@@ -100,12 +103,12 @@ impl Robots {
     }
 
     /// All records in file order.
-    pub fn records(&self) -> impl Iterator<Item = DocumentRecord<'_>> {
-        self.statements.iter().map(|statement| DocumentRecord { robots: self, statement })
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        self.statements.iter().map(|statement| self.record(statement))
     }
 
     /// The Sitemap records, as written, wherever they stand: those that [`Rules::sitemaps`] gives. Left out are empty
-    /// ones, those with octets that are no UTF-8, and those of more than 16 KiB.
+    /// ones, those with bytes that are no UTF-8, and those of more than 16 KiB.
     pub fn sitemaps(&self) -> impl Iterator<Item = &str> {
         self.global(RecordKind::Sitemap)
     }
@@ -116,8 +119,7 @@ impl Robots {
         self.global(RecordKind::License)
     }
 
-    /// The text that was read: without a byte order mark, cut at the limit, and UTF-8 if the body was UTF-16. Spans
-    /// count from its start.
+    /// The text that was read: without a byte order mark, cut at the limit, and UTF-8 if the body was UTF-16.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
@@ -144,16 +146,30 @@ impl Robots {
     /// What of a record's value is used; nothing if the record is dropped for its length.
     fn used(&self, statement: &Statement) -> Option<&[u8]> {
         let Key { kind, value_at, .. } = statement.key;
-        let value = line::fitting(kind, self.line(statement), value_at, self.options.profile)?;
+        let value = line::fitting(kind, self.line_of(statement), value_at, self.options.profile)?;
         Some(line::trim(line::without_comment(value)))
     }
 
-    fn line(&self, statement: &Statement) -> &[u8] {
+    /// The text of a line that holds a record, by its [number](Record::line), without its end.
+    pub fn line(&self, number: u32) -> Option<&[u8]> {
+        let at = self.statements.binary_search_by_key(&number, |statement| statement.number).ok()?;
+        self.statements.get(at).map(|statement| self.line_of(statement))
+    }
+
+    fn record(&self, statement: &Statement) -> Record<'_> {
+        let Key { kind, value_at, .. } = statement.key;
+        let (line, profile) = (self.line_of(statement), self.options.profile);
+        let before = slice::before(line, value_at);
+        let key = line::trimmed(before.strip_suffix(b":").unwrap_or(before), profile);
+        Record { kind, key, value: line::value(line, value_at, profile), line: statement.number, profile }
+    }
+
+    fn line_of(&self, statement: &Statement) -> &[u8] {
         self.text.get(statement.start as usize..statement.end as usize).unwrap_or_default()
     }
 }
 
-fn statements(text: &[u8], options: ReadOptions) -> Vec<Statement> {
+fn statements(text: &[u8], options: ParseOptions) -> Vec<Statement> {
     let lines = Lines::of(text).zip(1..);
     lines
         .filter_map(|((start, line), number)| {
@@ -186,7 +202,7 @@ fn groups(statements: &[Statement]) -> Vec<Range<usize>> {
 impl fmt::Debug for Robots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Robots")
-            .field("octets", &self.text.len())
+            .field("bytes", &self.text.len())
             .field("groups", &self.groups.len())
             .field("records", &self.statements.len())
             .finish_non_exhaustive()
@@ -206,7 +222,7 @@ impl<'a> Group<'a> {
     ///
     /// What follows a token is left out, as in `ExampleBot/1.0`. A value such as `MJ12bot` is given whole, though RFC 9309
     /// reads `MJ`: it names both a crawler that is called so ([`ProductToken::lenient`]) and one that is called `MJ`.
-    /// [`DocumentRecord::addresses`] knows.
+    /// [`Record::addresses`] knows.
     pub fn agents(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let profile = self.robots.options.profile;
         self.of_kind(|kind| kind == RecordKind::UserAgent)
@@ -215,21 +231,21 @@ impl<'a> Group<'a> {
     }
 
     /// Its Allow and Disallow records.
-    pub fn rules(&self) -> impl Iterator<Item = DocumentRecord<'a>> + use<'a> {
+    pub fn rules(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
         self.of_kind(RecordKind::is_rule)
     }
 
     /// All its records, user-agent lines included. Records that belong to the whole file may stand among them.
-    pub fn records(&self) -> impl Iterator<Item = DocumentRecord<'a>> + use<'a> {
+    pub fn records(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
         self.of_kind(|_| true)
     }
 
-    fn of_kind(&self, wanted: fn(RecordKind) -> bool) -> impl Iterator<Item = DocumentRecord<'a>> + use<'a> {
+    fn of_kind(&self, wanted: fn(RecordKind) -> bool) -> impl Iterator<Item = Record<'a>> + use<'a> {
         let robots = self.robots;
         let statements = robots.statements.get(self.range.clone()).unwrap_or_default();
         statements
             .iter()
-            .map(|statement| DocumentRecord { robots, statement })
+            .map(|statement| robots.record(statement))
             .filter(move |record| wanted(record.kind()))
     }
 }
@@ -243,66 +259,12 @@ impl fmt::Debug for Group<'_> {
     }
 }
 
-/// A record in its place in the file.
-#[derive(Clone, Copy)]
-pub struct DocumentRecord<'a> {
-    robots: &'a Robots,
-    statement: &'a Statement,
-}
-
-impl<'a> DocumentRecord<'a> {
-    /// What it states.
-    pub fn kind(&self) -> RecordKind {
-        self.statement.key.kind
-    }
-
-    /// The key as written.
-    pub fn key(&self) -> &'a [u8] {
-        let before = slice::before(self.robots.line(self.statement), self.statement.key.value_at);
-        line::trimmed(before.strip_suffix(b":").unwrap_or(before), self.robots.options.profile)
-    }
-
-    /// The value, without its comment and the space around it.
-    pub fn value(&self) -> &'a [u8] {
-        let line = self.robots.line(self.statement);
-        line::value(line, self.statement.key.value_at, self.robots.options.profile)
-    }
-
-    /// Whether it is a user-agent line that addresses the crawler that goes by `token`, as [`Rules::parse`] takes it;
-    /// without a token, whether it is one that addresses everybody (`*`).
-    pub fn addresses(&self, token: Option<&ProductToken>) -> bool {
-        let addresses = |value| group::addresses(value, token, self.robots.options.profile);
-        self.kind() == RecordKind::UserAgent && self.robots.used(self.statement).is_some_and(addresses)
-    }
-
-    /// The line it stands on; the first is 1.
-    pub fn line(&self) -> u32 {
-        self.statement.number
-    }
-
-    /// Where the line stands in [`Robots::text`], in octets, without its end.
-    pub fn span(&self) -> Range<usize> {
-        self.statement.start as usize..self.statement.end as usize
-    }
-}
-
-impl fmt::Debug for DocumentRecord<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DocumentRecord")
-            .field("kind", &self.kind())
-            .field("value", &format_args!("\"{}\"", self.value().escape_ascii()))
-            .field("line", &self.line())
-            .finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::format;
     use alloc::string::String;
 
     use super::*;
-    use crate::Profile;
 
     #[test]
     fn a_user_agent_line_that_follows_a_rule_begins_a_group_and_nothing_else_does() {
@@ -325,11 +287,11 @@ mod tests {
         let robots = Robots::parse(b"User-Agent : a\n disallow: /\xff # why\nfoo: b\ndisallow /c");
         let keys: Vec<&[u8]> = robots.records().map(|record| record.key()).collect();
         assert_eq!(keys, [&b"User-Agent"[..], b"disallow", b"foo", b"disallow"]);
-        assert_eq!(format!("{robots:?}"), "Robots { octets: 53, groups: 1, records: 4, .. }");
+        assert_eq!(format!("{robots:?}"), "Robots { bytes: 53, groups: 1, records: 4, .. }");
         let group = robots.groups().next().unwrap();
         assert_eq!(format!("{group:?}"), "Group { agents: [\"a\"], rules: 2, .. }");
         let record = group.rules().next().unwrap();
-        assert_eq!(format!("{record:?}"), "DocumentRecord { kind: Disallow, value: \"/\\xff\", line: 2 }");
+        assert_eq!(format!("{record:?}"), "Record { kind: Disallow, value: \"/\\xff\", line: 2 }");
     }
 
     #[test]
@@ -339,9 +301,10 @@ mod tests {
         let robots = Robots::parse(text.as_bytes());
         let shown = |kind| {
             let record = robots.records().find(|record| record.kind() == kind).unwrap();
-            assert_eq!(record.line() as usize, text[..record.span().start].matches('\n').count() + 1);
-            let value = core::str::from_utf8(record.value()).unwrap();
-            (&text[record.span()], String::from(value))
+            let [line, value] = [robots.line(record.line()).unwrap(), record.value()]
+                .map(|bytes| core::str::from_utf8(bytes).unwrap());
+            assert_eq!(text.lines().nth(record.line() as usize - 1), Some(line));
+            (line, value)
         };
         for (kind, line, value) in [
             (RecordKind::RequestRate, "Request-rate: 1/5m # slowly", "1/5m"),
@@ -350,7 +313,7 @@ mod tests {
             (RecordKind::CleanParam, "Clean-param: s&t /f", "s&t /f"),
             (RecordKind::Other, "noindex: /n", "/n"),
         ] {
-            assert_eq!(shown(kind), (line, String::from(value)));
+            assert_eq!(shown(kind), (line, value));
         }
         assert_eq!(robots.groups().next().unwrap().records().count(), 6);
     }
@@ -372,7 +335,7 @@ mod tests {
             robots.groups().flat_map(|group| group.agents().map(String::from).collect::<Vec<_>>()).collect()
         };
         assert_eq!(agents(&robots), ["MJ12bot", "FooBot", "*"]);
-        let google = Robots::parse_with(robots.text(), ReadOptions::new().with_profile(Profile::Google));
+        let google = Robots::parse_with(robots.text(), ParseOptions::google());
         assert_eq!(agents(&google), ["MJ", "FooBot", "*"]);
     }
 
@@ -380,13 +343,13 @@ mod tests {
     fn a_higher_limit_reads_on() {
         let body = format!("user-agent: a\n#{}\ndisallow: /\n", "x".repeat(600_000));
         let rules = |limit| {
-            let robots = Robots::parse_with(body.as_bytes(), ReadOptions::new().with_limit(limit));
+            let robots = Robots::parse_with(body.as_bytes(), ParseOptions::new().with_limit(limit));
             (robots.is_cut(), robots.groups().flat_map(|group| group.rules()).count())
         };
         assert_eq!(rules(0), (true, 0));
         assert_eq!(rules(599_999), (true, 0));
         assert_eq!(rules(1_000_000), (false, 1));
         let lines = String::from("\n").repeat(3);
-        assert!(!Robots::parse_with(lines.as_bytes(), ReadOptions::new().with_limit(0)).is_cut());
+        assert!(!Robots::parse_with(lines.as_bytes(), ParseOptions::new().with_limit(0)).is_cut());
     }
 }

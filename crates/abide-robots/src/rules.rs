@@ -10,12 +10,13 @@ use crate::decode::Text;
 use crate::group::{Gatherer, Raw};
 use crate::line::RecordKind;
 use crate::normal::{self, Side};
-use crate::profile::{Profile, ReadOptions};
+use crate::profile::{ParseOptions, Profile};
+use crate::record::Record;
 use crate::robots::Robots;
 use crate::search;
 use crate::target::Target;
 use crate::token::ProductToken;
-use crate::verdict::{Decision, Verdict};
+use crate::verdict::{Decision, RobotsVerdict};
 
 /// What a robots.txt says to one crawler: its rules, Crawl-delay, sitemaps and preferences.
 ///
@@ -32,7 +33,7 @@ use crate::verdict::{Decision, Verdict};
 /// let rules = Rules::parse(b"User-agent: *\nDisallow: /private/", &[ProductToken::new("ExampleBot")?]);
 /// assert!(rules.is_allowed(&Target::new("/public/")));
 /// assert!(!rules.is_allowed(&Target::new("/private/a")));
-/// # Ok::<(), abide_robots::InvalidToken>(())
+/// # Ok::<(), abide_robots::InvalidText>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Rules {
@@ -44,17 +45,17 @@ impl Rules {
     /// group applies (RFC 9309 §2.2.1). Without tokens it is always the `*` group. Never fails: what cannot be read is
     /// skipped, a line at a time.
     pub fn parse(body: &[u8], tokens: &[ProductToken]) -> Self {
-        Self::parse_with(body, tokens, ReadOptions::new())
+        Self::parse_with(body, tokens, ParseOptions::new())
     }
 
     /// Like [`parse`](Self::parse), with a profile or a limit of your choice.
-    pub fn parse_with(body: &[u8], tokens: &[ProductToken], options: ReadOptions) -> Self {
+    pub fn parse_with(body: &[u8], tokens: &[ProductToken], options: ParseOptions) -> Self {
         // Crawlers read by RFC 9309, and their way is the short one.
         if options.profile == Profile::Google {
             return Robots::parse_with(body, options).rules(tokens);
         }
         let text = Text::of(body, options);
-        Self::of_block(compile::compile(&text.octets, tokens))
+        Self::of_block(compile::compile(&text.bytes, tokens))
     }
 
     /// What applies where there is no file (RFC 9309 §2.3.1.3, "Unavailable" status): all is allowed, as no group applies.
@@ -76,10 +77,10 @@ impl Rules {
         Self::of_block(compile::build_gathered(gatherer.finish(), &[], profile))
     }
 
-    /// The octets of the rule that covers the target, if one does.
-    pub(crate) fn octets_of_match(&self, target: &Target<'_>) -> Option<u16> {
+    /// The bytes of the rule that covers the target, if one does.
+    pub(crate) fn bytes_of_match(&self, target: &Target<'_>) -> Option<u16> {
         match self.decide(target) {
-            Decision::Rule { found, .. } => self.parts().entry(found).map(|entry| entry.octets),
+            Decision::Rule { found, .. } => self.parts().entry(found).map(|entry| entry.bytes),
             _ => None,
         }
     }
@@ -91,8 +92,8 @@ impl Rules {
     /// Whether the target may be fetched.
     ///
     /// Allocates nothing, but in two cases. Where the file was made to cause work, and thousands of wildcard rules meet a
-    /// target of thousands of octets, memory in their order of size buys an answer in bounded time. And in the profile
-    /// [`Google`](Profile::Google) a target that holds `*`, `$` or octets beyond ASCII is written down in its form.
+    /// target of thousands of bytes, memory in their order of size buys an answer in bounded time. And in the profile
+    /// [`google`](ParseOptions::google) a target that holds `*`, `$` or bytes beyond ASCII is written down in its form.
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {
         match self.decide(target) {
             Decision::Rule { allow, .. } => allow,
@@ -101,8 +102,8 @@ impl Rules {
     }
 
     /// Whether the target may be fetched, and why.
-    pub fn verdict(&self, target: &Target<'_>) -> Verdict {
-        Verdict::new(self.clone(), self.decide(target))
+    pub fn verdict(&self, target: &Target<'_>) -> RobotsVerdict {
+        RobotsVerdict::new(self.clone(), self.decide(target))
     }
 
     // An answer that need not be written down as a `Decision` is worth a copy of this.
@@ -118,7 +119,7 @@ impl Rules {
         if flags & FLAG_GROUP == 0 {
             return Decision::NoGroup;
         }
-        self.most_specific(target.octets(), target.query())
+        self.most_specific(target.bytes(), target.query())
     }
 
     /// Google's parser does not know `/robots.txt`, and takes targets as they are.
@@ -131,9 +132,9 @@ impl Rules {
         if normal::is_googles_form(given) {
             return self.most_specific(given, given.len());
         }
-        let mut octets = Vec::with_capacity(given.len());
-        normal::push_google(given, Side::Target, &mut octets);
-        self.most_specific(&octets, octets.len())
+        let mut bytes = Vec::with_capacity(given.len());
+        normal::push_google(given, Side::Target, &mut bytes);
+        self.most_specific(&bytes, bytes.len())
     }
 
     #[inline]
@@ -151,7 +152,7 @@ impl Rules {
     }
 
     /// The Sitemap records of the file, as written: absolute URLs, if their authors kept to the protocol. Left out are empty
-    /// ones, those with octets that are no UTF-8, and those of more than 16 KiB.
+    /// ones, those with bytes that are no UTF-8, and those of more than 16 KiB.
     pub fn sitemaps(&self) -> impl Iterator<Item = &str> {
         self.texts(RecordKind::Sitemap as u32)
     }
@@ -186,17 +187,14 @@ impl Rules {
     /// The preference records of the group that applies, in file order, unread.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         self.block.parts().items().filter_map(|(item, value)| {
-            PREFERENCES.iter().find(|kind| **kind as u32 == item.kind).map(|kind| Record {
-                kind: *kind,
-                value,
-                line: item.line,
-            })
+            let kind = PREFERENCES.iter().find(|kind| **kind as u32 == item.kind)?;
+            Some(Record::kept(*kind, value, item.line))
         })
     }
 
-    /// Octets on the heap, shared by all clones.
+    /// Bytes on the heap, shared by all clones.
     pub fn heap_size(&self) -> usize {
-        self.block.octets().saturating_add(size_of::<[usize; 2]>())
+        self.block.bytes().saturating_add(size_of::<[usize; 2]>())
     }
 
     pub(crate) fn parts(&self) -> Parts<'_> {
@@ -208,7 +206,7 @@ impl Rules {
             .parts()
             .items()
             .filter(move |(item, _)| item.kind == kind)
-            .map(|(_, octets)| core::str::from_utf8(octets).unwrap_or_default())
+            .map(|(_, bytes)| core::str::from_utf8(bytes).unwrap_or_default())
     }
 }
 
@@ -226,43 +224,12 @@ impl fmt::Debug for Rules {
 const PREFERENCES: [RecordKind; 3] =
     [RecordKind::AppDirectives, RecordKind::ContentUsage, RecordKind::ContentSignal];
 
-/// A record of a group, as it stands in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
-    kind: RecordKind,
-    value: &'a [u8],
-    line: u32,
-}
-
-impl<'a> Record<'a> {
-    /// What the record is.
-    pub fn kind(&self) -> RecordKind {
-        self.kind
-    }
-
-    /// The usual spelling of its key.
-    pub fn name(&self) -> &'static str {
-        self.kind.name()
-    }
-
-    /// What follows the colon, without the comment and the space around it. Its own path, if it has one, is part of it.
-    pub fn value(&self) -> &'a [u8] {
-        self.value
-    }
-
-    /// The line it stands on; the first is 1.
-    pub fn line(&self) -> u32 {
-        self.line
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::format;
     use alloc::string::{String, ToString};
 
     use super::*;
-    use crate::Reason;
 
     fn parse(text: &str) -> Rules {
         Rules::parse(text.as_bytes(), &[])
@@ -279,10 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn preference_records_keep_their_octets() {
+    fn preference_records_keep_their_bytes() {
         let rules = Rules::parse(b"user-agent: *\ncontent-usage: /a b=\xff\ncontent-signal:\n", &[]);
         let records: Vec<_> =
-            rules.records().map(|record| (record.name(), record.value(), record.line())).collect();
+            rules.records().map(|record| (record.kind().name(), record.value(), record.line())).collect();
         assert_eq!(records, [("Content-Usage", &b"/a b=\xff"[..], 2), ("Content-Signal", b"", 3)]);
     }
 
@@ -300,7 +267,7 @@ mod tests {
                 (100..100 + rules).map(|number| format!("disallow: /{number}{pattern}\n")).collect();
             parse(&format!("user-agent: *\n{lines}")).heap_size()
         };
-        // The counts of the pointer, the header, `*` and its item; then a text of four octets and an entry for each rule.
+        // The counts of the pointer, the header, `*` and its item; then a text of four bytes and an entry for each rule.
         let nothing = 16 + 32 + 1 + 16;
         assert_eq!(size(0, ""), nothing);
         assert_eq!(size(1, ""), nothing + 20);
@@ -323,11 +290,11 @@ mod tests {
 
     #[test]
     fn delimiters_in_the_query_count_as_encoded_but_for_google() {
-        // By octets as they stand the wildcard is the longer one, as RFC 9309 §2.2.2 counts them the literal is.
+        // By bytes as they stand the wildcard is the longer one, as RFC 9309 §2.2.2 counts them the literal is.
         let file = b"user-agent: *\nallow: /a?//\ndisallow: /a*bbb\n";
         let target = Target::new("/a?//bbb");
         assert!(Rules::parse(file, &[]).is_allowed(&target));
-        let google = ReadOptions::new().with_profile(Profile::Google);
+        let google = ParseOptions::google();
         assert!(!Rules::parse_with(file, &[], google).is_allowed(&target));
     }
 
@@ -338,12 +305,12 @@ mod tests {
         assert_eq!(nothing.to_string(), "disallowed by \"Disallow: /\" on line 0");
         assert!(Rules::disallow_all().is_allowed(&Target::new("/robots.txt")));
         let all = Rules::allow_all().verdict(&target);
-        assert_eq!((all.is_allowed(), all.reason()), (true, Reason::NoGroup));
+        assert_eq!((all.is_allowed(), all.rules().has_group()), (true, false));
     }
 
     #[test]
     fn google_reads_lines_and_targets_as_strings_of_c() {
-        let google = ReadOptions::new().with_profile(Profile::Google);
+        let google = ParseOptions::google();
         for (file, target, allowed) in [
             (&b"user-agent: *\ndisallow: /a\0b"[..], "/a", false),
             (b"user-agent: *\ndisallow: /a\x0b", "/a", false),
@@ -368,17 +335,19 @@ mod tests {
 
     #[test]
     fn google_says_too_whether_a_group_applies() {
-        let google = ReadOptions::new().with_profile(Profile::Google);
-        let reason =
-            |file: &[u8], target| Rules::parse_with(file, &[], google).verdict(&Target::new(target)).reason();
-        assert_eq!(reason(b"user-agent: a\ndisallow: /", "/a"), Reason::NoGroup);
-        assert_eq!(reason(b"user-agent: *\ndisallow: /b", "/a"), Reason::NoMatch);
-        assert_eq!(reason(b"user-agent: *\ndisallow: /", "/robots.txt"), Reason::Rule);
+        let google = ParseOptions::google();
+        for (file, target, shown) in [
+            (&b"user-agent: a\ndisallow: /"[..], "/a", "allowed, as no group applies"),
+            (b"user-agent: *\ndisallow: /b", "/a", "allowed, as no rule matches"),
+            (b"user-agent: *\ndisallow: /", "/robots.txt", "disallowed by \"Disallow: /\" on line 2"),
+        ] {
+            assert_eq!(Rules::parse_with(file, &[], google).verdict(&Target::new(target)).to_string(), shown);
+        }
     }
 
     #[test]
     fn wildcards_of_very_different_lengths_keep_their_order() {
-        // The longest is one of 32,770 octets in its normal form, the shortest one of two.
+        // The longest is one of 32,770 bytes in its normal form, the shortest one of two.
         let mut text = format!("user-agent: *\ndisallow: /*aa{}\ndisallow: /*\n", "é".repeat(5461));
         for number in 0..30 {
             text += &format!("allow: /*x{number}\n");
@@ -420,7 +389,7 @@ mod tests {
 
     #[test]
     fn many_literals_with_long_common_prefixes_are_told_apart() {
-        let common = "/the/same/seventeen/octets/";
+        let common = "/the/same/seventeen/bytes/";
         let mut text = String::from("user-agent: *\ndisallow: /\n");
         for number in 0..40 {
             text += &format!("allow: {common}{number:02}\ndisallow: {common}{number:02}/no$\n");

@@ -1,18 +1,11 @@
 //! The most specific rule that covers a target, RFC 9309 §2.2.2.
 
-use crate::block::{Block, Entry, Literals, Parts};
+use crate::block::{Block, Entry, Found, Literals, Parts};
 use crate::index::{Index, signature};
 use crate::pattern;
 use crate::prefix;
 use crate::sweep;
 use crate::work;
-
-/// The rule that decides, by its place in the block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    Literal(usize),
-    Wildcard(usize),
-}
 
 /// RFC 9309 §2.2.2: "The most specific match found MUST be used", and of equivalent rules the Allow. Gives the rule and
 /// whether it allows.
@@ -77,15 +70,15 @@ struct Search<'a> {
     query: usize,
     signature: u64,
     beaten: Option<Entry>,
-    /// Octets of the target that patterns may still be matched against.
+    /// Bytes of the target that patterns may still be matched against.
     work_left: usize,
 }
 
-/// Octets that may be matched one pattern at a time. Real files and targets need a thousandth of it; what needs more
+/// Bytes that may be matched one pattern at a time. Real files and targets need a thousandth of it; what needs more
 /// was made to, and is answered by a single walk over the target for all patterns at once.
 const WORK_MAX: usize = 2 * 1024 * 1024;
 
-/// What looking at a signature costs, in octets.
+/// What looking at a signature costs, in bytes.
 const LOOK: usize = 8;
 
 /// The answer of a step: the work is exhausted.
@@ -157,8 +150,7 @@ impl Search<'_> {
     fn wins(&self, index: usize) -> bool {
         let Some(literal) = &self.beaten else { return true };
         let Some(entry) = self.parts.wildcard(index) else { return false };
-        entry.octets > literal.octets
-            || (entry.octets == literal.octets && entry.allows() && !literal.allows())
+        entry.bytes > literal.bytes || (entry.bytes == literal.bytes && entry.allows() && !literal.allows())
     }
 }
 
@@ -194,14 +186,14 @@ mod tests {
             for target in &targets {
                 let text = format!("/{target}");
                 let target = Target::new(&text);
-                let (octets, query) = (target.octets(), target.query());
+                let (bytes, query) = (target.bytes(), target.query());
                 let matching = (0..parts.wildcard_count()).find(|&index| {
                     let entry = parts.wildcard(index).expect("there are so many");
-                    pattern::matches(entry.pattern(parts.block), entry.query_form(parts.block), octets, query)
+                    pattern::matches(entry.pattern(parts.block), entry.query_form(parts.block), bytes, query)
                 });
                 let search = |work_left| {
-                    let signature = signature(octets);
-                    Search { parts: &parts, target: octets, query, signature, beaten: None, work_left }
+                    let signature = signature(bytes);
+                    Search { parts: &parts, target: bytes, query, signature, beaten: None, work_left }
                 };
                 prop_assert_eq!(search(WORK_MAX).run(), matching, "{} {:?}", target, patterns);
                 prop_assert_eq!(search(0).run(), matching, "swept: {} {:?}", target, patterns);
@@ -234,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_the_target_names_again_and_again_exhausts_the_work() {
-        // "aaaa" is the only group of four octets in each pattern, and no signature lies within the target's.
+        // "aaaa" is the only group of four bytes in each pattern, and no signature lies within the target's.
         let lines: String = ('b'..='y')
             .flat_map(|first| ('b'..='y').map(move |second| format!("disallow: /*aaaa*{first}{second}z\n")))
             .collect();

@@ -12,13 +12,13 @@ pub(crate) fn from(text: &[u8], start: usize) -> &[u8] {
     text.get(start..).unwrap_or_default()
 }
 
-/// What stands behind the octet at `place`.
+/// What stands behind the byte at `place`.
 #[inline]
 pub(crate) fn behind(text: &[u8], place: usize) -> &[u8] {
     from(text, place.saturating_add(1))
 }
 
-/// What has its place at `start` and so many octets; nothing if the text is shorter.
+/// What has its place at `start` and so many bytes; nothing if the text is shorter.
 #[inline]
 pub(crate) fn part(text: &[u8], start: u32, length: usize) -> &[u8] {
     text.get(start as usize..).and_then(|rest| rest.get(..length)).unwrap_or_default()

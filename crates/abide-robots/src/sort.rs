@@ -1,19 +1,19 @@
-//! Sorting texts that share prefixes: eight octets at a time, and only those that are equal so far go on.
+//! Sorting texts that share prefixes: eight bytes at a time, and only those that are equal so far go on.
 
 use alloc::vec::Vec;
 
 /// A text in its place among the sorted ones.
 #[derive(Clone, Copy)]
 pub(crate) struct Sorted {
-    /// Its next eight octets, while it is being sorted.
+    /// Its next eight bytes, while it is being sorted.
     word: u64,
     /// Which text it is.
     pub(crate) number: u32,
-    /// How many octets it shares with the text before it; [`ALL`] where they are equal.
+    /// How many bytes it shares with the text before it; [`ALL`] where they are equal.
     pub(crate) shared: u32,
 }
 
-/// More octets than any text has.
+/// More bytes than any text has.
 pub(crate) const ALL: u32 = u32::MAX;
 
 /// Texts in neighbouring places that agree up to `depth`.
@@ -25,12 +25,12 @@ struct Segment {
     shared: u32,
 }
 
-/// Gives the texts in the order of their octets, all of which are known to agree before `depth`. Equal texts stand in no
+/// Gives the texts in the order of their bytes, all of which are known to agree before `depth`. Equal texts stand in no
 /// certain order.
 ///
-/// No text may hold a zero octet. The work is that of comparing each octet about as often as there are doublings of
+/// No text may hold a zero byte. The work is that of comparing each byte about as often as there are doublings of
 /// the texts that agree up to it; there is no recursion.
-pub(crate) fn by_octets<'a>(
+pub(crate) fn by_bytes<'a>(
     numbers: impl Iterator<Item = u32>,
     depth: u32,
     text_of: impl Fn(u32) -> &'a [u8],
@@ -82,7 +82,7 @@ fn split(texts: &mut [Sorted], segment: &Segment, open: &mut Vec<Segment>) {
     }
 }
 
-/// Sorts by the words. Many texts are first dealt out by the first octet that is not the same in all of them.
+/// Sorts by the words. Many texts are first dealt out by the first byte that is not the same in all of them.
 fn sort_words(texts: &mut [Sorted]) {
     const MANY: usize = 256;
     if texts.len() < MANY {
@@ -103,10 +103,10 @@ fn sort_words(texts: &mut [Sorted]) {
     }
 }
 
-/// Sorts by an octet, in no certain order where it is the same. Each text that is in the way is swapped to its place, so
-/// that none is copied aside. Gives where those with each octet end.
-fn deal_words(texts: &mut [Sorted], octet: impl Fn(&Sorted) -> u8) -> [usize; 256] {
-    let mut places = places(texts.iter().map(&octet));
+/// Sorts by a byte, in no certain order where it is the same. Each text that is in the way is swapped to its place, so
+/// that none is copied aside. Gives where those with each byte end.
+fn deal_words(texts: &mut [Sorted], byte: impl Fn(&Sorted) -> u8) -> [usize; 256] {
+    let mut places = places(texts.iter().map(&byte));
     let ends = places.into_iter().skip(1).chain([texts.len()]);
     for (own, end) in (0..=u8::MAX).zip(ends) {
         loop {
@@ -115,7 +115,7 @@ fn deal_words(texts: &mut [Sorted], octet: impl Fn(&Sorted) -> u8) -> [usize; 25
                 break;
             }
             let Some(text) = texts.get(at) else { break };
-            let due = octet(text);
+            let due = byte(text);
             let to = place(&mut places, due);
             if due != own {
                 texts.swap(at, *to);
@@ -126,11 +126,11 @@ fn deal_words(texts: &mut [Sorted], octet: impl Fn(&Sorted) -> u8) -> [usize; 25
     places
 }
 
-/// A stable sort by an octet.
-pub(crate) fn deal<T: Copy>(items: &mut [T], octet: impl Fn(&T) -> u8) {
-    let mut places = places(items.iter().map(&octet));
+/// A stable sort by a byte.
+pub(crate) fn deal<T: Copy>(items: &mut [T], byte: impl Fn(&T) -> u8) {
+    let mut places = places(items.iter().map(&byte));
     for item in &items.to_vec() {
-        let to = place(&mut places, octet(item));
+        let to = place(&mut places, byte(item));
         if let Some(dealt) = items.get_mut(*to) {
             *dealt = *item;
         }
@@ -138,11 +138,11 @@ pub(crate) fn deal<T: Copy>(items: &mut [T], octet: impl Fn(&T) -> u8) {
     }
 }
 
-/// Where the items with each octet start when they are sorted by it.
-fn places(octets: impl Iterator<Item = u8>) -> [usize; 256] {
+/// Where the items with each byte start when they are sorted by it.
+fn places(bytes: impl Iterator<Item = u8>) -> [usize; 256] {
     let mut places = [0; 256];
-    for octet in octets {
-        let count = place(&mut places, octet);
+    for byte in bytes {
+        let count = place(&mut places, byte);
         *count = count.wrapping_add(1);
     }
     let mut start = 0usize;
@@ -154,12 +154,12 @@ fn places(octets: impl Iterator<Item = u8>) -> [usize; 256] {
 }
 
 #[inline]
-#[allow(clippy::indexing_slicing, reason = "an octet is below 256")]
-fn place(places: &mut [usize; 256], octet: u8) -> &mut usize {
-    &mut places[usize::from(octet)]
+#[allow(clippy::indexing_slicing, reason = "a byte is below 256")]
+fn place(places: &mut [usize; 256], byte: u8) -> &mut usize {
+    &mut places[usize::from(byte)]
 }
 
-/// Eight octets as a number that sorts as they do, filled with zeros behind the end.
+/// Eight bytes as a number that sorts as they do, filled with zeros behind the end.
 #[inline]
 fn word_at(text: &[u8], at: u32) -> u64 {
     let Some(rest) = text.get(at as usize..) else { return 0 };
@@ -169,11 +169,11 @@ fn word_at(text: &[u8], at: u32) -> u64 {
     match text.last_chunk() {
         _ if rest.is_empty() => 0,
         Some(tail) => u64::from_be_bytes(*tail) << behind(rest),
-        None => rest.iter().fold(0, |word, &octet| word << 8 | u64::from(octet)) << behind(rest),
+        None => rest.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)) << behind(rest),
     }
 }
 
-/// The bits of a word behind a text of one to seven octets.
+/// The bits of a word behind a text of one to seven bytes.
 #[inline]
 fn behind(rest: &[u8]) -> u32 {
     (rest.len() as u32).wrapping_mul(8).wrapping_neg() & 63
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_sorted_by_octets() {
+    fn texts_are_sorted_by_bytes() {
         let texts: Vec<&[u8]> = vec![
             b"/b",
             b"/a/very/long/pattern/b",
@@ -206,7 +206,7 @@ mod tests {
             b"/1234567890abc",
             b"/a/very/long/pattern/a",
         ];
-        let order = by_octets(0..texts.len() as u32, 0, |number| texts[number as usize]);
+        let order = by_bytes(0..texts.len() as u32, 0, |number| texts[number as usize]);
         let sorted: Vec<&[u8]> = order.iter().map(|sorted| texts[sorted.number as usize]).collect();
         let mut expected = texts.clone();
         expected.sort();
@@ -214,18 +214,18 @@ mod tests {
     }
 
     #[test]
-    fn each_octet_is_looked_at_a_few_times() {
+    fn each_byte_is_looked_at_a_few_times() {
         // Each a prefix of the next; all the same; all the same but for their end.
         let nested: Vec<String> = (1..800).map(|length| "a".repeat(length)).collect();
         let same: Vec<String> = (0..800).map(|_| "a".repeat(400)).collect();
         let late: Vec<String> = (0..800).map(|n| format!("{}{n}", "a".repeat(400))).collect();
         for texts in [nested, same, late] {
             let looks = core::cell::Cell::new(0);
-            by_octets(0..texts.len() as u32, 0, |number| {
+            by_bytes(0..texts.len() as u32, 0, |number| {
                 looks.set(looks.get() + 1);
                 texts[number as usize].as_bytes()
             });
-            // A look takes eight octets.
+            // A look takes eight bytes.
             let words: usize = texts.iter().map(|text| text.len() / 8 + 1).sum();
             assert!(looks.get() <= words, "{} looks at {words} words", looks.get());
         }
@@ -236,7 +236,7 @@ mod tests {
         let mut texts: Vec<String> =
             (0..2000u32).map(|n| format!("/{}{:x}", "ab".repeat(n as usize % 23), n * n % 977)).collect();
         texts.extend((0..300).map(|n| format!("/always/the/same/{}", n % 7)));
-        let order = by_octets(0..texts.len() as u32, 1, |number| texts[number as usize].as_bytes());
+        let order = by_bytes(0..texts.len() as u32, 1, |number| texts[number as usize].as_bytes());
         let sorted: Vec<&str> = order.iter().map(|sorted| texts[sorted.number as usize].as_str()).collect();
         let mut expected: Vec<&str> = texts.iter().map(String::as_str).collect();
         expected.sort_unstable();

@@ -1,8 +1,8 @@
 //! All wildcard patterns against one target in one walk: what bounds the work on files that were made to cause it.
 //!
-//! Each pattern waits for the next of its pieces. At each octet of the target the pieces that start there are found by
+//! Each pattern waits for the next of its pieces. At each byte of the target the pieces that start there are found by
 //! one search ([`prefix`]); the patterns that wait for one of them go on to their next piece, which may start where
-//! this one ends. So the work is that of one search per octet, and one step per piece, however the two are chosen.
+//! this one ends. So the work is that of one search per byte, and one step per piece, however the two are chosen.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -60,7 +60,7 @@ struct Sweep<'a> {
     pieces: Vec<Piece<'a>>,
     stages: Vec<u32>,
     waiting: Vec<Waiting>,
-    /// For each octet of the target, the first of the patterns whose next piece may start there.
+    /// For each byte of the target, the first of the patterns whose next piece may start there.
     starting: Vec<u32>,
     best: Option<usize>,
 }
@@ -92,7 +92,7 @@ impl<'a> Sweep<'a> {
     fn add(&mut self, entry: &Entry, block: &'a [u8]) {
         let pattern = entry.pattern(block);
         let at_end = pattern.last() == Some(&b'$');
-        let split = |form: &'a [u8]| form.strip_suffix(b"$").unwrap_or(form).split(|&octet| octet == b'*');
+        let split = |form: &'a [u8]| form.strip_suffix(b"$").unwrap_or(form).split(|&byte| byte == b'*');
         let mut pieces = split(pattern);
         let head = pieces.next().unwrap_or_default();
         let first = self.forms.len();
@@ -117,13 +117,13 @@ impl<'a> Sweep<'a> {
             Some([_, query]) => *query,
             None => &[][..],
         };
-        // A form that differs is shorter: an escape is one octet there.
+        // A form that differs is shorter: an escape is one byte there.
         let same = |number: u32| text(number).len() == text(number ^ 1).len();
         let numbers =
             (0..(forms.len() as u32).saturating_mul(2)).filter(|&number| number & 1 == 0 || !same(number));
         self.numbers = vec![[0; 2]; forms.len()];
         work::count(self.forms.len());
-        for Sorted { number, shared, .. } in sort::by_octets(numbers, 0, text) {
+        for Sorted { number, shared, .. } in sort::by_bytes(numbers, 0, text) {
             if self.pieces.is_empty() || shared != sort::ALL {
                 let link = prefix::link(self.pieces.len(), shared, |index| {
                     self.pieces.get(index).map(|piece| (piece.text.len() as u32, piece.link))

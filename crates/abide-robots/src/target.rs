@@ -1,4 +1,4 @@
-//! What a rule is matched against: path and query as octets, RFC 9309 §2.2.2.
+//! What a rule is matched against: path and query as bytes, RFC 9309 §2.2.2.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -64,7 +64,7 @@ impl<'a> Target<'a> {
         core::str::from_utf8(&self.normal).unwrap_or_default()
     }
 
-    pub(crate) fn octets(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.normal
     }
 
@@ -84,11 +84,11 @@ impl<'a> Target<'a> {
 
 /// A path that starts with `/`, of something that does not.
 fn rooted(text: &[u8]) -> Cow<'_, [u8]> {
-    let end = text.iter().position(|octet| matches!(octet, b'/' | b'?' | b'#')).unwrap_or(text.len());
+    let end = text.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(text.len());
     let (scheme, authority) = text.split_at_checked(end).unwrap_or((text, &[]));
     let rest = match (scheme.strip_suffix(b":"), authority.strip_prefix(b"//")) {
         (Some(_), Some(authority)) => {
-            let path = authority.iter().position(|octet| matches!(octet, b'/' | b'?' | b'#'));
+            let path = authority.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
             slice::from(authority, path.unwrap_or(authority.len()))
         }
         _ => text,
@@ -106,7 +106,7 @@ fn without_fragment(given: Cow<'_, [u8]>, classes: u8) -> Cow<'_, [u8]> {
     if classes & HASH == 0 {
         return given;
     }
-    let end = given.iter().position(|&octet| octet == b'#').unwrap_or(given.len());
+    let end = given.iter().position(|&byte| byte == b'#').unwrap_or(given.len());
     match given {
         Cow::Borrowed(text) => Cow::Borrowed(slice::before(text, end)),
         Cow::Owned(mut text) => {

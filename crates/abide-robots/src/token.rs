@@ -1,10 +1,13 @@
 //! The name a crawler goes by, RFC 9309 §2.2.1.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::str::FromStr;
+
+use crate::error::InvalidText;
 
 /// The product token of a crawler: one or more of `A-Z`, `a-z`, `_` and `-` (RFC 9309 §2.2.1).
 ///
@@ -17,7 +20,7 @@ use core::str::FromStr;
 /// let token = ProductToken::new("ExampleBot")?;
 /// assert_eq!(token, ProductToken::new("examplebot")?);
 /// assert!(ProductToken::new("ExampleBot/1.0").is_err());
-/// # Ok::<(), abide_robots::InvalidToken>(())
+/// # Ok::<(), abide_robots::InvalidText>(())
 /// ```
 #[derive(Clone)]
 pub struct ProductToken(Arc<str>);
@@ -27,8 +30,8 @@ impl ProductToken {
     ///
     /// # Errors
     /// When `text` is empty or holds anything but ASCII letters, `_` and `-`.
-    pub fn new(text: &str) -> Result<Self, InvalidToken> {
-        Self::checked(text, is_token_octet)
+    pub fn new(text: &str) -> Result<Self, InvalidText> {
+        Self::checked(text, is_token_byte, "letters, \"_\" and \"-\"")
     }
 
     /// Like [`new`](Self::new), but digits and `.` may occur too.
@@ -39,19 +42,18 @@ impl ProductToken {
     ///
     /// # Errors
     /// When `text` is empty or holds anything but ASCII letters, digits, `_`, `-` and `.`.
-    pub fn lenient(text: &str) -> Result<Self, InvalidToken> {
-        Self::checked(text, is_lenient_octet).map_err(|InvalidToken(problem)| match problem {
-            Problem::Octet { letter, at, .. } => InvalidToken(Problem::Octet { letter, at, lenient: true }),
-            Problem::Empty => InvalidToken(problem),
-        })
+    pub fn lenient(text: &str) -> Result<Self, InvalidText> {
+        Self::checked(text, is_lenient_byte, "letters, digits, \"_\", \"-\" and \".\"")
     }
 
-    fn checked(text: &str, fits: impl Fn(u8) -> bool) -> Result<Self, InvalidToken> {
+    fn checked(text: &str, fits: impl Fn(u8) -> bool, expected: &str) -> Result<Self, InvalidText> {
         if text.is_empty() {
-            return Err(InvalidToken(Problem::Empty));
+            return Err(InvalidText("expected a product token, found nothing".into()));
         }
         match text.char_indices().find(|(_, letter)| !letter.is_ascii() || !fits(*letter as u8)) {
-            Some((at, letter)) => Err(InvalidToken(Problem::Octet { letter, at, lenient: false })),
+            Some((at, letter)) => Err(InvalidText(format!(
+                "expected a product token of {expected}, found {letter:?} at byte {at}"
+            ))),
             None => Ok(Self(text.into())),
         }
     }
@@ -76,8 +78,8 @@ impl Eq for ProductToken {}
 
 impl Hash for ProductToken {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        for octet in self.0.bytes() {
-            state.write_u8(octet.to_ascii_lowercase());
+        for byte in self.0.bytes() {
+            state.write_u8(byte.to_ascii_lowercase());
         }
         state.write_u8(0xff);
     }
@@ -96,25 +98,25 @@ impl fmt::Debug for ProductToken {
 }
 
 impl TryFrom<&str> for ProductToken {
-    type Error = InvalidToken;
+    type Error = InvalidText;
 
-    fn try_from(text: &str) -> Result<Self, InvalidToken> {
+    fn try_from(text: &str) -> Result<Self, InvalidText> {
         Self::new(text)
     }
 }
 
 impl TryFrom<String> for ProductToken {
-    type Error = InvalidToken;
+    type Error = InvalidText;
 
-    fn try_from(text: String) -> Result<Self, InvalidToken> {
+    fn try_from(text: String) -> Result<Self, InvalidText> {
         Self::new(&text)
     }
 }
 
 impl FromStr for ProductToken {
-    type Err = InvalidToken;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, InvalidToken> {
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
         Self::new(text)
     }
 }
@@ -136,42 +138,14 @@ impl<'de> serde_core::Deserialize<'de> for ProductToken {
     }
 }
 
-/// The text is no product token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidToken(Problem);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Problem {
-    Empty,
-    Octet { letter: char, at: usize, lenient: bool },
-}
-
-impl fmt::Display for InvalidToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Problem::Empty => f.write_str("expected a product token, found nothing"),
-            Problem::Octet { letter, at, lenient } => {
-                let expected = if lenient {
-                    "letters, digits, \"_\", \"-\" and \".\""
-                } else {
-                    "letters, \"_\" and \"-\""
-                };
-                write!(f, "expected a product token of {expected}, found {letter:?} at octet {at}")
-            }
-        }
-    }
-}
-
-impl core::error::Error for InvalidToken {}
-
 /// `identifier = 1*(%x2D / %x41-5A / %x5F / %x61-7A)`
-pub(crate) fn is_token_octet(octet: u8) -> bool {
-    octet.is_ascii_alphabetic() || octet == b'_' || octet == b'-'
+pub(crate) fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_' || byte == b'-'
 }
 
 /// What [`ProductToken::lenient`] takes.
-pub(crate) fn is_lenient_octet(octet: u8) -> bool {
-    is_token_octet(octet) || octet.is_ascii_digit() || octet == b'.'
+pub(crate) fn is_lenient_byte(byte: u8) -> bool {
+    is_token_byte(byte) || byte.is_ascii_digit() || byte == b'.'
 }
 
 #[cfg(test)]
@@ -242,12 +216,12 @@ mod tests {
         let error = ProductToken::new("Foo/1").unwrap_err();
         assert_eq!(
             format!("{error}"),
-            "expected a product token of letters, \"_\" and \"-\", found '/' at octet 3"
+            "expected a product token of letters, \"_\" and \"-\", found '/' at byte 3"
         );
         assert_eq!(ProductToken::new("").unwrap_err().to_string(), "expected a product token, found nothing");
         assert_eq!(
             ProductToken::lenient("a.1/b").unwrap_err().to_string(),
-            "expected a product token of letters, digits, \"_\", \"-\" and \".\", found '/' at octet 3"
+            "expected a product token of letters, digits, \"_\", \"-\" and \".\", found '/' at byte 3"
         );
     }
 }

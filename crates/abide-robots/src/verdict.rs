@@ -1,11 +1,14 @@
-//! The answer, and the rule that decided it.
+//! `RobotsVerdict`: whether a target may be fetched, and the rule that decided.
+//!
+//! It shares the rules that it was made from, so it is small; what it can say of them is looked up when asked.
 
-use core::fmt::{self, Write as _};
+use core::fmt;
 use core::time::Duration;
 
-use crate::block::Entry;
+use crate::block::Found;
+use crate::line::RecordKind;
+use crate::record::Record;
 use crate::rules::Rules;
-use crate::search::Found;
 
 /// What decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,37 +24,22 @@ pub(crate) enum Decision {
 /// Small and cheap to clone: it shares the rules that it was made from.
 ///
 /// ```
-/// use abide_robots::{ProductToken, Reason, Rules, Target};
+/// use abide_robots::{ProductToken, Rules, Target};
 ///
 /// let rules = Rules::parse(b"User-agent: *\nDisallow: /a", &[ProductToken::new("ExampleBot")?]);
 /// let verdict = rules.verdict(&Target::new("/a/b"));
 /// assert!(!verdict.is_allowed());
-/// assert_eq!(verdict.reason(), Reason::Rule);
 /// assert_eq!(verdict.rule().unwrap().line(), 2);
 /// assert_eq!(verdict.to_string(), "disallowed by \"Disallow: /a\" on line 2");
-/// # Ok::<(), abide_robots::InvalidToken>(())
+/// # Ok::<(), abide_robots::InvalidText>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct RobotsVerdict {
     rules: Rules,
     decision: Decision,
 }
 
-/// Why a verdict is what it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reason {
-    /// A rule covers the target: [`Verdict::rule`] says which.
-    Rule,
-    /// A group applies, and none of its rules covers the target.
-    NoMatch,
-    /// No group applies (RFC 9309 §2.2.1: "no rules apply").
-    NoGroup,
-    /// The target is `/robots.txt`, which is implicitly allowed (RFC 9309 §2.2.2).
-    RobotsTxt,
-}
-
-impl Verdict {
+impl RobotsVerdict {
     pub(crate) fn new(rules: Rules, decision: Decision) -> Self {
         Self { rules, decision }
     }
@@ -61,24 +49,20 @@ impl Verdict {
         !matches!(self.decision, Decision::Rule { allow: false, .. })
     }
 
-    /// The rule that decided; `None` if none covers the target.
-    pub fn rule(&self) -> Option<Rule<'_>> {
+    /// The rule that decided, with its pattern as written; bytes that are no UTF-8 are shown as U+FFFD. `None` if no rule
+    /// covers the target: then no group applies ([`Rules::has_group`]), the target is
+    /// [`/robots.txt`](Self::is_robots_txt), or all is allowed that the group says nothing of.
+    pub fn rule(&self) -> Option<Record<'_>> {
+        let Decision::Rule { found, allow } = self.decision else { return None };
         let parts = self.rules.parts();
-        let entry = match self.decision {
-            Decision::Rule { found, .. } => parts.entry(found)?,
-            Decision::NoMatch | Decision::NoGroup | Decision::RobotsTxt => return None,
-        };
-        Some(Rule::new(&entry, entry.written(parts.block)))
+        let entry = parts.entry(found)?;
+        let kind = if allow { RecordKind::Allow } else { RecordKind::Disallow };
+        Some(Record::kept(kind, entry.written(parts.block).as_bytes(), entry.line()))
     }
 
-    /// Why.
-    pub fn reason(&self) -> Reason {
-        match self.decision {
-            Decision::Rule { .. } => Reason::Rule,
-            Decision::NoMatch => Reason::NoMatch,
-            Decision::NoGroup => Reason::NoGroup,
-            Decision::RobotsTxt => Reason::RobotsTxt,
-        }
+    /// Whether the target is `/robots.txt`, which is implicitly allowed (RFC 9309 §2.2.2).
+    pub fn is_robots_txt(&self) -> bool {
+        self.decision == Decision::RobotsTxt
     }
 
     /// The tokens of the group that applies, in lower case, in file order, without repetition.
@@ -107,101 +91,26 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for RobotsVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.rule(), self.reason()) {
+        match (self.rule(), self.decision) {
             (Some(rule), _) => {
                 let answer = if self.is_allowed() { "allowed" } else { "disallowed" };
-                write!(f, "{answer} by \"{rule}\" on line {}", rule.line)
+                write!(f, "{answer} by \"{rule}\" on line {}", rule.line())
             }
-            (None, Reason::NoGroup) => f.write_str("allowed, as no group applies"),
-            (None, Reason::RobotsTxt) => f.write_str("allowed, as robots.txt itself always is"),
+            (None, Decision::NoGroup) => f.write_str("allowed, as no group applies"),
+            (None, Decision::RobotsTxt) => f.write_str("allowed, as robots.txt itself always is"),
             (None, _) => f.write_str("allowed, as no rule matches"),
         }
     }
 }
 
-impl fmt::Debug for Verdict {
+impl fmt::Debug for RobotsVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verdict")
+        f.debug_struct("RobotsVerdict")
             .field("is_allowed", &self.is_allowed())
-            .field("reason", &self.reason())
             .field("rule", &self.rule())
             .finish_non_exhaustive()
-    }
-}
-
-/// A rule as it stands in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule<'a> {
-    kind: RuleKind,
-    pattern: &'a str,
-    line: u32,
-}
-
-/// Which of the two a rule is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RuleKind {
-    /// `Allow`
-    Allow,
-    /// `Disallow`
-    Disallow,
-}
-
-impl<'a> Rule<'a> {
-    fn new(entry: &Entry, pattern: &'a str) -> Self {
-        let kind = if entry.allows() { RuleKind::Allow } else { RuleKind::Disallow };
-        Self { kind, pattern, line: entry.line() }
-    }
-
-    /// Allow or Disallow.
-    pub fn kind(&self) -> RuleKind {
-        self.kind
-    }
-
-    /// The pattern as written, without space around it. Octets that are no UTF-8 are shown as U+FFFD.
-    pub fn pattern(&self) -> &'a str {
-        self.pattern
-    }
-
-    /// The line it stands on; the first is 1. Zero for the rule of [`Rules::disallow_all`], which stands in no file.
-    pub fn line(&self) -> u32 {
-        self.line
-    }
-}
-
-impl RuleKind {
-    /// `Allow` or `Disallow`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RuleKind::Allow => "Allow",
-            RuleKind::Disallow => "Disallow",
-        }
-    }
-}
-
-/// Characters of a pattern that are shown.
-const SHOWN_MAX: usize = 200;
-
-/// One line, cut after 200 characters of the pattern; [`Rule::pattern`] is the whole.
-impl fmt::Display for Rule<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.kind.as_str())?;
-        // Logs and terminals show it: control and format characters are escaped, and a pattern may be as long as the file.
-        let mut letters = self.pattern.chars();
-        for letter in letters.by_ref().take(SHOWN_MAX) {
-            match letter {
-                '\'' | '"' | '\\' => f.write_char(letter)?,
-                _ => write!(f, "{}", letter.escape_debug())?,
-            }
-        }
-        if letters.as_str().is_empty() { Ok(()) } else { f.write_char('…') }
-    }
-}
-
-impl fmt::Display for RuleKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -217,23 +126,24 @@ mod tests {
     const FILE: &[u8] =
         b"user-agent: foobot\ncrawl-delay: 2\nallow: /a/b\ndisallow: /a\ndisallow: /\x1b%41\n";
 
-    fn verdict(file: &[u8], token: &str, target: &str) -> Verdict {
+    fn verdict(file: &[u8], token: &str, target: &str) -> RobotsVerdict {
         Rules::parse(file, &[ProductToken::new(token).unwrap()]).verdict(&Target::new(target))
     }
 
     #[test]
     fn a_verdict_says_why_in_a_sentence() {
-        for (token, target, reason, text) in [
-            ("foobot", "/a", Reason::Rule, "disallowed by \"Disallow: /a\" on line 4"),
-            ("foobot", "/a/b", Reason::Rule, "allowed by \"Allow: /a/b\" on line 3"),
-            ("foobot", "/b", Reason::NoMatch, "allowed, as no rule matches"),
-            ("barbot", "/a", Reason::NoGroup, "allowed, as no group applies"),
-            ("foobot", "/robots.txt", Reason::RobotsTxt, "allowed, as robots.txt itself always is"),
+        for (token, target, text) in [
+            ("foobot", "/a", "disallowed by \"Disallow: /a\" on line 4"),
+            ("foobot", "/a/b", "allowed by \"Allow: /a/b\" on line 3"),
+            ("foobot", "/b", "allowed, as no rule matches"),
+            ("barbot", "/a", "allowed, as no group applies"),
+            ("foobot", "/robots.txt", "allowed, as robots.txt itself always is"),
             // What a stranger wrote does not reach a terminal as it is.
-            ("foobot", "/%1BA", Reason::Rule, "disallowed by \"Disallow: /\\u{1b}%41\" on line 5"),
+            ("foobot", "/%1BA", "disallowed by \"Disallow: /\\u{1b}%41\" on line 5"),
         ] {
             let verdict = verdict(FILE, token, target);
-            assert_eq!((verdict.reason(), verdict.to_string().as_str()), (reason, text), "{target}");
+            assert_eq!(verdict.to_string(), text, "{target}");
+            assert_eq!(verdict.is_robots_txt(), target == "/robots.txt");
         }
     }
 
@@ -251,13 +161,9 @@ mod tests {
     fn a_verdict_names_its_rule_as_it_stands_in_the_file() {
         let verdict = verdict(FILE, "foobot", "/a/b/c");
         let rule = verdict.rule().unwrap();
-        assert_eq!((rule.kind(), rule.pattern(), rule.line()), (RuleKind::Allow, "/a/b", 3));
+        assert_eq!((rule.kind(), rule.value(), rule.line()), (RecordKind::Allow, &b"/a/b"[..], 3));
         assert_eq!(rule.to_string(), "Allow: /a/b");
-        assert_eq!([RuleKind::Allow, RuleKind::Disallow].map(|kind| kind.to_string()), ["Allow", "Disallow"]);
-        assert_eq!([RuleKind::Allow, RuleKind::Disallow].map(RuleKind::as_str), ["Allow", "Disallow"]);
-        assert!(
-            format!("{verdict:?}").starts_with("Verdict { is_allowed: true, reason: Rule, rule: Some(Rule")
-        );
+        assert!(format!("{verdict:?}").starts_with("RobotsVerdict { is_allowed: true, rule: Some(Record"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a verdict costs, in steps, for the tests that hold it to a bound. Nothing is counted outside of them.
 
-/// So many steps are taken: octets that a pattern is matched against, words of octets that are compared, or places that are looked at.
+/// So many steps are taken: bytes that a pattern is matched against, words of bytes that are compared, or places that are looked at.
 #[inline(always)]
 pub(crate) fn count(steps: usize) {
     #[cfg(test)]
@@ -23,9 +23,9 @@ mod tests {
         pub(super) static STEPS: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// For each octet of the file and the path. Where one pattern is tried after the other there are four of them at most, since then the
-    /// walk for all of them begins; in that each octet costs a search among the pieces, and each piece is met once.
-    const STEPS_PER_OCTET: usize = 8;
+    /// For each byte of the file and the path. Where one pattern is tried after the other there are four of them at most, since then the
+    /// walk for all of them begins; in that each byte costs a search among the pieces, and each piece is met once.
+    const STEPS_PER_BYTE: usize = 8;
 
     /// Steps of one verdict, which must be few.
     fn steps(what: &str, file: &str, path: &str) -> usize {
@@ -34,8 +34,8 @@ mod tests {
         STEPS.set(0);
         let is_allowed = rules.is_allowed(&target);
         let steps = STEPS.get();
-        println!("{what}: {steps} steps, {} octets: {is_allowed}", file.len() + path.len());
-        let most = STEPS_PER_OCTET * (file.len() + path.len());
+        println!("{what}: {steps} steps, {} bytes: {is_allowed}", file.len() + path.len());
+        let most = STEPS_PER_BYTE * (file.len() + path.len());
         assert!(steps <= most, "{what}: {steps} steps, {most} at most");
         steps
     }
@@ -46,10 +46,10 @@ mod tests {
         assert!(all > 1_000_000, "something is counted: {all}");
     }
 
-    /// google/robotstxt#85: a pattern of 80,000 octets and a path of 1,600 took 3.7 s. One line, and as many as fit into a file.
+    /// google/robotstxt#85: a pattern of 80,000 bytes and a path of 1,600 took 3.7 s. One line, and as many as fit into a file.
     #[test]
-    fn g11_google_robotstxt_85_a_pattern_of_80000_octets_and_a_path_of_1600() {
-        // With every octet that the patterns name, so that none is passed over at a glance.
+    fn g11_google_robotstxt_85_a_pattern_of_80000_bytes_and_a_path_of_1600() {
+        // With every byte that the patterns name, so that none is passed over at a glance.
         let path = format!("/b{}", "a".repeat(1_600));
         for piece in ["*", "*a", "*aa", "a*"] {
             let pattern = format!("/{}b", piece.repeat(80_000 / piece.len()));

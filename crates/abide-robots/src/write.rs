@@ -2,9 +2,9 @@
 
 use alloc::format;
 use alloc::string::String;
-use core::fmt;
 use core::time::Duration;
 
+use crate::error::InvalidText;
 use crate::group::seconds;
 use crate::line::{Key, RecordKind, Spelling, key};
 use crate::pattern::can_match;
@@ -15,7 +15,7 @@ use crate::token::ProductToken;
 /// Writes a robots.txt, record by record.
 ///
 /// Whatever text comes in, it stays in its place: what would end a line, begin a comment, or be read as something else, by
-/// us or by Google's parser ([`Profile::Google`]), is an error. So is what would be read, but mean nothing.
+/// us or by Google's parser ([`ParseOptions::google`](crate::ParseOptions::google)), is an error. So is what would be read, but mean nothing.
 ///
 /// A step that fails takes the builder with it. Who goes on after an error steps with a clone.
 ///
@@ -33,7 +33,7 @@ use crate::token::ProductToken;
 /// assert_eq!(text, "User-agent: ExampleBot\nUser-agent: OtherBot\nDisallow: /private/\nAllow: /private/press/\n\n\
 ///     User-agent: *\nDisallow:\n\nSitemap: https://example.com/sitemap.xml\n");
 /// assert!(RobotsBuilder::new().group(["*"])?.disallow("/a\nAllow: /").is_err());
-/// # Ok::<(), abide_robots::InvalidRecord>(())
+/// # Ok::<(), abide_robots::InvalidText>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct RobotsBuilder {
@@ -62,17 +62,17 @@ impl RobotsBuilder {
     /// # Errors
     /// When there is no token, or one is neither a product token nor `*`. A name with digits is none: RFC 9309 would read
     /// the letters before them, and so another crawler's name.
-    pub fn group<'a>(mut self, tokens: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidRecord> {
+    pub fn group<'a>(mut self, tokens: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidText> {
         self.end_group();
         let start = self.text.len();
         for token in tokens {
             if token != "*" && ProductToken::new(token).is_err() {
-                return Err(InvalidRecord::new("User-agent", token, Problem::Token));
+                return Err(invalid("User-agent", token, TOKEN));
             }
             self.text.push_str(&format!("User-agent: {token}\n"));
         }
         if self.text.len() == start {
-            return Err(InvalidRecord::new("User-agent", "", Problem::Token));
+            return Err(invalid("User-agent", "", TOKEN));
         }
         self.group = Group::Empty;
         Ok(self)
@@ -83,7 +83,7 @@ impl RobotsBuilder {
     /// # Errors
     /// When no group was begun, or the pattern cannot stand there: unless it is empty, it must start with `/` or `*`. The
     /// line must fit into 16 KiB and hold no `#` (write `%23`), no line breaks and no control characters.
-    pub fn allow(self, pattern: &str) -> Result<Self, InvalidRecord> {
+    pub fn allow(self, pattern: &str) -> Result<Self, InvalidText> {
         self.rule("Allow", pattern)
     }
 
@@ -91,7 +91,7 @@ impl RobotsBuilder {
     ///
     /// # Errors
     /// As [`allow`](Self::allow).
-    pub fn disallow(self, pattern: &str) -> Result<Self, InvalidRecord> {
+    pub fn disallow(self, pattern: &str) -> Result<Self, InvalidText> {
         self.rule("Disallow", pattern)
     }
 
@@ -99,7 +99,7 @@ impl RobotsBuilder {
     ///
     /// # Errors
     /// When no group was begun.
-    pub fn crawl_delay(self, delay: Duration) -> Result<Self, InvalidRecord> {
+    pub fn crawl_delay(self, delay: Duration) -> Result<Self, InvalidText> {
         let seconds = format!("{}.{:09}", delay.as_secs(), delay.subsec_nanos());
         self.record("Crawl-delay", seconds.trim_end_matches('0').trim_end_matches('.'))
     }
@@ -110,24 +110,28 @@ impl RobotsBuilder {
     /// When no group was begun; when the key would be read as one of those, or as another, by Google's parser too, which
     /// takes `Allowed` for `Allow`; when key or value cannot stand there; when the value is no number of seconds
     /// (`Crawl-delay`) or no absolute URL (`Sitemap`, `License`).
-    pub fn record(mut self, name: &str, value: &str) -> Result<Self, InvalidRecord> {
+    pub fn record(mut self, name: &str, value: &str) -> Result<Self, InvalidText> {
         let line = format!("{name}: {value}");
         let read = key(line.as_bytes(), Profile::Rfc9309);
         let kind = read.map_or(RecordKind::Other, |key| key.kind);
         let expected = Some(Key { kind, spelling: Spelling::Exact, value_at: name.len().saturating_add(1) });
         let is_read_alike = read == expected && key(line.as_bytes(), Profile::Google) == expected;
         if !is_read_alike || shapes_groups(kind) || name.trim() != name {
-            return Err(InvalidRecord::new(name, value, Problem::Key));
+            return Err(invalid(
+                name,
+                value,
+                "the key of a record that is read neither as a rule nor as a user-agent line nor as another record",
+            ));
         }
         if self.group == Group::None {
-            return Err(InvalidRecord::new(name, value, Problem::NoGroup));
+            return Err(invalid(name, value, NO_GROUP));
         }
         match kind {
             RecordKind::CrawlDelay if seconds(value.as_bytes()).is_none() => {
-                return Err(InvalidRecord::new(name, value, Problem::Delay));
+                return Err(invalid(name, value, "a number of seconds in decimal digits"));
             }
             kind if kind.is_global() && !is_absolute(value.as_bytes()) => {
-                return Err(InvalidRecord::new(name, value, Problem::Url));
+                return Err(invalid(name, value, URL));
             }
             _ => {}
         }
@@ -139,9 +143,9 @@ impl RobotsBuilder {
     ///
     /// # Errors
     /// When the URL is not absolute, or cannot stand there.
-    pub fn sitemap(mut self, url: &str) -> Result<Self, InvalidRecord> {
+    pub fn sitemap(mut self, url: &str) -> Result<Self, InvalidText> {
         if !is_absolute(url.as_bytes()) {
-            return Err(InvalidRecord::new("Sitemap", url, Problem::Url));
+            return Err(invalid("Sitemap", url, URL));
         }
         self.sitemaps.push_str(&written("Sitemap", url)?);
         Ok(self)
@@ -154,12 +158,12 @@ impl RobotsBuilder {
         self.text
     }
 
-    fn rule(mut self, name: &str, pattern: &str) -> Result<Self, InvalidRecord> {
+    fn rule(mut self, name: &str, pattern: &str) -> Result<Self, InvalidText> {
         if self.group == Group::None {
-            return Err(InvalidRecord::new(name, pattern, Problem::NoGroup));
+            return Err(invalid(name, pattern, NO_GROUP));
         }
         if !pattern.is_empty() && !can_match(pattern.as_bytes()) {
-            return Err(InvalidRecord::new(name, pattern, Problem::Pattern));
+            return Err(invalid(name, pattern, "a pattern that starts with \"/\" or \"*\""));
         }
         self.text.push_str(&written(name, pattern)?);
         self.group = Group::WithRules;
@@ -182,72 +186,32 @@ fn shapes_groups(kind: RecordKind) -> bool {
 }
 
 /// A line with its end, if it is read as it is written.
-fn written(name: &str, value: &str) -> Result<String, InvalidRecord> {
+fn written(name: &str, value: &str) -> Result<String, InvalidText> {
     // Readers that split lines as Unicode does take the last two for line ends.
     let spoils =
         |letter: char| letter == '#' || letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}');
     if name.contains(spoils) || value.contains(spoils) {
-        return Err(InvalidRecord::new(name, value, Problem::Character));
+        return Err(invalid(name, value, "no \"#\", no line breaks and no control characters"));
     }
     if value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']) {
-        return Err(InvalidRecord::new(name, value, Problem::Space));
+        return Err(invalid(name, value, "no space around the value"));
     }
     let line = if value.is_empty() { format!("{name}:\n") } else { format!("{name}: {value}\n") };
     if line.len() > LINE_MAX {
-        return Err(InvalidRecord::new(name, value, Problem::Length));
+        return Err(invalid(name, value, "a line of at most 16 KiB"));
     }
     Ok(line)
 }
 
 /// A record that would not be read as it was meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidRecord {
-    name: String,
-    value: String,
-    problem: Problem,
+fn invalid(name: &str, value: &str, expected: &str) -> InvalidText {
+    let shown = |text: &str| text.chars().take(60).collect::<String>();
+    InvalidText(format!("expected {expected}, found {:?} with {:?}", shown(name), shown(value)))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Problem {
-    Token,
-    NoGroup,
-    Pattern,
-    Key,
-    Character,
-    Space,
-    Length,
-    Delay,
-    Url,
-}
-
-impl InvalidRecord {
-    fn new(name: &str, value: &str, problem: Problem) -> Self {
-        let shown = |text: &str| text.chars().take(60).collect();
-        Self { name: shown(name), value: shown(value), problem }
-    }
-}
-
-impl fmt::Display for InvalidRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, value, problem } = self;
-        let expected = match problem {
-            Problem::Token => "expected a product token or \"*\"",
-            Problem::NoGroup => "expected a group to be begun before",
-            Problem::Pattern => "expected a pattern that starts with \"/\" or \"*\"",
-            Problem::Key => {
-                "expected the key of a record that nobody reads as a rule, a user-agent line or another record"
-            }
-            Problem::Character => "expected no \"#\", no line breaks and no control characters",
-            Problem::Space => "expected no space around the value",
-            Problem::Length => "expected a line of at most 16 KiB",
-            Problem::Delay => "expected a number of seconds in decimal digits",
-            Problem::Url => "expected an absolute URL",
-        };
-        write!(f, "{expected}, found {name:?} with {value:?}")
-    }
-}
-
-impl core::error::Error for InvalidRecord {}
+const TOKEN: &str = "a product token or \"*\"";
+const URL: &str = "an absolute URL";
+const NO_GROUP: &str = "a group to be begun before";
 
 #[cfg(test)]
 mod tests {

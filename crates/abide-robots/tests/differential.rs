@@ -69,14 +69,14 @@ fn explanations(peer: &str) -> Vec<Explanation> {
         "robotxt" => vec![
             ("other records split no run of user-agent lines (2.2.4)", split_run),
             ("it decodes or keeps escapes otherwise (2.2.2)", holds_escape),
-            ("it compares octets beyond ASCII otherwise (2.2.2)", non_ascii),
+            ("it compares bytes beyond ASCII otherwise (2.2.2)", non_ascii),
             ("a `$` inside a pattern is a literal (2.2.3)", inner_dollar),
             ("it counts delimiters of the query otherwise (2.2.2)", query),
         ],
         _ => vec![
             ("other records split no run of user-agent lines (2.2.4)", split_run),
             ("it does not decode escapes of unreserved characters (2.2.2)", holds_escape),
-            ("it compares octets beyond ASCII otherwise (2.2.2)", non_ascii),
+            ("it compares bytes beyond ASCII otherwise (2.2.2)", non_ascii),
             ("a `$` inside a pattern is a literal (2.2.3)", inner_dollar),
             ("after a star it tries only the first place where a piece could start (2.2.3)", |robots, _| {
                 robots.contains('*')
@@ -98,7 +98,7 @@ fn answers(robots: &str, target: &str) -> [(&'static str, bool); 3] {
 /// looked for those anywhere in the path, so that `/$` denied `//`; 0.2.2, which the manifest asks for, does not. So this
 /// is no difference to explain, and none is.
 #[test]
-fn a_pattern_with_a_final_dollar_is_compared_from_the_first_octet() {
+fn a_pattern_with_a_final_dollar_is_compared_from_the_first_byte() {
     for (pattern, target, allowed) in [
         ("/$", "/", false),
         ("/$", "//", true),

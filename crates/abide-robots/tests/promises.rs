@@ -4,7 +4,7 @@
 
 use std::alloc::System;
 
-use abide_robots::{ProductToken, Profile, ReadOptions, Robots, Rules, Target, Verdict};
+use abide_robots::{ParseOptions, ProductToken, Robots, RobotsVerdict, Rules, Target};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -14,7 +14,7 @@ const _: () = {
     const fn is_shared<T: Send + Sync>() {}
     is_shared::<Rules>();
     is_shared::<Robots>();
-    is_shared::<Verdict>();
+    is_shared::<RobotsVerdict>();
     is_shared::<Target<'static>>();
     is_shared::<ProductToken>();
 };
@@ -22,7 +22,7 @@ const _: () = {
 /// A pointer with its length, and the place of the rule.
 #[test]
 fn a_verdict_is_small() {
-    assert!(size_of::<Verdict>() <= 5 * size_of::<usize>(), "{}", size_of::<Verdict>());
+    assert!(size_of::<RobotsVerdict>() <= 5 * size_of::<usize>(), "{}", size_of::<RobotsVerdict>());
     assert_eq!(size_of::<Rules>(), 2 * size_of::<usize>());
 }
 
@@ -42,7 +42,7 @@ fn allocates_nothing<T>(what: &str, round: impl Fn() -> T) {
 fn a_question_allocates_nothing() {
     let literals: String = (0..100).map(|number| format!("disallow: /{number}/\n")).collect();
     let wildcards: String = (0..200).map(|number| format!("allow: /*{number}.php$\n")).collect();
-    let google = ReadOptions::new().with_profile(Profile::Google);
+    let google = ParseOptions::google();
     for rules in ["disallow: /a\n", &literals, &(literals.clone() + &wildcards)] {
         let file = format!("user-agent: *\ncrawl-delay: 1\n{rules}");
         let rules = Rules::parse(file.as_bytes(), &[]);

@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_read(body in vec(any::<u8>(), 0..400), target in target()) {
+    fn any_bytes_are_read(body in vec(any::<u8>(), 0..400), target in target()) {
         let rules = Rules::parse(&body, &foobot());
         let verdict = rules.verdict(&Target::new(&target));
         prop_assert_eq!(verdict.is_allowed(), rules.is_allowed(&Target::new(&target)));

@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use abide_robots::{
-    DocumentRecord, Pattern, ProductToken, Profile, ReadOptions, RecordKind, RemarkKind, Robots, Rules,
-    Target,
+    ParseOptions, Pattern, ProductToken, Record, RecordKind, RemarkKind, Robots, Rules, Target,
 };
 use serde::Deserialize;
 use url::Url;
@@ -64,7 +63,7 @@ fn probes_of_single_features() {
     for probe in &probes.probe {
         assert!(names.insert(&probe.name), "{} occurs twice", probe.name);
         assert!(probe.name.starts_with("rfc_") && probe.clause.starts_with('2'), "{}", probe.name);
-        let body = octets(&probe.robots);
+        let body = bytes(&probe.robots);
         check(&probe.name, &body, &[ProductToken::new("foobot").unwrap()], &probe.url, probe.allowed);
     }
 }
@@ -83,12 +82,12 @@ fn cases() {
 
 fn run(case: &Case) {
     let name = &case.name;
-    let body = octets(&case.robots);
+    let body = bytes(&case.robots);
     let tokens: Vec<ProductToken> =
         case.agent.iter().map(|token| ProductToken::lenient(token).unwrap()).collect();
     for (targets, allowed) in [(&case.allowed, true), (&case.denied, false)] {
         for target in targets {
-            let target = String::from_utf8(octets(target)).unwrap();
+            let target = String::from_utf8(bytes(target)).unwrap();
             check(name, &body, &tokens, &target, allowed);
         }
     }
@@ -117,7 +116,7 @@ fn run(case: &Case) {
     }
     if let Some(pattern) = &case.pattern {
         let verdict = rules.verdict(&Target::new(&case.denied[0]));
-        assert_eq!(verdict.rule().unwrap().pattern(), pattern, "{name}: pattern");
+        assert_eq!(verdict.rule().unwrap().value(), pattern.as_bytes(), "{name}: pattern");
     }
     assert_eq!(rules.crawl_delay().map(|delay| delay.as_secs_f64()), case.delay, "{name}: delay");
 }
@@ -152,8 +151,8 @@ fn google_expectations() {
 
 /// Gives the number of expectations.
 fn check_google(name: &str, file: &GoogleFile) -> usize {
-    let google = ReadOptions::new().with_profile(Profile::Google);
-    let body = octets(&file.robots);
+    let google = ParseOptions::google();
+    let body = bytes(&file.robots);
     let expectations = [(&file.allowed, true), (&file.denied, false)];
     let lists =
         expectations.into_iter().flat_map(|(lists, allowed)| lists.iter().map(move |list| (list, allowed)));
@@ -164,7 +163,7 @@ fn check_google(name: &str, file: &GoogleFile) -> usize {
         let tokens: Vec<ProductToken> = ProductToken::lenient(agent).into_iter().collect();
         for text in &list[1..] {
             count += 1;
-            let path = String::from_utf8(octets(text)).unwrap();
+            let path = String::from_utf8(bytes(text)).unwrap();
             let target = Target::new(&path);
             let verdict = Rules::parse_with(&body, &tokens, google).verdict(&target);
             assert_eq!(verdict.is_allowed(), allowed, "{name}: {agent} {text}: {verdict}");
@@ -248,10 +247,10 @@ fn google_library_expectations() {
 
 /// Gives the number of expectations.
 fn check_read(name: &str, read: &Read) -> usize {
-    let body = octets(&read.robots);
-    let robots = Robots::parse_with(&body, ReadOptions::new().with_profile(Profile::Google));
+    let body = bytes(&read.robots);
+    let robots = Robots::parse_with(&body, ParseOptions::google());
     let known = [RecordKind::UserAgent, RecordKind::Allow, RecordKind::Disallow, RecordKind::Sitemap];
-    let is_known = |record: &DocumentRecord<'_>| known.contains(&record.kind());
+    let is_known = |record: &Record<'_>| known.contains(&record.kind());
     let mut count = 0;
     let mut expect = |holds: Option<bool>, what: &str| {
         assert_ne!(holds, Some(false), "{name}: {what} of {}", read.robots);
@@ -316,12 +315,12 @@ fn url_of(target: &str) -> Option<Url> {
 }
 
 /// Resolves `\xNN`, `\t`, `\r`, `\n`, `\\` and `{N:text}`.
-fn octets(text: &str) -> Vec<u8> {
+fn bytes(text: &str) -> Vec<u8> {
     let text = text.as_bytes();
     let mut out = Vec::new();
     let mut at = 0;
     while at < text.len() {
-        let (octets, length) = match &text[at..] {
+        let (bytes, length) = match &text[at..] {
             [b'\\', b'x', high, low, ..] => {
                 let digits = [*high, *low];
                 (vec![u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap()], 4)
@@ -331,17 +330,17 @@ fn octets(text: &str) -> Vec<u8> {
             [b'\\', b'n', ..] => (vec![b'\n'], 2),
             [b'\\', b'\\', ..] => (vec![b'\\'], 2),
             [b'{', b'0'..=b'9', ..] => repeated(&text[at..]),
-            [octet, ..] => (vec![*octet], 1),
+            [byte, ..] => (vec![*byte], 1),
             [] => unreachable!(),
         };
-        out.extend(octets);
+        out.extend(bytes);
         at += length;
     }
     out
 }
 
 fn repeated(text: &[u8]) -> (Vec<u8>, usize) {
-    let end = text.iter().position(|&octet| octet == b'}').unwrap();
+    let end = text.iter().position(|&byte| byte == b'}').unwrap();
     let inner = std::str::from_utf8(&text[1..end]).unwrap();
     let (count, piece) = inner.split_once(':').unwrap();
     (piece.repeat(count.parse().unwrap()).into_bytes(), end + 1)

@@ -336,8 +336,7 @@ async fn page(fault: &pages::Fault, client: &ClientWithMiddleware, url: &str) ->
     (began.elapsed() < Duration::from_secs(20)).then_some(()).ok_or("it took too long")?;
     let found = [permissions.rules().noindex(), permissions.rules().nosnippet()];
     (found == fault.rules).then_some(()).ok_or(format!("noindex and nosnippet are {found:?}"))?;
-    for remark in permissions.remarks() {
-        let text = remark.to_string();
+    for (_, text) in permissions.warnings() {
         (!text.contains(|c: char| c.is_control()))
             .then_some(())
             .ok_or(format!("control bytes in {text:?}"))?;

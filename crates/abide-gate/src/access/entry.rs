@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_robots::{ProductToken, ReadOptions, Remark, Robots, Rules, Target};
+use abide_robots::{ParseOptions, ProductToken, Remark, Robots, Rules, Target};
 use url::Url;
 
 use crate::access::outcome::{has_rule_line, is_html};
@@ -229,7 +229,7 @@ impl RobotsEntry {
 
     /// What a reader stumbles over in the text: lines that cannot be read, encodings, rules that never match. Reads it again.
     pub fn remarks(&self) -> Vec<Remark> {
-        let options = ReadOptions::new().with_limit(BODY_LIMIT_MAX);
+        let options = ParseOptions::new().with_limit(BODY_LIMIT_MAX);
         self.copy().map(|copy| Robots::parse_with(copy.body(), options).remarks()).unwrap_or_default()
     }
 
@@ -249,8 +249,8 @@ impl RobotsEntry {
 }
 
 /// The body was cut at the policy's limit, so the reader must not cut it at a lower one.
-fn reading(policy: &AccessPolicy) -> ReadOptions {
-    ReadOptions::new().with_limit(policy.body_limit)
+fn reading(policy: &AccessPolicy) -> ParseOptions {
+    ParseOptions::new().with_limit(policy.body_limit)
 }
 
 impl fmt::Debug for RobotsEntry {

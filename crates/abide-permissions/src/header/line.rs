@@ -1,14 +1,16 @@
 //! The classifier: in which grammar one field line is written, and what it states in that grammar.
 
+use std::borrow::Cow;
+
+use super::Reading;
 use super::draft00;
 use super::split::{Pieces, lower_case_outside_strings};
 use super::structured::{Member, ProductName, parse_member};
-use super::{FieldName, Reading};
 use crate::element::{read_elements, read_salvaged};
 use crate::options::ReadOptions;
+use crate::provenance::{Findings, Provenance};
 use crate::rule::{Known, known};
 use crate::stated::Stated;
-use crate::statement::{Findings, Problem, Source};
 
 /// A line, read.
 pub(super) struct Line<'a> {
@@ -39,19 +41,19 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> Line<'a> {
             member = parse_member(&folded, options);
         }
         let stated = match survey.take(member, options) {
-            Verdict::States(member) if !member.binds_us() => continue,
-            Verdict::States(member) => Some(member.stated()),
-            Verdict::StatesFlag(flag) => {
+            Piece::States(member) if !member.binds_us() => continue,
+            Piece::States(member) => Some(member.stated()),
+            Piece::StatesFlag(flag) => {
                 let mut stated = Stated::default();
                 stated.flag(flag, text);
                 Some(stated)
             }
-            Verdict::StatesNothing => continue,
-            Verdict::Bad if text.iter().any(u8::is_ascii_whitespace) => {
+            Piece::StatesNothing => continue,
+            Piece::Bad if text.iter().any(u8::is_ascii_whitespace) => {
                 let salvaged = read_salvaged(text, options);
                 if salvaged.rules.is_empty() { None } else { Some(salvaged) }
             }
-            Verdict::Bad => None,
+            Piece::Bad => None,
         };
         parts.push(Part { text, stated });
     }
@@ -82,7 +84,7 @@ pub(super) fn read_members<'a>(value: &'a [u8], options: &ReadOptions) -> Vec<(u
 }
 
 impl Line<'_> {
-    pub(super) fn report(self, field: FieldName, line: usize, findings: &mut Findings) {
+    pub(super) fn report(self, field: &str, line: usize, findings: &mut Findings) {
         for part in self.parts {
             part.report(field, line, self.reading, findings);
         }
@@ -90,11 +92,16 @@ impl Line<'_> {
 }
 
 impl Part<'_> {
-    pub(super) fn report(self, field: FieldName, line: usize, reading: Reading, findings: &mut Findings) {
-        let source = || Source::Field { name: field, line, reading, text: written(self.text) };
+    pub(super) fn report(self, field: &str, line: usize, reading: Reading, findings: &mut Findings) {
+        let source = || Provenance::Field {
+            name: field.into(),
+            line,
+            reading: Cow::Borrowed(reading.as_str()),
+            text: written(self.text),
+        };
         match self.stated {
             Some(stated) => findings.add(stated, source),
-            None => findings.remark(source(), Problem::NotAMember),
+            None => findings.warn(source(), "expected a product token with rules as parameters"),
         }
     }
 }
@@ -113,7 +120,7 @@ struct Survey {
 }
 
 /// What a piece states if the line turns out to be a structured field.
-enum Verdict<'a> {
+enum Piece<'a> {
     States(Member<'a>),
     StatesFlag(Known),
     StatesNothing,
@@ -121,10 +128,10 @@ enum Verdict<'a> {
 }
 
 impl Survey {
-    fn take<'a>(&mut self, member: Option<Member<'a>>, options: &ReadOptions) -> Verdict<'a> {
+    fn take<'a>(&mut self, member: Option<Member<'a>>, options: &ReadOptions) -> Piece<'a> {
         let Some(member) = member else {
             self.bad = true;
-            return Verdict::Bad;
+            return Piece::Bad;
         };
         if let ProductName::Token(token) = member.token
             && let Some(flag) = legacy_shape(token.as_bytes(), options)
@@ -132,15 +139,15 @@ impl Survey {
             self.legacy_shaped = true;
             return match flag {
                 // Stricter: beside members that are meant for the structured field, a bare `noindex` is meant too.
-                Some(flag) if flag.is_flag() && !member.has_parameters => Verdict::StatesFlag(flag),
-                _ => Verdict::Bad,
+                Some(flag) if flag.is_flag() && !member.has_parameters => Piece::StatesFlag(flag),
+                _ => Piece::Bad,
             };
         }
         if matches!(member.token, ProductName::Other) || !member.has_parameters {
-            return Verdict::StatesNothing;
+            return Piece::StatesNothing;
         }
         self.good = true;
-        Verdict::States(member)
+        Piece::States(member)
     }
 
     fn reading(&self, line: &[u8]) -> Reading {

@@ -1,7 +1,6 @@
 //! The members of a field as they are written, for those who want to see them rather than to obey them.
 
 use std::convert::Infallible;
-use std::fmt;
 
 use sfv::visitor::{EntryVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
 use sfv::{BareItemFromInput, KeyRef, Parser};
@@ -10,58 +9,28 @@ use super::split::{Pieces, lower_case_outside_strings};
 use crate::item::ItemOnly;
 use crate::value::SfValue;
 
-/// A member of a `Robots-Tag` field as it is written: a product token and its parameters. Case is folded outside strings.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Member {
-    token: String,
-    parameters: Vec<(String, SfValue)>,
-}
-
-/// The valid members of one field line, in order, each with its parameters. Members that do not parse, and those that
+/// The valid members of one field line, in order: the product token of each (case is folded outside strings), and its
+/// parameters in order of their first appearance, each with its last value (RFC 9651 §4.2.3.2). Members that do not parse, and those that
 /// are no Token or String, are left out; so is what a member says to others. This is not what applies to anybody: for
 /// that see [`Permissions`](crate::Permissions).
 ///
 /// ```
 /// let members = abide_permissions::members(b"*;nosnippet, ExampleBot;noindex");
-/// assert_eq!(members[1].token(), "examplebot");
-/// assert_eq!(members[1].parameters().len(), 1, "the rules of `*` are not repeated here");
+/// let (token, parameters) = &members[1];
+/// assert_eq!((&**token, parameters.len()), ("examplebot", 1), "the rules of `*` are not repeated here");
 /// ```
 #[must_use]
-pub fn members(line: &[u8]) -> Vec<Member> {
+pub fn members(line: &[u8]) -> Vec<(String, Vec<(String, SfValue)>)> {
     let mut folded = line.to_vec();
     lower_case_outside_strings(&mut folded);
     Pieces::of(&folded).filter_map(|piece| member(piece.trim_ascii())).collect()
 }
 
-fn member(piece: &[u8]) -> Option<Member> {
+fn member(piece: &[u8]) -> Option<(String, Vec<(String, SfValue)>)> {
     let mut collector = Collector::default();
     Parser::new(piece).parse_list_with_visitor(&mut collector).ok()?;
     let token = collector.token?;
-    (collector.members == 1).then_some(Member { token, parameters: collector.parameters })
-}
-
-impl Member {
-    /// The product token, in lower case when it is written as a Token.
-    #[must_use]
-    pub fn token(&self) -> &str {
-        &self.token
-    }
-
-    /// The parameters in order of their first appearance, each with its last value (RFC 9651 §4.2.3.2).
-    #[must_use]
-    pub fn parameters(&self) -> &[(String, SfValue)] {
-        &self.parameters
-    }
-}
-
-impl fmt::Display for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.token)?;
-        self.parameters.iter().try_for_each(|(name, value)| match value {
-            SfValue::Boolean(true) => write!(f, ";{name}"),
-            value => write!(f, ";{name}={value:?}"),
-        })
-    }
+    (collector.members == 1).then_some((token, collector.parameters))
 }
 
 #[derive(Default)]

@@ -10,55 +10,27 @@ mod split;
 mod structured;
 mod write;
 
-pub use member::{Member, members};
+pub use member::members;
 pub use write::write_field;
 
-use std::fmt;
-
 use crate::options::ReadOptions;
-use crate::statement::{Findings, Problem, Source};
+use crate::provenance::{Findings, Provenance};
 pub(crate) use split::complete_members;
 
-/// The two names of the field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum FieldName {
-    /// `Robots-Tag`, draft-illyes-repext-03 §3.1.1.
-    RobotsTag,
-    /// `X-Robots-Tag`, deprecated by §5.3 and still read.
-    XRobotsTag,
-}
+/// draft-illyes-repext-03 §3.1.1.
+const ROBOTS_TAG: &str = "Robots-Tag";
 
-impl FieldName {
-    /// Finds the field by its name, without regard to ASCII case.
-    #[must_use]
-    pub const fn from_name(name: &str) -> Option<Self> {
-        match name.len() {
-            10 if name.eq_ignore_ascii_case(Self::RobotsTag.as_str()) => Some(Self::RobotsTag),
-            12 if name.eq_ignore_ascii_case(Self::XRobotsTag.as_str()) => Some(Self::XRobotsTag),
-            _ => None,
-        }
-    }
+/// Deprecated by §5.3 and still read.
+const X_ROBOTS_TAG: &str = "X-Robots-Tag";
 
-    /// The name as the specification writes it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::RobotsTag => "Robots-Tag",
-            Self::XRobotsTag => "X-Robots-Tag",
-        }
-    }
-}
-
-impl fmt::Display for FieldName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
+/// The name of a field that is read, as the specification writes it.
+fn field_of(name: &str) -> Option<&'static str> {
+    [ROBOTS_TAG, X_ROBOTS_TAG].into_iter().find(|field| name.eq_ignore_ascii_case(field))
 }
 
 /// The grammar in which a field line was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reading {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
     /// A structured field, every member of it valid.
     Sf,
     /// A structured field with bad members, which were left out.
@@ -70,9 +42,7 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// `sf`, `sf-salvage`, `draft-00` or `legacy`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Sf => "sf",
             Self::SfSalvage => "sf-salvage",
@@ -82,25 +52,20 @@ impl Reading {
     }
 }
 
-impl fmt::Display for Reading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// In which grammar a single field line would be read. A diagnostic: the reading of a response does this by itself.
+/// In which grammar a single field line would be read: `sf`, `sf-salvage`, `draft-00` or `legacy`. A diagnostic: the reading
+/// of a response does this by itself.
 ///
 /// ```
-/// use abide_permissions::{ReadOptions, Reading, reading_of};
+/// use abide_permissions::{ReadOptions, reading_of};
 ///
 /// let options = ReadOptions::new("ExampleBot".parse()?);
-/// assert_eq!(reading_of(b"*;noindex", &options), Reading::Sf);
-/// assert_eq!(reading_of(b"noindex, nofollow", &options), Reading::Legacy);
+/// assert_eq!(reading_of(b"*;noindex", &options), "sf");
+/// assert_eq!(reading_of(b"noindex, nofollow", &options), "legacy");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
-pub fn reading_of(line: &[u8], options: &ReadOptions) -> Reading {
-    line::read(line, options).reading
+pub fn reading_of(line: &[u8], options: &ReadOptions) -> &'static str {
+    line::read(line, options).reading.as_str()
 }
 
 /// Reads the lines of both fields, in the order of the response. Fields of other names are passed over.
@@ -112,17 +77,17 @@ pub(crate) fn read_fields<'a>(
     let mut budgets = [Budget::default(), Budget::default()];
     let mut strict: Option<StrictField> = None;
     for (name, value) in fields {
-        let Some(field) = FieldName::from_name(name) else { continue };
-        if options.is_strict_sf() && field == FieldName::RobotsTag {
+        let Some(field) = field_of(name) else { continue };
+        if options.is_strict_sf() && field == ROBOTS_TAG {
             strict.get_or_insert_default().push(value, options.field_limit());
             continue;
         }
         let [robots_tag, x_robots_tag] = &mut budgets;
-        let budget = if field == FieldName::RobotsTag { robots_tag } else { x_robots_tag };
+        let budget = if field == ROBOTS_TAG { robots_tag } else { x_robots_tag };
         let line = budget.lines;
         let admitted = budget.admit(value, options.field_limit());
         if admitted.len() < value.len() {
-            findings.truncated(Source::limit(field, line));
+            findings.truncated(Provenance::field(field, line));
         }
         line::read(admitted, options).report(field, line, findings);
     }
@@ -183,20 +148,23 @@ impl StrictField {
     fn read(&self, options: &ReadOptions, findings: &mut Findings) {
         let Some(last) = self.starts.len().checked_sub(1) else { return };
         if self.over_limit {
-            findings.truncated(Source::limit(FieldName::RobotsTag, last));
+            findings.truncated(Provenance::field(ROBOTS_TAG, last));
             let complete = complete_members(&self.value).unwrap_or_default();
             self.report(line::read_members(complete, options), findings);
         } else if structured::is_list(&self.value) {
             self.report(line::read_members(&self.value, options), findings);
         } else {
-            findings.remark(Source::limit(FieldName::RobotsTag, 0), Problem::NotAList);
+            findings.warn(
+                Provenance::field(ROBOTS_TAG, 0),
+                "expected a list of product tokens, so the field is ignored",
+            );
         }
     }
 
     fn report(&self, parts: Vec<(usize, line::Part<'_>)>, findings: &mut Findings) {
         for (offset, part) in parts {
             let line = self.starts.iter().filter(|start| **start <= offset).count().saturating_sub(1);
-            part.report(FieldName::RobotsTag, line, Reading::Sf, findings);
+            part.report(ROBOTS_TAG, line, Reading::Sf, findings);
         }
     }
 }

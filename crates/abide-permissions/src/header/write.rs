@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use abide_robots::ProductToken;
 
-use super::FieldName;
-use crate::rules::Rules;
+use super::ROBOTS_TAG;
+use crate::rules::TagRules;
 
 /// The name and value of a field that states these rules, each for a product token or (`None`) for everybody. Only ever
 /// `Robots-Tag`: draft-illyes-repext-03 §5.3, "New implementations MUST NOT use the X- prefix". `None` when nothing is
@@ -22,14 +22,14 @@ use crate::rules::Rules;
 /// ```
 #[must_use]
 pub fn write_field<'a>(
-    members: impl IntoIterator<Item = (Option<&'a ProductToken>, &'a Rules)>,
+    members: impl IntoIterator<Item = (Option<&'a ProductToken>, &'a TagRules)>,
 ) -> Option<(&'static str, String)> {
     let stating = members.into_iter().filter(|(_, rules)| !rules.is_empty());
     let members: Vec<String> = stating.map(|(token, rules)| member(token, rules)).collect();
-    if members.is_empty() { None } else { Some((FieldName::RobotsTag.as_str(), members.join(", "))) }
+    if members.is_empty() { None } else { Some((ROBOTS_TAG, members.join(", "))) }
 }
 
-fn member(token: Option<&ProductToken>, rules: &Rules) -> String {
+fn member(token: Option<&ProductToken>, rules: &TagRules) -> String {
     let mut text = match token.map(ProductToken::as_str) {
         None => "*".to_owned(),
         Some(token) if token.starts_with(|c: char| c.is_ascii_alphabetic()) => token.to_owned(),

@@ -18,17 +18,17 @@ mod scanner;
 mod xml;
 
 #[cfg(feature = "html")]
-pub use scanner::{HeadScanner, Progress};
+pub use scanner::HeadScanner;
 
 use crate::element::read_elements;
 use crate::head::{Head, Meta};
 use crate::options::ReadOptions;
-use crate::statement::{Findings, Source};
+use crate::provenance::{Findings, Provenance};
 
 /// Reads the metas of a head that bind us.
 pub(crate) fn read_head(options: &ReadOptions, head: &Head, findings: &mut Findings) {
-    read_metas(options, head.metas(), |index, name| Source::Meta { index, name }, findings);
-    read_metas(options, head.noscript_metas(), |index, name| Source::Noscript { index, name }, findings);
+    read_metas(options, head.metas(), |index, name| Provenance::Meta { index, name }, findings);
+    read_metas(options, head.noscript_metas(), |index, name| Provenance::Noscript { index, name }, findings);
     findings.truncated |= head.end().is_incomplete_scan() || head.noscript_cut();
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn read_head(options: &ReadOptions, head: &Head, findings: &mut Findi
 pub(crate) fn read_metas(
     options: &ReadOptions,
     metas: &[Meta],
-    source: impl Fn(usize, Box<str>) -> Source,
+    source: impl Fn(usize, Box<str>) -> Provenance,
     findings: &mut Findings,
 ) {
     for (index, meta) in metas.iter().enumerate() {

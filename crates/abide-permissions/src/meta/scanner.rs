@@ -1,6 +1,7 @@
 //! The head scanner: bytes of a document in, its metas out, as soon as the head has ended.
 
 use std::fmt;
+use std::ops::ControlFlow;
 
 use encoding_rs::Encoding;
 use lol_html::AsciiCompatibleEncoding;
@@ -16,15 +17,16 @@ use crate::options::{MetaScope, ReadOptions};
 /// Finds the metas of an HTML head while its bytes stream past, and knows exactly where the head ends.
 ///
 /// One scanner serves one response. Feed it the body, content-decoded, in pieces of any size until it says
-/// [`Progress::Done`]; what it finds does not depend on the pieces. It never panics and may be dropped at any time.
+/// [`ControlFlow::Break(())`]; what it finds does not depend on the pieces. It never panics and may be dropped at any time.
 ///
 /// ```
-/// use abide_permissions::{HeadEnd, HeadScanner, Progress, ReadOptions};
+/// use std::ops::ControlFlow;
+/// use abide_permissions::{HeadEnd, HeadScanner, ReadOptions};
 ///
 /// let options = ReadOptions::new("ExampleBot".parse()?);
 /// let mut scanner = HeadScanner::new(&options, Some("text/html"));
-/// assert_eq!(scanner.feed(b"<html><head><meta name=robots cont"), Progress::More);
-/// assert_eq!(scanner.feed(b"ent=noindex></head><p>Text"), Progress::Done);
+/// assert_eq!(scanner.feed(b"<html><head><meta name=robots cont"), ControlFlow::Continue(()));
+/// assert_eq!(scanner.feed(b"ent=noindex></head><p>Text"), ControlFlow::Break(()));
 ///
 /// let head = scanner.finish();
 /// assert_eq!(head.metas()[0].content(), "noindex");
@@ -66,16 +68,6 @@ struct XmlReader {
     html: HtmlReader,
 }
 
-/// Whether a scanner wants more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Progress {
-    /// The head goes on: feed the next bytes, or finish when there are none.
-    More,
-    /// Nothing that follows can matter: finish.
-    Done,
-}
-
 impl HeadScanner {
     /// A scanner for a response with this Content-Type; of several lines, all of them with commas between them. The MIME type is
     /// extracted as the Fetch standard does. `text/html` is read as HTML and `application/xhtml+xml` as XML; HTML is also what has no
@@ -96,12 +88,12 @@ impl HeadScanner {
         ContentType::read(content_type).syntax.is_some()
     }
 
-    /// Takes the next bytes of the body.
-    pub fn feed(&mut self, bytes: &[u8]) -> Progress {
+    /// Takes the next bytes of the body. `Break`: nothing that follows can matter, so finish.
+    pub fn feed(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let room = self.options.head_limit().saturating_sub(self.bytes);
         for slice in bytes.get(..room).unwrap_or(bytes).chunks(SLICE_BYTES) {
             if self.end.is_some() {
-                return Progress::Done;
+                return ControlFlow::Break(());
             }
             self.bytes = self.bytes.saturating_add(slice.len());
             self.end = self.reader.write(&self.options, slice, false, &mut self.is_unclear);
@@ -109,7 +101,7 @@ impl HeadScanner {
         if self.end.is_none() && bytes.len() > room {
             self.end = Some(HeadEnd::ByteLimit);
         }
-        if self.end.is_none() { Progress::More } else { Progress::Done }
+        if self.end.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
     /// The body has ended, or enough was seen.
@@ -150,7 +142,7 @@ impl Reader {
         if content_type.syntax != Some(Syntax::Xml) {
             return Self::Html(html);
         }
-        let scan = XmlScan::new(charset.as_deref(), options.meta_scope(), options.memory_limit());
+        let scan = XmlScan::new(charset.as_deref(), options.meta_scope, options.memory_limit());
         Self::Xml(Box::new(XmlReader { scan, end: None, html }))
     }
 
@@ -275,7 +267,7 @@ struct Scan {
 impl Scan {
     fn new(options: &ReadOptions, encoding: &'static Encoding) -> Self {
         let encoding = AsciiCompatibleEncoding::new(encoding).unwrap_or_else(AsciiCompatibleEncoding::utf_8);
-        let (scope, memory_limit) = (options.meta_scope(), options.memory_limit());
+        let (scope, memory_limit) = (options.meta_scope, options.memory_limit());
         let driver = Driver::new(Machine::scripted(scope), encoding, memory_limit);
         Self {
             driver,

@@ -7,7 +7,7 @@ mod signal;
 mod tdm;
 mod usage;
 
-pub use tdm::{Tdm, TdmFile};
+pub use tdm::Tdm;
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ use abide_robots::{Pattern, RecordKind, Rules, Target};
 
 use crate::directives::path_and_value;
 use crate::permissions::Permissions;
+use crate::provenance::{Provenance, warn};
 use crate::rule::Flag;
-use crate::statement::Source;
 
 /// A use of content.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,46 +72,9 @@ impl Preference {
     }
 }
 
-/// The two carriers that stand both in robots.txt and in response fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Carrier {
-    /// `Content-Usage` (draft-ietf-aipref-attach).
-    ContentUsage,
-    /// `Content-Signal` (contentsignals.org).
-    ContentSignal,
-}
-
-/// Where a preference is stated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub enum PreferenceSource {
-    /// A record of robots.txt, in the group that applies.
-    #[non_exhaustive]
-    RobotsTxt {
-        /// Which record.
-        record: Carrier,
-        /// Its line, from 1.
-        line: u32,
-        /// Its path as written; `None`: it covers every URL.
-        path: Option<Box<str>>,
-    },
-    /// A response field.
-    #[non_exhaustive]
-    Field {
-        /// Its lower-case name.
-        name: Box<str>,
-        /// The line among those of that name, from 0.
-        line: usize,
-    },
-    /// A meta element of the head, from 0.
-    Meta(usize),
-    /// An entry of `/.well-known/tdmrep.json`, from 0.
-    WellKnown(usize),
-    /// A `noai` rule, mapped because the caller asked for it.
-    Rule,
-}
+/// The two names that stand both in robots.txt and among response fields: draft-ietf-aipref-attach, contentsignals.org.
+const CONTENT_USAGE: &str = "Content-Usage";
+const CONTENT_SIGNAL: &str = "Content-Signal";
 
 /// One preference and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,12 +82,12 @@ pub enum PreferenceSource {
 pub struct PreferenceStatement {
     usage: Usage,
     preference: Preference,
-    source: PreferenceSource,
+    source: Provenance,
     text: Box<str>,
 }
 
 impl PreferenceStatement {
-    pub(crate) fn new(usage: Usage, preference: Preference, source: PreferenceSource, text: &[u8]) -> Self {
+    pub(crate) fn new(usage: Usage, preference: Preference, source: Provenance, text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text).chars().take(TEXT_CHARS_MAX).collect::<String>().into();
         Self { usage, preference, source, text }
     }
@@ -143,7 +106,7 @@ impl PreferenceStatement {
 
     /// Where it stands.
     #[must_use]
-    pub const fn source(&self) -> &PreferenceSource {
+    pub const fn source(&self) -> &Provenance {
         &self.source
     }
 
@@ -155,27 +118,6 @@ impl PreferenceStatement {
 }
 
 const TEXT_CHARS_MAX: usize = 256;
-
-/// A record or line that could not be read and states nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PreferenceRemark {
-    source: PreferenceSource,
-    problem: &'static str,
-}
-
-impl PreferenceRemark {
-    /// Where it stands.
-    #[must_use]
-    pub const fn source(&self) -> &PreferenceSource {
-        &self.source
-    }
-
-    /// What was expected.
-    #[must_use]
-    pub const fn problem(&self) -> &'static str {
-        self.problem
-    }
-}
 
 /// All preferences that were found for one URL.
 ///
@@ -191,38 +133,16 @@ impl PreferenceRemark {
 /// let preferences = Preferences::default()
 ///     .with_robots(&rules, &Target::new("/a"))
 ///     .with_fields([("Content-Usage", b"train-ai=y".as_slice())]);
-/// let training = preferences.resolve(&Usage::TrainAi);
-/// assert_eq!(training.preference(), Preference::Disallow, "the most restrictive statement counts");
-/// assert_eq!(training.decided_by().len(), 1);
-/// # Ok::<(), abide_robots::InvalidToken>(())
+/// assert_eq!(preferences.resolve(&Usage::TrainAi), Preference::Disallow, "the most restrictive statement counts");
+/// assert_eq!(preferences.decided_by(&Usage::TrainAi).count(), 1);
+/// # Ok::<(), abide_robots::InvalidText>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preferences {
     statements: Vec<PreferenceStatement>,
-    remarks: Vec<PreferenceRemark>,
+    warnings: Vec<(Provenance, String)>,
     /// The value of `use` in Content-Signal, in lower case.
     signal_use: Option<Box<str>>,
-}
-
-/// The combined answer on one usage.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolution<'a> {
-    preference: Preference,
-    decided_by: Vec<&'a PreferenceStatement>,
-}
-
-impl<'a> Resolution<'a> {
-    /// The most restrictive preference that is stated.
-    #[must_use]
-    pub const fn preference(&self) -> Preference {
-        self.preference
-    }
-
-    /// The statements that say so.
-    #[must_use]
-    pub fn decided_by(&self) -> &[&'a PreferenceStatement] {
-        &self.decided_by
-    }
 }
 
 impl Preferences {
@@ -235,7 +155,7 @@ impl Preferences {
         }
         self.add_usage_records(rules, target);
         for record in rules.records().filter(|record| record.kind() == RecordKind::ContentSignal) {
-            let source = robots_source(Carrier::ContentSignal, record.line(), None);
+            let source = robots_source(CONTENT_SIGNAL, record.line(), None);
             self.add_signal(record.value(), source);
         }
         self
@@ -245,23 +165,18 @@ impl Preferences {
     /// Dictionary, a later `y` would cancel an earlier `n`.
     #[must_use]
     pub fn with_fields<'a>(mut self, fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
-        let mut lines = [0_usize; 2];
+        let (mut usages, mut signals) = (0_usize, 0_usize);
         for (name, value) in fields {
-            let carrier = match name.to_ascii_lowercase().as_str() {
-                "content-usage" => Carrier::ContentUsage,
-                "content-signal" => Carrier::ContentSignal,
-                _ => continue,
-            };
-            let [usage, signal] = &mut lines;
-            let line = if carrier == Carrier::ContentUsage { usage } else { signal };
-            let source = PreferenceSource::Field { name: name.to_ascii_lowercase().into(), line: *line };
-            *line = line.saturating_add(1);
-            match carrier {
-                Carrier::ContentUsage => match usage::parse(value) {
+            if name.eq_ignore_ascii_case(CONTENT_USAGE) {
+                let source = Provenance::field(CONTENT_USAGE, usages);
+                usages = usages.saturating_add(1);
+                match usage::parse(value) {
                     Some(labels) => self.add_usage(&labels, &source, value),
-                    None => self.remark(source, NOT_A_DICTIONARY),
-                },
-                Carrier::ContentSignal => self.add_signal(value, source),
+                    None => warn(&mut self.warnings, source, NOT_A_DICTIONARY),
+                }
+            } else if name.eq_ignore_ascii_case(CONTENT_SIGNAL) {
+                self.add_signal(value, Provenance::field(CONTENT_SIGNAL, signals));
+                signals = signals.saturating_add(1);
             }
         }
         self
@@ -275,19 +190,18 @@ impl Preferences {
     }
 
     /// Adds `noai` as a statement against training and AI input. Off unless called: `noai` speaks of data sets, and this is
-    /// an interpretation.
+    /// an interpretation. The statement stands where the rule does.
     #[must_use]
     pub fn with_noai(mut self, permissions: &Permissions) -> Self {
-        if let Some(stated) =
-            permissions.statements().iter().find(|statement| statement.rules().states(Flag::NoAi))
+        if let Some((source, _)) = permissions.statements().iter().find(|(_, rules)| rules.states(Flag::NoAi))
         {
-            let text = match stated.source() {
-                Source::Field { text, .. } => text.as_bytes(),
+            let text = match source {
+                Provenance::Field { text, .. } => text.as_bytes(),
                 _ => b"noai",
             };
             for usage in [Usage::TrainAi, Usage::AiInput] {
-                let source = PreferenceSource::Rule;
-                self.statements.push(PreferenceStatement::new(usage, Preference::Disallow, source, text));
+                let disallow = Preference::Disallow;
+                self.statements.push(PreferenceStatement::new(usage, disallow, source.clone(), text));
             }
         }
         self
@@ -306,38 +220,36 @@ impl Preferences {
         &self.statements
     }
 
-    /// What could not be read.
+    /// Records and lines that could not be read, and why; at most 32.
     #[must_use]
-    pub fn remarks(&self) -> &[PreferenceRemark] {
-        &self.remarks
+    pub fn warnings(&self) -> &[(Provenance, String)] {
+        &self.warnings
     }
 
     /// The most restrictive statement on a usage. Nothing is inferred from one usage for another.
     #[must_use]
-    pub fn resolve(&self, usage: &Usage) -> Resolution<'_> {
-        self.resolve_without(usage, |_| false)
+    pub fn resolve(&self, usage: &Usage) -> Preference {
+        self.most_restrictive(usage, |_| true)
     }
 
-    /// The same without some sources. An App-Directive may override the preferences of the *same robots.txt* within its own
-    /// scope, which only the application knows; so nothing is overridden unless the caller leaves it out here.
+    /// The statements that decide on a usage: those as restrictive as [`resolve`](Self::resolve) says.
+    pub fn decided_by<'a>(&'a self, usage: &'a Usage) -> impl Iterator<Item = &'a PreferenceStatement> {
+        let decided = self.resolve(usage);
+        self.statements.iter().filter(move |s| s.usage == *usage && s.preference == decided)
+    }
+
+    /// The same without the statements of some places. An App-Directive may override the preferences of the *same robots.txt*
+    /// within its own scope, which only the application knows; so nothing is overridden unless the caller leaves it out here.
     #[must_use]
-    pub fn resolve_without(
-        &self,
-        usage: &Usage,
-        leave_out: impl Fn(&PreferenceSource) -> bool,
-    ) -> Resolution<'_> {
-        let about = || self.statements.iter().filter(|s| s.usage == *usage && !leave_out(&s.source));
-        let preference = about().map(|statement| statement.preference).max().unwrap_or_default();
-        let decides = |statement: &&PreferenceStatement| {
-            statement.preference == preference && preference != Preference::Unknown
-        };
-        Resolution { preference, decided_by: about().filter(decides).collect() }
+    pub fn without(mut self, leave_out: impl Fn(&Provenance) -> bool) -> Self {
+        self.statements.retain(|statement| !leave_out(&statement.source));
+        self
     }
 
     /// The labels of the current vocabulary that Content-Usage states, with their combined preference.
     pub fn content_usage(&self) -> impl Iterator<Item = (&'static str, Preference)> {
         usage::LABELS.iter().filter_map(|(label, usage)| {
-            let preference = self.combined(usage, Carrier::ContentUsage);
+            let preference = self.carried(usage, CONTENT_USAGE);
             (preference != Preference::Unknown).then_some((*label, preference))
         })
     }
@@ -345,7 +257,7 @@ impl Preferences {
     /// The keys of Content-Signal that are stated, with their combined preference.
     pub fn content_signal(&self) -> impl Iterator<Item = (&'static str, Preference)> {
         signal::KEYS.iter().filter_map(|(key, usage)| {
-            let preference = self.combined(usage, Carrier::ContentSignal);
+            let preference = self.carried(usage, CONTENT_SIGNAL);
             (preference != Preference::Unknown).then_some((*key, preference))
         })
     }
@@ -356,33 +268,38 @@ impl Preferences {
         self.signal_use.as_deref()
     }
 
-    fn combined(&self, usage: &Usage, carrier: Carrier) -> Preference {
-        self.resolve_without(usage, |source| !source.is_of(carrier)).preference
+    fn carried(&self, usage: &Usage, carrier: &str) -> Preference {
+        self.most_restrictive(usage, |source| source.is_carried_by(carrier))
+    }
+
+    fn most_restrictive(&self, usage: &Usage, counts: impl Fn(&Provenance) -> bool) -> Preference {
+        let about = self.statements.iter().filter(|s| s.usage == *usage && counts(&s.source));
+        about.map(|statement| statement.preference).max().unwrap_or_default()
     }
 
     fn add_usage_records(&mut self, rules: &Rules, target: &Target<'_>) {
         let mut longest = Vec::new();
-        let mut octets_max = 0;
+        let mut bytes_max = 0;
         for record in rules.records().filter(|record| record.kind() == RecordKind::ContentUsage) {
             let (path, value) = path_and_value(record.value());
-            let source = robots_source(Carrier::ContentUsage, record.line(), path);
+            let source = robots_source(CONTENT_USAGE, record.line(), path);
             let Some(labels) = usage::parse(value) else {
-                self.remark(source, NOT_A_DICTIONARY);
+                warn(&mut self.warnings, source, NOT_A_DICTIONARY);
                 continue;
             };
             if path.is_some() && value.is_empty() {
-                self.remark(source.clone(), "expected a preference behind the path");
+                warn(&mut self.warnings, source.clone(), "expected a preference behind the path");
             }
             let pattern = path.map(Pattern::new);
             if pattern.as_ref().is_some_and(|pattern| !pattern.matches(target)) {
                 continue;
             }
-            let octets = pattern.as_ref().map_or(0, Pattern::octets);
-            if octets > octets_max {
+            let bytes = pattern.as_ref().map_or(0, Pattern::bytes);
+            if bytes > bytes_max {
                 longest.clear();
-                octets_max = octets;
+                bytes_max = bytes;
             }
-            if octets == octets_max {
+            if bytes == bytes_max {
                 longest.push((labels, source, value));
             }
         }
@@ -391,15 +308,19 @@ impl Preferences {
         }
     }
 
-    fn add_usage(&mut self, labels: &[(Usage, Preference)], source: &PreferenceSource, text: &[u8]) {
+    fn add_usage(&mut self, labels: &[(Usage, Preference)], source: &Provenance, text: &[u8]) {
         for (usage, preference) in labels {
             self.statements.push(PreferenceStatement::new(usage.clone(), *preference, source.clone(), text));
         }
     }
 
-    fn add_signal(&mut self, value: &[u8], source: PreferenceSource) {
+    fn add_signal(&mut self, value: &[u8], source: Provenance) {
         if value.starts_with(b"/") {
-            return self.remark(source, "expected signals, found a path, which Content-Signal does not have");
+            return warn(
+                &mut self.warnings,
+                source,
+                "expected signals, found a path, which Content-Signal does not have",
+            );
         }
         let signal = signal::parse(value);
         self.add_usage(&signal.usages, &source, value);
@@ -408,39 +329,11 @@ impl Preferences {
             (ours, theirs) => ours.or(theirs),
         };
     }
-
-    fn remark(&mut self, source: PreferenceSource, problem: &'static str) {
-        if self.remarks.len() < REMARKS_MAX {
-            self.remarks.push(PreferenceRemark { source, problem });
-        }
-    }
 }
-
-/// Enough to mend a file by.
-const REMARKS_MAX: usize = 32;
 
 const NOT_A_DICTIONARY: &str = "expected a dictionary such as `train-ai=n`";
 
-impl PreferenceSource {
-    /// Whether it is a record or a field of this carrier.
-    fn is_of(&self, carrier: Carrier) -> bool {
-        match self {
-            Self::RobotsTxt { record, .. } => *record == carrier,
-            Self::Field { name, .. } => match carrier {
-                Carrier::ContentUsage => &**name == "content-usage",
-                Carrier::ContentSignal => &**name == "content-signal",
-            },
-            _ => false,
-        }
-    }
-
-    /// Whether it is a record of robots.txt.
-    #[must_use]
-    pub const fn is_robots_txt(&self) -> bool {
-        matches!(self, Self::RobotsTxt { .. })
-    }
-}
-
-fn robots_source(record: Carrier, line: u32, path: Option<&[u8]>) -> PreferenceSource {
-    PreferenceSource::RobotsTxt { record, line, path: path.map(|path| String::from_utf8_lossy(path).into()) }
+fn robots_source(record: &str, line: u32, path: Option<&[u8]>) -> Provenance {
+    let path = path.map(|path| String::from_utf8_lossy(path).into());
+    Provenance::RobotsTxt { record: record.into(), line, path }
 }

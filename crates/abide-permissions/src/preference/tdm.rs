@@ -2,8 +2,9 @@
 
 use abide_robots::{Pattern, Target};
 
-use super::{Preference, PreferenceSource, PreferenceStatement, Usage};
+use super::{Preference, PreferenceStatement, Usage};
 use crate::head::Meta;
+use crate::provenance::Provenance;
 
 /// The reservation that TDMRep states for one URL, after its own order of precedence: the file, superseded by fields,
 /// superseded by metas. What a carrier does not say, it does not reset.
@@ -25,17 +26,40 @@ pub struct Tdm {
 
 impl Tdm {
     /// Takes the first entry of `/.well-known/tdmrep.json` that covers the URL. Call it before the others.
+    ///
+    /// The file is not fetched here, and its JSON is the caller's to parse: an array of objects, each given as its `location`
+    /// (make its pattern once, not for every URL), `tdm-reservation` and perhaps `tdm-policy`. A reservation other than 0
+    /// and 1 is unset, but the entry still matches. Entries beyond 10,000 are ignored.
+    ///
+    /// ```
+    /// use abide_permissions::Tdm;
+    /// use abide_robots::{Pattern, Target};
+    ///
+    /// let file = [(Pattern::new(b"/free/"), 0, None), (Pattern::new(b"/*"), 1, Some("https://example.org/policy"))];
+    /// let entries = || file.iter().map(|(location, reservation, policy)| (location, *reservation, *policy));
+    /// assert_eq!(Tdm::default().with_file(entries(), &Target::new("/free/a")).is_reserved(), Some(false));
+    /// assert_eq!(Tdm::default().with_file(entries(), &Target::new("/a")).is_reserved(), Some(true));
+    /// ```
     #[must_use]
-    pub fn with_file(self, file: &TdmFile, target: &Target<'_>) -> Self {
-        let found = file.entries.iter().enumerate().find(|(_, entry)| entry.location.matches(target));
-        match found {
-            None => self,
-            Some((index, entry)) => {
-                let reservation =
-                    entry.reserved.map(|reserved| (reserved, PreferenceSource::WellKnown(index)));
-                self.superseded(reservation, entry.policy.clone())
-            }
-        }
+    pub fn with_file<'a>(
+        self,
+        entries: impl IntoIterator<Item = (&'a Pattern, i64, Option<&'a str>)>,
+        target: &Target<'_>,
+    ) -> Self {
+        let mut numbered = entries.into_iter().take(ENTRIES_MAX).enumerate();
+        let Some((index, (_, reservation, policy))) = numbered.find(|(_, (at, ..))| at.matches(target))
+        else {
+            return self;
+        };
+        let reserved = match reservation {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        };
+        self.superseded(
+            reserved.map(|reserved| (reserved, Provenance::WellKnown { index })),
+            policy.map(Into::into),
+        )
     }
 
     /// Takes the `tdm-reservation` and `tdm-policy` fields of a response. Of several lines 1 wins.
@@ -43,10 +67,10 @@ impl Tdm {
     pub fn with_fields<'a>(self, fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
         let (mut reservation, mut policy, mut lines) = (None, None, 0_usize);
         for (name, value) in fields {
-            if name.eq_ignore_ascii_case("tdm-policy") && policy.is_none() {
+            if name.eq_ignore_ascii_case(POLICY) && policy.is_none() {
                 policy = std::str::from_utf8(value).ok().map(|text| text.trim_ascii().into());
-            } else if name.eq_ignore_ascii_case("tdm-reservation") {
-                let source = PreferenceSource::Field { name: "tdm-reservation".into(), line: lines };
+            } else if name.eq_ignore_ascii_case(RESERVATION) {
+                let source = Provenance::field(RESERVATION, lines);
                 lines = lines.saturating_add(1);
                 reservation = stricter(reservation, reserved(value.trim_ascii()), source);
             }
@@ -60,11 +84,11 @@ impl Tdm {
         let (mut reservation, mut policy) = (None, None);
         for (index, meta) in metas.iter().enumerate() {
             let (name, content) = (meta.name().trim_ascii(), meta.content().trim_ascii());
-            if name.eq_ignore_ascii_case("tdm-policy") && policy.is_none() {
+            if name.eq_ignore_ascii_case(POLICY) && policy.is_none() {
                 policy = Some(content.into());
-            } else if name.eq_ignore_ascii_case("tdm-reservation") {
-                reservation =
-                    stricter(reservation, reserved(content.as_bytes()), PreferenceSource::Meta(index));
+            } else if name.eq_ignore_ascii_case(RESERVATION) {
+                let source = Provenance::Meta { index, name: meta.name().into() };
+                reservation = stricter(reservation, reserved(content.as_bytes()), source);
             }
         }
         self.superseded(reservation, policy)
@@ -88,7 +112,7 @@ impl Tdm {
         self.statement.as_ref()
     }
 
-    fn superseded(mut self, reservation: Option<(bool, PreferenceSource)>, policy: Option<Box<str>>) -> Self {
+    fn superseded(mut self, reservation: Option<(bool, Provenance)>, policy: Option<Box<str>>) -> Self {
         if let Some((reserved, source)) = reservation {
             let (preference, text) =
                 if reserved { (Preference::Disallow, b"1") } else { (Preference::Allow, b"0") };
@@ -109,10 +133,10 @@ fn reserved(value: &[u8]) -> Option<bool> {
 }
 
 fn stricter(
-    ours: Option<(bool, PreferenceSource)>,
+    ours: Option<(bool, Provenance)>,
     theirs: Option<bool>,
-    source: PreferenceSource,
-) -> Option<(bool, PreferenceSource)> {
+    source: Provenance,
+) -> Option<(bool, Provenance)> {
     match (ours, theirs) {
         (None, Some(reserved)) => Some((reserved, source)),
         (Some((false, _)), Some(true)) => Some((true, source)),
@@ -120,36 +144,8 @@ fn stricter(
     }
 }
 
-/// The entries of `/.well-known/tdmrep.json`, in order. The file is not fetched here, and its JSON is the caller's to parse:
-/// an array of objects with `location`, `tdm-reservation` and perhaps `tdm-policy`.
-#[derive(Clone, Debug, Default)]
-pub struct TdmFile {
-    entries: Vec<TdmEntry>,
-}
-
-#[derive(Clone, Debug)]
-struct TdmEntry {
-    location: Pattern,
-    reserved: Option<bool>,
-    policy: Option<Box<str>>,
-}
-
-impl TdmFile {
-    /// Adds an entry; beyond 10,000 they are ignored. A reservation other than 0 and 1 is unset, but the entry still matches.
-    #[must_use]
-    pub fn with_entry(mut self, location: &str, reservation: i64, policy: Option<&str>) -> Self {
-        if self.entries.len() < ENTRIES_MAX {
-            let reserved = match reservation {
-                0 => Some(false),
-                1 => Some(true),
-                _ => None,
-            };
-            let location = Pattern::new(location.as_bytes());
-            self.entries.push(TdmEntry { location, reserved, policy: policy.map(Into::into) });
-        }
-        self
-    }
-}
+const RESERVATION: &str = "tdm-reservation";
+const POLICY: &str = "tdm-policy";
 
 /// Sites that list their pages one by one are wrong, but not by more than this.
 const ENTRIES_MAX: usize = 10_000;

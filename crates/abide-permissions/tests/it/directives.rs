@@ -1,10 +1,9 @@
 //! App-Directives (C), Content-Usage, Content-Signal, TDMRep, and how their statements are resolved.
 
 use abide_permissions::{
-    AppDirectives, Head, Meta, Permissions, Preference, PreferenceSource, Preferences, SfValue, Tdm, TdmFile,
-    Usage,
+    AppDirectives, Head, Meta, Permissions, Preference, Preferences, Provenance, SfValue, Tdm, Usage,
 };
-use abide_robots::{ProductToken, Rules, Target};
+use abide_robots::{Pattern, ProductToken, Rules, Target};
 use proptest::prelude::*;
 
 use crate::{options, read};
@@ -30,16 +29,11 @@ fn shown(value: &SfValue) -> String {
 
 /// The last value of each directive: `x=true y=1`; `null` when nothing names the application.
 fn app_directives(rules: &Rules, path: &str, app: &str) -> String {
-    let Some(directives) = AppDirectives::of(rules, &Target::new(path)).for_app(app) else {
-        return "null".to_owned();
-    };
-    let mut shown_by_name = std::collections::BTreeMap::new();
-    for directive in directives.iter() {
-        shown_by_name.insert(directive.name().to_owned(), shown(directives.get(directive.name()).unwrap()));
-    }
-    let words: Vec<String> =
-        shown_by_name.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
-    words.join(" ")
+    let all = AppDirectives::of(rules, &Target::new(path));
+    let Some(own) = all.for_app(app) else { return "null".to_owned() };
+    let names: std::collections::BTreeSet<&str> = own.iter().map(|directive| directive.name()).collect();
+    let words = names.into_iter().map(|name| format!("{name}={}", shown(all.get(app, name).unwrap())));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -132,17 +126,19 @@ fn x14_patterns_of_equal_length_all_count() {
 #[test]
 fn x15_of_repeated_names_the_last_counts_and_all_are_shown() {
     let rules = for_everybody("App-Directives: a;x=1, a;x=2\nApp-Directives: a;x=3");
-    let directives = AppDirectives::of(&rules, &Target::new("/")).for_app("A").unwrap();
-    assert_eq!(directives.get("x").and_then(SfValue::as_integer), Some(3));
-    let all: Vec<i64> = directives.all("x").filter_map(SfValue::as_integer).collect();
+    let directives = AppDirectives::of(&rules, &Target::new("/"));
+    assert_eq!(directives.get("A", "x").and_then(SfValue::as_integer), Some(3));
+    let all: Vec<i64> =
+        directives.for_app("A").unwrap().iter().filter_map(|x| x.value().as_integer()).collect();
     assert_eq!(all, [1, 2, 3]);
 }
 
 #[test]
 fn x16_applications_are_compared_without_case_and_directives_with() {
     let rules = for_everybody("App-Directives: ExampleSearch;widgets");
-    let directives = AppDirectives::of(&rules, &Target::new("/")).for_app("EXAMPLESEARCH").unwrap();
-    assert!(directives.get("widgets").is_some() && directives.get("Widgets").is_none());
+    let directives = AppDirectives::of(&rules, &Target::new("/"));
+    let widgets = |name| directives.get("EXAMPLESEARCH", name);
+    assert!(widgets("widgets").is_some() && widgets("Widgets").is_none());
 }
 
 #[test]
@@ -246,9 +242,9 @@ fn each_row_of_content_signal() {
 fn labels_outside_the_vocabulary_are_kept_and_touch_no_known_usage() {
     let rules = for_everybody("Content-Usage: ai=n, genai=n, train-ai=y");
     let preferences = Preferences::default().with_robots(&rules, &Target::new("/"));
-    assert_eq!(preferences.resolve(&Usage::TrainAi).preference(), Preference::Allow);
-    assert_eq!(preferences.resolve(&Usage::Other("genai".into())).preference(), Preference::Disallow);
-    assert_eq!(preferences.resolve(&Usage::Search).preference(), Preference::Unknown);
+    assert_eq!(preferences.resolve(&Usage::TrainAi), Preference::Allow);
+    assert_eq!(preferences.resolve(&Usage::Other("genai".into())), Preference::Disallow);
+    assert_eq!(preferences.resolve(&Usage::Search), Preference::Unknown);
 }
 
 #[test]
@@ -261,7 +257,7 @@ fn labels_outside_the_vocabulary_are_bounded() {
     let fields = fields.iter().map(|(name, value)| (*name, value.as_bytes()));
     let preferences = Preferences::default().with_fields(fields);
     assert_eq!(preferences.statements().len(), 2 * 65);
-    assert_eq!(preferences.resolve(&Usage::TrainAi).decided_by().len(), 2);
+    assert_eq!(preferences.decided_by(&Usage::TrainAi).count(), 2);
 }
 
 #[test]
@@ -274,13 +270,12 @@ fn fields_are_read_line_by_line() {
         ("Other", b"search=n"),
     ];
     let preferences = Preferences::default().with_fields(fields);
-    assert_eq!(preferences.resolve(&Usage::TrainAi).preference(), Preference::Disallow);
-    assert_eq!(preferences.resolve(&Usage::AiInput).preference(), Preference::Disallow);
-    assert_eq!(preferences.resolve(&Usage::Search).preference(), Preference::Unknown);
-    assert_eq!(preferences.remarks().len(), 1);
-    let decided = preferences.resolve(&Usage::TrainAi);
-    assert_eq!(decided.decided_by().len(), 1);
-    assert!(matches!(decided.decided_by()[0].source(), PreferenceSource::Field { line: 0, .. }));
+    assert_eq!(preferences.resolve(&Usage::TrainAi), Preference::Disallow);
+    assert_eq!(preferences.resolve(&Usage::AiInput), Preference::Disallow);
+    assert_eq!(preferences.resolve(&Usage::Search), Preference::Unknown);
+    assert_eq!(preferences.warnings().len(), 1);
+    let decided: Vec<_> = preferences.decided_by(&Usage::TrainAi).map(|s| s.source().to_string()).collect();
+    assert_eq!(decided, ["Content-Usage line 1"]);
 }
 
 #[test]
@@ -289,7 +284,7 @@ fn remarks_say_what_was_dropped() {
         "Content-Usage: Train-AI=n\nContent-Usage: /foo/train-ai=n\nContent-Signal: /x search=no",
     );
     let preferences = Preferences::default().with_robots(&rules, &Target::new("/"));
-    let problems: Vec<&str> = preferences.remarks().iter().map(|remark| remark.problem()).collect();
+    let problems: Vec<&str> = preferences.warnings().iter().map(|(_, problem)| &**problem).collect();
     assert_eq!(
         problems,
         [
@@ -306,18 +301,16 @@ fn c12_an_application_may_leave_the_preferences_of_the_same_file_out() {
     let preferences = Preferences::default()
         .with_robots(&rules, &Target::new("/"))
         .with_fields([("Content-Usage", b"search=y".as_slice())]);
-    assert_eq!(preferences.resolve(&Usage::Search).preference(), Preference::Disallow);
-    let without = preferences.resolve_without(&Usage::Search, PreferenceSource::is_robots_txt);
-    assert_eq!(without.preference(), Preference::Allow);
+    assert_eq!(preferences.resolve(&Usage::Search), Preference::Disallow);
+    let without = preferences.without(Provenance::is_robots_txt);
+    assert_eq!(without.resolve(&Usage::Search), Preference::Allow);
 }
 
 #[test]
 fn tdm_reservations_supersede_each_other() {
-    let file = |reservations: &[i64]| {
-        reservations.iter().fold(TdmFile::default(), |file, value| file.with_entry("/*", *value, None))
-    };
+    let everywhere = Pattern::new(b"/*");
     for (fields, meta, entries, expected) in [
-        (&["1"][..], None, &[][..], Some(true)),
+        (&["1"][..], None, &[][..] as &[i64], Some(true)),
         (&["1"], Some("0"), &[], Some(false)),
         (&[], None, &[1, 0], Some(true)),
         (&["yes"], None, &[1], Some(true)),
@@ -332,7 +325,7 @@ fn tdm_reservations_supersede_each_other() {
             fields.iter().map(|value| ("TDM-Reservation", value.as_bytes())).collect();
         let metas: Vec<Meta> = meta.iter().map(|content| Meta::new("tdm-reservation", *content)).collect();
         let tdm = Tdm::default()
-            .with_file(&file(entries), &Target::new("/a"))
+            .with_file(entries.iter().map(|value| (&everywhere, *value, None)), &Target::new("/a"))
             .with_fields(fields)
             .with_metas(&metas);
         assert_eq!(tdm.is_reserved(), expected, "{meta:?} {entries:?}");
@@ -342,18 +335,15 @@ fn tdm_reservations_supersede_each_other() {
             Some(false) => Preference::Allow,
             None => Preference::Unknown,
         };
-        assert_eq!(preferences.resolve(&Usage::Tdm).preference(), preference);
+        assert_eq!(preferences.resolve(&Usage::Tdm), preference);
     }
 }
 
 #[test]
 fn the_first_entry_of_the_tdm_file_that_covers_the_url_counts() {
-    let file = TdmFile::default().with_entry("/a/*.html$", 0, None).with_entry(
-        "/",
-        1,
-        Some("https://example.org/p"),
-    );
-    let at = |path: &str| Tdm::default().with_file(&file, &Target::new(path));
+    let [pages, all] = [&b"/a/*.html$"[..], b"/"].map(Pattern::new);
+    let file = [(&pages, 0, None), (&all, 1, Some("https://example.org/p"))];
+    let at = |path: &str| Tdm::default().with_file(file, &Target::new(path));
     assert_eq!(at("/a/b.html").is_reserved(), Some(false));
     assert_eq!(at("/a/b.html").policy(), None);
     assert_eq!(
@@ -365,12 +355,12 @@ fn the_first_entry_of_the_tdm_file_that_covers_the_url_counts() {
 #[test]
 fn noai_is_a_preference_only_when_asked_for() {
     let permissions: Permissions = read(&[("X-Robots-Tag", "noai")]);
-    assert_eq!(Preferences::default().resolve(&Usage::TrainAi).preference(), Preference::Unknown);
+    assert_eq!(Preferences::default().resolve(&Usage::TrainAi), Preference::Unknown);
     let preferences = Preferences::default().with_noai(&permissions);
     for usage in [Usage::TrainAi, Usage::AiInput] {
-        assert_eq!(preferences.resolve(&usage).preference(), Preference::Disallow);
+        assert_eq!(preferences.resolve(&usage), Preference::Disallow);
     }
-    assert_eq!(preferences.resolve(&Usage::Search).preference(), Preference::Unknown);
+    assert_eq!(preferences.resolve(&Usage::Search), Preference::Unknown);
     assert!(Preferences::default().with_noai(&read(&[])).statements().is_empty());
     assert_eq!(permissions.head(), &Head::default());
     assert_eq!(options().tokens().len(), 1);
@@ -407,7 +397,7 @@ proptest! {
             let target = Target::new(path);
             let [p, q] = [&first, &second].map(|rules| Preferences::default().with_robots(rules, &target));
             for usage in [Usage::TrainAi, Usage::Search, Usage::AiInput] {
-                prop_assert_eq!(p.resolve(&usage).preference(), q.resolve(&usage).preference());
+                prop_assert_eq!(p.resolve(&usage), q.resolve(&usage));
             }
             prop_assert_eq!(first.is_allowed(&target), path != "/private");
             prop_assert_eq!(
@@ -422,7 +412,7 @@ proptest! {
         let fields: Vec<(&str, &[u8])> = values.iter().map(|value| ("content-usage", value.as_bytes())).collect();
         for end in 0..fields.len() {
             let resolve = |count: usize| {
-                Preferences::default().with_fields(fields[..count].to_vec()).resolve(&Usage::TrainAi).preference()
+                Preferences::default().with_fields(fields[..count].to_vec()).resolve(&Usage::TrainAi)
             };
             prop_assert!(resolve(end) != Preference::Disallow || resolve(fields.len()) == Preference::Disallow);
         }
@@ -468,7 +458,6 @@ fn a_directive_tells_the_line_and_the_path_that_it_stands_under() {
     let directives = AppDirectives::of(&rules, &Target::new("/foo/1"));
     let told = |app: &str| {
         let found = directives.for_app(app).unwrap();
-        assert_eq!(found.is_empty(), found.iter().next().is_none());
         found.iter().map(|d| (d.name().to_owned(), d.path().map(str::to_owned), d.line())).collect::<Vec<_>>()
     };
     assert_eq!(told("a"), [("x".to_owned(), None, 2)]);
@@ -488,7 +477,7 @@ fn a_statement_keeps_the_text_that_it_was_read_from() {
     let preferences = Preferences::default().with_robots(&rules, &Target::new("/x"));
     let texts: Vec<&str> = preferences.statements().iter().map(|statement| statement.text()).collect();
     assert_eq!(texts, ["train-ai=n", "search=no"]);
-    assert!(preferences.remarks().is_empty(), "a path with a preference behind it is as it should be");
+    assert!(preferences.warnings().is_empty(), "a path with a preference behind it is as it should be");
 
     let noai = |permissions: &Permissions| {
         let preferences = Preferences::default().with_noai(permissions);
@@ -507,7 +496,7 @@ fn what_a_carrier_states_is_told_apart_from_what_the_other_one_states() {
     assert_eq!(usage, [("search", Preference::Allow), ("train-ai", Preference::Disallow)]);
     let signal: Vec<_> = preferences.content_signal().collect();
     assert_eq!(signal, [("ai-train", Preference::Allow)]);
-    assert_eq!(preferences.resolve(&Usage::TrainAi).preference(), Preference::Disallow, "both together");
+    assert_eq!(preferences.resolve(&Usage::TrainAi), Preference::Disallow, "both together");
 }
 
 #[test]
@@ -523,15 +512,15 @@ fn signals_without_a_key_or_with_one_that_is_no_usage_state_none() {
 fn remarks_on_preferences_are_bounded() {
     for (times, expected) in [(3, 3), (100, 32)] {
         let fields = vec![("Content-Usage", b"?".as_slice()); times];
-        assert_eq!(Preferences::default().with_fields(fields).remarks().len(), expected);
+        assert_eq!(Preferences::default().with_fields(fields).warnings().len(), expected);
     }
 }
 
 #[test]
 fn entries_of_tdmrep_beyond_ten_thousand_are_ignored() {
-    let file = (0..10_000).fold(TdmFile::default(), |file, _| file.with_entry("/other", 0, None));
-    let last = |file: &TdmFile| Tdm::default().with_file(file, &Target::new("/x")).is_reserved();
-    assert_eq!(last(&file.clone().with_entry("/x", 1, None)), None);
-    let short = TdmFile::default().with_entry("/other", 0, None).with_entry("/x", 1, None);
-    assert_eq!(last(&short), Some(true));
+    let [other, own] = [&b"/other"[..], b"/x"].map(Pattern::new);
+    for (others, expected) in [(9_999, Some(true)), (10_000, None)] {
+        let file = std::iter::repeat_n((&other, 0, None), others).chain([(&own, 1, None)]);
+        assert_eq!(Tdm::default().with_file(file, &Target::new("/x")).is_reserved(), expected);
+    }
 }

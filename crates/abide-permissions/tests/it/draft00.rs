@@ -46,7 +46,7 @@ fn b9_rules_hold_until_they_have_changed() {
     // The record's tests, A29, show it over time.
     let record = abide_permissions::PermissionRecord::new(
         "https://example.org/",
-        &abide_permissions::Visit::new(
+        &abide_permissions::Fetched::new(
             200,
             &[("Robots-Tag", b"*=noindex")],
             abide_permissions::Head::default(),

@@ -3,14 +3,14 @@
 use std::time::SystemTime;
 
 use abide_permissions::{
-    FieldName, Flag, Head, ImagePreview, Limit, Permissions, Reading, Rules, SfValue, members, reading_of,
+    Flag, Head, HeadEnd, ImagePreview, Limit, Meta, Permissions, SfValue, TagRules, members, reading_of,
     write_field,
 };
 
-use crate::{options, read};
+use crate::{options, read, read_with};
 
 /// The rules without the unknown ones, as the table writes them.
-fn known(rules: &Rules) -> String {
+fn known(rules: &TagRules) -> String {
     let unknown = rules.unknown().count();
     let text = rules.to_string();
     let words: Vec<&str> = text.split(", ").filter(|word| !word.is_empty()).collect();
@@ -28,7 +28,7 @@ fn every_row_of_the_table_is_read_as_it_says() {
         let value = columns[0].replace("<HTAB>", "\t").replace("<EMPTY>", "");
         for name in ["Robots-Tag", "x-robots-tag"] {
             let permissions = read(&[(name, &value)]);
-            assert_eq!(reading_of(value.as_bytes(), &options()).as_str(), columns[1], "{value}");
+            assert_eq!(reading_of(value.as_bytes(), &options()), columns[1], "{value}");
             assert_eq!(known(permissions.rules()), columns[2], "{value}");
             if let Some(unknown) = columns.get(3) {
                 let found: Vec<&str> = permissions.rules().unknown().collect();
@@ -56,7 +56,7 @@ fn obs_text_is_harmless() {
 fn the_reading_of_each_statement_is_told() {
     let permissions =
         read(&[("X-Robots-Tag", "noindex"), ("Robots-Tag", "*;noindex, ?"), ("robots-tag", "*=nofollow")]);
-    let sources: Vec<String> = permissions.statements().iter().map(|s| s.source().to_string()).collect();
+    let sources: Vec<String> = permissions.statements().iter().map(|(place, _)| place.to_string()).collect();
     assert_eq!(
         sources,
         [
@@ -65,43 +65,48 @@ fn the_reading_of_each_statement_is_told() {
             "Robots-Tag line 2 (draft-00): *=nofollow",
         ]
     );
-    assert_eq!(Reading::SfSalvage.to_string(), "sf-salvage");
 }
 
 #[test]
 fn an_empty_line_states_nothing_and_earns_no_remark() {
     for value in ["", "  ", "\t"] {
         let permissions = read(&[("Robots-Tag", value), ("X-Robots-Tag", value)]);
-        assert!(permissions.rules().is_empty() && permissions.remarks().is_empty(), "{value:?}");
+        assert!(permissions.rules().is_empty() && permissions.warnings().is_empty(), "{value:?}");
     }
     // Of a line that the limit cuts within its first member, the limit is what there is to say.
     let cut = "a".repeat(9_000);
-    assert_eq!(read(&[("Robots-Tag", &cut)]).remarks().len(), 1);
+    assert_eq!(read(&[("Robots-Tag", &cut)]).warnings().len(), 1);
+}
+
+/// Everything that names rules follows from the vocabulary, so a rule that is missing anywhere is found here.
+#[test]
+fn each_flag_is_read_written_and_shown_by_its_name_and_no_other() {
+    for flag in Flag::ALL {
+        for text in [flag.as_str().to_owned(), flag.as_str().to_uppercase()] {
+            let meta = Head::from_metas([Meta::new("robots", &*text)], HeadEnd::Ended);
+            for read in [
+                read(&[("Robots-Tag", &format!("*;{text}"))]),
+                read(&[("X-Robots-Tag", &text)]),
+                read(&[("Robots-Tag", &format!("*={text}"))]),
+                read(&[("X-Robots-Tag", &format!("{text} really, *;nosnippet=?0"))]),
+                read_with(&options(), &[], meta),
+            ] {
+                let rules = read.rules();
+                assert_eq!(rules.flags().collect::<Vec<_>>(), [*flag], "{text}");
+                assert!(Flag::ALL.iter().all(|other| rules.states(*other) == (other == flag)), "{text}");
+                assert_eq!((rules.to_string(), rules.is_empty()), (flag.to_string(), false));
+                let written = Some(("Robots-Tag", format!("*;{flag}")));
+                assert_eq!(write_field([(None, rules)]), written);
+                assert_eq!(read.may_follow(), *flag != Flag::NoFollow);
+            }
+        }
+    }
+    let names: std::collections::HashSet<_> = Flag::ALL.iter().map(|flag| flag.as_str()).collect();
+    assert_eq!(names.len(), Flag::ALL.len());
 }
 
 #[test]
-fn each_rule_is_asked_for_by_its_name_and_found_by_no_other() {
-    type Asked = fn(&Rules) -> bool;
-    let flags: [(&str, Asked); 10] = [
-        ("noindex", Rules::noindex),
-        ("nofollow", Rules::nofollow),
-        ("nosnippet", Rules::nosnippet),
-        ("noarchive", Rules::noarchive),
-        ("nocache", Rules::nocache),
-        ("noimageindex", Rules::noimageindex),
-        ("notranslate", Rules::notranslate),
-        ("indexifembedded", Rules::indexifembedded),
-        ("noai", Rules::noai),
-        ("noimageai", Rules::noimageai),
-    ];
-    for (name, _) in flags {
-        let read = read(&[("Robots-Tag", &format!("*;{name}"))]);
-        for (other, is_stated) in flags {
-            assert_eq!(is_stated(read.rules()), other == name, "{other} by {name}");
-        }
-        assert_eq!(format!("{:?}", read.rules()), format!("Rules({name})"));
-        assert_eq!(read.may_follow(), name != "nofollow");
-    }
+fn valued_rules_have_their_values() {
     let valued =
         read(&[("X-Robots-Tag", "max-snippet: 20, max-image-preview: standard, max-video-preview: 5")]);
     let rules = valued.rules();
@@ -133,11 +138,9 @@ fn fields_of_other_names_state_nothing_however_long_their_names() {
         ["Set-Cookie", "User-Agent", "Connection", "Content-Type", "Max-Forwards", "Robots-Tags", "Robots"]
     {
         let read = read(&[(name, "noindex"), (name, "*;noindex")]);
-        assert!(read.statements().is_empty() && read.remarks().is_empty(), "{name}");
-        assert_eq!(FieldName::from_name(name), None);
+        assert!(read.statements().is_empty() && read.warnings().is_empty(), "{name}");
     }
-    assert_eq!(FieldName::from_name("ROBOTS-tag"), Some(FieldName::RobotsTag));
-    assert_eq!(FieldName::from_name("x-robots-TAG"), Some(FieldName::XRobotsTag));
+    assert_eq!(read(&[("ROBOTS-tag", "*;noindex"), ("x-robots-TAG", "noai")]).statements().len(), 2);
 }
 
 #[test]
@@ -152,7 +155,7 @@ fn unknown_rules_are_the_same_in_any_order_and_others_are_not() {
 
 #[test]
 fn values_that_are_none_are_remarked_with_their_rule_and_their_place() {
-    for (field, value, remark) in [
+    for (field, value, expected) in [
         ("X-Robots-Tag", "max-snippet: lots", "expected a value for max-snippet, found `lots`"),
         ("Robots-Tag", "*;max-image-preview=huge", "expected a value for max-image-preview, found `huge`"),
         ("Robots-Tag", "*;max-image-preview=HUGE", "expected a value for max-image-preview, found `HUGE`"),
@@ -162,9 +165,9 @@ fn values_that_are_none_are_remarked_with_their_rule_and_their_place() {
         ("Robots-Tag", "*;noindex, max-snippet", "expected a product token with rules as parameters"),
     ] {
         let read = read(&[(field, value)]);
-        let told: Vec<_> = read.remarks().iter().map(|remark| remark.problem().to_string()).collect();
-        assert_eq!(told, [remark], "{value}");
-        assert!(read.remarks()[0].source().to_string().starts_with(&format!("{field} line 1 (")), "{value}");
+        let [(place, problem)] = read.warnings() else { panic!("{value}: {:?}", read.warnings()) };
+        assert_eq!(problem, expected, "{value}");
+        assert!(place.to_string().starts_with(&format!("{field} line 1 (")), "{value}");
     }
 }
 
@@ -173,7 +176,7 @@ fn remarks_are_bounded_by_line_and_by_response() {
     let bad = |times: usize| vec!["max-snippet: x"; times].join(", ");
     for (value, lines, expected) in [(bad(7), 1, 7), (bad(100), 1, 8), (bad(100), 100, 32)] {
         let read = read(&vec![("X-Robots-Tag", value.as_str()); lines]);
-        assert_eq!(read.remarks().len(), expected, "{lines} lines");
+        assert_eq!(read.warnings().len(), expected, "{lines} lines");
     }
 }
 
@@ -181,7 +184,7 @@ fn remarks_are_bounded_by_line_and_by_response() {
 fn where_a_limit_was_met_is_told_without_the_text() {
     let cut = format!("*;noindex, {}", "a".repeat(9_000));
     let read = read(&[("Robots-Tag", "*;nosnippet"), ("Robots-Tag", &cut)]);
-    assert_eq!(read.remarks()[0].source().to_string(), "Robots-Tag line 2");
+    assert_eq!(read.warnings()[0].0.to_string(), "Robots-Tag line 2");
     assert_eq!(read.rules().to_string(), "noindex, nosnippet");
 }
 
@@ -190,8 +193,8 @@ fn read_strictly_each_statement_still_tells_its_line() {
     let strict = options().with_strict_sf(true);
     let lines =
         [("Robots-Tag", "*;noindex"), ("Robots-Tag", "other;noai, *;nosnippet"), ("Robots-Tag", "*;noai")];
-    let read = crate::read_with(&strict, &lines, Head::default());
-    let told: Vec<_> = read.statements().iter().map(|statement| statement.source().to_string()).collect();
+    let read = read_with(&strict, &lines, Head::default());
+    let told: Vec<_> = read.statements().iter().map(|(place, _)| place.to_string()).collect();
     assert_eq!(
         told,
         [
@@ -205,13 +208,10 @@ fn read_strictly_each_statement_still_tells_its_line() {
 #[test]
 fn members_as_they_are_written_have_the_last_value_of_each_parameter() {
     let found = members(br#""_bot";Foo=1;bar=?0;foo=2, 7;noindex, (a b);noindex, ExampleBot;max-snippet=20"#);
-    let shown: Vec<_> = found.iter().map(ToString::to_string).collect();
-    assert_eq!(found[0].token(), "_bot");
-    let parameters: Vec<_> =
-        found[0].parameters().iter().map(|(name, value)| (name.as_str(), value)).collect();
-    assert_eq!(parameters, [("foo", &SfValue::Integer(2)), ("bar", &SfValue::Boolean(false))]);
-    assert_eq!(found.len(), 2, "{shown:?}: a number and a list name nobody");
-    assert_eq!(found[1].token(), "examplebot");
+    let tokens: Vec<&str> = found.iter().map(|(token, _)| &**token).collect();
+    assert_eq!(tokens, ["_bot", "examplebot"], "a number and a list name nobody");
+    let expected = [("foo", SfValue::Integer(2)), ("bar", SfValue::Boolean(false))];
+    assert_eq!(found[0].1, expected.map(|(name, value)| (name.to_owned(), value)));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Limits and decoding: what a hostile or strange document may cost, and how it ends.
 
-use abide_permissions::{Head, HeadEnd, HeadScanner, Permissions, Progress, ReadOptions};
+use abide_permissions::{Head, HeadEnd, HeadScanner, Permissions, ReadOptions};
 
 use crate::{options, read_with, scan};
 
@@ -149,11 +149,11 @@ fn limits_that_the_scanner_cannot_do_with_are_refused() {
 #[test]
 fn a_scanner_that_is_done_may_be_fed_and_dropped() {
     let mut scanner = HeadScanner::new(&options(), Some("text/html"));
-    assert_eq!(scanner.feed(b"<body>"), Progress::Done);
-    assert_eq!(scanner.feed(META.as_bytes()), Progress::Done);
+    assert!(scanner.feed(b"<body>").is_break());
+    assert!(scanner.feed(META.as_bytes()).is_break());
     assert_eq!(scanner.finish().metas().len(), 0);
     let mut scanner = HeadScanner::new(&options(), None);
-    assert_eq!(scanner.feed(b"<head><meta na"), Progress::More);
+    assert!(scanner.feed(b"<head><meta na").is_continue());
     drop(scanner);
 }
 
@@ -220,7 +220,7 @@ fn other_content_types_are_not_scanned() {
         let head = scanner.finish();
         assert_eq!(head.end(), end, "{content_type:?}");
         assert_eq!(
-            progress == Progress::More && head.metas().len() == 1,
+            progress.is_continue() && head.metas().len() == 1,
             end == HeadEnd::Eof,
             "{content_type:?}"
         );
@@ -233,7 +233,7 @@ fn with_charset(charset: Option<&str>, document: &[u8]) -> Head {
     let heads = [1, 3, usize::MAX].map(|size| {
         let mut scanner = HeadScanner::new(&options(), content_type.as_deref());
         for chunk in document.chunks(size) {
-            if scanner.feed(chunk) == Progress::Done {
+            if scanner.feed(chunk).is_break() {
                 break;
             }
         }

@@ -19,7 +19,7 @@ mod vendors;
 
 use std::time::SystemTime;
 
-use abide_permissions::{Head, HeadScanner, Permissions, Progress, ReadOptions};
+use abide_permissions::{Head, HeadScanner, Permissions, ReadOptions};
 
 /// ExampleBot within 8 KiB fields.
 fn options() -> ReadOptions {
@@ -44,7 +44,7 @@ fn read_with(options: &ReadOptions, lines: &[(&str, &str)], head: Head) -> Permi
 fn scan(options: &ReadOptions, document: &[u8], chunk: usize) -> Head {
     let mut scanner = HeadScanner::new(options, None);
     for chunk in document.chunks(chunk) {
-        if scanner.feed(chunk) == Progress::Done {
+        if scanner.feed(chunk).is_break() {
             break;
         }
     }

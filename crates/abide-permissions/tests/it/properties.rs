@@ -1,8 +1,6 @@
 //! Properties that hold for all input.
 
-use abide_permissions::{
-    Head, HeadEnd, HeadScanner, Meta, Permissions, Progress, ReadOptions, Reading, Rules, reading_of,
-};
+use abide_permissions::{Head, HeadEnd, HeadScanner, Meta, Permissions, ReadOptions, TagRules, reading_of};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -52,12 +50,12 @@ fn lines() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     vec((proptest::sample::select(vec!["Robots-Tag", "X-Robots-Tag", "Other"]), line()), 0..5)
 }
 
-fn rules_of(lines: &[(&'static str, String)]) -> Rules {
+fn rules_of(lines: &[(&'static str, String)]) -> TagRules {
     let lines: Vec<(&str, &str)> = lines.iter().map(|(name, value)| (*name, value.as_str())).collect();
     read(&lines).rules().clone()
 }
 
-fn rules_of_metas(metas: &[Meta]) -> Rules {
+fn rules_of_metas(metas: &[Meta]) -> TagRules {
     read_with(&options(), &[], Head::from_metas(metas.to_vec(), HeadEnd::Ended)).rules().clone()
 }
 
@@ -67,7 +65,7 @@ fn metas() -> impl Strategy<Value = Vec<Meta>> {
 }
 
 /// Whether all that `fewer` states is stated by `more`, as strictly or more so.
-fn contains(more: &Rules, fewer: &Rules) -> bool {
+fn contains(more: &TagRules, fewer: &TagRules) -> bool {
     fewer.clone().union(more) == *more
 }
 
@@ -118,12 +116,12 @@ proptest! {
     #[test]
     fn a_good_member_more_takes_nothing_away_from_a_structured_line(
         line in vec(piece().prop_filter("structured", |piece| {
-            !piece.trim().is_empty() && reading_of(piece.as_bytes(), &options()) == Reading::Sf
+            !piece.trim().is_empty() && reading_of(piece.as_bytes(), &options()) == "sf"
         }), 1..5).prop_map(|pieces| pieces.join(",")),
         member in proptest::sample::select(vec!["*;noindex", "OtherBot;noai", "ExampleBot;foo"]),
         at_end in any::<bool>(),
     ) {
-        prop_assert_eq!(reading_of(line.as_bytes(), &options()), Reading::Sf);
+        prop_assert_eq!(reading_of(line.as_bytes(), &options()), "sf");
         let longer = if at_end { format!("{line}, {member}") } else { format!("{member}, {line}") };
         prop_assert!(contains(read(&[("Robots-Tag", &longer)]).rules(), read(&[("Robots-Tag", &line)]).rules()));
     }
@@ -140,8 +138,8 @@ proptest! {
         let before = before.iter().fold("nosnippet:".to_owned(), |line, piece| format!("{line}, {piece}"));
         let with = format!("{before}, {agent}: {rule}");
         let without = format!("{before}, {rule}");
-        prop_assume!(reading_of(with.as_bytes(), &options()) == Reading::Legacy);
-        prop_assume!(reading_of(without.as_bytes(), &options()) == Reading::Legacy);
+        prop_assume!(reading_of(with.as_bytes(), &options()) == "legacy");
+        prop_assume!(reading_of(without.as_bytes(), &options()) == "legacy");
         let rules = |line: &str| read(&[("X-Robots-Tag", line)]).rules().clone();
         prop_assert!(contains(&rules(&with), &rules(&without)), "{with:?} against {without:?}");
     }
@@ -162,8 +160,8 @@ proptest! {
         let fields = [(name, value.as_slice())];
         let options = options().with_strict_sf(strict);
         let read = Permissions::read(&options, fields, Head::default(), std::time::SystemTime::UNIX_EPOCH);
-        for remark in read.remarks() {
-            prop_assert!(!remark.to_string().is_empty());
+        for (place, _) in read.warnings() {
+            prop_assert!(!place.to_string().is_empty());
         }
     }
 
@@ -198,7 +196,7 @@ proptest! {
         prop_assert_eq!(whole.metas(), split.metas());
         prop_assert_eq!(whole.noscript_metas(), split.noscript_metas());
         prop_assert_eq!(whole.end(), split.end());
-        let document_wide = options().with_meta_scope(abide_permissions::MetaScope::Document);
+        let document_wide = options().with_body_metas(true);
         let [whole, split] = [usize::MAX, size].map(|size| scan(&document_wide, &document, size));
         prop_assert_eq!(whole.metas(), split.metas());
     }
@@ -222,7 +220,7 @@ fn at_every_cut_the_members_that_have_ended_count() {
         &[("Robots-Tag", &value)],
         Head::default(),
     );
-    let mut ended = Rules::default();
+    let mut ended = TagRules::default();
     let mut next = 0;
     let mut comma = members[0].len();
     for cut in 0..value.len() {
@@ -279,6 +277,6 @@ fn a_document_cut_anywhere_has_the_metas_that_have_ended() {
         let progress = scanner.feed(&document.as_bytes()[..cut]);
         let head = scanner.finish();
         assert!(whole.metas().starts_with(head.metas()), "{cut}");
-        assert_eq!(progress == Progress::Done, head.end() == HeadEnd::Ended, "{cut}");
+        assert_eq!(progress.is_break(), head.end() == HeadEnd::Ended, "{cut}");
     }
 }

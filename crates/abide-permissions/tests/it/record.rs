@@ -2,10 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use abide_permissions::{
-    Freshness, FreshnessPolicy, Head, HeadEnd, HeadScanner, Meta, PermissionRecord, Progress, ReadOptions,
-    Update, Visit,
-};
+use abide_permissions::{Fetched, Head, HeadEnd, HeadScanner, Meta, PermissionRecord, ReadOptions, Update};
 
 use crate::options;
 
@@ -32,7 +29,7 @@ fn record() -> PermissionRecord {
         &[("Robots-Tag", b"*;noindex"), TAG, ("Cache-Control", b"max-age=60"), ("Server", b"x")];
     PermissionRecord::new(
         "https://example.org/",
-        &Visit::new(200, fields, head("nofollow", HeadEnd::Ended), day(0)),
+        &Fetched::new(200, fields, head("nofollow", HeadEnd::Ended), day(0)),
     )
 }
 
@@ -78,7 +75,7 @@ fn each_kind_of_response_has_the_effect_that_the_table_says() {
         ("not found", 404, &[], Head::default(), Update::Kept, "noindex, nofollow"),
     ] {
         let mut record = record();
-        assert_eq!(record.update(&Visit::new(status, fields, head, day(1))), update, "{what}");
+        assert_eq!(record.update(&Fetched::new(status, fields, head, day(1))), update, "{what}");
         assert_eq!(rules(&record), expected, "{what}");
         let is_stale = matches!(update, Update::FieldsReplaced | Update::Added);
         assert_eq!(record.metas_are_stale(), is_stale, "{what}");
@@ -104,28 +101,28 @@ fn a_part_leaves_the_record_incomplete_until_a_whole_page_comes() {
         "bytes 0--1/0",
     ] {
         let fields = [("content-range", range.as_bytes())];
-        let part = Visit::new(206, &fields, head("noai", HeadEnd::Eof), day(1));
-        let mut record = PermissionRecord::new("u", &Visit::new(200, &[TAG], Head::default(), day(0)));
+        let part = Fetched::new(206, &fields, head("noai", HeadEnd::Eof), day(1));
+        let mut record = PermissionRecord::new("u", &Fetched::new(200, &[TAG], Head::default(), day(0)));
         assert_eq!(record.permissions(&options()).noindex_known(), Some(false));
         assert_eq!(record.update(&part), Update::Added, "{range}");
         assert_eq!(record.permissions(&options()).noindex_known(), None, "{range}");
-        record.update(&Visit::new(304, &[TAG], unscanned(), day(2)));
+        record.update(&Fetched::new(304, &[TAG], unscanned(), day(2)));
         assert_eq!(record.permissions(&options()).noindex_known(), None, "{range}");
         let first = PermissionRecord::new("u", &part);
         assert_eq!(first.permissions(&options()).noindex_known(), None, "{range}");
-        let whole = Visit::new(200, &[], Head::default(), day(3));
+        let whole = Fetched::new(200, &[], Head::default(), day(3));
         assert_eq!(record.update(&whole), Update::Replaced);
         assert_eq!(record.permissions(&options()).noindex_known(), Some(false), "{range}");
     }
     let twice = [WHOLE, WHOLE];
     let mut record = record();
-    assert_eq!(record.update(&Visit::new(206, &twice, head("a", HeadEnd::Eof), day(1))), Update::Added);
+    assert_eq!(record.update(&Fetched::new(206, &twice, head("a", HeadEnd::Eof), day(1))), Update::Added);
 }
 
 #[test]
 fn what_is_no_page_makes_no_complete_record() {
     for status in [206, 226, 304, 404, 429, 500] {
-        let record = PermissionRecord::new("u", &Visit::new(status, &[], Head::default(), day(0)));
+        let record = PermissionRecord::new("u", &Fetched::new(status, &[], Head::default(), day(0)));
         assert_eq!(record.permissions(&options()).noindex_known(), None, "{status}");
         assert!(!record.permissions(&options()).may_index(), "{status}");
     }
@@ -217,9 +214,9 @@ fn a_304_is_about_the_record_only_with_its_validators() {
     ];
     for (what, kept, fields, request, matches) in cases {
         let mut record =
-            PermissionRecord::new("u", &Visit::new(200, &kept, head("noai", HeadEnd::Ended), day(0)));
+            PermissionRecord::new("u", &Fetched::new(200, &kept, head("noai", HeadEnd::Ended), day(0)));
         let before = record.clone();
-        let visit = Visit::new(304, &fields, unscanned(), day(1)).with_request(&request);
+        let visit = Fetched::new(304, &fields, unscanned(), day(1)).with_request(&request);
         let expected = if matches { Update::Revalidated } else { Update::OtherVersion };
         assert_eq!(record.update(&visit), expected, "{what}");
         assert_eq!(record == before, !matches, "{what}");
@@ -240,11 +237,11 @@ fn what_a_record_has_no_room_for_is_unknown() {
         (&fields[..0], Head::from_metas(many, HeadEnd::Ended)),
         (&fields[..], Head::default()),
     ] {
-        let mut record = PermissionRecord::new("u", &Visit::new(200, fields, head, day(0)));
+        let mut record = PermissionRecord::new("u", &Fetched::new(200, fields, head, day(0)));
         assert_eq!(record.permissions(&large).noindex_known(), None);
-        let small = PermissionRecord::new("u", &Visit::new(200, &[], Head::default(), day(0)));
+        let small = PermissionRecord::new("u", &Fetched::new(200, &[], Head::default(), day(0)));
         assert!(!small.covers(&record) && !record.covers(&small));
-        record.update(&Visit::new(200, &[], Head::default(), day(1)));
+        record.update(&Fetched::new(200, &[], Head::default(), day(1)));
         assert_eq!(record.permissions(&large).noindex_known(), Some(false));
     }
 }
@@ -262,24 +259,24 @@ fn it_is_forgotten_when_the_caller_says_so() {
 #[test]
 fn a_304_with_only_validators_keeps_both_lines_of_a_field() {
     let fields: Fields<'_> = &[("Robots-Tag", b"*;noindex"), ("Robots-Tag", b"ExampleBot;nosnippet"), TAG];
-    let mut record = PermissionRecord::new("u", &Visit::new(200, fields, Head::default(), day(0)));
-    record.update(&Visit::new(304, &[TAG], unscanned(), day(1)));
+    let mut record = PermissionRecord::new("u", &Fetched::new(200, fields, Head::default(), day(0)));
+    record.update(&Fetched::new(304, &[TAG], unscanned(), day(1)));
     assert_eq!(rules(&record), "noindex, nosnippet");
 }
 
 #[test]
 fn a_304_adds_a_field_that_was_not_there() {
-    let mut record = PermissionRecord::new("u", &Visit::new(200, &[TAG], Head::default(), day(0)));
-    record.update(&Visit::new(304, &[("robots-tag", b"*;noindex"), TAG], unscanned(), day(1)));
+    let mut record = PermissionRecord::new("u", &Fetched::new(200, &[TAG], Head::default(), day(0)));
+    record.update(&Fetched::new(304, &[("robots-tag", b"*;noindex"), TAG], unscanned(), day(1)));
     assert_eq!(rules(&record), "noindex");
 }
 
 #[test]
 fn a_304_with_two_lines_replaces_the_field_by_both() {
     let fields: Fields<'_> = &[("Robots-Tag", b"*;nofollow"), TAG];
-    let mut record = PermissionRecord::new("u", &Visit::new(200, fields, Head::default(), day(0)));
+    let mut record = PermissionRecord::new("u", &Fetched::new(200, fields, Head::default(), day(0)));
     let fields: Fields<'_> = &[("ROBOTS-TAG", b"*;noindex"), ("Robots-Tag", b"*;nosnippet"), TAG];
-    record.update(&Visit::new(304, fields, unscanned(), day(1)));
+    record.update(&Fetched::new(304, fields, unscanned(), day(1)));
     assert_eq!(rules(&record), "noindex, nosnippet");
 }
 
@@ -287,20 +284,19 @@ fn a_304_with_two_lines_replaces_the_field_by_both() {
 fn a_304_without_validators_revalidates_what_was_asked_for() {
     let mut record = record();
     let asked = [("If-None-Match", TAG.1)];
-    let visit = Visit::new(304, &[], unscanned(), day(1)).with_request(&asked);
+    let visit = Fetched::new(304, &[], unscanned(), day(1)).with_request(&asked);
     assert_eq!(record.update(&visit), Update::Revalidated);
 }
 
 #[test]
 fn after_a_304_freshness_comes_from_the_merged_fields() {
-    let policy = FreshnessPolicy::default();
     let mut record = record();
-    record.update(&Visit::new(304, &[("Age", b"10"), TAG], unscanned(), day(1)));
-    assert_eq!(record.freshness(day(1), &policy), Freshness::Fresh { left: Duration::from_secs(50) });
-    record.update(&Visit::new(304, &[TAG], unscanned(), day(2)));
-    assert_eq!(record.freshness(day(2), &policy), Freshness::Fresh { left: Duration::from_secs(60) });
-    record.update(&Visit::new(304, &[("cache-control", b"max-age=5"), TAG], unscanned(), day(3)));
-    assert_eq!(record.freshness(day(3), &policy), Freshness::Fresh { left: Duration::from_secs(5) });
+    let changes: [(Fields<'_>, u64); 3] =
+        [(&[("Age", b"10"), TAG], 50), (&[TAG], 60), (&[("cache-control", b"max-age=5"), TAG], 5)];
+    for ((fields, left), n) in changes.into_iter().zip(1..) {
+        record.update(&Fetched::new(304, fields, unscanned(), day(n)));
+        assert_eq!(record.fresh_until(&options()), day(n) + Duration::from_secs(left));
+    }
 }
 
 #[test]
@@ -308,7 +304,7 @@ fn a_record_can_be_read_for_other_tokens() {
     let fields: Fields<'_> = &[("Robots-Tag", b"OtherBot;noindex, ExampleBot;nosnippet")];
     let head =
         Head::from_metas([Meta::new("otherbot", "noai"), Meta::new("twitter:card", "x")], HeadEnd::Ended);
-    let record = PermissionRecord::new("u", &Visit::new(200, fields, head, day(0)));
+    let record = PermissionRecord::new("u", &Fetched::new(200, fields, head, day(0)));
     assert_eq!(rules(&record), "nosnippet");
     assert_eq!(record.rules(&ReadOptions::new("OtherBot".parse().unwrap())).to_string(), "noindex, noai");
     let chain = ["OtherBot", "ExampleBot"].map(|token| token.parse().unwrap());
@@ -318,7 +314,7 @@ fn a_record_can_be_read_for_other_tokens() {
 #[test]
 fn a_passed_unavailable_after_counts_when_it_is_asked_later() {
     let fields: Fields<'_> = &[("X-Robots-Tag", b"unavailable_after: 2027-02-01")];
-    let record = PermissionRecord::new("u", &Visit::new(200, fields, Head::default(), day(0)));
+    let record = PermissionRecord::new("u", &Fetched::new(200, fields, Head::default(), day(0)));
     let permissions = record.permissions(&options());
     assert!(permissions.may_index() && permissions.may_index_at(day(10)));
     assert!(!permissions.may_index_at(day(30)));
@@ -328,7 +324,7 @@ fn a_passed_unavailable_after_counts_when_it_is_asked_later() {
 fn a_long_field_is_kept_within_bounds_and_still_truncated() {
     let value = format!("*;noindex, {}", "OtherBot;a, ".repeat(10_000));
     let fields = [("Robots-Tag", value.as_bytes())];
-    let record = PermissionRecord::new("u", &Visit::new(200, &fields, Head::default(), day(0)));
+    let record = PermissionRecord::new("u", &Fetched::new(200, &fields, Head::default(), day(0)));
     assert!(record.lines("robots-tag").map(<[u8]>::len).sum::<usize>() <= 64 * 1024);
     assert!(record.permissions(&options()).is_truncated());
     assert_eq!(rules(&record), "noindex");
@@ -362,24 +358,24 @@ fn preferences_are_those_of_the_time_of_the_fetch() {
         Preferences::default().with_robots(&rules, &Target::new("/"))
     };
     let fields: Fields<'_> = &[("Content-Usage", b"search=n"), ("tdm-reservation", b"1"), TAG];
-    let first = Visit::new(200, fields, Head::default(), day(0))
+    let first = Fetched::new(200, fields, Head::default(), day(0))
         .with_preferences(&robots("Content-Usage: train-ai=n"));
     let mut record = PermissionRecord::new("u", &first);
-    let resolve = |record: &PermissionRecord, usage| record.preferences().resolve(&usage).preference();
+    let resolve = |record: &PermissionRecord, usage| record.preferences().resolve(&usage);
     assert_eq!(resolve(&record, Usage::TrainAi), Preference::Disallow);
     assert_eq!(resolve(&record, Usage::Search), Preference::Disallow);
     assert_eq!(resolve(&record, Usage::Tdm), Preference::Disallow);
 
     // A 304 keeps the page and its statements, and adds those of the current copy.
-    let again = Visit::new(304, &[TAG], unscanned(), day(1))
+    let again = Fetched::new(304, &[TAG], unscanned(), day(1))
         .with_preferences(&robots("Content-Usage: train-ai=y, search=y"));
     record.update(&again);
     assert_eq!(resolve(&record, Usage::TrainAi), Preference::Disallow);
     assert_eq!(record.preferences().statements().len(), 5);
 
     // A new version of the page has new ones.
-    let newer =
-        Visit::new(200, &[], Head::default(), day(2)).with_preferences(&robots("Content-Usage: train-ai=y"));
+    let newer = Fetched::new(200, &[], Head::default(), day(2))
+        .with_preferences(&robots("Content-Usage: train-ai=y"));
     record.update(&newer);
     assert_eq!(resolve(&record, Usage::TrainAi), Preference::Allow);
     assert_eq!(resolve(&record, Usage::Tdm), Preference::Unknown);
@@ -387,40 +383,36 @@ fn preferences_are_those_of_the_time_of_the_fetch() {
 
 #[test]
 fn the_heuristic_can_be_changed_and_turned_off() {
-    let plain = FreshnessPolicy::default().with_default_ttl(Duration::from_secs(60));
-    assert_eq!(plain.heuristic_percent(), 10);
+    let plain = options().with_default_ttl(Duration::from_secs(60));
+    assert_eq!((plain.heuristic_percent(), plain.default_ttl()), (10, Duration::from_secs(60)));
     let modified = httpdate::fmt_http_date(day(0) - Duration::from_secs(1000));
     let fields = [("Last-Modified", modified.as_bytes())];
-    let record = PermissionRecord::new("x", &Visit::new(200, &fields, unscanned(), day(0)));
+    let record = PermissionRecord::new("x", &Fetched::new(200, &fields, unscanned(), day(0)));
     for (percent, seconds) in [(10, 100), (50, 500), (0, 60)] {
-        let policy = plain.with_heuristic_percent(percent);
-        assert_eq!((policy.heuristic_percent(), policy.default_ttl()), (percent, Duration::from_secs(60)));
-        let freshness = record.freshness(day(0), &policy);
-        assert_eq!(freshness, Freshness::Fresh { left: Duration::from_secs(seconds) }, "{percent} %");
-        assert!(freshness.is_fresh());
-        assert!(!record.freshness(day(1), &policy).is_fresh());
+        let options = plain.clone().with_heuristic_percent(percent);
+        assert_eq!(record.fresh_until(&options), day(0) + Duration::from_secs(seconds), "{percent} %");
     }
 }
 
 #[test]
-fn the_time_of_a_visit_is_kept_to_the_millisecond_before_1970_too() {
+fn the_time_is_kept_to_the_millisecond_before_1970_too() {
     let second = Duration::from_secs(1);
     for time in [SystemTime::UNIX_EPOCH - 86_400 * second, SystemTime::UNIX_EPOCH, day(3) + second / 1000] {
-        let record = PermissionRecord::new("x", &Visit::new(200, &[], unscanned(), time));
+        let record = PermissionRecord::new("x", &Fetched::new(200, &[], unscanned(), time));
         assert_eq!(record.received_at(), time);
     }
 }
 
 #[test]
-fn a_field_that_fits_to_the_octet_is_kept_whole_and_what_comes_then_is_not() {
-    let line = |octets: usize| format!("*;noindex, {};noai", "a".repeat(octets - 16));
-    for (octets, kept) in [(65_536, 65_536), (65_537, "*;noindex".len())] {
-        let line = line(octets);
+fn a_field_that_fits_to_the_byte_is_kept_whole_and_what_comes_then_is_not() {
+    let line = |bytes: usize| format!("*;noindex, {};noai", "a".repeat(bytes - 16));
+    for (bytes, kept) in [(65_536, 65_536), (65_537, "*;noindex".len())] {
+        let line = line(bytes);
         let fields = [("Robots-Tag", line.as_bytes()), ("Robots-Tag", b"*;noai")];
-        let record = PermissionRecord::new("x", &Visit::new(200, &fields, unscanned(), day(0)));
+        let record = PermissionRecord::new("x", &Fetched::new(200, &fields, unscanned(), day(0)));
         let lengths: Vec<usize> = record.lines("robots-tag").map(<[u8]>::len).collect();
-        let others = if octets == kept { vec![] } else { vec!["*;noai".len()] };
-        assert_eq!(lengths, [vec![kept], others].concat(), "{octets}");
+        let others = if bytes == kept { vec![] } else { vec!["*;noai".len()] };
+        assert_eq!(lengths, [vec![kept], others].concat(), "{bytes}");
     }
 }
 
@@ -429,7 +421,7 @@ fn metas_that_can_name_nobody_are_not_kept() {
     let visit = |metas: &[(&str, &str)]| {
         let metas = metas.iter().map(|(name, content)| Meta::new(*name, *content));
         let head = Head::from_metas(metas, HeadEnd::Ended);
-        PermissionRecord::new("x", &Visit::new(200, &[], head, day(0)))
+        PermissionRecord::new("x", &Fetched::new(200, &[], head, day(0)))
     };
     let plain = visit(&[("robots", "noindex")]);
     assert_eq!(visit(&[("twitter:card", "summary"), ("robots", "noindex"), ("og:type", "x")]), plain);
@@ -440,7 +432,7 @@ fn metas_that_can_name_nobody_are_not_kept() {
 fn metas_of_heads_that_were_cut_are_gathered_once_each_and_within_bounds() {
     let cut = |contents: Vec<String>| {
         let metas = contents.into_iter().map(|content| Meta::new("robots", content));
-        Visit::new(200, &[], Head::from_metas(metas, HeadEnd::ByteLimit), day(0))
+        Fetched::new(200, &[], Head::from_metas(metas, HeadEnd::ByteLimit), day(0))
     };
     let stated = |record: &PermissionRecord| record.permissions(&options()).statements().len();
     let mut record = PermissionRecord::new("x", &cut(vec!["noindex".to_owned()]));
@@ -458,7 +450,7 @@ fn metas_of_heads_that_were_cut_are_gathered_once_each_and_within_bounds() {
 #[test]
 fn a_record_covers_another_that_forbids_no_more_for_whatever_token() {
     let of =
-        |fields: Fields<'_>, head: Head| PermissionRecord::new("u", &Visit::new(200, fields, head, day(1)));
+        |fields: Fields<'_>, head: Head| PermissionRecord::new("u", &Fetched::new(200, fields, head, day(1)));
     let whole = |metas: &[Meta]| Head::from_metas(metas.to_vec(), HeadEnd::Ended);
     let (noindex, other) = (Meta::new("robots", "noindex"), Meta::new("otherbot", "noindex"));
     let tags: Fields<'_> =
@@ -491,7 +483,7 @@ fn a_record_covers_another_that_forbids_no_more_for_whatever_token() {
     }
     let scanned = |page: &str| {
         let mut scanner = HeadScanner::new(&options(), Some("text/html"));
-        assert_eq!(scanner.feed(page.as_bytes()), Progress::Done);
+        assert!(scanner.feed(page.as_bytes()).is_break());
         of(&[], scanner.finish())
     };
     let plain = scanned("<title>x</title><body>");

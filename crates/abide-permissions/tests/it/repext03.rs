@@ -3,8 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use abide_permissions::{
-    Flag, Freshness, FreshnessPolicy, Head, HeadEnd, Meta, PermissionRecord, Permissions, Source, Visit,
-    members, write_field,
+    Fetched, Flag, Head, HeadEnd, Meta, PermissionRecord, Permissions, Provenance, members, write_field,
 };
 
 use crate::{meta_rules, options, page, read, read_with, robots_tag, scan, x_robots_tag};
@@ -68,8 +67,9 @@ fn a8_a_global_restriction_binds_those_who_are_named_without_it() {
 fn a9_members_are_as_written_and_effective_rules_are_united() {
     let value = "*;nosnippet, ExampleBot;noindex";
     let members = members(value.as_bytes());
-    let written: Vec<String> = members.iter().map(ToString::to_string).collect();
-    assert_eq!(written, ["*;nosnippet", "examplebot;noindex"]);
+    let written: Vec<_> =
+        members.iter().map(|(token, rules)| (&**token, &*rules[0].0, rules.len())).collect();
+    assert_eq!(written, [("*", "nosnippet", 1), ("examplebot", "noindex", 1)]);
     assert_eq!(robots_tag(value), "noindex, nosnippet");
 }
 
@@ -204,11 +204,8 @@ fn a25_a26_a29_rules_stay_in_force_until_the_resource_is_fetched_again() {
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     let fields = [("Robots-Tag", b"*;noindex".as_slice()), ("Cache-Control", b"max-age=60")];
     let record =
-        PermissionRecord::new("https://example.org/", &Visit::new(200, &fields, Head::default(), then));
-    let policy = FreshnessPolicy::default();
-    assert_eq!(record.freshness(then, &policy), Freshness::Fresh { left: Duration::from_secs(60) });
-    let later = then + Duration::from_secs(400 * 86_400);
-    assert_eq!(record.freshness(later, &policy), Freshness::Stale { since: then + Duration::from_secs(60) });
+        PermissionRecord::new("https://example.org/", &Fetched::new(200, &fields, Head::default(), then));
+    assert_eq!(record.fresh_until(&options()), then + Duration::from_secs(60));
     assert_eq!(record.rules(&options()).to_string(), "noindex");
 }
 
@@ -218,10 +215,10 @@ fn a29_a_304_leaves_the_rules_unchanged() {
     let head = scan(&options(), b"<meta name=robots content=nofollow><p>", usize::MAX);
     let tag = ("ETag", b"\"1\"".as_slice());
     let fields = [("Robots-Tag", b"*;noindex".as_slice()), tag];
-    let mut record = PermissionRecord::new("https://example.org/", &Visit::new(200, &fields, head, then));
+    let mut record = PermissionRecord::new("https://example.org/", &Fetched::new(200, &fields, head, then));
     for n in 1..3 {
         let now = then + Duration::from_secs(n * 86_400);
-        record.update(&Visit::new(304, &[tag], Head::not_scanned(HeadEnd::NotScanned), now));
+        record.update(&Fetched::new(304, &[tag], Head::not_scanned(HeadEnd::NotScanned), now));
         assert_eq!(record.rules(&options()).to_string(), "noindex, nofollow");
         assert_eq!(record.received_at(), now);
     }
@@ -241,7 +238,7 @@ fn a31_the_source_of_each_rule_is_told() {
     ];
     let permissions = read_with(&options(), &lines, head);
     let told: Vec<String> =
-        permissions.statements().iter().map(|s| format!("{}: {}", s.source(), s.rules())).collect();
+        permissions.statements().iter().map(|(place, rules)| format!("{place}: {rules}")).collect();
     assert_eq!(
         told,
         [
@@ -269,7 +266,7 @@ fn a33_a34_the_rendered_document_adds_and_never_replaces() {
     assert_eq!(rendered.rules().to_string(), "noindex");
     let rendered = page("<p>").union_rendered(&options(), &[Meta::new("robots", "nosnippet")]);
     assert_eq!(rendered.rules().to_string(), "nosnippet");
-    assert!(matches!(rendered.statements()[0].source(), Source::Rendered { index: 0, .. }));
+    assert!(matches!(rendered.statements()[0].0, Provenance::Rendered { index: 0, .. }));
 }
 
 #[test]

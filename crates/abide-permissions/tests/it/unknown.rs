@@ -2,9 +2,7 @@
 
 use std::time::SystemTime;
 
-use abide_permissions::{
-    Head, HeadEnd, HeadScanner, Limit, Meta, Permissions, Progress, ReadOptions, Reading, reading_of,
-};
+use abide_permissions::{Head, HeadEnd, HeadScanner, Limit, Meta, Permissions, ReadOptions, reading_of};
 use proptest::prelude::*;
 
 use crate::{options, read, read_with, scan};
@@ -19,7 +17,7 @@ fn typed(content_type: Option<&str>, document: &[u8], size: usize) -> Head {
 fn typed_with(options: &ReadOptions, content_type: Option<&str>, document: &[u8], size: usize) -> Head {
     let mut scanner = HeadScanner::new(options, content_type);
     for piece in document.chunks(size) {
-        if scanner.feed(piece) == Progress::Done {
+        if scanner.feed(piece).is_break() {
             break;
         }
     }
@@ -382,7 +380,7 @@ fn salvage_keeps_the_known_rules_of_a_piece_that_splits_at_spaces() {
         ("no index, foo;bar", ""),
         ("*;nosnippet foo, ExampleBot;noindex", "noindex"),
     ] {
-        assert_eq!(reading_of(line.as_bytes(), &options()), Reading::SfSalvage, "{line}");
+        assert_eq!(reading_of(line.as_bytes(), &options()), "sf-salvage", "{line}");
         for name in ["X-Robots-Tag", "Robots-Tag"] {
             assert_eq!(read(&[(name, line)]).rules().to_string(), rules, "{line}");
         }

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use abide_permissions::testing::sample_record;
-use abide_permissions::{Head, HeadEnd, PermissionRecord, PermissionStore, ReadOptions, Update, Visit};
+use abide_permissions::{Fetched, Head, HeadEnd, PermissionRecord, PermissionStore, ReadOptions, Update};
 use abide_redb::Store;
 
 use crate::support::{Disk, open, permission, url};
@@ -79,7 +79,7 @@ async fn a_304_in_the_next_life_has_the_last_known_rules() {
     let store = open(&disk).unwrap();
     let mut record = load(&store, "https://a.example/").await.unwrap();
     let visit =
-        Visit::new(304, &[("ETag", b"\"1\"")], Head::not_scanned(HeadEnd::NotScanned), SystemTime::now());
+        Fetched::new(304, &[("ETag", b"\"1\"")], Head::not_scanned(HeadEnd::NotScanned), SystemTime::now());
     assert_eq!(record.update(&visit), Update::Revalidated);
     assert_eq!(record.rules(&options), sample_record("https://a.example/", 1).rules(&options));
     assert!(record.rules(&options).noindex());

@@ -18,7 +18,7 @@ pub(crate) fn is_allowed(robots: &[u8], token: &str, path: &[u8]) -> bool {
 /// A unit of the normal form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
-    Octet(u8),
+    Byte(u8),
     /// An escape, by its value.
     Escape(u8),
     Star,
@@ -30,19 +30,19 @@ fn units(text: &[u8], pattern: bool) -> Vec<Unit> {
     let mut out = Vec::new();
     let mut at = 0;
     while at < text.len() {
-        let octet = text[at];
+        let byte = text[at];
         let hex = text.get(at + 1..at + 3).and_then(|digits| std::str::from_utf8(digits).ok());
         let value = hex.filter(|hex| hex.bytes().all(|digit| digit.is_ascii_hexdigit()));
         let value = value.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        let plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~".contains(&octet);
-        let (unit, length) = match (octet, value) {
-            (b'%', Some(value)) if plain(value) && !starts_an_escape(&out, value) => (Unit::Octet(value), 3),
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        let (unit, length) = match (byte, value) {
+            (b'%', Some(value)) if plain(value) && !starts_an_escape(&out, value) => (Unit::Byte(value), 3),
             (b'%', Some(value)) => (Unit::Escape(value), 3),
-            (b'%', None) => (Unit::Octet(b'%'), 1),
+            (b'%', None) => (Unit::Byte(b'%'), 1),
             (b'*', _) if pattern => (Unit::Star, 1),
             (b'$', _) if pattern && at + 1 == text.len() => (Unit::End, 1),
-            _ if plain(octet) || b"!&'()+,;=:@/?".contains(&octet) => (Unit::Octet(octet), 1),
-            _ => (Unit::Escape(octet), 1),
+            _ if plain(byte) || b"!&'()+,;=:@/?".contains(&byte) => (Unit::Byte(byte), 1),
+            _ => (Unit::Escape(byte), 1),
         };
         out.push(unit);
         at += length;
@@ -52,28 +52,28 @@ fn units(text: &[u8], pattern: bool) -> Vec<Unit> {
 
 /// Whether the digit, decoded, would make a `%` before it start an escape.
 fn starts_an_escape(before: &[Unit], digit: u8) -> bool {
-    let percent = Some(&Unit::Octet(b'%'));
+    let percent = Some(&Unit::Byte(b'%'));
     let second = before.len().checked_sub(2).and_then(|at| before.get(at));
     digit.is_ascii_hexdigit()
         && (before.last() == percent || second == percent && !matches!(before.last(), Some(Unit::Escape(_))))
 }
 
 fn length(pattern: &[Unit]) -> usize {
-    let query = pattern.iter().position(|unit| *unit == Unit::Octet(b'?')).unwrap_or(pattern.len());
-    let octets = |(at, unit): (usize, &Unit)| match unit {
+    let query = pattern.iter().position(|unit| *unit == Unit::Byte(b'?')).unwrap_or(pattern.len());
+    let bytes = |(at, unit): (usize, &Unit)| match unit {
         Unit::Escape(_) => 3,
-        Unit::Octet(octet) if at > query && delimiter(*octet) => 3,
+        Unit::Byte(byte) if at > query && delimiter(*byte) => 3,
         _ => 1,
     };
-    pattern.iter().enumerate().map(octets).sum()
+    pattern.iter().enumerate().map(bytes).sum()
 }
 
-fn delimiter(octet: u8) -> bool {
-    b":/?@'".contains(&octet)
+fn delimiter(byte: u8) -> bool {
+    b":/?@'".contains(&byte)
 }
 
-/// The octets of a target. In the query `: / ? @ '` and their escapes are the same: both are the octet itself.
-fn octets(units: &[Unit]) -> Vec<u8> {
+/// The bytes of a target. In the query `: / ? @ '` and their escapes are the same: both are the byte itself.
+fn bytes(units: &[Unit]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut in_query = false;
     for unit in units {
@@ -81,21 +81,21 @@ fn octets(units: &[Unit]) -> Vec<u8> {
             Unit::Escape(value) if !(in_query && delimiter(value)) => {
                 out.extend(format!("%{value:02X}").bytes())
             }
-            Unit::Escape(octet) | Unit::Octet(octet) => out.push(octet),
+            Unit::Escape(byte) | Unit::Byte(byte) => out.push(byte),
             Unit::Star | Unit::End => panic!("a target has no special characters"),
         }
-        in_query |= *unit == Unit::Octet(b'?');
+        in_query |= *unit == Unit::Byte(b'?');
     }
     out
 }
 
-/// All ways of matching at once: `reached[at]` says whether the pattern so far can end before octet `at` of the target.
+/// All ways of matching at once: `reached[at]` says whether the pattern so far can end before byte `at` of the target.
 fn covers(pattern: &[Unit], target: &[Unit]) -> bool {
-    if !matches!(pattern.first(), Some(Unit::Octet(b'/') | Unit::Star)) {
+    if !matches!(pattern.first(), Some(Unit::Byte(b'/') | Unit::Star)) {
         return false;
     }
-    let target = octets(target);
-    let query = target.iter().position(|octet| *octet == b'?').unwrap_or(target.len());
+    let target = bytes(target);
+    let query = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
     let mut reached = vec![false; target.len() + 1];
     reached[0] = true;
     for unit in pattern {
@@ -107,8 +107,8 @@ fn covers(pattern: &[Unit], target: &[Unit]) -> bool {
             match unit {
                 Unit::Star => next[at..].fill(true),
                 Unit::End => next[at] = at == target.len(),
-                Unit::Octet(octet) => {
-                    if target.get(at) == Some(octet) {
+                Unit::Byte(byte) => {
+                    if target.get(at) == Some(byte) {
                         next[at + 1] = true;
                     }
                 }
@@ -138,21 +138,20 @@ type Rule = (bool, Vec<Unit>);
 /// The rules of each group that names the token.
 fn rules_of(robots: &[u8], token: &str) -> Vec<Vec<Rule>> {
     let mut groups: Vec<(bool, bool, Vec<Rule>)> = Vec::new();
-    for line in robots.split(|octet| b"\r\n".contains(octet)) {
-        let line = line.split(|&octet| octet == b'#').next().unwrap_or_default();
-        let Some(colon) = line.iter().position(|&octet| octet == b':') else { continue };
+    for line in robots.split(|byte| b"\r\n".contains(byte)) {
+        let line = line.split(|&byte| byte == b'#').next().unwrap_or_default();
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
         let key = String::from_utf8_lossy(&line[..colon]).trim_matches([' ', '\t']).to_ascii_lowercase();
         let value = line[colon + 1..].to_vec();
-        let first = value.iter().position(|octet| !b" \t".contains(octet)).unwrap_or(value.len());
-        let last = value.iter().rposition(|octet| !b" \t".contains(octet)).map_or(first, |last| last + 1);
+        let first = value.iter().position(|byte| !b" \t".contains(byte)).unwrap_or(value.len());
+        let last = value.iter().rposition(|byte| !b" \t".contains(byte)).map_or(first, |last| last + 1);
         let value = &value[first..last];
         match key.as_str() {
             "user-agent" => {
                 if groups.last().is_none_or(|(_, closed, _)| *closed) {
                     groups.push((false, false, Vec::new()));
                 }
-                let name =
-                    value.split(|octet| !(octet.is_ascii_alphabetic() || b"_-".contains(octet))).next();
+                let name = value.split(|byte| !(byte.is_ascii_alphabetic() || b"_-".contains(byte))).next();
                 let global = value == b"*" || value.starts_with(b"* ") || value.starts_with(b"*\t");
                 let ours = if token == "*" {
                     global

@@ -46,7 +46,7 @@ async fn fields_and_head_are_united_and_the_body_is_whole() {
     let page = send(&client(&server), "http://a.example/page").await.unwrap();
     assert_eq!(page.permissions().rules().to_string(), "noindex, nosnippet, max-snippet:20");
     let preferences = page.visit().unwrap().preferences();
-    let training = preferences.resolve(&abide_permissions::Usage::TrainAi).preference();
+    let training = preferences.resolve(&abide_permissions::Usage::TrainAi);
     assert_eq!(training, abide_permissions::Preference::Disallow);
     assert_eq!(page.headers()["content-length"], PAGE.len().to_string().as_str());
     assert_eq!(http_body::Body::size_hint(page.body()).exact(), Some(PAGE.len() as u64));

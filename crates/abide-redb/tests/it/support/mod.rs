@@ -11,7 +11,7 @@ use abide_gate::pacing::{
 };
 use abide_gate::testing::access::{Scripted, ScriptedFetch, sample_record};
 use abide_gate::{Clock, Origin, StoreError, WallMillis};
-use abide_permissions::{Head, PermissionRecord, PermissionStore, Visit};
+use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::{Error, Store};
 use tokio::time::Instant;
 
@@ -168,7 +168,7 @@ pub(crate) fn permission(n: u64, version: u64) -> PermissionRecord {
     let received = SystemTime::UNIX_EPOCH + Duration::from_millis(1_800_000_000_000 + version);
     PermissionRecord::new(
         url(n),
-        &Visit::new(200, &[("robots-tag", line.as_bytes())], Head::default(), received),
+        &Fetched::new(200, &[("robots-tag", line.as_bytes())], Head::default(), received),
     )
 }
 

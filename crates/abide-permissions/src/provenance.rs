@@ -1,0 +1,165 @@
+//! `Provenance`: where a rule or a preference comes from; and what is gathered while a response is read.
+//!
+//! One type for all places, so that rules, preferences and warnings can be shown side by side.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::rules::TagRules;
+use crate::stated::Stated;
+
+/// The place where something is stated. `Display` is one phrase: `X-Robots-Tag line 1 (legacy): noindex, nofollow`. What a
+/// server wrote is escaped and cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum Provenance {
+    /// A line of a header field.
+    #[non_exhaustive]
+    Field {
+        /// The name as its specification writes it.
+        name: Box<str>,
+        /// The line among those of that name, from 0.
+        line: usize,
+        /// The grammar in which it was read: `sf`, `sf-salvage`, `draft-00` or `legacy`. Empty for a field that has one only.
+        reading: Cow<'static, str>,
+        /// The member as written, or the whole line when its grammar has no members. Empty for preferences, which keep
+        /// [their own](crate::PreferenceStatement::text).
+        text: Box<str>,
+    },
+    /// A meta element of the head.
+    #[non_exhaustive]
+    Meta {
+        /// Its place among the metas with a name, from 0.
+        index: usize,
+        /// Its name as written, character references decoded.
+        name: Box<str>,
+    },
+    /// A meta element within a `noscript` of the head.
+    #[non_exhaustive]
+    Noscript {
+        /// Its place among such metas, from 0.
+        index: usize,
+        /// Its name as written, character references decoded.
+        name: Box<str>,
+    },
+    /// A meta element of the document after scripts have run.
+    #[non_exhaustive]
+    Rendered {
+        /// Its place among the metas handed in, from 0.
+        index: usize,
+        /// Its name as written.
+        name: Box<str>,
+    },
+    /// A record of robots.txt, in the group that applies.
+    #[non_exhaustive]
+    RobotsTxt {
+        /// The name of the record as its specification writes it.
+        record: Box<str>,
+        /// Its line, from 1.
+        line: u32,
+        /// Its path as written; `None`: it covers every URL.
+        path: Option<Box<str>>,
+    },
+    /// An entry of `/.well-known/tdmrep.json`.
+    #[non_exhaustive]
+    WellKnown {
+        /// Its place in the file, from 0.
+        index: usize,
+    },
+}
+
+impl Provenance {
+    /// A line of a field that has one grammar, or of which nothing is to be shown.
+    pub(crate) fn field(name: &str, line: usize) -> Self {
+        Self::Field { name: name.into(), line, reading: Cow::Borrowed(""), text: Box::default() }
+    }
+
+    /// Whether it is a record of robots.txt.
+    #[must_use]
+    pub const fn is_robots_txt(&self) -> bool {
+        matches!(self, Self::RobotsTxt { .. })
+    }
+
+    /// Whether it is a record of robots.txt or a field of this name.
+    pub(crate) fn is_carried_by(&self, carrier: &str) -> bool {
+        matches!(self, Self::RobotsTxt { record: name, .. } | Self::Field { name, .. } if &**name == carrier)
+    }
+}
+
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field { name, line, text, .. } if text.is_empty() => {
+                write!(f, "{name} line {}", line.saturating_add(1))
+            }
+            Self::Field { name, line, reading, text } => {
+                write!(f, "{name} line {} ({reading}): {}", line.saturating_add(1), Shown(text))
+            }
+            Self::Meta { index, name } => write!(f, "meta {} named {}", index.saturating_add(1), Shown(name)),
+            Self::Noscript { index, name } => {
+                write!(f, "meta {} in noscript named {}", index.saturating_add(1), Shown(name))
+            }
+            Self::Rendered { index, name } => {
+                write!(f, "meta {} of the rendered document named {}", index.saturating_add(1), Shown(name))
+            }
+            Self::RobotsTxt { record, line, path } => {
+                write!(f, "robots.txt line {line}: {record}")?;
+                path.iter().try_for_each(|path| write!(f, " {}", Shown(path)))
+            }
+            Self::WellKnown { index } => write!(f, "tdmrep.json entry {}", index.saturating_add(1)),
+        }
+    }
+}
+
+/// Text of others, escaped and cut to what a log line can bear.
+struct Shown<'a>(&'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().take(SHOWN_CHARS_MAX).try_for_each(|c| write!(f, "{}", c.escape_debug()))?;
+        if self.0.chars().nth(SHOWN_CHARS_MAX).is_some() { f.write_str("…") } else { Ok(()) }
+    }
+}
+
+const SHOWN_CHARS_MAX: usize = 120;
+
+/// Statements and warnings while they are gathered.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) statements: Vec<(Provenance, TagRules)>,
+    pub(crate) warnings: Vec<(Provenance, String)>,
+    pub(crate) truncated: bool,
+}
+
+impl Findings {
+    /// Adds what a place states, if it states anything.
+    pub(crate) fn add(&mut self, stated: Stated, source: impl Fn() -> Provenance) {
+        for (rule, value) in &stated.invalid {
+            let problem = format!("expected a value for {}, found `{}`", rule.as_str(), Shown(value));
+            warn(&mut self.warnings, source(), &problem);
+        }
+        if !stated.rules.is_empty() {
+            self.statements.push((source(), stated.rules));
+        }
+    }
+
+    pub(crate) fn warn(&mut self, source: Provenance, problem: &str) {
+        warn(&mut self.warnings, source, problem);
+    }
+
+    pub(crate) fn truncated(&mut self, source: Provenance) {
+        self.truncated = true;
+        self.warn(source, "over the limit, so the rest is not read");
+    }
+}
+
+/// Adds a warning while there is room for it.
+pub(crate) fn warn(warnings: &mut Vec<(Provenance, String)>, source: Provenance, problem: &str) {
+    if warnings.len() < WARNINGS_MAX {
+        warnings.push((source, problem.to_owned()));
+    }
+}
+
+/// Enough to mend a page by; more would be the sender's to choose.
+const WARNINGS_MAX: usize = 32;

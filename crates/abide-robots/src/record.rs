@@ -1,0 +1,93 @@
+//! `Record`: a line of a robots.txt that states something.
+//!
+//! The document, the rules compiled for one crawler, the verdict and its explanation all name lines, and all by this type.
+
+use alloc::string::String;
+use core::fmt::{self, Write as _};
+
+use crate::group;
+use crate::line::{self, RecordKind};
+use crate::profile::{LINE_MAX, Profile};
+use crate::slice;
+use crate::token::ProductToken;
+
+/// A record of a robots.txt: what it states, and on which line. A rule is a record of the kind Allow or Disallow.
+///
+/// `Display` is one line for people, such as `Disallow: /a`: escaped, and cut after 200 characters of the value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    pub(crate) kind: RecordKind,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+    pub(crate) line: u32,
+    pub(crate) profile: Profile,
+}
+
+impl<'a> Record<'a> {
+    /// A record of which only what concerns one crawler was kept: its key is in the usual spelling.
+    pub(crate) fn kept(kind: RecordKind, value: &'a [u8], line: u32) -> Self {
+        Self { kind, key: kind.name().as_bytes(), value, line, profile: Profile::Rfc9309 }
+    }
+
+    /// What it states.
+    pub fn kind(&self) -> RecordKind {
+        self.kind
+    }
+
+    /// The key as written in the document; elsewhere in its usual spelling.
+    pub fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The value, without its comment and the space around it: the pattern of a rule, the name of a user-agent line. Its own
+    /// path, if the record has one, is part of it.
+    pub fn value(&self) -> &'a [u8] {
+        self.value
+    }
+
+    /// The line it stands on; the first is 1. Zero for the rule of [`Rules::disallow_all`](crate::Rules::disallow_all), which
+    /// stands in no file.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// Whether it is a user-agent line that addresses the crawler that goes by `token`, as
+    /// [`Rules::parse`](crate::Rules::parse) takes it; without a token, whether it is one that addresses everybody (`*`).
+    pub fn addresses(&self, token: Option<&ProductToken>) -> bool {
+        // As `line::fitting` has it: the beginning of an over-long line names whom the line names.
+        let used = match self.profile {
+            Profile::Rfc9309 => line::trim(slice::before(self.value, LINE_MAX)),
+            Profile::Google => self.value,
+        };
+        self.kind == RecordKind::UserAgent && group::addresses(used, token, self.profile)
+    }
+}
+
+/// Characters of a value that are shown.
+const SHOWN_MAX: usize = 200;
+
+impl fmt::Display for Record<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.key.escape_ascii())?;
+        // Logs and terminals show it: control and format characters are escaped, and a pattern may be as long as the file.
+        let value = String::from_utf8_lossy(self.value);
+        let mut letters = value.chars();
+        for letter in letters.by_ref().take(SHOWN_MAX) {
+            match letter {
+                '\'' | '"' | '\\' => f.write_char(letter)?,
+                _ => write!(f, "{}", letter.escape_debug())?,
+            }
+        }
+        if letters.as_str().is_empty() { Ok(()) } else { f.write_char('…') }
+    }
+}
+
+impl fmt::Debug for Record<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record")
+            .field("kind", &self.kind)
+            .field("value", &format_args!("\"{}\"", self.value.escape_ascii()))
+            .field("line", &self.line)
+            .finish()
+    }
+}
