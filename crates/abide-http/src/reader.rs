@@ -9,13 +9,12 @@ use http_body::Body;
 
 use abide_gate::WallMillis;
 use abide_permissions::{Fetched, Head, HeadEnd, PermissionStore, Preferences, ReadOptions};
-use abide_robots::Target;
 
 use crate::body::WatchedBody;
 use crate::remember::{Known, remember};
 use crate::scan::{self, Fields, Scan};
 use crate::trail::Trail;
-use crate::visit::{Answer, Visit};
+use crate::visit::{Answer, Visit, with_robots};
 
 /// How the responses of one crawler are read.
 #[derive(Clone)]
@@ -158,7 +157,7 @@ impl<'a> Reading<'a> {
                 None => None,
             };
             let answer = seen.answer(options, &fields, known);
-            response.extensions_mut().insert(Visit::new(trail, fields, answer));
+            response.extensions_mut().insert(Visit::new(options.clone(), trail, fields, answer));
             response
         }
     }
@@ -180,11 +179,7 @@ impl<'a> Reading<'a> {
         head: Head,
     ) -> Option<Known> {
         let hop = trail.last()?;
-        let robots = hop.verdict().rules().map(|verdict| {
-            // As it was when this was fetched: the very copy that let the request out.
-            Preferences::default().with_robots(verdict.rules(), &Target::of(hop.url()))
-        });
-        let robots = robots.unwrap_or_default();
+        let robots = with_robots(Preferences::new(&self.reader.options), hop);
         let received = match self.origin {
             Origin::Cache(time) => time,
             Origin::Wire | Origin::Unknown => self.received,
@@ -217,11 +212,11 @@ impl Left<'_> {
         let (read, reason) = (&self.reader.options, self.reason);
         let answer = if self.fields.is_empty() {
             // Made when somebody asks: that is no more work than to copy it.
-            Answer::Nothing { read: read.clone(), reason }
+            Answer::Nothing(reason)
         } else {
             Answer::Known(self.fields.permissions(read, Head::not_scanned(reason)))
         };
-        Visit::new(trail, self.fields, answer)
+        Visit::new(read.clone(), trail, self.fields, answer)
     }
 }
 

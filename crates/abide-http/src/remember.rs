@@ -45,7 +45,7 @@ pub(crate) async fn remember(
     if let Err(error) = timeout(STORE_TIME_MAX, taking_in).await.unwrap_or_else(slow) {
         log::not_kept(url, &error);
     }
-    known.map(|record| Known { permissions: record.permissions(read), preferences: record.preferences() })
+    known.map(|record| Known { permissions: record.permissions(read), preferences: record.preferences(read) })
 }
 
 /// `known` is what a store had, and what the visit makes of it, where that is more than the visit says. It counts whatever becomes of it.

@@ -68,10 +68,10 @@ impl Fields {
     }
 
     /// What they say on how content may be used; `metas` are those of the head.
-    pub(crate) fn preferences(&self, metas: &[Meta]) -> Preferences {
+    pub(crate) fn preferences(&self, read: &ReadOptions, metas: &[Meta]) -> Preferences {
         let lines = || self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         let tdm = Tdm::default().with_fields(lines()).with_metas(metas);
-        Preferences::default().with_fields(lines()).with_tdm(&tdm)
+        Preferences::new(read).with_fields(lines()).with_tdm(&tdm)
     }
 
     /// What they permit, together with a head.
@@ -202,7 +202,7 @@ impl Seen {
     /// The permissions, with what an earlier visit has left where that is more.
     pub(crate) fn answer(self, read: &ReadOptions, fields: &Fields, known: Option<Known>) -> Answer {
         match (self, known) {
-            (Self::Later(head), _) => Answer::Later { read: read.clone(), head },
+            (Self::Later(head), _) => Answer::Later(head),
             (Self::Now(_), Some(known)) => Answer::Remembered(Box::new(known)),
             (Self::Now(head), None) => Answer::Known(fields.permissions(read, head)),
         }

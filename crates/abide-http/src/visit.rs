@@ -24,6 +24,7 @@ pub struct Visit {
 /// What is told of a visit.
 #[derive(Debug)]
 struct Told {
+    read: ReadOptions,
     trail: Trail,
     fields: Fields,
     answer: Answer,
@@ -35,20 +36,14 @@ pub(crate) enum Answer {
     /// With what earlier visits have left.
     Remembered(Box<Known>),
     /// Nothing but the reason why no head was looked at: no field says anything.
-    Nothing {
-        read: ReadOptions,
-        reason: HeadEnd,
-    },
+    Nothing(HeadEnd),
     /// The header's part is known; the head comes with the body.
-    Later {
-        read: ReadOptions,
-        head: watch::Receiver<Option<Head>>,
-    },
+    Later(watch::Receiver<Option<Head>>),
 }
 
 impl Visit {
-    pub(crate) fn new(trail: Trail, fields: Fields, answer: Answer) -> Self {
-        Self { told: Arc::new(Told { trail, fields, answer }) }
+    pub(crate) fn new(read: ReadOptions, trail: Trail, fields: Fields, answer: Answer) -> Self {
+        Self { told: Arc::new(Told { read, trail, fields, answer }) }
     }
 
     /// The visit that [`Reading::finish`](crate::Reading::finish) left with a response.
@@ -80,15 +75,14 @@ impl Visit {
     ///
     /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that far.
     pub fn permissions(&self) -> Permissions {
+        let Told { read, fields, .. } = &*self.told;
         match &self.told.answer {
             Answer::Known(permissions) => Permissions::clone(permissions),
             Answer::Remembered(known) => known.permissions.clone(),
-            Answer::Nothing { read, reason } => {
-                self.told.fields.permissions(read, Head::not_scanned(*reason))
-            }
-            Answer::Later { read, head } => {
+            Answer::Nothing(reason) => fields.permissions(read, Head::not_scanned(*reason)),
+            Answer::Later(head) => {
                 let head = head.borrow().clone().unwrap_or_else(|| Head::not_scanned(HeadEnd::NotScanned));
-                self.told.fields.permissions(read, head)
+                fields.permissions(read, head)
             }
         }
     }
@@ -109,9 +103,9 @@ impl Visit {
         if let Answer::Remembered(known) = &self.told.answer {
             return known.preferences.clone();
         }
-        let own = self.told.fields.preferences(self.permissions().metas());
-        match self.rules_and_url() {
-            Some((rules, url)) => own.with_robots(rules, &Target::of(url)),
+        let own = self.told.fields.preferences(&self.told.read, self.permissions().metas());
+        match self.told.trail.last() {
+            Some(hop) => with_robots(own, hop),
             None => own,
         }
     }
@@ -133,11 +127,24 @@ impl Visit {
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
         let visit = self.clone();
         async move {
-            if let Answer::Later { head, .. } = &visit.told.answer {
+            if let Answer::Later(head) = &visit.told.answer {
                 // A closed channel means that the body is gone; its last value still stands.
                 let _ = head.clone().wait_for(Option::is_some).await;
             }
             visit.permissions()
         }
+    }
+}
+
+/// Adds what robots.txt prefers for a hop's URL: the very copy that let the request out.
+pub(crate) fn with_robots(preferences: Preferences, hop: &Hop) -> Preferences {
+    let (verdict, target) = (hop.verdict(), Target::of(hop.url()));
+    let preferences = match verdict.rules() {
+        Some(robots) => preferences.with_robots(robots.rules(), &target),
+        None => preferences,
+    };
+    match verdict.entry().and_then(|entry| entry.copy()) {
+        Some(copy) => preferences.with_policy_tokens(copy.body(), &target),
+        None => preferences,
     }
 }
