@@ -1,0 +1,4 @@
+//! Stories of signed identity, one file each.
+
+mod keys;
+mod verified;
