@@ -53,7 +53,7 @@ async fn main() -> anyhow::Result<()> {
     let delay = Duration::try_from_secs_f64(args.delay)?;
     let mut builder = Abide::builder("AbideExample")
         .user_agent("AbideExample/0.1 (+https://example.com/bot)")
-        .pace(PacePolicy::default().danger_min_gap(delay));
+        .pace(PacePolicy::default().danger_min_delay(delay));
     for net in &args.allow_net {
         builder = builder.allow_net(net.parse()?);
     }
