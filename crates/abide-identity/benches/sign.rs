@@ -1,5 +1,7 @@
 //! What signing a request costs.
 
+#![allow(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
+#![allow(missing_docs, reason = "criterion makes a public function")]
 use std::hint::black_box;
 use std::time::{Duration, SystemTime};
 
