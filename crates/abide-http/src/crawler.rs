@@ -127,7 +127,7 @@ impl CrawlerBuilder {
 
     /// A policy token: a group of robots.txt that names `token` and disallows a URL says that its content is not to be used so. It never
     /// decides whether the URL is fetched. With `fallback` the `*` group counts where no group names the token. The copy that is asked is
-    /// the one that let the request out, and the answer a statement of [`Visit::preferences`](crate::Visit::preferences).
+    /// the one that let the request out, and the answer a statement of [`FetchInfo::preferences`](crate::FetchInfo::preferences).
     pub fn policy_token(mut self, token: &str, usage: Usage, fallback: bool) -> Self {
         self.policies.push((token.to_owned(), usage, fallback));
         self
