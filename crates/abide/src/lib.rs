@@ -126,7 +126,7 @@ pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
     AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host,
     NoTimers, Observer, Origin, StoreError, SystemClock, TlsProblem, UnsupportedUrl, Verdict, WallMillis,
-    access, pacing,
+    pacing, robots_cache,
 };
 pub use abide_http::{BuildError, Hop, Options, RedirectPolicy, Scan, Stopped, Trail, Visit};
 pub use abide_permissions::{
