@@ -202,7 +202,7 @@ async fn a_cache_that_drops_the_fields_of_abide_leaves_the_rest_unknown() {
     let (abide, inner) = crawler(&server);
     let options = HttpCacheOptions {
         modify_response: Some(Arc::new(|response| {
-            response.headers.remove("abide-seen-x-robots-tag");
+            response.headers.remove("abide-received-x-robots-tag");
         })),
         ..HttpCacheOptions::default()
     };

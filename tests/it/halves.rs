@@ -67,13 +67,13 @@ async fn a_cache_hit_is_gated_and_not_paced() {
     let (client, gap) = halves(&server, true).await;
     let miss = client.get("http://a.example/x").send().await.unwrap();
     assert!(
-        miss.visit().unwrap().waited() >= gap / 2,
+        miss.fetch_info().unwrap().waited() >= gap / 2,
         "after robots.txt: {:?}",
-        miss.visit().unwrap().waited()
+        miss.fetch_info().unwrap().waited()
     );
     drop(miss);
     let hit = client.get("http://a.example/x").send().await.unwrap();
-    assert_eq!(hit.visit().unwrap().waited(), Duration::ZERO);
+    assert_eq!(hit.fetch_info().unwrap().waited(), Duration::ZERO);
     assert_eq!(hit.text().await.unwrap(), "from the cache");
     assert_eq!(server.count("a.example/x"), 1);
     let error = client.get("http://a.example/secret").send().await.unwrap_err();

@@ -270,9 +270,9 @@ async fn waiting_is_reported_and_does_not_count_as_the_requests_timeout() {
         .unwrap();
     let page = client.get("http://a.example/x").timeout(Duration::from_millis(300)).send().await.unwrap();
     assert!(
-        page.visit().unwrap().waited() >= Duration::from_millis(400),
+        page.fetch_info().unwrap().waited() >= Duration::from_millis(400),
         "{:?}",
-        page.visit().unwrap().waited()
+        page.fetch_info().unwrap().waited()
     );
 }
 
@@ -306,7 +306,7 @@ async fn every_hop_waits_its_turn() {
         .build_client(reqwest::Client::builder())
         .unwrap();
     let page = client.get("http://a.example/1").send().await.unwrap();
-    assert_eq!(page.visit().unwrap().hops().len(), 3);
+    assert_eq!(page.fetch_info().unwrap().hops().len(), 3);
     assert!(shortest_gap(&server.log()) >= Duration::from_millis(60));
 }
 

@@ -121,7 +121,7 @@ async fn a_reason_passes_robots_over_for_one_origin_only() {
     let client = client(&server);
     let mine = Options::new().danger_ignore_robots("http://mine.example".parse().unwrap(), "my own site");
     let page = client.get("http://mine.example/x").abide(mine.clone()).send().await.unwrap();
-    assert_eq!(page.visit().unwrap().verdict().unwrap().override_reason(), Some("my own site"));
+    assert_eq!(page.fetch_info().unwrap().verdict().unwrap().override_reason(), Some("my own site"));
     let error = client.get("http://mine.example/away").abide(mine).send().await.unwrap_err();
     let denied = Denied::find(&error).unwrap();
     assert!(denied.is_disallowed(), "{error:?}");

@@ -1,4 +1,4 @@
-//! What a turn costs, beside `governor`, keyed, in one run on one machine. Prints the tables of `docs/pacing-figures.md`:
+//! What a turn costs, beside `governor`, keyed, in one run on one machine. Prints the tables of `docs/dev/performance.md`:
 //!
 //! ```text
 //! cargo bench -p abide-gate --bench pacing [-- hot] [hosts] [waiters]

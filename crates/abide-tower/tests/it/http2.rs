@@ -161,7 +161,7 @@ async fn pages_are_gated_and_read() {
 }
 
 #[tokio::test]
-async fn trailers_pass_and_end_the_turn() {
+async fn trailers_pass_and_end_the_permit() {
     let client = client(serve(Arc::default()).await);
     let page = client.clone().oneshot(get("http://a.example/trailers")).await.unwrap();
     let body = page.into_body().collect().await.unwrap();
@@ -171,7 +171,7 @@ async fn trailers_pass_and_end_the_turn() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_open_keeps_the_turn() {
+async fn a_stream_that_is_open_keeps_the_permit() {
     let client = client(serve(Arc::default()).await);
     let page = client.clone().oneshot(get("http://a.example/open")).await.unwrap();
     let mut request = get("http://a.example/x");
@@ -186,7 +186,7 @@ async fn a_stream_that_is_open_keeps_the_turn() {
 
 /// RFC 9113 §8.1: a response ends with END_STREAM. Bytes that were counted say nothing of that.
 #[tokio::test]
-async fn a_stream_keeps_the_turn_also_after_the_length_that_it_stated() {
+async fn a_stream_keeps_the_permit_also_after_the_length_that_it_stated() {
     let client = client(serve(Arc::default()).await);
     for path in ["length-0", "length-2"] {
         let mut page = client.clone().oneshot(get(&format!("http://a.example/{path}"))).await.unwrap();

@@ -8,9 +8,9 @@ mod hops;
 mod http2;
 mod layers;
 mod log;
+mod permits;
 mod readiness;
 mod reading;
-mod turns;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};

@@ -1,7 +1,7 @@
 //! The promise as a server can check it, in real time: a server on the loopback writes down when each request arrives and when it has
 //! written each response; many tasks ask for their turns, some of them are cancelled, and the processor is kept busy.
 //!
-//! The long run of `docs/pacing-figures.md`:
+//! The long run of `docs/dev/pacing-figures.md`:
 //!
 //! ```text
 //! GAPS=100000 TASKS=10000 HOSTS=50 cargo test --release -p abide-gate --test it loopback -- --nocapture

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use abide_gate::{Denied, DeniedKind, Gate, Verdict};
-use abide_http::{Call, Options, RedirectPolicy, admit, tell_seen};
+use abide_http::{Call, Options, RedirectPolicy, admit, preserve_fields};
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
@@ -14,11 +14,11 @@ use url::Url;
 
 use crate::client::Core;
 use crate::send::{answered, refuse, sending, take_apart, wrong_order};
-use crate::sends::counted;
+use crate::send_count::count_sends;
 
 /// A request that the outer half has checked, for the inner half.
 #[derive(Debug, Clone)]
-struct Admission {
+struct Handoff {
     url: Url,
     verdict: Verdict,
     wait_left: Duration,
@@ -34,7 +34,7 @@ struct Report {
     denied: Option<Denied>,
 }
 
-impl Admission {
+impl Handoff {
     fn report(&self) -> std::sync::MutexGuard<'_, Report> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -51,7 +51,7 @@ pub(crate) struct Sent {
 }
 
 /// The outer half sends through the chain to the inner half.
-pub(crate) async fn send_below(
+pub(crate) async fn send_through_chain(
     call: &Call<'_>,
     gate: &Gate,
     request: Request,
@@ -60,11 +60,11 @@ pub(crate) async fn send_below(
 ) -> Sent {
     let (url, wait_left) = (call.url(), call.wait_left());
     let verdict = call.verdict().cloned().expect("a call is checked before it is sent");
-    let admission = Admission { url: url.clone(), verdict, wait_left, sent: Arc::default() };
-    extensions.insert(admission.clone());
+    let handoff = Handoff { url: url.clone(), verdict, wait_left, sent: Arc::default() };
+    extensions.insert(handoff.clone());
     // The inner half counts for itself, so what is counted here went past it.
-    let (response, times_unpaced) = counted(next.run(request, extensions)).await;
-    let Report { waited, wire, verdict, denied } = std::mem::take(&mut *admission.report());
+    let (response, times_unpaced) = count_sends(next.run(request, extensions)).await;
+    let Report { waited, wire, verdict, denied } = std::mem::take(&mut *handoff.report());
     let response = match (response, denied) {
         _ if times_unpaced > 0 => Err(wrong_order(gate, url, DeniedKind::NoPacing)),
         // The same with a client that counts nothing, if nothing on the way has rebuilt the response.
@@ -79,7 +79,7 @@ pub(crate) async fn send_below(
 
 /// The inner half: acquires the permit, and sends. Without an outer half above it, as when a cache revalidates in the background, it checks
 /// robots.txt itself.
-pub(crate) async fn send_half(
+pub(crate) async fn send_paced(
     core: &Core,
     mut request: Request,
     extensions: &mut Extensions,
@@ -89,11 +89,11 @@ pub(crate) async fn send_half(
     let options = options.with_redirects(RedirectPolicy::never());
     let timeout = request.timeout().copied();
     let mut call = Call::new(&core.crawler, options, request.method(), request.url(), timeout);
-    let admission = extensions.get::<Admission>().cloned();
+    let handoff = extensions.get::<Handoff>().cloned();
     // Something between the halves may send again, or something else.
-    if let Some(admission) = admission.as_ref().filter(|admission| admission.url == *call.url()) {
-        let left = admission.wait_left.saturating_sub(admission.report().waited);
-        call = call.checked_above(admission.verdict.clone(), left);
+    if let Some(handoff) = handoff.as_ref().filter(|handoff| handoff.url == *call.url()) {
+        let left = handoff.wait_left.saturating_sub(handoff.report().waited);
+        call = call.checked_above(handoff.verdict.clone(), left);
     }
     let wait_left = call.wait_left();
     let response = async {
@@ -107,9 +107,9 @@ pub(crate) async fn send_half(
         response
     };
     let response = response.await;
-    match admission {
-        Some(admission) => {
-            let mut report = admission.report();
+    match handoff {
+        Some(handoff) => {
+            let mut report = handoff.report();
             report.waited += wait_left.saturating_sub(call.wait_left());
             match &response {
                 Ok(_) => {
@@ -128,6 +128,6 @@ pub(crate) async fn send_half(
     let response = response?;
     let url = response.url().clone();
     let mut response = take_apart(url, None, response, call.take_permit(), core.read_timeout);
-    tell_seen(&mut response, core.crawler.gate().wall());
+    preserve_fields(&mut response, core.crawler.gate().wall());
     Ok(Response::from(response.map(reqwest::Body::wrap)))
 }

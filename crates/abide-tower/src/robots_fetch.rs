@@ -17,7 +17,7 @@ use http_body_util::BodyExt;
 use tower_service::Service;
 
 use crate::service::redirected;
-use crate::{BoxError, fault};
+use crate::{BoxError, failure};
 
 /// The transport of robots.txt over clones of a service. Bodies of requests are `B::default()`, which must be empty.
 ///
@@ -60,11 +60,11 @@ where
         request: Request<B>,
         asked: RobotsRequest,
     ) -> Result<RobotsResponse, FetchError> {
-        // A gate counts from its own clock, when the turn began.
+        // A gate counts from its own clock, when the permit was acquired.
         let started = SystemClock.now();
         let no_answer = |error: S::Error| {
             let error = error.into();
-            failed(&*error, fault::of(&*error).unwrap_or(Failure::Other))
+            failed(&*error, failure::of(&*error).unwrap_or(Failure::Other))
         };
         poll_fn(|context| service.poll_ready(context)).await.map_err(no_answer)?;
         let response = service.call(request).await.map_err(no_answer)?;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Crawls the installed Rust documentation through abide, served by nginx on loopback with a robots.txt that forbids part of it,
-# and judges by nginx's own access log. Usage: docs/real-web.sh [PAGES]
+# and judges by nginx's own access log. Usage: docs/dev/real-web.sh [PAGES]
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 pages=${1:-5000}
 root=$(rustc --print sysroot)/share/doc/rust/html
 [ -d "$root" ] || { echo "no Rust documentation at $root"; exit 1; }

@@ -11,29 +11,29 @@ use abide_gate::Verdict;
 use abide_permissions::{AppDirectives, Head, HeadEnd, Permissions, Preferences, ReadOptions};
 use abide_robots::Target;
 
-use crate::remember::Known;
+use crate::permission_history::StoredPermissions;
+use crate::redirect_history::{Hop, RedirectHistory, Stopped};
 use crate::scan::Fields;
-use crate::trail::{Hop, Stopped, Trail};
 
 /// The way to one response. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Visit {
-    told: Arc<Told>,
+pub struct FetchInfo {
+    inner: Arc<Inner>,
 }
 
-/// What is told of a visit.
+/// What a fetch found out.
 #[derive(Debug)]
-struct Told {
-    trail: Trail,
+struct Inner {
+    history: RedirectHistory,
     fields: Fields,
-    answer: Answer,
+    outcome: Outcome,
 }
 
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum Outcome {
     Known(Permissions),
-    /// With what earlier visits have left.
-    Remembered(Box<Known>),
+    /// With what earlier fetches have stored.
+    Stored(Box<StoredPermissions>),
     /// Nothing but the reason why no head was looked at: no field says anything.
     Nothing {
         read: ReadOptions,
@@ -46,49 +46,49 @@ pub(crate) enum Answer {
     },
 }
 
-impl Visit {
-    pub(crate) fn new(trail: Trail, fields: Fields, answer: Answer) -> Self {
-        Self { told: Arc::new(Told { trail, fields, answer }) }
+impl FetchInfo {
+    pub(crate) fn new(history: RedirectHistory, fields: Fields, outcome: Outcome) -> Self {
+        Self { inner: Arc::new(Inner { history, fields, outcome }) }
     }
 
-    /// The visit that [`Reading::finish`](crate::Reading::finish) left with a response.
+    /// The fetch info that [`Reading::finish`](crate::Reading::finish) attached to a response.
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
     }
 
     /// Every request that went out, first to last.
     pub fn hops(&self) -> &[Hop] {
-        self.told.trail.hops()
+        self.inner.history.hops()
     }
 
     /// The verdict that let the last hop out.
     pub fn verdict(&self) -> Option<&Verdict> {
-        self.told.trail.last().map(Hop::verdict)
+        self.inner.history.last().map(Hop::verdict)
     }
 
-    /// How long this call waited for its turns, all hops together. Outside of reqwest's timeouts.
+    /// How long this call waited for its permits, all hops together. Outside of reqwest's timeouts.
     pub fn waited(&self) -> Duration {
-        self.told.trail.waited()
+        self.inner.history.waited()
     }
 
     /// Why a 3xx was returned and not followed; `None` when the answer is no redirect.
     pub fn stopped(&self) -> Option<Stopped> {
-        self.told.trail.stopped()
+        self.inner.history.stopped()
     }
 
     /// What the site permits you to do with this response, as far as is known now.
     ///
     /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that far.
     pub fn permissions(&self) -> Permissions {
-        match &self.told.answer {
-            Answer::Known(permissions) => Permissions::clone(permissions),
-            Answer::Remembered(known) => known.permissions.clone(),
-            Answer::Nothing { read, reason } => {
-                self.told.fields.permissions(read, Head::not_scanned(*reason))
+        match &self.inner.outcome {
+            Outcome::Known(permissions) => Permissions::clone(permissions),
+            Outcome::Stored(known) => known.permissions.clone(),
+            Outcome::Nothing { read, reason } => {
+                self.inner.fields.permissions(read, Head::not_scanned(*reason))
             }
-            Answer::Later { read, head } => {
+            Outcome::Later { read, head } => {
                 let head = head.borrow().clone().unwrap_or_else(|| Head::not_scanned(HeadEnd::NotScanned));
-                self.told.fields.permissions(read, head)
+                self.inner.fields.permissions(read, head)
             }
         }
     }
@@ -101,15 +101,15 @@ impl Visit {
     ///
     /// ```
     /// use abide_permissions::{Preference, Usage};
-    /// # fn may_train(visit: &abide_http::Visit) -> bool {
-    /// visit.preferences().resolve(&Usage::TrainAi) != Preference::Disallow
+    /// # fn may_train(info: &abide_http::FetchInfo) -> bool {
+    /// info.preferences().resolve(&Usage::TrainAi) != Preference::Disallow
     /// # }
     /// ```
     pub fn preferences(&self) -> Preferences {
-        if let Answer::Remembered(known) = &self.told.answer {
+        if let Outcome::Stored(known) = &self.inner.outcome {
             return known.preferences.clone();
         }
-        let own = self.told.fields.preferences(self.permissions().metas());
+        let own = self.inner.fields.preferences(self.permissions().metas());
         match self.rules_and_url() {
             Some((rules, url)) => own.with_robots(rules, &Target::of(url)),
             None => own,
@@ -123,7 +123,7 @@ impl Visit {
     }
 
     fn rules_and_url(&self) -> Option<(&abide_robots::Rules, &Url)> {
-        let hop = self.told.trail.last()?;
+        let hop = self.inner.history.last()?;
         Some((hop.verdict().rules()?.rules(), hop.url()))
     }
 
@@ -131,13 +131,13 @@ impl Visit {
     ///
     /// Resolves at once unless [`Scan::Lazy`](crate::Scan::Lazy) is in use; then somebody must read or drop the body.
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
-        let visit = self.clone();
+        let info = self.clone();
         async move {
-            if let Answer::Later { head, .. } = &visit.told.answer {
+            if let Outcome::Later { head, .. } = &info.inner.outcome {
                 // A closed channel means that the body is gone; its last value still stands.
                 let _ = head.clone().wait_for(Option::is_some).await;
             }
-            visit.permissions()
+            info.permissions()
         }
     }
 }

@@ -12,7 +12,7 @@ use abide_gate::WallMillis;
 
 /// Where an answer comes from, as far as its fields are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum FieldSource {
     /// From the wire.
     Wire,
     /// From the wire at that time, with all fields that were there then.
@@ -22,55 +22,55 @@ pub enum Source {
 }
 
 /// A field that matters, and the one that tells of its lines.
-struct Told {
+struct Preserved {
     name: &'static str,
-    by: HeaderName,
+    copy: HeaderName,
 }
 
-const TOLD: [Told; 8] = [
-    Told { name: "robots-tag", by: HeaderName::from_static("abide-seen-robots-tag") },
-    Told { name: "x-robots-tag", by: HeaderName::from_static("abide-seen-x-robots-tag") },
-    Told { name: "content-usage", by: HeaderName::from_static("abide-seen-content-usage") },
-    Told { name: "content-signal", by: HeaderName::from_static("abide-seen-content-signal") },
-    Told { name: "tdm-reservation", by: HeaderName::from_static("abide-seen-tdm-reservation") },
-    Told { name: "tdm-policy", by: HeaderName::from_static("abide-seen-tdm-policy") },
+const PRESERVED: [Preserved; 8] = [
+    Preserved { name: "robots-tag", copy: HeaderName::from_static("abide-received-robots-tag") },
+    Preserved { name: "x-robots-tag", copy: HeaderName::from_static("abide-received-x-robots-tag") },
+    Preserved { name: "content-usage", copy: HeaderName::from_static("abide-received-content-usage") },
+    Preserved { name: "content-signal", copy: HeaderName::from_static("abide-received-content-signal") },
+    Preserved { name: "tdm-reservation", copy: HeaderName::from_static("abide-received-tdm-reservation") },
+    Preserved { name: "tdm-policy", copy: HeaderName::from_static("abide-received-tdm-policy") },
     // These two decide whether the head is read.
-    Told { name: "content-type", by: HeaderName::from_static("abide-seen-content-type") },
-    Told { name: "content-encoding", by: HeaderName::from_static("abide-seen-content-encoding") },
+    Preserved { name: "content-type", copy: HeaderName::from_static("abide-received-content-type") },
+    Preserved { name: "content-encoding", copy: HeaderName::from_static("abide-received-content-encoding") },
 ];
 
 /// When the answer came, or was last said to be still good.
-const TIME: HeaderName = HeaderName::from_static("abide-seen-at");
+const TIME: HeaderName = HeaderName::from_static("abide-received-at");
 
 /// Tells what has come from the wire. Of a 304, which updates what is kept, only the fields that it has.
-pub fn tell_seen<B>(response: &mut Response<B>, now: WallMillis) {
+pub fn preserve_fields<B>(response: &mut Response<B>, now: WallMillis) {
     let is_update = response.status() == StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
     headers.insert(TIME, HeaderValue::from(now.as_millis()));
-    for Told { name, by } in &TOLD {
+    for Preserved { name, copy } in &PRESERVED {
         // A server could send it as well.
-        headers.remove(by);
+        headers.remove(copy);
         if !is_update || headers.contains_key(*name) {
             let lines = encode(headers.get_all(*name).iter().map(HeaderValue::as_bytes));
-            headers.insert(by, lines);
+            headers.insert(copy, lines);
         }
     }
 }
 
-/// Takes away what was told, and unites it with the fields that are there.
-pub fn take_seen(status: StatusCode, headers: &mut HeaderMap) -> Source {
+/// Takes away what was preserved, and unites it with the fields that are there.
+pub fn restore_fields(status: StatusCode, headers: &mut HeaderMap) -> FieldSource {
     let time =
         headers.remove(TIME).and_then(|time| time.to_str().ok()?.parse().ok().map(WallMillis::from_millis));
     let mut is_complete = true;
-    for Told { name, by } in &TOLD {
-        match headers.remove(by).map(|told| decode(&told)) {
+    for Preserved { name, copy } in &PRESERVED {
+        match headers.remove(copy).map(|preserved| decode(&preserved)) {
             Some(Some(lines)) => unite(headers, name, lines),
             // A 304 that is handed on says nothing of fields that it has not.
             None if status == StatusCode::NOT_MODIFIED => {}
             Some(None) | None => is_complete = false,
         }
     }
-    time.filter(|_| is_complete).map_or(Source::Unknown, Source::Kept)
+    time.filter(|_| is_complete).map_or(FieldSource::Unknown, FieldSource::Kept)
 }
 
 fn unite(headers: &mut HeaderMap, name: &'static str, mut lines: Vec<HeaderValue>) {
@@ -101,8 +101,8 @@ fn encode<'a>(lines: impl Iterator<Item = &'a [u8]>) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("cut"))
 }
 
-fn decode(told: &HeaderValue) -> Option<Vec<HeaderValue>> {
-    let mut words = told.to_str().ok()?.split(' ');
+fn decode(preserved: &HeaderValue) -> Option<Vec<HeaderValue>> {
+    let mut words = preserved.to_str().ok()?.split(' ');
     words.next().filter(|version| *version == VERSION)?;
     words.map(|word| line(word.strip_prefix('=')?)).collect()
 }
@@ -139,11 +139,11 @@ mod tests {
         lines.iter().map(line).collect()
     }
 
-    /// What is told of these fields, and the fields themselves.
-    fn told(status: u16, lines: &[(&'static str, &[u8])]) -> HeaderMap {
+    /// What is preserved of these fields, and the fields themselves.
+    fn preserved(status: u16, lines: &[(&'static str, &[u8])]) -> HeaderMap {
         let mut response = Response::builder().status(status).body(()).unwrap();
         *response.headers_mut() = headers(lines);
-        tell_seen(&mut response, WallMillis::from_millis(7));
+        preserve_fields(&mut response, WallMillis::from_millis(7));
         response.headers().clone()
     }
 
@@ -156,58 +156,59 @@ mod tests {
             ("content-type", b"text/plain"),
             ("content-type", b"text/html"),
         ];
-        let mut kept = told(200, &lines);
+        let mut kept = preserved(200, &lines);
         kept.remove("x-robots-tag");
         kept.insert("content-type", HeaderValue::from_static("text/html"));
-        assert_eq!(take_seen(StatusCode::OK, &mut kept), Source::Kept(WallMillis::from_millis(7)));
+        assert_eq!(restore_fields(StatusCode::OK, &mut kept), FieldSource::Kept(WallMillis::from_millis(7)));
         assert_eq!(kept, headers(&lines));
     }
 
     #[test]
     fn what_the_cache_has_besides_counts_too() {
-        let mut kept = told(200, &[("x-robots-tag", b"nofollow")]);
+        let mut kept = preserved(200, &[("x-robots-tag", b"nofollow")]);
         kept.insert("x-robots-tag", HeaderValue::from_static("noindex"));
-        assert_eq!(take_seen(StatusCode::OK, &mut kept), Source::Kept(WallMillis::from_millis(7)));
+        assert_eq!(restore_fields(StatusCode::OK, &mut kept), FieldSource::Kept(WallMillis::from_millis(7)));
         assert_eq!(kept, headers(&[("x-robots-tag", b"nofollow"), ("x-robots-tag", b"noindex")]));
     }
 
     #[test]
     fn what_was_not_told_is_unknown() {
-        let whole = told(200, &[("x-robots-tag", b"nofollow")]);
-        let mut without: Vec<HeaderMap> = TOLD
+        let whole = preserved(200, &[("x-robots-tag", b"nofollow")]);
+        let mut without: Vec<HeaderMap> = PRESERVED
             .iter()
-            .map(|told| {
+            .map(|preserved| {
                 let mut headers = whole.clone();
-                headers.remove(&told.by);
+                headers.remove(&preserved.copy);
                 headers
             })
             .collect();
         for bad in ["", "2", "1 x", "1 =%4", "1 =%0A", "cut"] {
             let mut headers = whole.clone();
-            headers.insert(&TOLD[1].by, HeaderValue::from_static(bad));
+            headers.insert(&PRESERVED[1].copy, HeaderValue::from_static(bad));
             without.push(headers);
         }
         let mut timeless = whole.clone();
         timeless.remove(TIME);
         without.extend([timeless, headers(&[("x-robots-tag", b"nofollow")])]);
         for mut headers in without {
-            assert_eq!(take_seen(StatusCode::OK, &mut headers), Source::Unknown);
+            assert_eq!(restore_fields(StatusCode::OK, &mut headers), FieldSource::Unknown);
             assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-robots-tag"]);
         }
         let long = vec![b'x'; BYTES_MAX];
-        let mut headers = told(200, &[("x-robots-tag", &long)]);
-        assert_eq!(take_seen(StatusCode::OK, &mut headers), Source::Unknown);
+        let mut headers = preserved(200, &[("x-robots-tag", &long)]);
+        assert_eq!(restore_fields(StatusCode::OK, &mut headers), FieldSource::Unknown);
     }
 
     #[test]
     fn a_304_tells_of_the_fields_that_it_has_and_of_no_server_s_own() {
-        let sent: [(&'static str, &[u8]); 2] = [("x-robots-tag", b"all"), ("abide-seen-robots-tag", b"1")];
-        let mut update = told(304, &sent);
+        let sent: [(&'static str, &[u8]); 2] =
+            [("x-robots-tag", b"all"), ("abide-received-robots-tag", b"1")];
+        let mut update = preserved(304, &sent);
         let names: Vec<_> = update.keys().map(HeaderName::as_str).collect();
-        assert_eq!(names, ["x-robots-tag", "abide-seen-at", "abide-seen-x-robots-tag"]);
+        assert_eq!(names, ["x-robots-tag", "abide-received-at", "abide-received-x-robots-tag"]);
         assert_eq!(
-            take_seen(StatusCode::NOT_MODIFIED, &mut update),
-            Source::Kept(WallMillis::from_millis(7))
+            restore_fields(StatusCode::NOT_MODIFIED, &mut update),
+            FieldSource::Kept(WallMillis::from_millis(7))
         );
         assert_eq!(update, headers(&sent[..1]));
     }

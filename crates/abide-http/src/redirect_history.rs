@@ -15,13 +15,13 @@ use abide_permissions::Permissions;
 /// `abide` leaves it in the *request's* extensions too when a call ends with an error: one of the network is the client's own, so
 /// that a retry above can judge it, and cannot hold the hops before it. Middlewares above find it there.
 #[derive(Debug, Clone, Default)]
-pub struct Trail {
+pub struct RedirectHistory {
     hops: Vec<Hop>,
     stopped: Option<Stopped>,
     unanswered: Duration,
 }
 
-impl Trail {
+impl RedirectHistory {
     /// One more request has been answered. Whoever follows redirects bounds how many there are.
     #[inline]
     pub fn push(&mut self, hop: Hop) {
@@ -47,7 +47,7 @@ impl Trail {
         self.hops.last()
     }
 
-    /// How long the call waited for its turns, those of requests that were never answered among them.
+    /// How long the call waited for its permits, those of requests that were never answered among them.
     pub fn waited(&self) -> Duration {
         self.hops.iter().map(Hop::waited).fold(self.unanswered, Duration::saturating_add)
     }
@@ -87,7 +87,7 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// A request for `url`, allowed by `verdict`, that was answered with `status` after `waited` for its turn.
+    /// A request for `url`, allowed by `verdict`, that was answered with `status` after `waited` for its permit.
     #[inline]
     pub fn new(url: Url, status: StatusCode, verdict: Verdict, waited: Duration) -> Self {
         Self { url, status, verdict, waited, remote: None, permissions: None }
@@ -116,7 +116,7 @@ impl Hop {
         &self.verdict
     }
 
-    /// How long it waited for its turn.
+    /// How long it waited for its permit.
     pub fn waited(&self) -> Duration {
         self.waited
     }
@@ -127,7 +127,7 @@ impl Hop {
     }
 
     /// The header rules of the URL of a hop that redirected. They never reach its target, whose own are
-    /// [`Visit::permissions`](crate::Visit::permissions).
+    /// [`FetchInfo::permissions`](crate::FetchInfo::permissions).
     pub fn permissions(&self) -> Option<&Permissions> {
         self.permissions.as_deref()
     }

@@ -1,4 +1,4 @@
-//! The body of the wire, with its host's turn.
+//! The body of the wire, with its host's permit.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,31 +12,31 @@ use abide_gate::Failure;
 use abide_gate::pacing::Permit;
 use abide_http::{PermitBody, body_failure_of};
 
-use crate::silence::Silence;
+use crate::read_timeout::ReadTimeout;
 
 /// What has been taken of a body already, or the error that was there instead.
 pub(crate) type Ahead = reqwest::Result<Bytes>;
 
 /// A body, with what has been taken of it in front.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct ResponseBody {
     ahead: Option<Ahead>,
     /// Or how much was left of it when it failed, which its length counts.
     rest: Result<PermitBody<reqwest::Body>, SizeHint>,
-    silence: Silence,
+    silence: ReadTimeout,
 }
 
 /// reqwest's own, or the silence of the server.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-impl Wire {
+impl ResponseBody {
     pub(crate) fn new(
         ahead: Option<Ahead>,
         body: reqwest::Body,
         version: Version,
         permit: Option<Permit>,
     ) -> Self {
-        // A body that has failed has ended, and its turn with it.
+        // A body that has failed has ended, and its permit with it.
         let permit = permit.filter(|permit| match &ahead {
             Some(Err(error)) if body_failure_of(error) == Failure::EnhanceYourCalm => {
                 permit.failed(Failure::EnhanceYourCalm);
@@ -46,12 +46,12 @@ impl Wire {
             Some(Ok(_)) | None => true,
         });
         let rest = PermitBody::new(body, permit).with_version(version);
-        Self { ahead, rest: Ok(rest), silence: Silence::within(None) }
+        Self { ahead, rest: Ok(rest), silence: ReadTimeout::within(None) }
     }
 
-    /// Fails, and gives the turn back, when the server sends nothing for so long while the next byte is awaited.
+    /// Fails, and gives the permit back, when the server sends nothing for so long while the next byte is awaited.
     pub(crate) fn with_read_timeout(mut self, limit: Option<Duration>) -> Self {
-        self.silence = Silence::within(limit);
+        self.silence = ReadTimeout::within(limit);
         self
     }
 
@@ -63,7 +63,7 @@ impl Wire {
     }
 }
 
-impl Body for Wire {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -129,23 +129,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_failed_keeps_the_length_that_was_stated() {
-        let mut body = Wire::new(None, reqwest::Body::wrap(Cut), Version::HTTP_11, None);
+        let mut body = ResponseBody::new(None, reqwest::Body::wrap(Cut), Version::HTTP_11, None);
         assert!(body.frame().await.unwrap().is_err());
         assert_eq!(body.size_hint().exact(), Some(500));
         assert!(body.is_end_stream() && body.frame().await.is_none());
     }
 
     #[tokio::test]
-    async fn a_body_that_failed_before_anybody_read_it_gives_its_turn_back() {
+    async fn a_body_that_failed_before_anybody_read_it_gives_its_permit_back() {
         let policy = PacePolicy::default().danger_min_gap(std::time::Duration::ZERO);
         let pacer = Pacer::new(policy);
         let url = "http://a.example/".parse().unwrap();
         let permit = pacer.acquire(&url, Ask::new()).await.unwrap();
         let error = reqwest::Client::new().get("no URL").build().unwrap_err();
-        let kept = Wire::new(Some(Err(error)), reqwest::Body::from("rest"), Version::HTTP_11, Some(permit));
+        let kept =
+            ResponseBody::new(Some(Err(error)), reqwest::Body::from("rest"), Version::HTTP_11, Some(permit));
         let at_once = Ask::new().with_budget(std::time::Duration::ZERO);
         let next = pacer.acquire(&url, at_once).await;
-        assert!(next.is_ok(), "the turn is free while the response is kept: {next:?}");
+        assert!(next.is_ok(), "the permit is free while the response is kept: {next:?}");
         drop(kept);
     }
 }

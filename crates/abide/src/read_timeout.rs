@@ -17,13 +17,13 @@ pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Counts only while a byte is awaited. reqwest's `read_timeout` goes on while a caller is busy with what it has, and then fails the body
 /// though the next byte is there.
 #[derive(Debug)]
-pub(crate) struct Silence {
+pub(crate) struct ReadTimeout {
     limit: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
     is_awaited: bool,
 }
 
-impl Silence {
+impl ReadTimeout {
     pub(crate) fn within(limit: Option<Duration>) -> Self {
         Self { limit, timer: None, is_awaited: false }
     }
@@ -33,7 +33,7 @@ impl Silence {
         &mut self,
         polled: Poll<T>,
         context: &mut Context<'_>,
-    ) -> Poll<std::result::Result<T, Silent>> {
+    ) -> Poll<std::result::Result<T, ReadTimedOut>> {
         let (Poll::Pending, Some(limit)) = (&polled, self.limit) else {
             self.is_awaited = false;
             return polled.map(Ok);
@@ -52,11 +52,14 @@ impl Silence {
         if timer.deadline().into_std() + limit / 4 < SystemClock.now() {
             timer.as_mut().set(sleep(limit));
         }
-        timer.as_mut().poll(context).map(|()| Err(Silent { limit, source: io::ErrorKind::TimedOut.into() }))
+        timer
+            .as_mut()
+            .poll(context)
+            .map(|()| Err(ReadTimedOut { limit, source: io::ErrorKind::TimedOut.into() }))
     }
 
     /// The same of a frame of a body.
-    pub(crate) fn check_frame<T, E: From<Silent>>(
+    pub(crate) fn check_frame<T, E: From<ReadTimedOut>>(
         &mut self,
         polled: Poll<Option<std::result::Result<T, E>>>,
         context: &mut Context<'_>,
@@ -68,22 +71,22 @@ impl Silence {
 /// The server was silent. Its source is an I/O error of the kind `TimedOut`, by which reqwest's `is_timeout` knows it.
 #[derive(Debug, thiserror::Error)]
 #[error("the server sent nothing for {limit:?} (Builder::read_timeout)")]
-pub(crate) struct Silent {
+pub(crate) struct ReadTimedOut {
     limit: Duration,
     source: io::Error,
 }
 
 /// A request that waits for the head of its answer no longer than this.
-pub(crate) fn heard_within<F>(limit: Option<Duration>, sending: F) -> Heard<F> {
-    Heard { sending, silence: Silence::within(limit) }
+pub(crate) fn with_read_timeout<F>(limit: Option<Duration>, sending: F) -> WithReadTimeout<F> {
+    WithReadTimeout { sending, silence: ReadTimeout::within(limit) }
 }
 
-pub(crate) struct Heard<F> {
+pub(crate) struct WithReadTimeout<F> {
     sending: F,
-    silence: Silence,
+    silence: ReadTimeout,
 }
 
-impl<F: Future<Output = Result<Response>> + Unpin> Future for Heard<F> {
+impl<F: Future<Output = Result<Response>> + Unpin> Future for WithReadTimeout<F> {
     type Output = Result<Response>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Response>> {
@@ -100,7 +103,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_head_that_does_not_come_is_a_timeout_by_its_sources() {
-        let error = heard_within(Some(READ_TIMEOUT), std::future::pending()).await.unwrap_err();
+        let error = with_read_timeout(Some(READ_TIMEOUT), std::future::pending()).await.unwrap_err();
         let mut sources =
             std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
         let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;

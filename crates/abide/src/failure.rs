@@ -3,13 +3,13 @@
 use abide_gate::Failure;
 use abide_http::{body_failure_of, failure_of};
 
-use crate::silence::Silent;
+use crate::read_timeout::ReadTimedOut;
 
 /// What a failed request met; `None` if the host has no part in it.
 pub(crate) fn of(error: &reqwest_middleware::Error) -> Option<Failure> {
     match error {
         reqwest_middleware::Error::Reqwest(error) => of_reqwest(error),
-        reqwest_middleware::Error::Middleware(error) => failure_of(error.downcast_ref::<Silent>()?),
+        reqwest_middleware::Error::Middleware(error) => failure_of(error.downcast_ref::<ReadTimedOut>()?),
     }
 }
 

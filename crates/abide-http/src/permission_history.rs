@@ -1,4 +1,4 @@
-//! What a page permitted at the last visit, for the visits that do not say it again (304, HEAD).
+//! What a page permitted at the last fetch, for the responses that do not repeat it (304, HEAD).
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,11 +17,11 @@ use abide_permissions::{
     Update,
 };
 
-use crate::log;
+use crate::spans;
 
-/// What is known of a URL from this visit and those before it.
+/// What is known of a URL from this fetch and those before it.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct StoredPermissions {
     pub(crate) permissions: Permissions,
     pub(crate) preferences: Preferences,
 }
@@ -32,36 +32,39 @@ const STORE_TIME_MAX: Duration = Duration::from_secs(2);
 /// Keeps what a response says about its URL, and returns what is known of it now where that is more than the response says.
 ///
 /// A store that fails, hangs or panics is told in the log, and the response's own rules stand, with those that it could still load.
-pub(crate) async fn remember(
+pub(crate) async fn persist(
     store: &Arc<dyn PermissionStore>,
     read: &ReadOptions,
     url: &Url,
-    visit: &Fetched<'_>,
+    info: &Fetched<'_>,
     status: StatusCode,
-) -> Option<Known> {
+) -> Option<StoredPermissions> {
     let mut known = None;
-    let taking_in = take_in(store, url, visit, status, &mut known);
+    let taking_in = take_in(store, url, info, status, &mut known);
     let slow = |_| Err(PermissionError::new(format!("no answer within {STORE_TIME_MAX:?}")));
     if let Err(error) = timeout(STORE_TIME_MAX, taking_in).await.unwrap_or_else(slow) {
-        log::not_kept(url, &error);
+        spans::not_persisted(url, &error);
     }
-    known.map(|record| Known { permissions: record.permissions(read), preferences: record.preferences() })
+    known.map(|record| StoredPermissions {
+        permissions: record.permissions(read),
+        preferences: record.preferences(),
+    })
 }
 
-/// `known` is what a store had, and what the visit makes of it, where that is more than the visit says. It counts whatever becomes of it.
+/// `known` is what a store had, and what the fetch makes of it, where that is more than the response says. It counts whatever becomes of it.
 async fn take_in(
     store: &Arc<dyn PermissionStore>,
     url: &Url,
-    visit: &Fetched<'_>,
+    info: &Fetched<'_>,
     status: StatusCode,
     known: &mut Option<PermissionRecord>,
 ) -> Result<(), PermissionError> {
     let key = key(url);
     // A whole page replaces all that is known.
-    let loaded = if visit.is_whole_page() { None } else { caught(async { store.load(&key).await }).await? };
+    let loaded = if info.is_whole_page() { None } else { caught(async { store.load(&key).await }).await? };
     let new;
     let record = match loaded {
-        Some(mut record) => match record.update(visit) {
+        Some(mut record) => match record.update(info) {
             // Of another version nothing is known: the response's own rules are all there is.
             Update::Kept | Update::OtherVersion => return Ok(()),
             _ => &*known.insert(record),
@@ -71,7 +74,7 @@ async fn take_in(
             return Ok(());
         }
         None => {
-            new = PermissionRecord::new(&*key, visit);
+            new = PermissionRecord::new(&*key, info);
             &new
         }
     };

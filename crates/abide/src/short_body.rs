@@ -8,9 +8,9 @@ use http::{Version, header};
 use reqwest::{Response, ResponseBuilderExt};
 use url::Url;
 
-use abide_http::Visit;
+use abide_http::FetchInfo;
 
-use crate::wire::Ahead;
+use crate::response_body::Ahead;
 
 /// The body, if it has come to its end, as far as can be seen without waiting.
 ///
@@ -45,7 +45,7 @@ fn poll_chunk(response: &mut Response) -> Poll<reqwest::Result<Option<Bytes>>> {
 }
 
 /// The same response with its body at hand.
-pub(crate) fn put_together(url: Url, mut response: Response, body: Bytes, visit: Visit) -> Response {
+pub(crate) fn put_together(url: Url, mut response: Response, body: Bytes, info: FetchInfo) -> Response {
     // The URL is not part of an `http::Response`, and only a builder takes it back.
     let mut builder = http::Response::builder();
     if let Some(extensions) = builder.extensions_mut() {
@@ -57,7 +57,7 @@ pub(crate) fn put_together(url: Url, mut response: Response, body: Bytes, visit:
     *whole.version_mut() = response.version();
     *whole.headers_mut() = std::mem::take(response.headers_mut());
     let mut whole = Response::from(whole);
-    whole.extensions_mut().insert(visit);
+    whole.extensions_mut().insert(info);
     whole
 }
 

@@ -1,26 +1,26 @@
-//! How often a request went out in one turn: something below the pacing that sends again would go out unpaced.
+//! How often a request went out under one permit: something below the pacing that sends again would go out unpaced.
 
 use std::cell::Cell;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 thread_local! {
-    /// Requests on the wire since the turn began, while what sends them is polled: the client counts in the task that waits for it.
+    /// Requests on the wire since the permit was acquired, while what sends them is polled: the client counts in the task that waits for it.
     static SENDS: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
 /// Sends, and counts how often the client that we build was used for it. Another client counts nothing.
-pub(crate) fn counted<F: Future + Unpin>(sending: F) -> Counted<F> {
-    Counted { sending, sends: 0 }
+pub(crate) fn count_sends<F: Future + Unpin>(sending: F) -> CountSends<F> {
+    CountSends { sending, sends: 0 }
 }
 
 /// What tokio's task locals do, without a place for the future in them: it would be moved about in memory.
-pub(crate) struct Counted<F> {
+pub(crate) struct CountSends<F> {
     sending: F,
     sends: u32,
 }
 
-impl<F: Future + Unpin> Future for Counted<F> {
+impl<F: Future + Unpin> Future for CountSends<F> {
     type Output = (F::Output, u32);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -53,7 +53,7 @@ impl Drop for Counting {
 /// a request that times out is dropped before, and is not counted.
 pub(crate) fn never_again() -> reqwest::retry::Builder {
     reqwest::retry::never().classify_fn(|answer| {
-        // A request outside of a turn is robots.txt, which takes its turn in the gate.
+        // A request without a permit of its own is robots.txt, which acquires its permit in the gate.
         SENDS.set(SENDS.get().map(|sends| sends.saturating_add(1)));
         answer.success()
     })

@@ -37,7 +37,7 @@ async fn web() -> Server {
 }
 
 #[tokio::test]
-async fn the_turn_is_held_until_the_body_is_dropped() {
+async fn the_permit_is_held_until_the_body_is_dropped() {
     let server = web().await;
     let client = client(&server);
     let page = send(&client, "http://a.example/endless").await.unwrap();
@@ -53,7 +53,7 @@ async fn the_turn_is_held_until_the_body_is_dropped() {
 }
 
 #[tokio::test]
-async fn the_turn_ends_with_the_body() {
+async fn the_permit_ends_with_the_body() {
     let server = web().await;
     let client = client(&server);
     // Read to its end within the time that anybody waits, by a busy machine too.
@@ -73,12 +73,12 @@ async fn the_turn_ends_with_the_body() {
         assert!(!waiting.is_finished());
     }
     assert_eq!(waiting.await.unwrap(), 200);
-    // The body is still there; its turn is not.
+    // The body is still there; its permit is not.
     drop(body);
 }
 
 #[tokio::test]
-async fn a_small_page_gives_its_turn_back_unread() {
+async fn a_small_page_gives_its_permit_back_unread() {
     let server = web().await;
     let client = client(&server);
     let _unread = send(&client, "http://a.example/x").await.unwrap();
@@ -119,7 +119,7 @@ async fn a_call_that_is_dropped_while_it_waits_leaves_its_place() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_on_the_wire_ends_its_turn() {
+async fn a_call_that_is_dropped_on_the_wire_ends_its_permit() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/slow" => Reply::new(200, "").after(Duration::from_secs(600)),
         _ => Reply::new(404, ""),
@@ -151,9 +151,9 @@ async fn the_server_sees_the_gap() {
         assert!(pair[1].at.saturating_duration_since(pair[0].answered) >= gap);
     }
     let page = send(&client, "http://a.example/last").await.unwrap();
-    let visit = page.visit().unwrap();
-    assert!(visit.waited() > Duration::ZERO);
-    assert_eq!(visit.hops()[0].remote_addr(), Some(server.address()));
+    let info = page.fetch_info().unwrap();
+    assert!(info.waited() > Duration::ZERO);
+    assert_eq!(info.hops()[0].remote_addr(), Some(server.address()));
 }
 
 #[tokio::test]

@@ -55,7 +55,7 @@ impl CallSpan {
         return calling;
     }
 
-    /// The call has its answer, after so many requests, and has `waited` for their turns.
+    /// The call has its answer, after so many requests, and has `waited` for their permits.
     pub fn answered(&self, hops: usize, status: StatusCode, waited: Duration) {
         #[cfg(feature = "tracing")]
         self.span.record("hops", hops).record("status", status.as_u16()).record("waited_ms", millis(waited));
@@ -64,7 +64,7 @@ impl CallSpan {
     }
 }
 
-/// The span of one hop of a call, `abide.hop`, from its turn to the head of its answer: for clients that follow redirects. Without
+/// The span of one hop of a call, `abide.hop`, from its permit to the head of its answer: for clients that follow redirects. Without
 /// the feature `tracing` it is nothing.
 #[derive(Debug)]
 pub struct HopSpan {
@@ -81,7 +81,7 @@ impl HopSpan {
         }
     }
 
-    /// The request for `url` is about to take its turn; `number` have been answered before it.
+    /// The request for `url` is about to acquire its permit; `number` have been answered before it.
     pub fn begin(number: usize, url: &Url) -> Self {
         #[cfg(not(feature = "tracing"))]
         let _ = (number, url);
@@ -114,7 +114,7 @@ impl HopSpan {
         sending()
     }
 
-    /// The head of the answer is here: after `waited` for the turn, and `wire` on the wire.
+    /// The head of the answer is here: after `waited` for the permit, and `wire` on the wire.
     pub fn answered(&self, status: StatusCode, waited: Duration, wire: Duration) {
         #[cfg(feature = "tracing")]
         self.span
@@ -129,7 +129,7 @@ impl HopSpan {
 /// Tells that a request ended without an answer, and without a refusal, after `hops` that were answered.
 ///
 /// Of `error` only the innermost cause is told: the sentences around it may hold the URL.
-pub fn tell_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {
+pub fn log_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {
     #[cfg(feature = "tracing")]
     tracing::debug!(
         name: "abide.request.failed", target: "abide::request", origin = %origin(url), hop = hops,
@@ -140,10 +140,10 @@ pub fn tell_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {
 }
 
 /// Tells that permissions could not be kept.
-pub(crate) fn not_kept(url: &Url, error: &PermissionError) {
+pub(crate) fn not_persisted(url: &Url, error: &PermissionError) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
-        name: "abide.permissions.not_kept", target: "abide::permissions", origin = %origin(url),
+        name: "abide.permissions.not_persisted", target: "abide::permissions", origin = %origin(url),
         error = ?error.to_string(), "permissions could not be kept"
     );
     #[cfg(not(feature = "tracing"))]

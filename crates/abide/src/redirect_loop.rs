@@ -3,16 +3,18 @@
 use std::pin::{Pin, pin};
 
 use abide_gate::Denied;
-use abide_http::{Call, CallSpan, Options, Step, Target, Trail, WatchedBody, admit, take_seen, tell_failed};
+use abide_http::{
+    Call, CallSpan, Options, RedirectHistory, Step, Target, WatchedBody, admit, log_failed, restore_fields,
+};
 use http::{Extensions, HeaderMap, Version};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
 
 use crate::client::{Abide, Core};
-use crate::half::{Sent, send_below};
+use crate::response_body::ResponseBody;
 use crate::send::{answered, head_of, put_together, refuse, sending, take_apart};
-use crate::whole;
-use crate::wire::Wire;
+use crate::short_body;
+use crate::split_middleware::{Sent, send_through_chain};
 
 /// Which middleware acquires the permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,26 +24,26 @@ pub(crate) enum Pace {
 }
 
 /// A call under way. Its future is allocated for each call, so it is made here, and what is rare is boxed.
-pub(crate) struct Drive<'a> {
+pub(crate) struct RedirectLoop<'a> {
     core: &'a Core,
     pace: Pace,
     call: Call<'a>,
     /// The next request, until it is sent.
     request: Option<Request>,
-    spare: Option<Box<Spare>>,
+    copy: Option<Box<RequestCopy>>,
 }
 
-impl<'a> Drive<'a> {
+impl<'a> RedirectLoop<'a> {
     #[inline]
     pub(crate) fn new(abide: &'a Abide, pace: Pace, extensions: &mut Extensions, request: Request) -> Self {
         let options = extensions.get::<Options>().cloned().unwrap_or_default();
         // Of an attempt before this one, if something above sends again.
-        extensions.remove::<Trail>();
+        extensions.remove::<RedirectHistory>();
         let core = &*abide.core;
         let timeout = request.timeout().copied();
         let call = Call::new(&core.crawler, options, request.method(), request.url(), timeout);
         let call = if pace == Pace::Below { call.paced_below() } else { call };
-        Self { core, pace, call, spare: Spare::of(&request), request: Some(request) }
+        Self { core, pace, call, copy: RequestCopy::of(&request), request: Some(request) }
     }
 
     /// The whole call, in its span.
@@ -82,7 +84,7 @@ impl<'a> Drive<'a> {
             admit(&mut self.call).await.map_err(|denied| self.refused(denied))?;
             let response = match self.pace {
                 Pace::Here => self.send(extensions, next.clone()).await,
-                Pace::Below => self.send_below(extensions, next.clone()).await,
+                Pace::Below => self.send_through_chain(extensions, next.clone()).await,
             };
             let response = response.map_err(|error| self.failed(error))?;
             if self.call.step() != Step::Follow {
@@ -101,27 +103,28 @@ impl<'a> Drive<'a> {
         let response = response?;
         // A cache below rebuilds its responses, also those that have just come from the wire.
         if response.remote_addr().is_none() {
-            self.call.set_source(abide_http::Source::Unknown);
+            self.call.set_source(abide_http::FieldSource::Unknown);
         }
         Ok(response)
     }
 
     /// Through the chain to the half that paces.
-    async fn send_below(&mut self, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+    async fn send_through_chain(&mut self, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
         let mut request = self.request.take().expect(ONE_REQUEST);
         *request.timeout_mut() = self.call.timeout();
         let is_repeatable = self.is_repeatable();
-        let sending = Box::pin(send_below(&self.call, self.core.crawler.gate(), request, extensions, next));
+        let sending =
+            Box::pin(send_through_chain(&self.call, self.core.crawler.gate(), request, extensions, next));
         let Sent { response, verdict, wait_left, wire } = self.call.span().cover(sending).await;
         self.call.waited_below(wait_left);
         let mut response = response?;
-        self.call.set_source(take_seen(response.status(), response.headers_mut()));
+        self.call.set_source(restore_fields(response.status(), response.headers_mut()));
         self.call.answered_below(head_of(&response, is_repeatable), verdict, wire).map_err(refuse)?;
         Ok(response)
     }
 
     fn is_repeatable(&self) -> bool {
-        self.spare.as_ref().is_none_or(|spare| !spare.has_body || spare.body.is_some())
+        self.copy.as_ref().is_none_or(|copy| !copy.has_body || copy.body.is_some())
     }
 
     /// A redirect: the response is dropped unread, which ends it, and then its permit.
@@ -129,8 +132,8 @@ impl<'a> Drive<'a> {
         self.call.keep_rules(response.status(), response.headers()).await;
         drop(response);
         let target = self.call.follow();
-        let request = self.spare.take().unwrap_or_default().follow(target);
-        self.spare = Spare::of(&request);
+        let request = self.copy.take().unwrap_or_default().follow(target);
+        self.copy = RequestCopy::of(&request);
         self.request = Some(request);
     }
 
@@ -141,18 +144,20 @@ impl<'a> Drive<'a> {
     fn finish(
         &mut self,
         mut response: Response,
-    ) -> std::result::Result<Response, Pin<Box<impl Future<Output = http::Response<WatchedBody<Wire>>>>>>
-    {
+    ) -> std::result::Result<
+        Response,
+        Pin<Box<impl Future<Output = http::Response<WatchedBody<ResponseBody>>>>>,
+    > {
         let (url, history) = (self.call.url().clone(), self.call.take_history());
         let permit = self.call.take_permit();
         // The half that paces counts the silence of its server.
         let limit = self.core.read_timeout.filter(|_| permit.is_some());
-        let reading = self.call.reading(self.spare.as_ref().map(|spare| &spare.headers));
-        let Some(left) = reading.leave(response.status(), response.headers()) else {
+        let reading = self.call.reading(self.copy.as_ref().map(|copy| &copy.headers));
+        let Some(unscanned) = reading.without_scan(response.status(), response.headers()) else {
             return Err(Box::pin(reading.finish(history, take_apart(url, None, response, permit, limit))));
         };
-        match whole::take_body(&mut response) {
-            Ok(body) => Ok(whole::put_together(url, response, body, left.visit(history))),
+        match short_body::take_body(&mut response) {
+            Ok(body) => Ok(short_body::put_together(url, response, body, unscanned.fetch_info(history))),
             Err(ahead) => {
                 Err(Box::pin(reading.finish(history, take_apart(url, ahead, response, permit, limit))))
             }
@@ -169,7 +174,7 @@ impl<'a> Drive<'a> {
             Some(denied) => self.refused(denied),
             None => {
                 let hops = self.call.history().hops().len();
-                tell_failed(hops, self.call.url(), &error);
+                log_failed(hops, self.call.url(), &error);
                 if hops == 0 { error } else { without_long_url(error) }
             }
         }
@@ -195,14 +200,14 @@ const ONE_REQUEST: &str = "a hop begins with its request, and ends when it has b
 
 /// What the next hop may need of this request: taken before anything is added to it. The body is cloned, if it can be.
 #[derive(Default)]
-struct Spare {
+struct RequestCopy {
     headers: HeaderMap,
     version: Version,
     has_body: bool,
     body: Option<reqwest::Body>,
 }
 
-impl Spare {
+impl RequestCopy {
     /// `None`: nothing that is worth keeping.
     fn of(request: &Request) -> Option<Box<Self>> {
         let is_plain = request.headers().is_empty() && request.body().is_none();

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Measures again what docs/performance.md shows, and writes the tables into it: what stands there between
+# Measures again what docs/dev/performance.md shows, and writes the tables into it: what stands there between
 # `<!-- table: NAME -->` and `<!-- end -->` is the output of the command of that name below.
 #
-#     docs/performance.sh            all tables, in one run
-#     docs/performance.sh NAME...    these
+#     docs/dev/performance.sh            all tables, in one run
+#     docs/dev/performance.sh NAME...    these
 #
 # Some four minutes on two cores, beside the first build. Instructions are counted by valgrind's callgrind; where valgrind is
 # missing, their tables stay as they are, and the run says so.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-page=docs/performance.md
+cd "$(dirname "$0")/../.."
+page=docs/dev/performance.md
 
 # The tables, in the order of the page. What begins with `count_` needs valgrind.
 tables=(machine count_parse count_match count_hostile memory times gate parts pacer middleware count_middleware heads fields)
