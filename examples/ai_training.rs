@@ -57,7 +57,7 @@ async fn main() -> anyhow::Result<()> {
     let builder =
         Abide::builder("ExampleTrainer").user_agent("ExampleTrainer/1.0 (+https://example.com/bot)");
     // Nobody else reads this web, so it is asked faster than a second apart.
-    let pace = abide::pacing::PacePolicy::default().danger_min_gap(std::time::Duration::from_millis(50));
+    let pace = abide::pacing::PacePolicy::default().danger_min_delay(std::time::Duration::from_millis(50));
     let client = web.stand_in(builder.pace(pace)).build_client(plain_client())?;
 
     let columns = ["field", "signal", "tags", "meta", "mining", "open"].map(|name| format!("columns/{name}"));

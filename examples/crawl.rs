@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use abide::pacing::PacePolicy;
+use abide::robots_cache::Source;
 use abide::{Abide, Denied, DeniedKind, FetchInfo, HeadEnd, Permissions, ResponseExt, Verdict};
 use abide_examples::{Page, Web, sites};
 use anstyle::{AnsiColor, Style};
@@ -52,7 +53,7 @@ async fn main() -> anyhow::Result<()> {
     let delay = Duration::try_from_secs_f64(args.delay)?;
     let mut builder = Abide::builder("AbideExample")
         .user_agent("AbideExample/0.1 (+https://example.com/bot)")
-        .pace(PacePolicy::default().danger_min_gap(delay));
+        .pace(PacePolicy::default().danger_min_delay(delay));
     for net in &args.allow_net {
         builder = builder.allow_net(net.parse()?);
     }

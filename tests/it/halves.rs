@@ -44,7 +44,7 @@ impl Middleware for Cache {
 async fn halves(server: &Server, hits: bool) -> (ClientWithMiddleware, Duration) {
     let gap = Duration::from_millis(200);
     let (abide, inner) = builder(server)
-        .pace(abide::pacing::PacePolicy::default().danger_min_gap(gap))
+        .pace(abide::pacing::PacePolicy::default().danger_min_delay(gap))
         .build_with(reqwest::Client::builder())
         .unwrap();
     let cache = Cache { asked: Arc::default(), hits };

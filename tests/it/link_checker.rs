@@ -59,7 +59,7 @@ async fn a_report_only_client_fetches_what_is_denied_and_reports_it() {
     let server = site().await;
     let delay = Duration::from_millis(80);
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(delay))
+        .pace(PacePolicy::default().danger_min_delay(delay))
         .danger_report_only("the links of our own handbook")
         .build_client(reqwest::Client::builder())
         .unwrap();
@@ -89,7 +89,7 @@ async fn several_clients_share_one_crawler_and_its_guard() {
     let server = site().await;
     let delay = Duration::from_millis(80);
     let abide = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(delay))
+        .pace(PacePolicy::default().danger_min_delay(delay))
         .resolve("private.example", "10.0.0.1:80".parse().unwrap())
         .build()
         .unwrap();

@@ -155,7 +155,7 @@ async fn p13_the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
     })
     .await;
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(Duration::from_millis(600)))
+        .pace(PacePolicy::default().danger_min_delay(Duration::from_millis(600)))
         .build_client(reqwest::Client::builder())
         .unwrap();
     let began = Instant::now();
@@ -229,7 +229,7 @@ async fn https_only_is_checked_on_every_hop() {
     let client = abide::Abide::builder("ExampleBot")
         .resolver(Arc::new(Names(server.address())))
         .allow_net(server.address().ip().into())
-        .pace(PacePolicy::default().danger_min_gap(Duration::ZERO))
+        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
         .build_client(inner)
         .unwrap();
     let url = format!("https://a.example:{}/x", server.address().port());
@@ -289,7 +289,7 @@ async fn a_call_that_ends_without_an_answer_tells_how_long_it_waited() {
             _ => Reply::html("page"),
         })
         .await;
-        let pace = PacePolicy::default().danger_min_gap(gap);
+        let pace = PacePolicy::default().danger_min_delay(gap);
         let (abide, inner) = builder(&server).pace(pace).build_with(reqwest::Client::builder()).unwrap();
         let client = match halves {
             false => ClientBuilder::new(inner).with(abide.middleware()).build(),

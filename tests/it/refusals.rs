@@ -123,7 +123,7 @@ async fn an_override_does_not_switch_off_pacing() {
     let server = site().await;
     let gap = Duration::from_millis(80);
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(gap))
+        .pace(PacePolicy::default().danger_min_delay(gap))
         .build_client(reqwest::Client::builder())
         .unwrap();
     let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "my own site");
@@ -203,7 +203,7 @@ async fn nothing_blocks_the_runtime() {
     })
     .await;
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(Duration::from_secs(1)))
+        .pace(PacePolicy::default().danger_min_delay(Duration::from_secs(1)))
         .build_client(reqwest::Client::builder())
         .unwrap();
     let ticks = Arc::new(AtomicUsize::new(0));

@@ -44,7 +44,7 @@ async fn site() -> Server {
 
 /// A crawler that waits [`GAP`] between requests to a host.
 fn crawler(server: &Server) -> (Abide, reqwest::Client) {
-    let pace = PacePolicy::default().danger_min_gap(GAP);
+    let pace = PacePolicy::default().danger_min_delay(GAP);
     builder(server).pace(pace).build_with(reqwest::Client::builder()).unwrap()
 }
 

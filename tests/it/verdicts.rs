@@ -102,7 +102,7 @@ async fn a_chain_of_tokens_takes_the_first_with_a_group() {
         .fallback("ExampleBot")
         .resolver(server.names())
         .allow_net(server.address().ip().into())
-        .pace(abide::pacing::PacePolicy::default().danger_min_gap(std::time::Duration::ZERO))
+        .pace(abide::pacing::PacePolicy::default().danger_min_delay(std::time::Duration::ZERO))
         .build_client(reqwest::Client::builder())
         .unwrap();
     assert!(refused(&both, "http://a.example/news").await.is_disallowed());

@@ -463,7 +463,7 @@ impl<'a> Call<'a> {
     #[must_use]
     pub fn refused(&self, denied: Denied) -> Denied {
         let denied = denied.after(self.history.chain());
-        self.crawler.gate.tell_refused(&denied);
+        self.crawler.gate.report_refused(&denied);
         denied
     }
 

@@ -167,7 +167,7 @@ fn plain() -> ClientWithMiddleware {
 
 /// Everything on: robots.txt, a permit with delay 0, the address guard, the header rules, the scan of HTML heads.
 fn crawler(address: SocketAddr) -> ClientWithMiddleware {
-    let pace = PacePolicy::default().danger_min_gap(Duration::ZERO).danger_max_in_flight(64);
+    let pace = PacePolicy::default().danger_min_delay(Duration::ZERO).danger_max_in_flight(64);
     Abide::builder("ExampleBot")
         .user_agent(USER_AGENT)
         .allow_net(address.ip().into())

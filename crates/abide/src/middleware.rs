@@ -81,7 +81,7 @@ impl Middleware for GateMiddleware {
         if !self.abide.core.has_pacing_half.load(Ordering::Relaxed) {
             let gate = self.abide.gate_handle();
             let error = wrong_order(gate, request.url(), DeniedKind::NoPacing);
-            Denied::find(&error).iter().for_each(|denied| gate.tell_refused(denied));
+            Denied::find(&error).iter().for_each(|denied| gate.report_refused(denied));
             return Err(error);
         }
         RedirectLoop::new(&self.abide, Pace::Below, extensions, request).run(extensions, next).await

@@ -137,7 +137,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_failed_before_anybody_read_it_gives_its_permit_back() {
-        let policy = PacePolicy::default().danger_min_gap(std::time::Duration::ZERO);
+        let policy = PacePolicy::default().danger_min_delay(std::time::Duration::ZERO);
         let pacer = Pacer::new(policy);
         let url = "http://a.example/".parse().unwrap();
         let permit = pacer.acquire(&url, Ask::new()).await.unwrap();

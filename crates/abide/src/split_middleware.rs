@@ -121,7 +121,7 @@ pub(crate) async fn send_paced(
         }
         None => {
             if let Some(denied) = response.as_ref().err().and_then(|error| Denied::find(error)) {
-                core.crawler.gate().tell_refused(&denied);
+                core.crawler.gate().report_refused(&denied);
             }
         }
     }

@@ -127,7 +127,7 @@ impl Case {
                 .user_agent(AGENT)
                 .resolver(Arc::clone(&names) as _)
                 .allow_net(site.address.ip().into())
-                .pace(PacePolicy::default().danger_min_gap(Duration::ZERO));
+                .pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
             let (abide, inner) = (self.abide)(abide).build_with(inner()).unwrap();
             let client = match halves {
                 false => abide.wrap(inner),

@@ -67,7 +67,7 @@ async fn a_hop_to_another_host_is_asked_there() {
 async fn each_hop_waits_its_permit() {
     let server = web().await;
     let gap = Duration::from_millis(60);
-    let settings = settings(&server).pace(PacePolicy::default().danger_min_gap(gap));
+    let settings = settings(&server).pace(PacePolicy::default().danger_min_delay(gap));
     let service = FollowRedirectLayer::new();
     let service = ServiceBuilder::new().layer(service).service(client_with(&server, settings));
     assert_eq!(service.oneshot(get("http://a.example/chain")).await.unwrap().status(), 200);

@@ -140,7 +140,7 @@ type Http2 = abide_tower::AbideService<Client<HttpConnector<GuardedResolver<Name
 fn client(address: SocketAddr) -> Http2 {
     let settings = Gate::builder()
         .allow_net(address.ip().into())
-        .pace(PacePolicy::default().danger_min_gap(Duration::ZERO));
+        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
     let resolver = GuardedResolver::over(Names(address), settings.address_guard().clone());
     let inner = Client::builder(TokioExecutor::new())
         .http2_only(true)
@@ -212,7 +212,7 @@ async fn enhance_your_calm_holds_the_host() {
     let error = client.oneshot(get("http://a.example/x")).await.unwrap_err();
     let denied = Denied::find(&error).unwrap();
     let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
-    assert!(matches!(reason, DeferReason::Hold { .. }), "{reason:?}");
+    assert!(matches!(reason, DeferReason::Backoff { .. }), "{reason:?}");
 }
 
 #[tokio::test]
@@ -226,5 +226,5 @@ async fn enhance_your_calm_within_a_body_holds_the_host() {
     let error = client.oneshot(get("http://a.example/x")).await.unwrap_err();
     let denied = Denied::find(&error).unwrap();
     let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
-    assert!(matches!(reason, DeferReason::Hold { .. }), "{reason:?}");
+    assert!(matches!(reason, DeferReason::Backoff { .. }), "{reason:?}");
 }

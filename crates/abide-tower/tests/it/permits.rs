@@ -92,7 +92,7 @@ async fn a_429_reaches_the_caller_and_holds_the_host() {
     assert_eq!(status(&client, "http://a.example/busy").await, 429);
     let denied = refused(&client, "http://a.example/x").await;
     let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{denied:?}") };
-    assert!(matches!(reason, DeferReason::Hold { status: Some(429), .. }), "{reason:?}");
+    assert!(matches!(reason, DeferReason::Backoff { status: Some(429), .. }), "{reason:?}");
     assert!(denied.retry_at() > Some(SystemTime::now() + Duration::from_secs(110)), "{denied}");
     assert_eq!(server.count("a.example/x"), 0);
     assert_eq!(status(&client, "http://b.example/x").await, 200);
@@ -141,7 +141,7 @@ async fn a_call_that_is_dropped_on_the_wire_ends_its_permit() {
 async fn the_server_sees_the_gap() {
     let server = web().await;
     let gap = Duration::from_millis(80);
-    let settings = settings(&server).pace(PacePolicy::default().danger_min_gap(gap));
+    let settings = settings(&server).pace(PacePolicy::default().danger_min_delay(gap));
     let client = client_with(&server, settings);
     for number in 0..3 {
         assert_eq!(status(&client, &format!("http://a.example/{number}")).await, 200);

@@ -111,7 +111,7 @@ fn request() -> Request<()> {
 
 fn layer(robots: &Arc<Later>) -> AbideLayer {
     // A permit that were lost would be missed for an hour.
-    let pace = PacePolicy::default().danger_min_gap(Duration::from_secs(3600));
+    let pace = PacePolicy::default().danger_min_delay(Duration::from_secs(3600));
     let settings = Gate::builder().pace(pace);
     AbideLayer::builder("ExampleBot").gate(settings).build_with(Arc::clone(robots) as Arc<dyn Fetch>).unwrap()
 }
@@ -224,7 +224,7 @@ async fn what_waited_for_the_service_below_is_judged_again() {
 #[tokio::test]
 async fn a_service_that_is_not_sync_will_do() {
     let boxed = tower::util::BoxCloneService::new(Strict::new());
-    let settings = Gate::builder().pace(PacePolicy::default().danger_min_gap(Duration::ZERO));
+    let settings = Gate::builder().pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
     let service = AbideLayer::builder("ExampleBot").gate(settings).wrap(boxed).unwrap();
     // The mock answers robots.txt with an empty page, which forbids nothing.
     assert_eq!(service.oneshot(request()).await.unwrap().status(), 200);

@@ -149,7 +149,7 @@ fn trap_no_gap_below_the_promise_as_the_server_sees_it() {
     let server = serve(Arc::clone(&log), Arc::clone(&read));
     noise(Arc::clone(&stop));
     noise(Arc::clone(&stop));
-    let policy = PacePolicy::default().danger_min_gap(GAP).with_max_wait(EVER);
+    let policy = PacePolicy::default().danger_min_delay(GAP).with_max_wait(EVER);
     let client = Client { pacer: Pacer::new(policy), server, read, turns: Turns::default() };
     let cancelled = Arc::new(AtomicUsize::new(0));
     let left = Arc::new(AtomicUsize::new(gaps + hosts));

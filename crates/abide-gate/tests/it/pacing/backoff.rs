@@ -46,7 +46,7 @@ async fn a_429_with_retry_after_holds_the_host_and_only_it() {
     let pacer = Pacer::new(PacePolicy::default());
     assert_about(answer(&pacer, TOO_MANY, &retry_after("120")).await.unwrap(), s(120));
     let deferral = deferral(pacer.acquire(&url("https://a.example:8443/x"), Ask::new()).await);
-    let reason = DeferReason::Hold { status: Some(429), retry_after: Some(s(120)) };
+    let reason = DeferReason::Backoff { status: Some(429), retry_after: Some(s(120)) };
     assert_eq!(deferral.reason(), &reason);
     assert_about(deferral.wait(), s(120));
     assert!(deferral.to_string().starts_with("a.example answered 429 and asked for 2 min"), "{deferral}");
@@ -66,7 +66,7 @@ async fn other_answers_hold_nothing_whatever_they_carry() {
 
 #[tokio::test(start_paused = true)]
 async fn trap_8_in_flight_all_429_are_one_strike() {
-    let pacer = Pacer::new(PacePolicy::default().danger_max_in_flight(8).danger_min_gap(s(0)));
+    let pacer = Pacer::new(PacePolicy::default().danger_max_in_flight(8).danger_min_delay(s(0)));
     let a = url("http://a.example/");
     let mut permits = Vec::new();
     for _ in 0..8 {
@@ -76,7 +76,7 @@ async fn trap_8_in_flight_all_429_are_one_strike() {
         sleep(ms(10)).await;
         permit.finish_with(TOO_MANY, &HeaderMap::new());
     }
-    assert_eq!(pacer.report(&host("a.example")).unwrap().holds(), 1);
+    assert_eq!(pacer.report(&host("a.example")).unwrap().backoffs(), 1);
     // One strike, so the next is the second: two minutes.
     sleep(s(70)).await;
     assert_about(answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap(), s(120));
@@ -84,7 +84,7 @@ async fn trap_8_in_flight_all_429_are_one_strike() {
 
 #[tokio::test(start_paused = true)]
 async fn trap_429_then_503_then_a_short_429_and_the_hold_only_grows() {
-    let pacer = Pacer::new(PacePolicy::default().danger_max_in_flight(3).danger_min_gap(s(0)));
+    let pacer = Pacer::new(PacePolicy::default().danger_max_in_flight(3).danger_min_delay(s(0)));
     let a = url("http://a.example/");
     let hold = answer(&pacer, TOO_MANY, &retry_after("60")).await.unwrap();
     assert_about(hold, s(60));
@@ -135,7 +135,7 @@ async fn a_hold_that_begins_defers_at_once_those_it_is_too_long_for() {
     open.finish_with(UNAVAILABLE, &retry_after("60"));
     let (result, at) = short.await.unwrap();
     assert_eq!(at, held_at, "told at once, not after 20 s");
-    assert!(matches!(deferral(result).reason(), DeferReason::Hold { status: Some(503), .. }));
+    assert!(matches!(deferral(result).reason(), DeferReason::Backoff { status: Some(503), .. }));
     let (result, at) = patient.await.unwrap();
     assert!(result.is_ok());
     assert_about(at - held_at, s(60));
@@ -182,12 +182,12 @@ async fn a_seed_repeats_the_jitter() {
 #[tokio::test(start_paused = true)]
 async fn trap_hop_to_a_held_host_is_deferred() {
     let pacer = Pacer::new(PacePolicy::default());
-    pacer.hold(&host("b.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
+    pacer.back_off(&host("b.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap().finish();
     let deferral = deferral(pacer.acquire(&url("http://b.example/"), Ask::new().with_budget(s(25))).await);
     assert_eq!(
         (deferral.scope(), deferral.reason()),
-        ("b.example", &DeferReason::Hold { status: None, retry_after: None })
+        ("b.example", &DeferReason::Backoff { status: None, retry_after: None })
     );
 }
 
@@ -195,17 +195,17 @@ async fn trap_hop_to_a_held_host_is_deferred() {
 async fn holds_from_outside_are_only_extended_and_cut_to_a_day() {
     let pacer = Pacer::new(PacePolicy::default());
     let (a, wall) = (host("a.example"), SystemClock.wall());
-    let long = pacer.hold(&a, wall.plus(s(600)), BackoffCause::Operator);
-    assert_eq!(pacer.hold(&a, wall.plus(s(60)), BackoffCause::Operator), long);
-    let far = pacer.hold(&host("b.example"), wall.plus(s(28 * 3_600)), BackoffCause::Operator);
+    let long = pacer.back_off(&a, wall.plus(s(600)), BackoffCause::Operator);
+    assert_eq!(pacer.back_off(&a, wall.plus(s(60)), BackoffCause::Operator), long);
+    let far = pacer.back_off(&host("b.example"), wall.plus(s(28 * 3_600)), BackoffCause::Operator);
     assert_about(far.since(wall), s(24 * 3_600));
-    let near = pacer.hold(&host("c.example"), wall.plus(s(26 * 3_600)), BackoffCause::Operator);
+    let near = pacer.back_off(&host("c.example"), wall.plus(s(26 * 3_600)), BackoffCause::Operator);
     assert_about(near.since(wall), s(26 * 3_600));
     for past in [WallMillis::from_millis(0), wall] {
-        pacer.hold(&host("d.example"), past, BackoffCause::Operator);
+        pacer.back_off(&host("d.example"), past, BackoffCause::Operator);
     }
     assert_eq!(pacer.next_slot(&url("http://d.example/"), Ask::new()).unwrap().wait(), s(0));
-    pacer.hold(&host("e.example"), WallMillis::from_millis(u64::MAX), BackoffCause::Operator);
+    pacer.back_off(&host("e.example"), WallMillis::from_millis(u64::MAX), BackoffCause::Operator);
     assert_about(pacer.next_slot(&url("http://e.example/"), Ask::new()).unwrap().wait(), s(86_400));
     // A hold by the operator is no complaint of the server: the first 429 afterwards is the first strike.
     sleep(s(601)).await;
@@ -239,7 +239,7 @@ async fn trap_breaker_5_refused_opens_and_4_refused_and_an_answer_do_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_half_open_breaker_lets_one_probe_through() {
-    let policy = PacePolicy::default().danger_max_in_flight(4).danger_min_gap(s(0));
+    let policy = PacePolicy::default().danger_max_in_flight(4).danger_min_delay(s(0));
     let (pacer, a) = (Pacer::new(policy), url("http://a.example/"));
     assert_eq!(fail(&pacer, Failure::Dns).await, None);
     assert_about(fail(&pacer, Failure::Dns).await.unwrap(), s(3_600));
@@ -265,7 +265,7 @@ async fn enhance_your_calm_holds_like_a_429_and_is_no_fault() {
     assert_about(fail(&pacer, Failure::EnhanceYourCalm).await.unwrap(), s(120));
     assert!(matches!(
         deferral(pacer.acquire(&url("http://a.example/"), Ask::new()).await).reason(),
-        DeferReason::Hold { status: None, .. }
+        DeferReason::Backoff { status: None, .. }
     ));
 }
 
@@ -285,13 +285,13 @@ async fn adaptive_delay_follows_the_site_and_errors_never_make_it_faster() {
     assert_eq!(waited(ms(10), 200).await, s(30), "at most 30 s");
     assert_eq!(waited(ms(10), 200).await, s(1), "never below our own gap");
     let archive = PacePolicy::archive();
-    assert_eq!(archive.min_gap(), s(3));
+    assert_eq!(archive.min_delay(), s(3));
 }
 
 #[tokio::test(start_paused = true)]
 async fn scopes_are_taken_all_or_none() {
     let shops = Scope::custom(|url| url.path().strip_prefix("/shop/").map(|_| "shops".to_owned()));
-    let policy = PacePolicy::default().with_scope(shops.with_gap(s(5)).with_max_in_flight(1));
+    let policy = PacePolicy::default().with_scope(shops.with_delay(s(5)).with_max_in_flight(1));
     let (pacer, log) = (Pacer::new(policy), Log::default());
     let tasks: Vec<_> = ["a", "b", "c"]
         .map(|name| {
@@ -318,7 +318,7 @@ async fn scopes_are_taken_all_or_none() {
 
 #[tokio::test(start_paused = true)]
 async fn holds_stay_with_the_host_unless_a_scope_asks_for_them() {
-    let group = || Scope::custom(|_| Some("all".to_owned())).with_gap(s(0)).with_max_in_flight(9);
+    let group = || Scope::custom(|_| Some("all".to_owned())).with_delay(s(0)).with_max_in_flight(9);
     for (scope, expected) in [(group(), s(0)), (group().with_feedback(), s(120))] {
         let pacer = Pacer::new(PacePolicy::default().with_scope(scope));
         answer(&pacer, TOO_MANY, &retry_after("120")).await;
@@ -330,10 +330,10 @@ async fn holds_stay_with_the_host_unless_a_scope_asks_for_them() {
 #[tokio::test(start_paused = true)]
 async fn crossing_scopes_never_wait_for_each_other_in_a_circle() {
     // Each request is in two of four groups, in both orders; whoever is cancelled leaves both.
-    let first = Scope::custom(|url| url.query().map(|query| query[..1].to_owned())).with_gap(ms(10));
-    let second = Scope::custom(|url| url.query().map(|query| query[1..].to_owned())).with_gap(ms(10));
+    let first = Scope::custom(|url| url.query().map(|query| query[..1].to_owned())).with_delay(ms(10));
+    let second = Scope::custom(|url| url.query().map(|query| query[1..].to_owned())).with_delay(ms(10));
     let policy = PacePolicy::default()
-        .danger_min_gap(s(0))
+        .danger_min_delay(s(0))
         .danger_max_in_flight(99)
         .with_scope(first)
         .with_scope(second);
@@ -359,7 +359,7 @@ async fn crossing_scopes_never_wait_for_each_other_in_a_circle() {
 async fn a_host_can_have_its_own_pace() {
     let policy = PacePolicy::default()
         .with_own_sites([host("mine.example")])
-        .with_host(host("slow.example"), HostPace::default().with_gap(s(10)));
+        .with_host(host("slow.example"), HostPace::default().with_delay(s(10)));
     let pacer = Pacer::new(policy);
     let waited = async |to: &str| {
         let to = url(to);
@@ -456,9 +456,9 @@ async fn a_body_that_was_open_for_long_is_told_at_its_end_at_the_latest() {
 
 #[tokio::test(start_paused = true)]
 async fn a_group_can_be_held_by_its_key() {
-    let group = Scope::custom(|_| Some("all".to_owned())).with_gap(s(0)).with_max_in_flight(9);
+    let group = Scope::custom(|_| Some("all".to_owned())).with_delay(s(0)).with_max_in_flight(9);
     let pacer = Pacer::new(PacePolicy::default().with_scope(group));
-    pacer.hold("custom/all", SystemClock.wall().plus(s(100)), BackoffCause::Operator);
+    pacer.back_off("custom/all", SystemClock.wall().plus(s(100)), BackoffCause::Operator);
     let deferral = deferral(pacer.acquire(&url("http://a.example/"), Ask::new()).await);
     assert_eq!(deferral.scope(), "custom/all");
 }
@@ -466,7 +466,7 @@ async fn a_group_can_be_held_by_its_key() {
 #[tokio::test(start_paused = true)]
 async fn an_exception_to_politeness_is_told_once_at_the_start() {
     let ears = Arc::new(Ears::default());
-    let policy = PacePolicy::default().danger_min_gap(ms(5)).with_own_sites([host("mine.example")]);
+    let policy = PacePolicy::default().danger_min_delay(ms(5)).with_own_sites([host("mine.example")]);
     abide_gate::testing::hosts::pacer_builder(policy).observer(ears.clone()).build();
     assert_eq!(*ears.heard.lock().unwrap(), ["exception every host", "exception mine.example"]);
 }

@@ -1,18 +1,18 @@
 //! The steps of a turn, each under the locks of all its scopes: enter, look, leave, end.
 //!
 //! A request waits for all its scopes and takes all of them or none. Tickets are drawn under the locks, so the order of any two
-//! requests is the same in every line in which both stand; whoever has the lowest ticket is therefore first in all his
-//! lines, and there is always somebody who can go.
+//! requests is the same in every queue in which both stand; whoever has the lowest ticket is therefore first in all his
+//! queues, and there is always somebody who can go.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::moment::Moment;
-use super::queue::{Bells, LINE_MAX, Late, Line, Seat, Waiter};
-use super::schedule::{Start, Why};
-use super::slot::Slot;
-use super::table::{Findings, Locked, SlotId, Table, Upkeep};
+use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify, Wakers};
+use super::schedule::{Start, WaitReason};
+use super::slot::Schedule;
+use super::table::{Findings, Locked, ScheduleId, Table, Upkeep};
 use crate::Origin;
 
 /// One scope of a request, as asked for.
@@ -20,9 +20,9 @@ use crate::Origin;
 pub(crate) struct Wanted<K> {
     pub(crate) key: K,
     pub(crate) hash: u64,
-    pub(crate) gap: Duration,
+    pub(crate) delay: Duration,
     pub(crate) limit: u16,
-    /// Whether Crawl-delay, holds and the breaker belong to it.
+    /// Whether Crawl-delay, backoffs and the breaker belong to it.
     pub(crate) feedback: bool,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Request<'u> {
     pub(crate) host: Wanted<Cow<'u, str>>,
     pub(crate) others: Vec<Wanted<String>>,
     /// When it has waited long enough.
-    pub(crate) patience: Moment,
+    pub(crate) deadline: Moment,
 }
 
 impl Request<'_> {
@@ -44,21 +44,21 @@ impl Request<'_> {
         }
     }
 
-    /// The gap that it asks of one of the scopes.
-    pub(crate) fn gap(&self, scope: u8) -> Duration {
+    /// The delay that it asks of one of the scopes.
+    pub(crate) fn delay(&self, scope: u8) -> Duration {
         let other = usize::from(scope).checked_sub(1).and_then(|other| self.others.get(other));
-        other.map_or(self.host.gap, |wanted| wanted.gap)
+        other.map_or(self.host.delay, |wanted| wanted.delay)
     }
 }
 
 /// One scope of a request whose slot is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
-    pub(crate) slot: SlotId,
-    pub(crate) gap: Duration,
+    pub(crate) slot: ScheduleId,
+    pub(crate) delay: Duration,
     pub(crate) limit: u16,
     pub(crate) feedback: bool,
-    /// The anchor before the grant: for giving it back, and for a longer gap.
+    /// The anchor before the grant: for giving it back, and for a longer delay.
     pub(crate) before: Moment,
 }
 
@@ -88,29 +88,29 @@ impl Claims {
 pub(crate) struct Who {
     pub(crate) ticket: u64,
     pub(crate) arrived: Moment,
-    pub(crate) patience: Moment,
+    pub(crate) deadline: Moment,
 }
 
 /// What became of somebody who came, or looked again.
 #[derive(Debug)]
-pub(crate) enum Outlook {
+pub(crate) enum Progress {
     /// It is his turn, and he has taken it.
     Granted,
     /// His turn cannot come in time.
-    Late(Late),
+    DeadlineExceeded(DeadlineExceeded),
     /// He waits, and looks again then at the latest.
     Wait(Moment),
 }
 
 /// What a newcomer got.
 #[derive(Debug)]
-pub(crate) enum Entry {
+pub(crate) enum Admission {
     /// The turn.
     Granted(Claims),
     /// Not in time.
-    Late(Late),
-    /// A place in all lines.
-    Queued(Claims, u64, Arc<Seat>),
+    DeadlineExceeded(DeadlineExceeded),
+    /// A place in all queues.
+    Queued(Claims, u64, Arc<WaiterNotify>),
 }
 
 /// Finds the slots of all scopes and takes the turn, or a place, or neither.
@@ -120,36 +120,43 @@ pub(crate) fn enter(
     origin: impl FnOnce() -> Option<Origin>,
     upkeep: Upkeep,
     findings: &mut Findings,
-    bells: &mut Bells,
-) -> Entry {
+    wakers: &mut Wakers,
+) -> Admission {
     let now = upkeep.now;
     if request.others.is_empty()
         && let Some(claims) = enter_idle(table, request, upkeep, findings)
     {
-        return Entry::Granted(claims);
+        return Admission::Granted(claims);
     }
     let hashes: Vec<u64> = request.others.iter().map(|wanted| wanted.hash).collect();
     let mut locked = table.lock(request.host.hash, &hashes);
     locked.clean_sometimes(request.host.hash, upkeep, findings);
     let mut claims = claims(&mut locked, request, upkeep, findings);
     for claim in claims.iter() {
-        wake_the_line(&mut locked, claim, now, bells);
+        drop_unpolled(&mut locked, claim, now, wakers);
     }
     if is_free(&mut locked, &claims, now) {
-        grant(&mut locked, &mut claims, None, Duration::ZERO, now, bells);
-        return Entry::Granted(claims);
+        grant(&mut locked, &mut claims, None, Duration::ZERO, now, wakers);
+        return Admission::Granted(claims);
     }
-    if let Some(late) = arrives_late(&mut locked, &claims, request.patience, now) {
-        return Entry::Late(late);
+    if let Some(exceeded) = exceeds_deadline(&mut locked, &claims, request.deadline, now) {
+        return Admission::DeadlineExceeded(exceeded);
     }
-    let (ticket, seat, origin) = (locked.draw_ticket(), Arc::new(Seat::default()), origin());
+    let (ticket, notify, origin) = (locked.draw_ticket(), Arc::new(WaiterNotify::default()), origin());
     for (scope, claim) in (0..).zip(claims.iter()) {
         let Some(slot) = locked.slot(claim.slot) else { continue };
-        let (patience, origin, seat) = (request.patience, origin.clone(), Arc::clone(&seat));
+        let (deadline, origin, notify) = (request.deadline, origin.clone(), Arc::clone(&notify));
         let origin = origin.filter(|_| claim.feedback);
-        slot.open_line(claim.limit).push(Waiter { ticket, patience, gap: claim.gap, scope, origin, seat });
+        slot.open_queue(claim.limit).push(Waiter {
+            ticket,
+            deadline,
+            delay: claim.delay,
+            scope,
+            origin,
+            notify,
+        });
     }
-    Entry::Queued(claims, ticket, seat)
+    Admission::Queued(claims, ticket, notify)
 }
 
 /// What most requests meet: one scope, its host is known, nobody waits, and it is free.
@@ -159,15 +166,15 @@ pub(crate) fn enter_idle(
     upkeep: Upkeep,
     findings: &mut Findings,
 ) -> Option<Claims> {
-    let Wanted { ref key, hash, gap, limit, feedback } = request.host;
+    let Wanted { ref key, hash, delay, limit, feedback } = request.host;
     let mut locked = table.lock(hash, &[]);
     let id = locked.find(hash, key)?;
     let slot = locked.slot(id)?;
-    let (view, terms) = (slot.view(), slot.terms(gap, limit));
+    let (view, terms) = (slot.view(), slot.terms(delay, limit));
     if slot.waiting() > 0 || view.is_full(terms) || view.start(terms).at > upkeep.now {
         return None;
     }
-    let host = Claim { slot: id, gap, limit, feedback, before: slot.anchor };
+    let host = Claim { slot: id, delay, limit, feedback, before: slot.anchor };
     slot.grant(terms, upkeep.now);
     locked.clean_sometimes(hash, upkeep, findings);
     Some(Claims { host, others: Box::default() })
@@ -176,26 +183,26 @@ pub(crate) fn enter_idle(
 fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findings: &mut Findings) -> Claims {
     locked.make_room(request.host.hash, &request.host.key, upkeep, findings);
     request.others.iter().for_each(|other| locked.make_room(other.hash, &other.key, upkeep, findings));
-    let mut claim = |hash, key: &str, gap, limit, feedback| {
+    let mut claim = |hash, key: &str, delay, limit, feedback| {
         let slot = locked.find_or_insert(hash, key);
-        Claim { slot, gap, limit, feedback, before: Moment::NEVER }
+        Claim { slot, delay, limit, feedback, before: Moment::NEVER }
     };
-    let Wanted { ref key, hash, gap, limit, feedback } = request.host;
-    let host = claim(hash, key, gap, limit, feedback);
+    let Wanted { ref key, hash, delay, limit, feedback } = request.host;
+    let host = claim(hash, key, delay, limit, feedback);
     let others = request
         .others
         .iter()
-        .map(|other| claim(other.hash, &other.key, other.gap, other.limit, other.feedback));
+        .map(|other| claim(other.hash, &other.key, other.delay, other.limit, other.feedback));
     Claims { host, others: others.collect() }
 }
 
-/// A newcomer is also somebody who notices that the first in line has fallen asleep.
-fn wake_the_line(locked: &mut Locked<'_>, claim: &Claim, now: Moment, bells: &mut Bells) {
-    let Some(line) = locked.slot(claim.slot).and_then(Slot::line_mut) else { return };
-    let before = bells.len();
-    line.dismiss_sleepers(now, bells);
-    if bells.len() > before {
-        bells.extend(line.first().cloned());
+/// A newcomer is also somebody who notices that the first in queue has fallen asleep.
+fn drop_unpolled(locked: &mut Locked<'_>, claim: &Claim, now: Moment, wakers: &mut Wakers) {
+    let Some(queue) = locked.slot(claim.slot).and_then(Schedule::queue_mut) else { return };
+    let before = wakers.len();
+    queue.drop_unpolled(now, wakers);
+    if wakers.len() > before {
+        wakers.extend(queue.first().cloned());
     }
 }
 
@@ -203,82 +210,101 @@ fn wake_the_line(locked: &mut Locked<'_>, claim: &Claim, now: Moment, bells: &mu
 fn is_free(locked: &mut Locked<'_>, claims: &Claims, now: Moment) -> bool {
     claims.iter().all(|claim| {
         locked.slot(claim.slot).is_some_and(|slot| {
-            let (view, terms) = (slot.view(), slot.terms(claim.gap, claim.limit));
-            slot.line().is_none_or(Line::is_empty) && !view.is_full(terms) && view.start(terms).at <= now
+            let (view, terms) = (slot.view(), slot.terms(claim.delay, claim.limit));
+            slot.queue().is_none_or(Queue::is_empty) && !view.is_full(terms) && view.start(terms).at <= now
         })
     })
 }
 
 /// The budget test on arrival.
-fn arrives_late(locked: &mut Locked<'_>, claims: &Claims, patience: Moment, now: Moment) -> Option<Late> {
+fn exceeds_deadline(
+    locked: &mut Locked<'_>,
+    claims: &Claims,
+    deadline: Moment,
+    now: Moment,
+) -> Option<DeadlineExceeded> {
     let last = last_scope(locked, claims, |slot, claim| {
-        let queued = slot.line().map(Line::gaps).unwrap_or_default();
-        slot.view().arrival(slot.terms(claim.gap, claim.limit), queued, now)
+        let queued = slot.queue().map(Queue::delays).unwrap_or_default();
+        slot.view().arrival(slot.terms(claim.delay, claim.limit), queued, now)
     });
     let full =
-        claims.iter().any(|claim| locked.slot(claim.slot).is_some_and(|slot| slot.waiting() >= LINE_MAX));
-    (full || last.start.at > patience).then(|| last.not_at_once(now))
+        claims.iter().any(|claim| locked.slot(claim.slot).is_some_and(|slot| slot.waiting() >= QUEUE_MAX));
+    (full || last.start.at > deadline).then(|| last.not_at_once(now))
 }
 
 /// The scope that is free last.
-fn last_scope(locked: &mut Locked<'_>, claims: &Claims, start: impl Fn(&Slot, &Claim) -> Start) -> Late {
-    let mut last = Late { start: Start { at: Moment::NEVER, why: Why::Gap(claims.host.gap) }, scope: 0 };
+fn last_scope(
+    locked: &mut Locked<'_>,
+    claims: &Claims,
+    start: impl Fn(&Schedule, &Claim) -> Start,
+) -> DeadlineExceeded {
+    let mut last = DeadlineExceeded {
+        start: Start { at: Moment::NEVER, why: WaitReason::Delay(claims.host.delay) },
+        scope: 0,
+    };
     for (scope, claim) in (0..).zip(claims.iter()) {
         let Some(slot) = locked.slot(claim.slot) else { continue };
         let start = start(slot, claim);
         if start.at > last.start.at {
-            last = Late { start, scope };
+            last = DeadlineExceeded { start, scope };
         }
     }
     last
 }
 
 /// Somebody who waits looks whether it is his turn.
-pub(crate) fn look(table: &Table, claims: &mut Claims, who: Who, now: Moment, bells: &mut Bells) -> Outlook {
-    let Who { ticket, arrived, patience } = who;
+pub(crate) fn look(
+    table: &Table,
+    claims: &mut Claims,
+    who: Who,
+    now: Moment,
+    wakers: &mut Wakers,
+) -> Progress {
+    let Who { ticket, arrived, deadline } = who;
     let mut locked = claims.lock(table);
     for claim in claims.iter_mut() {
-        let line = locked.slot(claim.slot).and_then(|slot| slot.line());
-        claim.gap = line.and_then(|line| line.gap_of(ticket)).unwrap_or(claim.gap);
+        let queue = locked.slot(claim.slot).and_then(|slot| slot.queue());
+        claim.delay = queue.and_then(|queue| queue.delay_of(ticket)).unwrap_or(claim.delay);
     }
     let first = claims.iter().all(|claim| {
-        locked.slot(claim.slot).and_then(|slot| slot.line()).is_some_and(|line| line.is_first(ticket))
+        locked.slot(claim.slot).and_then(|slot| slot.queue()).is_some_and(|queue| queue.is_first(ticket))
     });
     let full = claims.iter().any(|claim| {
-        locked.slot(claim.slot).is_some_and(|slot| slot.view().is_full(slot.terms(claim.gap, claim.limit)))
+        locked.slot(claim.slot).is_some_and(|slot| slot.view().is_full(slot.terms(claim.delay, claim.limit)))
     });
-    let last =
-        last_scope(&mut locked, claims, |slot, claim| slot.view().start(slot.terms(claim.gap, claim.limit)));
+    let last = last_scope(&mut locked, claims, |slot, claim| {
+        slot.view().start(slot.terms(claim.delay, claim.limit))
+    });
     let can_go = first && !full;
     if can_go && last.start.at <= now {
-        grant(&mut locked, claims, Some(ticket), now.since(arrived), now, bells);
-        return Outlook::Granted;
+        grant(&mut locked, claims, Some(ticket), now.since(arrived), now, wakers);
+        return Progress::Granted;
     }
-    if can_go && last.start.at > patience {
-        return Outlook::Late(last);
+    if can_go && last.start.at > deadline {
+        return Progress::DeadlineExceeded(last);
     }
-    if now >= patience {
-        return Outlook::Late(out_of_patience(&mut locked, claims, ticket, now));
+    if now >= deadline {
+        return Progress::DeadlineExceeded(past_deadline(&mut locked, claims, ticket, now));
     }
-    Outlook::Wait(if can_go { last.start.at } else { patience })
+    Progress::Wait(if can_go { last.start.at } else { deadline })
 }
 
 /// Why the wait was in vain: a response that is still open, or those who are still before us.
-fn out_of_patience(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Moment) -> Late {
+fn past_deadline(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Moment) -> DeadlineExceeded {
     let last = last_scope(locked, claims, |slot, claim| {
-        let (view, terms) = (slot.view(), slot.terms(claim.gap, claim.limit));
-        let before = slot.line().map(|line| line.gaps_before(ticket)).unwrap_or_default();
+        let (view, terms) = (slot.view(), slot.terms(claim.delay, claim.limit));
+        let before = slot.queue().map(|queue| queue.delays_before(ticket)).unwrap_or_default();
         let start = view.arrival(terms, before, now);
-        // An open response is the reason also for those further back, if it has been open for longer than a gap.
-        let is_slow = view.is_full(terms) && now.since(view.open_since) > terms.gap;
-        let why = if is_slow && matches!(start.why, Why::Gap(_)) {
-            Why::InFlight(view.open_since)
+        // An open response is the reason also for those further back, if it has been open for longer than a delay.
+        let is_slow = view.is_full(terms) && now.since(view.open_since) > terms.delay;
+        let why = if is_slow && matches!(start.why, WaitReason::Delay(_)) {
+            WaitReason::InFlight(view.open_since)
         } else {
             start.why
         };
         Start { why, ..start }
     });
-    // Whoever is not first in one of his lines may find all of them free: those before him wait elsewhere.
+    // Whoever is not first in one of his queues may find all of them free: those before him wait elsewhere.
     last.not_at_once(now)
 }
 
@@ -289,51 +315,51 @@ fn grant(
     ticket: Option<u64>,
     waited: Duration,
     now: Moment,
-    bells: &mut Bells,
+    wakers: &mut Wakers,
 ) {
     for claim in claims.iter_mut() {
         let Some(slot) = locked.slot(claim.slot) else { continue };
         if let Some(ticket) = ticket
-            && let Some(line) = slot.line_mut()
+            && let Some(queue) = slot.queue_mut()
         {
-            line.remove(ticket);
+            queue.remove(ticket);
         }
-        let terms = slot.terms(claim.gap, claim.limit);
+        let terms = slot.terms(claim.delay, claim.limit);
         claim.before = slot.anchor;
         slot.grant(terms, now);
         slot.waited(waited);
         if !slot.view().is_full(terms) {
-            bells.extend(slot.line().and_then(Line::first).cloned());
+            wakers.extend(slot.queue().and_then(Queue::first).cloned());
         }
     }
 }
 
 /// Somebody gives up his place. Whoever becomes first is woken.
-pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, bells: &mut Bells) {
+pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, wakers: &mut Wakers) {
     let mut locked = claims.lock(table);
     for claim in claims.iter() {
-        let Some(line) = locked.slot(claim.slot).and_then(Slot::line_mut) else { continue };
-        let was_first = line.is_first(ticket);
-        line.remove(ticket);
+        let Some(queue) = locked.slot(claim.slot).and_then(Schedule::queue_mut) else { continue };
+        let was_first = queue.is_first(ticket);
+        queue.remove(ticket);
         if was_first {
-            bells.extend(line.first().cloned());
+            wakers.extend(queue.first().cloned());
         }
     }
 }
 
-/// The response has ended: the gap counts from now.
-pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, bells: &mut Bells) {
+/// The response has ended: the delay counts from now.
+pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, wakers: &mut Wakers) {
     each(table, claims, |slot, _| {
         slot.end(started, now);
-        slot.changed(now, bells);
+        slot.changed(now, wakers);
     });
 }
 
 /// Nothing was sent: the turn goes on as if it had not been taken.
-pub(crate) fn give_back(table: &Table, claims: &Claims, started: Moment, now: Moment, bells: &mut Bells) {
+pub(crate) fn give_back(table: &Table, claims: &Claims, started: Moment, now: Moment, wakers: &mut Wakers) {
     each(table, claims, |slot, claim| {
         slot.give_back(started, claim.before);
-        slot.changed(now, bells);
+        slot.changed(now, wakers);
     });
 }
 
@@ -343,7 +369,7 @@ pub(crate) fn start_later(table: &Table, claims: &Claims, granted: Moment, now: 
 }
 
 /// Does something to the slot of each claim, under all locks.
-pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut Slot, &Claim)) {
+pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut Schedule, &Claim)) {
     let mut locked = claims.lock(table);
     for claim in claims.iter() {
         if let Some(slot) = locked.slot(claim.slot) {
@@ -365,33 +391,33 @@ mod tests {
     }
 
     fn upkeep(now: Moment) -> Upkeep {
-        Upkeep { now, gap: Duration::ZERO, open_max: Duration::from_secs(60) }
+        Upkeep { now, delay: Duration::ZERO, open_max: Duration::from_secs(60) }
     }
 
-    /// A request with gaps of a second, for a host and a group, that waits for a minute at most.
+    /// A request with delays of a second, for a host and a group, that waits for a minute at most.
     fn request<'u>(table: &Table, host: &'u str, group: Option<&str>, now: Moment) -> Request<'u> {
-        let (gap, limit, feedback) = (Duration::from_secs(1), 1, true);
-        let host = Wanted { key: host.into(), hash: table.hash(host), gap, limit, feedback };
+        let (delay, limit, feedback) = (Duration::from_secs(1), 1, true);
+        let host = Wanted { key: host.into(), hash: table.hash(host), delay, limit, feedback };
         let other =
-            |key: &str| Wanted { key: key.to_owned(), hash: table.hash(key), gap, limit, feedback: false };
+            |key: &str| Wanted { key: key.to_owned(), hash: table.hash(key), delay, limit, feedback: false };
         let others = group.map(other).into_iter().collect();
-        Request { host, others, patience: now.plus(Duration::from_secs(60)) }
+        Request { host, others, deadline: now.plus(Duration::from_secs(60)) }
     }
 
-    fn comes(table: &Table, request: &Request<'_>, now: Moment, bells: &mut Bells) -> Entry {
-        enter(table, request, || None, upkeep(now), &mut Findings::default(), bells)
+    fn comes(table: &Table, request: &Request<'_>, now: Moment, wakers: &mut Wakers) -> Admission {
+        enter(table, request, || None, upkeep(now), &mut Findings::default(), wakers)
     }
 
     fn takes(table: &Table, request: &Request<'_>, now: Moment) -> Claims {
-        match comes(table, request, now, &mut Bells::new()) {
-            Entry::Granted(claims) => claims,
+        match comes(table, request, now, &mut Wakers::new()) {
+            Admission::Granted(claims) => claims,
             other => panic!("{other:?}"),
         }
     }
 
-    fn queues(table: &Table, request: &Request<'_>, now: Moment) -> (Claims, u64, Arc<Seat>) {
-        match comes(table, request, now, &mut Bells::new()) {
-            Entry::Queued(claims, ticket, seat) => (claims, ticket, seat),
+    fn queues(table: &Table, request: &Request<'_>, now: Moment) -> (Claims, u64, Arc<WaiterNotify>) {
+        match comes(table, request, now, &mut Wakers::new()) {
+            Admission::Queued(claims, ticket, notify) => (claims, ticket, notify),
             other => panic!("{other:?}"),
         }
     }
@@ -413,7 +439,7 @@ mod tests {
             let host = group.unwrap_or("a.example");
             let asked = request(&table, host, group.map(|_| "others"), began);
             let claims = takes(&table, &asked, began);
-            end(&table, &claims, began, began, &mut Bells::new());
+            end(&table, &claims, began, began, &mut Wakers::new());
             let free = began.plus(Duration::from_secs(1));
             takes(&table, &asked, free);
         }
@@ -427,15 +453,15 @@ mod tests {
         assert!(short(began).is_none(), "it is not known");
         let claims = takes(&table, &asked, began);
         assert!(short(began.plus(Duration::from_secs(5))).is_none(), "one is in flight");
-        end(&table, &claims, began, began, &mut Bells::new());
+        end(&table, &claims, began, began, &mut Wakers::new());
         let free = began.plus(Duration::from_secs(1));
-        assert!(short(began.plus(Duration::from_millis(999))).is_none(), "the gap");
-        let claims = short(free).expect("the gap has passed in this instant");
-        end(&table, &claims, free, free, &mut Bells::new());
+        assert!(short(began.plus(Duration::from_millis(999))).is_none(), "the delay");
+        let claims = short(free).expect("the delay has passed in this instant");
+        end(&table, &claims, free, free, &mut Wakers::new());
         let (waiting, ticket, _) = queues(&table, &asked, free);
         let later = free.plus(Duration::from_secs(2));
         assert!(short(later).is_none(), "somebody waits, though it is free");
-        leave(&table, &waiting, ticket, &mut Bells::new());
+        leave(&table, &waiting, ticket, &mut Wakers::new());
         assert!(short(later).is_some());
     }
 
@@ -444,19 +470,19 @@ mod tests {
         let (table, began) = (Table::new(100), at(0));
         let asked = request(&table, "a.example", None, began);
         let claims = takes(&table, &asked, began);
-        end(&table, &claims, began, began, &mut Bells::new());
+        end(&table, &claims, began, began, &mut Wakers::new());
         let impatient = Request {
-            patience: began.plus(Duration::from_secs(2)),
+            deadline: began.plus(Duration::from_secs(2)),
             ..request(&table, "a.example", None, began)
         };
         let (_, _, asleep) = queues(&table, &impatient, began);
         let (_, _, behind) = queues(&table, &asked, began);
         let woken = |seconds| {
-            let mut bells = Bells::new();
-            comes(&table, &asked, began.plus(Duration::from_secs(seconds)), &mut bells);
-            bells
+            let mut wakers = Wakers::new();
+            comes(&table, &asked, began.plus(Duration::from_secs(seconds)), &mut wakers);
+            wakers
                 .iter()
-                .map(|seat| (Arc::ptr_eq(seat, &asleep), Arc::ptr_eq(seat, &behind)))
+                .map(|notify| (Arc::ptr_eq(notify, &asleep), Arc::ptr_eq(notify, &behind)))
                 .collect::<Vec<_>>()
         };
         assert_eq!(woken(2), [], "he may still be on his way");
@@ -469,10 +495,10 @@ mod tests {
         let (table, began) = (Table::new(100), at(0));
         let asked = request(&table, "a.example", Some("group"), began);
         let claims = takes(&table, &asked, began);
-        end(&table, &claims, began, began, &mut Bells::new());
-        match comes(&table, &Request { patience: began, ..asked }, began, &mut Bells::new()) {
-            Entry::Late(late) => {
-                assert_eq!((late.scope, late.start.at), (0, began.plus(Duration::from_secs(1))))
+        end(&table, &claims, began, began, &mut Wakers::new());
+        match comes(&table, &Request { deadline: began, ..asked }, began, &mut Wakers::new()) {
+            Admission::DeadlineExceeded(exceeded) => {
+                assert_eq!((exceeded.scope, exceeded.start.at), (0, began.plus(Duration::from_secs(1))))
             }
             other => panic!("{other:?}"),
         }
@@ -485,16 +511,16 @@ mod tests {
         queues(&table, &asked, began);
         let (mut third, ticket, _) = queues(&table, &asked, began);
         let mut why = |now: Moment| {
-            let who = Who { ticket, arrived: began, patience: now };
-            match look(&table, &mut third, who, now, &mut Bells::new()) {
-                Outlook::Late(late) => late.start.why,
+            let who = Who { ticket, arrived: began, deadline: now };
+            match look(&table, &mut third, who, now, &mut Wakers::new()) {
+                Progress::DeadlineExceeded(exceeded) => exceeded.start.why,
                 other => panic!("{other:?}"),
             }
         };
-        let (gap, second) = (Why::Gap(Duration::from_secs(1)), began.plus(Duration::from_secs(1)));
+        let (delay, second) = (WaitReason::Delay(Duration::from_secs(1)), began.plus(Duration::from_secs(1)));
         let later = second.plus(Duration::from_nanos(1));
-        assert_eq!((why(second), why(later)), (gap, Why::InFlight(began)));
-        end(&table, &open, began, later, &mut Bells::new());
-        assert_eq!(why(later.plus(Duration::from_secs(5))), gap, "nothing is open any more");
+        assert_eq!((why(second), why(later)), (delay, WaitReason::InFlight(began)));
+        end(&table, &open, began, later, &mut Wakers::new());
+        assert_eq!(why(later.plus(Duration::from_secs(5))), delay, "nothing is open any more");
     }
 }

@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use tokio::time::{sleep_until, timeout_at};
 
+use super::acquire::{self, Claim, Request};
 use super::core::Core;
 use super::lease::Readiness;
+use super::leases::{SharedStore, User};
 use super::moment::Moment;
 use super::permit::Permit;
-use super::queue::Late;
+use super::queue::DeadlineExceeded;
 use super::refusal::Refusal;
-use super::schedule::{Start, Why};
+use super::schedule::{Start, WaitReason};
 use super::scope::ScopeKey;
-use super::shared::{SharedStore, User};
-use super::turn::{self, Claim, Request};
 use crate::NoTimers;
 use crate::clock::has_timers;
 
@@ -27,7 +27,7 @@ use crate::clock::has_timers;
 const SLICE: Duration = Duration::from_millis(250);
 
 /// Waits for the leases, and marks the request as sent.
-pub(crate) async fn obtain(
+pub(crate) async fn acquire_lease(
     store: &Arc<SharedStore>,
     request: &Request<'_>,
     permit: Permit,
@@ -44,7 +44,7 @@ pub(crate) async fn obtain(
     let mut users: Vec<User> = Vec::with_capacity(claims.len());
     loop {
         let now = core.now()?;
-        let Some(late) = obstacle(store, request, &permit, &users, now)? else {
+        let Some(exceeded) = obstacle(store, request, &permit, &users, now)? else {
             if let Some(next) = claims.get(users.len()) {
                 let under = widest.clone().filter(|_| !users.is_empty());
                 users.push(store.enter(request.key(next.0).into(), under, *next, now));
@@ -56,16 +56,17 @@ pub(crate) async fn obtain(
             }
             continue;
         };
-        if late.start.at > request.patience {
-            return Err(core.defer(request, late, now));
+        if exceeded.start.at > request.deadline {
+            return Err(core.defer(request, exceeded, now));
         }
-        let until = core.timeline.timer(late.start.at.min(now.plus(SLICE)));
-        if late.start.why == Why::Elsewhere && users.first().is_some_and(|widest| widest.scope == late.scope)
+        let until = core.timeline.timer(exceeded.start.at.min(now.plus(SLICE)));
+        if exceeded.start.why == WaitReason::OtherProcess
+            && users.first().is_some_and(|widest| widest.scope == exceeded.scope)
         {
             // Another process may need the others under that group.
             users.truncate(1);
         }
-        match users.iter_mut().find(|user| user.scope == late.scope) {
+        match users.iter_mut().find(|user| user.scope == exceeded.scope) {
             Some(user) => drop(timeout_at(until, user.news()).await),
             // A backoff of a host whose group is not leased yet.
             None => sleep_until(until).await,
@@ -80,7 +81,7 @@ fn obstacle(
     permit: &Permit,
     users: &[User],
     now: Moment,
-) -> Result<Option<Late>, Refusal> {
+) -> Result<Option<DeadlineExceeded>, Refusal> {
     let core = permit.core();
     let mut last = backed_off(core, permit, now);
     if last.is_some() {
@@ -92,36 +93,39 @@ fn obstacle(
             Readiness::Now => continue,
             Readiness::At(at) => at,
             Readiness::Leased => {
-                let is_patient = now < request.patience;
-                let at = if is_patient { request.patience } else { now.plus(request.host.gap.max(SLICE)) };
-                return Ok(Some(Late { start: Start { at, why: Why::Elsewhere }, scope }));
+                let is_patient = now < request.deadline;
+                let at = if is_patient { request.deadline } else { now.plus(request.host.delay.max(SLICE)) };
+                return Ok(Some(DeadlineExceeded {
+                    start: Start { at, why: WaitReason::OtherProcess },
+                    scope,
+                }));
             }
             Readiness::Alone if store.options.fail_closed => {
                 return Err(Refusal::Store { reason: store.reason() });
             }
             Readiness::Alone => {
-                let delay = claim.gap.saturating_mul(store.options.expected_workers);
+                let delay = claim.delay.saturating_mul(store.options.expected_workers);
                 // At a time of its own within the first of these delays: all processes notice the outage at once.
                 let first = store.outage().began.plus(delay.mul_f64(unit(core, request.key(scope))));
                 claim.before.plus(delay).max(first)
             }
         };
-        if at > last.map_or(now, |late| late.start.at) {
-            last = Some(Late { start: Start { at, why: Why::Gap(claim.gap) }, scope });
+        if at > last.map_or(now, |exceeded| exceeded.start.at) {
+            last = Some(DeadlineExceeded { start: Start { at, why: WaitReason::Delay(claim.delay) }, scope });
         }
     }
     Ok(last)
 }
 
 /// A backoff or a pause that has begun since the local permit was granted.
-fn backed_off(core: &Core, permit: &Permit, now: Moment) -> Option<Late> {
+fn backed_off(core: &Core, permit: &Permit, now: Moment) -> Option<DeadlineExceeded> {
     let (mut last, mut scope) = (None, 0);
-    turn::each(core.table(), permit.claims(), |slot, _| {
+    acquire::each(core.table(), permit.claims(), |slot, _| {
         let view = slot.view();
-        let hold = Start { at: view.hold, why: Why::Hold };
-        let start = hold.later(Start { at: view.pause, why: Why::Pause });
-        if start.at > last.map_or(now, |late: Late| late.start.at) {
-            last = Some(Late { start, scope });
+        let backoff = Start { at: view.backoff, why: WaitReason::Backoff };
+        let start = backoff.later(Start { at: view.pause, why: WaitReason::Breaker });
+        if start.at > last.map_or(now, |exceeded: DeadlineExceeded| exceeded.start.at) {
+            last = Some(DeadlineExceeded { start, scope });
         }
         scope += 1;
     });

@@ -23,7 +23,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 /// Whether the task runs.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct OpenBodies {
     is_on: AtomicBool,
 }
 
@@ -44,7 +44,7 @@ impl Core {
     }
 
     /// Tells of what has been open for too long. Returns when the next comes of age, if something is in flight that may.
-    fn tell_unread(&self) -> Option<Duration> {
+    fn report_unread(&self) -> Option<Duration> {
         let (now, mut unread, mut oldest) = (self.now_or_system(), Vec::new(), None::<Moment>);
         self.table().for_each(|slot| {
             // Groups have a slash in their keys; their hosts are told of.
@@ -59,7 +59,7 @@ impl Core {
             }
         });
         for (scope, open) in unread {
-            self.tell(&Event::BodyOpen { scope: &scope, open });
+            self.report(&Event::BodyOpen { scope: &scope, open });
         }
         oldest.map(|since| since.plus(UNREAD_MAX).since(now).max(PAUSE_MIN))
     }
@@ -72,7 +72,7 @@ async fn run(watching: Watching) {
         let Some(core) = watching.0.upgrade() else { return };
         // Off before it looks: a request that starts meanwhile is seen here, or begins a watch of its own.
         core.watch.is_on.store(false, Ordering::Release);
-        match core.tell_unread() {
+        match core.report_unread() {
             Some(next) if !core.watch.is_on.swap(true, Ordering::AcqRel) => pause = next,
             // Nothing is in flight, or another watch has begun, which `watching` must not turn off.
             _ => return watching.end(),

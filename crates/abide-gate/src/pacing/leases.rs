@@ -11,13 +11,13 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{timeout, timeout_at};
 
+use super::acquire::Claim;
 use super::core::Core;
 use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
 use super::moment::Moment;
 use super::policy::Shared;
 use super::scope::ScopeKey;
 use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
-use super::turn::Claim;
 use crate::event::Event;
 use crate::{HolderId, StoreError};
 
@@ -70,7 +70,7 @@ pub(crate) struct User {
     in_flight: bool,
 }
 
-/// A command whose limit ends so much too late was not timed while this process was stopped.
+/// A command whose limit ends so much too exceeded was not timed while this process was stopped.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl SharedStore {
@@ -106,7 +106,7 @@ impl SharedStore {
     ) -> User {
         let mut hosts = lock(&self.hosts);
         let host = self.host(&mut hosts, key, under, now);
-        lock(&host.lease).enter(claim.gap);
+        lock(&host.lease).enter(claim.delay);
         host.news.notify_one();
         let changed = host.changed.subscribe();
         User { scope, claim, store: Arc::clone(self), host, changed, in_flight: false }
@@ -163,7 +163,7 @@ impl SharedStore {
                 let plan = lease.plan(owed, self.outage(), now);
                 if plan == Plan::Release {
                     // Under the lock: from now on nothing starts.
-                    let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.chance.unit());
+                    let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.jitter.unit());
                     lease.give_up(now.plus(poll), now.plus(self.options.lease));
                 }
                 drop(lease);
@@ -204,7 +204,7 @@ impl SharedStore {
         match reply {
             Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, &self.options, asked, now),
             Some(LeaseStatus::Busy { wait, is_next }) => {
-                let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * core.chance.unit());
+                let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * core.jitter.unit());
                 lease.refused(is_next, now.plus(poll.min(wait + SLACK)), now.plus(ttl));
             }
             Some(LeaseStatus::Released) => {}
@@ -283,7 +283,7 @@ impl SharedStore {
         match reply {
             Ok(_) => {
                 lock(&self.health).outage.back = now;
-                core.tell(&Event::StoreBack);
+                core.report(&Event::StoreBack);
                 self.look_again();
             }
             Err(error) => self.failed(core, &key, &error, asked, now),
@@ -308,7 +308,7 @@ impl SharedStore {
         health.reason = Some(Arc::clone(&reason));
         drop(health);
         if is_news {
-            core.tell(&Event::StoreDown { reason: &reason });
+            core.report(&Event::StoreDown { reason: &reason });
             // Those who wait for a lease go by local limits.
             self.look_again();
         }
@@ -353,7 +353,7 @@ impl User {
 
     pub(crate) fn readiness(&self, now: Moment) -> Readiness {
         let (options, outage) = (&self.store.options, self.store.outage());
-        let readiness = lock(&self.host.lease).readiness(self.claim.gap, options, outage, now);
+        let readiness = lock(&self.host.lease).readiness(self.claim.delay, options, outage, now);
         if readiness == Readiness::Leased {
             self.host.news.notify_one();
         }
@@ -363,7 +363,7 @@ impl User {
     /// The request goes on the wire, if it may still.
     pub(crate) fn try_begin(&mut self, now: Moment) -> bool {
         let (options, outage) = (&self.store.options, self.store.outage());
-        self.in_flight = lock(&self.host.lease).try_begin(self.claim.gap, options, outage, now);
+        self.in_flight = lock(&self.host.lease).try_begin(self.claim.delay, options, outage, now);
         self.in_flight
     }
 

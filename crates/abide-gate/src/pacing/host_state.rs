@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::feedback::{BackoffCause, STRIKES_KEPT, credible};
+use super::backoff::{BackoffCause, THROTTLES_KEPT, credible};
 use super::store::{Backoff, HostState, LeaseAsk, LeaseStatus, Want};
 use crate::HolderId;
 
@@ -38,7 +38,7 @@ pub struct HostEntry {
     seen: Duration,
 }
 
-/// So many processes keep their place in line. More than crawl one host together; others wait without a place.
+/// So many processes keep their place in queue. More than crawl one host together; others wait without a place.
 const WAITING_MAX: usize = 64;
 
 /// A backoff with its end on the store's clock.
@@ -94,7 +94,7 @@ impl HostEntry {
     /// Whether something is still owed to the host, or leased: if not, the entry may be forgotten.
     pub fn is_owed(&self, now: Duration) -> bool {
         let delay_ends = self.last.map(|last| last.saturating_add(self.delay));
-        let forgiven = self.backoff.map(|held| held.until.saturating_add(STRIKES_KEPT));
+        let forgiven = self.backoff.map(|held| held.until.saturating_add(THROTTLES_KEPT));
         // A lease that ends by itself counts as a request then.
         let lease = self.holder.map(|(_, until)| until.saturating_add(self.delay));
         let waiting = self.waiting.iter().map(|(_, until)| *until);
@@ -162,7 +162,7 @@ impl HostEntry {
         }
     }
 
-    /// A place in line, or the one that the process has.
+    /// A place in queue, or the one that the process has.
     fn wait(&mut self, asking: HolderId, until: Duration) {
         let has_room = self.waiting.len() < WAITING_MAX;
         match self.waiting.iter_mut().find(|(waiting, _)| *waiting == asking) {
@@ -185,7 +185,7 @@ impl HostEntry {
 
 impl Held {
     fn counts(&self, now: Duration) -> bool {
-        let kept = if self.throttles == 0 { Duration::ZERO } else { STRIKES_KEPT };
+        let kept = if self.throttles == 0 { Duration::ZERO } else { THROTTLES_KEPT };
         now < self.until.saturating_add(kept)
     }
 }

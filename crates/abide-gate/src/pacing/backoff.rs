@@ -1,6 +1,6 @@
-//! What answers do to the schedule: 429 and 503 hold the host.
+//! What answers do to the schedule: 429 and 503 backoff the host.
 //!
-//! Plain functions of the answer, the hold so far, `now`, and chance.
+//! Plain functions of the answer, the backoff so far, `now`, and jitter.
 
 use std::time::Duration;
 
@@ -28,94 +28,94 @@ pub enum BackoffCause {
     Shared,
 }
 
-/// The hold of one scope. It may have passed; strikes outlive it.
+/// The backoff of one scope. It may have passed; throttles outlive it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hold {
+pub(crate) struct HostBackoff {
     pub(crate) began: Moment,
     pub(crate) until: Moment,
     /// How many windows in a row the server complained in.
-    pub(crate) strikes: u8,
+    pub(crate) throttles: u8,
     pub(crate) cause: PackedCause,
 }
 
-/// The first hold without a usable Retry-After; each further strike doubles it.
+/// The first backoff without a usable Retry-After; each further throttle doubles it.
 const FIRST: Duration = Duration::from_secs(60);
 
-/// After this long without a complaint, counted from the end of the hold, strikes are forgiven: 30 min.
-pub const STRIKES_KEPT: Duration = Duration::from_secs(30 * 60);
+/// After this long without a throttle, counted from the end of the backoff, throttles are forgiven: 30 min.
+pub const THROTTLES_KEPT: Duration = Duration::from_secs(30 * 60);
 
 /// 60 s doubled eleven times is more than 24 h.
-const STRIKES_MAX: u8 = 12;
+const THROTTLES_MAX: u8 = 12;
 
 /// Jitter adds at most a tenth: hosts that were held on one schedule shall not all come back at once.
 const JITTER: f64 = 0.1;
 
-const HOLD_CREDIBLE: Duration = Duration::from_secs(27 * 3_600);
+const BACKOFF_CREDIBLE: Duration = Duration::from_secs(27 * 3_600);
 
-impl Hold {
+impl HostBackoff {
     pub(crate) const NONE: Self = Self {
         began: Moment::NEVER,
         until: Moment::NEVER,
-        strikes: 0,
+        throttles: 0,
         cause: PackedCause { status: 0, seconds: 0 },
     };
 
     pub(crate) fn is_forgiven(&self, now: Moment) -> bool {
-        self.until.plus(STRIKES_KEPT) <= now
+        self.until.plus(THROTTLES_KEPT) <= now
     }
 
-    /// The strikes that are not forgiven.
-    pub(crate) fn strikes_at(&self, now: Moment) -> u8 {
-        if self.is_forgiven(now) { 0 } else { self.strikes }
+    /// The throttles that are not forgiven.
+    pub(crate) fn throttles_at(&self, now: Moment) -> u8 {
+        if self.is_forgiven(now) { 0 } else { self.throttles }
     }
 
-    /// The hold after a complaint about a request that was granted at `granted`. `chance` is from 0 to 1.
-    pub(crate) fn after(&self, cause: BackoffCause, granted: Moment, now: Moment, chance: f64) -> Self {
-        // A request that was on its way before the hold began belongs to the same event: eight in flight that all answer
-        // 429 are one strike. What the operator holds says nothing about the server.
+    /// The backoff after a throttle about a request that was granted at `granted`. `jitter` is from 0 to 1.
+    pub(crate) fn after(&self, cause: BackoffCause, granted: Moment, now: Moment, jitter: f64) -> Self {
+        // A request that was on its way before the backoff began belongs to the same event: eight in flight that all answer
+        // 429 are one throttle. What the operator backoffs says nothing about the server.
         let same_event = granted < self.began && self.cause.status != OPERATOR;
-        let strikes = match same_event {
-            true => self.strikes,
-            false => self.strikes_at(now).saturating_add(1).min(STRIKES_MAX),
+        let throttles = match same_event {
+            true => self.throttles,
+            false => self.throttles_at(now).saturating_add(1).min(THROTTLES_MAX),
         };
         let asked = match cause {
             BackoffCause::Answer { retry_after: Some(asked), .. } => asked,
             // The event has already been given its time.
             _ if same_event && self.until > now => return *self,
-            _ => FIRST.saturating_mul(1 << strikes.saturating_sub(1).min(STRIKES_MAX)),
+            _ => FIRST.saturating_mul(1 << throttles.saturating_sub(1).min(THROTTLES_MAX)),
         };
-        let until = now.plus(jittered(asked.min(RETRY_AFTER_MAX), chance));
-        self.extended(cause, until, strikes, now)
+        let until = now.plus(jittered(asked.min(RETRY_AFTER_MAX), jitter));
+        self.extended(cause, until, throttles, now)
     }
 
-    /// The hold that lasts until `until` at least, after so many strikes at least. Holds are only extended, never shortened. One that is
-    /// over matters for its strikes.
-    pub(crate) fn extended(&self, cause: BackoffCause, until: Moment, strikes: u8, now: Moment) -> Self {
-        if until <= now && strikes == 0 {
+    /// The backoff that lasts until `until` at least, after so many throttles at least. Holds are only extended, never shortened. One that is
+    /// over matters for its throttles.
+    pub(crate) fn extended(&self, cause: BackoffCause, until: Moment, throttles: u8, now: Moment) -> Self {
+        if until <= now && throttles == 0 {
             return *self;
         }
-        let strikes = self.strikes_at(now).max(strikes.min(STRIKES_MAX));
+        let throttles = self.throttles_at(now).max(throttles.min(THROTTLES_MAX));
         if until <= self.until {
-            return Self { strikes, ..*self };
+            return Self { throttles, ..*self };
         }
         let began = if self.until > now { self.began } else { now.min(until) };
-        Self { began, until, strikes, cause: PackedCause::of(cause) }
+        Self { began, until, throttles, cause: PackedCause::of(cause) }
     }
 }
 
-/// A hold that comes from outside and lies further ahead than 27 h (24 h and the jitter) is the mistake of a clock: 24 h.
+/// A backoff that comes from outside and lies further ahead than 27 h (24 h and the jitter) is the mistake of a clock: 24 h.
 pub(crate) fn credible(ahead: Duration) -> Duration {
-    if ahead > HOLD_CREDIBLE { RETRY_AFTER_MAX } else { ahead }
+    if ahead > BACKOFF_CREDIBLE { RETRY_AFTER_MAX } else { ahead }
 }
 
 /// Longer by up to a tenth. Never shorter: the server asked for at least this.
-pub(crate) fn jittered(hold: Duration, chance: f64) -> Duration {
-    hold + hold.mul_f64(JITTER * chance.clamp(0.0, 1.0))
+pub(crate) fn jittered(backoff: Duration, jitter: f64) -> Duration {
+    backoff + backoff.mul_f64(JITTER * jitter.clamp(0.0, 1.0))
 }
 
 /// Does this answer ask us to stay away? Only 429 and 503 do, and 403 where the policy says so; a Retry-After on any other
 /// answer speaks of something else.
-pub(crate) fn is_complaint(status: StatusCode, forbidden: bool) -> bool {
+pub(crate) fn is_throttle(status: StatusCode, forbidden: bool) -> bool {
     matches!(status.as_u16(), 429 | 503) || (forbidden && status == StatusCode::FORBIDDEN)
 }
 
@@ -178,71 +178,71 @@ mod tests {
         Timeline::starting(began).moment(began + Duration::from_secs(n))
     }
 
-    fn length(hold: Hold) -> u64 {
-        hold.until.since(hold.began).as_secs()
+    fn length(backoff: HostBackoff) -> u64 {
+        backoff.until.since(backoff.began).as_secs()
     }
 
     #[test]
     fn only_429_and_503_ask_us_to_stay_away_and_403_where_the_policy_says_so() {
         for code in 100..600 {
             let status = StatusCode::from_u16(code).unwrap();
-            assert_eq!(is_complaint(status, false), matches!(code, 429 | 503), "{code}");
-            assert_eq!(is_complaint(status, true), matches!(code, 403 | 429 | 503), "{code}");
+            assert_eq!(is_throttle(status, false), matches!(code, 429 | 503), "{code}");
+            assert_eq!(is_throttle(status, true), matches!(code, 403 | 429 | 503), "{code}");
         }
     }
 
     #[test]
     fn a_hold_without_retry_after_doubles_from_60_s_to_24_h() {
-        let mut hold = Hold::NONE;
+        let mut backoff = HostBackoff::NONE;
         let expected =
             [60, 120, 240, 480, 960, 1920, 3840, 7680, 15_360, 30_720, 61_440, 86_400, 86_400, 86_400];
         for seconds in expected {
-            let now = second(1).max(hold.until.plus(Duration::from_secs(1)));
-            hold = hold.after(PLAIN, now, now, 0.0);
-            assert_eq!(length(hold), seconds);
+            let now = second(1).max(backoff.until.plus(Duration::from_secs(1)));
+            backoff = backoff.after(PLAIN, now, now, 0.0);
+            assert_eq!(length(backoff), seconds);
         }
     }
 
     #[test]
     fn retry_after_is_taken_at_its_word_up_to_24_h() {
         for (asked, held) in [(5, 5), (60, 60), (3_600, 3_600), (86_400, 86_400), (100_000, 86_400)] {
-            assert_eq!(length(Hold::NONE.after(asking(asked), second(1), second(1), 0.0)), held);
+            assert_eq!(length(HostBackoff::NONE.after(asking(asked), second(1), second(1), 0.0)), held);
         }
     }
 
     #[test]
     fn jitter_is_added_after_the_clamp_and_never_subtracted() {
-        let hold = |chance| length(Hold::NONE.after(asking(100_000), second(1), second(1), chance));
+        let backoff = |jitter| length(HostBackoff::NONE.after(asking(100_000), second(1), second(1), jitter));
         assert_eq!(
-            [hold(0.0), hold(0.5), hold(1.0), hold(7.0), hold(-1.0)],
+            [backoff(0.0), backoff(0.5), backoff(1.0), backoff(7.0), backoff(-1.0)],
             [86_400, 90_720, 95_040, 95_040, 86_400]
         );
     }
 
     #[test]
     fn eight_in_flight_all_429_are_one_strike() {
-        let mut hold = Hold::NONE;
+        let mut backoff = HostBackoff::NONE;
         for n in 0..8 {
-            hold = hold.after(PLAIN, second(1), second(10 + n), 0.0);
+            backoff = backoff.after(PLAIN, second(1), second(10 + n), 0.0);
         }
-        assert_eq!((hold.strikes, hold.until), (1, second(70)));
-        // One of the same eight names a time: that is honoured, and still no strike.
-        let longer = hold.after(asking(300), second(1), second(20), 0.0);
-        assert_eq!((longer.strikes, longer.until), (1, second(320)));
+        assert_eq!((backoff.throttles, backoff.until), (1, second(70)));
+        // One of the same eight names a time: that is honoured, and still no throttle.
+        let longer = backoff.after(asking(300), second(1), second(20), 0.0);
+        assert_eq!((longer.throttles, longer.until), (1, second(320)));
     }
 
     #[test]
     fn one_of_the_eight_that_answers_when_the_hold_is_over_holds_again_without_a_strike() {
-        let held = Hold::NONE.after(PLAIN, second(1), second(10), 0.0);
-        let late = held.after(PLAIN, second(1), second(70), 0.0);
-        assert_eq!((late.strikes, late.began, late.until), (1, second(70), second(130)));
+        let held = HostBackoff::NONE.after(PLAIN, second(1), second(10), 0.0);
+        let exceeded = held.after(PLAIN, second(1), second(70), 0.0);
+        assert_eq!((exceeded.throttles, exceeded.began, exceeded.until), (1, second(70), second(130)));
         // Granted in the instant in which it began: it could have known.
-        assert_eq!(held.after(PLAIN, second(10), second(11), 0.0).strikes, 2);
+        assert_eq!(held.after(PLAIN, second(10), second(11), 0.0).throttles, 2);
     }
 
     #[test]
     fn a_hold_that_is_extended_keeps_its_beginning_and_one_that_is_over_does_not() {
-        let held = Hold::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
+        let held = HostBackoff::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
         assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(19)).began, second(10));
         assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(20)).began, second(20));
     }
@@ -259,15 +259,15 @@ mod tests {
 
     #[test]
     fn an_operators_hold_hides_no_complaint() {
-        let held = Hold::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
+        let held = HostBackoff::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
         let complained = held.after(PLAIN, second(5), second(15), 0.0);
-        assert_eq!((complained.strikes, complained.until), (1, second(75)));
+        assert_eq!((complained.throttles, complained.until), (1, second(75)));
     }
 
     #[test]
     fn a_hold_only_grows() {
         // 429 (60 s), then 503 (120 s) to a request granted later, then 429 (10 s).
-        let first = Hold::NONE.after(asking(60), second(1), second(2), 0.0);
+        let first = HostBackoff::NONE.after(asking(60), second(1), second(2), 0.0);
         let later = first.after(asking(120), second(3), second(4), 0.0);
         let short = later.after(asking(10), second(5), second(6), 0.0);
         assert_eq!([first.until, later.until, short.until], [second(62), second(124), second(124)]);
@@ -275,16 +275,16 @@ mod tests {
 
     #[test]
     fn strikes_are_kept_for_29_quiet_minutes_and_forgiven_after_31() {
-        let held = Hold::NONE.after(asking(60), second(1), second(1), 0.0);
+        let held = HostBackoff::NONE.after(asking(60), second(1), second(1), 0.0);
         let (minutes_29, minutes_31) = (second(61 + 29 * 60), second(61 + 31 * 60));
-        assert_eq!(held.after(PLAIN, minutes_29, minutes_29, 0.0).strikes, 2);
-        assert_eq!(held.after(PLAIN, minutes_31, minutes_31, 0.0).strikes, 1);
+        assert_eq!(held.after(PLAIN, minutes_29, minutes_29, 0.0).throttles, 2);
+        assert_eq!(held.after(PLAIN, minutes_31, minutes_31, 0.0).throttles, 1);
         assert_eq!(length(held.after(PLAIN, minutes_31, minutes_31, 0.0)), 60);
     }
 
     #[test]
     fn strikes_that_another_process_heard_make_the_next_hold_longer() {
-        // What it has heard itself, what the store knew, and how long the next hold is.
+        // What it has heard itself, what the store knew, and how long the next backoff is.
         for (own, known, seconds) in [
             (0, 0, 60),
             (0, 1, 120),
@@ -295,7 +295,7 @@ mod tests {
             (2, u8::MAX, 86_400),
         ] {
             for until in [5, 10, 15] {
-                let own = Hold { strikes: own, until: second(10), ..Hold::NONE };
+                let own = HostBackoff { throttles: own, until: second(10), ..HostBackoff::NONE };
                 let learnt = own.extended(BackoffCause::Shared, second(until), known, second(19));
                 assert_eq!(
                     length(learnt.after(PLAIN, second(20), second(21), 0.0)),
@@ -308,21 +308,29 @@ mod tests {
 
     #[test]
     fn a_hold_that_is_learnt_brings_the_larger_count() {
-        let own =
-            Hold { strikes: 1, until: second(1), ..Hold::NONE }.after(PLAIN, second(1), second(10), 0.0);
-        for (until, told, strikes) in
-            [(20, 1, 2), (20, 5, 5), (400, 1, 2), (400, 5, 5), (400, 200, STRIKES_MAX)]
+        let own = HostBackoff { throttles: 1, until: second(1), ..HostBackoff::NONE }.after(
+            PLAIN,
+            second(1),
+            second(10),
+            0.0,
+        );
+        for (until, told, throttles) in
+            [(20, 1, 2), (20, 5, 5), (400, 1, 2), (400, 5, 5), (400, 200, THROTTLES_MAX)]
         {
             let learnt = own.extended(BackoffCause::Shared, second(until), told, second(15));
-            assert_eq!((learnt.until, learnt.strikes), (second(until).max(own.until), strikes));
+            assert_eq!((learnt.until, learnt.throttles), (second(until).max(own.until), throttles));
         }
         assert_eq!(
             own.extended(BackoffCause::Shared, second(9), 0, second(15)),
             own,
             "one that is over, without a count, is none"
         );
-        let late = second(130 + 31 * 60);
-        assert_eq!(own.extended(BackoffCause::Operator, late.plus(FIRST), 0, late).strikes, 0, "forgiven");
+        let exceeded = second(130 + 31 * 60);
+        assert_eq!(
+            own.extended(BackoffCause::Operator, exceeded.plus(FIRST), 0, exceeded).throttles,
+            0,
+            "forgiven"
+        );
     }
 
     #[test]
@@ -342,16 +350,16 @@ mod tests {
         fn no_sequence_of_complaints_shortens_a_hold_or_passes_the_bound(
             events in proptest::collection::vec((0_u64..200_000, proptest::option::of(1_u64..100_000), 0.0_f64..1.0), 1..40)
         ) {
-            let (mut hold, mut now) = (Hold::NONE, 1);
-            for (step, asked, chance) in events {
+            let (mut backoff, mut now) = (HostBackoff::NONE, 1);
+            for (step, asked, jitter) in events {
                 now += step;
                 let granted = second(now.saturating_sub(step / 2).max(1));
                 let cause = asked.map_or(PLAIN, asking);
-                let next = hold.after(cause, granted, second(now), chance);
-                prop_assert!(next.until >= hold.until);
-                prop_assert!(next.until.since(second(now)) <= RETRY_AFTER_MAX.mul_f64(1.1).max(hold.until.since(second(now))));
+                let next = backoff.after(cause, granted, second(now), jitter);
+                prop_assert!(next.until >= backoff.until);
+                prop_assert!(next.until.since(second(now)) <= RETRY_AFTER_MAX.mul_f64(1.1).max(backoff.until.since(second(now))));
                 prop_assert!(next.until > second(now));
-                hold = next;
+                backoff = next;
             }
         }
     }

@@ -23,7 +23,7 @@ async fn one_in_flight_and_the_gap_from_the_end_of_the_response() {
 
 #[tokio::test(start_paused = true)]
 async fn several_in_flight_start_a_gap_apart() {
-    let policy = PacePolicy::default().danger_max_in_flight(3).danger_min_gap(ms(100));
+    let policy = PacePolicy::default().danger_max_in_flight(3).danger_min_delay(ms(100));
     let (pacer, log) = (Pacer::new(policy), Log::default());
     let tasks: Vec<_> = (0..5)
         .map(|n| {
@@ -89,7 +89,7 @@ async fn callers_who_come_back_when_told_ask_about_twice() {
     {
         let pacer = Pacer::new(PacePolicy::default());
         if held > s(0) {
-            pacer.hold(&host("a.example"), SystemClock.wall().plus(held), BackoffCause::Operator);
+            pacer.back_off(&host("a.example"), SystemClock.wall().plus(held), BackoffCause::Operator);
         }
         let tasks: Vec<_> = (0..300)
             .map(|_| {
@@ -132,7 +132,7 @@ async fn trap_names_of_one_host_share_one_slot() {
 
 #[tokio::test(start_paused = true)]
 async fn trap_crawl_delay_half_a_second_zero_and_a_day_and_a_second() {
-    let pacer = Pacer::new(PacePolicy::default().danger_min_gap(ms(100)));
+    let pacer = Pacer::new(PacePolicy::default().danger_min_delay(ms(100)));
     let wait = async |ask: Ask| {
         let a = url("http://a.example/");
         pacer.acquire(&a, Ask::new()).await.unwrap().finish();
@@ -205,7 +205,7 @@ async fn trap_wait_beyond_max_wait_is_deferred_at_once() {
     for (wait, (refusal, at)) in (31..).zip(deferred) {
         assert_eq!(at, began);
         let deferral = deferral(Err::<(), _>(refusal));
-        assert_eq!((deferral.reason(), deferral.wait()), (&DeferReason::Gap { delay: s(1) }, s(wait)));
+        assert_eq!((deferral.reason(), deferral.wait()), (&DeferReason::Delay { delay: s(1) }, s(wait)));
     }
 }
 
@@ -295,7 +295,11 @@ async fn a_budget_of_zero_goes_now_or_not_at_all() {
     assert!(matches!(busy.reason(), DeferReason::InFlight { .. }));
     drop(permit);
     let early = deferral(pacer.acquire(&a, now).await);
-    assert_eq!((early.reason(), early.wait()), (&DeferReason::Gap { delay: s(1) }, s(2)), "behind the first");
+    assert_eq!(
+        (early.reason(), early.wait()),
+        (&DeferReason::Delay { delay: s(1) }, s(2)),
+        "behind the first"
+    );
     advance(s(1)).await;
     pacer.acquire(&a, now).await.unwrap().finish();
 }
@@ -337,7 +341,7 @@ async fn trap_waiter_cancelled_first_middle_last_all() {
 
 #[tokio::test(start_paused = true)]
 async fn trap_99_of_100_waiters_cancelled_and_the_last_is_not_early() {
-    let pacer = Pacer::new(PacePolicy::default().danger_min_gap(ms(20)));
+    let pacer = Pacer::new(PacePolicy::default().danger_min_delay(ms(20)));
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     let waiters: Vec<_> = (0..99).map(|_| Box::pin(pacer.acquire(&a, Ask::new()))).collect();
@@ -388,7 +392,7 @@ async fn a_permit_that_is_given_back_leaves_no_gap() {
 fn a_permit_may_be_dropped_outside_a_runtime_and_wakes_the_next() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
-    let pacer = Pacer::new(PacePolicy::default().danger_min_gap(ms(1)));
+    let pacer = Pacer::new(PacePolicy::default().danger_min_delay(ms(1)));
     let a = url("http://a.example/");
     let permit = runtime.block_on(pacer.acquire(&a, Ask::new())).unwrap();
     let next = runtime.spawn({
@@ -467,7 +471,7 @@ async fn trap_clock_a_year_forward_and_back() {
         );
     }
     // A hold from a store that was written before the clock was set back: not believed beyond a day.
-    let end = pacer.hold(
+    let end = pacer.back_off(
         &host("b.example"),
         WallMillis::from_millis(1_700_000_000_000).plus(YEAR),
         BackoffCause::Shared,
@@ -498,7 +502,7 @@ async fn trap_suspend_is_no_hurry_afterwards() {
 async fn a_budget_without_end_is_a_budget() {
     let pacer = Pacer::new(PacePolicy::default().with_max_wait(Duration::MAX));
     let a = url("http://a.example/");
-    pacer.hold(&host("a.example"), SystemClock.wall().plus(s(86_400)), BackoffCause::Operator);
+    pacer.back_off(&host("a.example"), SystemClock.wall().plus(s(86_400)), BackoffCause::Operator);
     let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
     assert!(permit.waited() > s(86_300));
     let open = tokio::spawn({
@@ -566,10 +570,10 @@ async fn a_report_counts_what_happened() {
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
     sleep(s(7)).await;
     let report = pacer.report(&host("a.example")).unwrap();
-    assert_eq!((report.requests(), report.deferrals(), report.holds()), (3, 1, 0));
+    assert_eq!((report.requests(), report.deferrals(), report.backoffs()), (3, 1, 0));
     assert_eq!((report.waited(), report.longest_wait()), (s(2), s(1)));
     assert_eq!((report.in_flight(), report.waiting(), report.open()), (1, 0, Some(s(7))));
-    assert_eq!(report.gap(), s(1));
+    assert_eq!(report.delay(), s(1));
     assert_eq!(pacer.report(&host("b.example")), None);
     assert_eq!(pacer.reports().len(), 1);
     drop(open);

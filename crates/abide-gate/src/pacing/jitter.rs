@@ -1,15 +1,15 @@
-//! Chance from a seed, so that a run can be repeated.
+//! Jitter from a seed, so that a run can be repeated.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// SplitMix64 (Steele, Lea, Flood 2014): enough for jitter and for names that must only differ.
 #[derive(Debug)]
-pub(crate) struct Chance {
+pub(crate) struct Jitter {
     state: AtomicU64,
 }
 
-impl Chance {
+impl Jitter {
     pub(crate) fn seeded(seed: u64) -> Self {
         Self { state: AtomicU64::new(seed) }
     }
@@ -39,18 +39,18 @@ mod tests {
 
     #[test]
     fn a_seed_gives_its_sequence() {
-        let chance = Chance::seeded(0);
+        let jitter = Jitter::seeded(0);
         // The first outputs of SplitMix64 from 0, as published with its source.
-        assert_eq!(chance.bits(), 0xe220_a839_7b1d_cdaf);
-        assert_eq!(chance.bits(), 0x6e78_9e6a_a1b9_65f4);
-        let (once, again) = (Chance::seeded(7), Chance::seeded(7));
+        assert_eq!(jitter.bits(), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(jitter.bits(), 0x6e78_9e6a_a1b9_65f4);
+        let (once, again) = (Jitter::seeded(7), Jitter::seeded(7));
         assert!((0..100).all(|_| once.bits() == again.bits()));
     }
 
     #[test]
     fn units_are_from_0_to_1_and_spread() {
-        let chance = Chance::seeded(1);
-        let units: Vec<f64> = (0..1_000).map(|_| chance.unit()).collect();
+        let jitter = Jitter::seeded(1);
+        let units: Vec<f64> = (0..1_000).map(|_| jitter.unit()).collect();
         assert!(units.iter().all(|unit| (0.0..1.0).contains(unit)));
         let mean = units.iter().sum::<f64>() / 1_000.0;
         assert!((0.45..0.55).contains(&mean), "{mean}");
