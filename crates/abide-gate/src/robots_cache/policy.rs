@@ -7,12 +7,12 @@ use std::time::Duration;
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use abide_gate::access::AccessPolicy;
-/// let policy = AccessPolicy::cautious().with_deadline(Duration::from_secs(10));
+/// # use abide_gate::robots_cache::RobotsPolicy;
+/// let policy = RobotsPolicy::cautious().with_deadline(Duration::from_secs(10));
 /// assert!(policy.is_cautious());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccessPolicy {
+pub struct RobotsPolicy {
     pub(crate) cautious: bool,
     pub(crate) redirects_max: usize,
     pub(crate) follow_downgrade: bool,
@@ -40,7 +40,7 @@ pub(crate) enum LongOutage {
     /// Stricter: everything stays disallowed, however long it takes.
     Disallow,
     /// Lenient: everything is allowed from the first failure on. Set by
-    /// [`AccessPolicy::danger_allow_when_unreachable`].
+    /// [`RobotsPolicy::danger_allow_when_unreachable`].
     AllowAtOnce,
 }
 
@@ -55,7 +55,7 @@ pub(crate) const REDIRECTS_MIN: usize = 5;
 /// More than any honest chain needs; browsers stop at 20.
 const REDIRECTS_MAX: usize = 20;
 
-impl Default for AccessPolicy {
+impl Default for RobotsPolicy {
     fn default() -> Self {
         Self {
             cautious: false,
@@ -78,7 +78,7 @@ impl Default for AccessPolicy {
     }
 }
 
-impl AccessPolicy {
+impl RobotsPolicy {
     /// Stricter than the RFC asks: 401, 403, 407, 408, 421, 425 and 429 are unreachable instead of unavailable.
     #[must_use]
     pub fn cautious() -> Self {
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn limits_of_the_rfc_cannot_be_undercut() {
-        let policy = AccessPolicy::default()
+        let policy = RobotsPolicy::default()
             .with_body_limit(10)
             .with_redirects_max(0)
             .with_lifetimes(Duration::ZERO, Duration::from_secs(90 * 24 * 60 * 60));
@@ -214,15 +214,15 @@ mod tests {
 
     #[test]
     fn a_shortest_lifetime_above_the_longest_is_cut() {
-        let policy = AccessPolicy::default().with_lifetimes(Duration::from_secs(90), Duration::from_secs(60));
+        let policy = RobotsPolicy::default().with_lifetimes(Duration::from_secs(90), Duration::from_secs(60));
         assert_eq!(policy.lifetime_min, Duration::from_secs(60));
     }
 
     #[test]
     fn each_setting_is_kept_within_its_bounds_and_changes_no_other() {
         let s = Duration::from_secs;
-        let base = AccessPolicy::cautious();
-        assert!(base.is_cautious() && !AccessPolicy::default().is_cautious());
+        let base = RobotsPolicy::cautious();
+        assert!(base.is_cautious() && !RobotsPolicy::default().is_cautious());
         let set = base
             .clone()
             .with_redirects_max(9)
@@ -243,8 +243,8 @@ mod tests {
             (base.lifetime_min, base.html_is_unreachable)
         );
         assert_eq!(base.with_store_timeout(Duration::ZERO).store_timeout, Duration::from_millis(1));
-        let outage = |policy: AccessPolicy| policy.long_outage;
-        assert_eq!(outage(AccessPolicy::default().with_lasting_disallow()), LongOutage::Disallow);
-        assert_eq!(outage(AccessPolicy::default().danger_allow_when_unreachable()), LongOutage::AllowAtOnce);
+        let outage = |policy: RobotsPolicy| policy.long_outage;
+        assert_eq!(outage(RobotsPolicy::default().with_lasting_disallow()), LongOutage::Disallow);
+        assert_eq!(outage(RobotsPolicy::default().danger_allow_when_unreachable()), LongOutage::AllowAtOnce);
     }
 }

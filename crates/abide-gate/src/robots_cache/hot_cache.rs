@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::access::RobotsEntry;
 use crate::origin::OriginOf;
+use crate::robots_cache::RobotsEntry;
 
 /// A table of as many places as there are hosts that a crawler is likely to ask at a time. Of two origins that share a place, the
 /// last one that was looked up has it.
 ///
 /// It keeps no answer alive: what the cache forgets is gone here as well, once no verdict holds it, and the cache's bound is the bound
 /// of both.
-pub(super) struct Front {
+pub(super) struct HotCache {
     places: Box<[Mutex<Place>]>,
 }
 
@@ -27,7 +27,7 @@ const PLACES: usize = 1024;
 /// Every so many uses the cache is asked as well, so that it knows what is in use.
 const USES_UNTOLD: u8 = 32;
 
-impl Front {
+impl HotCache {
     pub(super) fn new() -> Self {
         Self { places: (0..PLACES).map(|_| Mutex::default()).collect() }
     }

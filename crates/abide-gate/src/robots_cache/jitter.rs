@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Draws numbers in `0.0..1.0` that all follow from one seed.
 #[derive(Debug)]
-pub(crate) struct Dice {
+pub(crate) struct Jitter {
     state: AtomicU64,
     spread: AtomicU64,
 }
@@ -14,13 +14,13 @@ pub(crate) struct Dice {
 /// 2^64 divided by the golden ratio: each multiple falls into the widest gap that the earlier ones have left.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl Dice {
+impl Jitter {
     pub(crate) fn new(seed: u64) -> Self {
         Self { state: AtomicU64::new(seed), spread: AtomicU64::new(mixed(seed)) }
     }
 
     /// Independent numbers (splitmix64).
-    pub(crate) fn roll(&self) -> f64 {
+    pub(crate) fn draw(&self) -> f64 {
         unit(mixed(self.state.fetch_add(GOLDEN, Ordering::Relaxed)))
     }
 
@@ -31,7 +31,7 @@ impl Dice {
 }
 
 /// A seed that nobody chose.
-pub(crate) fn any_seed() -> u64 {
+pub(crate) fn random_seed() -> u64 {
     RandomState::new().hash_one("abide")
 }
 
@@ -53,8 +53,8 @@ mod tests {
 
     #[test]
     fn one_seed_one_row_of_numbers() {
-        let (a, b) = (Dice::new(7), Dice::new(7));
-        let row = |dice: &Dice| (0..10).map(|_| dice.roll()).collect::<Vec<_>>();
+        let (a, b) = (Jitter::new(7), Jitter::new(7));
+        let row = |jitter: &Jitter| (0..10).map(|_| jitter.draw()).collect::<Vec<_>>();
         let first = row(&a);
         assert_eq!(first, row(&b));
         assert!(first.iter().all(|x| (0.0..1.0).contains(x)));
@@ -62,10 +62,10 @@ mod tests {
 
     #[test]
     fn spread_numbers_leave_no_crowd() {
-        let dice = Dice::new(3);
+        let jitter = Jitter::new(3);
         let mut cells = [0_u32; 100];
         for _ in 0..10_000 {
-            cells[(dice.spread() * 100.0) as usize] += 1;
+            cells[(jitter.spread() * 100.0) as usize] += 1;
         }
         assert!(cells.iter().all(|&n| (95..=105).contains(&n)), "{cells:?}");
     }
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn rolls_are_those_of_splitmix64() {
         assert_eq!([0, GOLDEN].map(mixed), [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
-        let dice = Dice::new(0);
-        assert_eq!([dice.roll(), dice.roll()], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4].map(unit));
+        let jitter = Jitter::new(0);
+        assert_eq!([jitter.draw(), jitter.draw()], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4].map(unit));
     }
 }

@@ -7,54 +7,54 @@ use moka::sync::Cache;
 use tokio::sync::{Semaphore, watch};
 use url::Url;
 
-use crate::access::chain::{Chain, Ended};
-use crate::access::counters::Counters;
-use crate::access::dice::Dice;
-use crate::access::entry::{RobotsEntry, Source};
-use crate::access::fetch::{Fetch, TurnTime};
-use crate::access::flight::{Boarding, Flight, Flights};
-use crate::access::front::Front;
-use crate::access::keeper::Keeper;
-use crate::access::outcome::Outcome;
-use crate::access::reading::{NEXT_TRY_MAX, Next, Times};
-use crate::access::record::{GoodCopy, LastAnswer, Moment};
-use crate::access::{AccessPolicy, Record, log};
 use crate::event::{Event, Observers};
 use crate::origin::OriginOf;
 use crate::pacing::{DeferReason, Refusal};
+use crate::robots_cache::chain::{Chain, ChainEnd};
+use crate::robots_cache::counters::Counters;
+use crate::robots_cache::entry::{RobotsEntry, Source};
+use crate::robots_cache::fetch::{Fetch, PermitWait};
+use crate::robots_cache::hot_cache::HotCache;
+use crate::robots_cache::jitter::Jitter;
+use crate::robots_cache::outcome::Outcome;
+use crate::robots_cache::record::{AttemptEnd, GoodCopy, LastResult};
+use crate::robots_cache::reuse::{NEXT_TRY_MAX, Reuse, Times};
+use crate::robots_cache::single_flight::{Join, Leader, SingleFlight};
+use crate::robots_cache::store_guard::StoreGuard;
+use crate::robots_cache::{Record, RobotsPolicy, log};
 use crate::{Clock, Origin, WallMillis};
 
 /// What one process knows of robots.txt files, and how it learns more.
-pub(super) struct Knowledge {
+pub(super) struct Inner {
     pub(super) tokens: Vec<ProductToken>,
     pub(super) fetch: Arc<dyn Fetch>,
-    pub(super) policy: AccessPolicy,
+    pub(super) policy: RobotsPolicy,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observers: Observers,
-    pub(super) keeper: Keeper,
+    pub(super) store: StoreGuard,
     /// Compiled, for our own tokens; the store has what the server sent.
-    pub(super) answers: Cache<Origin, Arc<RobotsEntry>>,
+    pub(super) entries: Cache<Origin, Arc<RobotsEntry>>,
     /// Those of them that are in use.
-    pub(super) front: Front,
-    pub(super) put_off: Cache<Origin, PutOff>,
-    pub(super) flights: Flights<Origin, News>,
-    pub(super) turns: Semaphore,
-    pub(super) dice: Dice,
+    pub(super) hot: HotCache,
+    pub(super) deferrals: Cache<Origin, Deferral>,
+    pub(super) in_flight: SingleFlight<Origin, Progress>,
+    pub(super) fetch_permits: Semaphore,
+    pub(super) jitter: Jitter,
     pub(super) counters: Arc<Counters>,
 }
 
 /// What the passengers of a flight are told.
 #[derive(Debug, Clone)]
-pub(super) enum News {
+pub(super) enum Progress {
     /// Something that may be used while the flight goes on.
     Early(Arc<RobotsEntry>),
     /// The end, and what was waited for turns.
-    Landed(Result<Arc<RobotsEntry>, Refusal>, TurnTime),
+    Done(Result<Arc<RobotsEntry>, Refusal>, PermitWait),
 }
 
 /// An origin whose request was deferred by the pacing.
 #[derive(Debug, Clone)]
-pub(super) struct PutOff {
+pub(super) struct Deferral {
     why: Refusal,
     /// It had been asked, and redirected to a host that is held: asking it again now would burden it for nothing.
     sent: bool,
@@ -62,28 +62,28 @@ pub(super) struct PutOff {
 
 /// Whether somebody waits for a flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum Urgency {
     Now,
-    Sometime,
+    Background,
 }
 
 /// How long those wait for whom there is no room.
 const FULL_WAIT: Duration = Duration::from_secs(30);
 
-impl Knowledge {
+impl Inner {
     /// The answer for a URL, if it is at hand and nothing is to be done but to use it. Allocates nothing.
     pub(super) fn at_hand(&self, url: &Url, now: WallMillis) -> Option<Arc<RobotsEntry>> {
         let origin = OriginOf::of(url)?;
-        let answer = self.front.find(origin).or_else(|| {
+        let answer = self.hot.find(origin).or_else(|| {
             let key = Origin::of(url).ok()?;
-            self.front.fill(origin, || self.answers.get(&key))
+            self.hot.fill(origin, || self.entries.get(&key))
         })?;
-        (answer.next(now) == Some(Next::Use)).then_some(answer)
+        (answer.next(now) == Some(Reuse::Use)).then_some(answer)
     }
 
     /// The answer at hand, and what to do with it. Compiled anew if its time has changed what it says.
-    pub(super) fn recall(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Next)> {
-        let answer = self.answers.get(origin)?;
+    pub(super) fn lookup(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Reuse)> {
+        let answer = self.entries.get(origin)?;
         match answer.next(now) {
             Some(next) => Some((answer, next)),
             None => {
@@ -94,44 +94,44 @@ impl Knowledge {
     }
 
     pub(super) fn is_usable(&self, answer: &RobotsEntry) -> bool {
-        matches!(answer.next(self.clock.wall()), Some(Next::Use | Next::UseAndRefresh))
+        matches!(answer.next(self.clock.wall()), Some(Reuse::Use | Reuse::UseAndRefresh))
     }
 
     /// Compiles a record and has it at hand from now on.
     pub(super) fn publish(&self, record: Record) -> Arc<RobotsEntry> {
-        let older = self.answers.get(record.origin());
+        let older = self.entries.get(record.origin());
         let now = self.clock.wall();
         let answer = Arc::new(RobotsEntry::new(record, now, &self.policy, &self.tokens, older.as_deref()));
-        self.answers.insert(answer.origin().clone(), Arc::clone(&answer));
+        self.entries.insert(answer.origin().clone(), Arc::clone(&answer));
         // From the cache: another one may have been published meanwhile.
-        self.front.fill(answer.origin().as_slice(), || self.answers.get(answer.origin()));
+        self.hot.fill(answer.origin().as_slice(), || self.entries.get(answer.origin()));
         answer
     }
 
-    /// News of the flight for `origin`, which takes off if there is none.
-    pub(super) fn board(
+    /// Progress of the flight for `origin`, which takes off if there is none.
+    pub(super) fn join(
         self: &Arc<Self>,
         origin: &Origin,
         now: WallMillis,
-        wanted: Wanted,
-    ) -> Result<watch::Receiver<Option<News>>, Refusal> {
-        if let Some(PutOff { why, sent }) = self.put_off.get(origin) {
+        urgency: Urgency,
+    ) -> Result<watch::Receiver<Option<Progress>>, Refusal> {
+        if let Some(Deferral { why, sent }) = self.deferrals.get(origin) {
             let is_over = why.not_before().is_none_or(|at| now >= at || at > now.plus(NEXT_TRY_MAX));
             // For somebody who waits the pacing decides anew, as long as that costs the origin nothing.
-            if !is_over && (sent || wanted == Wanted::Sometime) {
+            if !is_over && (sent || urgency == Urgency::Background) {
                 return Err(why);
             }
             if is_over {
-                self.put_off.invalidate(origin);
+                self.deferrals.invalidate(origin);
             }
         }
-        match self.flights.board(origin) {
-            Boarding::Passenger(news) => Ok(news),
-            Boarding::Pilot(flight, news) => {
-                tokio::spawn(log::in_span(origin, Arc::clone(self).fly(flight, origin.clone())));
-                Ok(news)
+        match self.in_flight.join(origin) {
+            Join::Follower(progress) => Ok(progress),
+            Join::Leader(leader, progress) => {
+                tokio::spawn(log::in_span(origin, Arc::clone(self).run(leader, origin.clone())));
+                Ok(progress)
             }
-            Boarding::Full => {
+            Join::Full => {
                 let (scope, not_before) = (origin.host().as_str().into(), now.plus(FULL_WAIT));
                 Err(Refusal::Deferred { scope, not_before, wait: FULL_WAIT, reason: DeferReason::Robots })
             }
@@ -139,44 +139,44 @@ impl Knowledge {
     }
 
     /// One flight, in a task that belongs to no caller.
-    async fn fly(self: Arc<Self>, flight: Flight<Origin, News>, origin: Origin) {
+    async fn run(self: Arc<Self>, leader: Leader<Origin, Progress>, origin: Origin) {
         self.counters.flights.add(1);
-        let mut lost = Lost { counters: &self.counters, landed: false };
-        let turns = TurnTime::default();
-        let result = self.bring(&flight, &origin, &turns).await;
-        lost.landed = true;
-        flight.land(News::Landed(result, turns));
+        let mut lost = Lost { counters: &self.counters, done: false };
+        let turns = PermitWait::default();
+        let result = self.load_or_fetch(&leader, &origin, &turns).await;
+        lost.done = true;
+        leader.finish(Progress::Done(result, turns));
     }
 
     /// From the store, from another process, or from the network.
-    async fn bring(
+    async fn load_or_fetch(
         &self,
-        flight: &Flight<Origin, News>,
+        leader: &Leader<Origin, Progress>,
         origin: &Origin,
-        turns: &TurnTime,
+        turns: &PermitWait,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
-        let previous = self.remembered(origin).await;
+        let previous = self.newest_record(origin).await;
         let mut early = None;
         if let Some(record) = &previous {
             match Times::of(record).next(self.clock.wall()) {
-                Next::Use => return Ok(self.publish(record.clone())),
-                Next::UseAndRefresh => early = Some(self.publish(record.clone())),
-                Next::Fetch => {}
+                Reuse::Use => return Ok(self.publish(record.clone())),
+                Reuse::UseAndRefresh => early = Some(self.publish(record.clone())),
+                Reuse::Fetch => {}
             }
         }
         if let Some(answer) = &early {
-            flight.announce(News::Early(Arc::clone(answer)));
+            leader.announce(Progress::Early(Arc::clone(answer)));
         }
-        if let Some(record) = self.keeper.another_process_brings(origin, previous.as_ref()).await {
+        if let Some(record) = self.store.wait_for_other_process(origin, previous.as_ref()).await {
             return Ok(self.publish(record));
         }
         let began = self.clock.now();
-        let ended = self.ask(origin, previous.as_ref(), turns).await;
+        let ended = self.fetch(origin, previous.as_ref(), turns).await;
         let took = self.clock.now().saturating_duration_since(began);
         self.observers.tell(&Event::RobotsAttempted { origin, took });
         match ended {
-            Ended::Outcome(outcome) => Ok(self.learn(origin, previous.as_ref(), outcome).await),
-            Ended::Deferred { why, sent } => {
+            ChainEnd::Outcome(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome).await),
+            ChainEnd::Deferred { why, sent } => {
                 self.defer(origin, &why, sent).await;
                 // Who has not been woken yet gets what could be used before.
                 early.ok_or(why)
@@ -185,9 +185,9 @@ impl Knowledge {
     }
 
     /// The newest record of the origin: the store's, or ours if the store has failed.
-    pub(super) async fn remembered(&self, origin: &Origin) -> Option<Record> {
-        let own = self.answers.get(origin).map(|answer| answer.record().clone());
-        let stored = self.keeper.load(origin).await;
+    pub(super) async fn newest_record(&self, origin: &Origin) -> Option<Record> {
+        let own = self.entries.get(origin).map(|answer| answer.record().clone());
+        let stored = self.store.load(origin).await;
         match (stored, own) {
             // Of two that were asked for at the same time, one was invalidated.
             (Some(stored), Some(own)) => {
@@ -199,20 +199,26 @@ impl Knowledge {
         }
     }
 
-    async fn ask(&self, origin: &Origin, previous: Option<&Record>, turns: &TurnTime) -> Ended {
-        let _turn = self.turns.acquire().await;
+    async fn fetch(&self, origin: &Origin, previous: Option<&Record>, turns: &PermitWait) -> ChainEnd {
+        let _turn = self.fetch_permits.acquire().await;
         let copy = previous.and_then(Record::copy);
         let chain = Chain::new(origin, copy, &*self.fetch, &*self.clock, &self.policy, &self.counters);
-        let throttle = previous.and_then(|record| record.next_throttle(self.dice.roll(), &self.policy));
-        chain.with_turns(turns).with_throttle(throttle).go().await
+        let throttle = previous.and_then(|record| record.next_throttle(self.jitter.draw(), &self.policy));
+        chain.with_permit_wait(turns).with_throttle(throttle).run().await
     }
 
     /// Makes the outcome of an attempt known: to the store, to those who wait, to the observer.
-    async fn learn(&self, origin: &Origin, previous: Option<&Record>, outcome: Outcome) -> Arc<RobotsEntry> {
-        let at = Moment { now: self.clock.wall(), jitter: self.dice.roll(), spread: self.dice.spread() };
+    async fn conclude(
+        &self,
+        origin: &Origin,
+        previous: Option<&Record>,
+        outcome: Outcome,
+    ) -> Arc<RobotsEntry> {
+        let at =
+            AttemptEnd { now: self.clock.wall(), jitter: self.jitter.draw(), spread: self.jitter.spread() };
         let revalidated = matches!(outcome, Outcome::NotModified { .. });
         let record = Record::after(previous, origin, outcome, at, &self.policy);
-        self.keeper.save(&record).await;
+        self.store.save(&record).await;
         let answer = self.publish(record);
         self.count(&answer, revalidated);
         log::asked(&answer);
@@ -222,10 +228,10 @@ impl Knowledge {
 
     fn count(&self, answer: &RobotsEntry, revalidated: bool) {
         match answer.record().last {
-            LastAnswer::Rules if revalidated => self.counters.revalidated.add(1),
-            LastAnswer::Rules => self.counters.rules.add(1),
-            LastAnswer::Unavailable(_) => self.counters.unavailable.add(1),
-            LastAnswer::Unreachable(_) => self.counters.unreachable.add(1),
+            LastResult::Rules if revalidated => self.counters.revalidated.add(1),
+            LastResult::Rules => self.counters.rules.add(1),
+            LastResult::Unavailable(_) => self.counters.unavailable.add(1),
+            LastResult::Unreachable(_) => self.counters.unreachable.add(1),
         }
         if answer.source() == Source::LastGood {
             self.counters.last_good.add(1);
@@ -246,16 +252,16 @@ impl Knowledge {
     async fn defer(&self, origin: &Origin, why: &Refusal, sent: bool) {
         self.counters.deferred.add(1);
         log::deferred(origin);
-        self.put_off.insert(origin.clone(), PutOff { why: why.clone(), sent });
-        self.keeper.release(origin).await;
+        self.deferrals.insert(origin.clone(), Deferral { why: why.clone(), sent });
+        self.store.release(origin).await;
     }
 }
 
-impl fmt::Debug for Knowledge {
+impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Knowledge")
+        f.debug_struct("Inner")
             .field("policy", &self.policy)
-            .field("in_flight", &self.flights.len())
+            .field("in_flight", &self.in_flight.len())
             .finish_non_exhaustive()
     }
 }
@@ -263,12 +269,12 @@ impl fmt::Debug for Knowledge {
 /// Counts a flight that does not land.
 struct Lost<'a> {
     counters: &'a Counters,
-    landed: bool,
+    done: bool,
 }
 
 impl Drop for Lost<'_> {
     fn drop(&mut self) {
-        if !self.landed {
+        if !self.done {
             self.counters.lost.add(1);
         }
     }
@@ -278,24 +284,24 @@ impl Drop for Lost<'_> {
 mod tests {
     use super::*;
     use crate::ManualClock;
-    use crate::access::AccessCache;
-    use crate::testing::access::{Scripted, ScriptedFetch};
+    use crate::robots_cache::RobotsCache;
+    use crate::testing::robots_cache::{Scripted, ScriptedFetch};
 
     #[tokio::test(start_paused = true)]
     async fn who_finds_no_room_is_to_come_back_and_finds_it_then() {
         let start = WallMillis::from_millis(1_800_000_000_000);
         let fetch = ScriptedFetch::always(Scripted::status(404).head_after(Duration::from_secs(1)));
-        let mut cache = AccessCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
+        let mut cache = RobotsCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
             .clock(Arc::new(ManualClock::starting_at(start)))
             .build();
-        Arc::get_mut(&mut cache.known).unwrap().flights = Flights::new(1);
+        Arc::get_mut(&mut cache.inner).unwrap().in_flight = SingleFlight::new(1);
         let [a, b] = ["https://a.example", "https://b.example"].map(|origin| origin.parse().unwrap());
-        let (first, second) = tokio::join!(cache.of(&a), cache.of(&b));
+        let (first, second) = tokio::join!(cache.get(&a), cache.get(&b));
         assert!(first.is_ok());
         match second {
             Err(Refusal::Deferred { not_before, .. }) => assert_eq!(not_before, start.plus(FULL_WAIT)),
             other => panic!("expected a deferral, found {other:?}"),
         }
-        assert!(cache.of(&b).await.is_ok());
+        assert!(cache.get(&b).await.is_ok());
     }
 }

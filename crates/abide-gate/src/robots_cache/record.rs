@@ -19,10 +19,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use url::Url;
 
-use crate::access::freshness::{back_off, refresh_ahead};
-use crate::access::outcome::Outcome;
-use crate::access::policy::LIFETIME_MAX;
-use crate::access::{AccessPolicy, Validators};
+use crate::robots_cache::freshness::{back_off, refresh_ahead};
+use crate::robots_cache::outcome::Outcome;
+use crate::robots_cache::policy::LIFETIME_MAX;
+use crate::robots_cache::{RobotsPolicy, Validators};
 use crate::{Failure, Origin, WallMillis};
 
 /// Everything that is stored for one origin: what the server sent, and when. Cheap to clone.
@@ -32,17 +32,17 @@ use crate::{Failure, Origin, WallMillis};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub(super) origin: Origin,
-    pub(super) last: LastAnswer,
+    pub(super) last: LastResult,
     pub(super) asked_at: WallMillis,
     pub(super) fresh_until: WallMillis,
     pub(super) next_try: WallMillis,
     pub(super) copy: Option<Arc<GoodCopy>>,
-    pub(super) failing: Failing,
+    pub(super) failing: Outage,
 }
 
 /// How the last attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LastAnswer {
+pub(crate) enum LastResult {
     /// A copy was read or confirmed.
     Rules,
     /// There is none, says the server.
@@ -136,7 +136,7 @@ impl fmt::Debug for GoodCopy {
 ///
 /// An attempt *counts* when it is 20 hours or more after the last that counted: a clock that jumps a year ahead adds one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Failing {
+pub(crate) struct Outage {
     pub(super) since: Option<WallMillis>,
     pub(super) attempts: u32,
     pub(super) counted: u32,
@@ -150,7 +150,7 @@ const OUTAGE_ATTEMPTS: u32 = 20;
 /// How far apart attempts must be to count.
 const COUNTED_APART: Duration = Duration::from_secs(20 * 60 * 60);
 
-impl Failing {
+impl Outage {
     /// One more failure at `now`.
     fn again(self, now: WallMillis) -> Self {
         let mut next = self.attempted();
@@ -180,7 +180,7 @@ impl Failing {
 
 /// When an attempt ended, and the chance it is given: two numbers in `0.0..1.0`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
+pub(crate) struct AttemptEnd {
     pub(crate) now: WallMillis,
     /// Moves the next try after a failure.
     pub(crate) jitter: f64,
@@ -194,8 +194,8 @@ impl Record {
         previous: Option<&Self>,
         origin: &Origin,
         outcome: Outcome,
-        at: Moment,
-        policy: &AccessPolicy,
+        at: AttemptEnd,
+        policy: &RobotsPolicy,
     ) -> Self {
         let now = at.now;
         let copy = previous.and_then(|record| record.copy.clone()).map(|copy| not_after(copy, now));
@@ -212,48 +212,48 @@ impl Record {
         match outcome {
             Outcome::Rules(fetched) => {
                 let lifetime = fetched.lifetime.unwrap_or(policy.lifetime_max);
-                new(LastAnswer::Rules, Some(fetched), Failing::default()).fresh_for(lifetime, at)
+                new(LastResult::Rules, Some(fetched), Outage::default()).fresh_for(lifetime, at)
             }
             Outcome::NotModified { validators, lifetime } => {
                 let Some(copy) = copy else {
-                    return new(LastAnswer::Unreachable(Failure::Status(304)), None, failing.again(now))
+                    return new(LastResult::Unreachable(Failure::Status(304)), None, failing.again(now))
                         .retried(None, at, policy);
                 };
                 let copy = confirmed(&copy, validators, lifetime, now);
                 let lifetime = copy.lifetime.unwrap_or(policy.lifetime_max);
-                new(LastAnswer::Rules, Some(Arc::new(copy)), Failing::default()).fresh_for(lifetime, at)
+                new(LastResult::Rules, Some(Arc::new(copy)), Outage::default()).fresh_for(lifetime, at)
             }
             // The owner has taken the file away, so the copy goes, too.
-            Outcome::Gone { status, lifetime } => {
-                let last = LastAnswer::Unavailable(Unavailable::Status(status));
-                new(last, None, Failing::default()).fresh_for(lifetime, at)
+            Outcome::Unavailable { status, lifetime } => {
+                let last = LastResult::Unavailable(Unavailable::Status(status));
+                new(last, None, Outage::default()).fresh_for(lifetime, at)
             }
-            Outcome::NotNow { status } => {
-                let last = LastAnswer::Unavailable(Unavailable::Status(status));
+            Outcome::UnavailableForNow { status } => {
+                let last = LastResult::Unavailable(Unavailable::Status(status));
                 new(last, copy, failing.attempted()).retried(None, at, policy)
             }
             Outcome::TooManyRequests { hold } => {
                 let step = previous.and_then(|record| record.next_throttle(at.jitter, policy));
                 let until = hold.unwrap_or(now.plus(step.unwrap_or(back_off(1, at.jitter, policy))));
-                new(LastAnswer::Unavailable(Unavailable::Status(429)), copy, failing).until(until)
+                new(LastResult::Unavailable(Unavailable::Status(429)), copy, failing).until(until)
             }
             Outcome::TooManyRedirects => {
-                let last = LastAnswer::Unavailable(Unavailable::TooManyRedirects);
+                let last = LastResult::Unavailable(Unavailable::TooManyRedirects);
                 new(last, copy, failing).until(now.plus(policy.redirects_lifetime))
             }
             Outcome::Unreachable { cause, hold } => {
-                new(LastAnswer::Unreachable(cause), copy, failing.again(now)).retried(hold, at, policy)
+                new(LastResult::Unreachable(cause), copy, failing.again(now)).retried(hold, at, policy)
             }
         }
     }
 
-    fn fresh_for(mut self, lifetime: Duration, at: Moment) -> Self {
+    fn fresh_for(mut self, lifetime: Duration, at: AttemptEnd) -> Self {
         self.fresh_until = at.now.plus(lifetime);
         self.next_try = at.now.plus(refresh_ahead(lifetime, at.spread));
         self
     }
 
-    fn retried(self, hold: Option<WallMillis>, at: Moment, policy: &AccessPolicy) -> Self {
+    fn retried(self, hold: Option<WallMillis>, at: AttemptEnd, policy: &RobotsPolicy) -> Self {
         let again = at.now.plus(back_off(self.failing.attempts, at.jitter, policy));
         self.until(hold.map_or(again, |hold| hold.max(again)))
     }
@@ -268,10 +268,10 @@ impl Record {
     /// For how long at least the next 429 in a row holds the host, whatever its Retry-After says: a server that has named a second, and then
     /// complains again, does not mean it. Twice as long as the last one did, within the back-off schedule, longer by up to a tenth; `None`
     /// if the last answer was no 429.
-    pub(crate) fn next_throttle(&self, chance: f64, policy: &AccessPolicy) -> Option<Duration> {
+    pub(crate) fn next_throttle(&self, chance: f64, policy: &RobotsPolicy) -> Option<Duration> {
         let status = match self.last {
-            LastAnswer::Unavailable(Unavailable::Status(status)) => status,
-            LastAnswer::Unreachable(Failure::Status(status)) => status,
+            LastResult::Unavailable(Unavailable::Status(status)) => status,
+            LastResult::Unreachable(Failure::Status(status)) => status,
             _ => return None,
         };
         let last = self.next_try.since(self.asked_at);
@@ -339,15 +339,15 @@ impl Record {
             fetched_at: now,
             validated_at: now,
         };
-        let at = Moment { now, jitter: 0.5, spread: 0.5 };
-        Self::after(None, origin, Outcome::Rules(Arc::new(copy)), at, &AccessPolicy::default())
+        let at = AttemptEnd { now, jitter: 0.5, spread: 0.5 };
+        Self::after(None, origin, Outcome::Rules(Arc::new(copy)), at, &RobotsPolicy::default())
     }
 
     /// The record after a failed attempt at `now`.
     pub(crate) fn sample_unreachable(previous: &Self, now: WallMillis) -> Self {
-        let at = Moment { now, jitter: 0.5, spread: 0.5 };
+        let at = AttemptEnd { now, jitter: 0.5, spread: 0.5 };
         let outcome = Outcome::Unreachable { cause: Failure::Status(503), hold: None };
-        Self::after(Some(previous), &previous.origin, outcome, at, &AccessPolicy::default())
+        Self::after(Some(previous), &previous.origin, outcome, at, &RobotsPolicy::default())
     }
 }
 
@@ -378,13 +378,13 @@ fn confirmed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::dice::Dice;
+    use crate::robots_cache::jitter::Jitter;
 
     const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const HOUR: Duration = Duration::from_secs(60 * 60);
 
-    fn at(now: WallMillis) -> Moment {
-        Moment { now, jitter: 0.5, spread: 0.5 }
+    fn at(now: WallMillis) -> AttemptEnd {
+        AttemptEnd { now, jitter: 0.5, spread: 0.5 }
     }
 
     fn origin() -> Origin {
@@ -392,7 +392,7 @@ mod tests {
     }
 
     fn after(previous: Option<&Record>, outcome: Outcome, now: WallMillis) -> Record {
-        Record::after(previous, &origin(), outcome, at(now), &AccessPolicy::default())
+        Record::after(previous, &origin(), outcome, at(now), &RobotsPolicy::default())
     }
 
     fn good(now: WallMillis) -> Outcome {
@@ -424,13 +424,13 @@ mod tests {
             ("304", not_modified, true, None, 0, Some(later.plus(HOUR))),
             (
                 "4xx",
-                Outcome::Gone { status: 404, lifetime: 2 * HOUR },
+                Outcome::Unavailable { status: 404, lifetime: 2 * HOUR },
                 false,
                 None,
                 0,
                 Some(later.plus(2 * HOUR)),
             ),
-            ("408", Outcome::NotNow { status: 408 }, true, Some(NOW), 2, None),
+            ("408", Outcome::UnavailableForNow { status: 408 }, true, Some(NOW), 2, None),
             (
                 "429",
                 Outcome::TooManyRequests { hold: Some(later.plus(HOUR)) },
@@ -501,11 +501,12 @@ mod tests {
     #[test]
     fn a_clock_set_back_leaves_no_copy_from_the_future() {
         let back = NOW.minus(300 * 24 * HOUR);
-        let record = after(Some(&after(None, good(NOW), NOW)), Outcome::NotNow { status: 408 }, back);
+        let record =
+            after(Some(&after(None, good(NOW), NOW)), Outcome::UnavailableForNow { status: 408 }, back);
         let copy = record.copy.as_ref().unwrap();
         assert_eq!((copy.fetched_at, copy.validated_at), (back, back));
         assert!(
-            crate::access::reading::Times::of(&record).is_fresh(back),
+            crate::robots_cache::reuse::Times::of(&record).is_fresh(back),
             "it would be asked for with every page"
         );
     }
@@ -539,13 +540,13 @@ mod tests {
     fn s25_a_hundred_thousand_hosts_of_one_minute_do_not_expire_together() {
         const HOSTS: u64 = 100_000;
         for seed in 0..5 {
-            let dice = Dice::new(seed);
+            let jitter = Jitter::new(seed);
             let mut per_second = std::collections::HashMap::<u64, u32>::new();
             for n in 0..HOSTS {
                 let now = NOW.plus(Duration::from_millis(n * 60_000 / HOSTS));
-                let moment = Moment { now, jitter: dice.roll(), spread: dice.spread() };
-                let outcome = Outcome::Gone { status: 404, lifetime: LIFETIME_MAX };
-                let record = Record::after(None, &origin(), outcome, moment, &AccessPolicy::default());
+                let moment = AttemptEnd { now, jitter: jitter.draw(), spread: jitter.spread() };
+                let outcome = Outcome::Unavailable { status: 404, lifetime: LIFETIME_MAX };
+                let record = Record::after(None, &origin(), outcome, moment, &RobotsPolicy::default());
                 *per_second.entry(record.next_try.as_millis() / 1000).or_default() += 1;
             }
             let seconds = per_second.keys().max().unwrap() - per_second.keys().min().unwrap() + 1;

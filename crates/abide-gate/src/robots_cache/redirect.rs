@@ -18,7 +18,7 @@ use http::HeaderMap;
 use http::header::LOCATION;
 use url::Url;
 
-use crate::access::AccessPolicy;
+use crate::robots_cache::RobotsPolicy;
 
 /// Why a 3xx answer was not followed. The robots.txt is unreachable then, since nobody said that there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,7 +67,7 @@ const LOCATION_LEN_MAX: usize = 8 * 1024;
 pub(crate) fn destination(
     from: &Url,
     headers: &HeaderMap,
-    policy: &AccessPolicy,
+    policy: &RobotsPolicy,
 ) -> Result<Url, RedirectRefusal> {
     let mut fields = headers.get_all(LOCATION).iter();
     let field = fields.next().ok_or(RedirectRefusal::Missing)?;
@@ -117,7 +117,7 @@ mod tests {
             headers.append(LOCATION, HeaderValue::from_bytes(location).unwrap());
         }
         let from = from.parse().unwrap();
-        destination(&from, &headers, &AccessPolicy::default()).map(String::from)
+        destination(&from, &headers, &RobotsPolicy::default()).map(String::from)
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         let from: Url = "https://a.example/robots.txt".parse().unwrap();
         let mut headers = HeaderMap::new();
         headers.append(LOCATION, HeaderValue::from_static("http://a.example/robots.txt"));
-        let strict = AccessPolicy::default();
+        let strict = RobotsPolicy::default();
         assert_eq!(destination(&from, &headers, &strict), Err(RedirectRefusal::Downgrade));
         let lenient = strict.with_downgrade(true);
         assert_eq!(destination(&from, &headers, &lenient).unwrap().scheme(), "http");

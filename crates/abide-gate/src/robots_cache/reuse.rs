@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::access::policy::{LIFETIME_MAX, LongOutage};
-use crate::access::record::LastAnswer;
-use crate::access::{AccessPolicy, Record, Unavailable};
+use crate::robots_cache::policy::{LIFETIME_MAX, LongOutage};
+use crate::robots_cache::record::LastResult;
+use crate::robots_cache::{Record, RobotsPolicy, Unavailable};
 use crate::{Failure, WallMillis};
 
 /// What to do with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum Reuse {
     /// Use it.
     Use,
     /// Use it, and start a fetch that nobody waits for.
@@ -70,19 +70,19 @@ impl Times {
     }
 
     /// What to do with the record at `now`.
-    pub(crate) fn next(&self, now: WallMillis) -> Next {
+    pub(crate) fn next(&self, now: WallMillis) -> Reuse {
         match (self.is_fresh(now), self.is_due(now)) {
-            (true, false) => Next::Use,
-            (true, true) => Next::UseAndRefresh,
+            (true, false) => Reuse::Use,
+            (true, true) => Reuse::UseAndRefresh,
             // §2.4: not more than 24 hours, unless the robots.txt is unreachable.
-            (false, _) if !self.failing => Next::Fetch,
+            (false, _) if !self.failing => Reuse::Fetch,
             // Whether it is still unreachable is not known: the last attempt was long ago, or a wrong clock has dated it.
             (false, _) if now.since(self.asked_at) >= UNASKED_MAX || self.is_from_the_future(now) => {
-                Next::Fetch
+                Reuse::Fetch
             }
-            (false, false) => Next::Use,
-            (false, true) if self.has_copy => Next::UseAndRefresh,
-            (false, true) => Next::Fetch,
+            (false, false) => Reuse::Use,
+            (false, true) if self.has_copy => Reuse::UseAndRefresh,
+            (false, true) => Reuse::Fetch,
         }
     }
 
@@ -96,20 +96,20 @@ impl Times {
 }
 
 /// What the record says at `now`, if it is used.
-pub(crate) fn serving(record: &Record, now: WallMillis, policy: &AccessPolicy) -> Serving {
+pub(crate) fn serving(record: &Record, now: WallMillis, policy: &RobotsPolicy) -> Serving {
     match record.last {
-        LastAnswer::Rules => Serving::Current,
+        LastResult::Rules => Serving::Current,
         // Stricter: after 408, 421, 425 and 429, which alone leave a copy, the file has not been taken away.
-        LastAnswer::Unavailable(Unavailable::Status(_)) if record.copy.is_some() => Serving::LastGood,
-        LastAnswer::Unavailable(why) if Times::of(record).is_fresh(now) => Serving::Unavailable(why),
-        LastAnswer::Unavailable(why) => undefined(record, status_cause(why), now, policy),
-        LastAnswer::Unreachable(cause) => undefined(record, cause, now, policy),
+        LastResult::Unavailable(Unavailable::Status(_)) if record.copy.is_some() => Serving::LastGood,
+        LastResult::Unavailable(why) if Times::of(record).is_fresh(now) => Serving::Unavailable(why),
+        LastResult::Unavailable(why) => undefined(record, status_cause(why), now, policy),
+        LastResult::Unreachable(cause) => undefined(record, cause, now, policy),
     }
 }
 
 /// §2.3.1.4: an undefined robots.txt means complete disallow. After a reasonably long period of time crawlers MAY assume
 /// that it is unavailable, or continue to use a cached copy.
-fn undefined(record: &Record, cause: Failure, now: WallMillis, policy: &AccessPolicy) -> Serving {
+fn undefined(record: &Record, cause: Failure, now: WallMillis, policy: &RobotsPolicy) -> Serving {
     if record.copy.is_some() {
         return Serving::LastGood;
     }
@@ -155,41 +155,41 @@ mod tests {
     fn a_record_is_read_by_its_times() {
         const DAY: i64 = 24 * 60;
         let table = [
-            ("fresh", times(-10, 50, 40, false, true), Next::Use),
-            ("fresh, unavailable", times(-10, 50, 40, false, false), Next::Use),
-            ("past the refresh-ahead point", times(-10, 50, -1, false, true), Next::UseAndRefresh),
-            ("expired", times(-100, 0, -10, false, true), Next::Fetch),
-            ("expired, not to be asked yet", times(-100, -1, 10, false, true), Next::Fetch),
-            ("failing, with a copy", times(-1, 5, 5, true, true), Next::Use),
-            ("failing, without", times(-1, 5, 5, true, false), Next::Use),
-            ("failing, not fresh, not due, with a copy", times(-10, -1, 5, true, true), Next::Use),
-            ("failing, not fresh, not due, without", times(-10, -1, 5, true, false), Next::Use),
-            ("failing and due, with a copy", times(-10, 0, 0, true, true), Next::UseAndRefresh),
-            ("failing and due, without", times(-10, 0, 0, true, false), Next::Fetch),
+            ("fresh", times(-10, 50, 40, false, true), Reuse::Use),
+            ("fresh, unavailable", times(-10, 50, 40, false, false), Reuse::Use),
+            ("past the refresh-ahead point", times(-10, 50, -1, false, true), Reuse::UseAndRefresh),
+            ("expired", times(-100, 0, -10, false, true), Reuse::Fetch),
+            ("expired, not to be asked yet", times(-100, -1, 10, false, true), Reuse::Fetch),
+            ("failing, with a copy", times(-1, 5, 5, true, true), Reuse::Use),
+            ("failing, without", times(-1, 5, 5, true, false), Reuse::Use),
+            ("failing, not fresh, not due, with a copy", times(-10, -1, 5, true, true), Reuse::Use),
+            ("failing, not fresh, not due, without", times(-10, -1, 5, true, false), Reuse::Use),
+            ("failing and due, with a copy", times(-10, 0, 0, true, true), Reuse::UseAndRefresh),
+            ("failing and due, without", times(-10, 0, 0, true, false), Reuse::Fetch),
             (
                 "failing, asked 27 h ago less a minute",
                 times(1 - 27 * 60, -DAY, -DAY, true, true),
-                Next::UseAndRefresh,
+                Reuse::UseAndRefresh,
             ),
-            ("failing, asked 27 h ago, with a copy", times(-27 * 60, -DAY, -DAY, true, true), Next::Fetch),
-            ("failing, asked 27 h ago, without", times(-27 * 60, -DAY, -DAY, true, false), Next::Fetch),
-            ("failing, asked 40 days ago, not due", times(-40 * DAY, -1, 5, true, true), Next::Fetch),
-            ("from a little ahead", times(4, 60, 50, false, true), Next::Use),
-            ("from as far ahead as a clock may be", times(5, 60, 50, false, true), Next::Use),
-            ("from the future", times(6, 60, 50, false, true), Next::Fetch),
-            ("from the future, failing, with a copy", times(6, 60, 50, true, true), Next::Fetch),
-            ("from the future, failing, without", times(6, 60, 50, true, false), Next::Fetch),
+            ("failing, asked 27 h ago, with a copy", times(-27 * 60, -DAY, -DAY, true, true), Reuse::Fetch),
+            ("failing, asked 27 h ago, without", times(-27 * 60, -DAY, -DAY, true, false), Reuse::Fetch),
+            ("failing, asked 40 days ago, not due", times(-40 * DAY, -1, 5, true, true), Reuse::Fetch),
+            ("from a little ahead", times(4, 60, 50, false, true), Reuse::Use),
+            ("from as far ahead as a clock may be", times(5, 60, 50, false, true), Reuse::Use),
+            ("from the future", times(6, 60, 50, false, true), Reuse::Fetch),
+            ("from the future, failing, with a copy", times(6, 60, 50, true, true), Reuse::Fetch),
+            ("from the future, failing, without", times(6, 60, 50, true, false), Reuse::Fetch),
             (
                 "next try too far ahead, with a copy",
                 times(-9, -1, 27 * 60 + 1, true, true),
-                Next::UseAndRefresh,
+                Reuse::UseAndRefresh,
             ),
-            ("next try too far ahead, without", times(-9, -1, 27 * 60 + 1, true, false), Next::Fetch),
-            ("next try just near enough", times(-9, -1, 27 * 60, true, false), Next::Use),
-            ("fresh for more than a day", times(-DAY, 100, 90, false, true), Next::Fetch),
-            ("fresh for a day less a minute", times(1 - DAY, 100, 90, false, true), Next::Use),
-            ("never asked", times(i64::MIN, i64::MIN, i64::MIN, false, false), Next::Fetch),
-            ("the end of time", times(-1, i64::MAX, i64::MAX, false, true), Next::UseAndRefresh),
+            ("next try too far ahead, without", times(-9, -1, 27 * 60 + 1, true, false), Reuse::Fetch),
+            ("next try just near enough", times(-9, -1, 27 * 60, true, false), Reuse::Use),
+            ("fresh for more than a day", times(-DAY, 100, 90, false, true), Reuse::Fetch),
+            ("fresh for a day less a minute", times(1 - DAY, 100, 90, false, true), Reuse::Use),
+            ("never asked", times(i64::MIN, i64::MIN, i64::MIN, false, false), Reuse::Fetch),
+            ("the end of time", times(-1, i64::MAX, i64::MAX, false, true), Reuse::UseAndRefresh),
         ];
         for (name, times, next) in table {
             assert_eq!(times.next(NOW), next, "{name}");

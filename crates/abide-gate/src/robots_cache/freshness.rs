@@ -17,12 +17,12 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::CACHE_CONTROL;
 
-use crate::access::AccessPolicy;
+use crate::robots_cache::RobotsPolicy;
 
 /// The lifetime that `Cache-Control` asks for, within the policy's bounds; `None` if it asks for none.
 ///
 /// `Age`, `Date`, `Expires` and `s-maxage` are ignored: they could only lengthen or confuse.
-pub(crate) fn stated_lifetime(headers: &HeaderMap, policy: &AccessPolicy) -> Option<Duration> {
+pub(crate) fn stated_lifetime(headers: &HeaderMap, policy: &RobotsPolicy) -> Option<Duration> {
     let directives =
         headers.get_all(CACHE_CONTROL).iter().flat_map(|value| value.as_bytes().split(|&b| b == b','));
     let shortest = directives.filter_map(directive_lifetime).min()?;
@@ -59,7 +59,7 @@ fn seconds(digits: &[u8]) -> Option<u64> {
 }
 
 /// How long until the next try after `attempts` failures in a row: doubling, bounded, ±10 % by `chance` in `0.0..1.0`.
-pub(crate) fn back_off(attempts: u32, chance: f64, policy: &AccessPolicy) -> Duration {
+pub(crate) fn back_off(attempts: u32, chance: f64, policy: &RobotsPolicy) -> Duration {
     let doublings = attempts.saturating_sub(1).min(31);
     let step = policy.retry_first.saturating_mul(1 << doublings).min(policy.retry_max);
     step.mul_f64(0.9 + 0.2 * chance.clamp(0.0, 1.0))
@@ -86,7 +86,7 @@ mod tests {
         for value in values {
             headers.append(CACHE_CONTROL, HeaderValue::from_bytes(value).unwrap());
         }
-        stated_lifetime(&headers, &AccessPolicy::default()).map(|d| d.as_secs())
+        stated_lifetime(&headers, &RobotsPolicy::default()).map(|d| d.as_secs())
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn c02_the_back_off_doubles_from_one_minute_to_one_hour() {
-        let policy = AccessPolicy::default();
+        let policy = RobotsPolicy::default();
         let minutes: Vec<u64> = (1..=9).map(|n| back_off(n, 0.5, &policy).as_secs() / 60).collect();
         assert_eq!(minutes, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
     }
@@ -149,7 +149,7 @@ mod tests {
         #[test]
         fn any_back_off_stays_in_bounds(attempts in any::<u32>(), chance in any::<f64>()) {
             prop_assume!(!chance.is_nan());
-            let wait = back_off(attempts, chance, &AccessPolicy::default());
+            let wait = back_off(attempts, chance, &RobotsPolicy::default());
             prop_assert!((Duration::from_secs(54)..=Duration::from_secs(66 * 60)).contains(&wait));
         }
 

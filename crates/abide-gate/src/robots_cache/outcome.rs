@@ -19,7 +19,7 @@ use abide_robots::{RecordKind, Robots};
 use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, StatusCode};
 
-use crate::access::{AccessPolicy, GoodCopy, RedirectRefusal, Validators};
+use crate::robots_cache::{GoodCopy, RedirectRefusal, RobotsPolicy, Validators};
 use crate::{Coding, Failure, WallMillis};
 
 /// How an attempt to get a robots.txt ended, as the record's transition takes it.
@@ -30,9 +30,9 @@ pub(crate) enum Outcome {
     /// 304 to our validators.
     NotModified { validators: Validators, lifetime: Option<Duration> },
     /// §2.3.1.3: the server says that there is none, and will say so for a while.
-    Gone { status: u16, lifetime: Duration },
+    Unavailable { status: u16, lifetime: Duration },
     /// 408, 421, 425: unavailable unless there is a copy, and it may be different in a minute.
-    NotNow { status: u16 },
+    UnavailableForNow { status: u16 },
     /// 429: unavailable unless there is a copy, and nothing is sent before the hold has ended.
     TooManyRequests { hold: Option<WallMillis> },
     /// §2.3.1.2: more redirects than are followed, or a circle of them.
@@ -53,9 +53,9 @@ pub(crate) enum Head {
     /// A redirect, if its Location is good.
     Follow,
     /// 4xx that lasts.
-    Gone,
+    Unavailable,
     /// 408, 421, 425.
-    NotNow,
+    UnavailableForNow,
     /// 429.
     TooManyRequests,
     /// Everything else.
@@ -67,7 +67,7 @@ pub(crate) fn classify(
     status: StatusCode,
     headers: &HeaderMap,
     conditional: bool,
-    policy: &AccessPolicy,
+    policy: &RobotsPolicy,
 ) -> Head {
     let status = status.as_u16();
     let unreachable = Head::Unreachable(Failure::Status(status));
@@ -90,9 +90,9 @@ pub(crate) fn classify(
         // §2.3.1.3, and besides: the host asks us to slow down; the pacing holds it.
         429 => Head::TooManyRequests,
         // §2.3.1.3, but these pass: asked again soon, and a copy stays in force.
-        408 | 421 | 425 => Head::NotNow,
+        408 | 421 | 425 => Head::UnavailableForNow,
         // §2.3.1.3: "Unavailable" means status codes in the 400-499 range: the crawler MAY access any resources.
-        400..=499 => Head::Gone,
+        400..=499 => Head::Unavailable,
         // §2.3.1.4: server errors, 500-599: the crawler MUST assume complete disallow. Stricter: so are statuses that
         // HTTP does not know, and 1xx as a final answer.
         _ => unreachable,
@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    fn head(status: u16, policy: &AccessPolicy) -> Head {
+    fn head(status: u16, policy: &RobotsPolicy) -> Head {
         classify(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), false, policy)
     }
 
@@ -191,21 +191,21 @@ mod tests {
     #[test]
     fn s01_4xx_is_unavailable() {
         for status in (400..=499).filter(|status| ![408, 421, 425, 429].contains(status)) {
-            assert_eq!(head(status, &AccessPolicy::default()), Head::Gone, "{status}");
+            assert_eq!(head(status, &RobotsPolicy::default()), Head::Unavailable, "{status}");
         }
         for status in [408, 421, 425] {
-            assert_eq!(head(status, &AccessPolicy::default()), Head::NotNow, "{status}");
+            assert_eq!(head(status, &RobotsPolicy::default()), Head::UnavailableForNow, "{status}");
         }
-        assert_eq!(head(429, &AccessPolicy::default()), Head::TooManyRequests);
+        assert_eq!(head(429, &RobotsPolicy::default()), Head::TooManyRequests);
     }
 
     #[test]
     fn s02_the_cautious_preset_takes_seven_of_them_for_unreachable() {
-        let cautious = AccessPolicy::cautious();
+        let cautious = RobotsPolicy::cautious();
         for status in 400..=499 {
             let expected = match status {
                 401 | 403 | 407 | 408 | 421 | 425 | 429 => unreachable(status),
-                _ => Head::Gone,
+                _ => Head::Unavailable,
             };
             assert_eq!(head(status, &cautious), expected, "{status}");
         }
@@ -214,14 +214,14 @@ mod tests {
     #[test]
     fn s04_server_errors_and_unknown_classes_are_unreachable() {
         for status in (500..=999).chain([100, 101, 103, 206]) {
-            assert_eq!(head(status, &AccessPolicy::default()), unreachable(status), "{status}");
+            assert_eq!(head(status, &RobotsPolicy::default()), unreachable(status), "{status}");
         }
     }
 
     #[test]
     fn s08_2xx_is_read_except_a_part() {
         for status in (200..=299).filter(|&status| status != 206) {
-            assert_eq!(head(status, &AccessPolicy::default()), Head::ReadBody, "{status}");
+            assert_eq!(head(status, &RobotsPolicy::default()), Head::ReadBody, "{status}");
         }
     }
 
@@ -233,10 +233,10 @@ mod tests {
                 304 => Head::AskAgain,
                 _ => Head::Unreachable(Failure::RedirectRefused(RedirectRefusal::Status)),
             };
-            assert_eq!(head(status, &AccessPolicy::default()), expected, "{status}");
+            assert_eq!(head(status, &RobotsPolicy::default()), expected, "{status}");
         }
         let conditional =
-            classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), true, &AccessPolicy::default());
+            classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), true, &RobotsPolicy::default());
         assert_eq!(conditional, Head::NotModified);
     }
 

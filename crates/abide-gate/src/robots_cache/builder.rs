@@ -6,28 +6,28 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use tokio::sync::Semaphore;
 
-use crate::access::cache::AccessCache;
-use crate::access::counters::Counters;
-use crate::access::dice::{Dice, any_seed};
-use crate::access::entry::RobotsEntry;
-use crate::access::fetch::Fetch;
-use crate::access::flight::Flights;
-use crate::access::front::Front;
-use crate::access::keeper::Keeper;
-use crate::access::knowledge::Knowledge;
-use crate::access::memory::MemoryAccessStore;
-use crate::access::policy::AccessPolicy;
-use crate::access::store::AccessStore;
 use crate::event::{Observer, Observers};
+use crate::robots_cache::cache::RobotsCache;
+use crate::robots_cache::counters::Counters;
+use crate::robots_cache::entry::RobotsEntry;
+use crate::robots_cache::fetch::Fetch;
+use crate::robots_cache::hot_cache::HotCache;
+use crate::robots_cache::inner::Inner;
+use crate::robots_cache::jitter::{Jitter, random_seed};
+use crate::robots_cache::memory::MemoryRobotsStore;
+use crate::robots_cache::policy::RobotsPolicy;
+use crate::robots_cache::single_flight::SingleFlight;
+use crate::robots_cache::store::RobotsStore;
+use crate::robots_cache::store_guard::StoreGuard;
 use crate::{Clock, HolderId, Origin, SystemClock, caught_clock};
 
-/// Puts an [`AccessCache`] together. Everything but tokens and [`Fetch`] has a default.
+/// Puts an [`RobotsCache`] together. Everything but tokens and [`Fetch`] has a default.
 #[must_use]
-pub struct AccessCacheBuilder {
+pub struct RobotsCacheBuilder {
     tokens: Vec<ProductToken>,
     fetch: Arc<dyn Fetch>,
-    policy: AccessPolicy,
-    store: Arc<dyn AccessStore>,
+    policy: RobotsPolicy,
+    store: Arc<dyn RobotsStore>,
     clock: Arc<dyn Clock>,
     observers: Vec<Arc<dyn Observer>>,
     seed: u64,
@@ -36,29 +36,29 @@ pub struct AccessCacheBuilder {
 /// More origins than this are not fetched or waited for at a time: those beyond are deferred.
 const FLIGHTS_MAX: usize = 100_000;
 /// How many origins are remembered as put off.
-const PUT_OFF_MAX: u64 = 10_000;
+const DEFERRALS_MAX: u64 = 10_000;
 
-impl AccessCacheBuilder {
+impl RobotsCacheBuilder {
     pub(super) fn new(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Self {
         Self {
             tokens,
             fetch,
-            policy: AccessPolicy::default(),
-            store: Arc::new(MemoryAccessStore::new()),
+            policy: RobotsPolicy::default(),
+            store: Arc::new(MemoryRobotsStore::new()),
             clock: Arc::new(SystemClock),
             observers: Vec::new(),
-            seed: any_seed(),
+            seed: random_seed(),
         }
     }
 
-    /// The choices that the RFC leaves. Default: [`AccessPolicy::default`].
-    pub fn policy(mut self, policy: AccessPolicy) -> Self {
+    /// The choices that the RFC leaves. Default: [`RobotsPolicy::default`].
+    pub fn policy(mut self, policy: RobotsPolicy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Where records are kept. Default: a [`MemoryAccessStore`].
-    pub fn store(mut self, store: Arc<dyn AccessStore>) -> Self {
+    /// Where records are kept. Default: a [`MemoryRobotsStore`].
+    pub fn store(mut self, store: Arc<dyn RobotsStore>) -> Self {
         self.store = store;
         self
     }
@@ -82,10 +82,10 @@ impl AccessCacheBuilder {
     }
 
     /// The finished cache.
-    pub fn build(self) -> AccessCache {
+    pub fn build(self) -> RobotsCache {
         let counters = Arc::new(Counters::default());
         let observers = Observers::new(self.observers);
-        let keeper = Keeper::new(
+        let store = StoreGuard::new(
             self.store,
             self.policy.clone(),
             HolderId::random(),
@@ -93,33 +93,33 @@ impl AccessCacheBuilder {
             observers.clone(),
             Arc::clone(&counters),
         );
-        let known = Knowledge {
+        let inner = Inner {
             tokens: self.tokens,
             fetch: self.fetch,
             clock: self.clock,
             observers,
-            keeper,
-            answers: answers(self.policy.answers_weight),
-            front: Front::new(),
-            put_off: Cache::new(PUT_OFF_MAX),
-            flights: Flights::new(FLIGHTS_MAX),
-            turns: Semaphore::new(self.policy.fetches_max),
-            dice: Dice::new(self.seed),
+            store,
+            entries: entries(self.policy.answers_weight),
+            hot: HotCache::new(),
+            deferrals: Cache::new(DEFERRALS_MAX),
+            in_flight: SingleFlight::new(FLIGHTS_MAX),
+            fetch_permits: Semaphore::new(self.policy.fetches_max),
+            jitter: Jitter::new(self.seed),
             counters,
             policy: self.policy,
         };
-        AccessCache { known: Arc::new(known) }
+        RobotsCache { inner: Arc::new(inner) }
     }
 }
 
-fn answers(weight: u64) -> Cache<Origin, Arc<RobotsEntry>> {
+fn entries(weight: u64) -> Cache<Origin, Arc<RobotsEntry>> {
     let weigh = |_: &Origin, answer: &Arc<RobotsEntry>| u32::try_from(answer.weight()).unwrap_or(u32::MAX);
     // Least recently used, so that a new answer is always taken in: a refused one would be compiled for every page.
     Cache::builder().max_capacity(weight).weigher(weigh).eviction_policy(EvictionPolicy::lru()).build()
 }
 
-impl fmt::Debug for AccessCacheBuilder {
+impl fmt::Debug for RobotsCacheBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccessCacheBuilder").field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("RobotsCacheBuilder").field("policy", &self.policy).finish_non_exhaustive()
     }
 }

@@ -10,8 +10,8 @@
 //!                            chain of hops ─▶ outcome ─▶ record after it ─▶ store, answer, waiters
 //! ```
 //!
-//! What decides is pure: [`AccessPolicy`] and the files outcome, redirect, freshness, record and reading are functions of
-//! bytes, types and `now`. The drivers await and hold no rule: chain, flight, keeper, knowledge.
+//! What decides is pure: [`RobotsPolicy`] and the files outcome, redirect, freshness, record and reuse are functions of
+//! bytes, types and `now`. The drivers await and hold no rule: chain, inner, single_flight, store_guard.
 //!
 //! # Out of scope
 //! *When* a request goes out is the pacing's. This module knows nothing of it: it is handed a [`Fetch`] that is paced
@@ -21,14 +21,14 @@
 pub(crate) mod builder;
 #[allow(unreachable_pub, reason = "the feature `testing` exports it")]
 pub(crate) mod cache;
-mod front;
+mod hot_cache;
 
-mod flight;
-mod keeper;
-mod knowledge;
+mod inner;
+mod single_flight;
+mod store_guard;
 
-mod reading;
 mod record;
+mod reuse;
 
 mod body;
 mod chain;
@@ -46,7 +46,7 @@ mod memory;
 mod store;
 
 mod counters;
-mod dice;
+mod jitter;
 mod log;
 
 /// What the flights share their state by. `tests/it/robots_cache/schedules.rs` reads them with another one, which tries out orders.
@@ -54,18 +54,18 @@ mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }
 
-pub(crate) use cache::AccessCache;
-pub(crate) use entry::Access;
+pub(crate) use cache::RobotsCache;
+pub(crate) use entry::AccessResult;
 pub use entry::{RobotsEntry, Source};
 pub(crate) use fetch::Validators;
-pub use fetch::{Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
+pub use fetch::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 #[cfg(feature = "testing")]
 pub(crate) use freshness::stated_lifetime;
-pub use memory::MemoryAccessStore;
-pub use policy::AccessPolicy;
+pub use memory::MemoryRobotsStore;
 #[cfg(feature = "tracing")]
 pub(crate) use policy::LongOutage;
+pub use policy::RobotsPolicy;
 pub(crate) use record::Unavailable;
 pub use record::{GoodCopy, Record};
 pub use redirect::RedirectRefusal;
-pub use store::AccessStore;
+pub use store::RobotsStore;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 #[cfg(feature = "tracing")]
 use std::time::{Duration, Instant};
 
-use crate::access::{FetchError, RobotsEntry, Source};
+use crate::robots_cache::{FetchError, RobotsEntry, Source};
 #[cfg(feature = "tracing")]
 use crate::{Clock, Failure, SystemClock};
 use crate::{Origin, StoreError};

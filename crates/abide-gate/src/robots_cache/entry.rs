@@ -5,16 +5,16 @@ use std::time::Duration;
 use abide_robots::{ParseOptions, ProductToken, Remark, Robots, Rules, Target};
 use url::Url;
 
-use crate::access::outcome::{has_rule_line, is_html};
-use crate::access::policy::BODY_LIMIT_MAX;
-use crate::access::reading::{Next, Serving, Times, serving};
-use crate::access::record::LastAnswer;
-use crate::access::{AccessPolicy, GoodCopy, Record, Unavailable};
+use crate::robots_cache::outcome::{has_rule_line, is_html};
+use crate::robots_cache::policy::BODY_LIMIT_MAX;
+use crate::robots_cache::record::LastResult;
+use crate::robots_cache::reuse::{Reuse, Serving, Times, serving};
+use crate::robots_cache::{GoodCopy, Record, RobotsPolicy, Unavailable};
 use crate::{Failure, Origin, Verdict, WallMillis};
 
 /// Whether an origin's robots.txt could be had: the three results of RFC 9309 §2.3.1 that reach a verdict.
 #[derive(Debug, Clone)]
-pub(crate) enum Access {
+pub(crate) enum AccessResult {
     /// A robots.txt was read: fresh, revalidated, or the last good copy.
     Rules(Rules),
     /// The server says that there is none: everything is allowed.
@@ -50,7 +50,7 @@ pub enum Source {
 pub struct RobotsEntry {
     record: Record,
     times: Times,
-    access: Access,
+    result: AccessResult,
     was_fresh: bool,
     not_text: bool,
 }
@@ -60,58 +60,58 @@ impl RobotsEntry {
     pub(super) fn new(
         record: Record,
         now: WallMillis,
-        policy: &AccessPolicy,
+        policy: &RobotsPolicy,
         tokens: &[ProductToken],
         older: Option<&Self>,
     ) -> Self {
         let times = Times::of(&record);
         let serving = serving(&record, now, policy);
         let mut not_text = false;
-        let access = match (serving, &record.copy) {
+        let result = match (serving, &record.copy) {
             (Serving::Current | Serving::LastGood, Some(copy)) => {
                 let rules = older.and_then(|older| older.rules_of(copy));
                 not_text = is_html(copy.content_type(), copy.body()) && !has_rule_line(copy.body());
-                Access::Rules(
+                AccessResult::Rules(
                     rules.unwrap_or_else(|| Rules::parse_with(copy.body(), tokens, reading(policy))),
                 )
             }
-            (Serving::Unavailable(why), _) => Access::Unavailable(why),
-            (Serving::Unreachable(cause), _) => Access::Unreachable(cause),
+            (Serving::Unavailable(why), _) => AccessResult::Unavailable(why),
+            (Serving::Unreachable(cause), _) => AccessResult::Unreachable(cause),
             // Serving a copy without a copy cannot be; if it were, the safe reading is this one.
-            (Serving::Current | Serving::LastGood, None) => Access::Unreachable(Failure::Other),
+            (Serving::Current | Serving::LastGood, None) => AccessResult::Unreachable(Failure::Other),
         };
-        Self { was_fresh: times.is_fresh(now), record, times, access, not_text }
+        Self { was_fresh: times.is_fresh(now), record, times, result, not_text }
     }
 
     fn rules_of(&self, copy: &GoodCopy) -> Option<Rules> {
-        match (&self.access, &self.record.copy) {
-            (Access::Rules(rules), Some(own)) if own.body == copy.body => Some(rules.clone()),
+        match (&self.result, &self.record.copy) {
+            (AccessResult::Rules(rules), Some(own)) if own.body == copy.body => Some(rules.clone()),
             _ => None,
         }
     }
 
     /// What to do with this answer at `now`; `None` if it must be compiled anew, since it has grown stale.
-    pub(super) fn next(&self, now: WallMillis) -> Option<Next> {
+    pub(super) fn next(&self, now: WallMillis) -> Option<Reuse> {
         match self.times.next(now) {
-            Next::Use if self.times.is_fresh(now) != self.was_fresh => None,
-            Next::UseAndRefresh if self.times.is_fresh(now) != self.was_fresh => None,
+            Reuse::Use if self.times.is_fresh(now) != self.was_fresh => None,
+            Reuse::UseAndRefresh if self.times.is_fresh(now) != self.was_fresh => None,
             next => Some(next),
         }
     }
 
     /// Rules, unavailable, or unreachable.
-    pub(crate) fn access(&self) -> &Access {
-        &self.access
+    pub(crate) fn result(&self) -> &AccessResult {
+        &self.result
     }
 
     /// Whether the target may be fetched. Allocates nothing.
     ///
     /// `/robots.txt` itself always may (RFC 9309 §2.2.2).
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {
-        match &self.access {
-            Access::Rules(rules) => rules.is_allowed(target),
-            Access::Unavailable(_) => true,
-            Access::Unreachable(_) => target.as_str() == "/robots.txt",
+        match &self.result {
+            AccessResult::Rules(rules) => rules.is_allowed(target),
+            AccessResult::Unavailable(_) => true,
+            AccessResult::Unreachable(_) => target.as_str() == "/robots.txt",
         }
     }
 
@@ -122,9 +122,9 @@ impl RobotsEntry {
 
     /// The `Crawl-delay` of the group that applies, as written.
     pub fn crawl_delay(&self) -> Option<Duration> {
-        match &self.access {
-            Access::Rules(rules) => rules.crawl_delay(),
-            Access::Unavailable(_) | Access::Unreachable(_) => None,
+        match &self.result {
+            AccessResult::Rules(rules) => rules.crawl_delay(),
+            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
         }
     }
 
@@ -135,24 +135,24 @@ impl RobotsEntry {
 
     /// Where it came from.
     pub fn source(&self) -> Source {
-        match self.access {
-            Access::Rules(_) if self.record.last != LastAnswer::Rules => Source::LastGood,
-            Access::Rules(_) if self.copy().is_some_and(|c| c.validated_at() > c.fetched_at()) => {
+        match self.result {
+            AccessResult::Rules(_) if self.record.last != LastResult::Rules => Source::LastGood,
+            AccessResult::Rules(_) if self.copy().is_some_and(|c| c.validated_at() > c.fetched_at()) => {
                 Source::Revalidated
             }
-            Access::Rules(_) => Source::Fresh,
-            Access::Unavailable(Unavailable::LongOutage) => Source::LongOutage,
-            Access::Unavailable(Unavailable::Status(status)) => Source::Unavailable(status),
-            Access::Unavailable(Unavailable::TooManyRedirects) => Source::TooManyRedirects,
-            Access::Unreachable(cause) => Source::Unreachable(cause),
+            AccessResult::Rules(_) => Source::Fresh,
+            AccessResult::Unavailable(Unavailable::LongOutage) => Source::LongOutage,
+            AccessResult::Unavailable(Unavailable::Status(status)) => Source::Unavailable(status),
+            AccessResult::Unavailable(Unavailable::TooManyRedirects) => Source::TooManyRedirects,
+            AccessResult::Unreachable(cause) => Source::Unreachable(cause),
         }
     }
 
     /// The robots.txt that decides, as received. `None` if none does.
     pub fn copy(&self) -> Option<&GoodCopy> {
-        match self.access {
-            Access::Rules(_) => self.record.copy(),
-            Access::Unavailable(_) | Access::Unreachable(_) => None,
+        match self.result {
+            AccessResult::Rules(_) => self.record.copy(),
+            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
         }
     }
 
@@ -163,19 +163,19 @@ impl RobotsEntry {
 
     /// The status that decided: of the copy, or of the refusal if it had one.
     pub fn status(&self) -> Option<u16> {
-        match self.access {
-            Access::Rules(_) => self.copy().map(GoodCopy::status),
-            Access::Unavailable(Unavailable::Status(status)) => Some(status),
-            Access::Unreachable(Failure::Status(status)) => Some(status),
-            Access::Unavailable(_) | Access::Unreachable(_) => None,
+        match self.result {
+            AccessResult::Rules(_) => self.copy().map(GoodCopy::status),
+            AccessResult::Unavailable(Unavailable::Status(status)) => Some(status),
+            AccessResult::Unreachable(Failure::Status(status)) => Some(status),
+            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
         }
     }
 
     /// Why the last attempt failed, also if a copy stands in.
     pub fn failure(&self) -> Option<Failure> {
         match self.record.last {
-            LastAnswer::Unreachable(cause) => Some(cause),
-            LastAnswer::Unavailable(Unavailable::Status(status)) if self.source() == Source::LastGood => {
+            LastResult::Unreachable(cause) => Some(cause),
+            LastResult::Unavailable(Unavailable::Status(status)) if self.source() == Source::LastGood => {
                 Some(Failure::Status(status))
             }
             _ => None,
@@ -240,16 +240,16 @@ impl RobotsEntry {
 
     /// About how many bytes it takes in memory.
     pub(super) fn weight(&self) -> usize {
-        let rules = match &self.access {
-            Access::Rules(rules) => rules.heap_size(),
-            Access::Unavailable(_) | Access::Unreachable(_) => 0,
+        let rules = match &self.result {
+            AccessResult::Rules(rules) => rules.heap_size(),
+            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => 0,
         };
         self.record.weight() + rules + 200
     }
 }
 
 /// The body was cut at the policy's limit, so the reader must not cut it at a lower one.
-fn reading(policy: &AccessPolicy) -> ParseOptions {
+fn reading(policy: &RobotsPolicy) -> ParseOptions {
     ParseOptions::new().with_limit(policy.body_limit)
 }
 

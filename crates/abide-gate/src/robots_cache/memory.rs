@@ -7,8 +7,8 @@ use std::time::Duration;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
-use crate::access::Record;
-use crate::access::store::AccessStore;
+use crate::robots_cache::Record;
+use crate::robots_cache::store::RobotsStore;
 use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 
 /// Records in memory, bounded by weight: the least recently used go first.
@@ -16,10 +16,10 @@ use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 /// They have no time to live: stale records are the last good copies that an outage needs, and age is judged by our clock.
 ///
 /// ```
-/// # use abide_gate::access::MemoryAccessStore;
-/// let store = MemoryAccessStore::with_capacity(64 * 1024 * 1024);
+/// # use abide_gate::robots_cache::MemoryRobotsStore;
+/// let store = MemoryRobotsStore::with_capacity(64 * 1024 * 1024);
 /// ```
-pub struct MemoryAccessStore {
+pub struct MemoryRobotsStore {
     records: Cache<Origin, Record>,
     leases: Mutex<HashMap<Origin, (HolderId, WallMillis)>>,
 }
@@ -31,7 +31,7 @@ const CAPACITY_MIN: u64 = 32 * 1024 * 1024;
 /// More leases than a process has fetches; beyond it, those that are over are forgotten, then all.
 const LEASES_MAX: usize = 65_536;
 
-impl MemoryAccessStore {
+impl MemoryRobotsStore {
     /// A store of at most 256 MiB.
     pub fn new() -> Self {
         Self::with_capacity(CAPACITY)
@@ -89,21 +89,21 @@ impl MemoryAccessStore {
     }
 }
 
-impl Default for MemoryAccessStore {
+impl Default for MemoryRobotsStore {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for MemoryAccessStore {
+impl fmt::Debug for MemoryRobotsStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryAccessStore")
+        f.debug_struct("MemoryRobotsStore")
             .field("records", &self.records.entry_count())
             .finish_non_exhaustive()
     }
 }
 
-impl AccessStore for MemoryAccessStore {
+impl RobotsStore for MemoryRobotsStore {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         Box::pin(ready(Ok(self.records.get(origin))))
     }
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn g06_the_store_is_bounded_and_takes_in_what_is_new() {
-        let store = MemoryAccessStore::with_capacity(0);
+        let store = MemoryRobotsStore::with_capacity(0);
         for n in 0..400 {
             let record = Record::sample(&origin(n), WallMillis::from_millis(0), vec![b'#'; 512_000].into());
             store.records.insert(origin(n), record);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn leases_are_bounded() {
-        let store = MemoryAccessStore::new();
+        let store = MemoryRobotsStore::new();
         for n in 0..70_000 {
             store.lease_now(
                 &origin(n),
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_lease_ends_at_its_end_and_not_a_millisecond_before() {
-        let store = MemoryAccessStore::new();
+        let store = MemoryRobotsStore::new();
         let ttl = Duration::from_millis(10);
         let lease =
             |holder, now| store.lease_now(&origin(1), HolderId(holder), WallMillis::from_millis(now), ttl);
@@ -184,7 +184,7 @@ mod tests {
     }
     #[test]
     fn where_leases_are_too_many_those_that_have_ended_go_first() {
-        let store = MemoryAccessStore::new();
+        let store = MemoryRobotsStore::new();
         let most = u32::try_from(LEASES_MAX).unwrap();
         let lease = |n, holder, now, millis| {
             store.lease_now(

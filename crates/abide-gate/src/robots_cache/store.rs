@@ -1,13 +1,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::access::Record;
+use crate::robots_cache::Record;
 use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 
 /// Keeps robots.txt records between fetches, processes and restarts, and says which process fetches one.
 ///
 /// A store keeps what it is given and decides nothing. `docs/stores.md` shows how to write one. Every implementation passes the suite
-/// `testing::access::conformance` (feature `testing`), which checks what a store promises here:
+/// `testing::robots_cache::conformance` (feature `testing`), which checks what a store promises here:
 ///
 /// * **Keys.** Each origin (scheme, host and port) has one record and one lease. A lease is no record.
 /// * **Format.** [`Record::encode`] and [`Record::decode`] turn a record into bytes and back. What cannot be decoded (another version, a wrong
@@ -15,11 +15,11 @@ use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
 /// * **Time** is an argument. A store asks no clock, and drops no record for its age: an old one is the last good copy that an outage needs.
 ///   Times may go back, because the clock of a process can be set back.
 /// * **Atomicity.** Each call is one step: other tasks and processes see it whole or not at all.
-/// * **Cancellation.** The cache waits two seconds for a call ([`with_store_timeout`](super::AccessPolicy::with_store_timeout)), then drops its
+/// * **Cancellation.** The cache waits two seconds for a call ([`with_store_timeout`](super::RobotsPolicy::with_store_timeout)), then drops its
 ///   future. A dropped call is done or not done, and leaves no lock behind.
 /// * **Capacity.** A bounded store may forget any record, which costs a fetch, but takes in every new one: one that it refused would be
 ///   fetched for every page.
-pub trait AccessStore: fmt::Debug + Send + Sync + 'static {
+pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
     /// The record of `origin` that was saved last, or `None` if there is no readable one.
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>>;
 

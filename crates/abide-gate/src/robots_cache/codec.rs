@@ -25,11 +25,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use url::Url;
 
-use crate::access::chain::CONTENT_TYPE_LEN_MAX;
-use crate::access::fetch::VALIDATOR_LEN_MAX;
-use crate::access::policy::{BODY_LIMIT_MAX, LIFETIME_MAX};
-use crate::access::record::{Failing, LastAnswer};
-use crate::access::{GoodCopy, Record, RedirectRefusal, Unavailable, Validators};
+use crate::robots_cache::chain::CONTENT_TYPE_LEN_MAX;
+use crate::robots_cache::fetch::VALIDATOR_LEN_MAX;
+use crate::robots_cache::policy::{BODY_LIMIT_MAX, LIFETIME_MAX};
+use crate::robots_cache::record::{LastResult, Outage};
+use crate::robots_cache::{GoodCopy, Record, RedirectRefusal, Unavailable, Validators};
 use crate::{Failure, Origin, TlsProblem, WallMillis};
 
 const MAGIC: &[u8; 6] = b"abideR";
@@ -72,7 +72,7 @@ impl Record {
 
     /// Whether its values agree with each other, as those of every record that we made do.
     fn can_be(&self) -> bool {
-        let has_what_it_serves = self.last != LastAnswer::Rules || self.copy.is_some();
+        let has_what_it_serves = self.last != LastResult::Rules || self.copy.is_some();
         has_what_it_serves && self.fresh_until.since(self.asked_at) <= LIFETIME_MAX
     }
 }
@@ -113,16 +113,16 @@ impl Writer {
         self.option(value, |out, time| out.u64(time.as_millis()));
     }
 
-    fn last(&mut self, last: LastAnswer) {
+    fn last(&mut self, last: LastResult) {
         match last {
-            LastAnswer::Rules => self.u8(0),
-            LastAnswer::Unavailable(Unavailable::Status(status)) => {
+            LastResult::Rules => self.u8(0),
+            LastResult::Unavailable(Unavailable::Status(status)) => {
                 self.u8(1);
                 self.u16(status);
             }
-            LastAnswer::Unavailable(Unavailable::TooManyRedirects) => self.u8(2),
-            LastAnswer::Unavailable(Unavailable::LongOutage) => self.u8(3),
-            LastAnswer::Unreachable(cause) => {
+            LastResult::Unavailable(Unavailable::TooManyRedirects) => self.u8(2),
+            LastResult::Unavailable(Unavailable::LongOutage) => self.u8(3),
+            LastResult::Unreachable(cause) => {
                 self.u8(4);
                 self.cause(cause);
             }
@@ -168,7 +168,7 @@ impl Writer {
         }
     }
 
-    fn failing(&mut self, failing: &Failing) {
+    fn failing(&mut self, failing: &Outage) {
         self.time(failing.since);
         self.u32(failing.attempts);
         self.u32(failing.counted);
@@ -288,12 +288,12 @@ impl<'a> Reader<'a> {
         text.parse().ok().filter(|origin: &Origin| origin.as_str() == text)
     }
 
-    fn last(&mut self) -> Option<LastAnswer> {
+    fn last(&mut self) -> Option<LastResult> {
         Some(match self.u8()? {
-            0 => LastAnswer::Rules,
-            1 => LastAnswer::Unavailable(Unavailable::Status(self.status()?)),
-            2 => LastAnswer::Unavailable(Unavailable::TooManyRedirects),
-            4 => LastAnswer::Unreachable(self.cause()?),
+            0 => LastResult::Rules,
+            1 => LastResult::Unavailable(Unavailable::Status(self.status()?)),
+            2 => LastResult::Unavailable(Unavailable::TooManyRedirects),
+            4 => LastResult::Unreachable(self.cause()?),
             // 3, a long outage, is what a record means, never what it says.
             _ => return None,
         })
@@ -324,11 +324,11 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn failing(&mut self) -> Option<Failing> {
+    fn failing(&mut self) -> Option<Outage> {
         let since = self.option(Self::time)?;
         let (attempts, counted) = (self.u32()?, self.u32()?);
         let last_counted = self.option(Self::time)?;
-        Some(Failing { since, attempts, counted, last_counted })
+        Some(Outage { since, attempts, counted, last_counted })
     }
 
     fn copy(&mut self) -> Option<GoodCopy> {
@@ -459,13 +459,13 @@ mod tests {
 
     fn records() -> impl Strategy<Value = Record> {
         let last = prop_oneof![
-            Just(LastAnswer::Rules),
-            (400_u16..500).prop_map(|status| LastAnswer::Unavailable(Unavailable::Status(status))),
-            Just(LastAnswer::Unavailable(Unavailable::TooManyRedirects)),
-            causes().prop_map(LastAnswer::Unreachable),
+            Just(LastResult::Rules),
+            (400_u16..500).prop_map(|status| LastResult::Unavailable(Unavailable::Status(status))),
+            Just(LastResult::Unavailable(Unavailable::TooManyRedirects)),
+            causes().prop_map(LastResult::Unreachable),
         ];
         let failing = (any::<Option<u64>>(), any::<u32>(), any::<u32>(), any::<Option<u64>>()).prop_map(
-            |(since, attempts, counted, last)| Failing {
+            |(since, attempts, counted, last)| Outage {
                 since: since.map(WallMillis::from_millis),
                 attempts,
                 counted,
@@ -567,11 +567,11 @@ mod tests {
     fn another_version_is_absent() {
         let record = Record {
             origin: "http://a.example".parse().unwrap(),
-            last: LastAnswer::Unreachable(Failure::Dns),
+            last: LastResult::Unreachable(Failure::Dns),
             asked_at: WallMillis::from_millis(1),
             fresh_until: WallMillis::from_millis(1),
             next_try: WallMillis::from_millis(1),
-            failing: Failing::default(),
+            failing: Outage::default(),
             copy: None,
         };
         let mut bytes = record.encode();
@@ -615,7 +615,7 @@ mod tests {
             Failure::Other,
         ];
         for cause in others.into_iter().chain(REFUSALS.map(Failure::RedirectRefused)) {
-            let record = Record { last: LastAnswer::Unreachable(cause), ..sample() };
+            let record = Record { last: LastResult::Unreachable(cause), ..sample() };
             assert_eq!(Record::decode(&record.encode()), Some(record), "{cause:?}");
         }
     }

@@ -15,8 +15,8 @@
 use bytes::Bytes;
 use http_body_util::BodyExt;
 
-use crate::access::fetch::{FetchBody, FetchError};
 use crate::coding::{DecodeError, DecodedBody};
+use crate::robots_cache::fetch::{FetchBody, FetchError};
 use crate::{Coding, Failure};
 
 /// What was read, whole lines only.

@@ -21,18 +21,18 @@ use http::header::{CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED};
 use tokio::time::{timeout, timeout_at};
 use url::Url;
 
-use crate::access::counters::Counters;
-use crate::access::fetch::{Fetch, FetchError, RobotsReply, RobotsRequest, TurnTime, Validators};
-use crate::access::freshness::stated_lifetime;
-use crate::access::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
-use crate::access::record::GoodCopy;
-use crate::access::{AccessPolicy, RedirectRefusal, body, log, redirect};
 use crate::pacing::Refusal;
+use crate::robots_cache::counters::Counters;
+use crate::robots_cache::fetch::{Fetch, FetchError, PermitWait, RobotsRequest, RobotsResponse, Validators};
+use crate::robots_cache::freshness::stated_lifetime;
+use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
+use crate::robots_cache::record::GoodCopy;
+use crate::robots_cache::{RedirectRefusal, RobotsPolicy, body, log, redirect};
 use crate::{Clock, Coding, Failure, Origin};
 
 /// How an attempt ended.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum ChainEnd {
     /// We learnt something, if only that it cannot be learnt.
     Outcome(Outcome),
     /// The pacing put it off: not an attempt.
@@ -51,7 +51,7 @@ pub(crate) struct Chain<'a> {
     origin: &'a Origin,
     fetch: &'a dyn Fetch,
     clock: &'a dyn Clock,
-    policy: &'a AccessPolicy,
+    policy: &'a RobotsPolicy,
     counters: &'a Counters,
     copy: Option<&'a GoodCopy>,
     /// The URLs asked for, the last one being where we are. At most the redirects of the policy, and one.
@@ -61,7 +61,7 @@ pub(crate) struct Chain<'a> {
     /// A 304 came unasked: ask once more, for the whole.
     asked_again: bool,
     sent: bool,
-    turns: TurnTime,
+    permit_wait: PermitWait,
     throttle: Option<Duration>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Chain<'a> {
         copy: Option<&'a GoodCopy>,
         fetch: &'a dyn Fetch,
         clock: &'a dyn Clock,
-        policy: &'a AccessPolicy,
+        policy: &'a RobotsPolicy,
         counters: &'a Counters,
     ) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl<'a> Chain<'a> {
             budget: policy.deadline,
             asked_again: false,
             sent: false,
-            turns: TurnTime::default(),
+            permit_wait: PermitWait::default(),
             throttle: None,
         }
     }
@@ -96,14 +96,14 @@ impl<'a> Chain<'a> {
         self
     }
 
-    /// Where the waits for its turns are written down.
-    pub(crate) fn with_turns(mut self, turns: &TurnTime) -> Self {
-        self.turns = turns.clone();
+    /// Where the waits for its permit_wait are written down.
+    pub(crate) fn with_permit_wait(mut self, permit_wait: &PermitWait) -> Self {
+        self.permit_wait = permit_wait.clone();
         self
     }
 
     /// Goes the way to its end. Every round but one adds a URL to `visited`, which is bounded.
-    pub(crate) async fn go(mut self) -> Ended {
+    pub(crate) async fn run(mut self) -> ChainEnd {
         loop {
             let validators = self.validators();
             let conditional = validators.is_some();
@@ -113,7 +113,7 @@ impl<'a> Chain<'a> {
             };
             let outcome = match classify(reply.status(), reply.headers(), conditional, self.policy) {
                 Head::ReadBody => self.read(reply).await,
-                Head::Follow => match self.step(&reply) {
+                Head::Follow => match self.follow(&reply) {
                     Ok(()) => continue,
                     Err(outcome) => outcome,
                 },
@@ -123,9 +123,9 @@ impl<'a> Chain<'a> {
                     continue;
                 }
                 Head::AskAgain => unreachable(Failure::RedirectRefused(RedirectRefusal::Status), &reply),
-                head => self.told(head, &reply),
+                head => self.by_head(head, &reply),
             };
-            return Ended::Outcome(outcome);
+            return ChainEnd::Outcome(outcome);
         }
     }
 
@@ -141,13 +141,13 @@ impl<'a> Chain<'a> {
         self.visited.last().expect("the chain begins with /robots.txt")
     }
 
-    async fn send(&mut self, validators: Option<Validators>) -> Result<RobotsReply, FetchError> {
+    async fn send(&mut self, validators: Option<Validators>) -> Result<RobotsResponse, FetchError> {
         if self.budget.is_zero() {
             return Err(FetchError::new(Failure::Timeout, "the time for all hops was over"));
         }
         let request = RobotsRequest::new(self.here().clone(), self.budget)
             .with_validators(validators)
-            .with_turns(self.turns.clone())
+            .with_permit_wait(self.permit_wait.clone())
             .with_throttle(self.throttle)
             .at_hop(self.visited.len().saturating_sub(1));
         self.counters.requests.add(1);
@@ -161,23 +161,23 @@ impl<'a> Chain<'a> {
         reply
     }
 
-    fn spend(&mut self, reply: &RobotsReply) {
+    fn spend(&mut self, reply: &RobotsResponse) {
         let spent = self.clock.now().saturating_duration_since(reply.started());
         self.budget = self.budget.saturating_sub(spent);
     }
 
-    fn failed(&self, error: FetchError) -> Ended {
+    fn failed(&self, error: FetchError) -> ChainEnd {
         if error.failure().is_some() {
             log::failed(self.origin, &error);
         }
         match error.into_failure() {
-            Ok(cause) => Ended::Outcome(Outcome::Unreachable { cause, hold: None }),
-            Err(why) => Ended::Deferred { why, sent: self.sent },
+            Ok(cause) => ChainEnd::Outcome(Outcome::Unreachable { cause, hold: None }),
+            Err(why) => ChainEnd::Deferred { why, sent: self.sent },
         }
     }
 
     /// Takes one redirect. Its body is never read.
-    fn step(&mut self, reply: &RobotsReply) -> Result<(), Outcome> {
+    fn follow(&mut self, reply: &RobotsResponse) -> Result<(), Outcome> {
         let url = redirect::destination(self.here(), reply.headers(), self.policy)
             .map_err(|why| unreachable(Failure::RedirectRefused(why), reply))?;
         // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is
@@ -191,7 +191,7 @@ impl<'a> Chain<'a> {
     }
 
     /// §2.3.1.1: reads the body within what is left of the deadline, counted from the request's start.
-    async fn read(&self, reply: RobotsReply) -> Outcome {
+    async fn read(&self, reply: RobotsResponse) -> Outcome {
         let (status, hold, headers) = (reply.status().as_u16(), reply.hold(), reply.headers().clone());
         let until = reply.started().checked_add(self.budget).unwrap_or(reply.started());
         // 204 and 205 have no content; a body that comes all the same is looked at below.
@@ -235,13 +235,15 @@ impl<'a> Chain<'a> {
     }
 
     /// An answer whose head says it all. Its body is never read.
-    fn told(&self, head: Head, reply: &RobotsReply) -> Outcome {
+    fn by_head(&self, head: Head, reply: &RobotsResponse) -> Outcome {
         let status = reply.status().as_u16();
         let lifetime = stated_lifetime(reply.headers(), self.policy);
         match head {
             Head::NotModified => Outcome::NotModified { validators: validators(reply.headers()), lifetime },
-            Head::Gone => Outcome::Gone { status, lifetime: lifetime.unwrap_or(self.policy.lifetime_max) },
-            Head::NotNow => Outcome::NotNow { status },
+            Head::Unavailable => {
+                Outcome::Unavailable { status, lifetime: lifetime.unwrap_or(self.policy.lifetime_max) }
+            }
+            Head::UnavailableForNow => Outcome::UnavailableForNow { status },
             Head::TooManyRequests => Outcome::TooManyRequests { hold: reply.hold() },
             Head::Unreachable(cause) => unreachable(cause, reply),
             Head::ReadBody | Head::Follow | Head::AskAgain => unreachable(Failure::Status(status), reply),
@@ -249,7 +251,7 @@ impl<'a> Chain<'a> {
     }
 }
 
-fn unreachable(cause: Failure, reply: &RobotsReply) -> Outcome {
+fn unreachable(cause: Failure, reply: &RobotsResponse) -> Outcome {
     Outcome::Unreachable { cause, hold: reply.hold() }
 }
 

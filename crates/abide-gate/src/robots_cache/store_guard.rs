@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use crate::access::counters::Counters;
-use crate::access::reading::{Next, Times};
-use crate::access::store::AccessStore;
-use crate::access::{AccessPolicy, Record, log};
 use crate::event::{Event, Observers};
+use crate::robots_cache::counters::Counters;
+use crate::robots_cache::reuse::{Reuse, Times};
+use crate::robots_cache::store::RobotsStore;
+use crate::robots_cache::{Record, RobotsPolicy, log};
 use crate::{Clock, HolderId, Origin, StoreError};
 
 /// How often a follower looks whether the other process has the record.
@@ -25,9 +25,9 @@ const LEADERS_MAX: u32 = 2;
 /// A lease that is over by our clock and not by the store's is asked for again after this.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(10);
 
-pub(crate) struct Keeper {
-    store: Arc<dyn AccessStore>,
-    policy: AccessPolicy,
+pub(crate) struct StoreGuard {
+    store: Arc<dyn RobotsStore>,
+    policy: RobotsPolicy,
     holder: HolderId,
     clock: Arc<dyn Clock>,
     observers: Observers,
@@ -37,10 +37,10 @@ pub(crate) struct Keeper {
     writing_fails: AtomicBool,
 }
 
-impl Keeper {
+impl StoreGuard {
     pub(crate) fn new(
-        store: Arc<dyn AccessStore>,
-        policy: AccessPolicy,
+        store: Arc<dyn RobotsStore>,
+        policy: RobotsPolicy,
         holder: HolderId,
         clock: Arc<dyn Clock>,
         observers: Observers,
@@ -52,26 +52,26 @@ impl Keeper {
 
     /// The stored record, if there is one that can be used.
     pub(crate) async fn load(&self, origin: &Origin) -> Option<Record> {
-        let loaded = self.within(async { self.store.load(origin).await }).await;
-        let record = self.noted(origin, loaded, &self.reading_fails)??;
+        let loaded = self.guarded(async { self.store.load(origin).await }).await;
+        let record = self.note(origin, loaded, &self.reading_fails)??;
         let fits = record.copy().is_none_or(|copy| copy.body().len() <= self.policy.body_limit);
         (record.origin() == origin && fits).then_some(record)
     }
 
     pub(crate) async fn save(&self, record: &Record) {
-        let saved = self.within(async { self.store.save(record.origin(), record).await }).await;
-        self.noted(record.origin(), saved, &self.writing_fails);
+        let saved = self.guarded(async { self.store.save(record.origin(), record).await }).await;
+        self.note(record.origin(), saved, &self.writing_fails);
     }
 
     pub(crate) async fn release(&self, origin: &Origin) {
-        let released = self.within(async { self.store.release(origin, self.holder).await }).await;
+        let released = self.guarded(async { self.store.release(origin, self.holder).await }).await;
         if let Err(error) = released {
             self.fault(origin, &error, &self.reading_fails);
         }
     }
 
     /// Waits for another process that fetches this robots.txt already. `None`: we are to fetch it.
-    pub(crate) async fn another_process_brings(
+    pub(crate) async fn wait_for_other_process(
         &self,
         origin: &Origin,
         previous: Option<&Record>,
@@ -81,13 +81,13 @@ impl Keeper {
         while self.clock.now() < end {
             // Asked each time: a leader that gives up, since the pacing has put it off, releases its lease and brings nothing.
             let now = self.clock.wall();
-            let lease = self.within(async { self.store.lease(origin, self.holder, now, ttl).await }).await;
+            let lease = self.guarded(async { self.store.lease(origin, self.holder, now, ttl).await }).await;
             match lease {
-                Ok(None) => return self.came_meanwhile(origin, previous).await,
+                Ok(None) => return self.saved_meanwhile(origin, previous).await,
                 Ok(Some(until)) => {
                     let left = until.since(self.clock.wall()).max(FOLLOW_AGAIN);
                     sleep(FOLLOW_EVERY.min(left)).await;
-                    if let Some(record) = self.load_new(origin, previous).await {
+                    if let Some(record) = self.load_newer(origin, previous).await {
                         return Some(record);
                     }
                 }
@@ -101,17 +101,17 @@ impl Keeper {
     }
 
     /// The record that came between our look at the store and our lease, which nobody needs then.
-    async fn came_meanwhile(&self, origin: &Origin, previous: Option<&Record>) -> Option<Record> {
-        let record = self.load_new(origin, previous).await?;
+    async fn saved_meanwhile(&self, origin: &Origin, previous: Option<&Record>) -> Option<Record> {
+        let record = self.load_newer(origin, previous).await?;
         self.release(origin).await;
         Some(record)
     }
 
     /// A stored record that is newer than the one we know, and can be used. An older one is there if ours could not be saved.
-    async fn load_new(&self, origin: &Origin, previous: Option<&Record>) -> Option<Record> {
+    async fn load_newer(&self, origin: &Origin, previous: Option<&Record>) -> Option<Record> {
         let record = self.load(origin).await?;
         let is_new = previous.is_none_or(|previous| previous.asked_at() < record.asked_at());
-        (is_new && Times::of(&record).next(self.clock.wall()) != Next::Fetch).then_some(record)
+        (is_new && Times::of(&record).next(self.clock.wall()) != Reuse::Fetch).then_some(record)
     }
 
     /// As long as a fetch may take. A shorter one would end while its holder is still asking.
@@ -120,7 +120,7 @@ impl Keeper {
     }
 
     /// The store's answer, for which it has a limited time, and whose panic goes no further.
-    async fn within<T>(
+    async fn guarded<T>(
         &self,
         operation: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
@@ -134,7 +134,7 @@ impl Keeper {
             .unwrap_or_else(|_| Err(StoreError::new("it did not answer in time")))
     }
 
-    fn noted<T>(&self, origin: &Origin, result: Result<T, StoreError>, fails: &AtomicBool) -> Option<T> {
+    fn note<T>(&self, origin: &Origin, result: Result<T, StoreError>, fails: &AtomicBool) -> Option<T> {
         match result {
             Ok(value) => {
                 // Read first: in good times nothing is written.
@@ -159,8 +159,8 @@ impl Keeper {
     }
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for StoreGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("StoreGuard").field("store", &self.store).finish_non_exhaustive()
     }
 }

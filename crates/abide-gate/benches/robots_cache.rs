@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_gate::pacing::PacePolicy;
+use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock};
 use abide_robots::{ProductToken, Target};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -25,10 +25,11 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 struct Site;
 
 impl Fetch for Site {
-    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         let rules: String = (0..40).map(|n| format!("Disallow: /private/{n}/\n")).collect();
         let body = format!("User-agent: *\n{rules}");
-        let reply = RobotsReply::whole(http::StatusCode::OK, http::HeaderMap::new(), body, SystemClock.now());
+        let reply =
+            RobotsResponse::whole(http::StatusCode::OK, http::HeaderMap::new(), body, SystemClock.now());
         Box::pin(async { Ok(reply) })
     }
 }
@@ -56,7 +57,7 @@ fn plain<T>(name: &str, goal: &str, run: impl Fn(usize) -> T) {
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let token = ProductToken::new("ExampleBot").unwrap();
-    let cache = abide_gate::testing::access::cache_builder(vec![token.clone()], Arc::new(Site)).build();
+    let cache = abide_gate::testing::robots_cache::cache_builder(vec![token.clone()], Arc::new(Site)).build();
     let origins: Vec<Origin> =
         (0..1_000).map(|n| format!("https://host-{n}.example").parse().unwrap()).collect();
     runtime.block_on(cache.prefetch(origins.iter().cloned()));

@@ -32,16 +32,16 @@ pub trait Fetch: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`FetchError`] if there was no complete head, of whatever status.
-    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>>;
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>>;
 }
 
 /// Runs `request`, which begins when this is called, within the time that is left for it.
 ///
 /// # Errors
 /// Those of `request`, or [`Failure::Timeout`] when the time is over.
-pub async fn on_the_wire<F>(budget: Duration, request: F) -> Result<RobotsReply, FetchError>
+pub async fn on_the_wire<F>(budget: Duration, request: F) -> Result<RobotsResponse, FetchError>
 where
-    F: Future<Output = Result<RobotsReply, FetchError>>,
+    F: Future<Output = Result<RobotsResponse, FetchError>>,
 {
     match timeout(budget, request).await {
         Ok(result) => result,
@@ -56,14 +56,14 @@ pub struct RobotsRequest {
     validators: Option<Validators>,
     budget: Duration,
     hop: usize,
-    turns: TurnTime,
+    permit_wait: PermitWait,
     throttle: Option<Duration>,
 }
 
 impl RobotsRequest {
     /// A request for `url` with `budget` of time on the wire.
     pub fn new(url: Url, budget: Duration) -> Self {
-        Self { url, validators: None, budget, hop: 0, turns: TurnTime::default(), throttle: None }
+        Self { url, validators: None, budget, hop: 0, permit_wait: PermitWait::default(), throttle: None }
     }
 
     pub(crate) fn with_validators(mut self, validators: Option<Validators>) -> Self {
@@ -71,8 +71,8 @@ impl RobotsRequest {
         self
     }
 
-    pub(crate) fn with_turns(mut self, turns: TurnTime) -> Self {
-        self.turns = turns;
+    pub(crate) fn with_permit_wait(mut self, permit_wait: PermitWait) -> Self {
+        self.permit_wait = permit_wait;
         self
     }
 
@@ -87,8 +87,8 @@ impl RobotsRequest {
     }
 
     /// Where the wait for the request's turn is written down.
-    pub(crate) fn turns(&self) -> &TurnTime {
-        &self.turns
+    pub(crate) fn permit_wait(&self) -> &PermitWait {
+        &self.permit_wait
     }
 
     pub(crate) fn at_hop(mut self, hop: usize) -> Self {
@@ -133,9 +133,9 @@ impl RobotsRequest {
     }
 }
 
-/// How long an attempt has waited for its turns, apart from its time on the wire. Clones share it.
+/// How long an attempt has waited for its permit_wait, apart from its time on the wire. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TurnTime(Arc<Mutex<Waits>>);
+pub(crate) struct PermitWait(Arc<Mutex<Waits>>);
 
 #[derive(Debug, Default)]
 struct Waits {
@@ -144,7 +144,7 @@ struct Waits {
     until: Option<Instant>,
 }
 
-impl TurnTime {
+impl PermitWait {
     /// A wait that ended at `until`.
     pub(crate) fn add(&self, waited: Duration, until: Instant) {
         let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -217,7 +217,7 @@ impl fmt::Debug for Validators {
 }
 
 /// The head of an answer, and its body still to be read.
-pub struct RobotsReply {
+pub struct RobotsResponse {
     status: StatusCode,
     headers: HeaderMap,
     body: FetchBody,
@@ -225,7 +225,7 @@ pub struct RobotsReply {
     backed_off_until: Option<WallMillis>,
 }
 
-impl RobotsReply {
+impl RobotsResponse {
     /// An answer to a request that went on the wire at `started`.
     pub fn new(status: StatusCode, headers: HeaderMap, body: FetchBody, started: Instant) -> Self {
         Self { status, headers, body, started, backed_off_until: None }
@@ -270,9 +270,9 @@ impl RobotsReply {
     }
 }
 
-impl fmt::Debug for RobotsReply {
+impl fmt::Debug for RobotsResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RobotsReply")
+        f.debug_struct("RobotsResponse")
             .field("status", &self.status.as_u16())
             .field("backed_off_until", &self.backed_off_until)
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! The suite that every [`AccessStore`] passes, and a scripted [`Fetch`].
+//! The suite that every [`RobotsStore`] passes, and a scripted [`Fetch`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,17 +16,17 @@ use http_body_util::combinators::UnsyncBoxBody;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::{check, poll_once, replied};
-use crate::access::{
-    AccessCache, AccessPolicy, AccessStore, Fetch, FetchError, Record, RobotsReply, RobotsRequest,
+use crate::robots_cache::{
+    Fetch, FetchError, Record, RobotsCache, RobotsPolicy, RobotsRequest, RobotsResponse, RobotsStore,
     on_the_wire,
 };
 use crate::{BoxFuture, Failure, HolderId, Origin, WallMillis};
 
-pub use crate::access::builder::AccessCacheBuilder;
+pub use crate::robots_cache::builder::RobotsCacheBuilder;
 
 /// A cache without a gate: its requests are not paced, and its addresses not guarded.
-pub fn cache_builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> AccessCacheBuilder {
-    AccessCache::builder(tokens, fetch)
+pub fn cache_builder(tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> RobotsCacheBuilder {
+    RobotsCache::builder(tokens, fetch)
 }
 
 /// One scripted answer to a robots.txt request.
@@ -266,7 +266,7 @@ impl fmt::Debug for ScriptedFetch {
 }
 
 impl Fetch for ScriptedFetch {
-    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         let (answer, in_flight) = self.ask(&request);
         Box::pin(async move {
             assert!(!answer.panics, "the script says: panic");
@@ -278,7 +278,7 @@ impl Fetch for ScriptedFetch {
                 let status = StatusCode::from_u16(status).expect("the script's status has three digits");
                 let (headers, hold) = (answer.headers.clone(), answer.hold);
                 let reply =
-                    RobotsReply::new(status, headers, ScriptedBody::boxed(answer, in_flight), started);
+                    RobotsResponse::new(status, headers, ScriptedBody::boxed(answer, in_flight), started);
                 Ok(match hold {
                     Some(until) => reply.with_backoff_until(until),
                     None => reply,
@@ -359,15 +359,15 @@ pub fn sample_record(origin: &Origin, asked_at: WallMillis, body: impl Into<Byte
 }
 
 /// The lifetime that these `Cache-Control` fields ask for, within the policy's bounds, for fuzzing.
-pub fn stated_lifetime(fields: &[&[u8]], policy: &AccessPolicy) -> Option<Duration> {
+pub fn stated_lifetime(fields: &[&[u8]], policy: &RobotsPolicy) -> Option<Duration> {
     let mut headers = HeaderMap::new();
     for value in fields.iter().filter_map(|field| HeaderValue::from_bytes(field).ok()) {
         headers.append(http::header::CACHE_CONTROL, value);
     }
-    crate::access::stated_lifetime(&headers, policy)
+    crate::robots_cache::stated_lifetime(&headers, policy)
 }
 
-/// Checks an [`AccessStore`] against all that its trait promises. `make` returns a fresh, empty store, once for each fact.
+/// Checks an [`RobotsStore`] against all that its trait promises. `make` returns a fresh, empty store, once for each fact.
 ///
 /// Time is an argument of this trait, so nothing sleeps. `docs/stores.md` shows how to run it.
 ///
@@ -375,7 +375,7 @@ pub fn stated_lifetime(fields: &[&[u8]], policy: &AccessPolicy) -> Option<Durati
 /// At the first fact that does not hold, with the call, what was expected of it, and what was found.
 pub async fn conformance<S, F>(make: impl Fn() -> F)
 where
-    S: AccessStore,
+    S: RobotsStore,
     F: Future<Output = S>,
 {
     the_last_record_saved_is_loaded(&make().await).await;
@@ -393,7 +393,7 @@ where
 /// As [`conformance`] does.
 pub async fn survives_reopening<S, F>(open: impl Fn() -> F)
 where
-    S: AccessStore,
+    S: RobotsStore,
     F: Future<Output = S>,
 {
     let records = ["https://a.example", "http://[::1]:8080", "http://b\u{fc}cher.example"]
@@ -417,7 +417,7 @@ const LEADS: bool = true;
 const FOLLOWS: bool = false;
 
 /// Expects one of these records.
-async fn loads(store: &impl AccessStore, origin: &Origin, expected: &[Option<&Record>], why: &str) {
+async fn loads(store: &impl RobotsStore, origin: &Origin, expected: &[Option<&Record>], why: &str) {
     let call = format!("load({origin})");
     let found = replied(&call, store.load(origin).await);
     let each: Vec<String> = expected.iter().map(|record| shown(*record)).collect();
@@ -437,13 +437,13 @@ fn shown(record: Option<&Record>) -> String {
     })
 }
 
-async fn save(store: &impl AccessStore, record: &Record) {
+async fn save(store: &impl RobotsStore, record: &Record) {
     replied(&format!("save({})", record.origin()), store.save(record.origin(), record).await);
 }
 
 /// Expects a leader, or a follower of a lease that began at [`NOW`] at the latest.
 async fn leases(
-    store: &impl AccessStore,
+    store: &impl RobotsStore,
     (origin, holder): (&Origin, u128),
     now: WallMillis,
     leads: bool,
@@ -459,12 +459,12 @@ async fn leases(
     check(holds, &call, format_args!("{expected} ({why})"), found);
 }
 
-async fn release(store: &impl AccessStore, origin: &Origin, holder: u128) {
+async fn release(store: &impl RobotsStore, origin: &Origin, holder: u128) {
     let call = format!("release({origin}, holder {holder})");
     replied(&call, store.release(origin, HolderId(holder)).await);
 }
 
-async fn the_last_record_saved_is_loaded(store: &impl AccessStore) {
+async fn the_last_record_saved_is_loaded(store: &impl RobotsStore) {
     let a = origin("https://a.example");
     loads(store, &a, &[None], "nothing was saved").await;
     let first = sample_record(&a, NOW, "User-agent: *\nDisallow: /old\n");
@@ -487,7 +487,7 @@ async fn the_last_record_saved_is_loaded(store: &impl AccessStore) {
     }
 }
 
-async fn odd_origins_have_records_of_their_own(store: &impl AccessStore) {
+async fn odd_origins_have_records_of_their_own(store: &impl RobotsStore) {
     let records = [
         "http://a.example",
         "https://a.example",
@@ -508,7 +508,7 @@ async fn odd_origins_have_records_of_their_own(store: &impl AccessStore) {
     }
 }
 
-async fn a_dropped_save_is_done_or_not(store: &impl AccessStore) {
+async fn a_dropped_save_is_done_or_not(store: &impl RobotsStore) {
     let a = origin("https://a.example");
     let [old, new] = ["old", "new"].map(|body| sample_record(&a, NOW, body));
     save(store, &old).await;
@@ -517,7 +517,7 @@ async fn a_dropped_save_is_done_or_not(store: &impl AccessStore) {
     loads(store, &a, &[Some(&old), Some(&new)], "a save that was dropped is done or not").await;
 }
 
-async fn sweeping_removes_only_what_is_older(store: &impl AccessStore) {
+async fn sweeping_removes_only_what_is_older(store: &impl RobotsStore) {
     let record =
         |host: &str, at| sample_record(&origin(&format!("http://{host}.example")), at, host.to_owned());
     let old = record("old", NOW.minus(2 * TTL));
@@ -538,7 +538,7 @@ async fn sweeping_removes_only_what_is_older(store: &impl AccessStore) {
     }
 }
 
-async fn a_lease_excludes_and_ends(store: &impl AccessStore) {
+async fn a_lease_excludes_and_ends(store: &impl RobotsStore) {
     let (a, b) = (origin("https://a.example"), origin("https://b.example"));
     leases(store, (&a, 1), NOW, LEADS, "the first to ask").await;
     leases(store, (&a, 2), NOW, FOLLOWS, "another process has the lease").await;
@@ -551,7 +551,7 @@ async fn a_lease_excludes_and_ends(store: &impl AccessStore) {
     leases(store, (&a, 2), NOW.plus(TTL), LEADS, "the lease has ended").await;
 }
 
-async fn saving_and_releasing_end_a_lease(store: &impl AccessStore) {
+async fn saving_and_releasing_end_a_lease(store: &impl RobotsStore) {
     let a = origin("https://a.example");
     leases(store, (&a, 1), NOW, LEADS, "the first to ask").await;
     save(store, &sample_record(&a, NOW, "")).await;
@@ -562,7 +562,7 @@ async fn saving_and_releasing_end_a_lease(store: &impl AccessStore) {
     leases(store, (&a, 3), NOW, LEADS, "the holder has released it").await;
 }
 
-async fn records_of_concurrent_writers_are_whole<S: AccessStore>(store: Arc<S>) {
+async fn records_of_concurrent_writers_are_whole<S: RobotsStore>(store: Arc<S>) {
     const ORIGINS: u64 = 50;
     let record = |n: u64| {
         let origin = origin(&format!("http://h{}.example", n % ORIGINS));
