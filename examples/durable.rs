@@ -55,7 +55,7 @@ async fn live(web: &Web, path: &Path) -> anyhow::Result<u64> {
     for url in PAGES {
         match client.get(url).send().await {
             Ok(page) => {
-                let waited = page.visit().map(abide::Visit::waited).unwrap_or_default();
+                let waited = page.fetch_info().map(abide::FetchInfo::waited).unwrap_or_default();
                 println!("  {url}\n      {}, after {:.1} s", page.status(), waited.as_secs_f64());
             }
             Err(error) => match Denied::find(&error) {

@@ -75,7 +75,7 @@ async fn main() -> anyhow::Result<()> {
 async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
     let store = Arc::new(Store::builder(redis).key_prefix("many-processes").connect().await?);
     let policy = PacePolicy::default()
-        .danger_min_gap(Duration::try_from_secs_f64(args.delay)?)
+        .danger_min_delay(Duration::try_from_secs_f64(args.delay)?)
         // If Redis goes away, each of us slows down so much that together we stay polite.
         .with_expected_workers(args.workers)
         // A new Redis leases nothing for so long: it cannot know that it has lost nothing.

@@ -44,7 +44,7 @@ impl Middleware for Cache {
 async fn halves(server: &Server, hits: bool) -> (ClientWithMiddleware, Duration) {
     let gap = Duration::from_millis(200);
     let (abide, inner) = builder(server)
-        .pace(abide::pacing::PacePolicy::default().danger_min_gap(gap))
+        .pace(abide::pacing::PacePolicy::default().danger_min_delay(gap))
         .build_with(reqwest::Client::builder())
         .unwrap();
     let cache = Cache { asked: Arc::default(), hits };
@@ -67,13 +67,13 @@ async fn a_cache_hit_is_gated_and_not_paced() {
     let (client, gap) = halves(&server, true).await;
     let miss = client.get("http://a.example/x").send().await.unwrap();
     assert!(
-        miss.visit().unwrap().waited() >= gap / 2,
+        miss.fetch_info().unwrap().waited() >= gap / 2,
         "after robots.txt: {:?}",
-        miss.visit().unwrap().waited()
+        miss.fetch_info().unwrap().waited()
     );
     drop(miss);
     let hit = client.get("http://a.example/x").send().await.unwrap();
-    assert_eq!(hit.visit().unwrap().waited(), Duration::ZERO);
+    assert_eq!(hit.fetch_info().unwrap().waited(), Duration::ZERO);
     assert_eq!(hit.text().await.unwrap(), "from the cache");
     assert_eq!(server.count("a.example/x"), 1);
     let error = client.get("http://a.example/secret").send().await.unwrap_err();

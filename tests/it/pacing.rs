@@ -19,7 +19,7 @@ async fn the_server_sees_the_gap_robots_txt_included() {
     let gap = Duration::from_millis(80);
     let server = Server::start(|_| Reply::new(404, "").after(Duration::from_millis(5))).await;
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(gap))
+        .pace(PacePolicy::default().danger_min_delay(gap))
         .build_client(reqwest::Client::builder())
         .unwrap();
     let calls: Vec<_> = (0..12)
@@ -43,7 +43,7 @@ async fn the_spellings_of_one_address_share_its_gap() {
     let gap = Duration::from_millis(80);
     let server = Server::start(|_| Reply::new(404, "")).await;
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(gap))
+        .pace(PacePolicy::default().danger_min_delay(gap))
         .build_client(reqwest::Client::builder())
         .unwrap();
     let port = server.address().port();
@@ -219,7 +219,7 @@ async fn p11_429_holds_the_whole_host_and_reaches_the_caller() {
     let before = Instant::now();
     let denied = refused(&client, "http://a.example/x").await;
     let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{denied:?}") };
-    assert!(matches!(reason, DeferReason::Hold { status: Some(429), .. }), "{reason:?}");
+    assert!(matches!(reason, DeferReason::Backoff { status: Some(429), .. }), "{reason:?}");
     assert!(before.elapsed() < Duration::from_secs(5), "at once, not after the wait");
     assert_eq!(server.count("a.example/x"), 0);
     assert_eq!(status(&client, "http://b.example/x").await, 200, "other hosts are not held");
@@ -265,14 +265,14 @@ async fn what_waits_through_a_hold_is_judged_by_the_rules_of_then() {
 async fn waiting_is_reported_and_does_not_count_as_the_requests_timeout() {
     let server = Server::start(|_| Reply::new(404, "")).await;
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(Duration::from_millis(500)))
+        .pace(PacePolicy::default().danger_min_delay(Duration::from_millis(500)))
         .build_client(reqwest::Client::builder())
         .unwrap();
     let page = client.get("http://a.example/x").timeout(Duration::from_millis(300)).send().await.unwrap();
     assert!(
-        page.visit().unwrap().waited() >= Duration::from_millis(400),
+        page.fetch_info().unwrap().waited() >= Duration::from_millis(400),
         "{:?}",
-        page.visit().unwrap().waited()
+        page.fetch_info().unwrap().waited()
     );
 }
 
@@ -280,7 +280,7 @@ async fn waiting_is_reported_and_does_not_count_as_the_requests_timeout() {
 async fn a_cancelled_call_leaves_its_turn_to_the_next() {
     let server = Server::start(|_| Reply::new(404, "").after(Duration::from_millis(10))).await;
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(Duration::from_millis(200)))
+        .pace(PacePolicy::default().danger_min_delay(Duration::from_millis(200)))
         .build_client(reqwest::Client::builder())
         .unwrap();
     assert_eq!(status(&client, "http://a.example/0").await, 404);
@@ -302,11 +302,11 @@ async fn every_hop_waits_its_turn() {
     })
     .await;
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(Duration::from_millis(60)))
+        .pace(PacePolicy::default().danger_min_delay(Duration::from_millis(60)))
         .build_client(reqwest::Client::builder())
         .unwrap();
     let page = client.get("http://a.example/1").send().await.unwrap();
-    assert_eq!(page.visit().unwrap().hops().len(), 3);
+    assert_eq!(page.fetch_info().unwrap().hops().len(), 3);
     assert!(shortest_gap(&server.log()) >= Duration::from_millis(60));
 }
 

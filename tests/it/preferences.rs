@@ -26,7 +26,7 @@ async fn preferences_come_from_robots_txt_the_fields_and_the_head() {
     let client = client(&server);
     let ask = async |path: &str, usage: Usage| {
         let page = client.get(format!("http://a.example{path}")).send().await.unwrap();
-        page.visit().unwrap().preferences().resolve(&usage)
+        page.fetch_info().unwrap().preferences().resolve(&usage)
     };
     assert_eq!(ask("/x", Usage::TrainAi).await, Preference::Disallow);
     assert_eq!(ask("/free/x", Usage::TrainAi).await, Preference::Allow, "the longer path");
@@ -39,7 +39,7 @@ async fn preferences_come_from_robots_txt_the_fields_and_the_head() {
     assert_eq!(ask("/away", Usage::TrainAi).await, Preference::Unknown);
 
     let page = client.get("http://a.example/x").send().await.unwrap();
-    let directives = page.visit().unwrap().app_directives().unwrap();
+    let directives = page.fetch_info().unwrap().app_directives().unwrap();
     assert_eq!(directives.get("examplesearch", "widgets").unwrap().as_bool(), Some(false));
 }
 
@@ -81,7 +81,7 @@ async fn a_304_keeps_the_preferences_of_the_fetch_and_adds_those_of_now() {
     abide.invalidate(&"http://a.example".parse().unwrap()).await;
     let again = client.get("http://a.example/x").header("if-none-match", "\"1\"").send().await.unwrap();
     assert_eq!(again.status(), 304);
-    let preferences = again.visit().unwrap().preferences();
+    let preferences = again.fetch_info().unwrap().preferences();
     for usage in [Usage::TrainAi, Usage::Search] {
         assert_eq!(preferences.resolve(&usage), Preference::Disallow, "{usage}");
     }

@@ -198,7 +198,7 @@ fn one_rust_version_is_stated_everywhere() {
         let text = std::fs::read_to_string(&manifest).unwrap();
         assert!(text.contains("\nrust-version.workspace = true\n"), "{}", manifest.display());
     }
-    let release = read("docs/releasing.md");
+    let release = read("docs/dev/releasing.md");
     assert!(release.contains(&format!("`cargo +{version}.0 check ")), "the step of a release uses {version}");
     for page in PAGES {
         for stated in read(page).split("Rust 1.").skip(1) {
@@ -208,4 +208,5 @@ fn one_rust_version_is_stated_everywhere() {
     }
 }
 
-const PAGES: [&str; 4] = ["README.md", "crates/README.md", "docs/releasing.md", "docs/architecture.md"];
+const PAGES: [&str; 4] =
+    ["README.md", "crates/README.md", "docs/dev/releasing.md", "docs/dev/architecture.md"];

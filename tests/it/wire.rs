@@ -21,7 +21,7 @@ fn hasty(address: SocketAddr) -> Builder {
         .resolver(Arc::new(Names(address)))
         .allow_net(address.ip().into())
         .access(AccessPolicy::default().with_deadline(Duration::from_millis(700)))
-        .pace(abide::pacing::PacePolicy::default().danger_min_gap(Duration::ZERO))
+        .pace(abide::pacing::PacePolicy::default().danger_min_delay(Duration::ZERO))
 }
 
 /// A listener that hands every connection to `script`.
@@ -525,7 +525,7 @@ async fn http2_refusals_of_a_page_are_one_request_on_the_wire_and_calm_holds_the
         assert!(Denied::find(&error).is_none(), "a network error: {error:?}");
         assert_eq!(requests.load(Ordering::SeqCst), 2, "robots.txt and one request for the page");
         let host = abide::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
-        assert_eq!(abide.gate_handle().report(&host).unwrap().holds(), holds);
+        assert_eq!(abide.gate_handle().report(&host).unwrap().backoffs(), holds);
     }
 }
 
@@ -544,7 +544,7 @@ async fn backoffs_after(answer: impl Fn(u32) -> Vec<u8> + Clone + Send + Sync + 
         let _ = page.bytes().await;
     }
     let host = abide::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
-    abide.gate_handle().report(&host).unwrap().holds()
+    abide.gate_handle().report(&host).unwrap().backoffs()
 }
 
 #[tokio::test]
@@ -607,5 +607,5 @@ async fn enhance_your_calm_holds_the_host() {
     let url = "http://a.example/x".parse().unwrap();
     assert!(!abide.check(&url).await.unwrap().is_allowed());
     let report = abide.gate_handle().report(&abide::Host::of(&url).unwrap()).unwrap();
-    assert_eq!(report.holds(), 1, "{report:?}");
+    assert_eq!(report.backoffs(), 1, "{report:?}");
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use abide::{Abide, Denied, DeniedKind, Options, Preference, RequestBuilderExt, ResponseExt, Visit};
+use abide::{Abide, Denied, DeniedKind, FetchInfo, Options, Preference, RequestBuilderExt, ResponseExt};
 use futures_util::StreamExt;
 use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
@@ -122,22 +122,22 @@ pub(crate) async fn ask(
 
 /// The answer that its head gives.
 fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
-    let visit = response.visit().cloned();
+    let info = response.fetch_info().cloned();
     let mut line = Line::empty(text, Outcome::Fetched);
     line.status = Some(response.status().as_u16());
     line.final_url = Some(trail::public(response.url()).into());
-    if let Some(visit) = &visit {
-        line.hops = hops(visit);
-        line.verdict = visit.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate_handle().wall()));
-        line.permissions = Some(Tags::new(&visit.permissions()));
-        line.noindex = visit.permissions().noindex_known();
-        line.waited_ms = millis(visit.waited());
-        line.why = why(visit);
+    if let Some(info) = &info {
+        line.hops = hops(info);
+        line.verdict = info.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate_handle().wall()));
+        line.permissions = Some(Tags::new(&info.permissions()));
+        line.noindex = info.permissions().noindex_known();
+        line.waited_ms = millis(info.waited());
+        line.why = why(info);
     }
     let content_type = response.headers().get(http::header::CONTENT_TYPE);
     let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    let may_follow = visit.as_ref().is_some_and(|visit| visit.permissions().may_follow());
-    let reserved = visit.as_ref().map(reserved).unwrap_or_default();
+    let may_follow = info.as_ref().is_some_and(|info| info.permissions().may_follow());
+    let reserved = info.as_ref().map(reserved).unwrap_or_default();
     Answer { line, content_type, may_follow, not_before: None, reserved, cause: None }
 }
 
@@ -173,8 +173,8 @@ async fn read(
 }
 
 /// Each usage once that the site disallows, whoever of its statements counts in the end.
-fn reserved(visit: &Visit) -> Vec<String> {
-    let preferences = visit.preferences();
+fn reserved(info: &FetchInfo) -> Vec<String> {
+    let preferences = info.preferences();
     let usages = preferences.statements().iter().map(|statement| statement.usage());
     let mut names: Vec<String> = usages
         .filter(|usage| preferences.resolve(usage) == Preference::Disallow)
@@ -271,19 +271,19 @@ impl Line {
     }
 }
 
-fn hops(visit: &Visit) -> Vec<Hop> {
+fn hops(info: &FetchInfo) -> Vec<Hop> {
     let hop = |hop: &abide::Hop| Hop {
         url: hop.url().to_string(),
         status: Some(hop.status().as_u16()),
         allowed: true,
     };
-    visit.hops().iter().map(hop).collect()
+    info.hops().iter().map(hop).collect()
 }
 
 /// Why it was fetched, and why a redirect was not followed.
-fn why(visit: &Visit) -> String {
-    let verdict = visit.verdict().map(ToString::to_string).unwrap_or_default();
-    match visit.stopped() {
+fn why(info: &FetchInfo) -> String {
+    let verdict = info.verdict().map(ToString::to_string).unwrap_or_default();
+    match info.stopped() {
         Some(stopped) => format!("{verdict}; {stopped}"),
         None => verdict,
     }

@@ -107,7 +107,7 @@ fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
 
 /// Any delay is possible; one below a second is told once.
 fn warn_of_haste(online: &Online) {
-    let shortest = PacePolicy::default().min_gap();
+    let shortest = PacePolicy::default().min_delay();
     if online.delay < shortest {
         let shortest = shortest.as_secs();
         style::note(format_args!("a delay below {shortest} s is less considerate than most sites expect"));
@@ -115,7 +115,7 @@ fn warn_of_haste(online: &Online) {
 }
 
 fn pace(online: &Online) -> PacePolicy {
-    PacePolicy::default().danger_min_gap(online.delay).with_max_wait(online.max_wait)
+    PacePolicy::default().danger_min_delay(online.delay).with_max_wait(online.max_wait)
 }
 
 fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {

@@ -77,7 +77,7 @@ fn main() {
 
 /// The whole of it: the key, the rules, the match, and the turn of the host, taken and ended.
 fn decisions(runtime: &tokio::runtime::Runtime, token: ProductToken) {
-    let pace = PacePolicy::default().danger_min_gap(Duration::ZERO);
+    let pace = PacePolicy::default().danger_min_delay(Duration::ZERO);
     let gate = Gate::builder().pace(pace).build(vec![token], Arc::new(Site));
     let urls: Vec<Url> =
         (0..1_000).map(|n| format!("https://host-{n}.example/public/diary").parse().unwrap()).collect();

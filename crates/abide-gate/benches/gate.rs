@@ -40,7 +40,7 @@ impl Fetch for FortyRules {
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it starts");
-    let pace = PacePolicy::default().danger_min_gap(Duration::ZERO).danger_max_in_flight(64);
+    let pace = PacePolicy::default().danger_min_delay(Duration::ZERO).danger_max_in_flight(64);
     let tokens = vec!["ExampleBot".parse().expect("a token")];
     let gate = Gate::builder().pace(pace).build(tokens, Arc::new(FortyRules));
     let url: Url = "https://www.example.org/articles/2024/11/a-page".parse().expect("a URL");

@@ -105,7 +105,7 @@ pub enum Event<'a> {
         /// The host, or `every host`.
         scope: &'a str,
         /// The delay between its requests.
-        gap: Duration,
+        delay: Duration,
         /// How many may be in flight.
         max_in_flight: u16,
     },

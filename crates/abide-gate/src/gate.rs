@@ -14,7 +14,7 @@ use crate::builder::GateBuilder;
 use crate::clock::has_timers;
 use crate::error::{Denied, DeniedKind};
 use crate::event::{Event, Observers};
-use crate::paced::last_gap;
+use crate::paced::last_delay;
 use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit, Refusal, ScopeKey};
 use crate::verdict::Verdict;
 use crate::{AddressGuard, Clock, Host, Origin, Stats, WallMillis};
@@ -114,7 +114,7 @@ impl Gate {
     }
 
     /// Tells the observers that a request ended with this refusal: for those who build a client on the gate.
-    pub fn tell_refused(&self, denied: &Denied) {
+    pub fn report_refused(&self, denied: &Denied) {
         let hop = denied.hop();
         #[cfg(feature = "tracing")]
         {
@@ -262,7 +262,8 @@ impl Gate {
 
     /// The host's turn; what it took to wait for it is taken from what is `left`.
     async fn permit(&self, url: &Url, verdict: &Verdict, left: &mut Duration) -> Result<Permit, Denied> {
-        let delay = if verdict.is_robots_txt() { last_gap(&self.pacer, url) } else { verdict.crawl_delay() };
+        let delay =
+            if verdict.is_robots_txt() { last_delay(&self.pacer, url) } else { verdict.crawl_delay() };
         let ask = Ask::new().with_crawl_delay(delay.unwrap_or_default()).with_budget(*left);
         let began = self.clock.now();
         let permit = self.pacer.acquire(url, ask).await;
@@ -308,11 +309,11 @@ impl Gate {
     /// gate.back_off(&Host::of(&url)?, gate.wall().plus(Duration::from_secs(3_600)));
     ///
     /// let denied = gate.admit(&url, gate.max_wait()).await.unwrap_err();
-    /// assert!(matches!(denied.kind(), DeniedKind::Deferred { reason: DeferReason::Hold { .. } }));
+    /// assert!(matches!(denied.kind(), DeniedKind::Deferred { reason: DeferReason::Backoff { .. } }));
     /// # Ok(()) }
     /// ```
     pub fn back_off(&self, scope: impl Into<ScopeKey>, until: WallMillis) -> WallMillis {
-        self.pacer.hold(scope, until, BackoffCause::Operator)
+        self.pacer.back_off(scope, until, BackoffCause::Operator)
     }
 
     /// What happened to a host, if it is known.

@@ -44,7 +44,7 @@ impl PacedFetch {
                 let hold = permit.observe(reply.status(), reply.headers());
                 let hold = match throttle {
                     Some(throttle) if reply.status() == StatusCode::TOO_MANY_REQUESTS => {
-                        self.hold_longer(&url, hold, throttle)
+                        self.back_off_longer(&url, hold, throttle)
                     }
                     _ => hold,
                 };
@@ -78,7 +78,7 @@ impl PacedFetch {
 
     /// Stricter: robots.txt has answered 429 before, and again after the time that it had asked for. Pages that do are held by what they ask
     /// for alone, since whoever wants them decides when to come back; robots.txt would be asked for with every page, every second.
-    fn hold_longer(&self, url: &Url, hold: Option<WallMillis>, throttle: Duration) -> Option<WallMillis> {
+    fn back_off_longer(&self, url: &Url, hold: Option<WallMillis>, throttle: Duration) -> Option<WallMillis> {
         let until = self.clock.wall().plus(throttle);
         let Ok(host) = Host::of(url) else { return hold };
         if hold.is_some_and(|hold| hold >= until) {
@@ -86,17 +86,19 @@ impl PacedFetch {
         }
         let cause =
             BackoffCause::Answer { status: StatusCode::TOO_MANY_REQUESTS.as_u16(), retry_after: None };
-        Some(self.pacer.hold(&host, until, cause))
+        Some(self.pacer.back_off(&host, until, cause))
     }
 
     /// A host whose pages are asked for slowly has its robots.txt asked for as slowly.
     fn ask(&self, url: &Url) -> Ask {
-        Ask::new().with_crawl_delay(last_gap(&self.pacer, url).unwrap_or_default()).with_budget(self.max_wait)
+        Ask::new()
+            .with_crawl_delay(last_delay(&self.pacer, url).unwrap_or_default())
+            .with_budget(self.max_wait)
     }
 }
 
 /// The gap that was last asked for the URL's host.
-pub(crate) fn last_gap(pacer: &Pacer, url: &Url) -> Option<Duration> {
+pub(crate) fn last_delay(pacer: &Pacer, url: &Url) -> Option<Duration> {
     let host = Host::of(url).ok()?;
-    Some(pacer.report(&host)?.gap)
+    Some(pacer.report(&host)?.delay)
 }

@@ -28,7 +28,7 @@ impl Fetch for Rules {
 
 #[tokio::test(flavor = "current_thread")]
 async fn check_acquire_and_end_on_a_known_host_allocate_nothing() {
-    let pace = PacePolicy::default().danger_min_gap(Duration::ZERO);
+    let pace = PacePolicy::default().danger_min_delay(Duration::ZERO);
     let gate = Gate::builder().pace(pace).build(vec!["ExampleBot".parse().unwrap()], Arc::new(Rules));
     let url: Url = "https://example.org/a".parse().unwrap();
     gate.answer(&Origin::of(&url).unwrap()).await.unwrap();

@@ -28,12 +28,12 @@ use url::Url;
 
 use crate::crawler::Crawler;
 use crate::host_field::refuse_foreign_host;
-use crate::log::HopSpan;
 use crate::options::Options;
+use crate::preserved_fields::FieldSource;
 use crate::reader::Reading;
-use crate::redirect::{Asked, Redirect, Target, redirect, same_resource};
-use crate::seen::Source;
-use crate::trail::{Hop, Trail};
+use crate::redirect::{HopRequest, Redirect, Target, redirect, same_resource};
+use crate::redirect_history::{Hop, RedirectHistory};
+use crate::spans::HopSpan;
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub struct Call<'a> {
     /// Whether a permit is acquired here, and not by a middleware below.
     paces: bool,
     step: Step,
-    history: Trail,
+    history: RedirectHistory,
     /// How long the call may still wait for permits.
     pub(crate) wait_left: Duration,
     /// How long the call may still be on the wire.
@@ -71,7 +71,7 @@ pub struct Call<'a> {
     span: HopSpan,
     permit: Option<Unsent>,
     target: Option<Box<Target>>,
-    source: Source,
+    source: FieldSource,
 }
 
 /// A hop that has no response yet.
@@ -115,13 +115,13 @@ impl<'a> Call<'a> {
             crawler,
             paces: true,
             step: Step::Check,
-            history: Trail::default(),
+            history: RedirectHistory::default(),
             method: method.clone(),
             hop: Some(Pending::to(if has_userinfo(url) { without_userinfo(url) } else { url.clone() })),
             span: HopSpan::none(),
             permit: None,
             target: None,
-            source: Source::Wire,
+            source: FieldSource::Wire,
         }
     }
 
@@ -343,7 +343,7 @@ impl<'a> Call<'a> {
     }
 
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
-        let asked = Asked {
+        let asked = HopRequest {
             method: &self.method,
             url: self.url(),
             hop: self.history.hops().len().saturating_sub(1),
@@ -396,7 +396,7 @@ impl<'a> Call<'a> {
     }
 
     /// Where the response's fields come from. Default: from the wire.
-    pub fn set_source(&mut self, source: Source) {
+    pub fn set_source(&mut self, source: FieldSource) {
         self.source = source;
     }
 
@@ -420,7 +420,7 @@ impl<'a> Call<'a> {
         self.permit = None;
         self.step = Step::Check;
         self.method = target.method.clone();
-        self.source = Source::Wire;
+        self.source = FieldSource::Wire;
         self.hop = Some(Pending::to(target.url.clone()));
         target
     }
@@ -431,26 +431,26 @@ impl<'a> Call<'a> {
         let reading = crawler.reader.response_to(&self.method, crawler.gate.wall());
         let reading = reading.with_scan(self.options.scan).with_request(request);
         match self.source {
-            Source::Wire => reading,
-            Source::Kept(time) => reading.from_cache(time),
-            Source::Unknown => reading.with_missing_fields(),
+            FieldSource::Wire => reading,
+            FieldSource::Kept(time) => reading.from_cache(time),
+            FieldSource::Unknown => reading.with_missing_fields(),
         }
     }
 
     /// The hops so far.
-    pub fn history(&self) -> &Trail {
+    pub fn history(&self) -> &RedirectHistory {
         &self.history
     }
 
     /// The hops, for the response.
-    pub fn take_history(&mut self) -> Trail {
+    pub fn take_history(&mut self) -> RedirectHistory {
         std::mem::take(&mut self.history)
     }
 
     /// The redirect that is about to be followed keeps its own permissions: they are for its own URL only.
     pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {
         let mut history = self.take_history();
-        self.reading(None).pass(&mut history, status, headers).await;
+        self.reading(None).followed(&mut history, status, headers).await;
         self.history = history;
     }
 
@@ -463,12 +463,12 @@ impl<'a> Call<'a> {
     #[must_use]
     pub fn refused(&self, denied: Denied) -> Denied {
         let denied = denied.after(self.history.chain());
-        self.crawler.gate.tell_refused(&denied);
+        self.crawler.gate.report_refused(&denied);
         denied
     }
 
     /// The hops of a call that ends without a response, with how long it has waited.
-    pub fn without_response(&mut self) -> Trail {
+    pub fn without_response(&mut self) -> RedirectHistory {
         let max_wait = self.options.max_wait.unwrap_or(self.crawler.gate.max_wait());
         let mut history = self.take_history();
         history.ends_after(max_wait.saturating_sub(self.wait_left));

@@ -9,7 +9,7 @@ use url::Url;
 
 use abide_gate::without_userinfo;
 
-use crate::trail::Stopped;
+use crate::redirect_history::Stopped;
 
 /// How redirects are followed. `Default` follows 10 hops and sends no `Referer`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Target {
 
 /// What was asked, and how often before.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct HopRequest<'a> {
     pub(crate) method: &'a Method,
     pub(crate) url: &'a Url,
     /// The number of redirects that led here.
@@ -125,7 +125,7 @@ pub(crate) struct Asked<'a> {
 /// Reads a response to what was asked.
 pub(crate) fn redirect(
     policy: &RedirectPolicy,
-    asked: Asked<'_>,
+    asked: HopRequest<'_>,
     status: StatusCode,
     headers: &HeaderMap,
 ) -> Redirect {
@@ -248,8 +248,8 @@ mod tests {
         headers
     }
 
-    fn get(from: &Url) -> Asked<'_> {
-        Asked { method: &Method::GET, url: from, hop: 0, is_repeatable: true }
+    fn get(from: &Url) -> HopRequest<'_> {
+        HopRequest { method: &Method::GET, url: from, hop: 0, is_repeatable: true }
     }
 
     fn follow(from: &str, location: &str) -> Redirect {
@@ -280,7 +280,7 @@ mod tests {
         let (from, to) = (url("http://a.example/a"), headers(&[b"/b"]));
         let policy = RedirectPolicy::default().with_hops_max(2);
         let at = |policy: &RedirectPolicy, hop| {
-            redirect(policy, Asked { hop, ..get(&from) }, StatusCode::FOUND, &to)
+            redirect(policy, HopRequest { hop, ..get(&from) }, StatusCode::FOUND, &to)
         };
         assert!(matches!(at(&policy, 1), Redirect::Follow(_)));
         assert_eq!(at(&policy, 2), Redirect::TooMany(url("http://a.example/b")));
@@ -343,9 +343,9 @@ mod tests {
         ] {
             let to = headers(&[b"/b"]);
             let (from, status) = (url("http://a.example/"), StatusCode::from_u16(status).unwrap());
-            let once = Asked { method: before, url: &from, hop: 0, is_repeatable: false };
+            let once = HopRequest { method: before, url: &from, hop: 0, is_repeatable: false };
             let policy = RedirectPolicy::default();
-            match redirect(&policy, Asked { is_repeatable: true, ..once }, status, &to) {
+            match redirect(&policy, HopRequest { is_repeatable: true, ..once }, status, &to) {
                 Redirect::Follow(target) => {
                     assert_eq!((&target.method, target.keeps_body), (after, keeps), "{status} {before}");
                 }

@@ -82,7 +82,7 @@ async fn leases(store: &Store) -> Outcome<()> {
     println!("a lease in the store, taken and given up: {} ns", each(began, LEASES));
     for (name, store) in [("without a store", None), ("with this store", Some(store.clone()))] {
         let mut pacer =
-            abide_gate::testing::hosts::pacer_builder(PacePolicy::default().danger_min_gap(Duration::ZERO));
+            abide_gate::testing::hosts::pacer_builder(PacePolicy::default().danger_min_delay(Duration::ZERO));
         if let Some(store) = store {
             pacer = pacer.store(Arc::new(store));
         }

@@ -8,8 +8,8 @@ use abide_http::{BuildError, Crawler, CrawlerBuilder, Scan};
 use abide_permissions::{PermissionStore, ReadOptions};
 use tower_layer::Layer;
 
-use crate::fetch::ServiceFetch;
 use crate::layer::AbideLayer;
+use crate::robots_fetch::ServiceFetch;
 use crate::service::AbideService;
 
 /// Settings of one crawler. Made by [`AbideLayer::builder`].
@@ -52,7 +52,7 @@ impl Builder {
         Self { crawler: self.crawler.read_options(options) }
     }
 
-    /// Where permissions are kept between visits, so that a 304 comes with the last known rules. Default: nowhere.
+    /// Where permissions are kept between fetches, so that a 304 comes with the last known rules. Default: nowhere.
     pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {
         Self { crawler: self.crawler.permission_store(store) }
     }
@@ -80,7 +80,7 @@ impl Builder {
     /// for pages. It must neither follow redirects, nor add credentials or cookies, nor decode bodies: a decompression layer stops after
     /// the first gzip member, and rules behind it are lost without a trace.
     ///
-    /// Every service that the layer is put around shares its rules and its turns.
+    /// Every service that the layer is put around shares its rules and its permits.
     ///
     /// # Errors
     /// [`BuildError`].

@@ -18,11 +18,11 @@ use abide_permissions::{PermissionStore, ReadOptions};
 
 use crate::client::{Abide, Core};
 use crate::codings::Codings;
-use crate::fetch::ReqwestFetch;
 use crate::log;
+use crate::read_timeout::READ_TIMEOUT;
 use crate::resolver::{GuardedResolver, SystemResolver};
-use crate::sends::never_again;
-use crate::silence::READ_TIMEOUT;
+use crate::robots_fetch::ReqwestFetch;
+use crate::send_count::never_again;
 
 /// Settings of one crawler. Made by [`Abide::builder`].
 #[must_use]
@@ -75,7 +75,7 @@ impl Builder {
         self.gated(|gate| gate.pace(policy))
     }
 
-    /// How long a call may wait for its turns, all hops together. Default: 30 s. Longer waits are deferred at once.
+    /// How long a call may wait for its permits, all hops together. Default: 30 s. Longer waits are deferred at once.
     pub fn max_wait(self, wait: Duration) -> Self {
         self.gated(|gate| gate.max_wait(wait))
     }
@@ -86,7 +86,7 @@ impl Builder {
         self
     }
 
-    /// How long a call may be on the wire, all hops together, with the body of the last. Waiting for turns and for robots.txt is not
+    /// How long a call may be on the wire, all hops together, with the body of the last. Waiting for permits and for robots.txt is not
     /// counted. A request's own `timeout` goes before. Default: no limit.
     ///
     /// `reqwest::ClientBuilder::timeout` counts for each hop anew, as abide follows the redirects.
@@ -155,7 +155,7 @@ impl Builder {
         self.gated(|gate| gate.host_store(store))
     }
 
-    /// Where permissions are kept between visits. Default: nowhere.
+    /// Where permissions are kept between fetches. Default: nowhere.
     ///
     /// With a store, a 304 comes with the last known rules (draft-illyes-repext-03 §3.1.4: they "MUST continue to be honored"),
     /// and so does a page whose head was not read this time. A 304 of another version than the recorded one is unknown: its ETag and

@@ -222,13 +222,13 @@ pub struct RobotsReply {
     headers: HeaderMap,
     body: FetchBody,
     started: Instant,
-    held_until: Option<WallMillis>,
+    backed_off_until: Option<WallMillis>,
 }
 
 impl RobotsReply {
     /// An answer to a request that went on the wire at `started`.
     pub fn new(status: StatusCode, headers: HeaderMap, body: FetchBody, started: Instant) -> Self {
-        Self { status, headers, body, started, held_until: None }
+        Self { status, headers, body, started, backed_off_until: None }
     }
 
     /// An answer with a whole body at once, for tests and adapters that have read it already.
@@ -240,7 +240,7 @@ impl RobotsReply {
     /// The answer made its host wait: nothing is sent to it before `until`, and so it is not asked before.
     #[must_use]
     pub fn with_backoff_until(mut self, until: WallMillis) -> Self {
-        self.held_until = Some(until);
+        self.backed_off_until = Some(until);
         self
     }
 
@@ -261,7 +261,7 @@ impl RobotsReply {
 
     /// The end of the host's hold, if this answer began or extended one.
     pub fn hold(&self) -> Option<WallMillis> {
-        self.held_until
+        self.backed_off_until
     }
 
     /// The body, as sent. Dropping it unread must close or drain the connection within bounds.
@@ -274,7 +274,7 @@ impl fmt::Debug for RobotsReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RobotsReply")
             .field("status", &self.status.as_u16())
-            .field("held_until", &self.held_until)
+            .field("backed_off_until", &self.backed_off_until)
             .finish_non_exhaustive()
     }
 }

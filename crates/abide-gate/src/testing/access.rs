@@ -152,7 +152,7 @@ impl Scripted {
 
     /// The answer makes its host wait until then.
     #[must_use]
-    pub fn held_until(mut self, until: WallMillis) -> Self {
+    pub fn backed_off_until(mut self, until: WallMillis) -> Self {
         self.hold = Some(until);
         self
     }

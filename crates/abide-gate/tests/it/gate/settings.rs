@@ -62,7 +62,7 @@ async fn private_addresses_are_asked_if_their_network_is_allowed_in_whichever_wa
 async fn the_policies_of_robots_txt_and_of_pace_are_those_that_were_set() {
     let slow_rules = ScriptedFetch::always(Scripted::text("").head_after(4 * SECOND));
     let short = AccessPolicy::default().with_deadline(3 * SECOND);
-    let slow = PacePolicy::default().with_gap(7 * SECOND);
+    let slow = PacePolicy::default().with_delay(7 * SECOND);
     let gate = built(Gate::builder().access(short).pace(slow).max_wait(20 * SECOND), &slow_rules);
     assert_eq!(gate.max_wait(), 20 * SECOND);
     let began = Instant::now();
@@ -160,7 +160,7 @@ async fn who_hears_of_everything_hears_of_both_halves_and_of_what_was_decided() 
     let private = url("https://a.example/private/x");
     gate.admit(&url(PAGE), 30 * SECOND).await.unwrap().1.finish();
     let refused = gate.admit(&private, 30 * SECOND).await.unwrap_err();
-    gate.tell_refused(&refused);
+    gate.report_refused(&refused);
     assert_eq!(gate.stats().overrides, 0);
     let verdict = gate.check_cached(&private).unwrap();
     gate.overridden(verdict, &"our own site".into());

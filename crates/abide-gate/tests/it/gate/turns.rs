@@ -139,7 +139,7 @@ async fn who_cannot_wait_for_robots_txt_is_told_so_at_once_and_nothing_is_asked(
         let error = gate.check(&page(), &mut { budget * SECOND }).await.unwrap_err();
         let DeniedKind::Deferred { reason } = error.kind() else { panic!("{error:?}") };
         assert_eq!(matches!(reason, DeferReason::Robots), is_short, "{reason:?}");
-        assert_eq!(matches!(reason, DeferReason::Hold { .. }), !is_short, "{reason:?}");
+        assert_eq!(matches!(reason, DeferReason::Backoff { .. }), !is_short, "{reason:?}");
         assert_eq!((fetch.count(), gate.stats().robots_in_flight, began.elapsed()), (0, 0, Duration::ZERO));
     }
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *"));

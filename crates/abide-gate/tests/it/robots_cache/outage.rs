@@ -217,7 +217,7 @@ async fn s18_408_in_an_outage_leaves_the_copy_in_force() {
 #[tokio::test(start_paused = true)]
 async fn s18_429_in_an_outage_leaves_the_copy_in_force_until_the_hold_ends() {
     let held = START.plus(DAY * 2 + 3 * HOUR);
-    let world = good_503_then(Scripted::status(429).held_until(held));
+    let world = good_503_then(Scripted::status(429).backed_off_until(held));
     world.ask().await;
     sleep(DAY).await;
     sleep(world.ask().await.retry_at().since(world.wall())).await;

@@ -216,7 +216,7 @@ async fn s02_the_cautious_preset() {
 #[tokio::test(start_paused = true)]
 async fn s03_429_allows_all_and_is_asked_again_when_the_hold_ends() {
     let held = START.plus(17 * MINUTE);
-    let world = World::of(Scripted::status(429).held_until(held));
+    let world = World::of(Scripted::status(429).backed_off_until(held));
     let answer = world.ask().await;
     assert!(allows_all(&answer));
     assert_eq!((answer.retry_at(), answer.fresh_until(), answer.attempts()), (held, held, 0));
@@ -246,10 +246,10 @@ async fn s03_429_without_a_hold_leaves_the_copy_in_force_for_a_minute() {
 #[tokio::test(start_paused = true)]
 async fn s03_503_and_cautious_429_wait_for_the_hold_if_that_is_later() {
     let held = START.plus(3 * HOUR);
-    let fetch = || ScriptedFetch::always(Scripted::status(429).held_until(held));
+    let fetch = || ScriptedFetch::always(Scripted::status(429).backed_off_until(held));
     assert_eq!(World::with_policy(fetch(), AccessPolicy::cautious()).ask().await.retry_at(), held);
-    assert_eq!(World::of(Scripted::status(503).held_until(held)).ask().await.retry_at(), held);
-    let soon = World::of(Scripted::status(503).held_until(START.plus(MINUTE / 2))).ask().await;
+    assert_eq!(World::of(Scripted::status(503).backed_off_until(held)).ask().await.retry_at(), held);
+    let soon = World::of(Scripted::status(503).backed_off_until(START.plus(MINUTE / 2))).ask().await;
     assert!(soon.retry_at() >= START.plus(MINUTE * 9 / 10));
 }
 

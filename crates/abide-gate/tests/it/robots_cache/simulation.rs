@@ -347,7 +347,7 @@ impl Run {
             Behaviour::NotNow => (Said::NotNow, Scripted::status(408)),
             Behaviour::TooManyRequests => {
                 let hold = self.clock.wall().plus(3 * HOUR);
-                (Said::NotNow, Scripted::status(429).held_until(hold))
+                (Said::NotNow, Scripted::status(429).backed_off_until(hold))
             }
             Behaviour::Html => (Said::Rules(None), Scripted::text("<html><p>Challenge</p></html>")),
             Behaviour::TooManyRedirects => (Said::Momentary, to(&format!("r{hop}"))),

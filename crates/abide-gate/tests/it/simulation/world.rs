@@ -152,7 +152,7 @@ impl World {
                 _ => AccessPolicy::default(),
             })
             .pace(match self.rude {
-                Some(Rude::ShortGap) => PacePolicy::default().danger_min_gap(SECOND / 2),
+                Some(Rude::ShortGap) => PacePolicy::default().danger_min_delay(SECOND / 2),
                 _ => PacePolicy::default(),
             })
             .clock(self.clock.clone())

@@ -52,7 +52,7 @@ pub(crate) fn deferred(not_before: WallMillis) -> Scripted {
 }
 
 pub(crate) fn backed_off(not_before: WallMillis) -> Refusal {
-    let reason = DeferReason::Hold { status: None, retry_after: None };
+    let reason = DeferReason::Backoff { status: None, retry_after: None };
     let (scope, wait) = ("a.example".into(), not_before.since(START));
     Refusal::Deferred { scope, not_before, wait, reason }
 }

@@ -109,7 +109,7 @@ impl Crew {
     }
 
     fn policy(&self) -> PacePolicy {
-        let policy = PacePolicy::default().danger_min_gap(self.delay).with_expected_workers(self.workers);
+        let policy = PacePolicy::default().danger_min_delay(self.delay).with_expected_workers(self.workers);
         let policy =
             policy.with_lease(self.lease).with_max_wait(ms(10_000)).with_store_timeout(self.patience);
         if self.is_fail_closed { policy.with_fail_closed() } else { policy }
