@@ -305,6 +305,10 @@ fn is_name_byte(byte: u8) -> bool {
 /// An attribute's value as the DOM has it.
 fn text_of(value: Option<&[u8]>) -> Result<Cow<'_, str>, Stop> {
     let text = str::from_utf8(value.unwrap_or_default()).map_err(|_| Stop::Unusual)?;
+    // lol_html drops a byte order mark at the start of a value.
+    if text.starts_with('\u{feff}') {
+        return Err(Stop::Unusual);
+    }
     Ok(decoded(Cow::Borrowed(text)))
 }
 
