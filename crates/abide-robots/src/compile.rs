@@ -33,6 +33,7 @@ pub(crate) fn compile(text: &[u8], tokens: &[ProductToken]) -> Block {
 
 /// Reads `text` by RFC 9309 and hands over what concerns the crawler: one pass, and only the lines of its groups are read to
 /// their end.
+#[inline]
 pub(crate) fn gather<'a, R: Sink<'a>>(text: &'a [u8], tokens: &[ProductToken], rules: R) -> Gathered<'a, R> {
     let profile = Profile::Rfc9309;
     let mut gatherer = Gatherer::new(tokens, profile, rules);

@@ -39,6 +39,7 @@ static CLASS: [u8; 256] = {
 };
 
 /// The classes that occur in `text`.
+#[inline]
 pub(crate) fn classes(text: &[u8]) -> u8 {
     let (words, tail) = text.as_chunks::<8>();
     let of_words = words.iter().fold(0, |seen, [a, b, c, d, e, f, g, h]| {
@@ -66,6 +67,7 @@ pub(crate) fn is_rewritten(byte: &u8) -> bool {
 }
 
 /// The classes that occur in a pattern, whose final `$` is its own normal form.
+#[inline]
 pub(crate) fn classes_of_pattern(text: &[u8]) -> u8 {
     classes(text.strip_suffix(b"$").unwrap_or(text))
 }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use crate::compile;
 use crate::decode::Text;
 use crate::group::{Chosen, Raw, Sink};
+use crate::index;
 use crate::line::{self, RecordKind};
 use crate::normal::{self, HASH, QUERY, REWRITE, STAR, Side};
 use crate::pattern::{self, can_match};
@@ -55,8 +56,8 @@ impl Pairs {
 
     fn of(text: &[u8]) -> Self {
         let mut pairs = Self([0; Self::WORDS]);
-        for pair in text.windows(2).filter_map(<[_]>::first_chunk::<2>) {
-            let (word, bit) = Self::place(*pair);
+        for pair in index::pairs(text) {
+            let (word, bit) = Self::place(pair);
             if let Some(word) = pairs.0.get_mut(word) {
                 *word |= bit;
             }
