@@ -84,7 +84,7 @@ pub use address::AddressGuard;
 pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
-pub use clock::{Clock, NoTimers, SystemClock, WallMillis, caught_clock};
+pub use clock::{Clock, SystemClock, WallMillis, caught_clock, lacks_timers};
 pub use coding::Coding;
 pub use error::{Denied, DeniedKind};
 pub use event::{Event, Observer};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::access::Fetch;
-use abide_gate::{Gate, GateBuilder, NoTimers};
+use abide_gate::{Gate, GateBuilder, lacks_timers};
 use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::InvalidText;
 
@@ -149,7 +149,9 @@ impl CrawlerBuilder {
     /// # Errors
     /// [`BuildError`].
     pub fn build(self, fetch: Arc<dyn Fetch>) -> Result<Crawler, BuildError> {
-        NoTimers::check()?;
+        if lacks_timers() {
+            return Err(BuildError::NoTimers);
+        }
         let identity = self.identity()?;
         let tokens = identity.tokens().to_vec();
         let read = self.read.with_tokens(tokens.iter().cloned());
@@ -196,7 +198,7 @@ pub enum BuildError {
     HostForAll,
     /// The runtime that this was called in has no timers, so nothing could ever wait for a permit. Outside of a runtime the first request
     /// that must wait says so, with [`DeniedKind::NoTimers`](abide_gate::DeniedKind::NoTimers).
-    NoTimers(NoTimers),
+    NoTimers,
     /// The HTTP client could not be built.
     Client(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -217,7 +219,9 @@ impl fmt::Display for BuildError {
                 "expected no Host in the client's default_headers, found one; ask for its URL and give its address to \
                  Builder::resolve",
             ),
-            Self::NoTimers(error) => error.fmt(f),
+            Self::NoTimers => f.write_str(
+                "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder",
+            ),
             Self::Client(_) => f.write_str("the inner client could not be built"),
         }
     }
@@ -228,15 +232,7 @@ impl std::error::Error for BuildError {
         match self {
             Self::Token(error) => Some(error),
             Self::Client(error) => Some(&**error),
-            Self::UserAgent { .. } | Self::UserAgentField { .. } | Self::HostForAll | Self::NoTimers(_) => {
-                None
-            }
+            Self::UserAgent { .. } | Self::UserAgentField { .. } | Self::HostForAll | Self::NoTimers => None,
         }
-    }
-}
-
-impl From<NoTimers> for BuildError {
-    fn from(error: NoTimers) -> Self {
-        Self::NoTimers(error)
     }
 }
