@@ -10,11 +10,11 @@ use ipnet::IpNet;
 use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
 
-use abide_gate::access::{AccessPolicy, AccessStore, Fetch};
 use abide_gate::pacing::{HostStore, PacePolicy};
+use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
 use abide_gate::{Clock, GateBuilder, Observer};
 use abide_http::{BuildError, Crawler, CrawlerBuilder, RedirectPolicy, Scan};
-use abide_permissions::{PermissionStore, ReadOptions};
+use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
 use crate::codings::Codings;
@@ -66,8 +66,8 @@ impl Builder {
     }
 
     /// How robots.txt is obtained, and what its absence means. Default: RFC 9309.
-    pub fn access(self, policy: AccessPolicy) -> Self {
-        self.gated(|gate| gate.access(policy))
+    pub fn robots(self, policy: RobotsPolicy) -> Self {
+        self.gated(|gate| gate.robots(policy))
     }
 
     /// How fast a host is asked. Default: one at a time, a second apart.
@@ -120,6 +120,13 @@ impl Builder {
         self.shared(|crawler| crawler.read_options(options))
     }
 
+    /// A policy token: a group of robots.txt that names `token` and disallows a URL says that its content is not to be used so. It never
+    /// decides whether the URL is fetched. With `fallback` the `*` group counts where no group names the token. The copy that is asked is
+    /// the one that let the request out, and the answer a statement of [`FetchInfo::preferences`](crate::FetchInfo::preferences).
+    pub fn policy_token(self, token: &str, usage: Usage, fallback: bool) -> Self {
+        self.shared(|crawler| crawler.policy_token(token, usage, fallback))
+    }
+
     /// Allows contact with a network that is not public. Exactly this network: `127.0.0.1/32` does not open `127.0.0.2`.
     pub fn allow_net(self, net: IpNet) -> Self {
         self.gated(|gate| gate.allow_net(net))
@@ -146,8 +153,8 @@ impl Builder {
     }
 
     /// Where robots.txt is kept. Default: memory.
-    pub fn access_store(self, store: Arc<dyn AccessStore>) -> Self {
-        self.gated(|gate| gate.access_store(store))
+    pub fn robots_store(self, store: Arc<dyn RobotsStore>) -> Self {
+        self.gated(|gate| gate.robots_store(store))
     }
 
     /// Where hosts are leased from, and backoffs are shared with other processes. Default: nowhere.
