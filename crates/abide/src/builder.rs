@@ -12,7 +12,7 @@ use reqwest_middleware::ClientWithMiddleware;
 
 use abide_gate::access::{AccessPolicy, AccessStore, Fetch};
 use abide_gate::pacing::{HostStore, PacePolicy};
-use abide_gate::{Clock, GateBuilder, Observer};
+use abide_gate::{Clock, GateBuilder, Observer, SignRequest};
 use abide_http::{BuildError, Crawler, CrawlerBuilder, RedirectPolicy, Scan};
 use abide_permissions::{PermissionStore, ReadOptions};
 
@@ -162,6 +162,12 @@ impl Builder {
     /// Last-Modified are compared, or else what the request asked for. A head that is scanned lazily is not kept.
     pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {
         self.shared(|crawler| crawler.permission_store(store))
+    }
+
+    /// Signs every request, each hop anew, robots.txt included: for example with `WebBotAuth` of `abide-identity`. Default: nothing is signed;
+    /// some sites treat a signed crawler worse.
+    pub fn sign_requests(self, signer: Arc<dyn SignRequest>) -> Self {
+        self.gated(|gate| gate.sign_requests(signer))
     }
 
     /// Hears of everything: of robots.txt, permits, decisions and refusals. Several may listen.
