@@ -7,8 +7,8 @@ use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
 use url::Url;
 
-use crate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use crate::pacing::{Ask, BackoffCause, Pacer, Permit};
+use crate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, SignRequest, WallMillis};
 
 /// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
@@ -23,14 +23,14 @@ pub(crate) struct PacedFetch {
 }
 
 impl Fetch for PacedFetch {
-    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         Box::pin(self.signed(request))
     }
 }
 
 impl PacedFetch {
     /// Signed, if requests are, and once more if the server asks for it.
-    async fn signed(&self, request: RobotsRequest) -> Result<RobotsReply, FetchError> {
+    async fn signed(&self, request: RobotsRequest) -> Result<RobotsResponse, FetchError> {
         let Some(signer) = &self.signer else { return self.paced(request, None).await };
         let reply = self.paced(request.clone(), Some(&**signer)).await?;
         match signer.asked(reply.status(), reply.headers()) {
@@ -58,7 +58,7 @@ impl PacedFetch {
         &self,
         request: RobotsRequest,
         signer: Option<&dyn SignRequest>,
-    ) -> Result<RobotsReply, FetchError> {
+    ) -> Result<RobotsResponse, FetchError> {
         if let Err(refused) = self.addresses.check_url(request.url()) {
             return Err(FetchError::new(refused, refused.to_string()));
         }
@@ -66,7 +66,7 @@ impl PacedFetch {
         let turn = self.pacer.acquire(request.url(), self.ask(request.url())).await;
         let started = self.clock.now();
         let waited = turn.as_ref().map_or(started.saturating_duration_since(asked), Permit::waited);
-        request.turns().add(waited, started);
+        request.permit_wait().add(waited, started);
         let permit = turn.map_err(FetchError::deferred)?;
         let request = match signer {
             Some(signer) => self.sign(request, signer)?,
@@ -91,7 +91,7 @@ impl PacedFetch {
                     }
                     error
                 });
-                let reply = RobotsReply::new(status, headers, body.boxed_unsync(), started);
+                let reply = RobotsResponse::new(status, headers, body.boxed_unsync(), started);
                 Ok(match hold {
                     // Holds are told in milliseconds, rounded up. What this reply says must have lapsed at the instant in which the
                     // host is asked again: first for robots.txt.
