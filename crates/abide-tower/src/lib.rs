@@ -49,7 +49,7 @@ pub use abide_gate::{
     Origin, SignRequest, TlsProblem, Verdict, pacing, robots_cache,
 };
 pub use abide_http::{BuildError, FetchInfo, Hop, Identity, NoAddress, Options, Scan};
-pub use abide_permissions::{Permissions, Preferences, ReadOptions, TagRules};
+pub use abide_permissions::{Permissions, Preference, Preferences, ReadOptions, TagRules, Usage};
 
 /// Any error that can cross threads, as tower has it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -14,7 +14,7 @@ use abide_gate::pacing::{HostStore, PacePolicy};
 use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
 use abide_gate::{Clock, GateBuilder, Observer, SignRequest};
 use abide_http::{BuildError, Crawler, CrawlerBuilder, RedirectPolicy, Scan};
-use abide_permissions::{PermissionStore, ReadOptions};
+use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
 use crate::codings::Codings;
@@ -118,6 +118,13 @@ impl Builder {
     /// Limits and strictness of reading permissions. Its tokens are replaced by the crawler's own.
     pub fn read_options(self, options: ReadOptions) -> Self {
         self.shared(|crawler| crawler.read_options(options))
+    }
+
+    /// A policy token: a group of robots.txt that names `token` and disallows a URL says that its content is not to be used so. It never
+    /// decides whether the URL is fetched. With `fallback` the `*` group counts where no group names the token. The copy that is asked is
+    /// the one that let the request out, and the answer a statement of [`FetchInfo::preferences`](crate::FetchInfo::preferences).
+    pub fn policy_token(self, token: &str, usage: Usage, fallback: bool) -> Self {
+        self.shared(|crawler| crawler.policy_token(token, usage, fallback))
     }
 
     /// Allows contact with a network that is not public. Exactly this network: `127.0.0.1/32` does not open `127.0.0.2`.
