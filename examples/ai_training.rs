@@ -30,13 +30,13 @@ async fn for_training(client: &ClientWithMiddleware, url: &str) -> anyhow::Resul
             _ => return Err(error.into()),
         },
     };
-    let Some(visit) = page.visit() else { anyhow::bail!("the client is not wrapped") };
-    let permissions = visit.permissions();
+    let Some(info) = page.fetch_info() else { anyhow::bail!("the client is not wrapped") };
+    let permissions = info.permissions();
     if permissions.noindex_known().is_none() {
         return Ok(Err(No::Unknown));
     }
     // Content-Usage, Content-Signal, TDMRep; and `noai`, which not everybody counts.
-    let preferences = visit.preferences().with_noai(&permissions);
+    let preferences = info.preferences().with_noai(&permissions);
     for usage in [Usage::TrainAi, Usage::Tdm] {
         if preferences.resolve(&usage) == Preference::Disallow {
             let said = preferences.decided_by(&usage).next().map_or("", |statement| statement.text());
@@ -44,7 +44,7 @@ async fn for_training(client: &ClientWithMiddleware, url: &str) -> anyhow::Resul
         }
     }
     // Directives to one application, by its name: only you know what yours mean.
-    let directives = visit.app_directives();
+    let directives = info.app_directives();
     let excerpts = directives.as_ref().and_then(|all| all.get("exampletrainer", "excerpts")?.as_bool());
     let no_excerpts = excerpts == Some(false);
     let text = page.text().await?;
@@ -57,7 +57,7 @@ async fn main() -> anyhow::Result<()> {
     let builder =
         Abide::builder("ExampleTrainer").user_agent("ExampleTrainer/1.0 (+https://example.com/bot)");
     // Nobody else reads this web, so it is asked faster than a second apart.
-    let pace = abide::pacing::PacePolicy::default().danger_min_gap(std::time::Duration::from_millis(50));
+    let pace = abide::pacing::PacePolicy::default().danger_min_delay(std::time::Duration::from_millis(50));
     let client = web.stand_in(builder.pace(pace)).build_client(plain_client())?;
 
     let columns = ["field", "signal", "tags", "meta", "mining", "open"].map(|name| format!("columns/{name}"));

@@ -9,9 +9,9 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use abide::access::Source;
 use abide::pacing::PacePolicy;
-use abide::{Abide, Denied, DeniedKind, HeadEnd, Permissions, ResponseExt, Verdict, Visit};
+use abide::robots_cache::Source;
+use abide::{Abide, Denied, DeniedKind, FetchInfo, HeadEnd, Permissions, ResponseExt, Verdict};
 use abide_examples::{Page, Web, sites};
 use anstyle::{AnsiColor, Style};
 use clap::Parser;
@@ -53,7 +53,7 @@ async fn main() -> anyhow::Result<()> {
     let delay = Duration::try_from_secs_f64(args.delay)?;
     let mut builder = Abide::builder("AbideExample")
         .user_agent("AbideExample/0.1 (+https://example.com/bot)")
-        .pace(PacePolicy::default().danger_min_gap(delay));
+        .pace(PacePolicy::default().danger_min_delay(delay));
     for net in &args.allow_net {
         builder = builder.allow_net(net.parse()?);
     }
@@ -106,7 +106,7 @@ struct Row {
 
 /// What became of one URL.
 enum Outcome {
-    Fetched { visit: Box<Visit>, links: Vec<Url>, bytes: usize },
+    Fetched { info: Box<FetchInfo>, links: Vec<Url>, bytes: usize },
     Refused(Denied),
     Failed(String),
 }
@@ -146,10 +146,10 @@ impl Crawl {
     fn note(&mut self, url: &Url, outcome: Outcome) {
         let row = self.table.entry(host_of(url)).or_default();
         match &outcome {
-            Outcome::Fetched { visit, .. } => {
+            Outcome::Fetched { info, .. } => {
                 row.fetched += 1;
-                row.waited += visit.waited();
-                row.noindex += usize::from(!visit.permissions().may_index());
+                row.waited += info.waited();
+                row.noindex += usize::from(!info.permissions().may_index());
             }
             Outcome::Refused(denied) if is_deferred(denied) => row.deferred += 1,
             Outcome::Refused(_) => row.denied += 1,
@@ -198,17 +198,17 @@ async fn visit(client: ClientWithMiddleware, slots: Arc<Semaphore>, url: Url) ->
 }
 
 async fn read(response: reqwest::Response) -> Outcome {
-    let Some(visit) = response.visit().cloned() else {
+    let Some(info) = response.fetch_info().cloned() else {
         return Outcome::Failed("not through abide".to_owned());
     };
     let base = response.url().clone();
     // Its head was looked at, so it is HTML.
-    let is_html = visit.permissions().head_end() != HeadEnd::NotHtml;
+    let is_html = info.permissions().head_end() != HeadEnd::NotHtml;
     match response.bytes().await {
         Ok(body) => {
-            let may_follow = is_html && visit.permissions().may_follow();
+            let may_follow = is_html && info.permissions().may_follow();
             let links = if may_follow { Page::read(&base, &body).links } else { Vec::new() };
-            Outcome::Fetched { visit: Box::new(visit), links, bytes: body.len() }
+            Outcome::Fetched { info: Box::new(info), links, bytes: body.len() }
         }
         Err(error) => Outcome::Failed(error.to_string()),
     }
@@ -216,18 +216,18 @@ async fn read(response: reqwest::Response) -> Outcome {
 
 fn show(url: &Url, outcome: &Outcome) {
     match outcome {
-        Outcome::Fetched { visit, bytes, .. } => {
-            let hops = visit.hops();
+        Outcome::Fetched { info, bytes, .. } => {
+            let hops = info.hops();
             let status = hops.last().map_or(0, |hop| hop.status().as_u16());
             let style = if (200..300).contains(&status) { GOOD } else { WAIT };
             say(format_args!("{style}{status}{style:#}  {url}"));
             for hop in hops.iter().skip(1) {
                 say(format_args!("     {DIM}→ {}{DIM:#}", hop.url()));
             }
-            let verdict = visit.verdict().map(in_short).unwrap_or_default();
-            let waited = visit.waited().as_secs_f64();
+            let verdict = info.verdict().map(in_short).unwrap_or_default();
+            let waited = info.waited().as_secs_f64();
             say(format_args!("     {DIM}{verdict}; waited {waited:.1} s; {bytes} bytes{DIM:#}"));
-            if let Some(limits) = limits(&visit.permissions()) {
+            if let Some(limits) = limits(&info.permissions()) {
                 say(format_args!("     {WAIT}{limits}{WAIT:#}"));
             }
         }

@@ -75,7 +75,7 @@ async fn main() -> anyhow::Result<()> {
 async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
     let store = Arc::new(Store::builder(redis).key_prefix("many-processes").connect().await?);
     let policy = PacePolicy::default()
-        .danger_min_gap(Duration::try_from_secs_f64(args.delay)?)
+        .danger_min_delay(Duration::try_from_secs_f64(args.delay)?)
         // If Redis goes away, each of us slows down so much that together we stay polite.
         .with_expected_workers(args.workers)
         // A new Redis leases nothing for so long: it cannot know that it has lost nothing.
@@ -83,7 +83,7 @@ async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
     let mut builder = Abide::builder("AbideExample")
         .user_agent("AbideExample/0.1 (+https://example.com/bot)")
         .pace(policy)
-        .access_store(store.clone())
+        .robots_store(store.clone())
         .host_store(store)
         .allow_net("127.0.0.1/32".parse()?);
     for host in HOSTS {

@@ -54,7 +54,7 @@ async fn main() -> anyhow::Result<()> {
     ] {
         match client.get(format!("http://library.example/{path}")).send().await {
             Ok(page) => {
-                let waited = page.visit().map(|visit| visit.waited()).unwrap_or_default();
+                let waited = page.fetch_info().map(|info| info.waited()).unwrap_or_default();
                 println!("{path}: {} after waiting {:.1} s", page.status(), waited.as_secs_f64());
                 page.bytes().await?;
             }

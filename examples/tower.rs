@@ -47,7 +47,7 @@ async fn main() -> anyhow::Result<()> {
             Ok(page) => {
                 let permissions = page.permissions();
                 let last =
-                    page.visit().and_then(|visit| visit.hops().first()).map(|hop| hop.url().to_string());
+                    page.fetch_info().and_then(|info| info.hops().first()).map(|hop| hop.url().to_string());
                 let (status, last) = (page.status(), last.unwrap_or_default());
                 let body = page.into_body().collect().await.map_err(anyhow::Error::from_boxed)?;
                 let bytes = body.to_bytes().len();

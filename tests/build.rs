@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("..");
     let mut code = String::new();
     for page in pages(&root) {
         println!("cargo::rerun-if-changed={}", page.display());

@@ -1,5 +1,5 @@
 //! What each crate promises, as text: every exported item with its signature. A change of it shows in a review of
-//! `docs/public-api/`.
+//! `docs/dev/public-api/`.
 //!
 //! ```sh
 //! PUBLIC_API=write cargo test -p abide-tests --test api
@@ -23,7 +23,7 @@ fn the_public_api_is_the_one_that_was_written_down() {
     let mut differing = Vec::new();
     for name in libraries(&root.join("crates")) {
         let api = Crate::read(&root.join("crates").join(&name).join("src")).listing();
-        let page = root.join("docs/public-api").join(format!("{name}.rs"));
+        let page = root.join("docs/dev/public-api").join(format!("{name}.rs"));
         if std::env::var_os("PUBLIC_API").is_some_and(|value| value == "write") {
             std::fs::write(&page, &api).unwrap();
         }

@@ -124,7 +124,7 @@ async fn site(pages: &Pages) -> Server {
 }
 
 fn crawler(server: &Server) -> (Abide, reqwest::Client) {
-    let pace = PacePolicy::default().danger_min_gap(Duration::ZERO);
+    let pace = PacePolicy::default().danger_min_delay(Duration::ZERO);
     builder(server).pace(pace).build_with(reqwest::Client::builder()).unwrap()
 }
 
@@ -202,7 +202,7 @@ async fn a_cache_that_drops_the_fields_of_abide_leaves_the_rest_unknown() {
     let (abide, inner) = crawler(&server);
     let options = HttpCacheOptions {
         modify_response: Some(Arc::new(|response| {
-            response.headers.remove("abide-seen-x-robots-tag");
+            response.headers.remove("abide-received-x-robots-tag");
         })),
         ..HttpCacheOptions::default()
     };
@@ -266,7 +266,7 @@ async fn a_hit_does_not_replace_a_record_that_came_later() {
     })
     .await;
     let store = Arc::new(MemoryPermissionStore::new(NonZeroUsize::new(10).unwrap()));
-    let pace = PacePolicy::default().danger_min_gap(Duration::ZERO);
+    let pace = PacePolicy::default().danger_min_delay(Duration::ZERO);
     let settings = builder(&server).pace(pace).permission_store(store);
     let (abide, inner) = settings.build_with(reqwest::Client::builder()).unwrap();
     let options = HttpCacheOptions::default();

@@ -44,7 +44,7 @@ impl Middleware for Cache {
 async fn halves(server: &Server, hits: bool) -> (ClientWithMiddleware, Duration) {
     let gap = Duration::from_millis(200);
     let (abide, inner) = builder(server)
-        .pace(abide::pacing::PacePolicy::default().danger_min_gap(gap))
+        .pace(abide::pacing::PacePolicy::default().danger_min_delay(gap))
         .build_with(reqwest::Client::builder())
         .unwrap();
     let cache = Cache { asked: Arc::default(), hits };
@@ -69,7 +69,7 @@ async fn a_cache_hit_is_gated_and_not_paced() {
     let log = server.log();
     assert!(log[1].at - log[0].answered >= gap, "{:?}", log[1].at - log[0].answered);
     let hit = client.get("http://a.example/x").send().await.unwrap();
-    assert_eq!(hit.visit().unwrap().waited(), Duration::ZERO);
+    assert_eq!(hit.fetch_info().unwrap().waited(), Duration::ZERO);
     assert_eq!(hit.text().await.unwrap(), "from the cache");
     assert_eq!(server.count("a.example/x"), 1);
     let error = client.get("http://a.example/secret").send().await.unwrap_err();

@@ -39,9 +39,8 @@ async fn p1_a_hop_to_another_host_is_judged_by_that_hosts_rules() {
     let client = client(&server);
     let page = client.get("http://a.example/to/301?http://b.example/x").send().await.unwrap();
     assert_eq!(page.url().as_str(), "http://b.example/x");
-    let visit = page.visit().unwrap();
-    let hops: Vec<_> =
-        visit.hops().iter().map(|hop| (hop.url().to_string(), hop.status().as_u16())).collect();
+    let info = page.fetch_info().unwrap();
+    let hops: Vec<_> = info.hops().iter().map(|hop| (hop.url().to_string(), hop.status().as_u16())).collect();
     assert_eq!(
         hops,
         [
@@ -116,7 +115,7 @@ async fn p2_a_body_that_cannot_be_repeated_leaves_the_redirect_to_the_caller() {
     let stream = || reqwest::Body::wrap(http_body_util::StreamBody::new(OneFrame(Some("x=1"))));
     let answer = client.post("http://a.example/to/307?/end").body(stream()).send().await.unwrap();
     assert_eq!(answer.status(), 307);
-    assert_eq!(answer.visit().unwrap().stopped(), Some(Stopped::BodyNotRepeatable));
+    assert_eq!(answer.fetch_info().unwrap().stopped(), Some(Stopped::BodyNotRepeatable));
     assert_eq!(server.count("a.example/end"), 0);
     let answer = client.post("http://a.example/to/303?/end").body(stream()).send().await.unwrap();
     assert_eq!(answer.status(), 200, "303 needs no body");
@@ -230,7 +229,11 @@ async fn p4_userinfo_is_nowhere() {
     .await;
     let client = client(&server);
     let page = client.get("http://a.example/go").send().await.unwrap();
-    assert!(!format!("{:?} {}", page.visit(), page.url()).contains("hunter2"), "{:?}", page.visit());
+    assert!(
+        !format!("{:?} {}", page.fetch_info(), page.url()).contains("hunter2"),
+        "{:?}",
+        page.fetch_info()
+    );
     assert_eq!(page.url().as_str(), "http://b.example/x");
     let hop = server.log().into_iter().find(|seen| seen.what() == "b.example/x").unwrap();
     assert_eq!(hop.header("authorization"), None);
@@ -316,7 +319,7 @@ async fn redirects_can_be_left_to_the_caller() {
         .await;
     let answer = answer.unwrap();
     assert_eq!(answer.status(), 302);
-    assert_eq!(answer.visit().unwrap().stopped(), Some(Stopped::NotFollowing));
+    assert_eq!(answer.fetch_info().unwrap().stopped(), Some(Stopped::NotFollowing));
     assert_eq!(server.count("a.example/x"), 0);
 }
 

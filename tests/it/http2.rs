@@ -138,7 +138,7 @@ fn client(address: SocketAddr, http2: bool) -> ClientWithMiddleware {
     Abide::builder("ExampleBot")
         .resolver(Arc::new(Names(address)))
         .allow_net(address.ip().into())
-        .pace(PacePolicy::default().danger_min_gap(Duration::ZERO))
+        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
         .build_client(inner(http2))
         .unwrap()
 }

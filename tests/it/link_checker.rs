@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use abide::pacing::PacePolicy;
-use abide::{DeniedKind, Options, RedirectPolicy, RequestBuilderExt, ResponseExt, Stopped, Trail};
+use abide::{DeniedKind, Options, RedirectHistory, RedirectPolicy, RequestBuilderExt, ResponseExt, Stopped};
 use abide_tests::{Reply, Server};
 
 use crate::{builder, refused};
@@ -31,14 +31,14 @@ async fn the_redirect_at_the_limit_is_returned_if_asked_for() {
         builder(&server).redirects(at_limit.clone()).build_client(reqwest::Client::builder()).unwrap();
     let response = client.get("http://a.example/hop/5").send().await.unwrap();
     assert_eq!((response.status().as_u16(), response.url().path()), (302, "/hop/3"));
-    let visit = response.visit().unwrap();
-    assert_eq!((visit.stopped(), visit.hops().len()), (Some(Stopped::AtLimit), 3));
+    let info = response.fetch_info().unwrap();
+    assert_eq!((info.stopped(), info.hops().len()), (Some(Stopped::AtLimit), 3));
     assert_eq!(server.count("a.example/hop/2"), 0);
 
     // One request has the last word, in both directions.
     let further = Options::new().with_redirects(RedirectPolicy::default().with_hops_max(5));
     let response = client.get("http://a.example/hop/5").abide(further).send().await.unwrap();
-    assert_eq!((response.status().as_u16(), response.visit().unwrap().stopped()), (200, None));
+    assert_eq!((response.status().as_u16(), response.fetch_info().unwrap().stopped()), (200, None));
     let client = builder(&server).build_client(reqwest::Client::builder()).unwrap();
     let one = Options::new().with_redirects(RedirectPolicy::default().with_hops_max(1));
     let error = client.get("http://a.example/hop/5").abide(one).send().await.unwrap_err();
@@ -59,24 +59,22 @@ async fn a_report_only_client_fetches_what_is_denied_and_reports_it() {
     let server = site().await;
     let delay = Duration::from_millis(80);
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(delay))
+        .pace(PacePolicy::default().danger_min_delay(delay))
         .danger_report_only("the links of our own handbook")
         .build_client(reqwest::Client::builder())
         .unwrap();
     for (url, is_allowed) in [("http://a.example/secret", false), ("http://a.example/hop/0", true)] {
         let response = client.get(url).send().await.unwrap();
         assert_eq!(response.status(), 200);
-        let verdict = response.visit().unwrap().verdict().unwrap();
+        let verdict = response.fetch_info().unwrap().verdict().unwrap();
         assert_eq!(verdict.rules().unwrap().is_allowed(), is_allowed, "{url}");
         let reason = (!is_allowed).then_some("the links of our own handbook");
         assert_eq!(verdict.override_reason(), reason, "{url}");
     }
     // Also where robots.txt can't be fetched, and what cannot be crawled politely is refused all the same.
     let response = client.get("http://down.example/x").send().await.unwrap();
-    let visit = response.visit().unwrap();
-    assert!(
-        visit.verdict().unwrap().override_reason().is_some() && visit.verdict().unwrap().rules().is_none()
-    );
+    let info = response.fetch_info().unwrap();
+    assert!(info.verdict().unwrap().override_reason().is_some() && info.verdict().unwrap().rules().is_none());
     let denied = refused(&client, "http://10.0.0.1/").await;
     assert!(matches!(denied.kind(), DeniedKind::AddressRefused { .. }), "{denied:?}");
     for host in ["a.example", "down.example"] {
@@ -91,7 +89,7 @@ async fn several_clients_share_one_crawler_and_its_guard() {
     let server = site().await;
     let delay = Duration::from_millis(80);
     let abide = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(delay))
+        .pace(PacePolicy::default().danger_min_delay(delay))
         .resolve("private.example", "10.0.0.1:80".parse().unwrap())
         .build()
         .unwrap();
@@ -128,6 +126,6 @@ async fn every_error_leaves_the_hops_before_it() {
         let mut extensions = http::Extensions::new();
         let request = reqwest::Request::new(http::Method::GET, url);
         client.execute_with_extensions(request, &mut extensions).await.unwrap_err();
-        assert_eq!(extensions.get::<Trail>().unwrap().hops().len(), hops, "{path}");
+        assert_eq!(extensions.get::<RedirectHistory>().unwrap().hops().len(), hops, "{path}");
     }
 }

@@ -20,6 +20,7 @@ mod preferences;
 mod promises;
 mod redirects;
 mod refusals;
+mod signed;
 mod stacks;
 mod supply;
 mod verdicts;
@@ -34,7 +35,7 @@ use reqwest_middleware::ClientWithMiddleware;
 
 /// A crawler whose every name leads to `server`, and that asks hosts without delay.
 fn builder(server: &Server) -> Builder {
-    slow_builder(server).pace(PacePolicy::default().danger_min_gap(Duration::ZERO))
+    slow_builder(server).pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
 }
 
 /// The same at the default pace.

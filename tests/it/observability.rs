@@ -104,7 +104,7 @@ async fn site() -> Server {
 /// Goes through it, with secrets in every place that a request has.
 async fn crawl(server: &Server) {
     let (abide, inner) = builder(server)
-        .pace(PacePolicy::default().danger_min_gap(Duration::from_millis(1)))
+        .pace(PacePolicy::default().danger_min_delay(Duration::from_millis(1)))
         .observer(Arc::new(|event: &Event<'_>| assert!(!matches!(event, Event::Refused { hop: 1, .. }))))
         .build_with(reqwest::Client::builder())
         .unwrap();
@@ -137,7 +137,7 @@ async fn crawl(server: &Server) {
     abide.wrap(reqwest::Client::new());
     builder(server)
         .danger_allow_all_addresses()
-        .access(abide::access::AccessPolicy::default().danger_allow_when_unreachable())
+        .robots(abide::robots_cache::RobotsPolicy::default().danger_allow_when_unreachable())
         .build_client(reqwest::Client::builder().resolve("a.example", "127.0.0.1:1".parse().unwrap()))
         .unwrap();
 }
@@ -175,7 +175,7 @@ async fn what_is_said_has_the_fields_of_the_page_and_nothing_secret() {
         "abide.robots.overridden",
         "abide.pacing.granted",
         "abide.pacing.deferred",
-        "abide.pacing.held",
+        "abide.pacing.backed_off",
         "abide.pacing.exception",
         "abide.request.refused",
         "abide.request.failed",
@@ -391,11 +391,11 @@ async fn metrics_have_the_names_and_labels_of_the_page_and_no_host() {
         ("abide_refusals_total refusal=disallowed,at=redirect", 1),
         ("abide_refusals_total refusal=deferred,at=request", 1),
         ("abide_refusals_total refusal=unreachable,at=request", 1),
-        ("abide_deferrals_total reason=hold", 1),
-        ("abide_holds_total cause=429", 1),
-        ("abide_holds_total cause=503", 1),
+        ("abide_deferrals_total reason=backoff", 1),
+        ("abide_backoffs_total cause=429", 1),
+        ("abide_backoffs_total cause=503", 1),
         ("abide_hosts", 3),
-        ("abide_hosts_held", 2),
+        ("abide_hosts_backed_off", 2),
         ("abide_in_flight", 0),
         ("abide_waiting", 0),
         ("abide_robots_in_flight", 0),

@@ -19,7 +19,7 @@ async fn the_server_sees_the_gap_robots_txt_included() {
     let gap = Duration::from_millis(80);
     let server = Server::start(|_| Reply::new(404, "").after(Duration::from_millis(5))).await;
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(gap))
+        .pace(PacePolicy::default().danger_min_delay(gap))
         .build_client(reqwest::Client::builder())
         .unwrap();
     let calls: Vec<_> = (0..12)
@@ -43,7 +43,7 @@ async fn the_spellings_of_one_address_share_its_gap() {
     let gap = Duration::from_millis(80);
     let server = Server::start(|_| Reply::new(404, "")).await;
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(gap))
+        .pace(PacePolicy::default().danger_min_delay(gap))
         .build_client(reqwest::Client::builder())
         .unwrap();
     let port = server.address().port();
@@ -235,7 +235,7 @@ async fn p11_429_holds_the_whole_host_and_reaches_the_caller() {
     assert_eq!(status(&client, "http://a.example/busy").await, 429);
     let denied = refused(&client, "http://a.example/x").await;
     let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{denied:?}") };
-    assert!(matches!(reason, DeferReason::Hold { status: Some(429), .. }), "{reason:?}");
+    assert!(matches!(reason, DeferReason::Backoff { status: Some(429), .. }), "{reason:?}");
     assert_eq!(server.count("a.example/x"), 0);
     assert_eq!(status(&client, "http://b.example/x").await, 200, "other hosts are not held");
 }
@@ -281,14 +281,14 @@ async fn waiting_is_reported_and_does_not_count_as_the_requests_timeout() {
     let clock = StoppedClock::stop();
     let server = Server::start(|_| Reply::new(404, "")).await;
     let delay = Duration::from_millis(500);
-    let pace = PacePolicy::default().danger_min_gap(delay);
+    let pace = PacePolicy::default().danger_min_delay(delay);
     let (abide, inner) = builder(&server).pace(pace).build_with(reqwest::Client::builder()).unwrap();
     let client = abide.clone().wrap(inner);
     let page = client.get("http://a.example/x").timeout(Duration::from_millis(300)).send();
     let page = tokio::spawn(page);
     until("it waits", || abide.gate_handle().stats().waiting == 1).await;
     clock.pass(delay).await;
-    let waited = page.await.unwrap().unwrap().visit().unwrap().waited();
+    let waited = page.await.unwrap().unwrap().fetch_info().unwrap().waited();
     assert!((delay..2 * delay).contains(&waited), "{waited:?}");
 }
 
@@ -298,7 +298,7 @@ async fn a_cancelled_call_leaves_its_turn_to_the_next() {
     let server = Server::start(|_| Reply::new(404, "").after(Duration::from_millis(100))).await;
     let gap = Duration::from_secs(2);
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(gap))
+        .pace(PacePolicy::default().danger_min_delay(gap))
         .build_client(reqwest::Client::builder())
         .unwrap();
     assert_eq!(clock.pass_until(status(&client, "http://a.example/0")).await, 404);
@@ -321,11 +321,11 @@ async fn every_hop_waits_its_turn() {
     })
     .await;
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(Duration::from_millis(60)))
+        .pace(PacePolicy::default().danger_min_delay(Duration::from_millis(60)))
         .build_client(reqwest::Client::builder())
         .unwrap();
     let page = client.get("http://a.example/1").send().await.unwrap();
-    assert_eq!(page.visit().unwrap().hops().len(), 3);
+    assert_eq!(page.fetch_info().unwrap().hops().len(), 3);
     assert!(shortest_gap(&server.log()) >= Duration::from_millis(60));
 }
 

@@ -283,7 +283,7 @@ async fn head_and_post_are_gated_paced_and_read() {
     assert_eq!(head.permissions().noindex_known(), None, "no body, so the head of the page is not known");
     let post = client.post("http://a.example/x").body("x=1").send().await.unwrap();
     assert!(post.permissions().rules().states(Flag::NoArchive) && post.permissions().rules().noindex());
-    assert!(post.visit().unwrap().verdict().unwrap().is_allowed());
+    assert!(post.fetch_info().unwrap().verdict().unwrap().is_allowed());
     for refused in [client.head("http://a.example/secret"), client.post("http://a.example/secret").body("x")]
     {
         let error = refused.send().await.unwrap_err();
@@ -301,7 +301,7 @@ async fn a_lazy_scan_of_a_hostile_head_settles_too() {
         .send()
         .await
         .unwrap();
-    let settled = answer.visit().unwrap().settled();
+    let settled = answer.fetch_info().unwrap().settled();
     assert_eq!(answer.bytes().await.unwrap().len(), NOSNIPPET.len() + 7 * 400_000);
     let permissions = settled.await;
     assert!(permissions.rules().nosnippet());

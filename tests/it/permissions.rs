@@ -118,13 +118,13 @@ async fn a_lazy_scan_settles_with_the_body_or_its_drop() {
     let server = site().await;
     let lazy = builder(&server).scan(Scan::Lazy).build_client(reqwest::Client::builder()).unwrap();
     let page = lazy.get("http://a.example/late-meta").send().await.unwrap();
-    let settled = page.visit().unwrap().settled();
+    let settled = page.fetch_info().unwrap().settled();
     assert_eq!(page.permissions().noindex_known(), None, "not yet known");
     page.bytes().await.unwrap();
     assert_eq!(settled.await.noindex_known(), Some(true));
 
     let page = lazy.get("http://a.example/late-meta").send().await.unwrap();
-    let settled = page.visit().unwrap().settled();
+    let settled = page.fetch_info().unwrap().settled();
     drop(page);
     let permissions = settled.await;
     assert_eq!(permissions.head_end(), HeadEnd::Interrupted);
@@ -148,7 +148,7 @@ async fn x23_rules_of_a_redirect_stay_with_its_own_url() {
     let server = site().await;
     let page = client(&server).get("http://a.example/redirect").send().await.unwrap();
     assert!(page.permissions().may_index());
-    let hops = page.visit().unwrap().hops();
+    let hops = page.fetch_info().unwrap().hops();
     assert!(!hops[0].permissions().unwrap().may_index());
     assert!(hops[1].permissions().is_none());
 }
@@ -254,7 +254,7 @@ async fn p10_a_nested_coding_is_not_read_as_text() {
     for scan in [Scan::Eager, Scan::Lazy] {
         let page =
             client.get("http://a.example/x").abide(Options::new().with_scan(scan)).send().await.unwrap();
-        let settled = page.visit().unwrap().settled();
+        let settled = page.fetch_info().unwrap().settled();
         drop(page.bytes().await);
         let permissions = settled.await;
         assert_eq!(permissions.noindex_known(), None, "{scan:?}");
@@ -322,7 +322,7 @@ async fn read_both_ways(reply: Reply) -> [abide::Permissions; 2] {
     for scan in [Scan::Eager, Scan::Lazy] {
         let request = client.get("http://a.example/x").abide(Options::new().with_scan(scan));
         let page = request.send().await.unwrap();
-        let settled = page.visit().unwrap().settled();
+        let settled = page.fetch_info().unwrap().settled();
         drop(page.bytes().await);
         read.push(settled.await);
     }

@@ -26,7 +26,7 @@ async fn preferences_come_from_robots_txt_the_fields_and_the_head() {
     let client = client(&server);
     let ask = async |path: &str, usage: Usage| {
         let page = client.get(format!("http://a.example{path}")).send().await.unwrap();
-        page.visit().unwrap().preferences().resolve(&usage)
+        page.fetch_info().unwrap().preferences().resolve(&usage)
     };
     assert_eq!(ask("/x", Usage::TrainAi).await, Preference::Disallow);
     assert_eq!(ask("/free/x", Usage::TrainAi).await, Preference::Allow, "the longer path");
@@ -39,8 +39,30 @@ async fn preferences_come_from_robots_txt_the_fields_and_the_head() {
     assert_eq!(ask("/away", Usage::TrainAi).await, Preference::Unknown);
 
     let page = client.get("http://a.example/x").send().await.unwrap();
-    let directives = page.visit().unwrap().app_directives().unwrap();
+    let directives = page.fetch_info().unwrap().app_directives().unwrap();
     assert_eq!(directives.get("examplesearch", "widgets").unwrap().as_bool(), Some(false));
+}
+
+#[tokio::test]
+async fn a_policy_token_is_asked_of_the_copy_that_let_the_request_out() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(
+            200,
+            "Content-Signal: ai-input=no\nUser-agent: *\nAllow: /\n\nUser-agent: training\nDisallow: /poems",
+        ),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let builder = crate::builder(&server).policy_token("training", Usage::TrainAi, false);
+    let (abide, inner) = builder.build_with(reqwest::Client::builder()).unwrap();
+    let client = abide.wrap(inner);
+    for (path, train) in [("/poems/1", Preference::Disallow), ("/prose", Preference::Unknown)] {
+        let page = client.get(format!("http://a.example{path}")).send().await.unwrap();
+        let preferences = page.fetch_info().unwrap().preferences();
+        assert_eq!(preferences.resolve(&Usage::TrainAi), train, "{path}");
+        assert_eq!(preferences.resolve(&Usage::AiInput), Preference::Disallow, "outside groups");
+    }
+    assert_eq!(server.count("a.example/robots.txt"), 1);
 }
 
 #[tokio::test]
@@ -81,7 +103,7 @@ async fn a_304_keeps_the_preferences_of_the_fetch_and_adds_those_of_now() {
     abide.invalidate(&"http://a.example".parse().unwrap()).await;
     let again = client.get("http://a.example/x").header("if-none-match", "\"1\"").send().await.unwrap();
     assert_eq!(again.status(), 304);
-    let preferences = again.visit().unwrap().preferences();
+    let preferences = again.fetch_info().unwrap().preferences();
     for usage in [Usage::TrainAi, Usage::Search] {
         assert_eq!(preferences.resolve(&usage), Preference::Disallow, "{usage}");
     }

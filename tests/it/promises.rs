@@ -102,7 +102,7 @@ fn every_test_that_a_page_names_exists() {
         names.tests.contains("every_test_that_a_page_names_exists") && names.functions.contains("is_name")
     );
     for page in PAGES {
-        let text = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
+        let text = std::fs::read_to_string(root().join("docs/dev").join(page)).unwrap();
         let spans = spans(&text);
         let named: Vec<_> = spans.iter().filter(|span| is_name(span)).collect();
         assert!(named.len() > 15, "{page} was read: {named:?}");
@@ -153,7 +153,7 @@ fn the_page_names_each_reserved_character_that_is_not_its_escape() {
         unlike_their_escapes(|letter| format!("/a{letter}b")),
         unlike_their_escapes(|letter| format!("/a?b{letter}c")),
     );
-    let page = std::fs::read_to_string(root().join("docs/rfc9309.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/dev/rfc9309.md")).unwrap();
     for said in
         [format!("In the path `{path}` are not their escapes"), format!("In the query `{query}` are not")]
     {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide::pacing::PacePolicy;
-use abide::{Denied, DeniedKind, RedirectPolicy, ResponseExt, Trail};
+use abide::{Denied, DeniedKind, RedirectHistory, RedirectPolicy, ResponseExt};
 use abide_tests::{Authority, Names, Reply, Seen, Server, Step, StoppedClock};
 use http::Method;
 use http::header::HeaderMap;
@@ -59,12 +59,12 @@ async fn what_describes_a_body_goes_with_it() {
 }
 
 #[tokio::test]
-async fn ten_hops_are_followed_and_visited() {
+async fn ten_hops_are_followed_and_recorded() {
     let server = site().await;
     let client = client(&server);
     let url = format!("http://a.example/{}end", "302/".repeat(10));
     let page = client.get(&url).send().await.unwrap();
-    assert_eq!(page.visit().unwrap().hops().len(), 11);
+    assert_eq!(page.fetch_info().unwrap().hops().len(), 11);
     let url = format!("http://a.example/{}end", "302/".repeat(11));
     let denied = refused(&client, &url).await;
     assert_eq!((denied.name(), denied.hop()), ("too_many_redirects", 11));
@@ -156,7 +156,7 @@ async fn p13_the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
     })
     .await;
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(Duration::from_millis(600)))
+        .pace(PacePolicy::default().danger_min_delay(Duration::from_millis(600)))
         .build_client(reqwest::Client::builder())
         .unwrap();
     let ask = |limit| client.get("http://a.example/one").timeout(Duration::from_millis(limit)).send();
@@ -231,7 +231,7 @@ async fn https_only_is_checked_on_every_hop() {
     let client = abide::Abide::builder("ExampleBot")
         .resolver(Arc::new(Names(server.address())))
         .allow_net(server.address().ip().into())
-        .pace(PacePolicy::default().danger_min_gap(Duration::ZERO))
+        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
         .build_client(inner)
         .unwrap();
     let url = format!("https://a.example:{}/x", server.address().port());
@@ -269,17 +269,17 @@ async fn a_network_error_of_a_later_hop_keeps_its_type_and_the_way_to_it() {
         source = cause.source();
     }
     assert!(kinds.contains(&std::io::ErrorKind::ConnectionRefused), "{kinds:?}");
-    let trail: &Trail = extensions.get().unwrap();
-    let hops: Vec<_> = trail.hops().iter().map(|hop| (hop.url().path(), hop.status().as_u16())).collect();
+    let history: &RedirectHistory = extensions.get().unwrap();
+    let hops: Vec<_> = history.hops().iter().map(|hop| (hop.url().path(), hop.status().as_u16())).collect();
     assert_eq!(hops, [("/one", 301), ("/two", 302)]);
-    assert!(!format!("{error:?} {error} {trail:?}").contains("hunter2"));
+    assert!(!format!("{error:?} {error} {history:?}").contains("hunter2"));
     // The next call starts anew.
     let request = reqwest::Request::new(Method::GET, "http://a.example/robots.txt".parse().unwrap());
     client.execute_with_extensions(request, &mut extensions).await.unwrap();
-    assert!(extensions.get::<Trail>().is_none());
+    assert!(extensions.get::<RedirectHistory>().is_none());
 }
 
-/// An error says nothing of it, whatever it is: the trail does, whichever half has waited.
+/// An error says nothing of it, whatever it is: the history does, whichever half has waited.
 #[tokio::test]
 async fn a_call_that_ends_without_an_answer_tells_how_long_it_waited() {
     let (gap, none) = (Duration::from_millis(200), Duration::ZERO);
@@ -291,7 +291,7 @@ async fn a_call_that_ends_without_an_answer_tells_how_long_it_waited() {
             _ => Reply::html("page"),
         })
         .await;
-        let pace = PacePolicy::default().danger_min_gap(gap);
+        let pace = PacePolicy::default().danger_min_delay(gap);
         let (abide, inner) = builder(&server).pace(pace).build_with(reqwest::Client::builder()).unwrap();
         let client = match halves {
             false => ClientBuilder::new(inner).with(abide.middleware()).build(),
@@ -303,9 +303,9 @@ async fn a_call_that_ends_without_an_answer_tells_how_long_it_waited() {
             let request = reqwest::Request::new(Method::GET, url);
             let answer = client.execute_with_extensions(request, &mut extensions).await;
             assert_eq!(answer.is_ok(), path == "/", "{path}");
-            extensions.get::<Trail>().map(|trail| (trail.hops().len(), trail.waited()))
+            extensions.get::<RedirectHistory>().map(|history| (history.hops().len(), history.waited()))
         };
-        assert_eq!(waited("/").await, None, "an answer carries its own visit");
+        assert_eq!(waited("/").await, None, "a response carries its own history");
         let (hops, cut) = waited("/cut").await.unwrap();
         assert!(hops == 0 && cut > gap / 2 && cut <= gap * 10, "{cut:?} {halves}");
         assert_eq!(waited("/secret").await, Some((0, none)), "the rules were at hand, and no turn was taken");

@@ -84,7 +84,7 @@ async fn the_client_as_a_service_is_gated_with_the_defaults() {
         reqwest::Request::new(http::Method::GET, format!("http://a.example{path}").parse().unwrap())
     };
     let page = client.call(request("/go")).await.unwrap();
-    assert_eq!(page.visit().unwrap().hops().len(), 2);
+    assert_eq!(page.fetch_info().unwrap().hops().len(), 2);
     assert!(page.permissions().rules().noindex());
     let error = client.call(request("/secret")).await.unwrap_err();
     assert!(Denied::find(&error).unwrap().is_disallowed());
@@ -99,7 +99,7 @@ async fn options_can_be_set_for_all_requests_and_one_has_the_last_word() {
     let all = Options::new().with_redirects(RedirectPolicy::never()).with_scan(Scan::Off);
     let client = ClientBuilder::new(inner).with_init(Extension(all)).with(abide.middleware()).build();
     let answer = client.get("http://a.example/go").send().await.unwrap();
-    assert_eq!(answer.visit().unwrap().stopped(), Some(Stopped::NotFollowing));
+    assert_eq!(answer.fetch_info().unwrap().stopped(), Some(Stopped::NotFollowing));
     let page = client.get("http://a.example/x").send().await.unwrap();
     assert_eq!(page.permissions().noindex_known(), None, "not scanned");
     let follow = Options::new().with_redirects(RedirectPolicy::default());
@@ -112,7 +112,7 @@ async fn options_can_be_set_for_all_requests_and_one_has_the_last_word() {
     );
     let read = Options::new().with_scan(Scan::Eager);
     let page = client.get("http://a.example/go").abide(follow).abide(read).send().await.unwrap();
-    assert!(page.permissions().rules().noindex(), "{:?}", page.visit());
+    assert!(page.permissions().rules().noindex(), "{:?}", page.fetch_info());
     // No `with_init` runs for a request that was built elsewhere.
     let request = reqwest::Request::new(http::Method::GET, "http://a.example/go".parse().unwrap());
     assert_eq!(client.execute(request).await.unwrap().url().path(), "/x");
@@ -123,13 +123,13 @@ async fn an_override_does_not_switch_off_pacing() {
     let server = site().await;
     let gap = Duration::from_millis(80);
     let client = builder(&server)
-        .pace(PacePolicy::default().danger_min_gap(gap))
+        .pace(PacePolicy::default().danger_min_delay(gap))
         .build_client(reqwest::Client::builder())
         .unwrap();
     let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "my own site");
     for _ in 0..3 {
         let page = client.get("http://a.example/secret").abide(mine.clone()).send().await.unwrap();
-        assert_eq!(page.visit().unwrap().verdict().unwrap().override_reason(), Some("my own site"));
+        assert_eq!(page.fetch_info().unwrap().verdict().unwrap().override_reason(), Some("my own site"));
     }
     let log = server.log();
     assert_eq!(log.len(), 4, "robots.txt is still asked for");
@@ -163,8 +163,8 @@ fn what_is_promised_of_types() {
     fn send<T: Send>(_: T) {}
     shared::<abide::Abide>();
     shared::<Denied>();
-    shared::<abide::Visit>();
-    shared::<abide::Trail>();
+    shared::<abide::FetchInfo>();
+    shared::<abide::RedirectHistory>();
     shared::<abide::Hop>();
     shared::<abide::Permissions>();
     shared::<abide::Preferences>();
@@ -208,7 +208,7 @@ async fn nothing_blocks_the_runtime() {
     })
     .await;
     let delay = Duration::from_secs(1);
-    let pace = PacePolicy::default().danger_min_gap(delay);
+    let pace = PacePolicy::default().danger_min_delay(delay);
     let (abide, inner) = builder(&server).pace(pace).build_with(reqwest::Client::builder()).unwrap();
     let client = abide.clone().wrap(inner);
     let page = tokio::spawn(async move { crate::status(&client, "http://a.example/x").await });

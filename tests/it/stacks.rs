@@ -44,7 +44,7 @@ async fn site() -> Server {
 
 /// A crawler that waits [`GAP`] between requests to a host.
 fn crawler(server: &Server) -> (Abide, reqwest::Client) {
-    let pace = PacePolicy::default().danger_min_gap(GAP);
+    let pace = PacePolicy::default().danger_min_delay(GAP);
     builder(server).pace(pace).build_with(reqwest::Client::builder()).unwrap()
 }
 
@@ -122,9 +122,9 @@ async fn recommended_ten_cache_hits_are_gated_and_not_paced() {
     assert_eq!(client.get("http://a.example/fresh").send().await.unwrap().status(), 200);
     for _ in 0..10 {
         let hit = client.get("http://a.example/fresh").send().await.unwrap();
-        let visit = hit.visit().unwrap();
-        assert_eq!(visit.waited(), Duration::ZERO);
-        assert!(visit.verdict().unwrap().is_allowed());
+        let info = hit.fetch_info().unwrap();
+        assert_eq!(info.waited(), Duration::ZERO);
+        assert!(info.verdict().unwrap().is_allowed());
         assert!(hit.permissions().rules().noindex(), "rules of a cached page, from its fields");
         assert!(hit.permissions().rules().nosnippet(), "and from its head");
     }
@@ -138,7 +138,8 @@ async fn recommended_each_redirect_is_cached_under_its_own_url() {
     for _ in 0..3 {
         let page = client.get("http://a.example/moved").send().await.unwrap();
         assert_eq!(page.url().path(), "/fresh");
-        let hops: Vec<_> = page.visit().unwrap().hops().iter().map(|hop| hop.status().as_u16()).collect();
+        let hops: Vec<_> =
+            page.fetch_info().unwrap().hops().iter().map(|hop| hop.status().as_u16()).collect();
         assert_eq!(hops, [301, 200]);
     }
     assert_eq!(paths(&server), ["/moved", "/fresh"], "one request for each URL");
@@ -245,7 +246,7 @@ async fn abide_above_a_cache_is_gated_and_typed_and_paces_hits_needlessly() {
     let client = ClientBuilder::new(inner).with(retry(2)).with(abide.middleware()).with(cache()).build();
     for _ in 0..3 {
         let page = client.get("http://a.example/fresh").send().await.unwrap();
-        assert!(page.visit().unwrap().waited() >= GAP / 2);
+        assert!(page.fetch_info().unwrap().waited() >= GAP / 2);
         assert!(page.permissions().rules().noindex());
         page.bytes().await.unwrap();
     }
@@ -279,7 +280,7 @@ async fn a_host_that_fails_is_left_alone_by_the_halves_and_not_by_abide_above_a_
 }
 
 #[tokio::test]
-async fn abide_inside_a_cache_is_gated_and_paced_but_leaves_text_and_no_visit() {
+async fn abide_inside_a_cache_is_gated_and_paced_but_leaves_text_and_no_fetch_info() {
     let server = site().await;
     let (abide, inner) = crawler(&server);
     let client = ClientBuilder::new(inner).with(cache()).with(abide.middleware()).build();
@@ -287,7 +288,7 @@ async fn abide_inside_a_cache_is_gated_and_paced_but_leaves_text_and_no_visit() 
     assert!(Denied::find(&error).is_none(), "a cache keeps the text only: {error:?}");
     assert!(format!("{error:?}").contains("Disallow: /secret"), "{error:?}");
     let miss = client.get("http://a.example/fresh").send().await.unwrap();
-    assert!(miss.visit().is_none(), "a cache builds its responses anew, also on a miss");
+    assert!(miss.fetch_info().is_none(), "a cache builds its responses anew, also on a miss");
     assert_eq!(miss.permissions().noindex_known(), None, "and then nothing is known, rather than permitted");
     client.get("http://a.example/tagged").send().await.unwrap();
     assert!(are_paced(&server.log()));

@@ -102,7 +102,7 @@ async fn a_chain_of_tokens_takes_the_first_with_a_group() {
         .fallback("ExampleBot")
         .resolver(server.names())
         .allow_net(server.address().ip().into())
-        .pace(abide::pacing::PacePolicy::default().danger_min_gap(std::time::Duration::ZERO))
+        .pace(abide::pacing::PacePolicy::default().danger_min_delay(std::time::Duration::ZERO))
         .build_client(reqwest::Client::builder())
         .unwrap();
     assert!(refused(&both, "http://a.example/news").await.is_disallowed());
@@ -121,7 +121,7 @@ async fn a_reason_passes_robots_over_for_one_origin_only() {
     let client = client(&server);
     let mine = Options::new().danger_ignore_robots("http://mine.example".parse().unwrap(), "my own site");
     let page = client.get("http://mine.example/x").abide(mine.clone()).send().await.unwrap();
-    assert_eq!(page.visit().unwrap().verdict().unwrap().override_reason(), Some("my own site"));
+    assert_eq!(page.fetch_info().unwrap().verdict().unwrap().override_reason(), Some("my own site"));
     let error = client.get("http://mine.example/away").abide(mine).send().await.unwrap_err();
     let denied = Denied::find(&error).unwrap();
     assert!(denied.is_disallowed(), "{error:?}");

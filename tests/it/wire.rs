@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use abide::access::AccessPolicy;
+use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, Builder, Denied, DeniedKind, Failure, TlsProblem};
 use abide_tests::{Authority, Names, Reply, Seen, Server, Signal, Silent, Step, StoppedClock};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -23,7 +23,7 @@ fn crawler(address: SocketAddr) -> Builder {
     Abide::builder("ExampleBot")
         .resolver(Arc::new(Names(address)))
         .allow_net(address.ip().into())
-        .pace(abide::pacing::PacePolicy::default().danger_min_gap(Duration::ZERO))
+        .pace(abide::pacing::PacePolicy::default().danger_min_delay(Duration::ZERO))
 }
 
 /// A listener that hands every connection to `script`.
@@ -221,7 +221,7 @@ async fn s14_robots_txt_does_not_leave_tls() {
     assert!(refused(&strict, &url).await.is_unreachable());
     assert!(clear.asked().is_empty());
     let lenient = crawler(server.address())
-        .access(AccessPolicy::default().with_downgrade(true))
+        .robots(RobotsPolicy::default().with_downgrade(true))
         .build_client(trusting(&authority))
         .unwrap();
     assert_eq!(status(&lenient, &url).await, 200);
@@ -536,7 +536,7 @@ async fn http2_refusals_of_a_page_are_one_request_on_the_wire_and_calm_holds_the
         assert!(Denied::find(&error).is_none(), "a network error: {error:?}");
         assert_eq!(requests.load(Ordering::SeqCst), 2, "robots.txt and one request for the page");
         let host = abide::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
-        assert_eq!(abide.gate_handle().report(&host).unwrap().holds(), holds);
+        assert_eq!(abide.gate_handle().report(&host).unwrap().backoffs(), holds);
     }
 }
 
@@ -555,7 +555,7 @@ async fn backoffs_after(answer: impl Fn(u32) -> Vec<u8> + Clone + Send + Sync + 
         let _ = page.bytes().await;
     }
     let host = abide::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
-    abide.gate_handle().report(&host).unwrap().holds()
+    abide.gate_handle().report(&host).unwrap().backoffs()
 }
 
 #[tokio::test]
@@ -620,5 +620,5 @@ async fn enhance_your_calm_holds_the_host() {
     let url = "http://a.example/x".parse().unwrap();
     assert!(!abide.check(&url).await.unwrap().is_allowed());
     let report = abide.gate_handle().report(&abide::Host::of(&url).unwrap()).unwrap();
-    assert_eq!(report.holds(), 1, "{report:?}");
+    assert_eq!(report.backoffs(), 1, "{report:?}");
 }

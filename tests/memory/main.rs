@@ -82,7 +82,7 @@ fn g06_bombs_and_endless_bodies_cost_a_mebibyte_beyond_the_limit() {
         let (abide, _) = Abide::builder("ExampleBot")
             .resolver(server.names())
             .allow_net(server.address().ip().into())
-            .pace(PacePolicy::default().danger_min_gap(Duration::ZERO))
+            .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
             .build_with(reqwest::Client::builder())
             .expect("the settings are good");
         // What clients, decoders and sockets keep for good is there after these.

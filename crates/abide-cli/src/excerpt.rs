@@ -87,7 +87,8 @@ impl<'a> Excerpt<'a> {
         let place = |column: usize| {
             let before = octets.get(..column.saturating_sub(1).min(LINE_SHOWN_MAX)).unwrap_or(octets);
             let end = shown.start.saturating_add(letters(before).len());
-            self.text.floor_char_boundary(end.min(shown.end))
+            // `str::floor_char_boundary` needs Rust 1.91.
+            (0..=end.min(shown.end)).rev().find(|&at| self.text.is_char_boundary(at)).unwrap_or(0)
         };
         let from = place(mark.columns.start);
         from..place(mark.columns.end).max(from)

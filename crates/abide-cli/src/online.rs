@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use abide::access::AccessPolicy;
 use abide::pacing::PacePolicy;
+use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, BuildError};
 use anyhow::Context;
 use futures_util::stream::{self, Stream, StreamExt};
@@ -14,11 +14,11 @@ use tokio::sync::{Mutex, Semaphore};
 use url::Url;
 
 use crate::args::{Online, ResolveArg};
-use crate::match_urls::read_file;
+use crate::input::read_file;
 use crate::shown::write_json;
 use crate::stores::Stores;
 use crate::watch::Watch;
-use crate::{Status, Usage, style};
+use crate::{Status, Usage, signal, style};
 
 /// Who deals with Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,10 @@ pub(crate) fn run(
             Ok((abide, inner)) if interruption == Interruption::IsCalls => call(abide, inner).await,
             Ok((abide, inner)) => tokio::select! {
                 result = call(abide, inner) => result,
-                _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+                status = signal::interruption() => {
+                    style::complain(format_args!("interrupted"));
+                    Ok(status)
+                }
             },
             Err(error) => Err(error),
         };
@@ -89,7 +92,7 @@ fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
         online.user_agent.clone().unwrap_or_else(|| format!("{first}/{}", env!("CARGO_PKG_VERSION")));
     let mut builder = Abide::builder(first)
         .user_agent(&user_agent)
-        .access(AccessPolicy::default().with_deadline(online.timeout))
+        .robots(RobotsPolicy::default().with_deadline(online.timeout))
         .pace(pace(online))
         .max_wait(online.max_wait)
         .resolver(Arc::new(Fixed::of(&online.resolve)?));
@@ -104,17 +107,15 @@ fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
 
 /// Any delay is possible; one below a second is told once.
 fn warn_of_haste(online: &Online) {
-    let shortest = PacePolicy::default().min_gap();
+    let shortest = PacePolicy::default().min_delay();
     if online.delay < shortest {
         let shortest = shortest.as_secs();
-        style::complain(format_args!(
-            "a delay below {shortest} s is less considerate than most sites expect"
-        ));
+        style::note(format_args!("a delay below {shortest} s is less considerate than most sites expect"));
     }
 }
 
 fn pace(online: &Online) -> PacePolicy {
-    PacePolicy::default().danger_min_gap(online.delay).with_max_wait(online.max_wait)
+    PacePolicy::default().danger_min_delay(online.delay).with_max_wait(online.max_wait)
 }
 
 fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {

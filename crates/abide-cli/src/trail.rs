@@ -1,4 +1,4 @@
-//! What one call sent, hop by hop, and how long it waited: known also when the call ends in an error, which carries no visit report.
+//! What one call sent, hop by hop, and how long it waited: known also when the call ends in an error, which carries no fetch info.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ impl Middleware for Above {
     ) -> reqwest_middleware::Result<Response> {
         let trail = extensions.get::<Trail>().cloned().unwrap_or_default();
         let result = next.run(request, extensions).await;
-        if let (Err(_), Some(left)) = (&result, extensions.get::<abide::Trail>()) {
+        if let (Err(_), Some(left)) = (&result, extensions.get::<abide::RedirectHistory>()) {
             trail.known().waited = left.waited();
         }
         result

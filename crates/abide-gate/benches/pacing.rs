@@ -1,4 +1,4 @@
-//! What a turn costs, beside `governor`, keyed, in one run on one machine. Prints the tables of `docs/pacing-figures.md`:
+//! What a turn costs, beside `governor`, keyed, in one run on one machine. Prints the tables of `docs/dev/performance.md`:
 //!
 //! ```text
 //! cargo bench -p abide-gate --bench pacing [-- hot] [hosts] [waiters]
@@ -47,7 +47,7 @@ fn main() {
 }
 
 fn pacer() -> Pacer {
-    let policy = PacePolicy::default().danger_min_gap(Duration::ZERO).with_hosts_max(2 * HOSTS);
+    let policy = PacePolicy::default().danger_min_delay(Duration::ZERO).with_hosts_max(2 * HOSTS);
     Pacer::new(policy.with_max_wait(Duration::from_secs(3_600)))
 }
 
@@ -205,7 +205,7 @@ fn waiters() {
     const WAITERS: usize = 2_000;
     const GAP: Duration = Duration::from_millis(5);
     let url: Arc<Url> = Arc::new("http://www.example.org/".parse().unwrap());
-    let policy = PacePolicy::default().danger_min_gap(GAP).with_max_wait(Duration::from_secs(60));
+    let policy = PacePolicy::default().danger_min_delay(GAP).with_max_wait(Duration::from_secs(60));
     let pacer = Pacer::new(policy);
     let ours = crowd(WAITERS, |_| {
         let (pacer, url) = (pacer.clone(), Arc::clone(&url));

@@ -3,11 +3,11 @@
 use metrics::{counter, gauge, histogram};
 
 use crate::Failure;
-use crate::access::{RobotsEntry, Source};
-use crate::error::Denied;
+use crate::denied::Denied;
 use crate::event::{Event, Observer};
 use crate::gate::Gate;
 use crate::pacing::{BackoffCause, DeferReason};
+use crate::robots_cache::{RobotsEntry, Source};
 
 /// An [`Observer`] that counts everything with the recorder that the program has installed.
 ///
@@ -25,7 +25,7 @@ impl MetricsObserver {
     pub fn sample(&self, gate: &Gate) {
         let stats = gate.stats();
         gauge!("abide_hosts").set(number(stats.hosts));
-        gauge!("abide_hosts_held").set(number(stats.backed_off));
+        gauge!("abide_hosts_backed_off").set(number(stats.backed_off));
         gauge!("abide_in_flight").set(number(stats.in_flight));
         gauge!("abide_waiting").set(number(stats.waiting));
         gauge!("abide_robots_in_flight").set(number(stats.robots_in_flight));
@@ -51,8 +51,8 @@ impl Observer for MetricsObserver {
                 counter!("abide_deferrals_total", "reason" => why(reason)).increment(1);
             }
             Event::BackedOff { cause, lasts, .. } => {
-                counter!("abide_holds_total", "cause" => held_by(*cause)).increment(1);
-                histogram!("abide_hold_seconds").record(*lasts);
+                counter!("abide_backoffs_total", "cause" => backed_off_by(*cause)).increment(1);
+                histogram!("abide_backoff_seconds").record(*lasts);
             }
             Event::BreakerOpened { failure, .. } => {
                 counter!("abide_breaker_openings_total", "fault" => fault_name(*failure)).increment(1);
@@ -95,8 +95,8 @@ fn outcome(source: Source) -> &'static str {
 
 fn why(reason: &DeferReason) -> &'static str {
     match reason {
-        DeferReason::Hold { .. } => "hold",
-        DeferReason::Gap { .. } => "gap",
+        DeferReason::Backoff { .. } => "backoff",
+        DeferReason::Delay { .. } => "delay",
         DeferReason::InFlight { .. } => "in_flight",
         DeferReason::Breaker { .. } => "breaker",
         DeferReason::Robots => "robots",
@@ -104,7 +104,7 @@ fn why(reason: &DeferReason) -> &'static str {
     }
 }
 
-fn held_by(cause: BackoffCause) -> &'static str {
+fn backed_off_by(cause: BackoffCause) -> &'static str {
     match cause {
         BackoffCause::Answer { status: 403, .. } => "403",
         BackoffCause::Answer { status: 503, .. } => "503",

@@ -63,7 +63,7 @@ impl<B: Body<Data = Bytes> + Unpin> WatchedBody<B> {
     }
 
     /// Takes what has arrived already, up to a limit, without waiting: a small page whose last byte is here has ended on the
-    /// wire, and its host's turn with it, also if the caller reads it later.
+    /// wire, and its host's permit with it, also if the caller reads it later.
     pub(crate) async fn take_what_is_here(&mut self) {
         let mut taken = 0_usize;
         let mut is_patient = true;

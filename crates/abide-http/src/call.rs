@@ -6,6 +6,7 @@
 //! loop {
 //!     admit(&mut call).await?;                         // Step::Check: robots.txt; Step::Acquire: the rate limit
 //!     call.sign(&mut headers)?;                        // Step::Send
+//!     call.add_signature(&mut headers)?;
 //!     call.sending();
 //!     let response = client.send(request).await;       //   429 and 503 back the host off
 //!     call.answered(..)?  or  call.failed(..)
@@ -22,18 +23,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, DeniedKind, Failure, Origin, Verdict, has_userinfo, without_userinfo};
+use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
 use crate::crawler::Crawler;
 use crate::host_field::refuse_foreign_host;
-use crate::log::HopSpan;
 use crate::options::Options;
+use crate::preserved_fields::FieldSource;
 use crate::reader::Reading;
-use crate::redirect::{Asked, Redirect, Target, redirect, same_resource};
-use crate::seen::Source;
-use crate::trail::{Hop, Trail};
+use crate::redirect::{HopRequest, Redirect, Target, redirect, same_resource};
+use crate::redirect_history::{Hop, RedirectHistory};
+use crate::spans::HopSpan;
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub struct Call<'a> {
     /// Whether a permit is acquired here, and not by a middleware below.
     paces: bool,
     step: Step,
-    history: Trail,
+    history: RedirectHistory,
     /// How long the call may still wait for permits.
     pub(crate) wait_left: Duration,
     /// How long the call may still be on the wire.
@@ -71,7 +72,11 @@ pub struct Call<'a> {
     span: HopSpan,
     permit: Option<Unsent>,
     target: Option<Box<Target>>,
-    source: Source,
+    source: FieldSource,
+    /// What signs this hop, in place of what signs all, because the server has asked for it.
+    signer: Option<Arc<dyn SignRequest>>,
+    /// Whether a server has asked before.
+    was_asked: bool,
 }
 
 /// A hop that has no response yet.
@@ -115,13 +120,15 @@ impl<'a> Call<'a> {
             crawler,
             paces: true,
             step: Step::Check,
-            history: Trail::default(),
+            history: RedirectHistory::default(),
             method: method.clone(),
             hop: Some(Pending::to(if has_userinfo(url) { without_userinfo(url) } else { url.clone() })),
             span: HopSpan::none(),
             permit: None,
             target: None,
-            source: Source::Wire,
+            source: FieldSource::Wire,
+            signer: None,
+            was_asked: false,
         }
     }
 
@@ -139,6 +146,18 @@ impl<'a> Call<'a> {
         self.pending().verdict = Some(verdict);
         self.step = Step::Acquire;
         self
+    }
+
+    /// The same, to be signed as a server has asked a middleware above. `None`: like every request.
+    #[must_use]
+    pub fn signed_by(mut self, signer: Option<Arc<dyn SignRequest>>) -> Self {
+        self.signer = signer;
+        self
+    }
+
+    /// What signs this hop because the server has asked for it.
+    pub fn signer(&self) -> Option<&Arc<dyn SignRequest>> {
+        self.signer.as_ref()
     }
 
     /// The method of this hop.
@@ -274,6 +293,18 @@ impl<'a> Call<'a> {
         signed.map_err(|kind| self.denied(kind))
     }
 
+    /// Signs the request, if requests are signed: the last step before it goes out, for a signature is good for seconds, and for this
+    /// request as it is.
+    ///
+    /// # Errors
+    /// [`DeniedKind::NotSigned`].
+    pub fn add_signature(&self, headers: &mut HeaderMap) -> Result<(), Denied> {
+        let gate = &self.crawler.gate;
+        let Some(signer) = self.signer.as_ref().or(gate.signer()) else { return Ok(()) };
+        let signed = signer.sign(&self.method, self.url(), headers, gate.wall());
+        signed.map_err(|error| self.denied(DeniedKind::NotSigned { reason: error.to_string() }))
+    }
+
     /// The request goes out now: its permit counts until its response ends.
     pub fn sending(&mut self) {
         if let Some(permit) = &mut self.permit {
@@ -343,15 +374,26 @@ impl<'a> Call<'a> {
     }
 
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
-        let asked = Asked {
+        let asked = HopRequest {
             method: &self.method,
             url: self.url(),
             hop: self.history.hops().len().saturating_sub(1),
             is_repeatable: head.is_repeatable,
         };
         let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
+        if policy.follows && head.is_repeatable && !self.was_asked {
+            let signer = self.crawler.gate.signer();
+            if let Some(signer) = signer.and_then(|signer| signer.asked(head.status, head.headers)) {
+                let target = Target::repeat(self.method.clone(), self.url().clone());
+                (self.signer, self.was_asked) = (Some(signer), true);
+                self.target = Some(Box::new(target));
+                self.step = Step::Follow;
+                return Ok(());
+            }
+        }
         match redirect(policy, asked, head.status, head.headers) {
             Redirect::Follow(target) => {
+                self.signer = None;
                 self.target = Some(Box::new(target));
                 self.step = Step::Follow;
                 return Ok(());
@@ -396,7 +438,7 @@ impl<'a> Call<'a> {
     }
 
     /// Where the response's fields come from. Default: from the wire.
-    pub fn set_source(&mut self, source: Source) {
+    pub fn set_source(&mut self, source: FieldSource) {
         self.source = source;
     }
 
@@ -420,7 +462,7 @@ impl<'a> Call<'a> {
         self.permit = None;
         self.step = Step::Check;
         self.method = target.method.clone();
-        self.source = Source::Wire;
+        self.source = FieldSource::Wire;
         self.hop = Some(Pending::to(target.url.clone()));
         target
     }
@@ -431,26 +473,26 @@ impl<'a> Call<'a> {
         let reading = crawler.reader.response_to(&self.method, crawler.gate.wall());
         let reading = reading.with_scan(self.options.scan).with_request(request);
         match self.source {
-            Source::Wire => reading,
-            Source::Kept(time) => reading.from_cache(time),
-            Source::Unknown => reading.with_missing_fields(),
+            FieldSource::Wire => reading,
+            FieldSource::Kept(time) => reading.from_cache(time),
+            FieldSource::Unknown => reading.with_missing_fields(),
         }
     }
 
     /// The hops so far.
-    pub fn history(&self) -> &Trail {
+    pub fn history(&self) -> &RedirectHistory {
         &self.history
     }
 
     /// The hops, for the response.
-    pub fn take_history(&mut self) -> Trail {
+    pub fn take_history(&mut self) -> RedirectHistory {
         std::mem::take(&mut self.history)
     }
 
     /// The redirect that is about to be followed keeps its own permissions: they are for its own URL only.
     pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {
         let mut history = self.take_history();
-        self.reading(None).pass(&mut history, status, headers).await;
+        self.reading(None).followed(&mut history, status, headers).await;
         self.history = history;
     }
 
@@ -463,12 +505,12 @@ impl<'a> Call<'a> {
     #[must_use]
     pub fn refused(&self, denied: Denied) -> Denied {
         let denied = denied.after(self.history.chain());
-        self.crawler.gate.tell_refused(&denied);
+        self.crawler.gate.report_refused(&denied);
         denied
     }
 
     /// The hops of a call that ends without a response, with how long it has waited.
-    pub fn without_response(&mut self) -> Trail {
+    pub fn without_response(&mut self) -> RedirectHistory {
         let max_wait = self.options.max_wait.unwrap_or(self.crawler.gate.max_wait());
         let mut history = self.take_history();
         history.ends_after(max_wait.saturating_sub(self.wait_left));

@@ -8,7 +8,7 @@ use std::io;
 
 use abide_gate::Failure;
 
-use crate::resolved::NoAddress;
+use crate::permitted_addresses::NoAddress;
 
 /// What a request met that got no response. `None` if neither the error nor its sources say: the host may have no part in it.
 ///

@@ -37,7 +37,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use abide_gate::WallMillis;
 //! use abide_permissions::ReadOptions;
-//! use abide_http::{Reader, Trail, Visit};
+//! use abide_http::{Reader, RedirectHistory, FetchInfo};
 //! use http_body_util::{BodyExt, Full};
 //!
 //! let page = "<!doctype html><title>A</title><meta name=robots content=noindex><p>Text";
@@ -45,10 +45,10 @@
 //!
 //! let reader = Reader::new(ReadOptions::new("ExampleBot".parse()?));
 //! let reading = reader.response_to(&http::Method::GET, WallMillis::from_millis(1_800_000_000_000));
-//! let response = reading.finish(Trail::default(), response).await;
+//! let response = reading.finish(RedirectHistory::default(), response).await;
 //!
-//! let visit = Visit::of(response.extensions()).ok_or("it was read")?;
-//! assert!(!visit.permissions().may_index());
+//! let info = FetchInfo::of(response.extensions()).ok_or("it was read")?;
+//! assert!(!info.permissions().may_index());
 //! assert_eq!(response.into_body().collect().await?.to_bytes(), page, "the body is untouched");
 //! # Ok(())
 //! # }
@@ -57,8 +57,8 @@
 //! # In scope
 //! The steps of a call and its redirects ([`Call`], [`admit`], [`RedirectPolicy`]); what calls share ([`Crawler`], [`Identity`]); what a failed
 //! request met ([`failure_of`]); which addresses a resolver may return ([`permitted_addresses`]); reading a response ([`Reader`]) and
-//! replaying what was read ahead ([`WatchedBody`]); permits that end with their body ([`PermitBody`]); what happened ([`Visit`],
-//! [`Trail`]); the spans and events of `tracing` ([`CallSpan`], [`HopSpan`], [`tell_failed`]).
+//! replaying what was read ahead ([`WatchedBody`]); permits that end with their body ([`PermitBody`]); what happened ([`FetchInfo`],
+//! [`RedirectHistory`]); the spans and events of `tracing` ([`CallSpan`], [`HopSpan`], [`log_failed`]).
 //!
 //! # Out of scope
 //! Sending anything. What fields and metas mean is `abide-permissions`; whether and when a request may go out is `abide-gate`.
@@ -91,32 +91,32 @@ mod options;
 mod body;
 mod failure;
 mod head;
+mod permission_history;
 mod permit_body;
+mod permitted_addresses;
+mod preserved_fields;
 mod reader;
-mod remember;
-mod resolved;
 mod scan;
-mod seen;
 
 // What is reported of it.
-mod log;
-mod trail;
-mod visit;
+mod fetch_info;
+mod redirect_history;
+mod spans;
 
 pub use admit::admit;
 pub use body::WatchedBody;
 pub use call::{Call, ResponseHead, Step};
 pub use crawler::{BuildError, Crawler, CrawlerBuilder};
 pub use failure::{body_failure_of, failure_of};
+pub use fetch_info::FetchInfo;
 pub use host_field::{foreign_host, refuse_foreign_host};
 pub use identity::Identity;
-pub use log::{CallSpan, HopSpan, tell_failed};
 pub use options::Options;
 pub use permit_body::PermitBody;
-pub use reader::{Left, Reader, Reading};
+pub use permitted_addresses::{NoAddress, permitted_addresses};
+pub use preserved_fields::{FieldSource, preserve_fields, restore_fields};
+pub use reader::{Reader, Reading, Unscanned};
 pub use redirect::{RedirectPolicy, Target, same_resource};
-pub use resolved::{NoAddress, permitted_addresses};
+pub use redirect_history::{Hop, RedirectHistory, Stopped};
 pub use scan::Scan;
-pub use seen::{Source, take_seen, tell_seen};
-pub use trail::{Hop, Stopped, Trail};
-pub use visit::Visit;
+pub use spans::{CallSpan, HopSpan, log_failed};

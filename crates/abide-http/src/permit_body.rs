@@ -1,4 +1,4 @@
-//! A response body that holds its host's turn until the wire is done with it.
+//! A response body that holds its host's permit until the wire is done with it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -9,13 +9,12 @@ use http_body::Body;
 
 use abide_gate::WallMillis;
 use abide_permissions::{Fetched, Head, HeadEnd, PermissionStore, Preferences, ReadOptions};
-use abide_robots::Target;
 
 use crate::body::WatchedBody;
-use crate::remember::{Known, remember};
+use crate::fetch_info::{FetchInfo, Outcome, with_robots};
+use crate::permission_history::{StoredPermissions, persist};
+use crate::redirect_history::RedirectHistory;
 use crate::scan::{self, Fields, Scan};
-use crate::trail::Trail;
-use crate::visit::{Answer, Visit};
 
 /// How the responses of one crawler are read.
 #[derive(Clone)]
@@ -38,7 +37,7 @@ impl Reader {
         self
     }
 
-    /// Where permissions are kept between visits. A head that is scanned lazily is not kept.
+    /// Where permissions are kept between fetches. A head that is scanned lazily is not kept.
     #[must_use]
     pub fn with_store(mut self, store: Option<Arc<dyn PermissionStore>>) -> Self {
         self.store = store;
@@ -112,33 +111,33 @@ impl<'a> Reading<'a> {
         Fields::of(self.scan, headers, self.origin != Origin::Unknown, self.received)
     }
 
-    /// A redirect that is followed: the last hop of `trail` keeps its own rules.
-    pub async fn pass(self, trail: &mut Trail, status: StatusCode, headers: &HeaderMap) {
+    /// A redirect that is followed: the last hop of `history` keeps its own rules.
+    pub async fn followed(self, history: &mut RedirectHistory, status: StatusCode, headers: &HeaderMap) {
         let fields = self.fields(headers);
-        trail.keep_rules(fields.permissions(&self.reader.options, not_scanned()));
+        history.keep_rules(fields.permissions(&self.reader.options, not_scanned()));
         if let Some(store) = self.store() {
-            self.remember(store, trail, status, headers, not_scanned()).await;
+            self.persist(store, history, status, headers, not_scanned()).await;
         }
     }
 
-    /// What there is to tell of an answer whose body nobody looks at, and which is not kept for later visits either: without
+    /// What there is to tell of an answer whose body nobody looks at, and which is not kept for later fetches either: without
     /// waiting. `None` for all others, which are to be [`finish`](Self::finish)ed.
-    pub fn leave(self, status: StatusCode, headers: &HeaderMap) -> Option<Left<'a>> {
+    pub fn without_scan(self, status: StatusCode, headers: &HeaderMap) -> Option<Unscanned<'a>> {
         let reason = scan::reason_to_leave(self.scan, self.method, (status, headers))?;
         if self.store().is_some() {
             return None;
         }
         let fields = self.fields(headers);
-        Some(Left { reader: self.reader, reason, fields })
+        Some(Unscanned { reader: self.reader, reason, fields })
     }
 
-    /// The answer that the caller gets: its head is read, and a [`Visit`] put into its extensions.
+    /// The answer that the caller gets: its head is read, and a [`FetchInfo`] put into its extensions.
     ///
-    /// Its URL is that of the trail's last hop; without one nothing is kept for later visits.
+    /// Its URL is that of the history's last hop; without one nothing is kept for later fetches.
     // Not `async`: a future that takes things by value has room for them twice.
     pub fn finish<B>(
         self,
-        trail: Trail,
+        history: RedirectHistory,
         response: Response<B>,
     ) -> impl Future<Output = Response<WatchedBody<B>>>
     where
@@ -153,12 +152,12 @@ impl<'a> Reading<'a> {
             let known = match self.store() {
                 // In a box: few crawlers have a store, and all would carry the room for it through every call.
                 Some(store) => {
-                    Box::pin(self.remember(store, &trail, status, response.headers(), seen.head())).await
+                    Box::pin(self.persist(store, &history, status, response.headers(), seen.head())).await
                 }
                 None => None,
             };
             let answer = seen.answer(options, &fields, known);
-            response.extensions_mut().insert(Visit::new(trail, fields, answer));
+            response.extensions_mut().insert(FetchInfo::new(options.clone(), history, fields, answer));
             response
         }
     }
@@ -170,31 +169,27 @@ impl<'a> Reading<'a> {
         self.reader.store.as_ref().filter(|_| asks && self.origin != Origin::Unknown)
     }
 
-    /// Keeps what the response says for later visits, under the URL that the last hop asked for.
-    async fn remember(
+    /// Keeps what the response says for later fetches, under the URL that the last hop asked for.
+    async fn persist(
         &self,
         store: &Arc<dyn PermissionStore>,
-        trail: &Trail,
+        history: &RedirectHistory,
         status: StatusCode,
         headers: &HeaderMap,
         head: Head,
-    ) -> Option<Known> {
-        let hop = trail.last()?;
-        let robots = hop.verdict().rules().map(|verdict| {
-            // As it was when this was fetched: the very copy that let the request out.
-            Preferences::default().with_robots(verdict.rules(), &Target::of(hop.url()))
-        });
-        let robots = robots.unwrap_or_default();
+    ) -> Option<StoredPermissions> {
+        let hop = history.last()?;
+        let robots = with_robots(Preferences::new(&self.reader.options), hop);
         let received = match self.origin {
             Origin::Cache(time) => time,
             Origin::Wire | Origin::Unknown => self.received,
         };
         let fields = lines(headers);
         let asked = self.request.map(lines).unwrap_or_default();
-        let visit = Fetched::new(status.as_u16(), &fields, head, received.to_system_time())
+        let info = Fetched::new(status.as_u16(), &fields, head, received.to_system_time())
             .with_request(&asked)
             .with_preferences(&robots);
-        remember(store, &self.reader.options, hop.url(), &visit, status).await
+        persist(store, &self.reader.options, hop.url(), &info, status).await
     }
 }
 
@@ -204,24 +199,24 @@ fn lines(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
 
 /// An answer whose body is left alone.
 #[derive(Debug)]
-#[must_use = "it holds the fetch info until `visit` is called"]
-pub struct Left<'a> {
+#[must_use = "it holds the fetch info until `fetch_info` is called"]
+pub struct Unscanned<'a> {
     reader: &'a Reader,
     reason: HeadEnd,
     fields: Fields,
 }
 
-impl Left<'_> {
-    /// The visit that `trail` led to, for the response's extensions.
-    pub fn visit(self, trail: Trail) -> Visit {
+impl Unscanned<'_> {
+    /// The fetch info of a call with this `history`, for the response's extensions.
+    pub fn fetch_info(self, history: RedirectHistory) -> FetchInfo {
         let (read, reason) = (&self.reader.options, self.reason);
         let answer = if self.fields.is_empty() {
             // Made when somebody asks: that is no more work than to copy it.
-            Answer::Nothing { read: read.clone(), reason }
+            Outcome::Nothing(reason)
         } else {
-            Answer::Known(self.fields.permissions(read, Head::not_scanned(reason)))
+            Outcome::Known(self.fields.permissions(read, Head::not_scanned(reason)))
         };
-        Visit::new(trail, self.fields, answer)
+        FetchInfo::new(read.clone(), history, self.fields, answer)
     }
 }
 

@@ -9,12 +9,12 @@ use url::Url;
 
 use abide_gate::without_userinfo;
 
-use crate::trail::Stopped;
+use crate::redirect_history::Stopped;
 
 /// How redirects are followed. `Default` follows 10 hops and sends no `Referer`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedirectPolicy {
-    follows: bool,
+    pub(crate) follows: bool,
     hops_max: usize,
     returns_at_limit: bool,
     referer: bool,
@@ -77,9 +77,16 @@ pub struct Target {
     keeps_body: bool,
     keeps_credentials: bool,
     referer: Option<HeaderValue>,
+    /// Whether it is the request before, to be sent again.
+    is_repeat: bool,
 }
 
 impl Target {
+    /// The same request, once more.
+    pub(crate) fn repeat(method: Method, url: Url) -> Self {
+        Self { url, method, keeps_body: true, keeps_credentials: true, referer: None, is_repeat: true }
+    }
+
     /// The URL, without user information.
     pub fn url(&self) -> &Url {
         &self.url
@@ -95,9 +102,16 @@ impl Target {
         self.keeps_body
     }
 
-    /// Changes the header fields of the request before to those of this one: no credentials to another origin, nothing about a body that
-    /// is not sent.
+    /// Changes the header fields of the request before to those of this one: no credentials to another origin, no signature, nothing about a
+    /// body that is not sent.
     pub fn change(&self, headers: &mut HeaderMap) {
+        // A signature is good for one request alone.
+        for name in ["signature", "signature-input", "signature-agent"] {
+            headers.remove(name);
+        }
+        if self.is_repeat {
+            return;
+        }
         if !self.keeps_body {
             strip_body_headers(headers);
         }
@@ -113,7 +127,7 @@ impl Target {
 
 /// What was asked, and how often before.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct HopRequest<'a> {
     pub(crate) method: &'a Method,
     pub(crate) url: &'a Url,
     /// The number of redirects that led here.
@@ -125,7 +139,7 @@ pub(crate) struct Asked<'a> {
 /// Reads a response to what was asked.
 pub(crate) fn redirect(
     policy: &RedirectPolicy,
-    asked: Asked<'_>,
+    asked: HopRequest<'_>,
     status: StatusCode,
     headers: &HeaderMap,
 ) -> Redirect {
@@ -150,6 +164,7 @@ pub(crate) fn redirect(
             keeps_body,
             method,
             url,
+            is_repeat: false,
         }),
         false if policy.returns_at_limit => Redirect::Stopped(Stopped::AtLimit),
         false => Redirect::TooMany(url),
@@ -248,8 +263,8 @@ mod tests {
         headers
     }
 
-    fn get(from: &Url) -> Asked<'_> {
-        Asked { method: &Method::GET, url: from, hop: 0, is_repeatable: true }
+    fn get(from: &Url) -> HopRequest<'_> {
+        HopRequest { method: &Method::GET, url: from, hop: 0, is_repeatable: true }
     }
 
     fn follow(from: &str, location: &str) -> Redirect {
@@ -280,7 +295,7 @@ mod tests {
         let (from, to) = (url("http://a.example/a"), headers(&[b"/b"]));
         let policy = RedirectPolicy::default().with_hops_max(2);
         let at = |policy: &RedirectPolicy, hop| {
-            redirect(policy, Asked { hop, ..get(&from) }, StatusCode::FOUND, &to)
+            redirect(policy, HopRequest { hop, ..get(&from) }, StatusCode::FOUND, &to)
         };
         assert!(matches!(at(&policy, 1), Redirect::Follow(_)));
         assert_eq!(at(&policy, 2), Redirect::TooMany(url("http://a.example/b")));
@@ -343,9 +358,9 @@ mod tests {
         ] {
             let to = headers(&[b"/b"]);
             let (from, status) = (url("http://a.example/"), StatusCode::from_u16(status).unwrap());
-            let once = Asked { method: before, url: &from, hop: 0, is_repeatable: false };
+            let once = HopRequest { method: before, url: &from, hop: 0, is_repeatable: false };
             let policy = RedirectPolicy::default();
-            match redirect(&policy, Asked { is_repeatable: true, ..once }, status, &to) {
+            match redirect(&policy, HopRequest { is_repeatable: true, ..once }, status, &to) {
                 Redirect::Follow(target) => {
                     assert_eq!((&target.method, target.keeps_body), (after, keeps), "{status} {before}");
                 }

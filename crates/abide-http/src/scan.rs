@@ -13,9 +13,9 @@ use abide_permissions::{
 };
 
 use crate::body::WatchedBody;
+use crate::fetch_info::Outcome;
 use crate::head::HeadReader;
-use crate::remember::Known;
-use crate::visit::Answer;
+use crate::permission_history::StoredPermissions;
 
 /// How the permissions of a response are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Scan {
     /// Reading stops when the head has ended; the body is replayed untouched.
     Eager,
     /// The header fields at once, the head while the caller reads the body:
-    /// [`Visit::settled`](crate::Visit::settled) resolves when the head has ended or the body was dropped.
+    /// [`FetchInfo::settled`](crate::FetchInfo::settled) resolves when the head has ended or the body was dropped.
     Lazy,
 }
 
@@ -68,10 +68,10 @@ impl Fields {
     }
 
     /// What they say on how content may be used; `metas` are those of the head.
-    pub(crate) fn preferences(&self, metas: &[Meta]) -> Preferences {
+    pub(crate) fn preferences(&self, read: &ReadOptions, metas: &[Meta]) -> Preferences {
         let lines = || self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         let tdm = Tdm::default().with_fields(lines()).with_metas(metas);
-        Preferences::default().with_fields(lines()).with_tdm(&tdm)
+        Preferences::new(read).with_fields(lines()).with_tdm(&tdm)
     }
 
     /// What they permit, together with a head.
@@ -166,17 +166,17 @@ fn is_coded(headers: &HeaderMap) -> bool {
 }
 
 /// Carries the plan out: a head, or one that comes with the body.
-pub(crate) async fn run<B>(plan: Plan, body: &mut WatchedBody<B>) -> Seen
+pub(crate) async fn run<B>(plan: Plan, body: &mut WatchedBody<B>) -> ScannedHead
 where
     B: Body<Data = Bytes> + Unpin,
 {
     let seen = match plan {
-        Plan::Leave(reason) => Seen::Now(Head::not_scanned(reason)),
-        Plan::Ahead(head) => Seen::Now(Box::pin(body.read_head(head)).await),
+        Plan::Leave(reason) => ScannedHead::Now(Head::not_scanned(reason)),
+        Plan::Ahead(head) => ScannedHead::Now(Box::pin(body.read_head(head)).await),
         Plan::Along(reader) => {
             let (sender, head) = watch::channel(None);
             body.scan_lazily(reader, sender);
-            Seen::Later(head)
+            ScannedHead::Later(head)
         }
     };
     body.take_what_is_here().await;
@@ -185,12 +185,12 @@ where
 
 /// What has been seen of a head when the caller gets the response.
 #[derive(Debug)]
-pub(crate) enum Seen {
+pub(crate) enum ScannedHead {
     Now(Head),
     Later(watch::Receiver<Option<Head>>),
 }
 
-impl Seen {
+impl ScannedHead {
     /// The head as far as it is known now.
     pub(crate) fn head(&self) -> Head {
         match self {
@@ -199,12 +199,17 @@ impl Seen {
         }
     }
 
-    /// The permissions, with what an earlier visit has left where that is more.
-    pub(crate) fn answer(self, read: &ReadOptions, fields: &Fields, known: Option<Known>) -> Answer {
+    /// The permissions, with what an earlier fetch has stored where that is more.
+    pub(crate) fn answer(
+        self,
+        read: &ReadOptions,
+        fields: &Fields,
+        known: Option<StoredPermissions>,
+    ) -> Outcome {
         match (self, known) {
-            (Self::Later(head), _) => Answer::Later { read: read.clone(), head },
-            (Self::Now(_), Some(known)) => Answer::Remembered(Box::new(known)),
-            (Self::Now(head), None) => Answer::Known(fields.permissions(read, head)),
+            (Self::Later(head), _) => Outcome::Later(head),
+            (Self::Now(_), Some(known)) => Outcome::Stored(Box::new(known)),
+            (Self::Now(head), None) => Outcome::Known(fields.permissions(read, head)),
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use abide_gate::pacing::{Backoff, GAP_MAX, HostEntry, HostState, LeaseAsk, LeaseStatus, ScopeKey};
+use abide_gate::pacing::{Backoff, DELAY_MAX, HostEntry, HostState, LeaseAsk, LeaseStatus, ScopeKey};
 use abide_gate::{Clock, WallMillis};
 
 use crate::row::BackoffRow;
@@ -63,7 +63,7 @@ struct Written {
 }
 
 /// When the store was opened, on its own line of time. A backoff that is over ended before that, and so did requests that matter.
-const OPENED: Duration = GAP_MAX;
+const OPENED: Duration = DELAY_MAX;
 
 /// Ends are written in milliseconds.
 const RESOLUTION: Duration = Duration::from_millis(1);

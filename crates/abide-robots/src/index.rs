@@ -29,7 +29,7 @@ const SPREAD: u32 = 0x9e37_79b1;
 #[inline]
 pub(crate) fn signature(text: &[u8]) -> u64 {
     let mut set = 0;
-    for pair in text.array_windows::<2>() {
+    for pair in text.windows(2).filter_map(<[_]>::first_chunk::<2>) {
         set |= bit(*pair);
     }
     set
@@ -41,7 +41,8 @@ pub(crate) fn signature_of_pattern(entry: &Entry, block: &[u8]) -> u64 {
         return 0;
     }
     let pattern = entry.pattern(block);
-    let mut pairs = pattern.strip_suffix(b"$").unwrap_or(pattern).array_windows::<2>();
+    let mut pairs =
+        pattern.strip_suffix(b"$").unwrap_or(pattern).windows(2).filter_map(<[_]>::first_chunk::<2>);
     let mut set = 0;
     let mut after_star = pattern.first() == Some(&b'*');
     loop {
@@ -75,7 +76,7 @@ fn slot(group: [u8; 4], bits: u32) -> usize {
 fn each_slot(entry: &Entry, block: &[u8], bits: u32, mut each: impl FnMut(usize)) {
     let pattern = if entry.link == 0 { entry.pattern(block) } else { &[] };
     let pattern = pattern.strip_suffix(b"$").unwrap_or(pattern);
-    let mut groups = pattern.array_windows::<4>();
+    let mut groups = pattern.windows(4).filter_map(<[_]>::first_chunk::<4>);
     // The groups to come that hold the last star seen.
     let mut starred =
         pattern.iter().take(3).rposition(|byte| *byte == b'*').map_or(0, |star| star.saturating_add(1));

@@ -51,7 +51,7 @@ impl ParseOptions {
     /// RFC 9309 and 512,000 bytes, with the lenience that the field relies on: a byte order mark is skipped and UTF-16 with
     /// one is decoded; known misspellings of keys are understood, and a missing colon between two words, but for Allow; a
     /// pattern may start with `*`; what follows a product token is ignored, and a token with digits is known where it is the
-    /// whole value. `docs/rfc9309.md` in the repository lists it clause by clause.
+    /// whole value. `docs/dev/rfc9309.md` in the repository lists it clause by clause.
     pub fn new() -> Self {
         Self { profile: Profile::Rfc9309, limit: FILE_MAX }
     }

@@ -110,7 +110,7 @@ impl Search<'_> {
 
     fn by_index(&mut self, index: Index<'_>) -> Result<Option<usize>, Exhausted> {
         let mut best = None;
-        for &group in self.target.array_windows::<4>() {
+        for &group in self.target.windows(4).filter_map(<[_]>::first_chunk::<4>) {
             for candidate in index.under(group) {
                 self.consider(usize::from(u16::from_le_bytes(*candidate)), &mut best)?;
             }

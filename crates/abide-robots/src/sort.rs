@@ -241,7 +241,7 @@ mod tests {
         let mut expected: Vec<&str> = texts.iter().map(String::as_str).collect();
         expected.sort_unstable();
         assert_eq!(sorted, expected);
-        for (pair, text) in sorted.array_windows::<2>().zip(&order[1..]) {
+        for (pair, text) in sorted.windows(2).filter_map(<[_]>::first_chunk::<2>).zip(&order[1..]) {
             let [before, after] = *pair;
             let shared = before.bytes().zip(after.bytes()).take_while(|(a, b)| a == b).count();
             let expected = if before == after { ALL } else { shared as u32 };

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use abide_gate::GateBuilder;
-use abide_gate::access::Fetch;
+use abide_gate::robots_cache::Fetch;
 use abide_http::{BuildError, Crawler, CrawlerBuilder, Scan};
-use abide_permissions::{PermissionStore, ReadOptions};
+use abide_permissions::{PermissionStore, ReadOptions, Usage};
 use tower_layer::Layer;
 
-use crate::fetch::ServiceFetch;
 use crate::layer::AbideLayer;
+use crate::robots_fetch::ServiceFetch;
 use crate::service::AbideService;
 
 /// Settings of one crawler. Made by [`AbideLayer::builder`].
@@ -52,7 +52,14 @@ impl Builder {
         Self { crawler: self.crawler.read_options(options) }
     }
 
-    /// Where permissions are kept between visits, so that a 304 comes with the last known rules. Default: nowhere.
+    /// A policy token: a group of robots.txt that names `token` and disallows a URL says that its content is not to be used so. It never
+    /// decides whether the URL is fetched. With `fallback` the `*` group counts where no group names the token. The copy that is asked is
+    /// the one that let the request out, and the answer a statement of [`FetchInfo::preferences`](crate::FetchInfo::preferences).
+    pub fn policy_token(self, token: &str, usage: Usage, fallback: bool) -> Self {
+        Self { crawler: self.crawler.policy_token(token, usage, fallback) }
+    }
+
+    /// Where permissions are kept between fetches, so that a 304 comes with the last known rules. Default: nowhere.
     pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {
         Self { crawler: self.crawler.permission_store(store) }
     }
@@ -80,7 +87,7 @@ impl Builder {
     /// for pages. It must neither follow redirects, nor add credentials or cookies, nor decode bodies: a decompression layer stops after
     /// the first gzip member, and rules behind it are lost without a trace.
     ///
-    /// Every service that the layer is put around shares its rules and its turns.
+    /// Every service that the layer is put around shares its rules and its permits.
     ///
     /// # Errors
     /// [`BuildError`].

@@ -1,6 +1,6 @@
 //! What was learnt, on a response.
 
-use abide_http::Visit;
+use abide_http::FetchInfo;
 use abide_permissions::Permissions;
 
 /// What the layer learnt, on a response.
@@ -8,17 +8,17 @@ pub trait ResponseExt: sealed::Sealed {
     /// This request: its verdict, its wait, its answer. `None` if it did not pass the layer.
     ///
     /// It has one hop. What a redirect layer above asked before is in the responses that it dropped.
-    fn visit(&self) -> Option<&Visit>;
+    fn fetch_info(&self) -> Option<&FetchInfo>;
 
     /// What the site permits you to do with it. Without the layer, permissions that state nothing and say so.
     fn permissions(&self) -> Permissions {
-        self.visit().map(Visit::permissions).unwrap_or_default()
+        self.fetch_info().map(FetchInfo::permissions).unwrap_or_default()
     }
 }
 
 impl<B> ResponseExt for http::Response<B> {
-    fn visit(&self) -> Option<&Visit> {
-        Visit::of(self.extensions())
+    fn fetch_info(&self) -> Option<&FetchInfo> {
+        FetchInfo::of(self.extensions())
     }
 }
 

@@ -10,7 +10,7 @@ use tower_layer::Layer;
 use crate::builder::Builder;
 use crate::service::AbideService;
 
-/// Puts the gate around a service. Cheap to clone; clones, and all services that it is put around, share rules and turns.
+/// Puts the gate around a service. Cheap to clone; clones, and all services that it is put around, share rules and permits.
 #[derive(Clone)]
 pub struct AbideLayer {
     crawler: Arc<Crawler>,
@@ -26,7 +26,7 @@ impl AbideLayer {
         Self { crawler: Arc::new(crawler) }
     }
 
-    /// The gate: asks without fetching, rules of an origin for many URLs, the next turn of a host, reports.
+    /// The gate: asks without fetching, rules of an origin for many URLs, the next slot of a host, reports.
     pub fn gate(&self) -> &Gate {
         self.crawler.gate()
     }

@@ -21,8 +21,8 @@ mod builder;
 mod layer;
 
 // A request's way.
-mod asked;
 mod ready;
+mod request_url;
 mod service;
 
 // A response's way.
@@ -30,26 +30,26 @@ mod error;
 mod extension;
 
 // The wire.
-mod fault;
-mod fetch;
+mod failure;
 #[cfg(feature = "hyper-util")]
 mod resolver;
+mod robots_fetch;
 
 pub use builder::Builder;
 pub use error::ServiceError;
 pub use extension::ResponseExt;
-pub use fetch::ServiceFetch;
 pub use layer::AbideLayer;
 #[cfg(feature = "hyper-util")]
 pub use resolver::GuardedResolver;
+pub use robots_fetch::ServiceFetch;
 pub use service::{AbideBody, AbideService, ResponseFuture};
 
 pub use abide_gate::{
     AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, NoTimers, Observer,
-    Origin, TlsProblem, Verdict, access, pacing,
+    Origin, SignRequest, TlsProblem, Verdict, pacing, robots_cache,
 };
-pub use abide_http::{BuildError, Hop, Identity, NoAddress, Options, Scan, Visit};
-pub use abide_permissions::{Permissions, Preferences, ReadOptions, TagRules};
+pub use abide_http::{BuildError, FetchInfo, Hop, Identity, NoAddress, Options, Scan};
+pub use abide_permissions::{Permissions, Preference, Preferences, ReadOptions, TagRules, Usage};
 
 /// Any error that can cross threads, as tower has it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

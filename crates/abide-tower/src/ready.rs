@@ -7,7 +7,7 @@ use tower_service::Service;
 
 /// A service to be called once, ready or not.
 ///
-/// Readiness can be a reservation: a place in a queue, one of a limited number of requests. A request that waits for its host's turn
+/// Readiness can be a reservation: a place in a queue, one of a limited number of requests. A request that waits for its host's permit
 /// must not keep it from requests to other hosts, nor from its own robots.txt, which would be a deadlock.
 #[derive(Debug)]
 pub(crate) struct Ready<S> {

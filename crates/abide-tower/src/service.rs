@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 
 use abide_gate::Gate;
 use abide_http::{
-    Call, CallSpan, Crawler, Options, PermitBody, RedirectPolicy, ResponseHead, Step, Visit, WatchedBody,
-    admit, tell_failed,
+    Call, CallSpan, Crawler, FetchInfo, Options, PermitBody, RedirectPolicy, ResponseHead, Step, WatchedBody,
+    admit, log_failed,
 };
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Request, Response, header};
@@ -19,25 +19,25 @@ use http_body::Body;
 use tower_service::Service;
 use url::Url;
 
-use crate::asked::url_of;
 use crate::error::ServiceError;
 use crate::ready::Ready;
-use crate::{BoxError, fault};
+use crate::request_url::url_of;
+use crate::{BoxError, failure};
 
 /// A service behind the gate. Made by [`AbideLayer`](crate::AbideLayer).
 ///
-/// Each request is one hop: robots.txt of its own origin, its own turn, its own answer. A 3xx is an answer.
+/// Each request is one hop: robots.txt of its own origin, its own permit, its own answer. A 3xx is an answer.
 #[derive(Clone)]
 pub struct AbideService<S> {
     crawler: Arc<Crawler>,
     inner: S,
 }
 
-/// The body of a response: what the inner service gave, byte for byte, with the turn of its host. The turn is given back when the
+/// The body of a response: what the inner service gave, byte for byte, with the permit of its host. The permit is given back when the
 /// body has ended or is dropped.
 pub type AbideBody<R> = WatchedBody<PermitBody<Pin<Box<R>>>>;
 
-/// A call under way. Dropped before its request has gone out, it gives its turn back.
+/// A call under way. Dropped before its request has gone out, it gives its permit back.
 pub type ResponseFuture<R> =
     Pin<Box<dyn Future<Output = Result<Response<AbideBody<R>>, ServiceError>> + Send>>;
 
@@ -46,7 +46,7 @@ impl<S> AbideService<S> {
         Self { crawler, inner }
     }
 
-    /// The gate: asks without fetching, rules of an origin for many URLs, the next turn of a host, reports.
+    /// The gate: asks without fetching, rules of an origin for many URLs, the next slot of a host, reports.
     pub fn gate(&self) -> &Gate {
         self.crawler.gate()
     }
@@ -91,7 +91,7 @@ where
             let options = options.with_redirects(RedirectPolicy::never());
             let mut call = Call::new(&crawler, options, request.method(), &url, None);
             let response = span.instrument(send(&mut call, request, ready)).await?;
-            let waited = Visit::of(response.extensions()).map(Visit::waited).unwrap_or_default();
+            let waited = FetchInfo::of(response.extensions()).map(FetchInfo::waited).unwrap_or_default();
             span.answered(1, response.status(), waited);
             Ok(response)
         })
@@ -126,6 +126,7 @@ where
             call.was_late();
         }
     }
+    call.add_signature(request.headers_mut()).map_err(|denied| call.refused(denied))?;
     let conditions = conditions(request.headers());
     let sending = ready.call(request);
     call.sending();
@@ -151,26 +152,26 @@ where
 
 /// Checked, and with a permit; without the reservation of the inner service, unless that is there at once.
 async fn admitted<S: Clone>(call: &mut Call<'_>, ready: &mut Ready<S>) -> Result<(), abide_gate::Denied> {
-    let mut admission = pin!(admit(call));
-    match poll_fn(|context| Poll::Ready(admission.as_mut().poll(context))).await {
+    let mut handoff = pin!(admit(call));
+    match poll_fn(|context| Poll::Ready(handoff.as_mut().poll(context))).await {
         Poll::Ready(admitted) => admitted,
         Poll::Pending => {
             ready.let_go();
-            admission.await
+            handoff.await
         }
     }
 }
 
 /// A request without a response: what it means for the host, and for the caller.
 fn failed(call: &mut Call<'_>, error: BoxError) -> ServiceError {
-    match call.failed(fault::of(&*error)) {
+    match call.failed(failure::of(&*error)) {
         Some(denied) => call.refused(denied).into(),
         None => inner(call, error),
     }
 }
 
 fn inner(call: &Call<'_>, error: BoxError) -> ServiceError {
-    tell_failed(0, call.url(), &*error);
+    log_failed(0, call.url(), &*error);
     ServiceError::Inner(error)
 }
 

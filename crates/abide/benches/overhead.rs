@@ -114,7 +114,7 @@ async fn one_round(
     url: &str,
     requests: usize,
     in_flight: usize,
-    visited: bool,
+    has_info: bool,
 ) -> (Duration, Duration) {
     let url: url::Url = url.parse().expect("a URL");
     let left = Arc::new(AtomicUsize::new(requests));
@@ -122,7 +122,7 @@ async fn one_round(
     let mut workers = Vec::new();
     for _ in 0..in_flight {
         let (client, url, left) = (client.clone(), url.clone(), Arc::clone(&left));
-        workers.push(tokio::spawn(async move { requests_of(&client, &url, &left, visited).await }));
+        workers.push(tokio::spawn(async move { requests_of(&client, &url, &left, has_info).await }));
     }
     for worker in workers {
         worker.await.expect("no worker panics");
@@ -131,11 +131,11 @@ async fn one_round(
 }
 
 /// Takes requests from `left` until there are none.
-async fn requests_of(client: &ClientWithMiddleware, url: &url::Url, left: &AtomicUsize, visited: bool) {
+async fn requests_of(client: &ClientWithMiddleware, url: &url::Url, left: &AtomicUsize, has_info: bool) {
     while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
         let response = client.get(url.clone()).send().await.expect("an answer");
         assert_eq!(response.status(), 200);
-        assert_eq!(response.visit().is_some(), visited);
+        assert_eq!(response.fetch_info().is_some(), has_info);
         assert!(response.bytes().await.expect("a body").len() >= 2);
     }
 }
@@ -165,9 +165,9 @@ fn plain() -> ClientWithMiddleware {
     inner().into()
 }
 
-/// Everything on: robots.txt, a turn with delay 0, the address guard, the header rules, the scan of HTML heads.
+/// Everything on: robots.txt, a permit with delay 0, the address guard, the header rules, the scan of HTML heads.
 fn crawler(address: SocketAddr) -> ClientWithMiddleware {
-    let pace = PacePolicy::default().danger_min_gap(Duration::ZERO).danger_max_in_flight(64);
+    let pace = PacePolicy::default().danger_min_delay(Duration::ZERO).danger_max_in_flight(64);
     Abide::builder("ExampleBot")
         .user_agent(USER_AGENT)
         .allow_net(address.ip().into())

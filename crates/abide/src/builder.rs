@@ -10,19 +10,19 @@ use ipnet::IpNet;
 use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
 
-use abide_gate::access::{AccessPolicy, AccessStore, Fetch};
 use abide_gate::pacing::{HostStore, PacePolicy};
-use abide_gate::{Clock, GateBuilder, Observer};
+use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
+use abide_gate::{Clock, GateBuilder, Observer, SignRequest};
 use abide_http::{BuildError, Crawler, CrawlerBuilder, RedirectPolicy, Scan};
-use abide_permissions::{PermissionStore, ReadOptions};
+use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
 use crate::codings::Codings;
-use crate::fetch::ReqwestFetch;
 use crate::log;
+use crate::read_timeout::READ_TIMEOUT;
 use crate::resolver::{GuardedResolver, SystemResolver};
-use crate::sends::never_again;
-use crate::silence::READ_TIMEOUT;
+use crate::robots_fetch::ReqwestFetch;
+use crate::send_count::never_again;
 
 /// Settings of one crawler. Made by [`Abide::builder`].
 #[must_use]
@@ -66,8 +66,8 @@ impl Builder {
     }
 
     /// How robots.txt is obtained, and what its absence means. Default: RFC 9309.
-    pub fn access(self, policy: AccessPolicy) -> Self {
-        self.gated(|gate| gate.access(policy))
+    pub fn robots(self, policy: RobotsPolicy) -> Self {
+        self.gated(|gate| gate.robots(policy))
     }
 
     /// How fast a host is asked. Default: one at a time, a second apart.
@@ -75,7 +75,7 @@ impl Builder {
         self.gated(|gate| gate.pace(policy))
     }
 
-    /// How long a call may wait for its turns, all hops together. Default: 30 s. Longer waits are deferred at once.
+    /// How long a call may wait for its permits, all hops together. Default: 30 s. Longer waits are deferred at once.
     pub fn max_wait(self, wait: Duration) -> Self {
         self.gated(|gate| gate.max_wait(wait))
     }
@@ -86,7 +86,7 @@ impl Builder {
         self
     }
 
-    /// How long a call may be on the wire, all hops together, with the body of the last. Waiting for turns and for robots.txt is not
+    /// How long a call may be on the wire, all hops together, with the body of the last. Waiting for permits and for robots.txt is not
     /// counted. A request's own `timeout` goes before. Default: no limit.
     ///
     /// `reqwest::ClientBuilder::timeout` counts for each hop anew, as abide follows the redirects.
@@ -120,6 +120,13 @@ impl Builder {
         self.shared(|crawler| crawler.read_options(options))
     }
 
+    /// A policy token: a group of robots.txt that names `token` and disallows a URL says that its content is not to be used so. It never
+    /// decides whether the URL is fetched. With `fallback` the `*` group counts where no group names the token. The copy that is asked is
+    /// the one that let the request out, and the answer a statement of [`FetchInfo::preferences`](crate::FetchInfo::preferences).
+    pub fn policy_token(self, token: &str, usage: Usage, fallback: bool) -> Self {
+        self.shared(|crawler| crawler.policy_token(token, usage, fallback))
+    }
+
     /// Allows contact with a network that is not public. Exactly this network: `127.0.0.1/32` does not open `127.0.0.2`.
     pub fn allow_net(self, net: IpNet) -> Self {
         self.gated(|gate| gate.allow_net(net))
@@ -146,8 +153,8 @@ impl Builder {
     }
 
     /// Where robots.txt is kept. Default: memory.
-    pub fn access_store(self, store: Arc<dyn AccessStore>) -> Self {
-        self.gated(|gate| gate.access_store(store))
+    pub fn robots_store(self, store: Arc<dyn RobotsStore>) -> Self {
+        self.gated(|gate| gate.robots_store(store))
     }
 
     /// Where hosts are leased from, and backoffs are shared with other processes. Default: nowhere.
@@ -155,13 +162,19 @@ impl Builder {
         self.gated(|gate| gate.host_store(store))
     }
 
-    /// Where permissions are kept between visits. Default: nowhere.
+    /// Where permissions are kept between fetches. Default: nowhere.
     ///
     /// With a store, a 304 comes with the last known rules (draft-illyes-repext-03 §3.1.4: they "MUST continue to be honored"),
     /// and so does a page whose head was not read this time. A 304 of another version than the recorded one is unknown: its ETag and
     /// Last-Modified are compared, or else what the request asked for. A head that is scanned lazily is not kept.
     pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {
         self.shared(|crawler| crawler.permission_store(store))
+    }
+
+    /// Signs every request, each hop anew, robots.txt included: for example with `WebBotAuth` of `abide-identity`. Default: nothing is signed;
+    /// some sites treat a signed crawler worse.
+    pub fn sign_requests(self, signer: Arc<dyn SignRequest>) -> Self {
+        self.gated(|gate| gate.sign_requests(signer))
     }
 
     /// Hears of everything: of robots.txt, permits, decisions and refusals. Several may listen.

@@ -10,8 +10,8 @@ use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
 use url::Url;
 
-use abide_gate::access::RobotsEntry;
 use abide_gate::pacing::{NextSlot, Permit};
+use abide_gate::robots_cache::RobotsEntry;
 use abide_gate::{Denied, Gate, Origin, Verdict};
 use abide_http::Crawler;
 
@@ -64,7 +64,7 @@ impl Abide {
         Builder::new(token)
     }
 
-    /// Whether `url` may be fetched. May fetch robots.txt, never `url`; takes no turn for it.
+    /// Whether `url` may be fetched. May fetch robots.txt, never `url`; acquires no permit for it.
     ///
     /// # Errors
     /// A refusal other than disallow and unreachable, which are verdicts: an unsupported URL, a refused address, a robots.txt
@@ -96,7 +96,7 @@ impl Abide {
         self.gate_handle().invalidate(origin).await;
     }
 
-    /// Asks robots.txt and waits for the turn of `url`, for people with their own client.
+    /// Asks robots.txt and waits for the permit of `url`, for people with their own client.
     ///
     /// One permit is one request. Report the answer through the permit, and drop it when the body has ended.
     ///
@@ -174,7 +174,7 @@ impl Abide {
         GateMiddleware::new(self.clone())
     }
 
-    /// The inner half: turns and feedback.
+    /// The inner half: permits and feedback.
     pub fn pacing(&self) -> PacingMiddleware {
         self.core.has_pacing_half.store(true, Ordering::Relaxed);
         PacingMiddleware::new(self.clone())

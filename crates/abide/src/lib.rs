@@ -55,17 +55,17 @@
 //! * a retry that asks again after a 429 or 503, as reqwest-retry's default strategy does: the host is backed off by then, so where that
 //!   lasts longer than the call may wait the caller gets [`DeniedKind::Deferred`], and not the response.
 //! * Permissions and a cache: HTTP caches do not keep every field line (http-cache loses the second `X-Robots-Tag` when a 304 updates an
-//!   entry). Between the halves nothing is lost: [`Abide::pacing`] writes what the server sent into fields of its own (`abide-seen-…`),
+//!   entry). Between the halves nothing is lost: [`Abide::pacing`] writes what the server sent into fields of its own (`abide-received-…`),
 //!   the cache keeps them with its entry, and [`Abide::gate`] puts the lines back and takes those fields away. Where they are missing,
 //!   indexing permission is unknown: entries of another client or of an earlier version, and caches told to drop or rewrite fields
 //!   (http-cache's `modify_response`).
 //! * abide above a cache: asked and paced, and hits are paced needlessly. Permissions are unknown unless a restriction is found: what
 //!   the cache has dropped cannot be seen, and every answer without an address is taken for a cache's. The cache makes text of network errors, so a host that fails is
 //!   not left alone: the circuit breaker does not open, and HTTP/2's `ENHANCE_YOUR_CALM` does not hold it. Prefer the two halves.
-//! * abide inside a cache: hits pass it by; refusals become text, and there is no [`Visit`], because the cache builds its responses anew.
-//!   abide cannot detect this. The permissions of a response without a [`Visit`] are unknown.
-//! * a retry below the pacing sends again in one turn: noticed with a client of [`Builder::build_with`] by the answers it got, and
-//!   refused with [`DeniedKind::SentAgain`]. Attempts that end in a timeout are not counted, so those may go out unpaced and unnoticed,
+//! * abide inside a cache: hits pass it by; refusals become text, and there is no [`FetchInfo`], because the cache builds its responses anew.
+//!   abide cannot detect this. The permissions of a response without a [`FetchInfo`] are unknown.
+//! * a retry below the pacing sends again under one permit: noticed with a client of [`Builder::build_with`] by the answers it got, and
+//!   refused with [`DeniedKind::SentAgain`]. Attempts that end in a timeout are not count_sends, so those may go out unpaced and unnoticed,
 //!   and with an inner client of your own none is.
 //! * [`Abide::gate`] without [`Abide::pacing`] below it, or with the two upside down: refused with [`DeniedKind::NoPacing`]; with an
 //!   inner client of your own and a cache that builds its responses anew, only if no chain of this [`Abide`] has the pacing half.
@@ -96,22 +96,22 @@ mod codings;
 mod options;
 
 // A call: its middleware, its hops, one request of it.
-mod drive;
-mod half;
 mod middleware;
+mod read_timeout;
+mod redirect_loop;
 mod send;
-mod sends;
-mod silence;
+mod send_count;
+mod split_middleware;
 
 // The response.
 mod extension;
-mod whole;
-mod wire;
+mod response_body;
+mod short_body;
 
 // The wire.
-mod fault;
-mod fetch;
+mod failure;
 mod resolver;
+mod robots_fetch;
 
 mod log;
 
@@ -125,10 +125,10 @@ pub use options::RequestBuilderExt;
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
     AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host,
-    NoTimers, Observer, Origin, StoreError, SystemClock, TlsProblem, UnsupportedUrl, Verdict, WallMillis,
-    access, pacing,
+    NoTimers, Observer, Origin, SignRequest, StoreError, SystemClock, TlsProblem, UnsupportedUrl, Verdict,
+    WallMillis, pacing, robots_cache,
 };
-pub use abide_http::{BuildError, Hop, Options, RedirectPolicy, Scan, Stopped, Trail, Visit};
+pub use abide_http::{BuildError, FetchInfo, Hop, Options, RedirectHistory, RedirectPolicy, Scan, Stopped};
 pub use abide_permissions::{
     AppDirectives, Flag, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord, PermissionStore,
     Permissions, Preference, Preferences, ReadOptions, TagRules, Usage, link_follow,

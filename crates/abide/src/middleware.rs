@@ -10,9 +10,9 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
 
 use crate::client::Abide;
-use crate::drive::{Drive, Pace};
-use crate::half::send_half;
+use crate::redirect_loop::{Pace, RedirectLoop};
 use crate::send::wrong_order;
+use crate::split_middleware::send_paced;
 
 pub(crate) type BoxFuture<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
@@ -28,7 +28,7 @@ pub struct GateMiddleware {
     abide: Abide,
 }
 
-/// The inner half: turns and feedback, below an HTTP cache.
+/// The inner half: permits and feedback, below an HTTP cache.
 #[derive(Debug, Clone)]
 pub struct PacingMiddleware {
     abide: Abide,
@@ -66,7 +66,7 @@ impl Middleware for AbideMiddleware {
         'e: 'f,
         'n: 'f,
     {
-        Box::pin(Drive::new(&self.abide, Pace::Here, extensions, request).run(extensions, next))
+        Box::pin(RedirectLoop::new(&self.abide, Pace::Here, extensions, request).run(extensions, next))
     }
 }
 
@@ -81,10 +81,10 @@ impl Middleware for GateMiddleware {
         if !self.abide.core.has_pacing_half.load(Ordering::Relaxed) {
             let gate = self.abide.gate_handle();
             let error = wrong_order(gate, request.url(), DeniedKind::NoPacing);
-            Denied::find(&error).iter().for_each(|denied| gate.tell_refused(denied));
+            Denied::find(&error).iter().for_each(|denied| gate.report_refused(denied));
             return Err(error);
         }
-        Drive::new(&self.abide, Pace::Below, extensions, request).run(extensions, next).await
+        RedirectLoop::new(&self.abide, Pace::Below, extensions, request).run(extensions, next).await
     }
 }
 
@@ -96,6 +96,6 @@ impl Middleware for PacingMiddleware {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        send_half(&self.abide.core, request, extensions, next).await
+        send_paced(&self.abide.core, request, extensions, next).await
     }
 }

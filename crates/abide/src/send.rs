@@ -11,11 +11,11 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use crate::client::Core;
-use crate::fault;
+use crate::failure;
 use crate::middleware::BoxFuture;
-use crate::sends::{Counted, counted};
-use crate::silence::{Heard, heard_within};
-use crate::wire::{Ahead, Wire};
+use crate::read_timeout::{WithReadTimeout, with_read_timeout};
+use crate::response_body::{Ahead, ResponseBody};
+use crate::send_count::{CountSends, count_sends};
 
 /// A request that has its permit, on its way. Made without waiting, so that the future of a call has no room for a request.
 pub(crate) fn sending<'f>(
@@ -24,14 +24,14 @@ pub(crate) fn sending<'f>(
     mut request: Request,
     extensions: &'f mut Extensions,
     next: Next<'f>,
-) -> Counted<Heard<BoxFuture<'f, Result<Response>>>> {
+) -> CountSends<WithReadTimeout<BoxFuture<'f, Result<Response>>>> {
     // Setting it costs a place among the request's extensions.
     if request.timeout().copied() != call.timeout() {
         *request.timeout_mut() = call.timeout();
     }
     core.codings.ask(&mut request);
     call.sending();
-    call.span().within(|| counted(heard_within(core.read_timeout, next.run(request, extensions))))
+    call.span().within(|| count_sends(with_read_timeout(core.read_timeout, next.run(request, extensions))))
 }
 
 /// What came of it. Reports it to the call. The response may be returned when [`Call::saved`] has been awaited.
@@ -71,7 +71,7 @@ fn failed(call: &mut Call<'_>, mut error: reqwest_middleware::Error) -> reqwest_
     if error.is_builder() {
         call.not_sent();
     }
-    match call.failed(fault::of(&error)) {
+    match call.failed(failure::of(&error)) {
         Some(denied) => refuse(denied),
         None => error,
     }
@@ -86,16 +86,16 @@ pub(crate) fn refuse(denied: Denied) -> reqwest_middleware::Error {
     reqwest_middleware::Error::middleware(denied)
 }
 
-/// The response with its turn in its body, and what has been taken of that in front; URL, version, header fields and extensions stay.
+/// The response with its permit in its body, and what has been taken of that in front; URL, version, header fields and extensions stay.
 pub(crate) fn take_apart(
     url: Url,
     ahead: Option<Ahead>,
     response: Response,
     permit: Option<Permit>,
     read_timeout: Option<Duration>,
-) -> http::Response<Wire> {
+) -> http::Response<ResponseBody> {
     let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
-    let body = Wire::new(ahead, body, parts.version, permit).with_read_timeout(read_timeout);
+    let body = ResponseBody::new(ahead, body, parts.version, permit).with_read_timeout(read_timeout);
     rebuilt(url, parts, body)
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn rebuilt<B>(url: Url, parts: http::response::Parts, body: B) -> htt
 }
 
 /// The response for the caller. A small body that has ended on the wire needs nobody any more who watches it.
-pub(crate) fn put_together(response: http::Response<WatchedBody<Wire>>) -> Response {
+pub(crate) fn put_together(response: http::Response<WatchedBody<ResponseBody>>) -> Response {
     Response::from(response.map(|body| match body.into_whole() {
         Ok(whole) => reqwest::Body::from(whole),
         Err(body) => reqwest::Body::wrap(body),

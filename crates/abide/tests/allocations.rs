@@ -34,7 +34,7 @@ async fn a_request_to_a_known_host_allocates_little_more_than_without_abide() {
     let address = serve().await;
     let inner = || reqwest::Client::builder().no_proxy().user_agent(USER_AGENT);
     let plain = inner().build().expect("a client").into();
-    let pace = PacePolicy::default().danger_min_gap(Duration::ZERO);
+    let pace = PacePolicy::default().danger_min_delay(Duration::ZERO);
     let abide = Abide::builder("ExampleBot")
         .user_agent(USER_AGENT)
         .allow_net(address.ip().into())

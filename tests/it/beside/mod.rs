@@ -1,5 +1,5 @@
 //! The same request through plain reqwest and through abide, to the same server: what the caller gets, and what the server sees,
-//! are the same, or differ as the case says. `docs/beside-reqwest.md` tells why.
+//! are the same, or differ as the case says. `docs/dev/beside-reqwest.md` tells why.
 
 mod cases;
 mod server;
@@ -127,7 +127,7 @@ impl Case {
                 .user_agent(AGENT)
                 .resolver(Arc::clone(&names) as _)
                 .allow_net(site.address.ip().into())
-                .pace(PacePolicy::default().danger_min_gap(Duration::ZERO));
+                .pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
             let (abide, inner) = (self.abide)(abide).build_with(inner()).unwrap();
             let client = match halves {
                 false => abide.wrap(inner),
@@ -335,7 +335,7 @@ fn cases_in(http2: bool) -> Vec<Case> {
 
 #[test]
 fn the_document_has_a_row_for_each_behaviour() {
-    let document = include_str!("../../../docs/beside-reqwest.md");
+    let document = include_str!("../../../docs/dev/beside-reqwest.md");
     let rows = document.lines().filter_map(|line| line.strip_prefix("| ")).skip(2);
     let rows: Vec<Vec<_>> = rows.map(|row| row.split(" | ").collect()).collect();
     let differ = rows.iter().filter(|row| row[2] != "the same");

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::access::{AccessPolicy, Source};
 use abide::pacing::PacePolicy;
+use abide::robots_cache::{RobotsPolicy, Source};
 use abide::{Abide, Denied, DeniedKind, Failure, ResponseExt, WallMillis};
 use abide_tests::{Reply, Seen, Server, Silent, Step, StoppedClock};
 use reqwest_middleware::ClientWithMiddleware;
@@ -93,8 +93,8 @@ fn crawler(server: &Server, deadline: Duration) -> (Abide, ClientWithMiddleware)
     let (abide, inner) = Abide::builder("ExampleBot")
         .resolver(server.names())
         .allow_net(server.address().ip().into())
-        .access(AccessPolicy::default().with_deadline(deadline).with_fetches_max(1_000))
-        .pace(PacePolicy::default().danger_min_gap(Duration::ZERO))
+        .robots(RobotsPolicy::default().with_deadline(deadline).with_fetches_max(1_000))
+        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
         .build_with(jar)
         .unwrap();
     let client = abide.clone().wrap(inner);
@@ -204,7 +204,7 @@ async fn is_known(also: Also, host: &str, abide: &Abide, before: WallMillis) -> 
         Also::Nothing => true,
         Also::Held(asked) => {
             let host = abide::Host::of(&format!("http://{host}/").parse().unwrap()).unwrap();
-            let until = abide.gate_handle().report(&host).and_then(|report| report.held_until());
+            let until = abide.gate_handle().report(&host).and_then(|report| report.backed_off_until());
             let now = abide.gate_handle().wall();
             // It began at some time between then and now.
             until.is_some_and(|until| {

@@ -17,7 +17,7 @@ impl Ask {
         Self::default()
     }
 
-    /// The Crawl-delay of this request's own origin. The gap is the larger of this and ours.
+    /// The Crawl-delay of this request's own origin. The delay is the larger of this and ours.
     #[must_use]
     pub fn with_crawl_delay(mut self, delay: Duration) -> Self {
         self.crawl_delay = delay;

@@ -9,24 +9,24 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use url::Url;
 
+use super::acquire::{self, Admission, Claims, Request, Wanted};
 use super::ask::Ask;
+use super::backoff::{BackoffCause, HostBackoff, credible, is_throttle};
 use super::breaker::Breaker;
-use super::chance::Chance;
-use super::feedback::{BackoffCause, Hold, credible, is_complaint};
+use super::jitter::Jitter;
 use super::lease::SLACK;
+use super::leases::SharedStore;
 use super::log::trace;
 use super::moment::{Moment, Timeline};
-use super::policy::{GAP_MAX, PacePolicy};
-use super::queue::{Bells, Late, ring};
+use super::open_bodies::OpenBodies;
+use super::policy::{DELAY_MAX, PacePolicy};
+use super::queue::{DeadlineExceeded, Wakers, wake};
 use super::refusal::{DeferReason, Refusal};
 use super::retry_after::retry_after;
-use super::schedule::Why;
-use super::shared::SharedStore;
-use super::slot::Slot;
+use super::schedule::WaitReason;
+use super::slot::Schedule;
 use super::store::Backoff;
 use super::table::{Findings, Table, Upkeep};
-use super::turn::{self, Claims, Entry, Request, Wanted};
-use super::watch::Watch;
 use crate::event::{Event, Observers};
 use crate::origin::pacing_key;
 use crate::{Clock, Failure, Host, Origin, SystemClock, UnsupportedUrl, WallMillis};
@@ -41,12 +41,12 @@ pub(crate) struct Core {
     clock: Arc<dyn Clock>,
     pub(crate) timeline: Timeline,
     observers: Observers,
-    pub(crate) chance: Chance,
+    pub(crate) jitter: Jitter,
     /// Drawn once: what differs between processes and stays the same in one.
     pub(crate) seed: u64,
     pub(crate) store: Option<Arc<SharedStore>>,
     is_overgrown: AtomicBool,
-    pub(crate) watch: Watch,
+    pub(crate) watch: OpenBodies,
 }
 
 impl Core {
@@ -54,7 +54,7 @@ impl Core {
         policy: PacePolicy,
         clock: Arc<dyn Clock>,
         observers: Observers,
-        chance: Chance,
+        jitter: Jitter,
         store: Option<Arc<SharedStore>>,
     ) -> Self {
         let began = catch(|| clock.now()).unwrap_or_else(|| SystemClock.now());
@@ -62,17 +62,17 @@ impl Core {
             table: Table::new(policy.max_hosts),
             timeline: Timeline::starting(began),
             is_overgrown: AtomicBool::new(false),
-            watch: Watch::default(),
+            watch: OpenBodies::default(),
             policy,
             clock,
             observers,
-            seed: chance.bits(),
-            chance,
+            seed: jitter.bits(),
+            jitter,
             store,
         };
         for (scope, pace) in core.policy.exceptions() {
-            let (gap, max_in_flight) = (pace.gap, pace.max_in_flight);
-            core.tell(&Event::Exception { scope, gap, max_in_flight });
+            let (delay, max_in_flight) = (pace.delay, pace.max_in_flight);
+            core.report(&Event::Exception { scope, delay, max_in_flight });
         }
         core
     }
@@ -97,7 +97,7 @@ impl Core {
     }
 
     /// Tells what happened. Never under a lock.
-    pub(crate) fn tell(&self, event: &Event<'_>) {
+    pub(crate) fn report(&self, event: &Event<'_>) {
         trace(event);
         self.observers.tell(event);
     }
@@ -105,19 +105,19 @@ impl Core {
     /// The scopes and terms of a request.
     pub(crate) fn request<'u>(&self, url: &'u Url, ask: &Ask, now: Moment) -> Result<Request<'u>, Refusal> {
         let host = host_of(url)?;
-        if ask.crawl_delay > GAP_MAX {
+        if ask.crawl_delay > DELAY_MAX {
             return Err(Refusal::CrawlDelayTooLong { asked: ask.crawl_delay });
         }
         let pace = self.policy.pace_of(&host);
         let host = Wanted {
             hash: self.table.hash(&host),
             key: host,
-            gap: pace.gap.max(ask.crawl_delay),
+            delay: pace.delay.max(ask.crawl_delay),
             limit: pace.max_in_flight,
             feedback: true,
         };
         let budget = ask.budget.unwrap_or(self.policy.max_wait);
-        Ok(Request { host, others: self.groups(url, ask)?, patience: now.plus(budget) })
+        Ok(Request { host, others: self.groups(url, ask)?, deadline: now.plus(budget) })
     }
 
     /// The scopes beside the host. Two scopes that make the same key are one.
@@ -129,76 +129,77 @@ impl Core {
             if groups.iter().any(|group| group.key == key) {
                 continue;
             }
-            let (gap, limit, feedback) = scope.limits();
-            let gap = if feedback { gap.max(ask.crawl_delay) } else { gap };
-            groups.push(Wanted { hash: self.table.hash(&key), key, gap, limit, feedback });
+            let (delay, limit, feedback) = scope.limits();
+            let delay = if feedback { delay.max(ask.crawl_delay) } else { delay };
+            groups.push(Wanted { hash: self.table.hash(&key), key, delay, limit, feedback });
         }
         Ok(groups)
     }
 
     /// Says that a body was open for too long, if nobody has said so while it was.
-    pub(crate) fn tell_open(&self, claims: &Claims, started: Moment, now: Moment) {
+    pub(crate) fn report_open(&self, claims: &Claims, started: Moment, now: Moment) {
         if now.since(started) < OPEN_MAX {
             return;
         }
         let mut open = None;
-        turn::each(&self.table, claims, |slot, claim| {
+        acquire::each(&self.table, claims, |slot, claim| {
             if claim.slot == claims.host.slot {
                 open = slot.open_too_long(OPEN_MAX, now).map(|open| (slot.key.clone(), open));
             }
         });
         if let Some((scope, open)) = open {
-            self.tell(&Event::BodyOpen { scope: &scope, open });
+            self.report(&Event::BodyOpen { scope: &scope, open });
         }
     }
 
     fn upkeep(&self, now: Moment) -> Upkeep {
-        Upkeep { now, gap: self.policy.min_gap(), open_max: OPEN_MAX }
+        Upkeep { now, delay: self.policy.min_delay(), open_max: OPEN_MAX }
     }
 
-    /// The turn, a place in the line, or neither.
-    pub(crate) fn enter(&self, request: &Request<'_>, url: &Url, now: Moment) -> Entry {
-        let (mut findings, mut bells) = (Findings::default(), Bells::new());
+    /// The turn, a place in the queue, or neither.
+    pub(crate) fn enter(&self, request: &Request<'_>, url: &Url, now: Moment) -> Admission {
+        let (mut findings, mut wakers) = (Findings::default(), Wakers::new());
         let origin = || Origin::of(url).ok();
-        let entry = turn::enter(&self.table, request, origin, self.upkeep(now), &mut findings, &mut bells);
-        ring(bells);
-        self.tell_findings(findings);
+        let entry =
+            acquire::enter(&self.table, request, origin, self.upkeep(now), &mut findings, &mut wakers);
+        wake(wakers);
+        self.report_findings(findings);
         entry
     }
 
     /// The turn of a request with one scope, if it is known and free.
     pub(crate) fn enter_idle(&self, request: &Request<'_>, now: Moment) -> Option<Claims> {
         let mut findings = Findings::default();
-        let claims = turn::enter_idle(&self.table, request, self.upkeep(now), &mut findings);
-        self.tell_findings(findings);
+        let claims = acquire::enter_idle(&self.table, request, self.upkeep(now), &mut findings);
+        self.report_findings(findings);
         claims
     }
 
-    fn tell_findings(&self, findings: Findings) {
+    fn report_findings(&self, findings: Findings) {
         for (scope, open) in findings.open {
-            self.tell(&Event::BodyOpen { scope: &scope, open });
+            self.report(&Event::BodyOpen { scope: &scope, open });
         }
         if findings.overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
-            self.tell(&Event::Overgrown { hosts: self.table.len() });
+            self.report(&Event::Overgrown { hosts: self.table.len() });
         }
     }
 
     /// Says no, and why.
-    pub(crate) fn defer(&self, request: &Request<'_>, late: Late, now: Moment) -> Refusal {
-        let scope = request.key(late.scope);
-        let (reason, open) = self.reason(scope, late.start.why, now);
-        let gap = request.gap(late.scope);
-        let told = self.with_slot(scope, |slot| slot.come_back(late.start.at, gap));
-        let at = told.unwrap_or(late.start.at);
+    pub(crate) fn defer(&self, request: &Request<'_>, exceeded: DeadlineExceeded, now: Moment) -> Refusal {
+        let scope = request.key(exceeded.scope);
+        let (reason, open) = self.reason(scope, exceeded.start.why, now);
+        let delay = request.delay(exceeded.scope);
+        let told = self.with_slot(scope, |slot| slot.come_back(exceeded.start.at, delay));
+        let at = told.unwrap_or(exceeded.start.at);
         let wait = at.since(now);
         if let Some(open) = open {
-            self.tell(&Event::BodyOpen { scope, open });
+            self.report(&Event::BodyOpen { scope, open });
         }
-        self.tell(&Event::Deferred { scope, wait, reason: &reason });
+        self.report(&Event::Deferred { scope, wait, reason: &reason });
         Refusal::Deferred { scope: scope.into(), not_before: self.wall_at(now, at), wait, reason }
     }
 
-    fn reason(&self, scope: &str, why: Why, now: Moment) -> (DeferReason, Option<Duration>) {
+    fn reason(&self, scope: &str, why: WaitReason, now: Moment) -> (DeferReason, Option<Duration>) {
         let hash = self.table.hash(scope);
         let mut locked = self.table.lock(hash, &[]);
         let found = locked.find(hash, scope);
@@ -209,13 +210,15 @@ impl Core {
         let open = slot.as_mut().and_then(|slot| slot.open_too_long(OPEN_MAX, now));
         let slot = slot.as_deref();
         let reason = match why {
-            Why::Gap(delay) => DeferReason::Gap { delay },
-            Why::Elsewhere => DeferReason::OtherProcess,
-            Why::Hold => hold_reason(slot.map_or(BackoffCause::Operator, |slot| slot.hold().cause.unpack())),
-            Why::Pause => {
+            WaitReason::Delay(delay) => DeferReason::Delay { delay },
+            WaitReason::OtherProcess => DeferReason::OtherProcess,
+            WaitReason::Backoff => {
+                backoff_reason(slot.map_or(BackoffCause::Operator, |slot| slot.backoff().cause.unpack()))
+            }
+            WaitReason::Breaker => {
                 DeferReason::Breaker { cause: slot.map_or(Failure::Other, |slot| slot.breaker().cause) }
             }
-            Why::InFlight(since) => {
+            WaitReason::InFlight(since) => {
                 let open = now.since(since);
                 drop(locked);
                 DeferReason::InFlight { since: self.wall().minus(open), open }
@@ -229,7 +232,7 @@ impl Core {
         wall_after(self.wall(), at.since(now))
     }
 
-    /// An answer: it closes the breaker, may hold the host, and tells how fast the host is.
+    /// An answer: it closes the breaker, may backoff the host, and tells how fast the host is.
     pub(crate) fn answered(
         &self,
         claims: &Claims,
@@ -241,32 +244,32 @@ impl Core {
             return None;
         }
         let adaptive = self.policy.adaptive;
-        let is_complaint = is_complaint(status, self.policy.hold_on_forbidden);
-        if !is_complaint && !adaptive && !self.has_trouble(claims) {
+        let is_throttle = is_throttle(status, self.policy.backoff_on_forbidden);
+        if !is_throttle && !adaptive && !self.has_trouble(claims) {
             return None;
         }
         let now = self.now_or_system();
-        let cause = is_complaint.then(|| BackoffCause::Answer {
+        let cause = is_throttle.then(|| BackoffCause::Answer {
             status: status.as_u16(),
             retry_after: retry_after(headers, self.wall()),
         });
-        self.feed_back(claims, now, cause, |slot, chance| {
+        self.feed_back(claims, now, cause, |slot, jitter| {
             let mut changed = slot.set_breaker(Breaker::CLOSED);
             if adaptive {
                 slot.adapt(now.since(started), status.is_success());
                 changed = true;
             }
             if let Some(cause) = cause {
-                changed |= slot.set_hold(slot.hold().after(cause, started, now, chance), now);
+                changed |= slot.set_backoff(slot.backoff().after(cause, started, now, jitter), now);
             }
             changed
         })
     }
 
-    /// Whether there is a hold or a count of faults that an answer has something to do with: most hosts have none.
+    /// Whether there is a backoff or a count of faults that an answer has something to do with: most hosts have none.
     fn has_trouble(&self, claims: &Claims) -> bool {
         let mut found = false;
-        turn::each(&self.table, claims, |slot, claim| found |= claim.feedback && slot.has_trouble());
+        acquire::each(&self.table, claims, |slot, claim| found |= claim.feedback && slot.has_trouble());
         found
     }
 
@@ -279,8 +282,8 @@ impl Core {
         let now = self.now_or_system();
         if fault == Failure::EnhanceYourCalm {
             let cause = BackoffCause::EnhanceYourCalm;
-            return self.feed_back(claims, now, Some(cause), |slot, chance| {
-                slot.set_hold(slot.hold().after(cause, started, now, chance), now)
+            return self.feed_back(claims, now, Some(cause), |slot, jitter| {
+                slot.set_backoff(slot.backoff().after(cause, started, now, jitter), now)
             });
         }
         self.feed_back(claims, now, None, |slot, _| {
@@ -288,27 +291,27 @@ impl Core {
         })
     }
 
-    /// Changes the slots that feedback belongs to, wakes who is concerned, tells what came of it. Returns the end of the host's hold
+    /// Changes the slots that feedback belongs to, wakes who is concerned, tells what came of it. Returns the end of the host's backoff
     /// or of the breaker's pause.
     fn feed_back(
         &self,
         claims: &Claims,
         now: Moment,
         cause: Option<BackoffCause>,
-        mut change: impl FnMut(&mut Slot, f64) -> bool,
+        mut change: impl FnMut(&mut Schedule, f64) -> bool,
     ) -> Option<WallMillis> {
-        let chance = if cause.is_some() { self.chance.unit() } else { 0.0 };
-        let (mut bells, mut news, mut until) = (Bells::new(), Vec::new(), Moment::NEVER);
-        turn::each(&self.table, claims, |slot, claim| {
+        let jitter = if cause.is_some() { self.jitter.unit() } else { 0.0 };
+        let (mut wakers, mut news, mut until) = (Wakers::new(), Vec::new(), Moment::NEVER);
+        acquire::each(&self.table, claims, |slot, claim| {
             if !claim.feedback {
                 return;
             }
-            let before = (slot.hold(), slot.breaker());
-            if change(slot, chance) {
-                slot.changed(now, &mut bells);
+            let before = (slot.backoff(), slot.breaker());
+            if change(slot, jitter) {
+                slot.changed(now, &mut wakers);
             }
-            let after = (slot.hold(), slot.breaker());
-            let is_more = before.0.until < after.0.until || before.0.strikes < after.0.strikes;
+            let after = (slot.backoff(), slot.breaker());
+            let is_more = before.0.until < after.0.until || before.0.throttles < after.0.throttles;
             if is_more || before.1.until < after.1.until {
                 news.push((slot.key.clone(), before, after));
             }
@@ -316,23 +319,27 @@ impl Core {
                 until = after.0.until.max(after.1.until);
             }
         });
-        ring(bells);
+        wake(wakers);
         for (scope, before, after) in &news {
             if before.0.until < after.0.until {
-                self.tell_held(scope, after.0, now);
-            } else if before.0.strikes < after.0.strikes {
+                self.report_backoff(scope, after.0, now);
+            } else if before.0.throttles < after.0.throttles {
                 self.share(scope, now);
             }
             if before.1.until < after.1.until {
                 let (lasts, failure) = (after.1.until.since(now), after.1.cause);
-                self.tell(&Event::BreakerOpened { scope, lasts, failure });
+                self.report(&Event::BreakerOpened { scope, lasts, failure });
             }
         }
         (until > now).then(|| self.wall_at(now, until))
     }
 
-    fn tell_held(&self, scope: &str, hold: Hold, now: Moment) {
-        self.tell(&Event::BackedOff { scope, lasts: hold.until.since(now), cause: hold.cause.unpack() });
+    fn report_backoff(&self, scope: &str, backoff: HostBackoff, now: Moment) {
+        self.report(&Event::BackedOff {
+            scope,
+            lasts: backoff.until.since(now),
+            cause: backoff.cause.unpack(),
+        });
         self.share(scope, now);
     }
 
@@ -342,24 +349,24 @@ impl Core {
         }
     }
 
-    /// Holds a scope from outside. Returns the end of the hold that is in force.
-    pub(crate) fn hold(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
+    /// Holds a scope from outside. Returns the end of the backoff that is in force.
+    pub(crate) fn back_off(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
         let (now, wall) = (self.now_or_system(), self.wall());
         let ahead = credible(until.since(wall));
-        let (hold, extended) = self.extend_hold(scope, now.plus(ahead), 0, cause, now);
+        let (backoff, extended) = self.extend_backoff(scope, now.plus(ahead), 0, cause, now);
         if extended {
-            self.tell_held(scope, hold, now);
+            self.report_backoff(scope, backoff, now);
         }
-        self.wall_at(now, hold.until)
+        self.wall_at(now, backoff.until)
     }
 
     /// The backoff of a host as other processes are told of it, unless it is over and its count forgiven.
     pub(crate) fn backoff(&self, key: &str, now: Moment) -> Option<Backoff> {
-        let hold = self.with_slot(key, |slot| slot.hold())?;
-        let (left, over) = (hold.until.since(now), now.since(hold.until));
-        let throttles = hold.strikes_at(now);
-        let counts = hold != Hold::NONE && (!left.is_zero() || throttles > 0);
-        counts.then(|| Backoff { left, over, throttles, cause: hold.cause.unpack() })
+        let backoff = self.with_slot(key, |slot| slot.backoff())?;
+        let (left, over) = (backoff.until.since(now), now.since(backoff.until));
+        let throttles = backoff.throttles_at(now);
+        let counts = backoff != HostBackoff::NONE && (!left.is_zero() || throttles > 0);
+        counts.then(|| Backoff { left, over, throttles, cause: backoff.cause.unpack() })
     }
 
     /// A backoff that the shared store knows of already. It may be over.
@@ -367,62 +374,62 @@ impl Core {
         let Backoff { left, over, throttles, cause } = backoff;
         let until = if left.is_zero() { now.minus(over) } else { now.plus(left) };
         // What was told back and forth has become longer by that.
-        let known = self.with_slot(key, |slot| slot.hold()).unwrap_or(Hold::NONE);
-        if until <= known.until.plus(SLACK) && throttles <= known.strikes_at(now) {
+        let known = self.with_slot(key, |slot| slot.backoff()).unwrap_or(HostBackoff::NONE);
+        if until <= known.until.plus(SLACK) && throttles <= known.throttles_at(now) {
             return;
         }
-        if let (hold, true) = self.extend_hold(key, until, throttles, cause, now) {
-            self.tell(&Event::BackedOff { scope: key, lasts: hold.until.since(now), cause });
+        if let (backoff, true) = self.extend_backoff(key, until, throttles, cause, now) {
+            self.report(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
         }
     }
 
-    /// Returns the hold that is in force, and whether it was extended.
-    fn extend_hold(
+    /// Returns the backoff that is in force, and whether it was extended.
+    fn extend_backoff(
         &self,
         key: &str,
         until: Moment,
-        strikes: u8,
+        throttles: u8,
         cause: BackoffCause,
         now: Moment,
-    ) -> (Hold, bool) {
-        let (mut findings, mut bells) = (Findings::default(), Bells::new());
+    ) -> (HostBackoff, bool) {
+        let (mut findings, mut wakers) = (Findings::default(), Wakers::new());
         let hash = self.table.hash(key);
         let mut locked = self.table.lock(hash, &[]);
         locked.make_room(hash, key, self.upkeep(now), &mut findings);
         let id = locked.find_or_insert(hash, key);
-        let mut result = (Hold::NONE, false);
+        let mut result = (HostBackoff::NONE, false);
         if let Some(slot) = locked.slot(id) {
-            let extended = slot.set_hold(slot.hold().extended(cause, until, strikes, now), now);
-            slot.changed(now, &mut bells);
-            result = (slot.hold(), extended);
+            let extended = slot.set_backoff(slot.backoff().extended(cause, until, throttles, now), now);
+            slot.changed(now, &mut wakers);
+            result = (slot.backoff(), extended);
         }
         drop(locked);
-        ring(bells);
-        self.tell_findings(findings);
+        wake(wakers);
+        self.report_findings(findings);
         result
     }
 
     /// The delay of an origin has changed.
-    pub(crate) fn change_gap(&self, origin: &Origin, crawl_delay: Duration) {
+    pub(crate) fn change_delay(&self, origin: &Origin, crawl_delay: Duration) {
         let (now, host) = (self.now_or_system(), origin.host());
         let pace = self.policy.pace_of(host.as_str());
-        let gap = pace.gap.max(crawl_delay.min(GAP_MAX));
-        let (hash, mut bells) = (self.table.hash(host.as_str()), Bells::new());
+        let delay = pace.delay.max(crawl_delay.min(DELAY_MAX));
+        let (hash, mut wakers) = (self.table.hash(host.as_str()), Wakers::new());
         let mut locked = self.table.lock(hash, &[]);
         if let Some(id) = locked.find(hash, host.as_str())
             && let Some(slot) = locked.slot(id)
         {
-            if let Some(line) = slot.line_mut() {
-                line.change_gap(origin, gap);
+            if let Some(queue) = slot.queue_mut() {
+                queue.change_delay(origin, delay);
             }
-            slot.changed(now, &mut bells);
+            slot.changed(now, &mut wakers);
         }
         drop(locked);
-        ring(bells);
+        wake(wakers);
     }
 
     /// Looks at the slot of a host, if it is known.
-    pub(crate) fn with_slot<T>(&self, host: &str, look: impl FnOnce(&mut Slot) -> T) -> Option<T> {
+    pub(crate) fn with_slot<T>(&self, host: &str, look: impl FnOnce(&mut Schedule) -> T) -> Option<T> {
         let hash = self.table.hash(host);
         let mut locked = self.table.lock(hash, &[]);
         let id = locked.find(hash, host)?;
@@ -436,12 +443,12 @@ fn wall_after(wall: WallMillis, ahead: Duration) -> WallMillis {
     wall.plus(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
 }
 
-fn hold_reason(cause: BackoffCause) -> DeferReason {
+fn backoff_reason(cause: BackoffCause) -> DeferReason {
     match cause {
         BackoffCause::Answer { status, retry_after } => {
-            DeferReason::Hold { status: Some(status), retry_after }
+            DeferReason::Backoff { status: Some(status), retry_after }
         }
-        _ => DeferReason::Hold { status: None, retry_after: None },
+        _ => DeferReason::Backoff { status: None, retry_after: None },
     }
 }
 

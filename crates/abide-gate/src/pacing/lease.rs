@@ -2,7 +2,7 @@
 //!
 //! A process that has the lease paces the host alone, without a word to the store but a renewal every half life. It hands the lease
 //! over when another process wants it and this one has had its quantum, and gives it up when it has not needed it for a while.
-//! `shared.rs` awaits and sleeps as [`Plan`] says; `obtain.rs` waits until a request may [start](Lease::readiness).
+//! `leases.rs` awaits and sleeps as [`Plan`] says; `acquire_lease.rs` waits until a request may [start](Lease::readiness).
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ pub(crate) const RETRY: Duration = Duration::from_secs(1);
 /// After an outage the processes that have leases renew them before the others ask: by then each has noticed that the store is back.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// A lease may be asked for again this often: the process that is next in line more often than the others, and nobody faster than a
+/// A lease may be asked for again this often: the process that is next in queue more often than the others, and nobody faster than a
 /// delay that must pass in any case.
 const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(3));
 
@@ -145,7 +145,7 @@ impl Lease {
         }
     }
 
-    /// A request needs it. The first one has its process ask at once, so that it gets its place in line.
+    /// A request needs it. The first one has its process ask at once, so that it gets its place in queue.
     pub(crate) fn enter(&mut self, delay: Duration) {
         if self.users == 0
             && let Phase::Wanted { again, .. } = &mut self.phase
@@ -333,7 +333,7 @@ impl Lease {
         owed || self.in_flight > 0 || now < self.last.plus(self.delay)
     }
 
-    /// A lease that nothing was sent under for so long is given up: somewhat longer than the next request in line takes to come.
+    /// A lease that nothing was sent under for so long is given up: somewhat longer than the next request in queue takes to come.
     fn idle(&self) -> Duration {
         self.delay.saturating_mul(2).clamp(IDLE.0, IDLE.1)
     }
@@ -565,7 +565,7 @@ mod tests {
         );
         assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::End, "and is over");
         lease.refused(true, at(3_000), at(3_000));
-        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::Release, "its place in line");
+        assert_eq!(lease.plan(false, NONE, at(2_000)), Plan::Release, "its place in queue");
     }
 
     #[test]
@@ -596,7 +596,7 @@ mod tests {
         lease.enter(DELAY);
         lease.refused(false, at(3_000), at(3_000));
         lease.change();
-        assert_eq!(lease.plan(true, NONE, at(100)), Plan::Ask { is_held: false }, "its place in line stays");
+        assert_eq!(lease.plan(true, NONE, at(100)), Plan::Ask { is_held: false }, "its place in queue stays");
         let settling = Outage { back: at(50), ..down(10, 20) };
         assert_eq!(lease.plan(true, settling, at(100)), Plan::Release, "takes nothing, and is not delayed");
         lease.replied(1, Moment::NEVER);

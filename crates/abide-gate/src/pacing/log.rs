@@ -17,7 +17,7 @@ pub(crate) fn trace(event: &Event<'_>) {
             debug!(name: "abide.pacing.deferred", target: "abide::pacing", scope, ?wait, ?reason, "deferred");
         }
         Event::BackedOff { scope, lasts, cause } => {
-            info!(name: "abide.pacing.held", target: "abide::pacing", scope, ?lasts, ?cause, "the host is held");
+            info!(name: "abide.pacing.backed_off", target: "abide::pacing", scope, ?lasts, ?cause, "the host is held");
         }
         Event::BreakerOpened { scope, lasts, failure } => info!(
             name: "abide.pacing.breaker_opened", target: "abide::pacing", scope, ?lasts, fault = %failure,
@@ -39,8 +39,8 @@ pub(crate) fn trace(event: &Event<'_>) {
             name: "abide.pacing.overgrown", target: "abide::pacing", hosts,
             "more hosts are owed a delay than should be remembered; none is forgotten"
         ),
-        Event::Exception { scope, gap, max_in_flight } => info!(
-            name: "abide.pacing.exception", target: "abide::pacing", scope, ?gap, max_in_flight,
+        Event::Exception { scope, delay, max_in_flight } => info!(
+            name: "abide.pacing.exception", target: "abide::pacing", scope, ?delay, max_in_flight,
             "not paced by the polite default, as configured"
         ),
         // The rest is reported elsewhere.

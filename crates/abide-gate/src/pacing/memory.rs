@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::entry::HostEntry;
+use super::host_state::HostEntry;
 use super::scope::ScopeKey;
 use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use crate::{BoxFuture, Clock, StoreError, SystemClock, caught_clock};

@@ -3,7 +3,7 @@
 //! For every host, over all tasks of a process, and over all processes that share a store:
 //!
 //! 1. At most **one** request is in flight, until its body has ended or was dropped.
-//! 2. At least the **gap** lies between the end of one response and the start of the next request: 1 s, or the site's
+//! 2. At least the **delay** lies between the end of one response and the start of the next request: 1 s, or the site's
 //!    Crawl-delay if larger.
 //! 3. Nothing goes out while the host is **held**, after 429 or 503, or while it cannot be reached.
 //! 4. No call waits longer than its budget: beyond that there is a typed [`Deferred`](crate::DeniedKind::Deferred), as early as it is certain.
@@ -29,7 +29,7 @@
 //! * HTTP/2's `ENHANCE_YOUR_CALM` backs a host off where it ends the request or its body (RST_STREAM, or GOAWAY with a last stream below the
 //!   request's). hyper keeps the code of a GOAWAY with a higher last stream to itself: the response completes, or ends as a connection
 //!   that was closed, and no error that a client of hyper returns names the code.
-//! * With more than one request in flight the gap is kept between starts, which a server may see shortened.
+//! * With more than one request in flight the delay is kept between starts, which a server may see shortened.
 
 #[allow(unreachable_pub, reason = "the feature `testing` exports it")]
 pub(crate) mod ask;
@@ -37,20 +37,21 @@ mod scope;
 
 mod policy;
 
+mod backoff;
 mod breaker;
-mod feedback;
 mod moment;
 mod retry_after;
 mod schedule;
 
+mod acquire;
 mod queue;
 mod slot;
 mod table;
-mod turn;
 
-mod chance;
 mod core;
+mod jitter;
 mod log;
+mod open_bodies;
 #[allow(unreachable_pub, reason = "the feature `testing` exports it")]
 pub(crate) mod pacer;
 mod permit;
@@ -58,22 +59,21 @@ mod place;
 #[allow(unreachable_pub, reason = "the feature `testing` exports `Refusal`")]
 pub(crate) mod refusal;
 mod report;
-mod watch;
 
-mod entry;
+mod acquire_lease;
+mod host_state;
 mod lease;
+mod leases;
 mod memory;
-mod obtain;
-mod shared;
 mod store;
 
 pub(crate) use ask::Ask;
-pub use entry::HostEntry;
-pub use feedback::{BackoffCause, STRIKES_KEPT};
+pub use backoff::{BackoffCause, THROTTLES_KEPT};
+pub use host_state::HostEntry;
 pub use memory::MemoryHostStore;
 pub(crate) use pacer::Pacer;
 pub use permit::Permit;
-pub use policy::{GAP_MAX, HostPace, PacePolicy};
+pub use policy::{DELAY_MAX, HostPace, PacePolicy};
 pub use refusal::DeferReason;
 pub(crate) use refusal::Refusal;
 pub use report::{HostReport, NextSlot};

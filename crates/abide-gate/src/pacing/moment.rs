@@ -46,7 +46,7 @@ impl Timeline {
         Moment(nanos(at.saturating_duration_since(self.began)).saturating_add(1))
     }
 
-    /// Not earlier than `at`: a timer set to it never fires inside a gap.
+    /// Not earlier than `at`: a timer set to it never fires inside a delay.
     pub(crate) fn instant(&self, at: Moment) -> Instant {
         let after = Duration::from_nanos(at.0.saturating_sub(1)).min(LONGEST);
         self.began + after
@@ -75,10 +75,10 @@ mod tests {
 
     #[test]
     fn a_moment_and_its_instant_are_the_same_time() {
-        let line = Timeline::starting(Instant::now());
+        let queue = Timeline::starting(Instant::now());
         for nanos in [0, 1, 999, 1_000_000_007] {
-            let at = line.began + Duration::from_nanos(nanos);
-            assert_eq!(line.instant(line.moment(at)), at);
+            let at = queue.began + Duration::from_nanos(nanos);
+            assert_eq!(queue.instant(queue.moment(at)), at);
         }
     }
 

@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::acquire::Admission;
+use super::acquire_lease::acquire_lease;
 use super::ask::Ask;
-use super::chance::Chance;
+use super::backoff::BackoffCause;
 use super::core::Core;
-use super::feedback::BackoffCause;
+use super::jitter::Jitter;
+use super::leases::SharedStore;
 use super::moment::Moment;
-use super::obtain::obtain;
 use super::permit::Permit;
-use super::place::Place;
+use super::place::QueuePlace;
 use super::policy::PacePolicy;
 use super::refusal::Refusal;
 use super::report::{HostReport, NextSlot};
 use super::scope::ScopeKey;
-use super::shared::SharedStore;
-use super::slot::Slot;
+use super::slot::Schedule;
 use super::store::HostStore;
-use super::turn::Entry;
 use crate::event::{Event, Observer, Observers};
 use crate::{Clock, Host, Origin, Stats, SystemClock, WallMillis};
 
 /// Knows when the next request to a host may go out. Cheap to clone; all clones are one.
 ///
-/// For every host, over all tasks: at most one request in flight until its response has ended, at least the gap from then to the
+/// For every host, over all tasks: at most one request in flight until its response has ended, at least the delay from then to the
 /// next request, nothing while the host is held, first come first served, and nobody waits longer than his budget.
 #[derive(Clone)]
 pub struct Pacer {
@@ -43,7 +43,7 @@ impl Pacer {
     /// Waits for this URL's turn: that of its host, and of the policy's other scopes, all or none.
     ///
     /// Cancelling it at any point gives the place to the next, without a hole and without an early start. It must be polled to
-    /// keep its place: whoever is first in line and is not polled is passed over a second after his budget has ended.
+    /// keep its place: whoever is first in queue and is not polled is passed over a second after his budget has ended.
     ///
     /// # Errors
     /// [`Refusal::Deferred`] as soon as it is certain that the turn cannot come within the budget, most often at once; the
@@ -56,7 +56,7 @@ impl Pacer {
         }
     }
 
-    /// The turn, if it is there this instant and nobody else is to be asked for it. Takes no place in line.
+    /// The turn, if it is there this instant and nobody else is to be asked for it. Takes no place in queue.
     pub(crate) fn at_once(&self, url: &Url, ask: &Ask) -> Option<Permit> {
         if self.core.store.is_some() || !self.core.policy.scopes().is_empty() {
             return None;
@@ -65,7 +65,7 @@ impl Pacer {
         let request = self.core.request(url, ask, now).ok()?;
         let claims = self.core.enter_idle(&request, now)?;
         let permit = Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO).send();
-        self.core.tell(&Event::Granted { scope: &request.host.key, waited: Duration::ZERO });
+        self.core.report(&Event::Granted { scope: &request.host.key, waited: Duration::ZERO });
         Some(permit)
     }
 
@@ -73,10 +73,10 @@ impl Pacer {
         let now = self.core.now()?;
         let request = self.core.request(url, &ask, now)?;
         let permit = match self.core.enter(&request, url, now) {
-            Entry::Granted(claims) => Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO),
-            Entry::Late(late) => return Err(self.core.defer(&request, late, now)),
-            Entry::Queued(claims, ticket, seat) => {
-                let place = Place::new(Arc::clone(&self.core), claims, ticket, now, seat);
+            Admission::Granted(claims) => Permit::unsent(Arc::clone(&self.core), claims, now, Duration::ZERO),
+            Admission::DeadlineExceeded(exceeded) => return Err(self.core.defer(&request, exceeded, now)),
+            Admission::Queued(claims, ticket, notify) => {
+                let place = QueuePlace::new(Arc::clone(&self.core), claims, ticket, now, notify);
                 Box::pin(place.wait(&request)).await?
             }
         };
@@ -84,9 +84,9 @@ impl Pacer {
             None => permit.send(),
             // A host of the operator's own may be left out.
             Some(_) if !self.core.policy.pace_of(&request.host.key).is_leased => permit.send(),
-            Some(store) => Box::pin(obtain(store, &request, permit)).await?,
+            Some(store) => Box::pin(acquire_lease(store, &request, permit)).await?,
         };
-        self.core.tell(&Event::Granted { scope: &request.host.key, waited: permit.waited() });
+        self.core.report(&Event::Granted { scope: &request.host.key, waited: permit.waited() });
         Ok(permit)
     }
 
@@ -97,12 +97,13 @@ impl Pacer {
     pub fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
         let now = self.core.now()?;
         let request = self.core.request(url, &ask, now)?;
-        let host = self.slot_at(&request.host.key, request.host.gap, request.host.limit, now);
-        let others = request.others.iter().map(|other| self.slot_at(&other.key, other.gap, other.limit, now));
+        let host = self.slot_at(&request.host.key, request.host.delay, request.host.limit, now);
+        let others =
+            request.others.iter().map(|other| self.slot_at(&other.key, other.delay, other.limit, now));
         Ok(others.fold(host, |last, other| if other.wait > last.wait { other } else { last }))
     }
 
-    /// The host that has been free for the longest time, or else is free first, with the gap that was last asked for it. A host that
+    /// The host that has been free for the longest time, or else is free first, with the delay that was last asked for it. A host that
     /// was never asked is free; among equals the first counts.
     pub fn next_ready<'h>(&self, hosts: impl IntoIterator<Item = &'h Host>) -> Option<(&'h Host, NextSlot)> {
         let now = self.core.now_or_system();
@@ -112,14 +113,14 @@ impl Pacer {
 
     fn slot_again(&self, host: &Host, now: Moment) -> NextSlot {
         let pace = self.core.policy.pace_of(host.as_str());
-        let last = self.core.with_slot(host.as_str(), |slot| slot.last_gap()).unwrap_or_default();
-        self.slot_at(host.as_str(), pace.gap.max(last), pace.max_in_flight, now)
+        let last = self.core.with_slot(host.as_str(), |slot| slot.last_delay()).unwrap_or_default();
+        self.slot_at(host.as_str(), pace.delay.max(last), pace.max_in_flight, now)
     }
 
-    fn slot_at(&self, key: &str, gap: Duration, limit: u16, now: Moment) -> NextSlot {
+    fn slot_at(&self, key: &str, delay: Duration, limit: u16, now: Moment) -> NextSlot {
         let found = self.core.with_slot(key, |slot| {
-            let (view, terms) = (slot.view(), slot.terms(gap, limit));
-            let queued = slot.line().map(|line| line.gaps()).unwrap_or_default();
+            let (view, terms) = (slot.view(), slot.terms(delay, limit));
+            let queued = slot.queue().map(|queue| queue.delays()).unwrap_or_default();
             let (start, waiting) = (view.start(terms).at, slot.waiting());
             let free = waiting == 0 && !view.is_full(terms) && start <= now && start > Moment::NEVER;
             let overdue = free.then(|| now.since(start));
@@ -130,17 +131,17 @@ impl Pacer {
         NextSlot { not_before, wait, overdue, waiting, in_flight: in_flight.into() }
     }
 
-    /// Holds a host, or a group of hosts by its key, until then, unless it is held for longer. Returns the end of the hold that is in
+    /// Holds a host, or a group of hosts by its key, until then, unless it is held for longer. Returns the end of the backoff that is in
     /// force.
     ///
     /// More than 27 h ahead is taken for a mistake and cut to 24 h.
-    pub fn hold(&self, scope: impl Into<ScopeKey>, until: WallMillis, cause: BackoffCause) -> WallMillis {
-        self.core.hold(scope.into().as_str(), until, cause)
+    pub fn back_off(&self, scope: impl Into<ScopeKey>, until: WallMillis, cause: BackoffCause) -> WallMillis {
+        self.core.back_off(scope.into().as_str(), until, cause)
     }
 
-    /// The Crawl-delay of an origin has become this: it also counts for those who already wait for it in the line of its host.
+    /// The Crawl-delay of an origin has become this: it also counts for those who already wait for it in the queue of its host.
     pub fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
-        self.core.change_gap(origin, delay);
+        self.core.change_delay(origin, delay);
     }
 
     /// What happened to a host, if it is known.
@@ -164,7 +165,7 @@ impl Pacer {
             stats.hosts += 1;
             stats.in_flight += usize::from(slot.in_flight);
             stats.waiting += slot.waiting();
-            stats.backed_off += usize::from(slot.hold().until > now);
+            stats.backed_off += usize::from(slot.backoff().until > now);
         });
         stats
     }
@@ -192,20 +193,20 @@ fn is_earlier(a: &NextSlot, b: &NextSlot) -> bool {
     (rank(a), std::cmp::Reverse(a.wait)) > (rank(b), std::cmp::Reverse(b.wait))
 }
 
-fn report(slot: &Slot, now: Moment, wall: WallMillis) -> HostReport {
-    let (counts, view, held) = (slot.counts, slot.view(), slot.hold().until);
+fn report(slot: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
+    let (counts, view, held) = (slot.counts, slot.view(), slot.backoff().until);
     HostReport {
         scope: slot.key.clone(),
         requests: counts.requests,
         deferrals: counts.deferrals,
-        holds: counts.holds,
+        backoffs: counts.backoffs,
         waited: Duration::from_millis(counts.waited_millis.into()),
         longest_wait: Duration::from_millis(counts.longest_millis.into()),
         in_flight: slot.in_flight.into(),
         waiting: slot.waiting(),
         open: (slot.in_flight > 0).then(|| now.since(view.open_since)),
-        held_until: (held > now).then(|| wall.plus(held.since(now))),
-        gap: slot.last_gap(),
+        backed_off_until: (held > now).then(|| wall.plus(held.since(now))),
+        delay: slot.last_delay(),
     }
 }
 
@@ -244,7 +245,7 @@ impl PacerBuilder {
         self
     }
 
-    /// The seed of the jitter of holds, so that a run can be repeated.
+    /// The seed of the jitter of backoffs, so that a run can be repeated.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
@@ -252,11 +253,11 @@ impl PacerBuilder {
 
     /// The pacer.
     pub fn build(self) -> Pacer {
-        let chance = self.seed.map_or_else(Chance::random, Chance::seeded);
+        let jitter = self.seed.map_or_else(Jitter::random, Jitter::seeded);
         let core = Arc::new_cyclic(|core| {
             let store =
                 self.store.map(|store| Arc::new(SharedStore::new(store, self.policy.shared, core.clone())));
-            Core::new(self.policy, self.clock, Observers::new(self.observers), chance, store)
+            Core::new(self.policy, self.clock, Observers::new(self.observers), jitter, store)
         });
         Pacer { core }
     }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 
+use super::acquire::{self, Claims};
 use super::core::Core;
+use super::leases::User;
 use super::moment::Moment;
-use super::queue::{Bells, ring};
-use super::shared::User;
-use super::turn::{self, Claims};
+use super::queue::{Wakers, wake};
 use crate::{Failure, WallMillis};
 
 /// A turn: one request may go on the wire, now.
@@ -24,7 +24,7 @@ use crate::{Failure, WallMillis};
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # use abide_gate::{Failure, Gate, testing::access::{Scripted, ScriptedFetch}};
+/// # use abide_gate::{Failure, Gate, testing::robots_cache::{Scripted, ScriptedFetch}};
 /// # let fetch = std::sync::Arc::new(ScriptedFetch::always(Scripted::status(404)));
 /// # let (gate, url) = (Gate::builder().build(vec!["ExampleBot".parse()?], fetch), "http://a.example/".parse()?);
 /// # async fn send() -> Result<(http::StatusCode, http::HeaderMap), Failure> { Err(Failure::Reset) }
@@ -71,7 +71,7 @@ impl Permit {
 
     /// The leases of its hosts are there, and time has passed over it.
     pub(crate) fn send_later(mut self, users: Box<[User]>, now: Moment) -> Self {
-        turn::start_later(self.core.table(), &self.claims, self.started, now);
+        acquire::start_later(self.core.table(), &self.claims, self.started, now);
         self.waited += now.since(self.started);
         self.started = now;
         self.users = users;
@@ -88,15 +88,15 @@ impl Permit {
         self.core.now_or_system().since(self.started)
     }
 
-    /// The head of the answer has arrived. Returns the end of the host's hold, if it is held now.
+    /// The head of the answer has arrived. Returns the end of the host's backoff, if it is held now.
     ///
-    /// 429 and 503 hold the host (for as long as a usable Retry-After says, up to 24 h; else 60 s, doubling); any answer closes the
+    /// 429 and 503 backoff the host (for as long as a usable Retry-After says, up to 24 h; else 60 s, doubling); any answer closes the
     /// circuit breaker. Call it once per request; informational answers (1xx) are no answers.
     pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
         self.core.answered(&self.claims, self.started, status, headers)
     }
 
-    /// The request failed before an answer came. Returns the end of the host's hold or of the breaker's pause, if there is one.
+    /// The request failed before an answer came. Returns the end of the host's backoff or of the breaker's pause, if there is one.
     pub fn failed(&self, fault: Failure) -> Option<WallMillis> {
         self.core.failed(&self.claims, self.started, fault)
     }
@@ -131,16 +131,16 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut bells = Bells::new();
+        let mut wakers = Wakers::new();
         let (table, now) = (self.core.table(), self.core.now_or_system());
         if self.is_sent {
-            self.core.tell_open(&self.claims, self.started, now);
-            turn::end(table, &self.claims, self.started, now, &mut bells);
+            self.core.report_open(&self.claims, self.started, now);
+            acquire::end(table, &self.claims, self.started, now, &mut wakers);
         } else {
-            turn::give_back(table, &self.claims, self.started, now, &mut bells);
+            acquire::give_back(table, &self.claims, self.started, now, &mut wakers);
         }
         self.users.iter_mut().for_each(|user| user.end(now));
-        ring(bells);
+        wake(wakers);
     }
 }
 

@@ -11,17 +11,17 @@ use crate::Host;
 /// | | default |
 /// | --- | --- |
 /// | in flight per host | 1, until the body ends or is dropped |
-/// | gap, from the end of a response to the next request | 1 s, or the site's Crawl-delay if larger |
+/// | delay, from the end of a response to the next request | 1 s, or the site's Crawl-delay if larger |
 /// | longest wait inside a call | 30 s |
 ///
-/// What makes the crawler less considerate begins with `danger_`. With more than one request in flight per host the gap is
+/// What makes the crawler less considerate begins with `danger_`. With more than one request in flight per host the delay is
 /// kept between starts only, and delays of the network can make the server see less of it.
 ///
 /// ```
 /// # use std::time::Duration;
 /// # use abide_gate::pacing::PacePolicy;
-/// let policy = PacePolicy::default().with_gap(Duration::from_secs(2)).with_gap(Duration::from_millis(10));
-/// assert_eq!(policy.min_gap(), Duration::from_secs(2), "gap only raises");
+/// let policy = PacePolicy::default().with_delay(Duration::from_secs(2)).with_delay(Duration::from_millis(10));
+/// assert_eq!(policy.min_delay(), Duration::from_secs(2), "delay only raises");
 /// ```
 #[derive(Clone, Debug)]
 pub struct PacePolicy {
@@ -30,15 +30,15 @@ pub struct PacePolicy {
     scopes: Vec<Scope>,
     pub(crate) max_wait: Duration,
     pub(crate) adaptive: bool,
-    pub(crate) hold_on_forbidden: bool,
+    pub(crate) backoff_on_forbidden: bool,
     pub(crate) max_hosts: usize,
     pub(crate) shared: Shared,
 }
 
-/// The longest gap that is honoured: 24 h.
-pub const GAP_MAX: Duration = Duration::from_secs(86_400);
+/// The longest delay that is honoured: 24 h.
+pub const DELAY_MAX: Duration = Duration::from_secs(86_400);
 
-const GAP: Duration = Duration::from_secs(1);
+const DELAY: Duration = Duration::from_secs(1);
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Bounds of the life of a lease.
@@ -58,7 +58,7 @@ impl Default for PacePolicy {
             scopes: Vec::new(),
             max_wait: MAX_WAIT,
             adaptive: false,
-            hold_on_forbidden: false,
+            backoff_on_forbidden: false,
             max_hosts: MAX_HOSTS,
             shared: Shared::default(),
         }
@@ -68,20 +68,20 @@ impl Default for PacePolicy {
 impl PacePolicy {
     /// For long crawls that must not be felt: 3 s apart, and five times as long as the site takes to respond, up to 30 s.
     pub fn archive() -> Self {
-        Self::default().with_gap(Duration::from_secs(3)).with_adaptive_delay()
+        Self::default().with_delay(Duration::from_secs(3)).with_adaptive_delay()
     }
 
     /// At least this much between the end of a response and the next request to the host. Only raises; at most 24 h.
     #[must_use]
-    pub fn with_gap(mut self, gap: Duration) -> Self {
-        self.pace = self.pace.with_gap(gap);
+    pub fn with_delay(mut self, delay: Duration) -> Self {
+        self.pace = self.pace.with_delay(delay);
         self
     }
 
-    /// Sets the gap, also below 1 s. A site's larger Crawl-delay is honoured all the same.
+    /// Sets the delay, also below 1 s. A site's larger Crawl-delay is honoured all the same.
     #[must_use]
-    pub fn danger_min_gap(mut self, gap: Duration) -> Self {
-        self.pace = self.pace.danger_min_gap(gap);
+    pub fn danger_min_delay(mut self, delay: Duration) -> Self {
+        self.pace = self.pace.danger_min_delay(delay);
         self
     }
 
@@ -106,7 +106,7 @@ impl PacePolicy {
         self
     }
 
-    /// Hosts that are your own: 100 ms and four in flight. Their Crawl-delay and holds are honoured like any other's.
+    /// Hosts that are your own: 100 ms and four in flight. Their Crawl-delay and backoffs are honoured like any other's.
     #[must_use]
     pub fn with_own_sites(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {
         self.hosts.extend(hosts.into_iter().map(|host| (host, HostPace::own_site())));
@@ -123,7 +123,7 @@ impl PacePolicy {
         self
     }
 
-    /// The gap follows the site: five times the time to its last response head, never below the gap set here, at most 30 s. An
+    /// The delay follows the site: five times the time to its last response head, never below the delay set here, at most 30 s. An
     /// answer other than 2xx never makes it faster, since an error is often quick.
     #[must_use]
     pub fn with_adaptive_delay(mut self) -> Self {
@@ -131,10 +131,10 @@ impl PacePolicy {
         self
     }
 
-    /// A 403 holds the host as a 429 does. Some sites throttle with it.
+    /// A 403 backoffs the host as a 429 does. Some sites throttle with it.
     #[must_use]
     pub fn with_backoff_on_forbidden(mut self) -> Self {
-        self.hold_on_forbidden = true;
+        self.backoff_on_forbidden = true;
         self
     }
 
@@ -176,9 +176,9 @@ impl PacePolicy {
         self
     }
 
-    /// The gap of hosts that have no pace of their own.
-    pub fn min_gap(&self) -> Duration {
-        self.pace.gap
+    /// The delay of hosts that have no pace of their own.
+    pub fn min_delay(&self) -> Duration {
+        self.pace.delay
     }
 
     /// The scopes beside the host.
@@ -193,7 +193,7 @@ impl PacePolicy {
 
     /// What should be said once in the log, since it differs from the polite default.
     pub(crate) fn exceptions(&self) -> impl Iterator<Item = (&str, &HostPace)> {
-        let all = (self.pace.is_hasty()).then_some(("every host", &self.pace));
+        let all = (self.pace.is_less_polite()).then_some(("every host", &self.pace));
         all.into_iter().chain(self.hosts.iter().map(|(host, pace)| (host.as_str(), pace)))
     }
 }
@@ -220,34 +220,34 @@ impl Default for Shared {
 /// The pace of one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPace {
-    pub(crate) gap: Duration,
+    pub(crate) delay: Duration,
     pub(crate) max_in_flight: u16,
     pub(crate) is_leased: bool,
 }
 
 impl Default for HostPace {
     fn default() -> Self {
-        Self { gap: GAP, max_in_flight: 1, is_leased: true }
+        Self { delay: DELAY, max_in_flight: 1, is_leased: true }
     }
 }
 
 impl HostPace {
     /// For a host that is your own: 100 ms and four in flight.
     pub fn own_site() -> Self {
-        Self { gap: Duration::from_millis(100), max_in_flight: 4, ..Self::default() }
+        Self { delay: Duration::from_millis(100), max_in_flight: 4, ..Self::default() }
     }
 
     /// Only raises; at most 24 h.
     #[must_use]
-    pub fn with_gap(mut self, gap: Duration) -> Self {
-        self.gap = self.gap.max(gap).min(GAP_MAX);
+    pub fn with_delay(mut self, delay: Duration) -> Self {
+        self.delay = self.delay.max(delay).min(DELAY_MAX);
         self
     }
 
-    /// Sets the gap, also below 1 s.
+    /// Sets the delay, also below 1 s.
     #[must_use]
-    pub fn danger_min_gap(mut self, gap: Duration) -> Self {
-        self.gap = gap.min(GAP_MAX);
+    pub fn danger_min_delay(mut self, delay: Duration) -> Self {
+        self.delay = delay.min(DELAY_MAX);
         self
     }
 
@@ -266,8 +266,8 @@ impl HostPace {
         self
     }
 
-    fn is_hasty(&self) -> bool {
-        self.gap < GAP || self.max_in_flight > 1 || !self.is_leased
+    fn is_less_polite(&self) -> bool {
+        self.delay < DELAY || self.max_in_flight > 1 || !self.is_leased
     }
 }
 
@@ -277,10 +277,10 @@ mod tests {
 
     #[test]
     fn only_danger_makes_it_less_considerate() {
-        let polite = PacePolicy::default().with_gap(Duration::ZERO).with_gap(Duration::from_millis(1));
-        assert_eq!((polite.min_gap(), polite.exceptions().count()), (GAP, 0));
-        let hasty = PacePolicy::default().danger_min_gap(Duration::from_millis(1));
-        assert_eq!((hasty.min_gap(), hasty.exceptions().count()), (Duration::from_millis(1), 1));
+        let polite = PacePolicy::default().with_delay(Duration::ZERO).with_delay(Duration::from_millis(1));
+        assert_eq!((polite.min_delay(), polite.exceptions().count()), (DELAY, 0));
+        let hasty = PacePolicy::default().danger_min_delay(Duration::from_millis(1));
+        assert_eq!((hasty.min_delay(), hasty.exceptions().count()), (Duration::from_millis(1), 1));
         let several = PacePolicy::default().danger_max_in_flight(2);
         assert_eq!(several.exceptions().count(), 1);
     }

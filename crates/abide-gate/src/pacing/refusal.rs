@@ -99,14 +99,14 @@ fn year_9999() -> SystemTime {
 #[non_exhaustive]
 pub enum DeferReason {
     /// The host is held: it asked us to stay away, or the operator did.
-    Hold {
+    Backoff {
         /// 429 or 503, if an answer was the cause.
         status: Option<u16>,
         /// What its Retry-After asked for, if it was usable.
         retry_after: Option<Duration>,
     },
     /// The delay between requests, with those who wait before us.
-    Gap {
+    Delay {
         /// The delay between two requests.
         delay: Duration,
     },
@@ -132,12 +132,14 @@ impl DeferReason {
     pub(crate) fn sentence(&self, scope: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scope = Escaped(scope.as_bytes());
         match self {
-            Self::Hold { status: Some(status), retry_after: Some(asked) } => {
+            Self::Backoff { status: Some(status), retry_after: Some(asked) } => {
                 write!(f, "{scope} answered {status} and asked for {}", Span(*asked))
             }
-            Self::Hold { status: Some(status), retry_after: None } => write!(f, "{scope} answered {status}"),
-            Self::Hold { status: None, .. } => write!(f, "{scope} is held"),
-            Self::Gap { delay } => {
+            Self::Backoff { status: Some(status), retry_after: None } => {
+                write!(f, "{scope} answered {status}")
+            }
+            Self::Backoff { status: None, .. } => write!(f, "{scope} is held"),
+            Self::Delay { delay } => {
                 write!(f, "two requests to {scope} are {} apart", Span(*delay))
             }
             Self::InFlight { open, .. } => write!(
@@ -179,22 +181,22 @@ mod tests {
         let now = WallMillis::from_millis(784_111_777_000);
         for (reason, wait, expected) in [
             (
-                DeferReason::Hold { status: Some(429), retry_after: Some(seconds(7_500)) },
+                DeferReason::Backoff { status: Some(429), retry_after: Some(seconds(7_500)) },
                 seconds(7_500),
                 "example.org answered 429 and asked for 2 h 5 min; not before Sun, 06 Nov 1994 10:54:37 GMT, in 2 h 5 min",
             ),
             (
-                DeferReason::Hold { status: Some(503), retry_after: None },
+                DeferReason::Backoff { status: Some(503), retry_after: None },
                 seconds(60),
                 "example.org answered 503; not before Sun, 06 Nov 1994 08:50:37 GMT, in 60 s",
             ),
             (
-                DeferReason::Hold { status: None, retry_after: None },
+                DeferReason::Backoff { status: None, retry_after: None },
                 seconds(3_600),
                 "example.org is held; not before Sun, 06 Nov 1994 09:49:37 GMT, in 1 h",
             ),
             (
-                DeferReason::Gap { delay: Duration::from_millis(1_500) },
+                DeferReason::Delay { delay: Duration::from_millis(1_500) },
                 seconds(45),
                 "two requests to example.org are 1.5 s apart; \
                  not before Sun, 06 Nov 1994 08:50:22 GMT, in 45 s",

@@ -47,14 +47,14 @@ pub struct HostReport {
     pub(crate) scope: Box<str>,
     pub(crate) requests: u32,
     pub(crate) deferrals: u32,
-    pub(crate) holds: u32,
+    pub(crate) backoffs: u32,
     pub(crate) waited: Duration,
     pub(crate) longest_wait: Duration,
     pub(crate) in_flight: usize,
     pub(crate) waiting: usize,
     pub(crate) open: Option<Duration>,
-    pub(crate) held_until: Option<WallMillis>,
-    pub(crate) gap: Duration,
+    pub(crate) backed_off_until: Option<WallMillis>,
+    pub(crate) delay: Duration,
 }
 
 impl HostReport {
@@ -74,8 +74,8 @@ impl HostReport {
     }
 
     /// How often it was held.
-    pub fn holds(&self) -> u32 {
-        self.holds
+    pub fn backoffs(&self) -> u32 {
+        self.backoffs
     }
 
     /// All waits together, in whole milliseconds, each rounded up; at most 49 days.
@@ -103,13 +103,13 @@ impl HostReport {
         self.open
     }
 
-    /// The end of the hold in force.
-    pub fn held_until(&self) -> Option<WallMillis> {
-        self.held_until
+    /// The end of the backoff in force.
+    pub fn backed_off_until(&self) -> Option<WallMillis> {
+        self.backed_off_until
     }
 
-    /// The gap that was last asked for.
-    pub fn gap(&self) -> Duration {
-        self.gap
+    /// The delay that was last asked for.
+    pub fn delay(&self) -> Duration {
+        self.delay
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! anchor = the end of the last response (or the start of the last request, while it is open)
-//! start  = max(now, anchor + gap, end of the hold, end of the breaker's pause)     granted only if in_flight < limit
+//! start  = max(now, anchor + delay, end of the backoff, end of the breaker's pause)     granted only if in_flight < limit
 //! ```
 //!
-//! The gap counts from the *end* of a response, because only that can be seen and kept: counted from start to start, the
+//! The delay counts from the *end* of a response, because only that can be seen and kept: counted from start to start, the
 //! delays of the network and of the scheduler, which differ from one request to the next, make the server see less.
 
 use std::time::Duration;
@@ -20,8 +20,8 @@ pub(crate) struct View {
     pub(crate) in_flight: u16,
     /// Since when the oldest request is in flight, if one is.
     pub(crate) open_since: Moment,
-    /// End of the hold. May have passed.
-    pub(crate) hold: Moment,
+    /// End of the backoff. May have passed.
+    pub(crate) backoff: Moment,
     /// End of the breaker's pause. May have passed.
     pub(crate) pause: Moment,
 }
@@ -29,29 +29,29 @@ pub(crate) struct View {
 /// What one request asks of one scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
-    pub(crate) gap: Duration,
+    pub(crate) delay: Duration,
     /// Most requests in flight.
     pub(crate) limit: u16,
 }
 
 /// What keeps a request from starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum WaitReason {
     /// The delay between two requests, or the queue that waits for it.
-    Gap(Duration),
+    Delay(Duration),
     /// A response that is open since then.
     InFlight(Moment),
-    Hold,
-    Pause,
+    Backoff,
+    Breaker,
     /// Another process has the lease of the host.
-    Elsewhere,
+    OtherProcess,
 }
 
 /// The earliest start, and what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) at: Moment,
-    pub(crate) why: Why,
+    pub(crate) why: WaitReason,
 }
 
 impl Start {
@@ -71,22 +71,22 @@ impl View {
         self.start_from(self.anchor, terms)
     }
 
-    /// The earliest conceivable start of somebody who arrives at `now`, behind waiters whose gaps add up to `queued`: what
+    /// The earliest conceivable start of somebody who arrives at `now`, behind waiters whose delays add up to `queued`: what
     /// is in flight would have to end this instant, and every other response be instantaneous.
     pub(crate) fn arrival(&self, terms: Terms, queued: Duration, now: Moment) -> Start {
         let full = self.is_full(terms);
         let mut start = self.start_from(if full { now } else { self.anchor }, terms);
-        if full && queued.is_zero() && matches!(start.why, Why::Gap(_)) {
-            start.why = Why::InFlight(self.open_since);
+        if full && queued.is_zero() && matches!(start.why, WaitReason::Delay(_)) {
+            start.why = WaitReason::InFlight(self.open_since);
         }
         Start { at: start.at.max(now).plus(queued), why: start.why }
     }
 
     fn start_from(&self, anchor: Moment, terms: Terms) -> Start {
-        let gap = Start { at: anchor.plus(terms.gap), why: Why::Gap(terms.gap) };
-        let hold = Start { at: self.hold, why: Why::Hold };
-        let pause = Start { at: self.pause, why: Why::Pause };
-        gap.later(hold).later(pause)
+        let delay = Start { at: anchor.plus(terms.delay), why: WaitReason::Delay(terms.delay) };
+        let backoff = Start { at: self.backoff, why: WaitReason::Backoff };
+        let pause = Start { at: self.pause, why: WaitReason::Breaker };
+        delay.later(backoff).later(pause)
     }
 }
 
@@ -102,27 +102,27 @@ mod tests {
         Timeline::starting(began).moment(began + Duration::from_secs(n))
     }
 
-    fn terms(gap: u64) -> Terms {
-        Terms { gap: Duration::from_secs(gap), limit: 1 }
+    fn terms(delay: u64) -> Terms {
+        Terms { delay: Duration::from_secs(delay), limit: 1 }
     }
 
     #[test]
     fn start_table() {
         let (s, no) = (second, Moment::NEVER);
-        // anchor, hold, pause, gap -> start, why
+        // anchor, backoff, pause, delay -> start, why
         let table = [
-            (no, no, no, 5, no, Why::Gap(Duration::from_secs(5))),
-            (s(10), no, no, 5, s(15), Why::Gap(Duration::from_secs(5))),
-            (s(10), no, no, 0, s(10), Why::Gap(Duration::ZERO)),
-            (s(10), s(12), no, 5, s(15), Why::Gap(Duration::from_secs(5))),
-            (s(10), s(60), no, 5, s(60), Why::Hold),
-            (no, s(60), no, 5, s(60), Why::Hold),
-            (s(10), s(60), s(61), 5, s(61), Why::Pause),
-            (s(10), s(60), s(61), 86_400, s(86_410), Why::Gap(Duration::from_secs(86_400))),
+            (no, no, no, 5, no, WaitReason::Delay(Duration::from_secs(5))),
+            (s(10), no, no, 5, s(15), WaitReason::Delay(Duration::from_secs(5))),
+            (s(10), no, no, 0, s(10), WaitReason::Delay(Duration::ZERO)),
+            (s(10), s(12), no, 5, s(15), WaitReason::Delay(Duration::from_secs(5))),
+            (s(10), s(60), no, 5, s(60), WaitReason::Backoff),
+            (no, s(60), no, 5, s(60), WaitReason::Backoff),
+            (s(10), s(60), s(61), 5, s(61), WaitReason::Breaker),
+            (s(10), s(60), s(61), 86_400, s(86_410), WaitReason::Delay(Duration::from_secs(86_400))),
         ];
-        for (anchor, hold, pause, gap, at, why) in table {
-            let view = View { anchor, hold, pause, ..View::default() };
-            assert_eq!(view.start(terms(gap)), Start { at, why });
+        for (anchor, backoff, pause, delay, at, why) in table {
+            let view = View { anchor, backoff, pause, ..View::default() };
+            assert_eq!(view.start(terms(delay)), Start { at, why });
         }
     }
 
@@ -137,15 +137,15 @@ mod tests {
     fn an_open_response_could_end_now_at_the_earliest() {
         let open = View { anchor: second(10), in_flight: 1, open_since: second(10), ..View::default() };
         let alone = open.arrival(terms(5), Duration::ZERO, second(40));
-        assert_eq!(alone, Start { at: second(45), why: Why::InFlight(second(10)) });
+        assert_eq!(alone, Start { at: second(45), why: WaitReason::InFlight(second(10)) });
         let behind = open.arrival(terms(5), Duration::from_secs(5), second(40));
-        assert_eq!(behind, Start { at: second(50), why: Why::Gap(Duration::from_secs(5)) });
+        assert_eq!(behind, Start { at: second(50), why: WaitReason::Delay(Duration::from_secs(5)) });
     }
 
     #[test]
     fn after_a_hold_the_queue_goes_out_one_by_one() {
-        let held = View { anchor: second(10), hold: second(100), ..View::default() };
+        let held = View { anchor: second(10), backoff: second(100), ..View::default() };
         let third = held.arrival(terms(5), Duration::from_secs(10), second(11));
-        assert_eq!(third, Start { at: second(110), why: Why::Hold });
+        assert_eq!(third, Start { at: second(110), why: WaitReason::Backoff });
     }
 }

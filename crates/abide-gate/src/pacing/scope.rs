@@ -52,20 +52,20 @@ impl fmt::Display for ScopeKey {
 
 /// A further way to group requests, beside the host, which always counts.
 ///
-/// A request waits for all its scopes and takes all of them or none. Each scope has its own gap and its own limit of
-/// requests in flight. Crawl-delay and holds belong to the host, unless a scope [asks](Scope::with_feedback) for them too.
+/// A request waits for all its scopes and takes all of them or none. Each scope has its own delay and its own limit of
+/// requests in flight. Crawl-delay and backoffs belong to the host, unless a scope [asks](Scope::with_feedback) for them too.
 ///
 /// ```
 /// # use std::time::Duration;
 /// # use abide_gate::pacing::{PacePolicy, Scope};
 /// // At most two requests in flight to any one address, whatever names it goes by.
-/// let policy = PacePolicy::default().with_scope(Scope::address().with_max_in_flight(2).with_gap(Duration::from_millis(200)));
+/// let policy = PacePolicy::default().with_scope(Scope::address().with_max_in_flight(2).with_delay(Duration::from_millis(200)));
 /// assert_eq!(policy.scopes().len(), 1);
 /// ```
 #[derive(Clone)]
 pub struct Scope {
     kind: Kind,
-    gap: Duration,
+    delay: Duration,
     max_in_flight: u16,
     feedback: bool,
 }
@@ -100,13 +100,13 @@ impl Scope {
     }
 
     fn new(kind: Kind) -> Self {
-        Self { kind, gap: Duration::from_secs(1), max_in_flight: 1, feedback: false }
+        Self { kind, delay: Duration::from_secs(1), max_in_flight: 1, feedback: false }
     }
 
     /// Least time between the end of a response and the start of the next request in this scope. Default 1 s, at most 24 h.
     #[must_use]
-    pub fn with_gap(mut self, gap: Duration) -> Self {
-        self.gap = gap.min(super::policy::GAP_MAX);
+    pub fn with_delay(mut self, delay: Duration) -> Self {
+        self.delay = delay.min(super::policy::DELAY_MAX);
         self
     }
 
@@ -117,7 +117,7 @@ impl Scope {
         self
     }
 
-    /// Crawl-delay, holds and the circuit breaker of a host count for the whole scope too.
+    /// Crawl-delay, backoffs and the circuit breaker of a host count for the whole scope too.
     #[must_use]
     pub fn with_feedback(mut self) -> Self {
         self.feedback = true;
@@ -125,7 +125,7 @@ impl Scope {
     }
 
     pub(crate) fn limits(&self) -> (Duration, u16, bool) {
-        (self.gap, self.max_in_flight, self.feedback)
+        (self.delay, self.max_in_flight, self.feedback)
     }
 
     /// The key of this request. May run user code.
@@ -148,7 +148,7 @@ impl fmt::Debug for Scope {
             Kind::Custom(_) => "Custom",
         };
         let mut debug = f.debug_struct("Scope");
-        debug.field("kind", &kind).field("gap", &self.gap).field("max_in_flight", &self.max_in_flight);
+        debug.field("kind", &kind).field("delay", &self.delay).field("max_in_flight", &self.max_in_flight);
         debug.field("feedback", &self.feedback).finish()
     }
 }

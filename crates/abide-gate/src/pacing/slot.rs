@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
+use super::backoff::HostBackoff;
 use super::breaker::Breaker;
-use super::feedback::Hold;
 use super::moment::Moment;
-use super::queue::{Bells, Line};
+use super::queue::{Queue, Wakers};
 use super::schedule::{Start, Terms, View};
 
 /// A host, or a group of hosts.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct Schedule {
     pub(crate) key: Box<str>,
     /// The latest of all starts and ends.
     pub(crate) anchor: Moment,
     /// What most hosts never have.
     extra: Option<Box<Extra>>,
     pub(crate) counts: Counts,
-    /// The gap that was last asked for, in milliseconds, rounded up: 24 h fit.
-    gap_millis: u32,
+    /// The delay that was last asked for, in milliseconds, rounded up: 24 h fit.
+    delay_millis: u32,
     pub(crate) in_flight: u16,
     /// Most in flight, as last asked.
     limit: u16,
@@ -31,7 +31,7 @@ pub(crate) struct Slot {
 pub(crate) struct Counts {
     pub(crate) requests: u32,
     pub(crate) deferrals: u32,
-    pub(crate) holds: u32,
+    pub(crate) backoffs: u32,
     pub(crate) waited_millis: u32,
     pub(crate) longest_millis: u32,
 }
@@ -39,10 +39,10 @@ pub(crate) struct Counts {
 /// What a host has that is held, waited for, or cannot be reached.
 #[derive(Debug)]
 pub(crate) struct Extra {
-    pub(crate) hold: Hold,
+    pub(crate) backoff: HostBackoff,
     pub(crate) breaker: Breaker,
-    line: Option<Box<Line>>,
-    /// The gap by the time its answers take. Zero: not adaptive.
+    queue: Option<Box<Queue>>,
+    /// The delay by the time its answers take. Zero: not adaptive.
     adaptive_millis: u32,
     /// When the last of those who were deferred was told to come back.
     told: Moment,
@@ -56,23 +56,23 @@ const LEAD_MAX: Duration = Duration::from_secs(3_600);
 
 impl Extra {
     const NEW: Self = Self {
-        hold: Hold::NONE,
+        backoff: HostBackoff::NONE,
         breaker: Breaker::CLOSED,
-        line: None,
+        queue: None,
         adaptive_millis: 0,
         told: Moment::NEVER,
         open: Vec::new(),
     };
 }
 
-impl Slot {
+impl Schedule {
     pub(crate) fn new(key: &str) -> Self {
         Self {
             key: key.into(),
             anchor: Moment::NEVER,
             extra: None,
             counts: Counts::default(),
-            gap_millis: 0,
+            delay_millis: 0,
             in_flight: 0,
             limit: 1,
             warned: false,
@@ -85,7 +85,7 @@ impl Slot {
             anchor: self.anchor,
             in_flight: self.in_flight,
             open_since: self.open_since(),
-            hold: extra.map_or(Moment::NEVER, |extra| extra.hold.until),
+            backoff: extra.map_or(Moment::NEVER, |extra| extra.backoff.until),
             pause: extra.map_or(Moment::NEVER, |extra| extra.breaker.until),
         }
     }
@@ -99,11 +99,11 @@ impl Slot {
         }
     }
 
-    /// The terms as they are now: a slow site's gap is longer, and a host that could not be reached is probed by one request.
-    pub(crate) fn terms(&self, gap: Duration, limit: u16) -> Terms {
-        let Some(extra) = self.extra.as_deref() else { return Terms { gap, limit } };
-        let gap = gap.max(millis(extra.adaptive_millis));
-        Terms { gap, limit: if extra.breaker.is_closed() { limit } else { 1 } }
+    /// The terms as they are now: a slow site's delay is longer, and a host that could not be reached is probed by one request.
+    pub(crate) fn terms(&self, delay: Duration, limit: u16) -> Terms {
+        let Some(extra) = self.extra.as_deref() else { return Terms { delay, limit } };
+        let delay = delay.max(millis(extra.adaptive_millis));
+        Terms { delay, limit: if extra.breaker.is_closed() { limit } else { 1 } }
     }
 
     /// A request starts, on terms that were made here.
@@ -111,7 +111,7 @@ impl Slot {
         self.anchor = self.anchor.max(now);
         self.in_flight = self.in_flight.saturating_add(1);
         self.warned = false;
-        self.gap_millis = whole_millis(terms.gap);
+        self.delay_millis = whole_millis(terms.delay);
         self.counts.requests = self.counts.requests.saturating_add(1);
         // Once the list is in use it is kept until nothing is in flight, so that it is complete.
         if terms.limit > 1 || self.in_flight > 1 {
@@ -176,15 +176,15 @@ impl Slot {
 
     /// Five times what the head of the answer took, at most 30 s. An answer that is no success never lowers it.
     pub(crate) fn adapt(&mut self, took: Duration, success: bool) {
-        let gap = whole_millis((took * 5).min(Duration::from_secs(30)));
+        let delay = whole_millis((took * 5).min(Duration::from_secs(30)));
         let extra = self.extra_mut();
-        if success || gap > extra.adaptive_millis {
-            extra.adaptive_millis = gap.max(1);
+        if success || delay > extra.adaptive_millis {
+            extra.adaptive_millis = delay.max(1);
         }
     }
 
-    pub(crate) fn hold(&self) -> Hold {
-        self.extra.as_deref().map_or(Hold::NONE, |extra| extra.hold)
+    pub(crate) fn backoff(&self) -> HostBackoff {
+        self.extra.as_deref().map_or(HostBackoff::NONE, |extra| extra.backoff)
     }
 
     pub(crate) fn breaker(&self) -> Breaker {
@@ -193,30 +193,30 @@ impl Slot {
 
     /// When a deferred caller had best come back, who could go at `earliest` if it were alone: a delay behind those who were deferred
     /// before it, or all of them would come at once and most in vain. Nothing is kept free for them: whoever asks first goes first.
-    pub(crate) fn come_back(&mut self, earliest: Moment, gap: Duration) -> Moment {
-        let gap = self.terms(gap, 1).gap;
+    pub(crate) fn come_back(&mut self, earliest: Moment, delay: Duration) -> Moment {
+        let delay = self.terms(delay, 1).delay;
         let told = &mut self.extra_mut().told;
-        *told = told.plus(gap).clamp(earliest, earliest.plus(LEAD_MAX.max(gap)));
+        *told = told.plus(delay).clamp(earliest, earliest.plus(LEAD_MAX.max(delay)));
         *told
     }
 
-    /// There has been a hold or a fault.
+    /// There has been a backoff or a fault.
     pub(crate) fn has_trouble(&self) -> bool {
         let extra = self.extra.as_deref();
-        extra.is_some_and(|extra| extra.hold != Hold::NONE || extra.breaker != Breaker::CLOSED)
+        extra.is_some_and(|extra| extra.backoff != HostBackoff::NONE || extra.breaker != Breaker::CLOSED)
     }
 
     /// Returns whether it was extended.
-    pub(crate) fn set_hold(&mut self, hold: Hold, now: Moment) -> bool {
-        let before = self.hold();
-        if hold == before {
+    pub(crate) fn set_backoff(&mut self, backoff: HostBackoff, now: Moment) -> bool {
+        let before = self.backoff();
+        if backoff == before {
             return false;
         }
-        if before.until <= now && now < hold.until {
-            self.counts.holds = self.counts.holds.saturating_add(1);
+        if before.until <= now && now < backoff.until {
+            self.counts.backoffs = self.counts.backoffs.saturating_add(1);
         }
-        self.extra_mut().hold = hold;
-        hold.until > before.until.max(now)
+        self.extra_mut().backoff = backoff;
+        backoff.until > before.until.max(now)
     }
 
     /// Returns whether it has become another.
@@ -228,65 +228,65 @@ impl Slot {
         changed
     }
 
-    pub(crate) fn line(&self) -> Option<&Line> {
-        self.extra.as_deref()?.line.as_deref()
+    pub(crate) fn queue(&self) -> Option<&Queue> {
+        self.extra.as_deref()?.queue.as_deref()
     }
 
-    pub(crate) fn line_mut(&mut self) -> Option<&mut Line> {
-        self.extra.as_deref_mut()?.line.as_deref_mut()
+    pub(crate) fn queue_mut(&mut self) -> Option<&mut Queue> {
+        self.extra.as_deref_mut()?.queue.as_deref_mut()
     }
 
-    /// The line, put up if there was none.
-    pub(crate) fn open_line(&mut self, limit: u16) -> &mut Line {
+    /// The queue, put up if there was none.
+    pub(crate) fn open_queue(&mut self, limit: u16) -> &mut Queue {
         self.limit = limit;
-        self.extra_mut().line.get_or_insert_default()
+        self.extra_mut().queue.get_or_insert_default()
     }
 
     pub(crate) fn waiting(&self) -> usize {
-        self.line().map_or(0, Line::len)
+        self.queue().map_or(0, Queue::len)
     }
 
     /// Something has changed: dismisses those who wait in vain, and wakes the first of the others.
-    pub(crate) fn changed(&mut self, now: Moment, bells: &mut Bells) {
+    pub(crate) fn changed(&mut self, now: Moment, wakers: &mut Wakers) {
         let view = self.view();
         let terms = self.terms(Duration::ZERO, self.limit);
-        let Some(line) = self.line_mut() else { return };
-        let first = |gap: Duration| -> Start {
-            let terms = Terms { gap: gap.max(terms.gap), ..terms };
+        let Some(queue) = self.queue_mut() else { return };
+        let first = |delay: Duration| -> Start {
+            let terms = Terms { delay: delay.max(terms.delay), ..terms };
             view.arrival(terms, Duration::ZERO, now)
         };
-        line.dismiss_sleepers(now, bells);
-        line.dismiss_late(now, first, bells);
-        bells.extend(line.first().cloned());
+        queue.drop_unpolled(now, wakers);
+        queue.drop_exceeded(now, first, wakers);
+        wakers.extend(queue.first().cloned());
     }
 
     /// Puts away what is not needed any more.
     pub(crate) fn tidy(&mut self, now: Moment) {
         let Some(extra) = self.extra.as_deref_mut() else { return };
-        if extra.line.as_deref().is_some_and(Line::is_empty) {
-            extra.line = None;
+        if extra.queue.as_deref().is_some_and(Queue::is_empty) {
+            extra.queue = None;
         }
         let plain =
-            extra.line.is_none() && extra.adaptive_millis == 0 && extra.told <= now && self.in_flight == 0;
-        if plain && extra.hold.is_forgiven(now) && extra.breaker.is_over(now) {
+            extra.queue.is_none() && extra.adaptive_millis == 0 && extra.told <= now && self.in_flight == 0;
+        if plain && extra.backoff.is_forgiven(now) && extra.breaker.is_over(now) {
             self.extra = None;
         }
     }
 
-    /// Nothing is in flight or waited for, its gap and hold have passed, its strikes are forgiven and its breaker is closed.
-    pub(crate) fn owes_nothing(&self, gap: Duration, now: Moment) -> bool {
-        let gap = gap.max(self.last_gap());
+    /// Nothing is in flight or waited for, its delay and backoff have passed, its throttles are forgiven and its breaker is closed.
+    pub(crate) fn owes_nothing(&self, delay: Duration, now: Moment) -> bool {
+        let delay = delay.max(self.last_delay());
         let quiet = |extra: &Extra| {
-            extra.hold.is_forgiven(now)
+            extra.backoff.is_forgiven(now)
                 && (extra.breaker.is_closed() || extra.breaker.is_over(now))
-                && extra.line.as_deref().is_none_or(Line::is_empty)
+                && extra.queue.as_deref().is_none_or(Queue::is_empty)
         };
-        self.in_flight == 0 && self.anchor.plus(gap) <= now && self.extra.as_deref().is_none_or(quiet)
+        self.in_flight == 0 && self.anchor.plus(delay) <= now && self.extra.as_deref().is_none_or(quiet)
     }
 
-    /// The gap that was last asked for.
-    pub(crate) fn last_gap(&self) -> Duration {
-        millis(self.gap_millis)
+    /// The delay that was last asked for.
+    pub(crate) fn last_delay(&self) -> Duration {
+        millis(self.delay_millis)
     }
 
     fn extra_mut(&mut self) -> &mut Extra {
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn an_idle_host_takes_64_bytes_beside_its_name() {
-        assert_eq!(size_of::<Slot>(), 64);
+        assert_eq!(size_of::<Schedule>(), 64);
         assert!(size_of::<Extra>() <= 120, "{}", size_of::<Extra>());
     }
 
@@ -321,12 +321,12 @@ mod tests {
     }
 
     fn terms(limit: u16) -> Terms {
-        Terms { gap: Duration::from_secs(1), limit }
+        Terms { delay: Duration::from_secs(1), limit }
     }
 
     #[test]
     fn one_request_at_a_time_needs_no_list() {
-        let mut slot = Slot::new("a.example");
+        let mut slot = Schedule::new("a.example");
         slot.grant(terms(1), at(1));
         assert!(slot.extra.is_none());
         assert_eq!(slot.view().open_since, at(1));
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn the_oldest_of_several_that_are_open_counts() {
-        let mut slot = Slot::new("a.example");
+        let mut slot = Schedule::new("a.example");
         slot.grant(terms(2), at(1));
         // The limit is lower for the second, and the list is kept all the same.
         slot.grant(terms(1), at(2));
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_start_that_was_later_than_its_grant_counts_from_then() {
-        let mut slot = Slot::new("a.example");
+        let mut slot = Schedule::new("a.example");
         slot.grant(terms(2), at(1));
         slot.grant(terms(2), at(2));
         slot.start_later(at(1), at(5));
@@ -360,41 +360,41 @@ mod tests {
 
     #[test]
     fn an_adaptive_gap_is_raised_by_any_answer_and_lowered_by_a_success() {
-        let mut slot = Slot::new("a.example");
-        let mut gap = |seconds, success| {
+        let mut slot = Schedule::new("a.example");
+        let mut delay = |seconds, success| {
             slot.adapt(Duration::from_secs(seconds), success);
-            slot.terms(Duration::ZERO, 1).gap
+            slot.terms(Duration::ZERO, 1).delay
         };
         for (took, success, becomes) in
             [(1, true, 5), (2, false, 10), (1, false, 10), (1, true, 5), (99, false, 30)]
         {
-            assert_eq!(gap(took, success), Duration::from_secs(becomes), "{took} {success}");
+            assert_eq!(delay(took, success), Duration::from_secs(becomes), "{took} {success}");
         }
-        let mut slot = Slot::new("a.example");
+        let mut slot = Schedule::new("a.example");
         slot.adapt(Duration::ZERO, false);
-        assert_eq!(slot.terms(Duration::ZERO, 1).gap, Duration::ZERO, "nothing was learnt");
+        assert_eq!(slot.terms(Duration::ZERO, 1).delay, Duration::ZERO, "nothing was learnt");
     }
 
     #[test]
     fn deferred_callers_come_back_a_gap_apart_within_a_day() {
-        let mut slot = Slot::new("a.example");
-        let gap = Duration::from_secs(36_000);
-        let told = [10, 10, 10, 10, 50].map(|earliest| slot.come_back(at(earliest), gap));
+        let mut slot = Schedule::new("a.example");
+        let delay = Duration::from_secs(36_000);
+        let told = [10, 10, 10, 10, 50].map(|earliest| slot.come_back(at(earliest), delay));
         assert_eq!(told, [10, 36_010, 36_010, 36_010, 36_050].map(at));
-        assert_eq!(slot.come_back(at(200_000), gap), at(200_000), "those before are past");
+        assert_eq!(slot.come_back(at(200_000), delay), at(200_000), "those before are past");
     }
 
     #[test]
     fn a_hold_and_a_fault_are_trouble_and_a_hold_that_lasts_no_longer_is_no_extension() {
-        let held = Hold { began: at(1), until: at(60), ..Hold::NONE };
-        let mut slot = Slot::new("a.example");
+        let held = HostBackoff { began: at(1), until: at(60), ..HostBackoff::NONE };
+        let mut slot = Schedule::new("a.example");
         assert!(!slot.has_trouble());
         slot.adapt(Duration::from_secs(1), true);
         assert!(!slot.has_trouble(), "a slow site is none");
-        assert!(slot.set_hold(held, at(1)) && slot.has_trouble());
-        assert!(!slot.set_hold(Hold { strikes: 2, ..held }, at(2)));
-        assert_eq!((slot.hold().strikes, slot.counts.holds), (2, 1));
-        let mut slot = Slot::new("b.example");
+        assert!(slot.set_backoff(held, at(1)) && slot.has_trouble());
+        assert!(!slot.set_backoff(HostBackoff { throttles: 2, ..held }, at(2)));
+        assert_eq!((slot.backoff().throttles, slot.counts.backoffs), (2, 1));
+        let mut slot = Schedule::new("b.example");
         let faulty = Breaker::CLOSED.after(crate::Failure::Reset, at(1), at(2));
         assert!(slot.set_breaker(faulty) && slot.has_trouble());
         assert!(!slot.set_breaker(faulty), "it is the same");
@@ -402,13 +402,13 @@ mod tests {
 
     #[test]
     fn what_is_not_needed_any_more_is_put_away_and_nothing_else() {
-        let mut slot = Slot::new("a.example");
-        let _ = slot.open_line(1);
+        let mut slot = Schedule::new("a.example");
+        let _ = slot.open_queue(1);
         slot.tidy(at(1));
-        assert!(slot.extra.is_none(), "an empty line");
-        slot.set_hold(Hold { began: at(1), until: at(60), ..Hold::NONE }, at(1));
+        assert!(slot.extra.is_none(), "an empty queue");
+        slot.set_backoff(HostBackoff { began: at(1), until: at(60), ..HostBackoff::NONE }, at(1));
         slot.tidy(at(60 + 30 * 60 - 1));
-        assert!(slot.extra.is_some(), "its strikes are not forgiven yet");
+        assert!(slot.extra.is_some(), "its throttles are not forgiven yet");
         slot.tidy(at(60 + 30 * 60));
         assert!(slot.extra.is_none());
         assert_eq!(slot.come_back(at(5_000), Duration::from_secs(1)), at(5_000));
@@ -418,8 +418,8 @@ mod tests {
         assert!(slot.extra.is_none());
         slot.adapt(Duration::from_secs(1), true);
         slot.tidy(at(9_999));
-        assert!(slot.extra.is_some(), "its adaptive gap counts on");
-        let mut slot = Slot::new("b.example");
+        assert!(slot.extra.is_some(), "its adaptive delay counts on");
+        let mut slot = Schedule::new("b.example");
         slot.grant(terms(2), at(1));
         slot.tidy(at(9_999));
         assert_eq!(slot.view().open_since, at(1), "the list of what is open");
@@ -427,14 +427,14 @@ mod tests {
 
     #[test]
     fn a_host_is_owed_its_gap_its_hold_and_its_line() {
-        let mut slot = Slot::new("a.example");
-        let owes_nothing = |slot: &Slot, now| slot.owes_nothing(Duration::from_secs(1), at(now));
+        let mut slot = Schedule::new("a.example");
+        let owes_nothing = |slot: &Schedule, now| slot.owes_nothing(Duration::from_secs(1), at(now));
         assert!(owes_nothing(&slot, 1));
-        slot.grant(Terms { gap: Duration::from_secs(8), limit: 1 }, at(1));
+        slot.grant(Terms { delay: Duration::from_secs(8), limit: 1 }, at(1));
         assert!(!owes_nothing(&slot, 99), "a response is open");
         slot.end(at(1), at(100));
-        assert!(!owes_nothing(&slot, 107) && owes_nothing(&slot, 108), "the longer of the gaps");
-        slot.set_hold(Hold { began: at(100), until: at(160), ..Hold::NONE }, at(100));
+        assert!(!owes_nothing(&slot, 107) && owes_nothing(&slot, 108), "the longer of the delays");
+        slot.set_backoff(HostBackoff { began: at(100), until: at(160), ..HostBackoff::NONE }, at(100));
         assert!(!owes_nothing(&slot, 160 + 30 * 60 - 1) && owes_nothing(&slot, 160 + 30 * 60));
         let faulty = Breaker::CLOSED.after(crate::Failure::Reset, at(1), at(2));
         slot.set_breaker(faulty);

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::feedback::BackoffCause;
+use super::backoff::BackoffCause;
 use super::scope::ScopeKey;
 use crate::{BoxFuture, HolderId, StoreError};
 
@@ -27,7 +27,7 @@ use crate::{BoxFuture, HolderId, StoreError};
 ///   for its `again_in`, and gives it up with [`Want::Release`]. A lease that is free waits for the process that is next. A store may
 ///   bound the queue (`HostEntry`: 64 processes); others wait without a place.
 /// * **State** only grows, whichever process has the lease: the latest request, the longest delay, the latest end of a backoff and the highest
-///   throttle count win. A throttle count is kept for [`STRIKES_KEPT`](super::STRIKES_KEPT) after the end of its backoff, and then both are forgotten;
+///   throttle count win. A throttle count is kept for [`THROTTLES_KEPT`](super::THROTTLES_KEPT) after the end of its backoff, and then both are forgotten;
 ///   a backoff with a count of zero is forgotten at its end.
 /// * **Backoffs** that end more than 27 hours ahead (24 hours and a tenth for jitter, and some more) are the mistake of a clock, and
 ///   last for 24 hours from now. So does one that is read again after a restart.
@@ -68,12 +68,12 @@ pub enum Want {
     Lease {
         /// How long it lasts from now.
         ttl: Duration,
-        /// If another process has it: this one asks again within this time, for which it keeps its place in line.
+        /// If another process has it: this one asks again within this time, for which it keeps its place in queue.
         again_in: Duration,
         /// This process has the lease by its own clock, whatever the store remembers.
         is_held: bool,
     },
-    /// Give up the lease and the place in line, if this process has one of them. The state is saved in any case.
+    /// Give up the lease and the place in queue, if this process has one of them. The state is saved in any case.
     Release,
 }
 
@@ -89,7 +89,7 @@ pub enum LeaseStatus {
     Busy {
         /// It may be free after this time, or earlier.
         wait: Duration,
-        /// The process that asked is next in line.
+        /// The process that asked is next in queue.
         is_next: bool,
     },
     /// It was given up, or never taken.

@@ -12,11 +12,11 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::moment::Moment;
-use super::slot::Slot;
+use super::slot::Schedule;
 
 /// The number of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SlotId {
+pub(crate) struct ScheduleId {
     shard: u16,
     index: u32,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Table {
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     index: HashTable<u32>,
-    slots: Slab<Slot>,
+    slots: Slab<Schedule>,
     /// Where the next cleaning goes on.
     hand: usize,
     since_cleaning: u32,
@@ -53,8 +53,8 @@ pub(crate) struct Findings {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Upkeep {
     pub(crate) now: Moment,
-    /// The least gap that is owed to a host.
-    pub(crate) gap: Duration,
+    /// The least delay that is owed to a host.
+    pub(crate) delay: Duration,
     /// A body open for longer is worth a warning.
     pub(crate) open_max: Duration,
 }
@@ -100,8 +100,8 @@ impl Table {
     /// Locks the shards of these slots.
     pub(crate) fn lock_slots(
         &self,
-        first: SlotId,
-        others: impl ExactSizeIterator<Item = SlotId>,
+        first: ScheduleId,
+        others: impl ExactSizeIterator<Item = ScheduleId>,
     ) -> Locked<'_> {
         if others.len() == 0 {
             return self.lock_shard(first.shard);
@@ -127,14 +127,14 @@ impl Table {
     }
 
     /// Looks at every slot, one shard at a time.
-    pub(crate) fn for_each(&self, mut look: impl FnMut(&mut Slot)) {
+    pub(crate) fn for_each(&self, mut look: impl FnMut(&mut Schedule)) {
         for shard in 0..SHARDS {
             self.for_each_of(shard, &mut look);
         }
     }
 
     /// Looks at every slot of a shard.
-    pub(crate) fn for_each_of(&self, shard: u16, mut look: impl FnMut(&mut Slot)) {
+    pub(crate) fn for_each_of(&self, shard: u16, mut look: impl FnMut(&mut Schedule)) {
         self.guard(shard).slots.iter_mut().for_each(|(_, slot)| look(slot));
     }
 
@@ -160,14 +160,14 @@ impl Locked<'_> {
         &mut other.expect("the shards of all keys of the request were locked").1
     }
 
-    pub(crate) fn find(&mut self, hash: u64, key: &str) -> Option<SlotId> {
+    pub(crate) fn find(&mut self, hash: u64, key: &str) -> Option<ScheduleId> {
         let shard = Table::shard_of(hash);
         let Shard { index, slots, .. } = self.shard(shard);
         let same = |index: &u32| slots.get(*index as usize).is_some_and(|slot| &*slot.key == key);
-        index.find(hash, same).map(|index| SlotId { shard, index: *index })
+        index.find(hash, same).map(|index| ScheduleId { shard, index: *index })
     }
 
-    /// Drawn under the locks: of two requests that stand in one line, the one that is before has the lower one.
+    /// Drawn under the locks: of two requests that stand in one queue, the one that is before has the lower one.
     pub(crate) fn draw_ticket(&self) -> u64 {
         self.table.tickets.fetch_add(1, Ordering::Relaxed)
     }
@@ -187,16 +187,16 @@ impl Locked<'_> {
     }
 
     /// The slot of a key, new if it was not known.
-    pub(crate) fn find_or_insert(&mut self, hash: u64, key: &str) -> SlotId {
+    pub(crate) fn find_or_insert(&mut self, hash: u64, key: &str) -> ScheduleId {
         if let Some(slot) = self.find(hash, key) {
             return slot;
         }
         let (shard, hasher) = (Table::shard_of(hash), &self.table.hasher);
-        SlotId { shard, index: self.shard(shard).insert(hash, key, hasher) }
+        ScheduleId { shard, index: self.shard(shard).insert(hash, key, hasher) }
     }
 
     /// The slot with this number, if it is still there. It is while something of ours is in flight or waiting there.
-    pub(crate) fn slot(&mut self, id: SlotId) -> Option<&mut Slot> {
+    pub(crate) fn slot(&mut self, id: ScheduleId) -> Option<&mut Schedule> {
         self.shard(id.shard).slots.get_mut(id.index as usize)
     }
 
@@ -215,7 +215,7 @@ impl Locked<'_> {
 impl Shard {
     fn insert(&mut self, hash: u64, key: &str, hasher: &RandomState) -> u32 {
         self.grow_slowly();
-        let place = self.slots.insert(Slot::new(key));
+        let place = self.slots.insert(Schedule::new(key));
         let place = u32::try_from(place).expect("four billion slots do not fit into memory");
         let slots = &self.slots;
         let rehash = |index: &u32| slots.get(*index as usize).map_or(0, |slot| hasher.hash_one(&*slot.key));
@@ -239,7 +239,7 @@ impl Shard {
                 findings.open.push((slot.key.clone(), open));
             }
             slot.tidy(upkeep.now);
-            if crowded && slot.owes_nothing(upkeep.gap, upkeep.now) {
+            if crowded && slot.owes_nothing(upkeep.delay, upkeep.now) {
                 self.forget(place, hasher);
             }
         }
@@ -249,7 +249,7 @@ impl Shard {
     fn make_room(&mut self, upkeep: Upkeep, hasher: &RandomState) {
         for _ in 0..CLEAN_STEPS.min(self.slots.capacity()) {
             let place = self.advance();
-            if self.slots.get(place).is_some_and(|slot| slot.owes_nothing(upkeep.gap, upkeep.now)) {
+            if self.slots.get(place).is_some_and(|slot| slot.owes_nothing(upkeep.delay, upkeep.now)) {
                 return self.forget(place, hasher);
             }
         }
@@ -280,10 +280,10 @@ mod tests {
     fn upkeep(seconds: u64) -> Upkeep {
         let began = Instant::now();
         let now = Timeline::starting(began).moment(began + Duration::from_secs(seconds));
-        Upkeep { now, gap: Duration::ZERO, open_max: Duration::from_secs(60) }
+        Upkeep { now, delay: Duration::ZERO, open_max: Duration::from_secs(60) }
     }
 
-    fn insert(table: &Table, key: &str) -> SlotId {
+    fn insert(table: &Table, key: &str) -> ScheduleId {
         let hash = table.hash(key);
         table.lock(hash, &[]).find_or_insert(hash, key)
     }
@@ -305,13 +305,13 @@ mod tests {
         let (hash, began) = (table.hash("a"), upkeep(0));
         let mut locked = table.lock(hash, &[]);
         let open = locked.find_or_insert(hash, "a");
-        let terms = Terms { gap: Duration::ZERO, limit: 1 };
+        let terms = Terms { delay: Duration::ZERO, limit: 1 };
         locked.slot(open).unwrap().grant(terms, began.now);
-        let late = Upkeep { now: began.now.plus(Duration::from_secs(61)), ..began };
+        let exceeded = Upkeep { now: began.now.plus(Duration::from_secs(61)), ..began };
         let mut findings = Findings::default();
         for call in 1..=CLEAN_EVERY {
             assert!(findings.open.is_empty(), "before call {call}");
-            locked.clean_sometimes(hash, late, &mut findings);
+            locked.clean_sometimes(hash, exceeded, &mut findings);
         }
         assert_eq!(findings.open, [("a".into(), Duration::from_secs(61))]);
     }

@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep};
 
 use super::{check, poll_once, replied};
 use crate::pacing::{
-    Ask, Backoff, BackoffCause, GAP_MAX, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Pacer,
-    STRIKES_KEPT, ScopeKey, Want,
+    Ask, Backoff, BackoffCause, DELAY_MAX, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Pacer,
+    ScopeKey, THROTTLES_KEPT, Want,
 };
 use crate::{Gate, HolderId};
 
@@ -156,7 +156,7 @@ where
     subject.tells(&over, quiet(), expected, |state| counts(state) == 2).await;
 }
 
-/// Throttle counts are kept for [`STRIKES_KEPT`] after the end of the backoff, and no longer. `pass` lets so much time pass for the
+/// Throttle counts are kept for [`THROTTLES_KEPT`] after the end of the backoff, and no longer. `pass` lets so much time pass for the
 /// store, an hour in all.
 ///
 /// # Panics
@@ -169,7 +169,7 @@ pub async fn throttle_counts_are_forgiven<F>(
 {
     let (subject, host) = (Subject::new(store, pass), fresh("forgiven"));
     subject.tells(&host, backoff(MINUTE, 3), "a backoff of 1 min", |state| lasts(state, MINUTE)).await;
-    (subject.pass)(STRIKES_KEPT).await;
+    (subject.pass)(THROTTLES_KEPT).await;
     subject
         .tells(&host, quiet(), "the throttle count 3 after 29 quiet minutes", |state| counts(state) == 3)
         .await;
@@ -178,9 +178,9 @@ pub async fn throttle_counts_are_forgiven<F>(
     subject.tells(&host, quiet(), forgiven, |state| state.backoff.is_none()).await;
     let ended =
         |over| HostState { backoff: Some(Backoff { left: Duration::ZERO, over, ..THROTTLE }), ..quiet() };
-    subject.tells(&host, ended(STRIKES_KEPT + MINUTE), forgiven, |state| state.backoff.is_none()).await;
+    subject.tells(&host, ended(THROTTLES_KEPT + MINUTE), forgiven, |state| state.backoff.is_none()).await;
     let late = "a throttle count that is reported late";
-    subject.tells(&host, ended(STRIKES_KEPT - MINUTE), late, |state| counts(state) == 1).await;
+    subject.tells(&host, ended(THROTTLES_KEPT - MINUTE), late, |state| counts(state) == 1).await;
     (subject.pass)(MINUTE + BLUR).await;
     subject.tells(&host, quiet(), forgiven, |state| state.backoff.is_none()).await;
 }
@@ -471,12 +471,12 @@ impl Subject {
     async fn values_at_the_edges_of_the_types(&self) {
         let (host, odd, [one]) = (fresh("edges"), ScopeKey::from("domain/{\u{e4} }:*"), processes());
         let backoff = Backoff {
-            left: GAP_MAX,
+            left: DELAY_MAX,
             over: Duration::ZERO,
             throttles: u8::MAX,
             cause: BackoffCause::EnhanceYourCalm,
         };
-        let given = HostState { quiet: Some(Duration::MAX), delay: GAP_MAX, backoff: Some(backoff) };
+        let given = HostState { quiet: Some(Duration::MAX), delay: DELAY_MAX, backoff: Some(backoff) };
         let want = Want::Lease { ttl: HOUR, again_in: Duration::ZERO, is_held: true };
         let ask = LeaseAsk { holder: one, want, state: given };
         self.exchange(
@@ -484,10 +484,10 @@ impl Subject {
             ask,
             "the lease, with the delay and the backoff that were reported",
             |(lease, state)| {
-                let kept = state.backoff.map(|kept| Backoff { left: GAP_MAX, ..kept });
+                let kept = state.backoff.map(|kept| Backoff { left: DELAY_MAX, ..kept });
                 lease == LeaseStatus::Leased { is_wanted: false }
-                    && (state.delay, kept) == (GAP_MAX, Some(backoff))
-                    && lasts(state, GAP_MAX)
+                    && (state.delay, kept) == (DELAY_MAX, Some(backoff))
+                    && lasts(state, DELAY_MAX)
             },
         )
         .await;
@@ -500,7 +500,7 @@ impl Subject {
         const DELAY: Duration = Duration::from_millis(20);
         let url: url::Url = format!("http://{}/", fresh("four")).parse().expect("a URL");
         let (mut tasks, log) = (JoinSet::new(), Arc::new(Mutex::new(Vec::new())));
-        let policy = PacePolicy::default().danger_min_gap(DELAY).with_max_wait(Duration::from_secs(300));
+        let policy = PacePolicy::default().danger_min_delay(DELAY).with_max_wait(Duration::from_secs(300));
         for _ in 0..4 {
             let pacer = Pacer::builder(policy.clone()).store(Arc::clone(&self.store)).build();
             let (url, log) = (url.clone(), Arc::clone(&log));

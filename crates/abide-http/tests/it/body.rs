@@ -1,4 +1,4 @@
-//! When a body gives its host's turn back: with its last byte, and not before.
+//! When a body gives its host's permit back: with its last byte, and not before.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -56,8 +56,8 @@ fn data() -> Result<Frame<Bytes>, &'static str> {
     Ok(Frame::data(Bytes::from_static(b"page")))
 }
 
-/// A body with the turn of its host, and how many turns are taken there.
-async fn with_turn(script: Script) -> (PermitBody<Script>, impl Fn() -> usize) {
+/// A body with the permit of its host, and how many permits are out there.
+async fn with_permit(script: Script) -> (PermitBody<Script>, impl Fn() -> usize) {
     let pacer = Pacer::new(PacePolicy::default());
     let permit = pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()).await.unwrap();
     (PermitBody::new(script, Some(permit)), move || pacer.stats().in_flight)
@@ -76,9 +76,10 @@ const ENDS: [(Version, bool, bool, bool); 8] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_body_holds_no_turn_once_it_has_ended() {
+async fn an_empty_body_holds_no_permit_once_it_has_ended() {
     for (version, knows_its_end, knows_its_length, ends) in ENDS {
-        let (body, taken) = with_turn(Script { knows_its_end, knows_its_length, ..Script::default() }).await;
+        let (body, taken) =
+            with_permit(Script { knows_its_end, knows_its_length, ..Script::default() }).await;
         assert_eq!((body.has_ended(), taken()), (knows_its_end, usize::from(!knows_its_end)), "no version");
         let body = body.with_version(version);
         let what = format!("{version:?} {knows_its_end} {knows_its_length}");
@@ -87,10 +88,10 @@ async fn an_empty_body_holds_no_turn_once_it_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_turn_ends_with_the_last_frame_if_the_stream_does() {
+async fn the_permit_ends_with_the_last_frame_if_the_stream_does() {
     for (version, knows_its_end, knows_its_length, ends) in ENDS {
         let script = Script { knows_its_end, knows_its_length, ..Script::of([data(), data()]) };
-        let (body, taken) = with_turn(script).await;
+        let (body, taken) = with_permit(script).await;
         let mut body = body.with_version(version);
         body.frame().await.unwrap().unwrap();
         assert!(!body.has_ended() && taken() == 1, "another frame comes");
@@ -102,19 +103,19 @@ async fn the_turn_ends_with_the_last_frame_if_the_stream_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_turn_is_given_back_with_trailers_an_error_the_end_and_a_drop() {
+async fn the_permit_is_given_back_with_trailers_an_error_the_end_and_a_drop() {
     for (last, name) in [
         (Some(Ok(Frame::trailers(HeaderMap::new()))), "trailers"),
         (Some(Err("reset")), "an error"),
         (None, "the end"),
     ] {
-        let (mut body, taken) = with_turn(Script::of([data()].into_iter().chain(last))).await;
+        let (mut body, taken) = with_permit(Script::of([data()].into_iter().chain(last))).await;
         body.frame().await.unwrap().unwrap();
         assert!(!body.has_ended() && taken() == 1, "before {name}");
         let _ = body.frame().await;
         assert!(body.has_ended() && taken() == 0, "{name}");
     }
-    let (body, taken) = with_turn(Script::of([data()])).await;
+    let (body, taken) = with_permit(Script::of([data()])).await;
     drop(body);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(taken(), 0);
@@ -123,7 +124,7 @@ async fn the_turn_is_given_back_with_trailers_an_error_the_end_and_a_drop() {
 #[tokio::test(start_paused = true)]
 async fn what_the_body_says_of_itself_is_passed_on() {
     let script = Script { knows_its_end: true, knows_its_length: true, ..Script::of([data()]) };
-    let (mut body, _) = with_turn(script).await;
+    let (mut body, _) = with_permit(script).await;
     assert_eq!((body.is_end_stream(), body.size_hint().exact()), (false, Some(4)));
     body.frame().await.unwrap().unwrap();
     assert_eq!((body.is_end_stream(), body.size_hint().exact()), (true, Some(0)));

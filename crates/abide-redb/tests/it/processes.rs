@@ -146,7 +146,7 @@ fn the_429_after_two_that_were_ended_by_kill_9_backs_off_for_four_minutes() {
 #[ignore = "it is the child of the test below"]
 async fn throttled_by_many() {
     let store = Store::open(std::env::var_os(PATH).expect("the parent says where")).unwrap();
-    let policy = PacePolicy::default().danger_min_gap(Duration::from_millis(1)).with_store_timeout(HOUR);
+    let policy = PacePolicy::default().danger_min_delay(Duration::from_millis(1)).with_store_timeout(HOUR);
     let pacer = abide_gate::testing::hosts::pacer_builder(policy).store(Arc::new(store)).build();
     let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, "80000".parse().unwrap())]);
     let mut tasks = JoinSet::new();

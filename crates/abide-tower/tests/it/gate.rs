@@ -190,7 +190,7 @@ async fn an_override_holds_for_the_origin_that_it_names() {
         client.clone().oneshot(request)
     };
     let page = ask("http://own.example/x").await.unwrap();
-    assert_eq!(page.visit().unwrap().verdict().unwrap().override_reason(), Some("our own site"));
+    assert_eq!(page.fetch_info().unwrap().verdict().unwrap().override_reason(), Some("our own site"));
     let error = ask("http://other.example/x").await.unwrap_err();
     assert!(error.refused().unwrap().is_disallowed());
     assert_eq!(client.gate().stats().overrides, 1);

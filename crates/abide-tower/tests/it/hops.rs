@@ -55,19 +55,19 @@ async fn a_hop_to_another_host_is_asked_there() {
         ["a.example/robots.txt", "a.example/away", "b.example/robots.txt", "b.example/page"]
     );
     // The last hop's own: its verdict, its permissions, one hop.
-    let visit = page.visit().unwrap();
-    assert_eq!(visit.hops().len(), 1);
-    assert_eq!(visit.hops()[0].url().as_str(), "http://b.example/page");
-    assert!(visit.verdict().unwrap().is_allowed());
+    let info = page.fetch_info().unwrap();
+    assert_eq!(info.hops().len(), 1);
+    assert_eq!(info.hops()[0].url().as_str(), "http://b.example/page");
+    assert!(info.verdict().unwrap().is_allowed());
     assert_eq!(page.permissions().rules().to_string(), "nosnippet");
     assert_eq!(page.extensions().get::<RequestUri>().unwrap().0, "http://b.example/page");
 }
 
 #[tokio::test]
-async fn each_hop_waits_its_turn() {
+async fn each_hop_waits_its_permit() {
     let server = web().await;
     let gap = Duration::from_millis(60);
-    let settings = settings(&server).pace(PacePolicy::default().danger_min_gap(gap));
+    let settings = settings(&server).pace(PacePolicy::default().danger_min_delay(gap));
     let service = FollowRedirectLayer::new();
     let service = ServiceBuilder::new().layer(service).service(client_with(&server, settings));
     assert_eq!(service.oneshot(get("http://a.example/chain")).await.unwrap().status(), 200);

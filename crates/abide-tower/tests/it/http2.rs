@@ -140,7 +140,7 @@ type Http2 = abide_tower::AbideService<Client<HttpConnector<GuardedResolver<Name
 fn client(address: SocketAddr) -> Http2 {
     let settings = Gate::builder()
         .allow_net(address.ip().into())
-        .pace(PacePolicy::default().danger_min_gap(Duration::ZERO));
+        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
     let resolver = GuardedResolver::over(Names(address), settings.address_guard().clone());
     let inner = Client::builder(TokioExecutor::new())
         .http2_only(true)
@@ -161,7 +161,7 @@ async fn pages_are_gated_and_read() {
 }
 
 #[tokio::test]
-async fn trailers_pass_and_end_the_turn() {
+async fn trailers_pass_and_end_the_permit() {
     let client = client(serve(Arc::default()).await);
     let page = client.clone().oneshot(get("http://a.example/trailers")).await.unwrap();
     let body = page.into_body().collect().await.unwrap();
@@ -171,7 +171,7 @@ async fn trailers_pass_and_end_the_turn() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_open_keeps_the_turn() {
+async fn a_stream_that_is_open_keeps_the_permit() {
     let client = client(serve(Arc::default()).await);
     let page = client.clone().oneshot(get("http://a.example/open")).await.unwrap();
     let mut request = get("http://a.example/x");
@@ -186,7 +186,7 @@ async fn a_stream_that_is_open_keeps_the_turn() {
 
 /// RFC 9113 §8.1: a response ends with END_STREAM. Bytes that were counted say nothing of that.
 #[tokio::test]
-async fn a_stream_keeps_the_turn_also_after_the_length_that_it_stated() {
+async fn a_stream_keeps_the_permit_also_after_the_length_that_it_stated() {
     let client = client(serve(Arc::default()).await);
     for path in ["length-0", "length-2"] {
         let mut page = client.clone().oneshot(get(&format!("http://a.example/{path}"))).await.unwrap();
@@ -212,7 +212,7 @@ async fn enhance_your_calm_holds_the_host() {
     let error = client.oneshot(get("http://a.example/x")).await.unwrap_err();
     let denied = Denied::find(&error).unwrap();
     let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
-    assert!(matches!(reason, DeferReason::Hold { .. }), "{reason:?}");
+    assert!(matches!(reason, DeferReason::Backoff { .. }), "{reason:?}");
 }
 
 #[tokio::test]
@@ -226,5 +226,5 @@ async fn enhance_your_calm_within_a_body_holds_the_host() {
     let error = client.oneshot(get("http://a.example/x")).await.unwrap_err();
     let denied = Denied::find(&error).unwrap();
     let DeniedKind::Deferred { reason } = denied.kind() else { panic!("{error:?}") };
-    assert!(matches!(reason, DeferReason::Hold { .. }), "{reason:?}");
+    assert!(matches!(reason, DeferReason::Backoff { .. }), "{reason:?}");
 }

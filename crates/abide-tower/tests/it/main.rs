@@ -8,9 +8,9 @@ mod hops;
 mod http2;
 mod layers;
 mod log;
+mod permits;
 mod readiness;
 mod reading;
-mod turns;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -59,7 +59,7 @@ type Page = Response<AbideBody<Incoming>>;
 fn settings(server: &Server) -> GateBuilder {
     Gate::builder()
         .allow_net(server.address().ip().into())
-        .pace(PacePolicy::default().danger_min_gap(Duration::ZERO))
+        .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
 }
 
 /// hyper-util's client; every name leads to `address`.

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use abide_gate::{Clock, ManualClock, WallMillis};
-use abide_tower::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_tower::pacing::PacePolicy;
+use abide_tower::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_tower::{AbideLayer, BoxFuture, DeniedKind, Gate, ServiceError};
 use by_hand::poll_once;
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -21,14 +21,19 @@ use tower::{Layer, Service, ServiceExt};
 struct Later(Notify, AtomicBool);
 
 impl Fetch for Later {
-    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         Box::pin(async {
             self.0.notified().await;
             let (headers, began) = (HeaderMap::new(), std::time::Instant::now());
             if self.1.swap(true, Ordering::SeqCst) {
-                return Ok(RobotsReply::whole(StatusCode::OK, headers, "User-agent: *\nDisallow: /", began));
+                return Ok(RobotsResponse::whole(
+                    StatusCode::OK,
+                    headers,
+                    "User-agent: *\nDisallow: /",
+                    began,
+                ));
             }
-            Ok(RobotsReply::whole(StatusCode::NOT_FOUND, headers, "", began))
+            Ok(RobotsResponse::whole(StatusCode::NOT_FOUND, headers, "", began))
         })
     }
 }
@@ -105,8 +110,8 @@ fn request() -> Request<()> {
 }
 
 fn layer(robots: &Arc<Later>) -> AbideLayer {
-    // A turn that were lost would be missed for an hour.
-    let pace = PacePolicy::default().danger_min_gap(Duration::from_secs(3600));
+    // A permit that were lost would be missed for an hour.
+    let pace = PacePolicy::default().danger_min_delay(Duration::from_secs(3600));
     let settings = Gate::builder().pace(pace);
     AbideLayer::builder("ExampleBot").gate(settings).build_with(Arc::clone(robots) as Arc<dyn Fetch>).unwrap()
 }
@@ -154,14 +159,14 @@ async fn no_reservation_is_kept_while_robots_txt_is_awaited() {
     assert_eq!(seen.reserved.load(Ordering::SeqCst), 0);
     robots.0.notify_one();
     let slot = tokio::time::timeout(Duration::from_secs(7300), call).await;
-    // robots.txt took the host's turn, and the next is an hour away.
+    // robots.txt took the host's permit, and the next is an hour away.
     let error = slot.expect("no hang").unwrap_err();
     assert!(matches!(error.refused().unwrap().kind(), DeniedKind::Deferred { .. }), "{error:?}");
     assert_eq!(seen.calls.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_dropped_before_it_is_sent_gives_its_turn_back() {
+async fn a_call_dropped_before_it_is_sent_gives_its_permit_back() {
     let (inner, robots) = (Strict::new(), Arc::<Later>::default());
     let seen = Arc::clone(&inner.seen);
     let layer = layer(&robots);
@@ -172,7 +177,7 @@ async fn a_call_dropped_before_it_is_sent_gives_its_turn_back() {
 
     let mut service = layer.layer(inner);
     service.ready().await.unwrap();
-    // Its turn is there at once, but the service below is no longer: it has to reserve again, since it waited for a moment.
+    // Its permit is there at once, but the service below is no longer: it has to reserve again, since it waited for a moment.
     let holder = layer.gate().admit(&url, Duration::ZERO).await.unwrap().1;
     let mut patient = request();
     patient.extensions_mut().insert(abide_tower::Options::new().with_max_wait(Duration::from_secs(7200)));
@@ -183,9 +188,9 @@ async fn a_call_dropped_before_it_is_sent_gives_its_turn_back() {
         drop(holder);
         tokio::time::advance(Duration::from_secs(3601)).await;
         assert!(poll_once(call.as_mut()).await.is_pending());
-        assert!(!layer.gate().next_slot(&url).unwrap().wait().is_zero(), "the call has the turn");
+        assert!(!layer.gate().next_slot(&url).unwrap().wait().is_zero(), "the call has the permit");
     }
-    assert!(layer.gate().next_slot(&url).unwrap().wait().is_zero(), "the turn was given back");
+    assert!(layer.gate().next_slot(&url).unwrap().wait().is_zero(), "the permit was given back");
     assert_eq!(seen.calls.load(Ordering::SeqCst), 0);
 }
 
@@ -201,7 +206,7 @@ async fn what_waited_for_the_service_below_is_judged_again() {
     service.ready().await.unwrap();
     let mut call = std::pin::pin!(service.call(request()));
     assert!(poll_once(call.as_mut()).await.is_pending());
-    // The service below closes; robots.txt comes, and the turn.
+    // The service below closes; robots.txt comes, and the permit.
     seen.is_open.store(false, Ordering::SeqCst);
     robots.0.notify_one();
     let waited = tokio::time::timeout(Duration::from_secs(20), call.as_mut()).await;
@@ -219,14 +224,14 @@ async fn what_waited_for_the_service_below_is_judged_again() {
 #[tokio::test]
 async fn a_service_that_is_not_sync_will_do() {
     let boxed = tower::util::BoxCloneService::new(Strict::new());
-    let settings = Gate::builder().pace(PacePolicy::default().danger_min_gap(Duration::ZERO));
+    let settings = Gate::builder().pace(PacePolicy::default().danger_min_delay(Duration::ZERO));
     let service = AbideLayer::builder("ExampleBot").gate(settings).wrap(boxed).unwrap();
     // The mock answers robots.txt with an empty page, which forbids nothing.
     assert_eq!(service.oneshot(request()).await.unwrap().status(), 200);
 }
 
 #[tokio::test(start_paused = true)]
-async fn clones_and_layers_of_one_builder_share_their_turns() {
+async fn clones_and_layers_of_one_builder_share_their_permits() {
     let robots = Arc::<Later>::default();
     let layer = layer(&robots);
     let url = "http://a.example/x".parse().unwrap();
@@ -245,7 +250,7 @@ fn everything_can_cross_threads() {
     fn sends<T: Send>(_: T) {}
     both::<AbideLayer>();
     both::<abide_tower::AbideService<Strict>>();
-    both::<abide_tower::Visit>();
+    both::<abide_tower::FetchInfo>();
     sends(layer(&Arc::default()).layer(Strict::new()).oneshot(request()));
     fn body<B: Send + Sync>() {}
     body::<abide_tower::AbideBody<Full<bytes::Bytes>>>();

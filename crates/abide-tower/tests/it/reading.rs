@@ -45,7 +45,7 @@ async fn fields_and_head_are_united_and_the_body_is_whole() {
     let server = web().await;
     let page = send(&client(&server), "http://a.example/page").await.unwrap();
     assert_eq!(page.permissions().rules().to_string(), "noindex, nosnippet, max-snippet:20");
-    let preferences = page.visit().unwrap().preferences();
+    let preferences = page.fetch_info().unwrap().preferences();
     let training = preferences.resolve(&abide_permissions::Usage::TrainAi);
     assert_eq!(training, abide_permissions::Preference::Disallow);
     assert_eq!(page.headers()["content-length"], PAGE.len().to_string().as_str());
@@ -87,7 +87,7 @@ async fn scanning_is_a_choice_of_each_request() {
     assert_eq!(ask(Scan::Off).await.unwrap().permissions().rules().to_string(), "");
     assert_eq!(ask(Scan::Headers).await.unwrap().permissions().rules().to_string(), "nosnippet");
     let lazily = ask(Scan::Lazy).await.unwrap();
-    let settled = lazily.visit().unwrap().settled();
+    let settled = lazily.fetch_info().unwrap().settled();
     lazily.into_body().collect().await.unwrap();
     assert!(!settled.await.may_index());
 }
@@ -103,7 +103,7 @@ async fn a_head_request_is_not_scanned() {
 }
 
 #[tokio::test]
-async fn a_304_comes_with_what_the_last_visit_has_left() {
+async fn a_304_comes_with_what_the_last_fetch_has_stored() {
     let server = web().await;
     let settings = settings(&server);
     let inner = inner(server.address(), &settings);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use abide_gate::pacing::{DeferReason, PacePolicy};
 use abide_gate::testing::Ask;
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::testing::hosts::pacer_of;
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, DeniedKind, Gate, Host, ManualClock, SystemClock, WallMillis};
 use tokio::time::Instant;
 use url::Url;
@@ -18,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn busy_gate() -> (Gate, Url) {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /x").head_after(4 * SECOND));
     let gate = Gate::builder()
-        .pace(PacePolicy::default().with_gap(10 * SECOND))
+        .pace(PacePolicy::default().with_delay(10 * SECOND))
         .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
     let url: Url = "https://a.example/page".parse().unwrap();
     drop(pacer_of(&gate).acquire(&url, Ask::new()).await.unwrap());
@@ -55,7 +55,7 @@ async fn the_budget_is_for_the_turns_of_robots_txt_and_page_together() {
     let (gate, url) = busy_gate().await;
     let error = gate.admit(&url, 15 * SECOND).await.unwrap_err();
     assert!(
-        matches!(error.kind(), DeniedKind::Deferred { reason: DeferReason::Gap { .. } }),
+        matches!(error.kind(), DeniedKind::Deferred { reason: DeferReason::Delay { .. } }),
         "{error:?}: ten seconds for robots.txt, and nearly ten for the page"
     );
     let (gate, url) = busy_gate().await;

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::Source;
 use abide_gate::pacing::DeferReason;
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::robots_cache::Source;
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{DeniedKind, Event, Failure, Gate, Host, ManualClock, Origin, Verdict, WallMillis};
 use tokio::time::{Instant, sleep};
 use url::Url;
@@ -139,7 +139,7 @@ async fn who_cannot_wait_for_robots_txt_is_told_so_at_once_and_nothing_is_asked(
         let error = gate.check(&page(), &mut { budget * SECOND }).await.unwrap_err();
         let DeniedKind::Deferred { reason } = error.kind() else { panic!("{error:?}") };
         assert_eq!(matches!(reason, DeferReason::Robots), is_short, "{reason:?}");
-        assert_eq!(matches!(reason, DeferReason::Hold { .. }), !is_short, "{reason:?}");
+        assert_eq!(matches!(reason, DeferReason::Backoff { .. }), !is_short, "{reason:?}");
         assert_eq!((fetch.count(), gate.stats().robots_in_flight, began.elapsed()), (0, 0, Duration::ZERO));
     }
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *"));

@@ -86,12 +86,12 @@ async fn a_hold_is_over_in_the_instant_of_its_end() {
         let pacer = builder.build();
         let permit = take(&pacer, "a.example").await;
         let end = clock.wall().plus(s(10));
-        assert_eq!(pacer.hold(&host("a.example"), end, BackoffCause::Operator), end);
+        assert_eq!(pacer.back_off(&host("a.example"), end, BackoffCause::Operator), end);
         sleep(ms(after)).await;
         assert_eq!(permit.observe(StatusCode::OK, &HeaderMap::new()), is_held.then_some(end), "{after}");
         assert_eq!(pacer.stats().backed_off, usize::from(is_held), "{after}");
         let report = pacer.report(&host("a.example")).unwrap();
-        assert_eq!(report.held_until(), is_held.then_some(end), "{after}");
+        assert_eq!(report.backed_off_until(), is_held.then_some(end), "{after}");
     }
 }
 
@@ -100,7 +100,7 @@ async fn two_held_hosts_are_two() {
     let (builder, clock, _) = builder(PacePolicy::default());
     let pacer = builder.build();
     for name in ["a.example", "b.example"] {
-        pacer.hold(&host(name), clock.wall().plus(s(10)), BackoffCause::Operator);
+        pacer.back_off(&host(name), clock.wall().plus(s(10)), BackoffCause::Operator);
     }
     assert_eq!(pacer.stats().backed_off, 2);
 }
@@ -136,7 +136,7 @@ async fn a_complaint_defers_those_who_wait_before_its_response_has_ended() {
             permit.observe(StatusCode::TOO_MANY_REQUESTS, &headers);
         }
     );
-    assert!(matches!(deferral.reason(), DeferReason::Hold { status: Some(429), .. }), "{deferral}");
+    assert!(matches!(deferral.reason(), DeferReason::Backoff { status: Some(429), .. }), "{deferral}");
     drop(permit);
 }
 
@@ -144,7 +144,7 @@ async fn a_complaint_defers_those_who_wait_before_its_response_has_ended() {
 async fn a_hold_that_ends_with_the_wait_costs_no_more_than_itself() {
     let (builder, clock, _) = builder(PacePolicy::default());
     let pacer = builder.store(Arc::new(MemoryHostStore::with_clock(clock.clone()))).build();
-    pacer.hold(&host("a.example"), clock.wall().plus(s(5)), BackoffCause::Operator);
+    pacer.back_off(&host("a.example"), clock.wall().plus(s(5)), BackoffCause::Operator);
     assert_eq!(take(&pacer, "a.example").await.waited(), s(5));
 }
 
@@ -192,7 +192,7 @@ async fn a_request_is_in_flight_since_its_host_is_leased() {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_slot_of_equal_ones_is_told() {
-    let group = Scope::custom(|_| Some("group".to_owned())).with_gap(s(1));
+    let group = Scope::custom(|_| Some("group".to_owned())).with_delay(s(1));
     let pacer = Pacer::new(PacePolicy::default().with_scope(group));
     take(&pacer, "a.example").await.finish();
     sleep(s(10)).await;

@@ -42,7 +42,7 @@ async fn the_memory_store_forgives_throttle_counts() {
 /// Processes that want a page of each of four hosts all the time, for a minute. Pages of each process, and commands of the store.
 async fn crowd(processes: usize, delay: Duration) -> (Vec<usize>, usize) {
     let (store, log) = (healthy(), Log::default());
-    let policy = PacePolicy::default().danger_min_gap(delay).with_max_wait(s(120));
+    let policy = PacePolicy::default().danger_min_delay(delay).with_max_wait(s(120));
     let mut tasks = JoinSet::new();
     for who in 0..processes {
         let pacer = abide_gate::testing::hosts::pacer_builder(policy.clone())
@@ -112,7 +112,7 @@ async fn a_backoff_is_shared() {
     drop(permit);
     sleep(s(10)).await;
     let deferral = deferral(pacers[1].acquire(&a, Ask::new()).await);
-    assert!(matches!(deferral.reason(), DeferReason::Hold { status: Some(429), .. }), "{deferral}");
+    assert!(matches!(deferral.reason(), DeferReason::Backoff { status: Some(429), .. }), "{deferral}");
     assert!(deferral.wait() > s(580));
     assert_eq!(pacers[1].stats().in_flight, 0, "nothing was taken in vain");
 }
@@ -153,7 +153,7 @@ async fn throttle_counts_are_shared_and_outlive_a_process() {
 #[tokio::test(start_paused = true)]
 async fn a_backoff_that_another_process_sets_is_heard_while_waiting() {
     let store = healthy();
-    let pacers = [0, 1, 2].map(|_| process(&store, PacePolicy::default().with_gap(s(10))));
+    let pacers = [0, 1, 2].map(|_| process(&store, PacePolicy::default().with_delay(s(10))));
     let a = url("http://a.example/");
     let open = pacers[0].acquire(&a, Ask::new()).await.unwrap();
     let waiting = tokio::spawn({
@@ -161,14 +161,17 @@ async fn a_backoff_that_another_process_sets_is_heard_while_waiting() {
         async move { pacer.acquire(&a, Ask::new()).await.map(drop) }
     });
     sleep(s(4)).await;
-    pacers[2].hold(&host("a.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
+    pacers[2].back_off(&host("a.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     let began = Instant::now();
-    assert!(matches!(deferral(waiting.await.unwrap()).reason(), DeferReason::Hold { .. }));
+    assert!(matches!(deferral(waiting.await.unwrap()).reason(), DeferReason::Backoff { .. }));
     assert!(began.elapsed() <= s(4), "{:?}", began.elapsed());
     // The holder hears of it with its next renewal.
     sleep(LEASE / 2).await;
     drop(open);
-    assert!(matches!(deferral(pacers[0].acquire(&a, Ask::new()).await).reason(), DeferReason::Hold { .. }));
+    assert!(matches!(
+        deferral(pacers[0].acquire(&a, Ask::new()).await).reason(),
+        DeferReason::Backoff { .. }
+    ));
 }
 
 #[tokio::test(start_paused = true)]
@@ -542,9 +545,9 @@ async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
     let a = url("http://a.example/");
     let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
         sleep(ms(200)).await;
-        pacer.hold(&host("a.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
+        pacer.back_off(&host("a.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     });
-    assert!(matches!(deferral(result).reason(), DeferReason::Hold { .. }));
+    assert!(matches!(deferral(result).reason(), DeferReason::Backoff { .. }));
     assert_eq!(pacer.stats().in_flight, 0);
 }
 
@@ -555,7 +558,7 @@ async fn a_host_is_backed_off_while_its_group_is_asked_for() {
     let (a, began) = (url("http://a.example/"), Instant::now());
     let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
         sleep(ms(200)).await;
-        pacer.hold(&host("a.example"), SystemClock.wall().plus(s(5)), BackoffCause::Operator);
+        pacer.back_off(&host("a.example"), SystemClock.wall().plus(s(5)), BackoffCause::Operator);
     });
     result.unwrap().finish();
     assert!(began.elapsed() > s(5), "it sleeps until the backoff is over, and lets other tasks run");
@@ -610,7 +613,7 @@ async fn a_backoff_set_while_the_store_is_away_is_shared_when_it_is_back() {
     let pacer = process(&store, PacePolicy::default());
     let until = SystemClock.wall().plus(s(7_200));
     for name in ["a.example", "b.example"] {
-        pacer.hold(&host(name), until, BackoffCause::Operator);
+        pacer.back_off(&host(name), until, BackoffCause::Operator);
     }
     assert!(!pacer.settled(s(60)).await, "the store does not know");
     sleep(s(600)).await;
@@ -644,7 +647,7 @@ async fn a_host_of_ones_own_can_be_left_out_of_leases() {
 #[tokio::test(start_paused = true)]
 async fn groups_of_hosts_are_leased_too() {
     let (store, log) = (Arc::new(MemoryHostStore::default()), Log::default());
-    let group = Scope::custom(|_| Some("farm".to_owned())).with_gap(s(2));
+    let group = Scope::custom(|_| Some("farm".to_owned())).with_delay(s(2));
     let policy = PacePolicy::default().with_scope(group).with_max_wait(s(300));
     let mut tasks = JoinSet::new();
     for who in 0..3 {

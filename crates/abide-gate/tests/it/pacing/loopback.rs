@@ -1,7 +1,7 @@
 //! The promise as a server can check it, in real time: a server on the loopback writes down when each request arrives and when it has
 //! written each response; many tasks ask for their turns, some of them are cancelled, and the processor is kept busy.
 //!
-//! The long run of `docs/pacing-figures.md`:
+//! The long run of `docs/dev/pacing-figures.md`:
 //!
 //! ```text
 //! GAPS=100000 TASKS=10000 HOSTS=50 cargo test --release -p abide-gate --test it loopback -- --nocapture
@@ -149,7 +149,7 @@ fn trap_no_gap_below_the_promise_as_the_server_sees_it() {
     let server = serve(Arc::clone(&log), Arc::clone(&read));
     noise(Arc::clone(&stop));
     noise(Arc::clone(&stop));
-    let policy = PacePolicy::default().danger_min_gap(GAP).with_max_wait(EVER);
+    let policy = PacePolicy::default().danger_min_delay(GAP).with_max_wait(EVER);
     let client = Client { pacer: Pacer::new(policy), server, read, turns: Turns::default() };
     let cancelled = Arc::new(AtomicUsize::new(0));
     let left = Arc::new(AtomicUsize::new(gaps + hosts));

@@ -46,7 +46,7 @@ async fn trap_a_slot_is_never_forgotten_while_its_delay_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_is_forgotten_while_there_is_room() {
-    let pacer = Pacer::new(PacePolicy::default().danger_min_gap(ms(0)));
+    let pacer = Pacer::new(PacePolicy::default().danger_min_delay(ms(0)));
     strangers(&pacer, 0, 500).await;
     sleep(s(86_400)).await;
     for _ in 0..100 {
@@ -94,14 +94,14 @@ async fn what_is_owed_is_never_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
     let group = |name: &'static str| {
-        Scope::custom(move |url| Some(format!("{name}{}", url.host_str()?))).with_gap(s(1))
+        Scope::custom(move |url| Some(format!("{name}{}", url.host_str()?))).with_delay(s(1))
     };
     let policy = PacePolicy::default()
         .with_hosts_max(1)
         .with_scope(group("a"))
         .with_scope(group("b"))
         .with_scope(group("c"));
-    let pacer = Pacer::new(policy.danger_min_gap(ms(0)));
+    let pacer = Pacer::new(policy.danger_min_delay(ms(0)));
     for n in 0..2_000 {
         let to = url(&format!("http://h{n}.example/"));
         pacer.acquire(&to, Ask::new().with_budget(s(0))).await.unwrap().finish();
@@ -114,7 +114,7 @@ async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
 #[tokio::test(start_paused = true)]
 async fn a_table_that_owes_to_all_grows_and_says_so_once() {
     let told = Arc::new(Overgrown::default());
-    let policy = PacePolicy::default().with_gap(s(3_600)).with_hosts_max(128);
+    let policy = PacePolicy::default().with_delay(s(3_600)).with_hosts_max(128);
     let pacer = abide_gate::testing::hosts::pacer_builder(policy).observer(told.clone()).build();
     strangers(&pacer, 0, 5_000).await;
     assert_eq!((pacer.stats().hosts, told.0.load(Ordering::SeqCst)), (5_000, 1));
@@ -162,7 +162,7 @@ async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
 
 #[tokio::test(start_paused = true)]
 async fn a_line_is_bounded_where_the_gap_is_tiny() {
-    let policy = PacePolicy::default().danger_min_gap(ms(0)).with_max_wait(s(100));
+    let policy = PacePolicy::default().danger_min_delay(ms(0)).with_max_wait(s(100));
     let pacer = Pacer::new(policy);
     let a = url("http://a.example/");
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();

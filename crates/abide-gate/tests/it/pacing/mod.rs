@@ -1,11 +1,11 @@
 //! When a request may go: delays, queues and backoff of each host.
 
+mod acquire;
+mod backoff;
 mod edges;
-mod feedback;
 mod leases;
 mod loopback;
 mod memory;
 mod report;
 mod schedules;
 mod simulation;
-mod turns;

@@ -38,7 +38,7 @@ async fn sums_are_over_all_hosts() {
     let pacer = Pacer::new(PacePolicy::default());
     let (_open, _waiting) = busy(&pacer).await;
     let _another = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap();
-    pacer.hold(&host("c.example"), wall_in(s(60)), BackoffCause::Operator);
+    pacer.back_off(&host("c.example"), wall_in(s(60)), BackoffCause::Operator);
     let stats = pacer.stats();
     assert_eq!((stats.hosts, stats.in_flight, stats.waiting, stats.backed_off), (3, 2, 2, 1));
     assert_eq!(pacer.reports().len(), 3);
@@ -57,10 +57,10 @@ async fn a_report_tells_what_has_happened_to_a_host() {
     let report = pacer.report(&host("a.example")).unwrap();
     assert_eq!((report.scope(), report.requests(), report.deferrals()), ("a.example", 1, 2));
     assert_eq!((report.in_flight(), report.waiting(), report.open()), (1, 2, Some(s(1))));
-    assert_eq!((report.holds(), report.held_until(), report.gap()), (0, None, s(1)));
-    let until = pacer.hold(&host("a.example"), wall_in(s(60)), BackoffCause::Operator);
+    assert_eq!((report.backoffs(), report.backed_off_until(), report.delay()), (0, None, s(1)));
+    let until = pacer.back_off(&host("a.example"), wall_in(s(60)), BackoffCause::Operator);
     let report = pacer.report(&host("a.example")).unwrap();
-    assert!(is_about(report.held_until().unwrap(), until) && report.holds() == 1);
+    assert!(is_about(report.backed_off_until().unwrap(), until) && report.backoffs() == 1);
     assert!(pacer.report(&host("b.example")).is_none());
 }
 
@@ -90,7 +90,7 @@ async fn only_a_host_that_is_free_is_overdue() {
     assert_eq!(overdue(), None, "its gap is not over");
     sleep(s(3)).await;
     assert_eq!(overdue(), Some(s(2)));
-    pacer.hold(&host("a.example"), wall_in(s(60)), BackoffCause::Operator);
+    pacer.back_off(&host("a.example"), wall_in(s(60)), BackoffCause::Operator);
     assert_eq!(overdue(), None, "it is held");
 }
 
@@ -113,7 +113,7 @@ async fn the_next_ready_is_new_or_free_for_longest_or_free_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slot_is_that_of_the_scope_that_is_free_last() {
-    let group = Scope::custom(|_| Some("farm".to_owned())).with_gap(s(10));
+    let group = Scope::custom(|_| Some("farm".to_owned())).with_delay(s(10));
     let pacer = Pacer::new(PacePolicy::default().with_scope(group));
     drop(pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
     for name in ["a", "b"] {
@@ -122,7 +122,7 @@ async fn a_slot_is_that_of_the_scope_that_is_free_last() {
     }
     let late = pacer.acquire(&url("http://b.example/"), Ask::new().with_budget(s(9))).await;
     let late = deferral(late);
-    assert_eq!((late.scope(), late.reason()), ("custom/farm", &DeferReason::Gap { delay: s(10) }));
+    assert_eq!((late.scope(), late.reason()), ("custom/farm", &DeferReason::Delay { delay: s(10) }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,8 +130,8 @@ async fn every_group_counts_once() {
     let (small, large) =
         (Scope::custom(|_| Some("small".to_owned())), Scope::custom(|_| Some("large".to_owned())));
     let policy = PacePolicy::default()
-        .with_scope(small.clone().with_gap(s(2)))
-        .with_scope(large.with_gap(s(20)))
+        .with_scope(small.clone().with_delay(s(2)))
+        .with_scope(large.with_delay(s(20)))
         .with_scope(small);
     let pacer = Pacer::new(policy);
     drop(pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap());
@@ -144,7 +144,7 @@ async fn every_group_counts_once() {
 async fn a_store_that_says_no_says_for_which_scope() {
     let store = Arc::new(MemoryHostStore::default());
     let pacer = || {
-        let group = Scope::custom(|_| Some("farm".to_owned())).with_gap(s(50));
+        let group = Scope::custom(|_| Some("farm".to_owned())).with_delay(s(50));
         abide_gate::testing::hosts::pacer_builder(PacePolicy::default().with_scope(group))
             .store(store.clone())
             .build()
@@ -174,7 +174,7 @@ async fn an_open_response_is_the_reason_for_everybody_behind_it() {
 
 #[tokio::test(start_paused = true)]
 async fn hosts_of_one_address_share_its_turn() {
-    let pacer = Pacer::new(PacePolicy::default().with_scope(Scope::address().with_gap(s(10))));
+    let pacer = Pacer::new(PacePolicy::default().with_scope(Scope::address().with_delay(s(10))));
     let at = |address: &str| Ask::new().with_address(address.parse().unwrap()).with_budget(s(5));
     drop(pacer.acquire(&url("http://a.example/"), at("192.0.2.1")).await.unwrap());
     assert!(pacer.acquire(&url("http://b.example/"), at("192.0.2.1")).await.is_err());
@@ -192,7 +192,7 @@ fn eight_groups_are_kept() {
 #[test]
 fn short_spans_are_told_with_a_tenth_and_longer_ones_without() {
     for (delay, told) in [(ms(250), "250 ms"), (ms(9_990), "9.9 s"), (ms(10_500), "10 s"), (s(9), "9 s")] {
-        let (scope, reason) = ("a.example".into(), DeferReason::Gap { delay });
+        let (scope, reason) = ("a.example".into(), DeferReason::Delay { delay });
         let text = Refusal::Deferred { scope, not_before: WallMillis::from_millis(0), wait: s(1), reason }
             .to_string();
         assert!(text.contains(&format!("two requests to a.example are {told} apart")), "{text}");
@@ -201,8 +201,8 @@ fn short_spans_are_told_with_a_tenth_and_longer_ones_without() {
 
 #[tokio::test(start_paused = true)]
 async fn everything_can_be_shown_in_a_log() {
-    let policy = PacePolicy::default().with_scope(Scope::address()).with_gap(s(7));
-    assert_eq!(policy.min_gap(), s(7));
+    let policy = PacePolicy::default().with_scope(Scope::address()).with_delay(s(7));
+    assert_eq!(policy.min_delay(), s(7));
     let pacer = Pacer::new(policy);
     let permit = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
     let key = ScopeKey::from(&host("a.example"));

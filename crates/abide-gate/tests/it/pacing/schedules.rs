@@ -34,7 +34,7 @@ impl Clock for Standstill {
 }
 
 fn pacer(policy: PacePolicy) -> Pacer {
-    abide_gate::testing::hosts::pacer_builder(policy.danger_min_gap(Duration::ZERO))
+    abide_gate::testing::hosts::pacer_builder(policy.danger_min_delay(Duration::ZERO))
         .clock(Arc::new(Standstill(Instant::now())))
         .build()
 }
@@ -150,7 +150,7 @@ fn crossing_scopes_are_no_deadlock_under_any_schedule() {
     schedules(|| {
         let group = |at: usize| {
             Scope::custom(move |url| url.query().map(|query| query[at..=at].to_owned()))
-                .with_gap(Duration::ZERO)
+                .with_delay(Duration::ZERO)
         };
         let policy = PacePolicy::default().with_scope(group(0)).with_scope(group(1)).with_scope(group(2));
         let pacer = pacer(policy);

@@ -117,7 +117,7 @@ impl World {
     fn new(policy: PacePolicy, processes: usize) -> Self {
         let clock = Arc::new(ManualClock::starting_at(START));
         let store = Arc::new(MemoryHostStore::with_clock(clock.clone()));
-        let gap = policy.min_gap();
+        let gap = policy.min_delay();
         let pacer = |_| {
             let builder =
                 abide_gate::testing::hosts::pacer_builder(policy.clone()).clock(clock.clone()).seed(7);
@@ -133,7 +133,7 @@ impl World {
 
     /// One process, and a store.
     fn with_store(policy: PacePolicy, store: Arc<dyn HostStore>) -> Self {
-        let (clock, gap) = (Arc::new(ManualClock::starting_at(START)), policy.min_gap());
+        let (clock, gap) = (Arc::new(ManualClock::starting_at(START)), policy.min_delay());
         let pacer = abide_gate::testing::hosts::pacer_builder(policy)
             .clock(clock.clone())
             .seed(7)
@@ -222,7 +222,7 @@ impl World {
             Upset::Hold(host, seconds) => {
                 let until = self.clock.wall().plus(s(seconds));
                 for pacer in &self.pacers {
-                    pacer.hold(&pacing::host(&format!("h{host}.example")), until, BackoffCause::Operator);
+                    pacer.back_off(&pacing::host(&format!("h{host}.example")), until, BackoffCause::Operator);
                 }
                 let now = Instant::now();
                 self.history.lock().unwrap().holds.push((host, now, now + s(seconds)));
@@ -338,9 +338,9 @@ proptest! {
         callers in prop::collection::vec(caller(), 1..80),
         upsets in prop::collection::vec(upset(), 0..4),
     ) {
-        let all = Scope::custom(|_| Some("all".to_owned())).with_gap(ms(300)).with_max_in_flight(2);
+        let all = Scope::custom(|_| Some("all".to_owned())).with_delay(ms(300)).with_max_in_flight(2);
         let odd = Scope::custom(|url| url.host_str().filter(|host| *host != "h1.example").map(|_| "odd".to_owned()));
-        let policy = PacePolicy::default().with_scope(all).with_scope(odd.with_gap(ms(100)).with_max_in_flight(1).with_feedback());
+        let policy = PacePolicy::default().with_scope(all).with_scope(odd.with_delay(ms(100)).with_max_in_flight(1).with_feedback());
         let history = simulate(policy, 1, &callers, &upsets);
         judge(&history);
         judge_patience(&history, s(0));
@@ -356,7 +356,7 @@ proptest! {
         callers in prop::collection::vec(caller(), 1..80),
         limit in 2_u16..5,
     ) {
-        let policy = PacePolicy::default().danger_max_in_flight(limit).danger_min_gap(ms(200));
+        let policy = PacePolicy::default().danger_max_in_flight(limit).danger_min_delay(ms(200));
         let history = simulate(policy, 1, &callers, &[]);
         judge_order(&history, &arrivals(&callers));
         judge_patience(&history, s(0));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::support::robots_cache::*;
-use abide_gate::access::{AccessPolicy, Source};
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::robots_cache::{RobotsPolicy, Source};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Failure, WallMillis};
 use tokio::time::sleep;
 
@@ -151,9 +151,9 @@ async fn s05_asked_every_minute_it_takes_twenty_days_to_count_twenty_attempts() 
 #[tokio::test(start_paused = true)]
 async fn s05_options_never_open_or_always() {
     let fault = || ScriptedFetch::always(Scripted::status(503));
-    let never = World::with_policy(fault(), AccessPolicy::default().with_lasting_disallow());
+    let never = World::with_policy(fault(), RobotsPolicy::default().with_lasting_disallow());
     assert!(matches!(after_days(&never, 90, DAY).await, Source::Unreachable(_)));
-    let always = World::with_policy(fault(), AccessPolicy::default().danger_allow_when_unreachable());
+    let always = World::with_policy(fault(), RobotsPolicy::default().danger_allow_when_unreachable());
     assert_eq!(always.ask().await.source(), Source::LongOutage);
     assert!(allows_all(&always.ask().await));
 }
@@ -217,7 +217,7 @@ async fn s18_408_in_an_outage_leaves_the_copy_in_force() {
 #[tokio::test(start_paused = true)]
 async fn s18_429_in_an_outage_leaves_the_copy_in_force_until_the_hold_ends() {
     let held = START.plus(DAY * 2 + 3 * HOUR);
-    let world = good_503_then(Scripted::status(429).held_until(held));
+    let world = good_503_then(Scripted::status(429).backed_off_until(held));
     world.ask().await;
     sleep(DAY).await;
     sleep(world.ask().await.retry_at().since(world.wall())).await;
@@ -254,7 +254,7 @@ async fn a_copy_that_nobody_looked_at_for_27_h_is_fetched_first() {
             sleep(unasked).await;
             if is_restarted {
                 let next =
-                    World::with_store(world.fetch.clone(), AccessPolicy::default(), world.store.clone());
+                    World::with_store(world.fetch.clone(), RobotsPolicy::default(), world.store.clone());
                 next.clock.jump_to(world.wall());
                 world = next;
             }

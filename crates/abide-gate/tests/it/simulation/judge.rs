@@ -97,7 +97,7 @@ pub(crate) enum Complaint {
 /// The most that may follow from what happened at a host: until then a refusal has a reason.
 #[derive(Clone, Copy, Debug, Default)]
 struct Excuse {
-    held_until: Duration,
+    backed_off_until: Duration,
     strikes: u32,
     /// A turn may be taken in the shared store that nobody has.
     unsure_until: Duration,
@@ -119,10 +119,10 @@ struct Line {
 }
 
 /// The longest gap that a site of the simulation asks for.
-const GAP_MAX: Duration = Duration::from_millis(2_500);
+const DELAY_MAX: Duration = Duration::from_millis(2_500);
 /// What a server without a usable Retry-After is left alone for, the first time.
 pub(crate) const HOLD: Duration = Duration::from_secs(60);
-const STRIKES_KEPT: Duration = Duration::from_secs(30 * 60);
+const THROTTLES_KEPT: Duration = Duration::from_secs(30 * 60);
 /// So many faults in a row, and a host is given a pause, of an hour at most.
 const FAULTS_MAX: u32 = 5;
 /// An attempt that failed longer ago says nothing about now.
@@ -330,7 +330,7 @@ impl Judge {
         let (must_back_off, may_back_off) =
             (is_certain && before.clone().all(|said| said), before.any(|said| said));
         let excuse = state.excuses.entry((self.circle(who), host)).or_default();
-        if now > excuse.held_until + STRIKES_KEPT {
+        if now > excuse.backed_off_until + THROTTLES_KEPT {
             excuse.strikes = 0;
         }
         let (least, most) = match complaint {
@@ -343,7 +343,7 @@ impl Judge {
         let most = most.max(if may_back_off { HOUR * 11 / 10 } else { Duration::ZERO });
         excuse.strikes += u32::from(!matches!(complaint, Complaint::Operator(_)));
         // A tenth of jitter.
-        excuse.held_until = excuse.held_until.max(now + most * 11 / 10 + SECOND);
+        excuse.backed_off_until = excuse.backed_off_until.max(now + most * 11 / 10 + SECOND);
         let host = state.hosts.entry((self.group(who), host)).or_default();
         host.holds.retain(|hold| now < hold.until);
         // A server is heard by the holder. The operator may tell another process, and its store takes up to a second.
@@ -376,7 +376,7 @@ impl Judge {
 
     /// The shared store does not answer this process as it should: nobody knows who has a turn of this host.
     pub(crate) fn store_stumbles(&self, who: Who, host: usize) {
-        let until = self.now() + LEASE + GAP_MAX;
+        let until = self.now() + LEASE + DELAY_MAX;
         let mut state = self.state();
         state.excuses.entry((0, host)).or_default().unsure_until = until;
         state.store_back.insert(who, Duration::MAX);
@@ -386,7 +386,7 @@ impl Judge {
     pub(crate) fn store_answers(&self, who: Who) {
         let now = self.now();
         if let Some(back) = self.state().store_back.get_mut(&who) {
-            *back = (*back).min(now + GAP_MAX);
+            *back = (*back).min(now + DELAY_MAX);
         }
     }
 
@@ -533,7 +533,7 @@ impl Judge {
                     () if wait > 27 * HOUR => Some("deferred for more than 27 hours"),
                     () if self.must_wait(&state, who, origin, left, now) => None,
                     // Another process may have the lease of the host for a while, though it sends nothing.
-                    () if self.setting.host_store && wait <= GAP_MAX => None,
+                    () if self.setting.host_store && wait <= DELAY_MAX => None,
                     () => Some("deferred, and it was its turn"),
                 }
             }
@@ -570,7 +570,7 @@ impl Judge {
         // Whoever held the host: a process that was killed has left its records.
         let hosts = hosts_of(state, origin, now);
         let excuses = state.excuses.iter().filter(|((_, host), _)| hosts.contains(&Some(*host)));
-        let is_held = excuses.map(|(_, excuse)| excuse.held_until).any(|until| until + MINUTE > now);
+        let is_held = excuses.map(|(_, excuse)| excuse.backed_off_until).any(|until| until + MINUTE > now);
         let last = last.map(|last| last.at).unwrap_or_default();
         (!is_held && now > last + BACK_OFF_MAX).then_some("it was not asked again in time")
     }
@@ -598,7 +598,7 @@ impl Judge {
                 .filter(|((who, at), _)| *at == host && (self.setting.host_store || *who == circle));
             let margin = Duration::from_millis(5);
             let is_busy = those.any(|(_, at)| {
-                let is_near = |end: Duration| end + GAP_MAX + margin > now + left;
+                let is_near = |end: Duration| end + DELAY_MAX + margin > now + left;
                 at.in_flight > 0 || at.last_end.is_some_and(is_near)
             });
             let line = state.lines.get(&(circle, host)).copied().unwrap_or_default();
@@ -609,7 +609,7 @@ impl Judge {
             });
             let pause_until = state.faults.get(&(who, host)).copied().unwrap_or_default().pause_until;
             let store_back = state.store_back.get(&who).copied().unwrap_or_default();
-            let is_excused = [store_back, excuse.held_until, pause_until, excuse.unsure_until]
+            let is_excused = [store_back, excuse.backed_off_until, pause_until, excuse.unsure_until]
                 .iter()
                 .any(|until| *until > now);
             is_excused || is_busy || others_wait || flying

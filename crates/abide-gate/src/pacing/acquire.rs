@@ -1,0 +1,526 @@
+//! The steps of a turn, each under the locks of all its scopes: enter, look, leave, end.
+//!
+//! A request waits for all its scopes and takes all of them or none. Tickets are drawn under the locks, so the order of any two
+//! requests is the same in every queue in which both stand; whoever has the lowest ticket is therefore first in all his
+//! queues, and there is always somebody who can go.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::moment::Moment;
+use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify, Wakers};
+use super::schedule::{Start, WaitReason};
+use super::slot::Schedule;
+use super::table::{Findings, Locked, ScheduleId, Table, Upkeep};
+use crate::Origin;
+
+/// One scope of a request, as asked for.
+#[derive(Debug)]
+pub(crate) struct Wanted<K> {
+    pub(crate) key: K,
+    pub(crate) hash: u64,
+    pub(crate) delay: Duration,
+    pub(crate) limit: u16,
+    /// Whether Crawl-delay, backoffs and the breaker belong to it.
+    pub(crate) feedback: bool,
+}
+
+/// All scopes of a request: the host, and what the policy adds.
+#[derive(Debug)]
+pub(crate) struct Request<'u> {
+    pub(crate) host: Wanted<Cow<'u, str>>,
+    pub(crate) others: Vec<Wanted<String>>,
+    /// When it has waited long enough.
+    pub(crate) deadline: Moment,
+}
+
+impl Request<'_> {
+    /// The key of one of the scopes.
+    pub(crate) fn key(&self, scope: u8) -> &str {
+        match usize::from(scope).checked_sub(1) {
+            Some(other) => self.others.get(other).map_or(&self.host.key, |wanted| &wanted.key),
+            None => &self.host.key,
+        }
+    }
+
+    /// The delay that it asks of one of the scopes.
+    pub(crate) fn delay(&self, scope: u8) -> Duration {
+        let other = usize::from(scope).checked_sub(1).and_then(|other| self.others.get(other));
+        other.map_or(self.host.delay, |wanted| wanted.delay)
+    }
+}
+
+/// One scope of a request whose slot is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) slot: ScheduleId,
+    pub(crate) delay: Duration,
+    pub(crate) limit: u16,
+    pub(crate) feedback: bool,
+    /// The anchor before the grant: for giving it back, and for a longer delay.
+    pub(crate) before: Moment,
+}
+
+/// All claims of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Claims {
+    pub(crate) host: Claim,
+    pub(crate) others: Box<[Claim]>,
+}
+
+impl Claims {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Claim> {
+        std::iter::once(&self.host).chain(&self.others)
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Claim> {
+        std::iter::once(&mut self.host).chain(&mut self.others)
+    }
+
+    pub(crate) fn lock<'t>(&self, table: &'t Table) -> Locked<'t> {
+        table.lock_slots(self.host.slot, self.others.iter().map(|claim| claim.slot))
+    }
+}
+
+/// Somebody who waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    pub(crate) ticket: u64,
+    pub(crate) arrived: Moment,
+    pub(crate) deadline: Moment,
+}
+
+/// What became of somebody who came, or looked again.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// It is his turn, and he has taken it.
+    Granted,
+    /// His turn cannot come in time.
+    DeadlineExceeded(DeadlineExceeded),
+    /// He waits, and looks again then at the latest.
+    Wait(Moment),
+}
+
+/// What a newcomer got.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// The turn.
+    Granted(Claims),
+    /// Not in time.
+    DeadlineExceeded(DeadlineExceeded),
+    /// A place in all queues.
+    Queued(Claims, u64, Arc<WaiterNotify>),
+}
+
+/// Finds the slots of all scopes and takes the turn, or a place, or neither.
+pub(crate) fn enter(
+    table: &Table,
+    request: &Request<'_>,
+    origin: impl FnOnce() -> Option<Origin>,
+    upkeep: Upkeep,
+    findings: &mut Findings,
+    wakers: &mut Wakers,
+) -> Admission {
+    let now = upkeep.now;
+    if request.others.is_empty()
+        && let Some(claims) = enter_idle(table, request, upkeep, findings)
+    {
+        return Admission::Granted(claims);
+    }
+    let hashes: Vec<u64> = request.others.iter().map(|wanted| wanted.hash).collect();
+    let mut locked = table.lock(request.host.hash, &hashes);
+    locked.clean_sometimes(request.host.hash, upkeep, findings);
+    let mut claims = claims(&mut locked, request, upkeep, findings);
+    for claim in claims.iter() {
+        drop_unpolled(&mut locked, claim, now, wakers);
+    }
+    if is_free(&mut locked, &claims, now) {
+        grant(&mut locked, &mut claims, None, Duration::ZERO, now, wakers);
+        return Admission::Granted(claims);
+    }
+    if let Some(exceeded) = exceeds_deadline(&mut locked, &claims, request.deadline, now) {
+        return Admission::DeadlineExceeded(exceeded);
+    }
+    let (ticket, notify, origin) = (locked.draw_ticket(), Arc::new(WaiterNotify::default()), origin());
+    for (scope, claim) in (0..).zip(claims.iter()) {
+        let Some(slot) = locked.slot(claim.slot) else { continue };
+        let (deadline, origin, notify) = (request.deadline, origin.clone(), Arc::clone(&notify));
+        let origin = origin.filter(|_| claim.feedback);
+        slot.open_queue(claim.limit).push(Waiter {
+            ticket,
+            deadline,
+            delay: claim.delay,
+            scope,
+            origin,
+            notify,
+        });
+    }
+    Admission::Queued(claims, ticket, notify)
+}
+
+/// What most requests meet: one scope, its host is known, nobody waits, and it is free.
+pub(crate) fn enter_idle(
+    table: &Table,
+    request: &Request<'_>,
+    upkeep: Upkeep,
+    findings: &mut Findings,
+) -> Option<Claims> {
+    let Wanted { ref key, hash, delay, limit, feedback } = request.host;
+    let mut locked = table.lock(hash, &[]);
+    let id = locked.find(hash, key)?;
+    let slot = locked.slot(id)?;
+    let (view, terms) = (slot.view(), slot.terms(delay, limit));
+    if slot.waiting() > 0 || view.is_full(terms) || view.start(terms).at > upkeep.now {
+        return None;
+    }
+    let host = Claim { slot: id, delay, limit, feedback, before: slot.anchor };
+    slot.grant(terms, upkeep.now);
+    locked.clean_sometimes(hash, upkeep, findings);
+    Some(Claims { host, others: Box::default() })
+}
+
+fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findings: &mut Findings) -> Claims {
+    locked.make_room(request.host.hash, &request.host.key, upkeep, findings);
+    request.others.iter().for_each(|other| locked.make_room(other.hash, &other.key, upkeep, findings));
+    let mut claim = |hash, key: &str, delay, limit, feedback| {
+        let slot = locked.find_or_insert(hash, key);
+        Claim { slot, delay, limit, feedback, before: Moment::NEVER }
+    };
+    let Wanted { ref key, hash, delay, limit, feedback } = request.host;
+    let host = claim(hash, key, delay, limit, feedback);
+    let others = request
+        .others
+        .iter()
+        .map(|other| claim(other.hash, &other.key, other.delay, other.limit, other.feedback));
+    Claims { host, others: others.collect() }
+}
+
+/// A newcomer is also somebody who notices that the first in queue has fallen asleep.
+fn drop_unpolled(locked: &mut Locked<'_>, claim: &Claim, now: Moment, wakers: &mut Wakers) {
+    let Some(queue) = locked.slot(claim.slot).and_then(Schedule::queue_mut) else { return };
+    let before = wakers.len();
+    queue.drop_unpolled(now, wakers);
+    if wakers.len() > before {
+        wakers.extend(queue.first().cloned());
+    }
+}
+
+/// Nobody waits, and it could start this instant.
+fn is_free(locked: &mut Locked<'_>, claims: &Claims, now: Moment) -> bool {
+    claims.iter().all(|claim| {
+        locked.slot(claim.slot).is_some_and(|slot| {
+            let (view, terms) = (slot.view(), slot.terms(claim.delay, claim.limit));
+            slot.queue().is_none_or(Queue::is_empty) && !view.is_full(terms) && view.start(terms).at <= now
+        })
+    })
+}
+
+/// The budget test on arrival.
+fn exceeds_deadline(
+    locked: &mut Locked<'_>,
+    claims: &Claims,
+    deadline: Moment,
+    now: Moment,
+) -> Option<DeadlineExceeded> {
+    let last = last_scope(locked, claims, |slot, claim| {
+        let queued = slot.queue().map(Queue::delays).unwrap_or_default();
+        slot.view().arrival(slot.terms(claim.delay, claim.limit), queued, now)
+    });
+    let full =
+        claims.iter().any(|claim| locked.slot(claim.slot).is_some_and(|slot| slot.waiting() >= QUEUE_MAX));
+    (full || last.start.at > deadline).then(|| last.not_at_once(now))
+}
+
+/// The scope that is free last.
+fn last_scope(
+    locked: &mut Locked<'_>,
+    claims: &Claims,
+    start: impl Fn(&Schedule, &Claim) -> Start,
+) -> DeadlineExceeded {
+    let mut last = DeadlineExceeded {
+        start: Start { at: Moment::NEVER, why: WaitReason::Delay(claims.host.delay) },
+        scope: 0,
+    };
+    for (scope, claim) in (0..).zip(claims.iter()) {
+        let Some(slot) = locked.slot(claim.slot) else { continue };
+        let start = start(slot, claim);
+        if start.at > last.start.at {
+            last = DeadlineExceeded { start, scope };
+        }
+    }
+    last
+}
+
+/// Somebody who waits looks whether it is his turn.
+pub(crate) fn look(
+    table: &Table,
+    claims: &mut Claims,
+    who: Who,
+    now: Moment,
+    wakers: &mut Wakers,
+) -> Progress {
+    let Who { ticket, arrived, deadline } = who;
+    let mut locked = claims.lock(table);
+    for claim in claims.iter_mut() {
+        let queue = locked.slot(claim.slot).and_then(|slot| slot.queue());
+        claim.delay = queue.and_then(|queue| queue.delay_of(ticket)).unwrap_or(claim.delay);
+    }
+    let first = claims.iter().all(|claim| {
+        locked.slot(claim.slot).and_then(|slot| slot.queue()).is_some_and(|queue| queue.is_first(ticket))
+    });
+    let full = claims.iter().any(|claim| {
+        locked.slot(claim.slot).is_some_and(|slot| slot.view().is_full(slot.terms(claim.delay, claim.limit)))
+    });
+    let last = last_scope(&mut locked, claims, |slot, claim| {
+        slot.view().start(slot.terms(claim.delay, claim.limit))
+    });
+    let can_go = first && !full;
+    if can_go && last.start.at <= now {
+        grant(&mut locked, claims, Some(ticket), now.since(arrived), now, wakers);
+        return Progress::Granted;
+    }
+    if can_go && last.start.at > deadline {
+        return Progress::DeadlineExceeded(last);
+    }
+    if now >= deadline {
+        return Progress::DeadlineExceeded(past_deadline(&mut locked, claims, ticket, now));
+    }
+    Progress::Wait(if can_go { last.start.at } else { deadline })
+}
+
+/// Why the wait was in vain: a response that is still open, or those who are still before us.
+fn past_deadline(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Moment) -> DeadlineExceeded {
+    let last = last_scope(locked, claims, |slot, claim| {
+        let (view, terms) = (slot.view(), slot.terms(claim.delay, claim.limit));
+        let before = slot.queue().map(|queue| queue.delays_before(ticket)).unwrap_or_default();
+        let start = view.arrival(terms, before, now);
+        // An open response is the reason also for those further back, if it has been open for longer than a delay.
+        let is_slow = view.is_full(terms) && now.since(view.open_since) > terms.delay;
+        let why = if is_slow && matches!(start.why, WaitReason::Delay(_)) {
+            WaitReason::InFlight(view.open_since)
+        } else {
+            start.why
+        };
+        Start { why, ..start }
+    });
+    // Whoever is not first in one of his queues may find all of them free: those before him wait elsewhere.
+    last.not_at_once(now)
+}
+
+/// Takes the turn in all scopes.
+fn grant(
+    locked: &mut Locked<'_>,
+    claims: &mut Claims,
+    ticket: Option<u64>,
+    waited: Duration,
+    now: Moment,
+    wakers: &mut Wakers,
+) {
+    for claim in claims.iter_mut() {
+        let Some(slot) = locked.slot(claim.slot) else { continue };
+        if let Some(ticket) = ticket
+            && let Some(queue) = slot.queue_mut()
+        {
+            queue.remove(ticket);
+        }
+        let terms = slot.terms(claim.delay, claim.limit);
+        claim.before = slot.anchor;
+        slot.grant(terms, now);
+        slot.waited(waited);
+        if !slot.view().is_full(terms) {
+            wakers.extend(slot.queue().and_then(Queue::first).cloned());
+        }
+    }
+}
+
+/// Somebody gives up his place. Whoever becomes first is woken.
+pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, wakers: &mut Wakers) {
+    let mut locked = claims.lock(table);
+    for claim in claims.iter() {
+        let Some(queue) = locked.slot(claim.slot).and_then(Schedule::queue_mut) else { continue };
+        let was_first = queue.is_first(ticket);
+        queue.remove(ticket);
+        if was_first {
+            wakers.extend(queue.first().cloned());
+        }
+    }
+}
+
+/// The response has ended: the delay counts from now.
+pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, wakers: &mut Wakers) {
+    each(table, claims, |slot, _| {
+        slot.end(started, now);
+        slot.changed(now, wakers);
+    });
+}
+
+/// Nothing was sent: the turn goes on as if it had not been taken.
+pub(crate) fn give_back(table: &Table, claims: &Claims, started: Moment, now: Moment, wakers: &mut Wakers) {
+    each(table, claims, |slot, claim| {
+        slot.give_back(started, claim.before);
+        slot.changed(now, wakers);
+    });
+}
+
+/// The request goes on the wire later than it was granted.
+pub(crate) fn start_later(table: &Table, claims: &Claims, granted: Moment, now: Moment) {
+    each(table, claims, |slot, _| slot.start_later(granted, now));
+}
+
+/// Does something to the slot of each claim, under all locks.
+pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut Schedule, &Claim)) {
+    let mut locked = claims.lock(table);
+    for claim in claims.iter() {
+        if let Some(slot) = locked.slot(claim.slot) {
+            action(slot, claim);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::super::moment::Timeline;
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        let began = Instant::now();
+        Timeline::starting(began).moment(began + Duration::from_millis(millis))
+    }
+
+    fn upkeep(now: Moment) -> Upkeep {
+        Upkeep { now, delay: Duration::ZERO, open_max: Duration::from_secs(60) }
+    }
+
+    /// A request with delays of a second, for a host and a group, that waits for a minute at most.
+    fn request<'u>(table: &Table, host: &'u str, group: Option<&str>, now: Moment) -> Request<'u> {
+        let (delay, limit, feedback) = (Duration::from_secs(1), 1, true);
+        let host = Wanted { key: host.into(), hash: table.hash(host), delay, limit, feedback };
+        let other =
+            |key: &str| Wanted { key: key.to_owned(), hash: table.hash(key), delay, limit, feedback: false };
+        let others = group.map(other).into_iter().collect();
+        Request { host, others, deadline: now.plus(Duration::from_secs(60)) }
+    }
+
+    fn comes(table: &Table, request: &Request<'_>, now: Moment, wakers: &mut Wakers) -> Admission {
+        enter(table, request, || None, upkeep(now), &mut Findings::default(), wakers)
+    }
+
+    fn takes(table: &Table, request: &Request<'_>, now: Moment) -> Claims {
+        match comes(table, request, now, &mut Wakers::new()) {
+            Admission::Granted(claims) => claims,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn queues(table: &Table, request: &Request<'_>, now: Moment) -> (Claims, u64, Arc<WaiterNotify>) {
+        match comes(table, request, now, &mut Wakers::new()) {
+            Admission::Queued(claims, ticket, notify) => (claims, ticket, notify),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn scopes_are_numbered_from_the_host_on() {
+        let table = Table::new(100);
+        let request = request(&table, "a.example", Some("group"), at(0));
+        for (scope, key) in [(0, "a.example"), (1, "group")] {
+            assert_eq!(request.key(scope), key);
+        }
+        assert_eq!(request.key(7), "a.example");
+    }
+
+    #[test]
+    fn who_need_not_wait_takes_no_place_in_line() {
+        let (table, began) = (Table::new(100), at(0));
+        for group in [None, Some("group")] {
+            let host = group.unwrap_or("a.example");
+            let asked = request(&table, host, group.map(|_| "others"), began);
+            let claims = takes(&table, &asked, began);
+            end(&table, &claims, began, began, &mut Wakers::new());
+            let free = began.plus(Duration::from_secs(1));
+            takes(&table, &asked, free);
+        }
+    }
+
+    #[test]
+    fn the_short_way_is_open_when_the_host_is_known_and_free_and_nobody_waits() {
+        let (table, began) = (Table::new(100), at(0));
+        let asked = request(&table, "a.example", None, began);
+        let short = |now| enter_idle(&table, &asked, upkeep(now), &mut Findings::default());
+        assert!(short(began).is_none(), "it is not known");
+        let claims = takes(&table, &asked, began);
+        assert!(short(began.plus(Duration::from_secs(5))).is_none(), "one is in flight");
+        end(&table, &claims, began, began, &mut Wakers::new());
+        let free = began.plus(Duration::from_secs(1));
+        assert!(short(began.plus(Duration::from_millis(999))).is_none(), "the delay");
+        let claims = short(free).expect("the delay has passed in this instant");
+        end(&table, &claims, free, free, &mut Wakers::new());
+        let (waiting, ticket, _) = queues(&table, &asked, free);
+        let later = free.plus(Duration::from_secs(2));
+        assert!(short(later).is_none(), "somebody waits, though it is free");
+        leave(&table, &waiting, ticket, &mut Wakers::new());
+        assert!(short(later).is_some());
+    }
+
+    #[test]
+    fn a_newcomer_wakes_whoever_is_behind_a_sleeper_and_nobody_else() {
+        let (table, began) = (Table::new(100), at(0));
+        let asked = request(&table, "a.example", None, began);
+        let claims = takes(&table, &asked, began);
+        end(&table, &claims, began, began, &mut Wakers::new());
+        let impatient = Request {
+            deadline: began.plus(Duration::from_secs(2)),
+            ..request(&table, "a.example", None, began)
+        };
+        let (_, _, asleep) = queues(&table, &impatient, began);
+        let (_, _, behind) = queues(&table, &asked, began);
+        let woken = |seconds| {
+            let mut wakers = Wakers::new();
+            comes(&table, &asked, began.plus(Duration::from_secs(seconds)), &mut wakers);
+            wakers
+                .iter()
+                .map(|notify| (Arc::ptr_eq(notify, &asleep), Arc::ptr_eq(notify, &behind)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(woken(2), [], "he may still be on his way");
+        assert_eq!(woken(4), [(true, false), (false, true)]);
+        assert_eq!(woken(5), []);
+    }
+
+    #[test]
+    fn of_two_scopes_that_are_free_at_once_the_first_is_named() {
+        let (table, began) = (Table::new(100), at(0));
+        let asked = request(&table, "a.example", Some("group"), began);
+        let claims = takes(&table, &asked, began);
+        end(&table, &claims, began, began, &mut Wakers::new());
+        match comes(&table, &Request { deadline: began, ..asked }, began, &mut Wakers::new()) {
+            Admission::DeadlineExceeded(exceeded) => {
+                assert_eq!((exceeded.scope, exceeded.start.at), (0, began.plus(Duration::from_secs(1))))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    #[test]
+    fn who_is_out_of_patience_hears_of_a_response_that_is_open_for_longer_than_a_gap() {
+        let (table, began) = (Table::new(100), at(0));
+        let asked = request(&table, "a.example", None, began);
+        let open = takes(&table, &asked, began);
+        queues(&table, &asked, began);
+        let (mut third, ticket, _) = queues(&table, &asked, began);
+        let mut why = |now: Moment| {
+            let who = Who { ticket, arrived: began, deadline: now };
+            match look(&table, &mut third, who, now, &mut Wakers::new()) {
+                Progress::DeadlineExceeded(exceeded) => exceeded.start.why,
+                other => panic!("{other:?}"),
+            }
+        };
+        let (delay, second) = (WaitReason::Delay(Duration::from_secs(1)), began.plus(Duration::from_secs(1)));
+        let later = second.plus(Duration::from_nanos(1));
+        assert_eq!((why(second), why(later)), (delay, WaitReason::InFlight(began)));
+        end(&table, &open, began, later, &mut Wakers::new());
+        assert_eq!(why(later.plus(Duration::from_secs(5))), delay, "nothing is open any more");
+    }
+}

@@ -1,0 +1,366 @@
+//! What answers do to the schedule: 429 and 503 backoff the host.
+//!
+//! Plain functions of the answer, the backoff so far, `now`, and jitter.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::moment::Moment;
+use super::retry_after::RETRY_AFTER_MAX;
+
+/// Why a host is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BackoffCause {
+    /// The server answered so.
+    Answer {
+        /// 429 or 503 (403, where the policy says so).
+        status: u16,
+        /// What its Retry-After asked for, if that was usable, at most 24 h.
+        retry_after: Option<Duration>,
+    },
+    /// HTTP/2 `ENHANCE_YOUR_CALM` (RFC 9113 §7): the 429 of a connection.
+    EnhanceYourCalm,
+    /// The crawler's operator asked for it ([`Gate::back_off`](crate::Gate::back_off)).
+    Operator,
+    /// Another process set it.
+    Shared,
+}
+
+/// The backoff of one scope. It may have passed; throttles outlive it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HostBackoff {
+    pub(crate) began: Moment,
+    pub(crate) until: Moment,
+    /// How many windows in a row the server complained in.
+    pub(crate) throttles: u8,
+    pub(crate) cause: PackedCause,
+}
+
+/// The first backoff without a usable Retry-After; each further throttle doubles it.
+const FIRST: Duration = Duration::from_secs(60);
+
+/// After this long without a throttle, counted from the end of the backoff, throttles are forgiven: 30 min.
+pub const THROTTLES_KEPT: Duration = Duration::from_secs(30 * 60);
+
+/// 60 s doubled eleven times is more than 24 h.
+const THROTTLES_MAX: u8 = 12;
+
+/// Jitter adds at most a tenth: hosts that were held on one schedule shall not all come back at once.
+const JITTER: f64 = 0.1;
+
+const BACKOFF_CREDIBLE: Duration = Duration::from_secs(27 * 3_600);
+
+impl HostBackoff {
+    pub(crate) const NONE: Self = Self {
+        began: Moment::NEVER,
+        until: Moment::NEVER,
+        throttles: 0,
+        cause: PackedCause { status: 0, seconds: 0 },
+    };
+
+    pub(crate) fn is_forgiven(&self, now: Moment) -> bool {
+        self.until.plus(THROTTLES_KEPT) <= now
+    }
+
+    /// The throttles that are not forgiven.
+    pub(crate) fn throttles_at(&self, now: Moment) -> u8 {
+        if self.is_forgiven(now) { 0 } else { self.throttles }
+    }
+
+    /// The backoff after a throttle about a request that was granted at `granted`. `jitter` is from 0 to 1.
+    pub(crate) fn after(&self, cause: BackoffCause, granted: Moment, now: Moment, jitter: f64) -> Self {
+        // A request that was on its way before the backoff began belongs to the same event: eight in flight that all answer
+        // 429 are one throttle. What the operator backoffs says nothing about the server.
+        let same_event = granted < self.began && self.cause.status != OPERATOR;
+        let throttles = match same_event {
+            true => self.throttles,
+            false => self.throttles_at(now).saturating_add(1).min(THROTTLES_MAX),
+        };
+        let asked = match cause {
+            BackoffCause::Answer { retry_after: Some(asked), .. } => asked,
+            // The event has already been given its time.
+            _ if same_event && self.until > now => return *self,
+            _ => FIRST.saturating_mul(1 << throttles.saturating_sub(1).min(THROTTLES_MAX)),
+        };
+        let until = now.plus(jittered(asked.min(RETRY_AFTER_MAX), jitter));
+        self.extended(cause, until, throttles, now)
+    }
+
+    /// The backoff that lasts until `until` at least, after so many throttles at least. Holds are only extended, never shortened. One that is
+    /// over matters for its throttles.
+    pub(crate) fn extended(&self, cause: BackoffCause, until: Moment, throttles: u8, now: Moment) -> Self {
+        if until <= now && throttles == 0 {
+            return *self;
+        }
+        let throttles = self.throttles_at(now).max(throttles.min(THROTTLES_MAX));
+        if until <= self.until {
+            return Self { throttles, ..*self };
+        }
+        let began = if self.until > now { self.began } else { now.min(until) };
+        Self { began, until, throttles, cause: PackedCause::of(cause) }
+    }
+}
+
+/// A backoff that comes from outside and lies further ahead than 27 h (24 h and the jitter) is the mistake of a clock: 24 h.
+pub(crate) fn credible(ahead: Duration) -> Duration {
+    if ahead > BACKOFF_CREDIBLE { RETRY_AFTER_MAX } else { ahead }
+}
+
+/// Longer by up to a tenth. Never shorter: the server asked for at least this.
+pub(crate) fn jittered(backoff: Duration, jitter: f64) -> Duration {
+    backoff + backoff.mul_f64(JITTER * jitter.clamp(0.0, 1.0))
+}
+
+/// Does this answer ask us to stay away? Only 429 and 503 do, and 403 where the policy says so; a Retry-After on any other
+/// answer speaks of something else.
+pub(crate) fn is_throttle(status: StatusCode, forbidden: bool) -> bool {
+    matches!(status.as_u16(), 429 | 503) || (forbidden && status == StatusCode::FORBIDDEN)
+}
+
+/// A [`BackoffCause`] in eight bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PackedCause {
+    /// An HTTP status, or one of the numbers below.
+    status: u16,
+    /// Retry-After rounded up to whole seconds, which it is; 0: none.
+    seconds: u32,
+}
+
+const OPERATOR: u16 = 0;
+const ENHANCE_YOUR_CALM: u16 = 1;
+const SHARED: u16 = 2;
+
+impl PackedCause {
+    fn of(cause: BackoffCause) -> Self {
+        match cause {
+            BackoffCause::Operator => Self { status: OPERATOR, seconds: 0 },
+            BackoffCause::EnhanceYourCalm => Self { status: ENHANCE_YOUR_CALM, seconds: 0 },
+            BackoffCause::Shared => Self { status: SHARED, seconds: 0 },
+            BackoffCause::Answer { status, retry_after } => {
+                let millis = retry_after.unwrap_or_default().as_millis();
+                Self { status, seconds: u32::try_from(millis.div_ceil(1_000)).unwrap_or(u32::MAX) }
+            }
+        }
+    }
+
+    pub(crate) fn unpack(self) -> BackoffCause {
+        match self.status {
+            OPERATOR => BackoffCause::Operator,
+            ENHANCE_YOUR_CALM => BackoffCause::EnhanceYourCalm,
+            SHARED => BackoffCause::Shared,
+            status => {
+                let seconds = Duration::from_secs(self.seconds.into());
+                BackoffCause::Answer { status, retry_after: (!seconds.is_zero()).then_some(seconds) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use std::time::Instant;
+
+    use super::super::moment::Timeline;
+    use super::*;
+
+    const PLAIN: BackoffCause = BackoffCause::Answer { status: 429, retry_after: None };
+
+    fn asking(seconds: u64) -> BackoffCause {
+        BackoffCause::Answer { status: 503, retry_after: Some(Duration::from_secs(seconds)) }
+    }
+
+    /// The moment `n` seconds after the start.
+    fn second(n: u64) -> Moment {
+        let began = Instant::now();
+        Timeline::starting(began).moment(began + Duration::from_secs(n))
+    }
+
+    fn length(backoff: HostBackoff) -> u64 {
+        backoff.until.since(backoff.began).as_secs()
+    }
+
+    #[test]
+    fn only_429_and_503_ask_us_to_stay_away_and_403_where_the_policy_says_so() {
+        for code in 100..600 {
+            let status = StatusCode::from_u16(code).unwrap();
+            assert_eq!(is_throttle(status, false), matches!(code, 429 | 503), "{code}");
+            assert_eq!(is_throttle(status, true), matches!(code, 403 | 429 | 503), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_hold_without_retry_after_doubles_from_60_s_to_24_h() {
+        let mut backoff = HostBackoff::NONE;
+        let expected =
+            [60, 120, 240, 480, 960, 1920, 3840, 7680, 15_360, 30_720, 61_440, 86_400, 86_400, 86_400];
+        for seconds in expected {
+            let now = second(1).max(backoff.until.plus(Duration::from_secs(1)));
+            backoff = backoff.after(PLAIN, now, now, 0.0);
+            assert_eq!(length(backoff), seconds);
+        }
+    }
+
+    #[test]
+    fn retry_after_is_taken_at_its_word_up_to_24_h() {
+        for (asked, held) in [(5, 5), (60, 60), (3_600, 3_600), (86_400, 86_400), (100_000, 86_400)] {
+            assert_eq!(length(HostBackoff::NONE.after(asking(asked), second(1), second(1), 0.0)), held);
+        }
+    }
+
+    #[test]
+    fn jitter_is_added_after_the_clamp_and_never_subtracted() {
+        let backoff = |jitter| length(HostBackoff::NONE.after(asking(100_000), second(1), second(1), jitter));
+        assert_eq!(
+            [backoff(0.0), backoff(0.5), backoff(1.0), backoff(7.0), backoff(-1.0)],
+            [86_400, 90_720, 95_040, 95_040, 86_400]
+        );
+    }
+
+    #[test]
+    fn eight_in_flight_all_429_are_one_strike() {
+        let mut backoff = HostBackoff::NONE;
+        for n in 0..8 {
+            backoff = backoff.after(PLAIN, second(1), second(10 + n), 0.0);
+        }
+        assert_eq!((backoff.throttles, backoff.until), (1, second(70)));
+        // One of the same eight names a time: that is honoured, and still no throttle.
+        let longer = backoff.after(asking(300), second(1), second(20), 0.0);
+        assert_eq!((longer.throttles, longer.until), (1, second(320)));
+    }
+
+    #[test]
+    fn one_of_the_eight_that_answers_when_the_hold_is_over_holds_again_without_a_strike() {
+        let held = HostBackoff::NONE.after(PLAIN, second(1), second(10), 0.0);
+        let exceeded = held.after(PLAIN, second(1), second(70), 0.0);
+        assert_eq!((exceeded.throttles, exceeded.began, exceeded.until), (1, second(70), second(130)));
+        // Granted in the instant in which it began: it could have known.
+        assert_eq!(held.after(PLAIN, second(10), second(11), 0.0).throttles, 2);
+    }
+
+    #[test]
+    fn a_hold_that_is_extended_keeps_its_beginning_and_one_that_is_over_does_not() {
+        let held = HostBackoff::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
+        assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(19)).began, second(10));
+        assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(20)).began, second(20));
+    }
+
+    #[test]
+    fn holds_from_outside_are_believed_up_to_27_hours() {
+        for (hours, seconds, believed) in
+            [(0, 1, 1), (27, 0, 27 * 3_600), (27, 1, 86_400), (9_999, 0, 86_400)]
+        {
+            let ahead = Duration::from_secs(hours * 3_600 + seconds);
+            assert_eq!(credible(ahead).as_secs(), believed, "{ahead:?}");
+        }
+    }
+
+    #[test]
+    fn an_operators_hold_hides_no_complaint() {
+        let held = HostBackoff::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
+        let complained = held.after(PLAIN, second(5), second(15), 0.0);
+        assert_eq!((complained.throttles, complained.until), (1, second(75)));
+    }
+
+    #[test]
+    fn a_hold_only_grows() {
+        // 429 (60 s), then 503 (120 s) to a request granted later, then 429 (10 s).
+        let first = HostBackoff::NONE.after(asking(60), second(1), second(2), 0.0);
+        let later = first.after(asking(120), second(3), second(4), 0.0);
+        let short = later.after(asking(10), second(5), second(6), 0.0);
+        assert_eq!([first.until, later.until, short.until], [second(62), second(124), second(124)]);
+    }
+
+    #[test]
+    fn strikes_are_kept_for_29_quiet_minutes_and_forgiven_after_31() {
+        let held = HostBackoff::NONE.after(asking(60), second(1), second(1), 0.0);
+        let (minutes_29, minutes_31) = (second(61 + 29 * 60), second(61 + 31 * 60));
+        assert_eq!(held.after(PLAIN, minutes_29, minutes_29, 0.0).throttles, 2);
+        assert_eq!(held.after(PLAIN, minutes_31, minutes_31, 0.0).throttles, 1);
+        assert_eq!(length(held.after(PLAIN, minutes_31, minutes_31, 0.0)), 60);
+    }
+
+    #[test]
+    fn strikes_that_another_process_heard_make_the_next_hold_longer() {
+        // What it has heard itself, what the store knew, and how long the next backoff is.
+        for (own, known, seconds) in [
+            (0, 0, 60),
+            (0, 1, 120),
+            (0, 3, 480),
+            (2, 1, 240),
+            (2, 2, 240),
+            (2, 3, 480),
+            (2, u8::MAX, 86_400),
+        ] {
+            for until in [5, 10, 15] {
+                let own = HostBackoff { throttles: own, until: second(10), ..HostBackoff::NONE };
+                let learnt = own.extended(BackoffCause::Shared, second(until), known, second(19));
+                assert_eq!(
+                    length(learnt.after(PLAIN, second(20), second(21), 0.0)),
+                    seconds,
+                    "{own:?}, {known}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_hold_that_is_learnt_brings_the_larger_count() {
+        let own = HostBackoff { throttles: 1, until: second(1), ..HostBackoff::NONE }.after(
+            PLAIN,
+            second(1),
+            second(10),
+            0.0,
+        );
+        for (until, told, throttles) in
+            [(20, 1, 2), (20, 5, 5), (400, 1, 2), (400, 5, 5), (400, 200, THROTTLES_MAX)]
+        {
+            let learnt = own.extended(BackoffCause::Shared, second(until), told, second(15));
+            assert_eq!((learnt.until, learnt.throttles), (second(until).max(own.until), throttles));
+        }
+        assert_eq!(
+            own.extended(BackoffCause::Shared, second(9), 0, second(15)),
+            own,
+            "one that is over, without a count, is none"
+        );
+        let exceeded = second(130 + 31 * 60);
+        assert_eq!(
+            own.extended(BackoffCause::Operator, exceeded.plus(FIRST), 0, exceeded).throttles,
+            0,
+            "forgiven"
+        );
+    }
+
+    #[test]
+    fn causes_survive_packing() {
+        let answers = [PLAIN, asking(86_400), asking(1)];
+        for cause in answers.into_iter().chain([
+            BackoffCause::EnhanceYourCalm,
+            BackoffCause::Operator,
+            BackoffCause::Shared,
+        ]) {
+            assert_eq!(PackedCause::of(cause).unpack(), cause);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_sequence_of_complaints_shortens_a_hold_or_passes_the_bound(
+            events in proptest::collection::vec((0_u64..200_000, proptest::option::of(1_u64..100_000), 0.0_f64..1.0), 1..40)
+        ) {
+            let (mut backoff, mut now) = (HostBackoff::NONE, 1);
+            for (step, asked, jitter) in events {
+                now += step;
+                let granted = second(now.saturating_sub(step / 2).max(1));
+                let cause = asked.map_or(PLAIN, asking);
+                let next = backoff.after(cause, granted, second(now), jitter);
+                prop_assert!(next.until >= backoff.until);
+                prop_assert!(next.until.since(second(now)) <= RETRY_AFTER_MAX.mul_f64(1.1).max(backoff.until.since(second(now))));
+                prop_assert!(next.until > second(now));
+                backoff = next;
+            }
+        }
+    }
+}

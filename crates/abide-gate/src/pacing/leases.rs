@@ -1,0 +1,402 @@
+//! The store that processes share: one task for each host that this process leases or wants, and how the store is.
+//!
+//! One task per host sends all its commands. So a caller that goes away leaves nothing behind, and a lease is renewed and given up
+//! independently of the requests that need it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::time::{timeout, timeout_at};
+
+use super::acquire::Claim;
+use super::core::Core;
+use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
+use super::moment::Moment;
+use super::policy::Shared;
+use super::scope::ScopeKey;
+use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
+use crate::event::Event;
+use crate::{HolderId, StoreError};
+
+/// The shared store, and the hosts that this process leases from it.
+#[derive(Debug)]
+pub(crate) struct SharedStore {
+    store: Arc<dyn HostStore>,
+    pub(crate) options: Shared,
+    core: Weak<Core>,
+    holder: HolderId,
+    health: Mutex<Health>,
+    /// Where tasks are started from, if a response is observed outside a runtime.
+    runtime: OnceLock<Handle>,
+    hosts: Mutex<BTreeMap<ScopeKey, Arc<HostLease>>>,
+    /// How many hosts there are.
+    count: watch::Sender<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Health {
+    outage: Outage,
+    /// What the store said when it was last away, and of which host it was asked: of several servers only that one's may be away.
+    reason: Option<Arc<str>>,
+    host: Option<ScopeKey>,
+}
+
+/// A host, its lease, and who waits for what.
+#[derive(Debug)]
+pub(crate) struct HostLease {
+    key: ScopeKey,
+    /// The group of hosts whose lease comes first: this one is only used under it, and given up with it.
+    under: Option<ScopeKey>,
+    lease: Mutex<Lease>,
+    /// The task of the host should look.
+    news: Notify,
+    /// Those who wait for the lease, or for the store to know of a backoff, should look.
+    changed: watch::Sender<()>,
+}
+
+/// A request that needs the lease of a host. Dropping it says that it does not any more.
+#[derive(Debug)]
+pub(crate) struct User {
+    /// Which of the request's scopes the host is, and its terms.
+    pub(crate) scope: u8,
+    pub(crate) claim: Claim,
+    store: Arc<SharedStore>,
+    host: Arc<HostLease>,
+    changed: watch::Receiver<()>,
+    /// It is on the wire.
+    in_flight: bool,
+}
+
+/// A command whose limit ends so much too exceeded was not timed while this process was stopped.
+const PAUSE: Duration = Duration::from_millis(500);
+
+impl SharedStore {
+    pub(crate) fn new(store: Arc<dyn HostStore>, options: Shared, core: Weak<Core>) -> Self {
+        Self {
+            store,
+            options,
+            core,
+            holder: HolderId::random(),
+            health: Mutex::default(),
+            runtime: OnceLock::new(),
+            hosts: Mutex::default(),
+            count: watch::Sender::new(0),
+        }
+    }
+
+    pub(crate) fn outage(&self) -> Outage {
+        lock(&self.health).outage
+    }
+
+    /// What the store said when it was last away.
+    pub(crate) fn reason(&self) -> String {
+        lock(&self.health).reason.as_deref().unwrap_or_default().to_owned()
+    }
+
+    /// A request needs the lease of a host: from now on its task asks for it.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        key: ScopeKey,
+        under: Option<ScopeKey>,
+        (scope, claim): (u8, Claim),
+        now: Moment,
+    ) -> User {
+        let mut hosts = lock(&self.hosts);
+        let host = self.host(&mut hosts, key, under, now);
+        lock(&host.lease).enter(claim.delay);
+        host.news.notify_one();
+        let changed = host.changed.subscribe();
+        User { scope, claim, store: Arc::clone(self), host, changed, in_flight: false }
+    }
+
+    /// The state of a host has changed, and the store must know.
+    pub(crate) fn save(self: &Arc<Self>, key: &str, now: Moment) {
+        let mut hosts = lock(&self.hosts);
+        let host = self.host(&mut hosts, ScopeKey::from(key), None, now);
+        lock(&host.lease).change();
+        host.news.notify_one();
+        host.changed.send_replace(());
+    }
+
+    fn host(
+        self: &Arc<Self>,
+        hosts: &mut BTreeMap<ScopeKey, Arc<HostLease>>,
+        key: ScopeKey,
+        under: Option<ScopeKey>,
+        now: Moment,
+    ) -> Arc<HostLease> {
+        if let Some(host) = hosts.get(&key) {
+            return Arc::clone(host);
+        }
+        let host = Arc::new(HostLease {
+            key: key.clone(),
+            under,
+            lease: Mutex::new(Lease::new(now)),
+            news: Notify::new(),
+            changed: watch::Sender::new(()),
+        });
+        // Without a runtime nothing can be said to the store; nor can anything have been sent.
+        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else {
+            return host;
+        };
+        self.runtime.get_or_init(|| runtime.clone());
+        hosts.insert(key, Arc::clone(&host));
+        self.count.send_replace(hosts.len());
+        runtime.spawn(Arc::clone(self).keep(Arc::clone(&host)));
+        host
+    }
+
+    /// The task of a host, until nothing needs it any more.
+    async fn keep(self: Arc<Self>, host: Arc<HostLease>) {
+        let _kept = Kept { store: &self, host: &host };
+        loop {
+            let Some(core) = self.core.upgrade() else { return };
+            let now = core.now_or_system();
+            let plan = {
+                // Under both locks: a request that comes now finds the host, or makes a new one.
+                let mut hosts = lock(&self.hosts);
+                let owed = core.backoff(host.key.as_str(), now).is_some();
+                let mut lease = lock(&host.lease);
+                let plan = lease.plan(owed, self.outage(), now);
+                if plan == Plan::Release {
+                    // Under the lock: from now on nothing starts.
+                    let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.jitter.unit());
+                    lease.give_up(now.plus(poll), now.plus(self.options.lease));
+                }
+                drop(lease);
+                if plan == Plan::End {
+                    self.forget(&mut hosts, &host);
+                }
+                plan
+            };
+            match plan {
+                Plan::End => return,
+                Plan::Ask { is_held } => self.ask(&core, &host, is_held, now).await,
+                Plan::Release => self.release(&core, &host, now).await,
+                Plan::Probe => self.probe(&core, now).await,
+                Plan::Sleep(until) => {
+                    let until = core.timeline.timer(until);
+                    // Nothing of the pacer is kept alive while its last handle may be dropped.
+                    drop(core);
+                    let _ = timeout_at(until, host.news.notified()).await;
+                }
+            }
+        }
+    }
+
+    fn forget(&self, hosts: &mut BTreeMap<ScopeKey, Arc<HostLease>>, host: &Arc<HostLease>) {
+        if hosts.get(&host.key).is_some_and(|kept| Arc::ptr_eq(kept, host)) {
+            hosts.remove(&host.key);
+            self.count.send_replace(hosts.len());
+        }
+    }
+
+    async fn ask(&self, core: &Core, host: &HostLease, is_held: bool, asked: Moment) {
+        let ttl = self.options.lease;
+        // Until then it is expected to ask again, with jitter and the time that a reply takes.
+        let again_in = lock(&host.lease).poll(false).mul_f64(1.5).saturating_add(SLACK);
+        let reply = self.exchange(core, host, Want::Lease { ttl, again_in, is_held }, asked).await;
+        let now = core.now_or_system();
+        let mut lease = lock(&host.lease);
+        match reply {
+            Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, &self.options, asked, now),
+            Some(LeaseStatus::Busy { wait, is_next }) => {
+                let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * core.jitter.unit());
+                lease.refused(is_next, now.plus(poll.min(wait + SLACK)), now.plus(ttl));
+            }
+            Some(LeaseStatus::Released) => {}
+            None => lease.unanswered(&self.options, now),
+        }
+        drop(lease);
+        host.changed.send_replace(());
+    }
+
+    async fn release(&self, core: &Core, host: &HostLease, now: Moment) {
+        // The next holder of this one needs those at once.
+        let is_under = |other: &&Arc<HostLease>| other.under.as_ref() == Some(&host.key);
+        let under: Vec<_> = lock(&self.hosts).values().filter(is_under).cloned().collect();
+        for other in under {
+            {
+                let mut lease = lock(&other.lease);
+                // It is also used under another group.
+                if lease.is_in_flight() {
+                    continue;
+                }
+                lease.give_up(now, now.plus(self.options.lease));
+            }
+            self.exchange(core, &other, Want::Release, now).await;
+        }
+        self.exchange(core, host, Want::Release, now).await;
+        host.changed.send_replace(());
+    }
+
+    /// One command, and what is learned from its reply.
+    async fn exchange(&self, core: &Core, host: &HostLease, want: Want, now: Moment) -> Option<LeaseStatus> {
+        let (changes, mut state) = {
+            let lease = lock(&host.lease);
+            (lease.changes(), lease.state(now))
+        };
+        state.backoff = core.backoff(host.key.as_str(), now);
+        let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
+        let (asked, now) = (now, core.now_or_system());
+        let (lease, state) = reply.map_err(|error| self.failed(core, &host.key, &error, asked, now)).ok()?;
+        if let Some(backoff) = state.backoff {
+            core.learn(host.key.as_str(), backoff, now);
+        }
+        let last = state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
+        lock(&host.lease).replied(changes, last);
+        Some(lease)
+    }
+
+    /// In a task of its own, because a store may panic. Without a reply in time it has failed.
+    async fn command(&self, key: &ScopeKey, ask: LeaseAsk) -> Result<(LeaseStatus, HostState), StoreError> {
+        let (store, key, limit) = (Arc::clone(&self.store), key.clone(), self.options.timeout);
+        let mut command = tokio::spawn(async move { store.exchange(&key, ask).await });
+        match timeout(limit, &mut command).await {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(_)) => Err(StoreError::new("the store panicked, or the runtime is going down")),
+            Err(_) => {
+                command.abort();
+                Err(StoreError::new(format_args!("no answer within {limit:?}")))
+            }
+        }
+    }
+
+    /// Asks for the host that the store did not reply for, under another name: nothing is given up by it.
+    async fn probe(&self, core: &Core, now: Moment) {
+        let key = {
+            let mut health = lock(&self.health);
+            if health.outage.is_over() || health.outage.probe > now {
+                return;
+            }
+            // One task at a time.
+            health.outage.probe = now.plus(RETRY + self.options.timeout);
+            health.host.clone()
+        };
+        let Some(key) = key else { return };
+        let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
+        let reply = self.command(&key, ask).await;
+        let (asked, now) = (now, core.now_or_system());
+        match reply {
+            Ok(_) => {
+                lock(&self.health).outage.back = now;
+                core.report(&Event::StoreBack);
+                self.look_again();
+            }
+            Err(error) => self.failed(core, &key, &error, asked, now),
+        }
+    }
+
+    /// It did not reply. Told once an outage.
+    fn failed(&self, core: &Core, key: &ScopeKey, error: &StoreError, asked: Moment, now: Moment) {
+        let reason: Arc<str> = error.to_string().into();
+        let mut health = lock(&self.health);
+        // This process stood still for so long, and not the store: it may have leased the host to another since.
+        if now.since(asked) > self.options.timeout + PAUSE {
+            health.outage.probe = now;
+            return;
+        }
+        let is_news = health.outage.is_over();
+        let began = if is_news { now } else { health.outage.began };
+        health.outage = Outage { began, confirmed: now, back: Moment::NEVER, probe: now.plus(RETRY) };
+        if is_news {
+            health.host = Some(key.clone());
+        }
+        health.reason = Some(Arc::clone(&reason));
+        drop(health);
+        if is_news {
+            core.report(&Event::StoreDown { reason: &reason });
+            // Those who wait for a lease go by local limits.
+            self.look_again();
+        }
+    }
+
+    fn look_again(&self) {
+        for host in lock(&self.hosts).values() {
+            host.news.notify_one();
+            host.changed.send_replace(());
+        }
+    }
+
+    /// Waits until no lease is left, and says whether it came to that. What is not needed is given up now.
+    pub(crate) async fn settled(&self, limit: Duration) -> bool {
+        for host in lock(&self.hosts).values() {
+            lock(&host.lease).leave_soon();
+            host.news.notify_one();
+        }
+        let mut count = self.count.subscribe();
+        timeout(limit, count.wait_for(|count| *count == 0)).await.is_ok_and(|settled| settled.is_ok())
+    }
+}
+
+/// A host is kept as long as its task runs: also if the task's runtime ends before others that use the pacer.
+struct Kept<'a> {
+    store: &'a SharedStore,
+    host: &'a Arc<HostLease>,
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.store.forget(&mut lock(&self.store.hosts), self.host);
+    }
+}
+
+impl User {
+    /// Something has happened since this was last awaited.
+    pub(crate) async fn news(&mut self) {
+        // The sender lives as long as the host that is kept here.
+        let _ = self.changed.changed().await;
+    }
+
+    pub(crate) fn readiness(&self, now: Moment) -> Readiness {
+        let (options, outage) = (&self.store.options, self.store.outage());
+        let readiness = lock(&self.host.lease).readiness(self.claim.delay, options, outage, now);
+        if readiness == Readiness::Leased {
+            self.host.news.notify_one();
+        }
+        readiness
+    }
+
+    /// The request goes on the wire, if it may still.
+    pub(crate) fn try_begin(&mut self, now: Moment) -> bool {
+        let (options, outage) = (&self.store.options, self.store.outage());
+        self.in_flight = lock(&self.host.lease).try_begin(self.claim.delay, options, outage, now);
+        self.in_flight
+    }
+
+    /// Its response has ended.
+    pub(crate) fn end(&mut self, now: Moment) {
+        if std::mem::take(&mut self.in_flight) && lock(&self.host.lease).end(now) {
+            self.host.news.notify_one();
+        }
+    }
+
+    /// The state has changed in a way that the store has not been told of.
+    pub(crate) fn is_unsaved(&self) -> bool {
+        let lease = lock(&self.host.lease);
+        !lease.is_saved(lease.changes())
+    }
+
+    /// Waits until the store knows what has changed until now, or is away; for `limit` at most.
+    pub(crate) async fn saved(&self) {
+        let mut changed = self.changed.clone();
+        let change = lock(&self.host.lease).changes();
+        let is_told = |(): &()| lock(&self.host.lease).is_saved(change) || !self.store.outage().is_over();
+        let _ = timeout(self.store.options.timeout, changed.wait_for(is_told)).await;
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if lock(&self.host.lease).leave() {
+            self.host.news.notify_one();
+        }
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

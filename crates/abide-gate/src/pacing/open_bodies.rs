@@ -1,0 +1,99 @@
+//! Tells of bodies that nobody reads, also where nobody asks for anything else: an owner that waits for its own body is never deferred,
+//! and so would hear nothing.
+//!
+//! One task a pacer, while something is in flight. It wakes when the oldest response comes of age, so in a busy crawl once in five minutes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use super::core::Core;
+use super::moment::Moment;
+use crate::clock::has_timers;
+use crate::event::Event;
+
+/// A response that has been open for as long is told of, whether or not its host is asked for anything.
+const UNREAD_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// A clock that stands still shall not keep the processor busy.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// Whether the task runs.
+#[derive(Debug, Default)]
+pub(crate) struct OpenBodies {
+    is_on: AtomicBool,
+}
+
+impl Core {
+    /// A request goes on the wire, and somebody must see to it that its response ends.
+    pub(crate) fn watch(self: &Arc<Self>) {
+        let is_on = &self.watch.is_on;
+        if is_on.load(Ordering::Relaxed) || is_on.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        match Handle::try_current() {
+            // Without timers it stays on, so that this is not tried again for each request.
+            Ok(runtime) if has_timers() => drop(runtime.spawn(run(Watching(Arc::downgrade(self))))),
+            Ok(_) => {}
+            // Granted outside of a runtime: the next may not be.
+            Err(_) => is_on.store(false, Ordering::Release),
+        }
+    }
+
+    /// Tells of what has been open for too long. Returns when the next comes of age, if something is in flight that may.
+    fn report_unread(&self) -> Option<Duration> {
+        let (now, mut unread, mut oldest) = (self.now_or_system(), Vec::new(), None::<Moment>);
+        self.table().for_each(|slot| {
+            // Groups have a slash in their keys; their hosts are told of.
+            if slot.in_flight == 0 || slot.key.contains('/') {
+                return;
+            }
+            if let Some(open) = slot.open_too_long(UNREAD_MAX, now) {
+                unread.push((slot.key.clone(), open));
+            } else if !slot.warned {
+                let since = slot.view().open_since;
+                oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
+            }
+        });
+        for (scope, open) in unread {
+            self.report(&Event::BodyOpen { scope: &scope, open });
+        }
+        oldest.map(|since| since.plus(UNREAD_MAX).since(now).max(PAUSE_MIN))
+    }
+}
+
+async fn run(watching: Watching) {
+    let mut pause = UNREAD_MAX;
+    loop {
+        sleep(pause).await;
+        let Some(core) = watching.0.upgrade() else { return };
+        // Off before it looks: a request that starts meanwhile is seen here, or begins a watch of its own.
+        core.watch.is_on.store(false, Ordering::Release);
+        match core.report_unread() {
+            Some(next) if !core.watch.is_on.swap(true, Ordering::AcqRel) => pause = next,
+            // Nothing is in flight, or another watch has begun, which `watching` must not turn off.
+            _ => return watching.end(),
+        }
+    }
+}
+
+/// The task. If its runtime goes down, the next request begins another.
+struct Watching(Weak<Core>);
+
+impl Watching {
+    /// Ends without a word.
+    fn end(mut self) {
+        self.0 = Weak::new();
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if let Some(core) = self.0.upgrade() {
+            core.watch.is_on.store(false, Ordering::Release);
+        }
+    }
+}

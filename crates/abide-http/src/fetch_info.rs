@@ -1,0 +1,150 @@
+//! What happened on the way to a response: hops, verdicts, waits, permissions. Attached to the response's extensions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Extensions;
+use tokio::sync::watch;
+use url::Url;
+
+use abide_gate::Verdict;
+use abide_permissions::{AppDirectives, Head, HeadEnd, Permissions, Preferences, ReadOptions};
+use abide_robots::Target;
+
+use crate::permission_history::StoredPermissions;
+use crate::redirect_history::{Hop, RedirectHistory, Stopped};
+use crate::scan::Fields;
+
+/// The way to one response. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct FetchInfo {
+    inner: Arc<Inner>,
+}
+
+/// What a fetch found out.
+#[derive(Debug)]
+struct Inner {
+    read: ReadOptions,
+    history: RedirectHistory,
+    fields: Fields,
+    outcome: Outcome,
+}
+
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Known(Permissions),
+    /// With what earlier fetches have stored.
+    Stored(Box<StoredPermissions>),
+    /// Nothing but the reason why no head was looked at: no field says anything.
+    Nothing(HeadEnd),
+    /// The header's part is known; the head comes with the body.
+    Later(watch::Receiver<Option<Head>>),
+}
+
+impl FetchInfo {
+    pub(crate) fn new(read: ReadOptions, history: RedirectHistory, fields: Fields, outcome: Outcome) -> Self {
+        Self { inner: Arc::new(Inner { read, history, fields, outcome }) }
+    }
+
+    /// The fetch info that [`Reading::finish`](crate::Reading::finish) attached to a response.
+    pub fn of(extensions: &Extensions) -> Option<&Self> {
+        extensions.get()
+    }
+
+    /// Every request that went out, first to last.
+    pub fn hops(&self) -> &[Hop] {
+        self.inner.history.hops()
+    }
+
+    /// The verdict that let the last hop out.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.inner.history.last().map(Hop::verdict)
+    }
+
+    /// How long this call waited for its permits, all hops together. Outside of reqwest's timeouts.
+    pub fn waited(&self) -> Duration {
+        self.inner.history.waited()
+    }
+
+    /// Why a 3xx was returned and not followed; `None` when the answer is no redirect.
+    pub fn stopped(&self) -> Option<Stopped> {
+        self.inner.history.stopped()
+    }
+
+    /// What the site permits you to do with this response, as far as is known now.
+    ///
+    /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that far.
+    pub fn permissions(&self) -> Permissions {
+        let Inner { read, fields, outcome, .. } = &*self.inner;
+        match outcome {
+            Outcome::Known(permissions) => Permissions::clone(permissions),
+            Outcome::Stored(known) => known.permissions.clone(),
+            Outcome::Nothing(reason) => fields.permissions(read, Head::not_scanned(*reason)),
+            Outcome::Later(head) => {
+                let head = head.borrow().clone().unwrap_or_else(|| Head::not_scanned(HeadEnd::NotScanned));
+                fields.permissions(read, head)
+            }
+        }
+    }
+
+    /// What the site asks of those who *use* the content: AI training, search, text and data mining.
+    ///
+    /// From the robots.txt that let the last hop out, as it was then (draft-ietf-aipref-attach: "the copy of robots.txt that is
+    /// current at the time of the fetch"), from the response's own fields, and from the metas of its head. Preferences never
+    /// decide whether something may be fetched.
+    ///
+    /// ```
+    /// use abide_permissions::{Preference, Usage};
+    /// # fn may_train(info: &abide_http::FetchInfo) -> bool {
+    /// info.preferences().resolve(&Usage::TrainAi) != Preference::Disallow
+    /// # }
+    /// ```
+    pub fn preferences(&self) -> Preferences {
+        if let Outcome::Stored(known) = &self.inner.outcome {
+            return known.preferences.clone();
+        }
+        let own = self.inner.fields.preferences(&self.inner.read, self.permissions().metas());
+        match self.inner.history.last() {
+            Some(hop) => with_robots(own, hop),
+            None => own,
+        }
+    }
+
+    /// The App-Directives that robots.txt held for the last hop's URL when it was fetched (draft-nottingham-plan-b).
+    pub fn app_directives(&self) -> Option<AppDirectives> {
+        let (rules, url) = self.rules_and_url()?;
+        Some(AppDirectives::of(rules, &Target::of(url)))
+    }
+
+    fn rules_and_url(&self) -> Option<(&abide_robots::Rules, &Url)> {
+        let hop = self.inner.history.last()?;
+        Some((hop.verdict().rules()?.rules(), hop.url()))
+    }
+
+    /// The permissions when the head has been seen to its end, or the body was dropped.
+    ///
+    /// Resolves at once unless [`Scan::Lazy`](crate::Scan::Lazy) is in use; then somebody must read or drop the body.
+    pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
+        let info = self.clone();
+        async move {
+            if let Outcome::Later(head) = &info.inner.outcome {
+                // A closed channel means that the body is gone; its last value still stands.
+                let _ = head.clone().wait_for(Option::is_some).await;
+            }
+            info.permissions()
+        }
+    }
+}
+
+/// Adds what robots.txt prefers for a hop's URL: the very copy that let the request out.
+pub(crate) fn with_robots(preferences: Preferences, hop: &Hop) -> Preferences {
+    let (verdict, target) = (hop.verdict(), Target::of(hop.url()));
+    let preferences = match verdict.rules() {
+        Some(robots) => preferences.with_robots(robots.rules(), &target),
+        None => preferences,
+    };
+    match verdict.entry().and_then(|entry| entry.copy()) {
+        Some(copy) => preferences.with_policy_tokens(copy.body(), &target),
+        None => preferences,
+    }
+}

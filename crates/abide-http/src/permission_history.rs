@@ -1,0 +1,109 @@
+//! What a page permitted at the last fetch, for the responses that do not repeat it (304, HEAD).
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio::time::timeout;
+use url::Url;
+
+use abide_gate::without_userinfo;
+use abide_permissions::{
+    Fetched, PermissionError, PermissionRecord, PermissionStore, Permissions, Preferences, ReadOptions,
+    Update,
+};
+
+use crate::spans;
+
+/// What is known of a URL from this fetch and those before it.
+#[derive(Debug)]
+pub(crate) struct StoredPermissions {
+    pub(crate) permissions: Permissions,
+    pub(crate) preferences: Preferences,
+}
+
+/// So long a response waits for the store. It is unread until then, and holds up the next request to its host.
+const STORE_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Keeps what a response says about its URL, and returns what is known of it now where that is more than the response says.
+///
+/// A store that fails, hangs or panics is told in the log, and the response's own rules stand, with those that it could still load.
+pub(crate) async fn persist(
+    store: &Arc<dyn PermissionStore>,
+    read: &ReadOptions,
+    url: &Url,
+    info: &Fetched<'_>,
+    status: StatusCode,
+) -> Option<StoredPermissions> {
+    let mut known = None;
+    let taking_in = take_in(store, url, info, status, &mut known);
+    let slow = |_| Err(PermissionError::new(format!("no answer within {STORE_TIME_MAX:?}")));
+    if let Err(error) = timeout(STORE_TIME_MAX, taking_in).await.unwrap_or_else(slow) {
+        spans::not_persisted(url, &error);
+    }
+    known.map(|record| StoredPermissions {
+        permissions: record.permissions(read),
+        preferences: record.preferences(read),
+    })
+}
+
+/// `known` is what a store had, and what the fetch makes of it, where that is more than the response says. It counts whatever becomes of it.
+async fn take_in(
+    store: &Arc<dyn PermissionStore>,
+    url: &Url,
+    info: &Fetched<'_>,
+    status: StatusCode,
+    known: &mut Option<PermissionRecord>,
+) -> Result<(), PermissionError> {
+    let key = key(url);
+    // A whole page replaces all that is known.
+    let loaded = if info.is_whole_page() { None } else { caught(async { store.load(&key).await }).await? };
+    let new;
+    let record = match loaded {
+        Some(mut record) => match record.update(info) {
+            // Of another version nothing is known: the response's own rules are all there is.
+            Update::Kept | Update::OtherVersion => return Ok(()),
+            _ => &*known.insert(record),
+        },
+        // An error page says nothing about the resource, and a 304 nothing about what we never had.
+        None if !status.is_success() && !status.is_redirection() || status == StatusCode::NOT_MODIFIED => {
+            return Ok(());
+        }
+        None => {
+            new = PermissionRecord::new(&*key, info);
+            &new
+        }
+    };
+    let saved = caught(async { store.save(record).await }).await;
+    if saved.is_err() {
+        match caught(async { store.load(&key).await }).await {
+            Ok(None) => {}
+            // It is as good, or the record itself, which is to be written later.
+            Ok(Some(kept)) if kept.covers(record) => {}
+            // It would answer the next 304. That nothing is known is better.
+            _ => drop(caught(async { store.remove(&key).await }).await),
+        }
+    }
+    saved
+}
+
+/// The store's answer. Its panic is an error.
+async fn caught<T>(asked: impl Future<Output = Result<T, PermissionError>>) -> Result<T, PermissionError> {
+    let mut asked = pin!(asked);
+    poll_fn(|context| {
+        catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(context)))
+            .unwrap_or_else(|_| Poll::Ready(Err(PermissionError::new("a panic"))))
+    })
+    .await
+}
+
+/// The URL without what does not reach the server.
+fn key(url: &Url) -> String {
+    let mut url = without_userinfo(url);
+    url.set_fragment(None);
+    url.into()
+}

@@ -1,0 +1,120 @@
+//! robots.txt through a clone of a service: the same connector, TLS and resolver as the pages, and never through the layer, which
+//! would wait for itself.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::sync::{Mutex, PoisonError};
+
+use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
+use abide_gate::{BoxFuture, Clock, Failure, SystemClock};
+use abide_http::{body_failure_of, same_resource};
+use bytes::Bytes;
+use http::header::{HeaderValue, USER_AGENT};
+use http::{Request, Response, Uri};
+use http_body::Body;
+use http_body_util::BodyExt;
+use tower_service::Service;
+
+use crate::service::redirected;
+use crate::{BoxError, failure};
+
+/// The transport of robots.txt over clones of a service. Bodies of requests are `B::default()`, which must be empty.
+///
+/// The service must hand over bodies as they were sent. Codings are asked for and taken off by the gate, to the last byte. A
+/// decompression layer in the service would stop after the first gzip member, drop what follows it, and remove the field that says so;
+/// abide cannot detect this.
+pub struct ServiceFetch<S, B> {
+    /// Locked for as long as a clone takes, so that the service need not be `Sync`.
+    service: Mutex<S>,
+    user_agent: HeaderValue,
+    body: PhantomData<fn() -> B>,
+}
+
+impl<S, B> ServiceFetch<S, B> {
+    /// Sends through clones of `service`, under this User-Agent.
+    pub fn new(service: S, user_agent: HeaderValue) -> Self {
+        Self { service: Mutex::new(service), user_agent, body: PhantomData }
+    }
+}
+
+impl<S, B, R> ServiceFetch<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Default + Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    fn request(&self, asked: &RobotsRequest) -> Result<Request<B>, FetchError> {
+        let mut request = Request::new(B::default());
+        *request.uri_mut() = Uri::try_from(asked.url().as_str()).map_err(|error| other(&error))?;
+        *request.headers_mut() = asked.headers();
+        request.headers_mut().insert(USER_AGENT, self.user_agent.clone());
+        Ok(request)
+    }
+
+    async fn send(
+        mut service: S,
+        request: Request<B>,
+        asked: RobotsRequest,
+    ) -> Result<RobotsResponse, FetchError> {
+        // A gate counts from its own clock, when the permit was acquired.
+        let started = SystemClock.now();
+        let no_answer = |error: S::Error| {
+            let error = error.into();
+            failed(&*error, failure::of(&*error).unwrap_or(Failure::Other))
+        };
+        poll_fn(|context| service.poll_ready(context)).await.map_err(no_answer)?;
+        let response = service.call(request).await.map_err(no_answer)?;
+        if redirected(response.extensions()).is_some_and(|got| !same_resource(&got, asked.url())) {
+            let text = "the service follows redirects by itself; put a redirect layer above this one";
+            return Err(FetchError::new(Failure::Other, text));
+        }
+        let (parts, body) = response.into_parts();
+        let body = body.map_err(|error| {
+            let error = error.into();
+            failed(&*error, body_failure_of(&*error))
+        });
+        Ok(RobotsResponse::new(parts.status, parts.headers, body.boxed_unsync(), started))
+    }
+}
+
+impl<S, B, R> Fetch for ServiceFetch<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Default + Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    fn fetch(&self, asked: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let request = self.request(&asked);
+        Box::pin(async move {
+            let budget = asked.budget();
+            on_the_wire(budget, Self::send(service, request?, asked)).await
+        })
+    }
+}
+
+impl<S, B> fmt::Debug for ServiceFetch<S, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceFetch").field("user_agent", &self.user_agent).finish_non_exhaustive()
+    }
+}
+
+fn other(error: &dyn fmt::Display) -> FetchError {
+    FetchError::new(Failure::Other, error.to_string())
+}
+
+/// The failure, in the words of its innermost cause.
+fn failed(error: &(dyn std::error::Error + 'static), failure: Failure) -> FetchError {
+    let mut innermost = error;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
+    }
+    FetchError::new(failure, innermost.to_string())
+}

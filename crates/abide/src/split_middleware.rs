@@ -1,0 +1,136 @@
+//! The two halves of the middleware, with an HTTP cache between them: what the outer one tells the inner one, and what that tells back.
+//!
+//! A cache between the two keeps neither errors nor extensions of responses, so both go through the request's extensions.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use abide_gate::{Denied, DeniedKind, Gate, SignRequest, Verdict};
+use abide_http::{Call, Options, RedirectPolicy, admit, preserve_fields};
+use http::Extensions;
+use reqwest::{Request, Response};
+use reqwest_middleware::{Next, Result};
+use url::Url;
+
+use crate::client::Core;
+use crate::send::{answered, refuse, sending, take_apart, wrong_order};
+use crate::send_count::count_sends;
+
+/// A request that the outer half has checked, for the inner half.
+#[derive(Debug, Clone)]
+struct Handoff {
+    url: Url,
+    verdict: Verdict,
+    wait_left: Duration,
+    signer: Option<Arc<dyn SignRequest>>,
+    sent: Arc<Mutex<Report>>,
+}
+
+/// What the inner half reports.
+#[derive(Debug, Default)]
+struct Report {
+    waited: Duration,
+    wire: Duration,
+    verdict: Option<Verdict>,
+    denied: Option<Denied>,
+}
+
+impl Handoff {
+    fn report(&self) -> std::sync::MutexGuard<'_, Report> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What has come through the chain.
+pub(crate) struct Sent {
+    pub(crate) response: Result<Response>,
+    /// The verdict by which the request went out. `None`: a cache answered.
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) wait_left: Duration,
+    /// How long it was on the wire, up to its head.
+    pub(crate) wire: Duration,
+}
+
+/// The outer half sends through the chain to the inner half.
+pub(crate) async fn send_through_chain(
+    call: &Call<'_>,
+    gate: &Gate,
+    request: Request,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> Sent {
+    let (url, wait_left) = (call.url(), call.wait_left());
+    let verdict = call.verdict().cloned().expect("a call is checked before it is sent");
+    let signer = call.signer().cloned();
+    let handoff = Handoff { url: url.clone(), verdict, wait_left, signer, sent: Arc::default() };
+    extensions.insert(handoff.clone());
+    // The inner half counts for itself, so what is counted here went past it.
+    let (response, times_unpaced) = count_sends(next.run(request, extensions)).await;
+    let Report { waited, wire, verdict, denied } = std::mem::take(&mut *handoff.report());
+    let response = match (response, denied) {
+        _ if times_unpaced > 0 => Err(wrong_order(gate, url, DeniedKind::NoPacing)),
+        // The same with a client that counts nothing, if nothing on the way has rebuilt the response.
+        (Ok(response), _) if verdict.is_none() && response.remote_addr().is_some() => {
+            Err(wrong_order(gate, url, DeniedKind::NoPacing))
+        }
+        (Err(_), Some(denied)) => Err(refuse(denied)),
+        (response, _) => response,
+    };
+    Sent { response, verdict, wait_left: wait_left.saturating_sub(waited), wire }
+}
+
+/// The inner half: acquires the permit, and sends. Without an outer half above it, as when a cache revalidates in the background, it checks
+/// robots.txt itself.
+pub(crate) async fn send_paced(
+    core: &Core,
+    mut request: Request,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> Result<Response> {
+    let options = extensions.get::<Options>().cloned().unwrap_or_default();
+    let options = options.with_redirects(RedirectPolicy::never());
+    let timeout = request.timeout().copied();
+    let mut call = Call::new(&core.crawler, options, request.method(), request.url(), timeout);
+    let handoff = extensions.get::<Handoff>().cloned();
+    // Something between the halves may send again, or something else.
+    if let Some(handoff) = handoff.as_ref().filter(|handoff| handoff.url == *call.url()) {
+        let left = handoff.wait_left.saturating_sub(handoff.report().waited);
+        call = call.checked_above(handoff.verdict.clone(), left).signed_by(handoff.signer.clone());
+    }
+    let wait_left = call.wait_left();
+    let response = async {
+        // Also what the outer half has signed: something between the two may have changed it.
+        call.sign(request.headers_mut()).map_err(refuse)?;
+        admit(&mut call).await.map_err(refuse)?;
+        call.add_signature(request.headers_mut()).map_err(refuse)?;
+        let sending = sending(core, &mut call, request, extensions, next);
+        let answer = call.span().cover(sending).await;
+        let response = answered(core, &mut call, answer, true);
+        call.saved().await;
+        response
+    };
+    let response = response.await;
+    match handoff {
+        Some(handoff) => {
+            let mut report = handoff.report();
+            report.waited += wait_left.saturating_sub(call.wait_left());
+            match &response {
+                Ok(_) => {
+                    report.wire += call.permit().map(abide_gate::pacing::Permit::elapsed).unwrap_or_default();
+                    report.verdict = call.history().last().map(|hop| hop.verdict().clone());
+                }
+                Err(error) => report.denied = Denied::find(error),
+            }
+        }
+        None => {
+            if let Some(denied) = response.as_ref().err().and_then(|error| Denied::find(error)) {
+                core.crawler.gate().report_refused(&denied);
+            }
+        }
+    }
+    let response = response?;
+    let url = response.url().clone();
+    let mut response = take_apart(url, None, response, call.take_permit(), core.read_timeout);
+    preserve_fields(&mut response, core.crawler.gate().wall());
+    Ok(Response::from(response.map(reqwest::Body::wrap)))
+}
