@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use abide::access::AccessPolicy;
+use abide::robots_cache::RobotsPolicy;
 use abide::{DeniedKind, Failure};
 use abide_tests::{Reply, Server, Step};
 
@@ -157,8 +157,8 @@ async fn c10_a_drip_ends_at_the_deadline() {
         steps.push(Step::Send(b"#".to_vec()));
     }
     let server = site(Reply::raw(steps)).await;
-    let policy = AccessPolicy::default().with_deadline(Duration::from_millis(400));
-    let client = builder(&server).access(policy).build_client(reqwest::Client::builder()).unwrap();
+    let policy = RobotsPolicy::default().with_deadline(Duration::from_millis(400));
+    let client = builder(&server).robots(policy).build_client(reqwest::Client::builder()).unwrap();
     let denied = refused(&client, "http://a.example/x").await;
     assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::Timeout, .. }), "{denied:?}");
 }
@@ -167,8 +167,8 @@ async fn c10_a_drip_ends_at_the_deadline() {
 async fn c11_informational_answers_for_ever_end_at_the_deadline() {
     let early = b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".to_vec();
     let server = site(Reply::raw(vec![Step::Repeat(early, 10_000_000)])).await;
-    let policy = AccessPolicy::default().with_deadline(Duration::from_millis(300));
-    let client = builder(&server).access(policy).build_client(reqwest::Client::builder()).unwrap();
+    let policy = RobotsPolicy::default().with_deadline(Duration::from_millis(300));
+    let client = builder(&server).robots(policy).build_client(reqwest::Client::builder()).unwrap();
     assert!(refused(&client, "http://a.example/x").await.is_unreachable());
 }
 

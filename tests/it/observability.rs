@@ -137,7 +137,7 @@ async fn crawl(server: &Server) {
     abide.wrap(reqwest::Client::new());
     builder(server)
         .danger_allow_all_addresses()
-        .access(abide::access::AccessPolicy::default().danger_allow_when_unreachable())
+        .robots(abide::robots_cache::RobotsPolicy::default().danger_allow_when_unreachable())
         .build_client(reqwest::Client::builder().resolve("a.example", "127.0.0.1:1".parse().unwrap()))
         .unwrap();
 }

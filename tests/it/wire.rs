@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use abide::access::AccessPolicy;
+use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, Builder, Denied, DeniedKind, Failure, TlsProblem};
 use abide_tests::{Authority, Names, Reply, Seen, Server, Silent, Step};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -20,7 +20,7 @@ fn hasty(address: SocketAddr) -> Builder {
     Abide::builder("ExampleBot")
         .resolver(Arc::new(Names(address)))
         .allow_net(address.ip().into())
-        .access(AccessPolicy::default().with_deadline(Duration::from_millis(700)))
+        .robots(RobotsPolicy::default().with_deadline(Duration::from_millis(700)))
         .pace(abide::pacing::PacePolicy::default().danger_min_delay(Duration::ZERO))
 }
 
@@ -217,7 +217,7 @@ async fn s14_robots_txt_does_not_leave_tls() {
     assert!(refused(&strict, &url).await.is_unreachable());
     assert!(clear.asked().is_empty());
     let lenient = hasty(server.address())
-        .access(AccessPolicy::default().with_downgrade(true))
+        .robots(RobotsPolicy::default().with_downgrade(true))
         .build_client(trusting(&authority))
         .unwrap();
     assert_eq!(status(&lenient, &url).await, 200);

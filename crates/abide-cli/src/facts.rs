@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use abide::WallMillis;
-use abide::access::{RobotsEntry, Source};
+use abide::robots_cache::{RobotsEntry, Source};
 use serde::Serialize;
 
 use crate::crawl::summary::{count, span};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use abide::access::Source;
+use abide::robots_cache::Source;
 use abide::{Denied, WallMillis};
 use abide_permissions::{Flag, ImagePreview, Limit, Permissions, TagRules};
 use abide_robots::{RecordKind, RobotsVerdict, Rules};

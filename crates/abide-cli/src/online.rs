@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use abide::access::AccessPolicy;
 use abide::pacing::PacePolicy;
+use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, BuildError};
 use anyhow::Context;
 use futures_util::stream::{self, Stream, StreamExt};
@@ -89,7 +89,7 @@ fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
         online.user_agent.clone().unwrap_or_else(|| format!("{first}/{}", env!("CARGO_PKG_VERSION")));
     let mut builder = Abide::builder(first)
         .user_agent(&user_agent)
-        .access(AccessPolicy::default().with_deadline(online.timeout))
+        .robots(RobotsPolicy::default().with_deadline(online.timeout))
         .pace(pace(online))
         .max_wait(online.max_wait)
         // reqwest's own counts (`inner`).

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use abide::access::RobotsEntry;
 use abide::pacing::BackoffCause;
+use abide::robots_cache::RobotsEntry;
 use abide::{Event, Failure, Observer};
 use url::Url;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::access::RedirectRefusal;
+use crate::robots_cache::RedirectRefusal;
 
 /// What a request met in place of a usable response.
 ///
@@ -38,7 +38,7 @@ pub enum Failure {
     /// The body is in a coding that is not removed, in several, or in one that is not named.
     StillCoded,
     /// A 2xx HTML document without a rule line came in place of robots.txt, under
-    /// [`AccessPolicy::with_html_unreachable`](crate::access::AccessPolicy::with_html_unreachable).
+    /// [`RobotsPolicy::with_html_unreachable`](crate::robots_cache::RobotsPolicy::with_html_unreachable).
     Html,
     /// An address of the host, literal or resolved, must not be contacted.
     AddressRefused(IpAddr),

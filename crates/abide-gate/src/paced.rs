@@ -7,8 +7,8 @@ use http::StatusCode;
 use http_body_util::BodyExt;
 use url::Url;
 
-use crate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use crate::pacing::{Ask, BackoffCause, Pacer, Permit};
+use crate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, WallMillis};
 
 /// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
@@ -22,13 +22,13 @@ pub(crate) struct PacedFetch {
 }
 
 impl Fetch for PacedFetch {
-    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         Box::pin(self.paced(request))
     }
 }
 
 impl PacedFetch {
-    async fn paced(&self, request: RobotsRequest) -> Result<RobotsReply, FetchError> {
+    async fn paced(&self, request: RobotsRequest) -> Result<RobotsResponse, FetchError> {
         if let Err(refused) = self.addresses.check_url(request.url()) {
             return Err(FetchError::new(refused, refused.to_string()));
         }
@@ -36,7 +36,7 @@ impl PacedFetch {
         let turn = self.pacer.acquire(request.url(), self.ask(request.url())).await;
         let started = self.clock.now();
         let waited = turn.as_ref().map_or(started.saturating_duration_since(asked), Permit::waited);
-        request.turns().add(waited, started);
+        request.permit_wait().add(waited, started);
         let permit = turn.map_err(FetchError::deferred)?;
         let (url, throttle) = (request.url().clone(), request.throttle());
         match self.fetch.fetch(request).await {
@@ -57,7 +57,7 @@ impl PacedFetch {
                     }
                     error
                 });
-                let reply = RobotsReply::new(status, headers, body.boxed_unsync(), started);
+                let reply = RobotsResponse::new(status, headers, body.boxed_unsync(), started);
                 Ok(match hold {
                     // Holds are told in milliseconds, rounded up. What this reply says must have lapsed at the instant in which the
                     // host is asked again: first for robots.txt.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::Fetch;
+use abide_gate::robots_cache::Fetch;
 use abide_gate::{Gate, GateBuilder, NoTimers};
 use abide_permissions::{PermissionStore, ReadOptions};
 use abide_robots::InvalidText;

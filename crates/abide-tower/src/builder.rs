@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use abide_gate::GateBuilder;
-use abide_gate::access::Fetch;
+use abide_gate::robots_cache::Fetch;
 use abide_http::{BuildError, Crawler, CrawlerBuilder, Scan};
 use abide_permissions::{PermissionStore, ReadOptions};
 use tower_layer::Layer;

@@ -10,8 +10,8 @@ use ipnet::IpNet;
 use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
 
-use abide_gate::access::{AccessPolicy, AccessStore, Fetch};
 use abide_gate::pacing::{HostStore, PacePolicy};
+use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
 use abide_gate::{Clock, GateBuilder, Observer};
 use abide_http::{BuildError, Crawler, CrawlerBuilder, RedirectPolicy, Scan};
 use abide_permissions::{PermissionStore, ReadOptions};
@@ -66,8 +66,8 @@ impl Builder {
     }
 
     /// How robots.txt is obtained, and what its absence means. Default: RFC 9309.
-    pub fn access(self, policy: AccessPolicy) -> Self {
-        self.gated(|gate| gate.access(policy))
+    pub fn robots(self, policy: RobotsPolicy) -> Self {
+        self.gated(|gate| gate.robots(policy))
     }
 
     /// How fast a host is asked. Default: one at a time, a second apart.
@@ -154,8 +154,8 @@ impl Builder {
     }
 
     /// Where robots.txt is kept. Default: memory.
-    pub fn access_store(self, store: Arc<dyn AccessStore>) -> Self {
-        self.gated(|gate| gate.access_store(store))
+    pub fn robots_store(self, store: Arc<dyn RobotsStore>) -> Self {
+        self.gated(|gate| gate.robots_store(store))
     }
 
     /// Where hosts are leased from, and backoffs are shared with other processes. Default: nowhere.

@@ -10,8 +10,8 @@ use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
 use url::Url;
 
-use abide_gate::access::RobotsEntry;
 use abide_gate::pacing::{NextSlot, Permit};
+use abide_gate::robots_cache::RobotsEntry;
 use abide_gate::{Denied, Gate, Origin, Verdict};
 use abide_http::Crawler;
 

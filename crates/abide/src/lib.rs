@@ -124,7 +124,7 @@ pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
     AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host,
     NoTimers, Observer, Origin, StoreError, SystemClock, TlsProblem, UnsupportedUrl, Verdict, WallMillis,
-    access, pacing,
+    pacing, robots_cache,
 };
 pub use abide_http::{BuildError, FetchInfo, Hop, Options, RedirectHistory, RedirectPolicy, Scan, Stopped};
 pub use abide_permissions::{

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::header::{COOKIE, HeaderMap, HeaderValue, SET_COOKIE, USER_AGENT};
 use http_body_util::BodyExt;
 
-use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
+use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 use abide_gate::{AddressGuard, BoxFuture, Clock, Failure, SystemClock};
 
 use crate::failure;
@@ -24,7 +24,7 @@ pub(crate) struct ReqwestFetch {
 }
 
 impl ReqwestFetch {
-    async fn send(&self, request: &RobotsRequest) -> Result<RobotsReply, FetchError> {
+    async fn send(&self, request: &RobotsRequest) -> Result<RobotsResponse, FetchError> {
         let started = SystemClock.now();
         let mut headers = request.headers();
         headers.insert(USER_AGENT, self.user_agent.clone());
@@ -43,12 +43,12 @@ impl ReqwestFetch {
         let response = http::Response::<reqwest::Body>::from(response);
         let (parts, body) = response.into_parts();
         let body = body.map_err(classify).boxed_unsync();
-        Ok(RobotsReply::new(parts.status, parts.headers, body, started))
+        Ok(RobotsResponse::new(parts.status, parts.headers, body, started))
     }
 }
 
 impl Fetch for ReqwestFetch {
-    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         Box::pin(async move {
             if let Err(refused) = self.addresses.check_url(request.url()) {
                 return Err(FetchError::new(refused, refused.to_string()));

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide::access::{AccessPolicy, Source};
 use abide::pacing::PacePolicy;
+use abide::robots_cache::{RobotsPolicy, Source};
 use abide::{Abide, Denied, DeniedKind, Failure, ResponseExt, WallMillis};
 use abide_tests::{Reply, Seen, Server, Silent, Step};
 use reqwest_middleware::ClientWithMiddleware;
@@ -90,7 +90,7 @@ fn crawler(server: &Server, deadline: Duration) -> (Abide, ClientWithMiddleware)
     let (abide, inner) = Abide::builder("ExampleBot")
         .resolver(server.names())
         .allow_net(server.address().ip().into())
-        .access(AccessPolicy::default().with_deadline(deadline).with_fetches_max(1_000))
+        .robots(RobotsPolicy::default().with_deadline(deadline).with_fetches_max(1_000))
         .pace(PacePolicy::default().danger_min_delay(Duration::ZERO))
         .build_with(jar)
         .unwrap();

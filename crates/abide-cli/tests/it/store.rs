@@ -340,7 +340,7 @@ async fn a_copy_in_a_store_unasked_for_27_h_is_fetched_before_any_page() {
     let abide = abide::Abide::builder("ExampleBot")
         .resolver(server.names())
         .allow_net(server.address().ip().into())
-        .access_store(Arc::new(store.clone()))
+        .robots_store(Arc::new(store.clone()))
         .clock(clock.clone())
         .build()
         .unwrap();
@@ -348,7 +348,7 @@ async fn a_copy_in_a_store_unasked_for_27_h_is_fetched_before_any_page() {
     abide.rules(&origin).await.unwrap();
     clock.0.store(39, Ordering::SeqCst);
     let answer = abide.rules(&origin).await.unwrap();
-    assert_eq!(answer.source(), abide::access::Source::LastGood);
+    assert_eq!(answer.source(), abide::robots_cache::Source::LastGood);
     store.close().await.unwrap();
     drop(abide);
 

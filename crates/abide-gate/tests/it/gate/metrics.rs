@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{
     Event, Failure, Gate, ManualClock, MetricsObserver, Observer, Origin, TlsProblem, WallMillis,
 };

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_gate::pacing::{MemoryHostStore, PacePolicy};
+use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{BoxFuture, Clock, DeniedKind, Gate, NoTimers, SystemClock};
 
@@ -12,9 +12,9 @@ use abide_gate::{BoxFuture, Clock, DeniedKind, Gate, NoTimers, SystemClock};
 struct Missing;
 
 impl Fetch for Missing {
-    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         let reply =
-            RobotsReply::whole(http::StatusCode::NOT_FOUND, Default::default(), "", SystemClock.now());
+            RobotsResponse::whole(http::StatusCode::NOT_FOUND, Default::default(), "", SystemClock.now());
         Box::pin(std::future::ready(Ok(reply)))
     }
 }

@@ -1,8 +1,8 @@
 //! Redirects of robots.txt: RFC 9309 §2.3.1.2.
 
 use crate::support::robots_cache::*;
-use abide_gate::access::{AccessPolicy, RedirectRefusal, Source};
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::robots_cache::{RedirectRefusal, RobotsPolicy, Source};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Failure, Origin};
 use abide_robots::Target;
 use tokio::time::sleep;
@@ -50,7 +50,7 @@ async fn s09_records_of_the_others_are_untouched() {
         ("https://b.example/robots.txt", vec![Scripted::text("User-agent: *\nDisallow: /\n")]),
     ]);
     let world = World::new(fetch);
-    world.cache.of(&other).await.unwrap();
+    world.cache.get(&other).await.unwrap();
     let before = world.store.load(&other).await.unwrap();
     assert!(allows_all(&world.ask().await));
     assert_eq!(world.store.load(&other).await.unwrap(), before);
@@ -132,7 +132,7 @@ async fn s14_from_https_to_http_only_if_asked() {
     let refused = Source::Unreachable(Failure::RedirectRefused(RedirectRefusal::Downgrade));
     assert_eq!(strict.ask().await.source(), refused);
     assert_eq!(strict.fetch.count(), 1);
-    let policy = AccessPolicy::default().with_downgrade(true);
+    let policy = RobotsPolicy::default().with_downgrade(true);
     assert!(is_good(&World::with_policy(fetch(), policy).ask().await));
 }
 
