@@ -12,9 +12,9 @@ use reqwest_middleware::ClientWithMiddleware;
 
 use abide_gate::pacing::{HostStore, PacePolicy};
 use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
-use abide_gate::{Clock, GateBuilder, Observer};
+use abide_gate::{Clock, GateBuilder, Observer, SignRequest};
 use abide_http::{BuildError, Crawler, CrawlerBuilder, RedirectPolicy, Scan};
-use abide_permissions::{PermissionStore, ReadOptions};
+use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
 use crate::read_timeout::READ_TIMEOUT;
@@ -128,6 +128,13 @@ impl Builder {
         self.shared(|crawler| crawler.read_options(options))
     }
 
+    /// A policy token: a group of robots.txt that names `token` and disallows a URL says that its content is not to be used so. It never
+    /// decides whether the URL is fetched. With `fallback` the `*` group counts where no group names the token. The copy that is asked is
+    /// the one that let the request out, and the answer a statement of [`FetchInfo::preferences`](crate::FetchInfo::preferences).
+    pub fn policy_token(self, token: &str, usage: Usage, fallback: bool) -> Self {
+        self.shared(|crawler| crawler.policy_token(token, usage, fallback))
+    }
+
     /// Allows contact with a network that is not public. Exactly this network: `127.0.0.1/32` does not open `127.0.0.2`.
     pub fn allow_net(self, net: IpNet) -> Self {
         self.gated(|gate| gate.allow_net(net))
@@ -170,6 +177,12 @@ impl Builder {
     /// Last-Modified are compared, or else what the request asked for. A head that is scanned lazily is not kept.
     pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {
         self.shared(|crawler| crawler.permission_store(store))
+    }
+
+    /// Signs every request, each hop anew, robots.txt included: for example with `WebBotAuth` of `abide-identity`. Default: nothing is signed;
+    /// some sites treat a signed crawler worse.
+    pub fn sign_requests(self, signer: Arc<dyn SignRequest>) -> Self {
+        self.gated(|gate| gate.sign_requests(signer))
     }
 
     /// Hears of everything: of robots.txt, permits, decisions and refusals. Several may listen.
