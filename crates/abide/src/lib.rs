@@ -113,8 +113,6 @@ mod failure;
 mod resolver;
 mod robots_fetch;
 
-mod log;
-
 pub use builder::Builder;
 pub use client::Abide;
 pub use extension::ResponseExt;
