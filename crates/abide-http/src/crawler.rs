@@ -208,8 +208,6 @@ pub enum BuildError {
         /// The User-Agent given.
         user_agent: String,
     },
-    /// The client's default header fields have a `Host`: it would go to every site, whose rules are those of its URL.
-    HostForAll,
     /// The runtime that this was called in has no timers, so nothing could ever wait for a permit. Outside of a runtime the first request
     /// that must wait says so, with [`DeniedKind::NoTimers`](abide_gate::DeniedKind::NoTimers).
     NoTimers,
@@ -229,10 +227,6 @@ impl fmt::Display for BuildError {
             Self::UserAgentField { user_agent } => {
                 write!(f, "expected a User-Agent of visible ASCII, found {user_agent:?}")
             }
-            Self::HostForAll => f.write_str(
-                "expected no Host in the client's default_headers, found one; ask for its URL and give its address to \
-                 Builder::resolve",
-            ),
             Self::NoTimers => f.write_str(
                 "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder",
             ),
@@ -246,7 +240,7 @@ impl std::error::Error for BuildError {
         match self {
             Self::Token(error) => Some(error),
             Self::Client(error) => Some(&**error),
-            Self::UserAgent { .. } | Self::UserAgentField { .. } | Self::HostForAll | Self::NoTimers => None,
+            Self::UserAgent { .. } | Self::UserAgentField { .. } | Self::NoTimers => None,
         }
     }
 }
