@@ -46,7 +46,7 @@ pub use service::{AbideBody, AbideService, ResponseFuture};
 
 pub use abide_gate::{
     AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, NoTimers, Observer,
-    Origin, TlsProblem, Verdict, pacing, robots_cache,
+    Origin, Verdict, pacing, robots_cache,
 };
 pub use abide_http::{BuildError, FetchInfo, Hop, Identity, NoAddress, Options, Scan};
 pub use abide_permissions::{Permissions, Preferences, ReadOptions, TagRules};

@@ -125,8 +125,8 @@ pub use options::RequestBuilderExt;
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
     AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host,
-    NoTimers, Observer, Origin, StoreError, SystemClock, TlsProblem, UnsupportedUrl, Verdict, WallMillis,
-    pacing, robots_cache,
+    NoTimers, Observer, Origin, StoreError, SystemClock, UnsupportedUrl, Verdict, WallMillis, pacing,
+    robots_cache,
 };
 pub use abide_http::{BuildError, FetchInfo, Hop, Options, RedirectHistory, RedirectPolicy, Scan, Stopped};
 pub use abide_permissions::{
