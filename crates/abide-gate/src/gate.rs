@@ -17,7 +17,7 @@ use crate::paced::last_delay;
 use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit, Refusal, ScopeKey};
 use crate::robots_cache::{RobotsCache, RobotsEntry};
 use crate::verdict::Verdict;
-use crate::{AddressGuard, Clock, Host, Origin, Stats, WallMillis};
+use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
 
 /// Everything that a crawler asks before a request goes out. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
@@ -29,6 +29,7 @@ pub struct Gate {
     pub(crate) max_wait: Duration,
     pub(crate) overrides: Arc<AtomicU64>,
     pub(crate) observers: Observers,
+    pub(crate) signer: Option<Arc<dyn SignRequest>>,
 }
 
 impl Gate {
@@ -340,6 +341,11 @@ impl Gate {
     /// its hosts until the leases end.
     pub async fn settled(&self, limit: Duration) -> bool {
         self.pacer.settled(limit).await
+    }
+
+    /// What signs the requests, if they are signed.
+    pub fn signer(&self) -> Option<&Arc<dyn SignRequest>> {
+        self.signer.as_ref()
     }
 
     /// How long a call may wait for its turns unless it says otherwise.

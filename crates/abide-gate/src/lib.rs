@@ -75,6 +75,7 @@ mod gate;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod paced;
+mod sign;
 mod verdict;
 
 #[cfg(feature = "testing")]
@@ -93,6 +94,7 @@ pub use gate::Gate;
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
+pub use sign::SignRequest;
 pub use stats::Stats;
 pub use store::{BoxFuture, HolderId, StoreError};
 pub use verdict::Verdict;
