@@ -89,7 +89,7 @@ pub use clock::{Clock, SystemClock, WallMillis, caught_clock, lacks_timers};
 pub use coding::Coding;
 pub use denied::{Denied, DeniedKind};
 pub use event::{Event, Observer};
-pub use failure::{Failure, TlsProblem};
+pub use failure::Failure;
 pub use gate::Gate;
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;
