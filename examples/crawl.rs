@@ -9,8 +9,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use abide::access::Source;
 use abide::pacing::PacePolicy;
+use abide::robots_cache::Source;
 use abide::{Abide, Denied, DeniedKind, FetchInfo, HeadEnd, Permissions, ResponseExt, Verdict};
 use abide_examples::{Page, Web, sites};
 use anstyle::{AnsiColor, Style};

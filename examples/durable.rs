@@ -41,7 +41,7 @@ async fn live(web: &Web, path: &Path) -> anyhow::Result<u64> {
     let store = Store::open(path)?;
     let mut builder = Abide::builder("AbideExample")
         .user_agent("AbideExample/0.1 (+https://example.com/bot)")
-        .access_store(Arc::new(store.clone()))
+        .robots_store(Arc::new(store.clone()))
         .host_store(Arc::new(store.clone()))
         .permission_store(Arc::new(store.clone()))
         // Loopback is not contacted unless it is allowed, and then only this one address.

@@ -83,7 +83,7 @@ async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
     let mut builder = Abide::builder("AbideExample")
         .user_agent("AbideExample/0.1 (+https://example.com/bot)")
         .pace(policy)
-        .access_store(store.clone())
+        .robots_store(store.clone())
         .host_store(store)
         .allow_net("127.0.0.1/32".parse()?);
     for host in HOSTS {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use abide::{Abide, Origin};
 use abide_examples::{Web, plain_client};
 use abide_gate::HolderId;
-use abide_gate::access::{AccessStore, Record};
 use abide_gate::pacing::{HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey};
+use abide_gate::robots_cache::{Record, RobotsStore};
 use abide_gate::{BoxFuture, StoreError, WallMillis};
 use abide_permissions::{self as permissions, PermissionRecord, PermissionStore};
 use tokio::time::Instant;
@@ -43,7 +43,7 @@ impl OwnStore {
     }
 }
 
-impl AccessStore for OwnStore {
+impl RobotsStore for OwnStore {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         Box::pin(async move {
             // What cannot be decoded is absent: it is fetched again.
@@ -154,7 +154,7 @@ async fn main() -> anyhow::Result<()> {
     for crawler in ["first", "second"] {
         let builder = Abide::builder("ExampleBot")
             .user_agent("ExampleBot/1.0 (+https://example.com/bot)")
-            .access_store(store.clone())
+            .robots_store(store.clone())
             .host_store(store.clone())
             .permission_store(store.clone());
         let (abide, client) = web.stand_in(builder).build_with(plain_client())?;

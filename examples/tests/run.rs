@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use abide_gate::testing::{access, hosts};
+use abide_gate::testing::{hosts, robots_cache};
 use own_store::OwnStore;
 
 /// `target/<profile>/examples/<name>`, next to `deps`, where this test is.
@@ -228,7 +228,7 @@ fn many_processes() {
 
 #[tokio::test]
 async fn own_store_passes_the_suites_of_records() {
-    access::conformance(|| ready(OwnStore::default())).await;
+    robots_cache::conformance(|| ready(OwnStore::default())).await;
     abide_permissions::testing::conformance(|| ready(OwnStore::default())).await;
 }
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use abide_gate::access::AccessPolicy;
-use abide_gate::testing::access::stated_lifetime;
+use abide_gate::robots_cache::RobotsPolicy;
+use abide_gate::testing::robots_cache::stated_lifetime;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What the first line of this file says.
 pub fn run(bytes: &[u8]) {
-    let policy = AccessPolicy::default();
+    let policy = RobotsPolicy::default();
     let mut fields: Vec<&[u8]> = Vec::new();
     let mut shortest: Option<Duration> = None;
     for field in bytes.split(|byte| *byte == b'\n').take(16) {

@@ -8,8 +8,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessPolicy, RobotsRequest, Source};
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::robots_cache::{RobotsPolicy, RobotsRequest, Source};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, Failure, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Rules, Target};
 use tokio::time::{Instant, sleep};
@@ -52,8 +52,8 @@ pub fn run(bytes: &[u8]) {
     crate::gate_ops::quiet();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {
-        if play(bytes, AccessPolicy::default()).await.is_split {
-            play(bytes, AccessPolicy::cautious()).await;
+        if play(bytes, RobotsPolicy::default()).await.is_split {
+            play(bytes, RobotsPolicy::cautious()).await;
         }
     });
 }
@@ -67,7 +67,7 @@ struct Played {
     source: Option<Source>,
 }
 
-async fn play(bytes: &[u8], policy: AccessPolicy) -> Played {
+async fn play(bytes: &[u8], policy: RobotsPolicy) -> Played {
     let began = Instant::now();
     let script = Arc::new(Mutex::new(Script {
         bytes: bytes.to_vec(),
@@ -87,7 +87,7 @@ async fn play(bytes: &[u8], policy: AccessPolicy) -> Played {
     let token = ProductToken::new("ExampleBot").expect("a token");
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
     let wall = || clock.wall();
-    let cache = abide_gate::testing::access::cache_builder(vec![token], Arc::new(fetch.clone()))
+    let cache = abide_gate::testing::robots_cache::cache_builder(vec![token], Arc::new(fetch.clone()))
         .clock(clock.clone())
         .policy(policy)
         .seed(7)
@@ -322,7 +322,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     #[should_panic(expected = "source: LongOutage")]
     async fn a_broken_promise_is_seen() {
-        play(b"\x02\x0f\x00", AccessPolicy::default().danger_allow_when_unreachable()).await;
+        play(b"\x02\x0f\x00", RobotsPolicy::default().danger_allow_when_unreachable()).await;
     }
 
     /// A cache that follows where the model does not is noticed.
@@ -330,7 +330,7 @@ mod tests {
     #[should_panic(expected = "each hop is one that a redirect led to")]
     async fn a_redirect_that_should_not_be_followed_is_seen() {
         let script = [&b"\x02\x08\x10http://b.example\x06\x00"[..]].concat();
-        play(&script, AccessPolicy::default().with_downgrade(true)).await;
+        play(&script, RobotsPolicy::default().with_downgrade(true)).await;
     }
 
     /// The corpus reaches what takes months.
@@ -339,7 +339,7 @@ mod tests {
         let long = include_bytes!("../corpus/fetch_script/long_outage");
         let short = include_bytes!("../corpus/fetch_script/long_outage_of_nineteen_attempts");
         for (script, is_long) in [(&long[..], true), (short, false)] {
-            let source = play(script, AccessPolicy::default()).await.source;
+            let source = play(script, RobotsPolicy::default()).await.source;
             assert_eq!(source == Some(Source::LongOutage), is_long, "{source:?}");
         }
     }

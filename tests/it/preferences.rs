@@ -44,6 +44,28 @@ async fn preferences_come_from_robots_txt_the_fields_and_the_head() {
 }
 
 #[tokio::test]
+async fn a_policy_token_is_asked_of_the_copy_that_let_the_request_out() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(
+            200,
+            "Content-Signal: ai-input=no\nUser-agent: *\nAllow: /\n\nUser-agent: training\nDisallow: /poems",
+        ),
+        _ => Reply::html("page"),
+    })
+    .await;
+    let builder = crate::builder(&server).policy_token("training", Usage::TrainAi, false);
+    let (abide, inner) = builder.build_with(reqwest::Client::builder()).unwrap();
+    let client = abide.wrap(inner);
+    for (path, train) in [("/poems/1", Preference::Disallow), ("/prose", Preference::Unknown)] {
+        let page = client.get(format!("http://a.example{path}")).send().await.unwrap();
+        let preferences = page.fetch_info().unwrap().preferences();
+        assert_eq!(preferences.resolve(&Usage::TrainAi), train, "{path}");
+        assert_eq!(preferences.resolve(&Usage::AiInput), Preference::Disallow, "outside groups");
+    }
+    assert_eq!(server.count("a.example/robots.txt"), 1);
+}
+
+#[tokio::test]
 async fn preferences_never_refuse_a_request() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => {

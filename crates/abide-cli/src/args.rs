@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use url::{Host, Url};
 
-use crate::match_urls::quoted;
+use crate::shown::quoted;
 
 /// Ask robots.txt, read what a response permits, and fetch politely.
 ///
@@ -24,17 +24,17 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// When colours are used.
-    pub(crate) fn color(&self) -> Color {
+    /// How output is to look.
+    pub(crate) fn output(&self) -> Option<&Output> {
         match &self.command {
-            Command::Match(args) => args.output.color,
-            Command::Directives(args) => args.output.color,
-            Command::Tags(args) => args.output.color,
-            Command::Check(args) | Command::Explain(args) => args.online.output.color,
-            Command::Crawl(args) => args.online.output.color,
-            Command::Lint(args) => args.output.color,
-            Command::Completions(_) | Command::Man => Color::Auto,
-            Command::Fetch(args) => args.online.output.color,
+            Command::Match(args) => Some(&args.output),
+            Command::Directives(args) => Some(&args.output),
+            Command::Tags(args) => Some(&args.output),
+            Command::Check(args) | Command::Explain(args) => Some(&args.online.output),
+            Command::Crawl(args) => Some(&args.online.output),
+            Command::Lint(args) => Some(&args.output),
+            Command::Completions(_) | Command::Man => None,
+            Command::Fetch(args) => Some(&args.online.output),
         }
     }
 }
@@ -188,7 +188,10 @@ pub(crate) struct CrawlArgs {
     /// Longest hold of a host before the rest of its URLs is given up
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_hold: Duration,
-    /// Also what the sitemaps of the sites name
+    /// Also fail (exit status 1) on pages of these kinds, for link checkers: denied, 4xx, 5xx
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    pub(crate) fail_on: Vec<FailOn>,
+    /// Also fetch what the sitemaps of the sites list; with --max-depth 0, only that
     #[arg(long)]
     pub(crate) sitemaps: bool,
     /// Follow links that the site asks not to follow; robots.txt is obeyed all the same
@@ -222,9 +225,15 @@ impl Online {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Output {
-    /// One JSON object per line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print more: a line per page of a crawl, the header fields of a fetch
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Print errors and results only: no progress, no notes
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
     /// When colours are used
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
@@ -267,6 +276,16 @@ pub(crate) struct Online {
     pub(crate) concurrency: u16,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+/// What makes a crawl fail beside errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    Denied,
+    #[value(name = "4xx")]
+    ClientErrors,
+    #[value(name = "5xx")]
+    ServerErrors,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

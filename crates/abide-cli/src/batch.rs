@@ -8,6 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, Engine, alphabet};
 use serde::Serialize;
 
+use crate::input::name;
 use crate::question::{self, Question};
 use crate::shown::write_json;
 use crate::{Status, Usage, style};
@@ -120,11 +121,6 @@ fn open(input: &Path) -> anyhow::Result<BufReader<Box<dyn Read>>> {
         Box::new(File::open(input).map_err(|error| crate::Usage(format!("{}: {error}", input.display())))?)
     };
     Ok(BufReader::with_capacity(256 * 1024, reader))
-}
-
-/// How a file is called in messages.
-pub(crate) fn name(input: &Path) -> String {
-    if input == Path::new("-") { "standard input".to_owned() } else { input.display().to_string() }
 }
 
 /// Bytes that may be given as text or as base64, not both.

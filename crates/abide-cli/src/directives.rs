@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::args::DirectivesArgs;
-use crate::match_urls::{Asked, parse_urls, read_file, rules_and_url, tokens};
+use crate::input::{Asked, parse_urls, read_file, tokens};
+use crate::match_urls::rules_and_url;
 use crate::question::{self, Holds, Key};
 use crate::shown::public;
 use crate::style::{self, PLAIN};

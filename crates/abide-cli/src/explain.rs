@@ -10,9 +10,10 @@ use serde::Serialize;
 use url::Url;
 
 use crate::args::CheckArgs;
-use crate::check::{self, Judged, absolute};
+use crate::check::{self, Judged};
 use crate::excerpt::{self, Excerpt, Mark};
 use crate::facts::{self, Facts};
+use crate::input::absolute;
 use crate::online::{self, Interruption};
 use crate::shown::cut;
 use crate::watch::Watch;
@@ -74,7 +75,7 @@ fn print_json(abide: &Abide, args: &CheckArgs, text: &str, url: &Url, result: &J
 }
 
 fn print(abide: &Abide, args: &CheckArgs, text: &str, url: &Url, result: &Judged) -> anyhow::Result<()> {
-    check::print(text, result)?;
+    check::print(abide, text, result)?;
     let Ok(verdict) = result else { return Ok(()) };
     excerpt(verdict, url)?;
     let now = abide.gate_handle().wall();

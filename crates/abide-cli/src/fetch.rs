@@ -12,9 +12,10 @@ use url::Url;
 
 use crate::Status;
 use crate::args::FetchArgs;
-use crate::check::absolute;
+use crate::input::absolute;
 use crate::json::{OnlineVerdict, Tags, not_before};
 use crate::online::{self, Interruption};
+use crate::outcome::{self, Outcome};
 use crate::shown::{cut, public};
 use crate::style::{self, PLAIN};
 use crate::trail::{self, Sent, Trail};
@@ -24,7 +25,7 @@ use crate::watch::Watch;
 #[derive(Debug, Serialize)]
 pub(crate) struct Line {
     pub(crate) url: String,
-    pub(crate) outcome: &'static str,
+    pub(crate) outcome: Outcome,
     pub(crate) status: Option<u16>,
     pub(crate) final_url: Option<String>,
     pub(crate) hops: Vec<Hop>,
@@ -63,7 +64,7 @@ async fn fetch_all(args: &FetchArgs, abide: &Abide, client: &ClientWithMiddlewar
     }));
     let mut status = Status::Done;
     while let Some(line) = lines.next().await {
-        status = status.and(Status::of(line.outcome == "fetched"));
+        status = status.and(Status::of(line.outcome == Outcome::Fetched));
         if args.online.output.json {
             online::print_json(&line)?;
         } else {
@@ -71,15 +72,6 @@ async fn fetch_all(args: &FetchArgs, abide: &Abide, client: &ClientWithMiddlewar
         }
     }
     Ok(status)
-}
-
-/// How the contract calls a refusal.
-pub(crate) fn refusal_word(denied: &Denied) -> &'static str {
-    match denied.kind() {
-        DeniedKind::Disallowed { .. } | DeniedKind::Unreachable { .. } => "denied",
-        DeniedKind::Deferred { .. } | DeniedKind::CrawlDelayTooLong { .. } => "deferred",
-        _ => "refused",
-    }
 }
 
 /// One URL, answered: its line, and what a crawl goes on with.
@@ -93,8 +85,8 @@ pub(crate) struct Answer {
     pub(crate) not_before: Option<SystemTime>,
     /// Uses of the content that the site asks to leave alone, such as `train-ai`.
     pub(crate) reserved: Vec<String>,
-    /// Why the address is refused, in words that are the same for each URL.
-    pub(crate) address: Option<String>,
+    /// Why it was refused or denied, in words that are the same for each URL, where `why` names the URL.
+    pub(crate) cause: Option<String>,
 }
 
 /// Fetches `text`; the body goes to `sink`, piece by piece, until it ends or `sink` has enough.
@@ -124,20 +116,14 @@ pub(crate) async fn ask(
         Some(DeniedKind::Deferred { .. }) => denied.as_ref().and_then(Denied::retry_at),
         _ => None,
     };
-    let address = match denied.as_ref().map(Denied::kind) {
-        Some(DeniedKind::AddressRefused { address: Some(address) }) => {
-            Some(format!("{address} is not a public address"))
-        }
-        Some(DeniedKind::AddressRefused { address: None }) => Some("it has no public address".to_owned()),
-        _ => None,
-    };
-    Answer { line, content_type: None, may_follow: false, not_before, reserved: Vec::new(), address }
+    let cause = denied.as_ref().and_then(outcome::cause);
+    Answer { line, content_type: None, may_follow: false, not_before, reserved: Vec::new(), cause }
 }
 
 /// The answer that its head gives.
 fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     let info = response.fetch_info().cloned();
-    let mut line = Line::empty(text, "fetched");
+    let mut line = Line::empty(text, Outcome::Fetched);
     line.status = Some(response.status().as_u16());
     line.final_url = Some(trail::public(response.url()).into());
     if let Some(info) = &info {
@@ -152,7 +138,7 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let may_follow = info.as_ref().is_some_and(|info| info.permissions().may_follow());
     let reserved = info.as_ref().map(reserved).unwrap_or_default();
-    Answer { line, content_type, may_follow, not_before: None, reserved, address: None }
+    Answer { line, content_type, may_follow, not_before: None, reserved, cause: None }
 }
 
 fn millis(time: Duration) -> u64 {
@@ -181,7 +167,7 @@ async fn read(
     };
     line.bytes = Some(bytes);
     if let Some(why) = failure {
-        line.outcome = "error";
+        line.outcome = Outcome::Error;
         line.why = why;
     }
 }
@@ -200,8 +186,8 @@ fn reserved(info: &FetchInfo) -> Vec<String> {
 }
 
 fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
-    let mut line = Line::empty(text, refusal_word(denied));
-    line.why = denied.to_string();
+    let mut line = Line::empty(text, Outcome::of(denied));
+    line.why = outcome::why(denied);
     line.not_before = not_before(denied);
     line.hops = sent.iter().map(Hop::sent).collect();
     line.verdict = match denied.kind() {
@@ -211,7 +197,7 @@ fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
     // The chain that is too long is in the trail already; the others end with what did not go out.
     if !matches!(denied.kind(), DeniedKind::TooManyRedirects | DeniedKind::RedirectBypass { .. }) {
         // What is deferred may be asked for: later.
-        let allowed = refusal_word(denied) == "deferred"
+        let allowed = line.outcome == Outcome::Deferred
             && line.verdict.as_ref().is_some_and(|v| v.allowed == Some(true));
         line.hops.push(Hop { url: denied.url().to_string(), status: None, allowed });
     }
@@ -221,7 +207,7 @@ fn refused(abide: &Abide, text: &str, denied: &Denied, sent: &[Sent]) -> Line {
 
 /// The network failed, or a page took too long; what was sent until then is in the trail.
 fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, trail: &Trail) -> Line {
-    let mut line = Line::empty(text, "error");
+    let mut line = Line::empty(text, Outcome::Error);
     let sent = trail.sent();
     line.hops = sent.iter().map(Hop::sent).collect();
     line.final_url = line.hops.last().map(|hop| hop.url.clone());
@@ -236,6 +222,9 @@ fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, trail: &
 fn why_failed(error: &reqwest::Error, trail: &Trail) -> String {
     if error.is_timeout() {
         return timed_out(trail.overdue());
+    }
+    if let Some(failure) = abide_http::failure_of(error) {
+        return failure.to_string();
     }
     let text = chain(error);
     // The line has it already, and without it those that failed alike are counted together.
@@ -264,7 +253,7 @@ impl Hop {
 }
 
 impl Line {
-    fn empty(url: &str, outcome: &'static str) -> Self {
+    fn empty(url: &str, outcome: Outcome) -> Self {
         Self {
             url: public(url).into(),
             outcome,
@@ -317,9 +306,9 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 
 fn print(line: &Line) -> anyhow::Result<()> {
     let mark = match (line.outcome, line.status) {
-        ("fetched", Some(status)) => (style::GOOD, &*status.to_string()),
-        ("deferred", _) => (style::WAIT, "deferred"),
-        (outcome, _) => (style::BAD, outcome),
+        (Outcome::Fetched, Some(status)) => (style::of_status(status), &*status.to_string()),
+        (Outcome::Deferred, _) => (style::WAIT, "deferred"),
+        (outcome, _) => (style::BAD, outcome.as_str()),
     };
     style::say(&[mark, (PLAIN, "  "), (PLAIN, &line.url)])?;
     for hop in line.hops.iter().skip(1) {

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::args::LintArgs;
 use crate::excerpt::{self, Excerpt, Mark};
-use crate::match_urls::read_file;
+use crate::input::{self, read_file};
 use crate::shown::{shown, without_user};
 use crate::style::PLAIN;
-use crate::{Status, batch, online, style};
+use crate::{Status, online, style};
 
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
@@ -32,7 +32,7 @@ pub(crate) fn run(args: LintArgs) -> anyhow::Result<Status> {
         let robots = Robots::parse(body);
         let remarks = robots.remarks();
         status = status.and(Status::of(remarks.is_empty()));
-        let name = batch::name(path);
+        let name = input::name(path);
         if args.output.json {
             for remark in &remarks {
                 online::print_json(&line(&name, remark))?;

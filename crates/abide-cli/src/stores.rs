@@ -37,12 +37,12 @@ impl Stores {
         match self.clone() {
             Self::Memory => builder,
             Self::Redb(store) => {
-                let (access, pace) = (Arc::new(store.clone()), Arc::new(store.clone()));
-                builder.access_store(access).host_store(pace).permission_store(Arc::new(store))
+                let (robots, pace) = (Arc::new(store.clone()), Arc::new(store.clone()));
+                builder.robots_store(robots).host_store(pace).permission_store(Arc::new(store))
             }
             Self::Redis(store) => {
-                let (access, pace) = (Arc::new(store.clone()), Arc::new(store.clone()));
-                builder.access_store(access).host_store(pace).permission_store(Arc::new(store))
+                let (robots, pace) = (Arc::new(store.clone()), Arc::new(store.clone()));
+                builder.robots_store(robots).host_store(pace).permission_store(Arc::new(store))
             }
         }
     }

@@ -6,8 +6,8 @@ use abide_permissions::{Head, HeadScanner, Permissions, Preferences, ProductToke
 use serde::Deserialize;
 
 use crate::args::TagsArgs;
+use crate::input::{read_file, tokens};
 use crate::json::Tags;
-use crate::match_urls::{read_file, tokens};
 use crate::question::{self, Holds, Key};
 use crate::style::{self, PLAIN};
 use crate::{Status, Usage, batch};

@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_gate::pacing::PacePolicy;
+use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock};
 use abide_robots::Target;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -30,10 +30,10 @@ const ROUNDS: usize = 15;
 struct FortyRules;
 
 impl Fetch for FortyRules {
-    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         let rules: String = (0..40).map(|number| format!("Disallow: /private/{number}/\n")).collect();
         let body = format!("User-agent: *\n{rules}");
-        let reply = RobotsReply::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
+        let reply = RobotsResponse::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
         Box::pin(async { Ok(reply) })
     }
 }

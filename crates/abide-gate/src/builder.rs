@@ -7,12 +7,12 @@ use std::time::Duration;
 use abide_robots::ProductToken;
 use ipnet::IpNet;
 
-use crate::access::{AccessCache, AccessPolicy, AccessStore, Fetch};
 use crate::event::{Event, Observer, Observers};
 use crate::gate::Gate;
 use crate::paced::PacedFetch;
 use crate::pacing::{HostStore, PacePolicy, Pacer};
-use crate::{AddressGuard, Clock, SystemClock, caught_clock};
+use crate::robots_cache::{Fetch, RobotsCache, RobotsPolicy, RobotsStore};
+use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
 
 /// Settings of a [`Gate`], and of every client that is built on one. The default is the polite choice.
 ///
@@ -21,36 +21,38 @@ use crate::{AddressGuard, Clock, SystemClock, caught_clock};
 #[derive(Clone)]
 #[must_use]
 pub struct GateBuilder {
-    access: AccessPolicy,
+    robots: RobotsPolicy,
     pace: PacePolicy,
     max_wait: Option<Duration>,
     addresses: AddressGuard,
-    access_store: Option<Arc<dyn AccessStore>>,
+    robots_store: Option<Arc<dyn RobotsStore>>,
     host_store: Option<Arc<dyn HostStore>>,
     observers: Vec<Arc<dyn Observer>>,
     clock: Arc<dyn Clock>,
     seed: Option<u64>,
+    signer: Option<Arc<dyn SignRequest>>,
 }
 
 impl GateBuilder {
     /// The default settings.
     pub fn new() -> Self {
         Self {
-            access: AccessPolicy::default(),
+            robots: RobotsPolicy::default(),
             pace: PacePolicy::default(),
             max_wait: None,
             addresses: AddressGuard::default(),
-            access_store: None,
+            robots_store: None,
             host_store: None,
             observers: Vec::new(),
             clock: Arc::new(SystemClock),
             seed: None,
+            signer: None,
         }
     }
 
     /// How robots.txt is obtained, and what its absence means.
-    pub fn access(mut self, policy: AccessPolicy) -> Self {
-        self.access = policy;
+    pub fn robots(mut self, policy: RobotsPolicy) -> Self {
+        self.robots = policy;
         self
     }
 
@@ -91,8 +93,8 @@ impl GateBuilder {
     }
 
     /// Where robots.txt is kept. Default: memory, bounded.
-    pub fn access_store(mut self, store: Arc<dyn AccessStore>) -> Self {
-        self.access_store = Some(store);
+    pub fn robots_store(mut self, store: Arc<dyn RobotsStore>) -> Self {
+        self.robots_store = Some(store);
         self
     }
 
@@ -121,10 +123,17 @@ impl GateBuilder {
         self
     }
 
+    /// Signs every request, robots.txt included, for example with `WebBotAuth` of `abide-identity`. Default: nothing is signed; some sites
+    /// treat a signed crawler worse.
+    pub fn sign_requests(mut self, signer: Arc<dyn SignRequest>) -> Self {
+        self.signer = Some(signer);
+        self
+    }
+
     /// A gate for a chain of product tokens: the first that has a group in a robots.txt counts there. `fetch` is the transport of
     /// robots.txt.
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
-        warn_of_dangers(&self.addresses, &self.access);
+        warn_of_dangers(&self.addresses, &self.robots);
         let max_wait = self.max_wait.unwrap_or(self.pace.max_wait);
         let clock = caught_clock(Arc::clone(&self.clock));
         // The pacer catches a panic of the clock itself: nobody can be paced by it, so the URL is denied.
@@ -146,30 +155,32 @@ impl GateBuilder {
             addresses: Arc::clone(&addresses),
             clock: Arc::clone(&clock),
             max_wait,
+            signer: self.signer.clone(),
         };
         let waiting = pacer.clone();
-        let mut access = AccessCache::builder(tokens, Arc::new(fetch))
+        let mut cache = RobotsCache::builder(tokens, Arc::new(fetch))
             // What the pacer lets wait must not look like an outage.
-            .policy(self.access.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN)))
+            .policy(self.robots.with_slot_wait_max(max_wait.saturating_add(SLOT_WAIT_MARGIN)))
             .clock(self.clock)
             .observer(Arc::new(move |event: &Event<'_>| tell_those_who_wait(&waiting, event)));
         for observer in &self.observers {
-            access = access.observer(Arc::clone(observer));
+            cache = cache.observer(Arc::clone(observer));
         }
-        if let Some(store) = self.access_store {
-            access = access.store(store);
+        if let Some(store) = self.robots_store {
+            cache = cache.store(store);
         }
         if let Some(seed) = self.seed {
-            access = access.seed(seed);
+            cache = cache.seed(seed);
         }
         Gate {
-            access: access.build(),
+            robots: cache.build(),
             pacer,
             addresses,
             clock,
             max_wait,
             overrides: Arc::default(),
             observers: Observers::new(self.observers),
+            signer: self.signer,
         }
     }
 }
@@ -191,18 +202,18 @@ const SLOT_WAIT_MARGIN: Duration = Duration::from_secs(5);
 
 /// What makes the whole crawler less polite is said once, when it is built. Less delay is said by the pacer, and rules that are
 /// passed over with each request.
-fn warn_of_dangers(addresses: &AddressGuard, access: &AccessPolicy) {
+fn warn_of_dangers(addresses: &AddressGuard, robots: &RobotsPolicy) {
     #[cfg(feature = "tracing")]
     {
         if addresses.is_open() {
             danger("danger_allow_all_addresses");
         }
-        if access.long_outage == crate::access::LongOutage::AllowAtOnce {
+        if robots.long_outage == crate::robots_cache::LongOutage::AllowAtOnce {
             danger("danger_allow_when_unreachable");
         }
     }
     #[cfg(not(feature = "tracing"))]
-    let _ = (addresses, access);
+    let _ = (addresses, robots);
 }
 
 #[cfg(feature = "tracing")]

@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::access::{GoodCopy, RobotsEntry};
-use crate::error::Denied;
+use crate::denied::Denied;
 use crate::pacing::{BackoffCause, DeferReason};
+use crate::robots_cache::{GoodCopy, RobotsEntry};
 use crate::verdict::Verdict;
 use crate::{Failure, Origin, StoreError};
 

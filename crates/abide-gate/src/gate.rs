@@ -1,6 +1,6 @@
 //! The composition: robots.txt first, then the host's turn.
 //!
-//! The only place that knows both `access` and `pacing`.
+//! The only place that knows both `robots_cache` and `pacing`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,26 +9,27 @@ use std::time::{Duration, Instant};
 use abide_robots::Target;
 use url::Url;
 
-use crate::access::{AccessCache, RobotsEntry};
 use crate::builder::GateBuilder;
 use crate::clock::has_timers;
-use crate::error::{Denied, DeniedKind};
+use crate::denied::{Denied, DeniedKind};
 use crate::event::{Event, Observers};
 use crate::paced::last_delay;
 use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit, Refusal, ScopeKey};
+use crate::robots_cache::{RobotsCache, RobotsEntry};
 use crate::verdict::Verdict;
-use crate::{AddressGuard, Clock, Host, Origin, Stats, WallMillis};
+use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
 
 /// Everything that a crawler asks before a request goes out. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
 pub struct Gate {
-    pub(crate) access: AccessCache,
+    pub(crate) robots: RobotsCache,
     pub(crate) pacer: Pacer,
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) max_wait: Duration,
     pub(crate) overrides: Arc<AtomicU64>,
     pub(crate) observers: Observers,
+    pub(crate) signer: Option<Arc<dyn SignRequest>>,
 }
 
 impl Gate {
@@ -75,7 +76,7 @@ impl Gate {
         if is_robots_txt(url) || self.addresses.check_url(url).is_err() {
             return None;
         }
-        let answer = self.access.at_hand(url)?;
+        let answer = self.robots.at_hand(url)?;
         Some(answer.explain(&Target::of(url)))
     }
 
@@ -84,7 +85,7 @@ impl Gate {
         if is_robots_txt(url) {
             return Some(Verdict::robots_txt());
         }
-        Some(self.access.cached(&origin)?.explain(&Target::of(url)))
+        Some(self.robots.cached(&origin)?.explain(&Target::of(url)))
     }
 
     async fn check_after_fetching(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
@@ -92,7 +93,7 @@ impl Gate {
         if is_robots_txt(url) {
             return Ok(Verdict::robots_txt());
         }
-        let answer = self.learn(&origin, url, left).await?;
+        let answer = self.entry(&origin, url, left).await?;
         Ok(self.observed(answer.explain(&Target::of(url))))
     }
 
@@ -130,17 +131,17 @@ impl Gate {
     /// # Errors
     /// A robots.txt request that was deferred or lost.
     pub async fn answer(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {
-        self.learn(origin, &origin.robots_url(), &mut self.max_wait.clone()).await
+        self.entry(origin, &origin.robots_url(), &mut self.max_wait.clone()).await
     }
 
     /// The same from what is at hand and may be used, without any I/O. `None`: not known.
     pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
-        self.access.cached(origin)
+        self.robots.cached(origin)
     }
 
     /// Fetches what is not at hand for all these origins, as many at a time as the policy allows, and waits for them.
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
-        self.access.prefetch(origins).await;
+        self.robots.prefetch(origins).await;
     }
 
     /// Forgets that the origin's robots.txt is fresh, so that its next use asks again. The last good copy is kept, and goes on being used
@@ -148,28 +149,28 @@ impl Gate {
     ///
     /// Other processes with the same store see it when the time of their own copies is over.
     pub async fn invalidate(&self, origin: &Origin) {
-        self.access.invalidate(origin).await;
+        self.robots.invalidate(origin).await;
     }
 
     /// The answer at hand, or fetched if the turn of robots.txt can come within what is `left`.
-    async fn learn(
+    async fn entry(
         &self,
         origin: &Origin,
         url: &Url,
         left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Denied> {
         loop {
-            if *left < self.max_wait && self.access.cached(origin).is_none() {
+            if *left < self.max_wait && self.robots.cached(origin).is_none() {
                 self.refuse_a_long_wait(origin, url, *left)?;
             }
             // A fetch has a deadline, and so needs timers.
-            if self.access.cached(origin).is_none() && !has_timers() {
+            if self.robots.cached(origin).is_none() && !has_timers() {
                 return Err(self.denied(DeniedKind::NoTimers, url));
             }
             let mut waited = Duration::ZERO;
-            let learnt = self.access.learn(origin, &mut waited).await;
+            let loaded = self.robots.get_timed(origin, &mut waited).await;
             *left = left.saturating_sub(waited);
-            let refused = match learnt {
+            let refused = match loaded {
                 Ok(answer) => return Ok(answer),
                 Err(refused) => refused,
             };
@@ -281,7 +282,7 @@ impl Gate {
     /// An unsupported URL.
     pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {
         let origin = Origin::of(url).map_err(|_| self.denied(DeniedKind::UnsupportedUrl, url))?;
-        let crawl_delay = self.access.cached(&origin).and_then(|answer| answer.crawl_delay());
+        let crawl_delay = self.robots.cached(&origin).and_then(|answer| answer.crawl_delay());
         let ask = Ask::new().with_crawl_delay(crawl_delay.unwrap_or_default());
         self.pacer.next_slot(url, ask).map_err(|refusal| self.denied_by(url, refusal))
     }
@@ -300,7 +301,7 @@ impl Gate {
     /// ```
     /// # use std::{sync::Arc, time::Duration};
     /// # use abide_gate::{DeniedKind, Gate, Host, pacing::DeferReason};
-    /// # use abide_gate::testing::access::{Scripted, ScriptedFetch};
+    /// # use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let fetch = ScriptedFetch::always(Scripted::status(404));
@@ -330,7 +331,7 @@ impl Gate {
     pub fn stats(&self) -> Stats {
         let Stats { hosts, in_flight, waiting, backed_off, .. } = self.pacer.stats();
         let overrides = self.overrides.load(Ordering::Relaxed);
-        Stats { overrides, hosts, in_flight, waiting, backed_off, ..self.access.stats() }
+        Stats { overrides, hosts, in_flight, waiting, backed_off, ..self.robots.stats() }
     }
 
     /// Gives up all leases in the shared store and saves what it does not know yet, for `limit` at most. Returns whether nothing is left.
@@ -340,6 +341,11 @@ impl Gate {
     /// its hosts until the leases end.
     pub async fn settled(&self, limit: Duration) -> bool {
         self.pacer.settled(limit).await
+    }
+
+    /// What signs the requests, if they are signed.
+    pub fn signer(&self) -> Option<&Arc<dyn SignRequest>> {
+        self.signer.as_ref()
     }
 
     /// How long a call may wait for its turns unless it says otherwise.
@@ -383,7 +389,7 @@ impl Gate {
             Refusal::UnsupportedUrl(_) => DeniedKind::UnsupportedUrl,
             Refusal::Store { reason } => DeniedKind::Store { reason },
             Refusal::Panicked { callback } => DeniedKind::Panicked { callback },
-            Refusal::NoTimers(_) => DeniedKind::NoTimers,
+            Refusal::NoTimers => DeniedKind::NoTimers,
             Refusal::Interrupted => DeniedKind::Interrupted,
         };
         self.denied(kind, url).with_retry_at(retry_at)

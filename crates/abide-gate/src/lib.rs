@@ -1,18 +1,18 @@
 //! May I ask, and when?
 //!
 //! Everything that a crawler asks before a request goes out: whether the site's robots.txt allows it (RFC 9309 §2.3–2.5), and
-//! when its host is free. No HTTP client in here, nor any knowledge of one: you bring a [`Fetch`](access::Fetch) that can send one request.
+//! when its host is free. No HTTP client in here, nor any knowledge of one: you bring a [`Fetch`](robots_cache::Fetch) that can send one request.
 //!
 //! ```
 //! # use std::{sync::Arc, time::Duration};
-//! # use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
+//! # use abide_gate::robots_cache::{Fetch, FetchError, RobotsResponse, RobotsRequest};
 //! # use abide_gate::{BoxFuture, Clock, SystemClock};
 //! # #[derive(Debug)]
 //! # struct MyClient;
 //! # impl Fetch for MyClient {
-//! #     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+//! #     fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
 //! #         let body = "User-agent: *\nDisallow: /private/\n";
-//! #         let reply = RobotsReply::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
+//! #         let reply = RobotsResponse::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
 //! #         Box::pin(async { Ok(reply) })
 //! #     }
 //! # }
@@ -36,7 +36,7 @@
 //! ```
 //!
 //! # In scope
-//! The access results, their cache and their fallback ([`access`]); permits, backoffs and deferrals ([`pacing`]); the stores' traits, and
+//! The access results, their cache and their fallback ([`robots_cache`]); permits, backoffs and deferrals ([`pacing`]); the stores' traits, and
 //! stores in memory; which addresses may be contacted ([`AddressGuard`]); refusals ([`Denied`]) and failures ([`Failure`]).
 //!
 //! # Out of scope
@@ -60,8 +60,8 @@ mod store;
 mod text;
 
 // Whether a robots.txt could be had, and when a request may go out: two halves that do not know each other.
-pub mod access;
 pub mod pacing;
+pub mod robots_cache;
 
 // Which addresses may be contacted, and how bodies are decoded.
 mod address;
@@ -69,12 +69,13 @@ mod coding;
 
 // The composition: robots.txt first, then the host's turn.
 mod builder;
-mod error;
+mod denied;
 mod event;
 mod gate;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod paced;
+mod sign;
 mod verdict;
 
 #[cfg(feature = "testing")]
@@ -84,15 +85,16 @@ pub use address::AddressGuard;
 pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
-pub use clock::{Clock, NoTimers, SystemClock, WallMillis, caught_clock};
+pub use clock::{Clock, SystemClock, WallMillis, caught_clock, lacks_timers};
 pub use coding::Coding;
-pub use error::{Denied, DeniedKind};
+pub use denied::{Denied, DeniedKind};
 pub use event::{Event, Observer};
-pub use failure::{Failure, TlsProblem};
+pub use failure::Failure;
 pub use gate::Gate;
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
+pub use sign::SignRequest;
 pub use stats::Stats;
 pub use store::{BoxFuture, HolderId, StoreError};
 pub use verdict::Verdict;

@@ -3,11 +3,11 @@
 use metrics::{counter, gauge, histogram};
 
 use crate::Failure;
-use crate::access::{RobotsEntry, Source};
-use crate::error::Denied;
+use crate::denied::Denied;
 use crate::event::{Event, Observer};
 use crate::gate::Gate;
 use crate::pacing::{BackoffCause, DeferReason};
+use crate::robots_cache::{RobotsEntry, Source};
 
 /// An [`Observer`] that counts everything with the recorder that the program has installed.
 ///
@@ -124,7 +124,7 @@ fn fault_name(fault: Failure) -> &'static str {
         Failure::EnhanceYourCalm => "enhance_your_calm",
         Failure::Dns => "name_not_found",
         Failure::NoRoute => "no_route",
-        Failure::Tls(_) => "certificate",
+        _ if fault.is_tls() => "certificate",
         _ => "other",
     }
 }

@@ -9,8 +9,8 @@ use httpdate::fmt_http_date;
 use url::Url;
 
 use crate::WallMillis;
-use crate::access::{Access, GoodCopy, RobotsEntry, Source};
-use crate::error::{Denied, DeniedKind};
+use crate::denied::{Denied, DeniedKind};
+use crate::robots_cache::{AccessResult, GoodCopy, RobotsEntry, Source};
 use crate::text::Escaped;
 
 /// Whether a URL may be fetched, and why. Small and cheap to clone: it shares what it was made from.
@@ -33,9 +33,9 @@ struct Ground {
 
 impl Verdict {
     pub(crate) fn robots(entry: Arc<RobotsEntry>, target: &Target<'_>) -> Self {
-        let rules = match entry.access() {
-            Access::Rules(rules) => Some(rules.verdict(target)),
-            Access::Unavailable(_) | Access::Unreachable(_) => None,
+        let rules = match entry.result() {
+            AccessResult::Rules(rules) => Some(rules.verdict(target)),
+            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
         };
         let is_allowed =
             rules.as_ref().map_or_else(|| entry.is_allowed(target), |verdict| verdict.is_allowed());
@@ -101,7 +101,7 @@ impl Verdict {
             return None;
         }
         let answer = self.entry()?;
-        let Access::Unreachable(cause) = *answer.access() else {
+        let AccessResult::Unreachable(cause) = *answer.result() else {
             return Some(Denied::new(DeniedKind::Disallowed { verdict: self.clone() }, url, now));
         };
         let since = answer.failing_since().unwrap_or(answer.asked_at()).to_system_time();

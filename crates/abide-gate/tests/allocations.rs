@@ -6,8 +6,8 @@ use std::alloc::System;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_gate::pacing::PacePolicy;
+use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use url::Url;
@@ -19,9 +19,9 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 struct Rules;
 
 impl Fetch for Rules {
-    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         let body = "User-agent: *\nDisallow: /private/\n";
-        let reply = RobotsReply::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
+        let reply = RobotsResponse::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
         Box::pin(async { Ok(reply) })
     }
 }

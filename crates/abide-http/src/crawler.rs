@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::Fetch;
-use abide_gate::{Gate, GateBuilder, NoTimers};
-use abide_permissions::{PermissionStore, ReadOptions};
-use abide_robots::InvalidText;
+use abide_gate::robots_cache::Fetch;
+use abide_gate::{Gate, GateBuilder, lacks_timers};
+use abide_permissions::{PermissionStore, ReadOptions, Usage};
+use abide_robots::{InvalidText, ProductToken};
 
 use crate::identity::Identity;
 use crate::reader::Reader;
@@ -37,6 +37,7 @@ impl Crawler {
             timeout: None,
             scan: Scan::Eager,
             read: ReadOptions::for_tokens([]),
+            policies: Vec::new(),
             permission_store: None,
             report_only: None,
         }
@@ -70,6 +71,7 @@ pub struct CrawlerBuilder {
     timeout: Option<Duration>,
     scan: Scan,
     read: ReadOptions,
+    policies: Vec<(String, Usage, bool)>,
     permission_store: Option<Arc<dyn PermissionStore>>,
     report_only: Option<Arc<str>>,
 }
@@ -123,6 +125,14 @@ impl CrawlerBuilder {
         self
     }
 
+    /// A policy token: a group of robots.txt that names `token` and disallows a URL says that its content is not to be used so. It never
+    /// decides whether the URL is fetched. With `fallback` the `*` group counts where no group names the token. The copy that is asked is
+    /// the one that let the request out, and the answer a statement of [`FetchInfo::preferences`](crate::FetchInfo::preferences).
+    pub fn policy_token(mut self, token: &str, usage: Usage, fallback: bool) -> Self {
+        self.policies.push((token.to_owned(), usage, fallback));
+        self
+    }
+
     /// Where permissions are kept between fetches, so that a 304 comes with the last known rules. Default: nowhere.
     pub fn permission_store(mut self, store: Arc<dyn PermissionStore>) -> Self {
         self.permission_store = Some(store);
@@ -149,10 +159,16 @@ impl CrawlerBuilder {
     /// # Errors
     /// [`BuildError`].
     pub fn build(self, fetch: Arc<dyn Fetch>) -> Result<Crawler, BuildError> {
-        NoTimers::check()?;
+        if lacks_timers() {
+            return Err(BuildError::NoTimers);
+        }
         let identity = self.identity()?;
         let tokens = identity.tokens().to_vec();
-        let read = self.read.with_tokens(tokens.iter().cloned());
+        let mut read = self.read.with_tokens(tokens.iter().cloned());
+        for (token, usage, fallback) in self.policies {
+            let token = ProductToken::new(&token).map_err(BuildError::Token)?;
+            read = read.with_policy_token(token, usage, fallback);
+        }
         Ok(Crawler {
             identity,
             gate: self.gate.build(tokens, fetch),
@@ -192,11 +208,9 @@ pub enum BuildError {
         /// The User-Agent given.
         user_agent: String,
     },
-    /// The client's default header fields have a `Host`: it would go to every site, whose rules are those of its URL.
-    HostForAll,
     /// The runtime that this was called in has no timers, so nothing could ever wait for a permit. Outside of a runtime the first request
     /// that must wait says so, with [`DeniedKind::NoTimers`](abide_gate::DeniedKind::NoTimers).
-    NoTimers(NoTimers),
+    NoTimers,
     /// The HTTP client could not be built.
     Client(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -213,11 +227,9 @@ impl fmt::Display for BuildError {
             Self::UserAgentField { user_agent } => {
                 write!(f, "expected a User-Agent of visible ASCII, found {user_agent:?}")
             }
-            Self::HostForAll => f.write_str(
-                "expected no Host in the client's default_headers, found one; ask for its URL and give its address to \
-                 Builder::resolve",
+            Self::NoTimers => f.write_str(
+                "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder",
             ),
-            Self::NoTimers(error) => error.fmt(f),
             Self::Client(_) => f.write_str("the inner client could not be built"),
         }
     }
@@ -228,15 +240,7 @@ impl std::error::Error for BuildError {
         match self {
             Self::Token(error) => Some(error),
             Self::Client(error) => Some(&**error),
-            Self::UserAgent { .. } | Self::UserAgentField { .. } | Self::HostForAll | Self::NoTimers(_) => {
-                None
-            }
+            Self::UserAgent { .. } | Self::UserAgentField { .. } | Self::NoTimers => None,
         }
-    }
-}
-
-impl From<NoTimers> for BuildError {
-    fn from(error: NoTimers) -> Self {
-        Self::NoTimers(error)
     }
 }

@@ -24,6 +24,7 @@ pub struct FetchInfo {
 /// What a fetch found out.
 #[derive(Debug)]
 struct Inner {
+    read: ReadOptions,
     history: RedirectHistory,
     fields: Fields,
     outcome: Outcome,
@@ -35,20 +36,14 @@ pub(crate) enum Outcome {
     /// With what earlier fetches have stored.
     Stored(Box<StoredPermissions>),
     /// Nothing but the reason why no head was looked at: no field says anything.
-    Nothing {
-        read: ReadOptions,
-        reason: HeadEnd,
-    },
+    Nothing(HeadEnd),
     /// The header's part is known; the head comes with the body.
-    Later {
-        read: ReadOptions,
-        head: watch::Receiver<Option<Head>>,
-    },
+    Later(watch::Receiver<Option<Head>>),
 }
 
 impl FetchInfo {
-    pub(crate) fn new(history: RedirectHistory, fields: Fields, outcome: Outcome) -> Self {
-        Self { inner: Arc::new(Inner { history, fields, outcome }) }
+    pub(crate) fn new(read: ReadOptions, history: RedirectHistory, fields: Fields, outcome: Outcome) -> Self {
+        Self { inner: Arc::new(Inner { read, history, fields, outcome }) }
     }
 
     /// The fetch info that [`Reading::finish`](crate::Reading::finish) attached to a response.
@@ -80,15 +75,14 @@ impl FetchInfo {
     ///
     /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that far.
     pub fn permissions(&self) -> Permissions {
-        match &self.inner.outcome {
+        let Inner { read, fields, outcome, .. } = &*self.inner;
+        match outcome {
             Outcome::Known(permissions) => Permissions::clone(permissions),
             Outcome::Stored(known) => known.permissions.clone(),
-            Outcome::Nothing { read, reason } => {
-                self.inner.fields.permissions(read, Head::not_scanned(*reason))
-            }
-            Outcome::Later { read, head } => {
+            Outcome::Nothing(reason) => fields.permissions(read, Head::not_scanned(*reason)),
+            Outcome::Later(head) => {
                 let head = head.borrow().clone().unwrap_or_else(|| Head::not_scanned(HeadEnd::NotScanned));
-                self.inner.fields.permissions(read, head)
+                fields.permissions(read, head)
             }
         }
     }
@@ -109,9 +103,9 @@ impl FetchInfo {
         if let Outcome::Stored(known) = &self.inner.outcome {
             return known.preferences.clone();
         }
-        let own = self.inner.fields.preferences(self.permissions().metas());
-        match self.rules_and_url() {
-            Some((rules, url)) => own.with_robots(rules, &Target::of(url)),
+        let own = self.inner.fields.preferences(&self.inner.read, self.permissions().metas());
+        match self.inner.history.last() {
+            Some(hop) => with_robots(own, hop),
             None => own,
         }
     }
@@ -133,11 +127,24 @@ impl FetchInfo {
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
         let info = self.clone();
         async move {
-            if let Outcome::Later { head, .. } = &info.inner.outcome {
+            if let Outcome::Later(head) = &info.inner.outcome {
                 // A closed channel means that the body is gone; its last value still stands.
                 let _ = head.clone().wait_for(Option::is_some).await;
             }
             info.permissions()
         }
+    }
+}
+
+/// Adds what robots.txt prefers for a hop's URL: the very copy that let the request out.
+pub(crate) fn with_robots(preferences: Preferences, hop: &Hop) -> Preferences {
+    let (verdict, target) = (hop.verdict(), Target::of(hop.url()));
+    let preferences = match verdict.rules() {
+        Some(robots) => preferences.with_robots(robots.rules(), &target),
+        None => preferences,
+    };
+    match verdict.entry().and_then(|entry| entry.copy()) {
+        Some(copy) => preferences.with_policy_tokens(copy.body(), &target),
+        None => preferences,
     }
 }

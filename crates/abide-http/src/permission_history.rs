@@ -47,7 +47,7 @@ pub(crate) async fn persist(
     }
     known.map(|record| StoredPermissions {
         permissions: record.permissions(read),
-        preferences: record.preferences(),
+        preferences: record.preferences(read),
     })
 }
 

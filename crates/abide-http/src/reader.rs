@@ -9,10 +9,9 @@ use http_body::Body;
 
 use abide_gate::WallMillis;
 use abide_permissions::{Fetched, Head, HeadEnd, PermissionStore, Preferences, ReadOptions};
-use abide_robots::Target;
 
 use crate::body::WatchedBody;
-use crate::fetch_info::{FetchInfo, Outcome};
+use crate::fetch_info::{FetchInfo, Outcome, with_robots};
 use crate::permission_history::{StoredPermissions, persist};
 use crate::redirect_history::RedirectHistory;
 use crate::scan::{self, Fields, Scan};
@@ -158,7 +157,7 @@ impl<'a> Reading<'a> {
                 None => None,
             };
             let answer = seen.answer(options, &fields, known);
-            response.extensions_mut().insert(FetchInfo::new(history, fields, answer));
+            response.extensions_mut().insert(FetchInfo::new(options.clone(), history, fields, answer));
             response
         }
     }
@@ -180,11 +179,7 @@ impl<'a> Reading<'a> {
         head: Head,
     ) -> Option<StoredPermissions> {
         let hop = history.last()?;
-        let robots = hop.verdict().rules().map(|verdict| {
-            // As it was when this was fetched: the very copy that let the request out.
-            Preferences::default().with_robots(verdict.rules(), &Target::of(hop.url()))
-        });
-        let robots = robots.unwrap_or_default();
+        let robots = with_robots(Preferences::new(&self.reader.options), hop);
         let received = match self.origin {
             Origin::Cache(time) => time,
             Origin::Wire | Origin::Unknown => self.received,
@@ -217,11 +212,11 @@ impl Unscanned<'_> {
         let (read, reason) = (&self.reader.options, self.reason);
         let answer = if self.fields.is_empty() {
             // Made when somebody asks: that is no more work than to copy it.
-            Outcome::Nothing { read: read.clone(), reason }
+            Outcome::Nothing(reason)
         } else {
             Outcome::Known(self.fields.permissions(read, Head::not_scanned(reason)))
         };
-        FetchInfo::new(history, self.fields, answer)
+        FetchInfo::new(read.clone(), history, self.fields, answer)
     }
 }
 

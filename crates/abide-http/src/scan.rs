@@ -68,10 +68,10 @@ impl Fields {
     }
 
     /// What they say on how content may be used; `metas` are those of the head.
-    pub(crate) fn preferences(&self, metas: &[Meta]) -> Preferences {
+    pub(crate) fn preferences(&self, read: &ReadOptions, metas: &[Meta]) -> Preferences {
         let lines = || self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         let tdm = Tdm::default().with_fields(lines()).with_metas(metas);
-        Preferences::default().with_fields(lines()).with_tdm(&tdm)
+        Preferences::new(read).with_fields(lines()).with_tdm(&tdm)
     }
 
     /// What they permit, together with a head.
@@ -207,7 +207,7 @@ impl ScannedHead {
         known: Option<StoredPermissions>,
     ) -> Outcome {
         match (self, known) {
-            (Self::Later(head), _) => Outcome::Later { read: read.clone(), head },
+            (Self::Later(head), _) => Outcome::Later(head),
             (Self::Now(_), Some(known)) => Outcome::Stored(Box::new(known)),
             (Self::Now(head), None) => Outcome::Known(fields.permissions(read, head)),
         }

@@ -164,6 +164,18 @@ pub(crate) fn path_and_value(value: &[u8]) -> (Option<&[u8]>, &[u8]) {
     (Some(path), rest.trim_ascii())
 }
 
+/// What the author of a record should know.
+pub(crate) fn problem(value: &[u8]) -> Option<String> {
+    let (path, value) = path_and_value(value);
+    match parse(value) {
+        Some(_) if path.is_some() && value.is_empty() => {
+            Some("expected directives behind the path".to_owned())
+        }
+        Some(_) => None,
+        None => Some("expected a list such as `app;directive=value`; the record is dropped".to_owned()),
+    }
+}
+
 /// The members of a List that are Tokens; others name no application. `None` when it is no List.
 fn parse(value: &[u8]) -> Option<Vec<AppMember>> {
     let mut members = Members(Vec::new());

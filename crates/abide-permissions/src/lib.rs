@@ -85,7 +85,7 @@ pub use link::link_follow;
 pub use meta::HeadScanner;
 pub use options::ReadOptions;
 pub use permissions::Permissions;
-pub use preference::{Preference, PreferenceStatement, Preferences, Tdm, Usage};
+pub use preference::{Preference, PreferenceStatement, Preferences, Tdm, Usage, record_problem};
 pub use provenance::Provenance;
 pub use record::{Fetched, PermissionRecord, Update, is_whole};
 pub use rule::{Flag, ImagePreview, Limit};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use abide_robots::ProductToken;
 
 use crate::error::PermissionError;
+use crate::preference::Usage;
 
 /// For whom the rules are read, and within which limits. Cheap to clone.
 ///
@@ -33,6 +34,31 @@ pub struct ReadOptions {
     heuristic_percent: u32,
     default_ttl: Duration,
     unknown_is_permitted: bool,
+    unites_signals: bool,
+    policies: Option<Arc<[PolicyToken]>>,
+}
+
+/// How preferences are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PreferenceOptions {
+    pub(crate) strict: bool,
+    pub(crate) unites_signals: bool,
+    policies: Option<Arc<[PolicyToken]>>,
+}
+
+impl PreferenceOptions {
+    pub(crate) fn policies(&self) -> &[PolicyToken] {
+        self.policies.as_deref().unwrap_or_default()
+    }
+}
+
+/// A token whose group states a preference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PolicyToken {
+    pub(crate) token: ProductToken,
+    pub(crate) usage: Usage,
+    /// Whether the `*` group counts where no group names the token.
+    pub(crate) fallback: bool,
 }
 
 impl ReadOptions {
@@ -56,6 +82,8 @@ impl ReadOptions {
             heuristic_percent: 10,
             default_ttl: Duration::ZERO,
             unknown_is_permitted: false,
+            unites_signals: false,
+            policies: None,
         }
     }
 
@@ -105,8 +133,9 @@ impl ReadOptions {
     }
 
     /// Reads `Robots-Tag` strictly by RFC 9651: one bad member voids the whole field unless the field is over the limit,
-    /// names are lower-case only, and there is no legacy reading. Off by default, since it loses restrictions that a
-    /// publisher meant. `X-Robots-Tag` is not concerned.
+    /// names are lower-case only, and there is no legacy reading. A Content-Usage that is no Dictionary, and a signal that is
+    /// none, state nothing then. Off by default, since it loses restrictions that a publisher meant. `X-Robots-Tag` is not
+    /// concerned.
     #[must_use]
     pub const fn with_strict_sf(mut self, strict: bool) -> Self {
         self.strict_sf = strict;
@@ -118,6 +147,27 @@ impl ReadOptions {
     #[must_use]
     pub const fn with_body_metas(mut self, count: bool) -> Self {
         self.meta_scope = if count { MetaScope::Document } else { MetaScope::Head };
+        self
+    }
+
+    /// Whether the Content-Signal records of the `*` group count too where a group names the crawler, most restrictively. Off by
+    /// default: by RFC 9309 §2.2.1 the `*` group does not apply then. For those who take it that a site which says
+    /// `ai-train=no` to everybody did not mean to except the crawlers that it has rules for.
+    #[must_use]
+    pub const fn with_signals_united(mut self, unite: bool) -> Self {
+        self.unites_signals = unite;
+        self
+    }
+
+    /// Adds a *policy token*: a site states a preference on `usage` by an ordinary group of robots.txt whose user-agent line
+    /// names the token (draft-kelley-aipref-training-preference-signal). Where that group disallows the URL, the usage is
+    /// disallowed; it never decides whether the URL is fetched. With `fallback` the `*` group counts where no group names the
+    /// token. Which token, and which rule for `*`, is yours to say: abide knows none.
+    #[must_use]
+    pub fn with_policy_token(mut self, token: ProductToken, usage: Usage, fallback: bool) -> Self {
+        let known = self.policies.as_deref().unwrap_or_default();
+        let added = [PolicyToken { token, usage, fallback }];
+        self.policies = Some(known.iter().cloned().chain(added).collect());
         self
     }
 
@@ -180,7 +230,7 @@ impl ReadOptions {
         self.memory_limit
     }
 
-    /// Whether `Robots-Tag` is read strictly by RFC 9651.
+    /// Whether `Robots-Tag` is read strictly by RFC 9651, and broken preferences are dropped whole.
     #[must_use]
     pub const fn is_strict_sf(&self) -> bool {
         self.strict_sf
@@ -208,6 +258,14 @@ impl ReadOptions {
     #[must_use]
     pub const fn is_unknown_permitted(&self) -> bool {
         self.unknown_is_permitted
+    }
+
+    pub(crate) fn preferences(&self) -> PreferenceOptions {
+        PreferenceOptions {
+            strict: self.strict_sf,
+            unites_signals: self.unites_signals,
+            policies: self.policies.clone(),
+        }
     }
 
     /// Whether the name of a meta, or the text before a colon, is one of ours or everybody's as `global` has it.

@@ -31,7 +31,7 @@ use crate::rules::TagRules;
 /// assert!(!permissions.may_follow());
 /// assert!(permissions.rules().nosnippet());
 /// let sources: Vec<String> = permissions.statements().iter().map(|(place, _)| place.to_string()).collect();
-/// assert_eq!(sources, ["Robots-Tag line 1 (sf): *;nosnippet", "meta 1 named examplebot"]);
+/// assert_eq!(sources, ["Robots-Tag, field 1 (sf): *;nosnippet", "meta 1 named examplebot"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::rules::TagRules;
 use crate::stated::Stated;
 
-/// The place where something is stated. `Display` is one phrase: `X-Robots-Tag line 1 (legacy): noindex, nofollow`. What a
+/// The place where something is stated. `Display` is one phrase: `X-Robots-Tag, field 1 (legacy): noindex, nofollow`. What a
 /// server wrote is escaped and cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -51,7 +51,7 @@ pub enum Provenance {
         /// Its name as written.
         name: Box<str>,
     },
-    /// A record of robots.txt, in the group that applies.
+    /// A record of robots.txt.
     #[non_exhaustive]
     RobotsTxt {
         /// The name of the record as its specification writes it.
@@ -60,6 +60,8 @@ pub enum Provenance {
         line: u32,
         /// Its path as written; `None`: it covers every URL.
         path: Option<Box<str>>,
+        /// The product token of the group that it counts in, or `*`. `None`: it stands outside groups, for every crawler.
+        group: Option<Box<str>>,
     },
     /// An entry of `/.well-known/tdmrep.json`.
     #[non_exhaustive]
@@ -91,10 +93,10 @@ impl fmt::Display for Provenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field { name, line, text, .. } if text.is_empty() => {
-                write!(f, "{name} line {}", line.saturating_add(1))
+                write!(f, "{name}, field {}", line.saturating_add(1))
             }
             Self::Field { name, line, reading, text } => {
-                write!(f, "{name} line {} ({reading}): {}", line.saturating_add(1), Shown(text))
+                write!(f, "{name}, field {} ({reading}): {}", line.saturating_add(1), Shown(text))
             }
             Self::Meta { index, name } => write!(f, "meta {} named {}", index.saturating_add(1), Shown(name)),
             Self::Noscript { index, name } => {
@@ -103,8 +105,13 @@ impl fmt::Display for Provenance {
             Self::Rendered { index, name } => {
                 write!(f, "meta {} of the rendered document named {}", index.saturating_add(1), Shown(name))
             }
-            Self::RobotsTxt { record, line, path } => {
-                write!(f, "robots.txt line {line}: {record}")?;
+            Self::RobotsTxt { record, line, path, group } => {
+                write!(f, "robots.txt line {line} (")?;
+                match group {
+                    Some(group) => write!(f, "group {}", Shown(group))?,
+                    None => f.write_str("outside groups")?,
+                }
+                write!(f, "): {record}")?;
                 path.iter().try_for_each(|path| write!(f, " {}", Shown(path)))
             }
             Self::WellKnown { index } => write!(f, "tdmrep.json entry {}", index.saturating_add(1)),
@@ -113,7 +120,7 @@ impl fmt::Display for Provenance {
 }
 
 /// Text of others, escaped and cut to what a log line can bear.
-struct Shown<'a>(&'a str);
+pub(crate) struct Shown<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -261,10 +261,10 @@ impl PermissionRecord {
     /// The preferences that were stated when the resource was fetched: by robots.txt, by the fields that are kept, and by
     /// TDMRep in fields and metas.
     #[must_use]
-    pub fn preferences(&self) -> Preferences {
+    pub fn preferences(&self, options: &ReadOptions) -> Preferences {
         let fields = || self.fields.iter().map(|(name, line)| (&**name, &**line));
         let tdm = Tdm::default().with_fields(fields()).with_metas(&self.metas);
-        Preferences::default()
+        Preferences::new(options)
             .with_statements(self.preferences.iter().cloned())
             .with_fields(fields())
             .with_tdm(&tdm)
@@ -287,12 +287,13 @@ impl PermissionRecord {
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let has_all = |own: &[Meta], others: &[Meta]| others.iter().all(|meta| own.contains(meta));
+        let everybody = ReadOptions::for_tokens([]);
         let mut rules = other.fields.iter().filter(|(name, _)| states_rules(name));
         rules.all(|field| self.fields.contains(field))
             && has_all(&self.metas, &other.metas)
             && has_all(&self.noscript_metas, &other.noscript_metas)
             && has_all(&self.rendered, &other.rendered)
-            && self.preferences() == other.preferences()
+            && self.preferences(&everybody) == other.preferences(&everybody)
             && self.head_end == other.head_end
             && self.is_cut == other.is_cut
     }

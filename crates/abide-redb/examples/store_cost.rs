@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, PacePolicy, ScopeKey, Want};
+use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
 use abide_gate::testing::Ask;
-use abide_gate::testing::access::sample_record;
+use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Clock, Origin, SystemClock, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::Store;
@@ -150,7 +150,7 @@ async fn records(store: &Store) -> Outcome<()> {
         let batch = batch?;
         let began = Instant::now();
         for record in &batch {
-            AccessStore::save(store, record.origin(), record).await?;
+            RobotsStore::save(store, record.origin(), record).await?;
         }
         saving += began.elapsed();
         let began = Instant::now();
@@ -162,7 +162,7 @@ async fn records(store: &Store) -> Outcome<()> {
     for name in ["first", "again"] {
         let began = Instant::now();
         for n in 0..20_000 {
-            black_box(AccessStore::load(store, &origin(scattered(n))?).await?.ok_or("expected a record")?);
+            black_box(RobotsStore::load(store, &origin(scattered(n))?).await?.ok_or("expected a record")?);
         }
         println!("a record, read at random ({name}): {} ns", each(began, 20_000));
     }
@@ -192,7 +192,7 @@ async fn permissions(store: &Store) -> Outcome<()> {
 
 /// The same in memory, to compare.
 async fn memory() -> Outcome<()> {
-    let (store, region) = (MemoryAccessStore::new(), Region::new(ALLOCATOR));
+    let (store, region) = (MemoryRobotsStore::new(), Region::new(ALLOCATOR));
     for n in 0..RECORDS {
         store.save(&origin(n)?, &record(n)?).await?;
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use abide_gate::Origin;
-use abide_gate::access::Record;
 use abide_gate::pacing::ScopeKey;
+use abide_gate::robots_cache::Record;
 use abide_permissions::PermissionRecord;
 
 use crate::row::BackoffRow;

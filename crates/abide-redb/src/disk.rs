@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use abide_gate::access::Record;
 use abide_gate::pacing::ScopeKey;
+use abide_gate::robots_cache::Record;
 use abide_gate::{Clock, Origin, WallMillis};
 use abide_permissions::PermissionRecord;
 use redb::{

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use abide_gate::access::Record;
 use abide_gate::pacing::{HostState, LeaseAsk, LeaseStatus, ScopeKey, Want};
+use abide_gate::robots_cache::Record;
 use abide_gate::{Clock, Origin};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 

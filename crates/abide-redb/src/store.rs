@@ -14,7 +14,7 @@ use crate::shared::{Pending, Shared};
 
 /// Robots records, backoffs and permissions of one process, in one file. Cheap to clone; clones are one store.
 ///
-/// It is an [`AccessStore`](abide_gate::access::AccessStore), a [`HostStore`](abide_gate::pacing::HostStore) and a
+/// It is an [`RobotsStore`](abide_gate::robots_cache::RobotsStore), a [`HostStore`](abide_gate::pacing::HostStore) and a
 /// [`PermissionStore`](abide_permissions::PermissionStore) at once; a crawler is given three clones.
 ///
 /// Backoffs, and records of sites that cannot be reached, are on the disk when their call returns. Everything else is written about once
@@ -28,7 +28,7 @@ use crate::shared::{Pending, Shared};
 /// use abide_gate::Gate;
 ///
 /// let store = abide_redb::Store::open(&path)?;
-/// let settings = Gate::builder().access_store(Arc::new(store.clone())).host_store(Arc::new(store.clone()));
+/// let settings = Gate::builder().robots_store(Arc::new(store.clone())).host_store(Arc::new(store.clone()));
 /// # drop(settings);
 ///
 /// // The file has one user at a time.

@@ -4,8 +4,8 @@ use std::future::ready;
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessStore, Record};
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey};
+use abide_gate::robots_cache::{Record, RobotsStore};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
 
@@ -13,7 +13,7 @@ use crate::batch::{Permission, received_later};
 use crate::error::Error;
 use crate::store::Store;
 
-impl AccessStore for Store {
+impl RobotsStore for Store {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         Box::pin(async move {
             if let Some(record) = self.shared().waiting_record(origin)? {

@@ -5,9 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use abide_gate::HolderId;
-use abide_gate::access::AccessStore;
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
-use abide_gate::testing::access::sample_record;
+use abide_gate::robots_cache::RobotsStore;
+use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Origin, WallMillis};
 use abide_redis::Store;
 use redis::cmd;

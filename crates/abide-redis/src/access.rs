@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessStore, Record};
+use abide_gate::robots_cache::{Record, RobotsStore};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Cmd, FromRedisValue, RedisResult, Value, cmd, from_redis_value, pipe};
@@ -16,7 +16,7 @@ use crate::{Error, Store};
 
 static FETCHING: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/fetching.lua")));
 
-impl AccessStore for Store {
+impl RobotsStore for Store {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         Box::pin(async move { Ok(load(self, &self.link.keys.of(Kind::Robots, origin.as_str())).await?) })
     }

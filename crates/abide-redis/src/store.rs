@@ -9,7 +9,7 @@ use crate::place::Place;
 
 /// Leases of hosts, backoffs and robots.txt records in Redis or Valkey. Cheap to clone; all clones are one connection.
 ///
-/// It implements [`HostStore`](abide_gate::pacing::HostStore) and [`AccessStore`](abide_gate::access::AccessStore) (and, with the
+/// It implements [`HostStore`](abide_gate::pacing::HostStore) and [`RobotsStore`](abide_gate::robots_cache::RobotsStore) (and, with the
 /// feature `permissions`, `PermissionStore`), so it is given to a crawler once for each.
 ///
 /// A connection that is lost is made anew by the next command, at most four times a second. A store that does not answer stops

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::block::{self, Block, Entry, Header, Item};
-use crate::group::{Agent, Chosen, Gathered, Gatherer, Raw, Sink, agent};
+use crate::group::{Agent, Chosen, Gathered, Gatherer, Raw, Signals, Sink, agent};
 use crate::index;
 use crate::line::{self, Key, Lines, RecordKind};
 use crate::normal::{self, HASH, QUERY, REWRITE, STAR, Side};
@@ -20,6 +20,8 @@ use crate::token::ProductToken;
 /// Kinds of items beside those of [`RecordKind`].
 pub(crate) const ITEM_MATCHED: u32 = 100;
 pub(crate) const ITEM_AGENT: u32 = 101;
+pub(crate) const ITEM_SIGNAL_OUTSIDE: u32 = 102;
+pub(crate) const ITEM_SIGNAL_OF_EVERYBODY: u32 = 103;
 
 /// Compiles what `text`, read by RFC 9309, says to the crawler.
 pub(crate) fn compile(text: &[u8], tokens: &[ProductToken]) -> Block {
@@ -72,12 +74,12 @@ pub(crate) fn build_gathered(
     tokens: &[ProductToken],
     profile: Profile,
 ) -> Block {
-    let Gathered { rules, others, chosen } = gathered;
+    let Gathered { rules, others, chosen, signals } = gathered;
     let mut draft = Draft::new(rules.len(), profile);
     for rule in rules {
         draft.push(rule);
     }
-    build(Gathered { rules: draft, others, chosen }, tokens)
+    build(Gathered { rules: draft, others, chosen, signals }, tokens)
 }
 
 fn build(gathered: Gathered<'_, Draft>, tokens: &[ProductToken]) -> Block {
@@ -86,6 +88,7 @@ fn build(gathered: Gathered<'_, Draft>, tokens: &[ProductToken]) -> Block {
     draft.sort_literals();
     draft.sort_wildcards();
     draft.push_items(&gathered.others, chosen, tokens);
+    draft.push_signals(&gathered.signals, &gathered.others, chosen);
     draft.finish(chosen, delay)
 }
 
@@ -281,6 +284,19 @@ impl Draft {
                 }
                 kind => self.push_item(record.value, record.line, kind as u32),
             }
+        }
+    }
+
+    fn push_signals(&mut self, signals: &Signals<'_>, own: &[Raw<'_>], chosen: Chosen) {
+        for record in &signals.outside {
+            self.push_item(record.value, record.line, ITEM_SIGNAL_OUTSIDE);
+        }
+        if !matches!(chosen, Chosen::Token(_)) {
+            return;
+        }
+        let own: BTreeSet<u32> = own.iter().map(|record| record.line).collect();
+        for record in signals.everybodys.iter().filter(|record| !own.contains(&record.line)) {
+            self.push_item(record.value, record.line, ITEM_SIGNAL_OF_EVERYBODY);
         }
     }
 

@@ -38,6 +38,9 @@ pub(crate) struct Gatherer<'a, 't, R> {
     best: Level,
     rules: R,
     others: Vec<Raw<'a>>,
+    /// Whether a line of the run at hand is `*`.
+    names_everybody: bool,
+    signals: Signals<'a>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,6 +81,16 @@ pub(crate) struct Gathered<'a, R> {
     /// What is not a rule: the user-agent lines and records of the combined groups, and those of the whole file.
     pub(crate) others: Vec<Raw<'a>>,
     pub(crate) chosen: Chosen,
+    pub(crate) signals: Signals<'a>,
+}
+
+/// The Content-Signal records that may count for a crawler beside those of its group.
+#[derive(Default)]
+pub(crate) struct Signals<'a> {
+    /// Before the first user-agent line: they are meant for every crawler.
+    pub(crate) outside: Vec<Raw<'a>>,
+    /// Of every group that names `*`. Where that is our group, or ours names `*` too, they are among its records as well.
+    pub(crate) everybodys: Vec<Raw<'a>>,
 }
 
 impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
@@ -91,6 +104,8 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
             best: NOT_ADDRESSED,
             rules,
             others: Vec::with_capacity(8),
+            names_everybody: false,
+            signals: Signals::default(),
         }
     }
 
@@ -98,7 +113,9 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
     #[inline]
     pub(crate) fn skips(&self, kind: RecordKind) -> bool {
         let idle = matches!(self.phase, Phase::Outside | Phase::Foreign);
-        idle && (kind.is_rule() || (kind != RecordKind::UserAgent && !kind.is_global()))
+        let counts_anywhere =
+            matches!(kind, RecordKind::UserAgent | RecordKind::ContentSignal) || kind.is_global();
+        idle && !counts_anywhere
     }
 
     /// Takes the next record of the file.
@@ -107,6 +124,7 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
         match record.kind {
             RecordKind::Allow | RecordKind::Disallow => self.rule(record),
             RecordKind::UserAgent => self.agent(record),
+            RecordKind::ContentSignal => self.signal(record),
             kind if kind.is_global() => self.others.push(record),
             kind if is_of_group(kind) && !self.skips(kind) => self.others.push(record),
             _ => {}
@@ -123,17 +141,32 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
             level if level == self.tokens.len() => Chosen::Global,
             level => Chosen::Token(level),
         };
-        Gathered { rules: self.rules, others: self.others, chosen }
+        Gathered { rules: self.rules, others: self.others, chosen, signals: self.signals }
     }
 
     fn agent(&mut self, record: Raw<'a>) {
         if self.phase != Phase::Agents {
             self.phase = Phase::Agents;
             self.level = NOT_ADDRESSED;
+            self.names_everybody = false;
             self.run_start = self.others.len();
         }
         self.level = self.level.min(level(record.value, self.tokens, self.profile));
+        self.names_everybody |= addresses(record.value, None, self.profile);
         self.others.push(record);
+    }
+
+    fn signal(&mut self, record: Raw<'a>) {
+        match self.phase {
+            Phase::Outside => return self.signals.outside.push(record),
+            // Whose it is shows when the run is complete.
+            Phase::Agents => return self.others.push(record),
+            Phase::Ours => self.others.push(record),
+            Phase::Foreign => {}
+        }
+        if self.names_everybody {
+            self.signals.everybodys.push(record);
+        }
     }
 
     /// Takes the next record of the file, which is a rule.
@@ -149,6 +182,11 @@ impl<'a, 't, R: Sink<'a>> Gatherer<'a, 't, R> {
 
     /// The run is complete: is the group ours, and better than what we have?
     fn settle(&mut self) {
+        if self.names_everybody {
+            let run = self.others.get(self.run_start..).unwrap_or_default();
+            let signals = run.iter().filter(|record| record.kind == RecordKind::ContentSignal);
+            self.signals.everybodys.extend(signals);
+        }
         if self.level == NOT_ADDRESSED || self.level > self.best {
             self.drop_run();
             self.phase = Phase::Foreign;

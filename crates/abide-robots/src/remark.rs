@@ -31,7 +31,8 @@ pub enum RemarkKind {
     UnreadableLine,
     /// The key is unknown to us; the record changes nothing.
     UnknownRecord,
-    /// A record stands before the first user-agent line, so it belongs to nobody.
+    /// A record stands before the first user-agent line, so it belongs to nobody; a Content-Signal there counts for every
+    /// crawler.
     OutsideGroup,
     /// A user-agent line names nobody.
     NoToken,
@@ -400,7 +401,12 @@ impl Reader<'_> {
             }
             (Phase::Outside, kind) if !kind.stands_anywhere() => {
                 let columns = place.columns(0, line::trim(place.line));
-                let sentence = "the record stands before any user-agent line and belongs to nobody";
+                let sentence = match kind {
+                    RecordKind::ContentSignal => {
+                        "the record stands before any user-agent line and counts for every crawler"
+                    }
+                    _ => "the record stands before any user-agent line and belongs to nobody",
+                };
                 self.remark(RemarkKind::OutsideGroup, place.number, columns, sentence);
             }
             (Phase::Agents { .. } | Phase::Rules, kind) if kind.is_rule() => {
@@ -553,6 +559,10 @@ mod tests {
             (
                 "Disallow: /a",
                 "1:1..13 OutsideGroup: the record stands before any user-agent line and belongs to nobody",
+            ),
+            (
+                "Content-Signal: a=no",
+                "1:1..21 OutsideGroup: the record stands before any user-agent line and counts for every crawler",
             ),
             (
                 "User-agent: 123",

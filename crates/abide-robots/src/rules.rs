@@ -5,7 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::block::{Block, FLAG_GOOGLE, FLAG_GROUP, FLAG_NAMED, Parts};
-use crate::compile::{self, ITEM_AGENT, ITEM_MATCHED};
+use crate::compile::{self, ITEM_AGENT, ITEM_MATCHED, ITEM_SIGNAL_OF_EVERYBODY, ITEM_SIGNAL_OUTSIDE};
 use crate::decode::Text;
 use crate::group::{Gatherer, Raw};
 use crate::line::RecordKind;
@@ -192,6 +192,24 @@ impl Rules {
         })
     }
 
+    /// The Content-Signal records before the first user-agent line, or of a file without one, in file order, unread. Sites put
+    /// them there on purpose: they are meant for every crawler, also where no group applies.
+    pub fn signals_outside_groups(&self) -> impl Iterator<Item = Record<'_>> {
+        self.signals(ITEM_SIGNAL_OUTSIDE)
+    }
+
+    /// The Content-Signal records of the `*` group where the group of a token applies, in file order, unread. RFC 9309 §2.2.1
+    /// has them count only where no group names the crawler; a caller may count them all the same. Where the `*` group
+    /// applies there are none: they are among the [`records`](Self::records).
+    pub fn signals_of_everybody(&self) -> impl Iterator<Item = Record<'_>> {
+        self.signals(ITEM_SIGNAL_OF_EVERYBODY)
+    }
+
+    fn signals(&self, item_kind: u32) -> impl Iterator<Item = Record<'_>> {
+        let items = self.block.parts().items().filter(move |(item, _)| item.kind == item_kind);
+        items.map(|(item, value)| Record::kept(RecordKind::ContentSignal, value, item.line))
+    }
+
     /// Bytes on the heap, shared by all clones.
     pub fn heap_size(&self) -> usize {
         self.block.bytes().saturating_add(size_of::<[usize; 2]>())
@@ -251,6 +269,54 @@ mod tests {
         let records: Vec<_> =
             rules.records().map(|record| (record.kind().name(), record.value(), record.line())).collect();
         assert_eq!(records, [("Content-Usage", &b"/a b=\xff"[..], 2), ("Content-Signal", b"", 3)]);
+    }
+
+    #[test]
+    fn signals_outside_groups_count_for_every_crawler() {
+        let lines = |records: &mut dyn Iterator<Item = Record<'_>>| -> Vec<u32> {
+            records.map(|record| record.line()).collect()
+        };
+        let tokens = |names: &[&str]| -> Vec<ProductToken> {
+            names.iter().map(|name| ProductToken::new(name).unwrap()).collect()
+        };
+        for (text, names, outside, own, everybodys) in [
+            ("content-signal: a=no", &[][..], &[1][..], &[][..], &[][..]),
+            ("content-signal: a=no\ndisallow: /\ncontent-signal: b=no", &["a"], &[1, 3], &[], &[]),
+            ("content-signal: a=no\nuser-agent: b\ndisallow: /", &["a"], &[1], &[], &[]),
+            (
+                "content-usage: a=n\nsitemap: https://a/\nuser-agent: *\ncontent-signal: x",
+                &[],
+                &[],
+                &[4],
+                &[],
+            ),
+            ("user-agent: *\ncontent-signal: x\nuser-agent: a\nallow: /", &["a"], &[], &[2], &[]),
+            ("user-agent: *\ncontent-signal: x\nallow: /\nuser-agent: a\nallow: /", &["a"], &[], &[], &[2]),
+            ("user-agent: a\nallow: /\nuser-agent: *\nallow: /\ncontent-signal: x", &["a"], &[], &[], &[5]),
+            ("user-agent: a\nallow: /\nuser-agent: *\nallow: /\ncontent-signal: x", &["b"], &[], &[5], &[]),
+            // A lesser token of the chain is nobody that signals are taken over from; `*` in its run is.
+            (
+                "user-agent: b\ncontent-signal: x\nallow: /\nuser-agent: a\nallow: /",
+                &["a", "b"],
+                &[],
+                &[],
+                &[],
+            ),
+            (
+                "user-agent: b\ncontent-signal: x\nuser-agent: *\nallow: /\nuser-agent: a\nallow: /",
+                &["a", "b"],
+                &[],
+                &[],
+                &[2],
+            ),
+            ("user-agent: c\ncontent-signal: x\nuser-agent: *", &["c"], &[], &[2], &[]),
+        ] {
+            let rules = Rules::parse(text.as_bytes(), &tokens(names));
+            assert_eq!(lines(&mut rules.signals_outside_groups()), outside, "{text}");
+            assert_eq!(lines(&mut rules.records()), own, "{text}");
+            assert_eq!(lines(&mut rules.signals_of_everybody()), everybodys, "{text}");
+            assert_eq!(Robots::parse(text.as_bytes()).rules(&tokens(names)), rules, "{text}");
+        }
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use abide_gate::GateBuilder;
-use abide_gate::access::Fetch;
+use abide_gate::robots_cache::Fetch;
 use abide_http::{BuildError, Crawler, CrawlerBuilder, Scan};
-use abide_permissions::{PermissionStore, ReadOptions};
+use abide_permissions::{PermissionStore, ReadOptions, Usage};
 use tower_layer::Layer;
 
 use crate::layer::AbideLayer;
@@ -50,6 +50,13 @@ impl Builder {
     /// Limits and strictness of reading permissions. Its tokens are replaced by the crawler's own.
     pub fn read_options(self, options: ReadOptions) -> Self {
         Self { crawler: self.crawler.read_options(options) }
+    }
+
+    /// A policy token: a group of robots.txt that names `token` and disallows a URL says that its content is not to be used so. It never
+    /// decides whether the URL is fetched. With `fallback` the `*` group counts where no group names the token. The copy that is asked is
+    /// the one that let the request out, and the answer a statement of [`FetchInfo::preferences`](crate::FetchInfo::preferences).
+    pub fn policy_token(self, token: &str, usage: Usage, fallback: bool) -> Self {
+        Self { crawler: self.crawler.policy_token(token, usage, fallback) }
     }
 
     /// Where permissions are kept between fetches, so that a 304 comes with the last known rules. Default: nowhere.

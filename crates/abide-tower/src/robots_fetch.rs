@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
-use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest, on_the_wire};
+use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 use abide_gate::{BoxFuture, Clock, Failure, SystemClock};
 use abide_http::{body_failure_of, same_resource};
 use bytes::Bytes;
@@ -59,7 +59,7 @@ where
         mut service: S,
         request: Request<B>,
         asked: RobotsRequest,
-    ) -> Result<RobotsReply, FetchError> {
+    ) -> Result<RobotsResponse, FetchError> {
         // A gate counts from its own clock, when the permit was acquired.
         let started = SystemClock.now();
         let no_answer = |error: S::Error| {
@@ -77,7 +77,7 @@ where
             let error = error.into();
             failed(&*error, body_failure_of(&*error))
         });
-        Ok(RobotsReply::new(parts.status, parts.headers, body.boxed_unsync(), started))
+        Ok(RobotsResponse::new(parts.status, parts.headers, body.boxed_unsync(), started))
     }
 }
 
@@ -90,7 +90,7 @@ where
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Into<BoxError>,
 {
-    fn fetch(&self, asked: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, asked: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let request = self.request(&asked);
         Box::pin(async move {

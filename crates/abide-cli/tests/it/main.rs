@@ -6,6 +6,7 @@ mod batch;
 mod check;
 mod contract;
 mod crawl;
+mod crawl_outcomes;
 mod directives;
 #[cfg(unix)]
 mod documented;

@@ -24,7 +24,7 @@ use crate::{Failure, WallMillis};
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # use abide_gate::{Failure, Gate, testing::access::{Scripted, ScriptedFetch}};
+/// # use abide_gate::{Failure, Gate, testing::robots_cache::{Scripted, ScriptedFetch}};
 /// # let fetch = std::sync::Arc::new(ScriptedFetch::always(Scripted::status(404)));
 /// # let (gate, url) = (Gate::builder().build(vec!["ExampleBot".parse()?], fetch), "http://a.example/".parse()?);
 /// # async fn send() -> Result<(http::StatusCode, http::HeaderMap), Failure> { Err(Failure::Reset) }

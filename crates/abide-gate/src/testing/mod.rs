@@ -7,13 +7,13 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-pub mod access;
 pub mod hosts;
+pub mod robots_cache;
 
-pub use crate::access::cache::AccessCache;
 pub use crate::pacing::ask::Ask;
 pub use crate::pacing::pacer::Pacer;
 pub use crate::pacing::refusal::Refusal;
+pub use crate::robots_cache::cache::RobotsCache;
 
 /// Panics unless the `call` of a store returned what was expected.
 #[track_caller]

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::{
-    AccessPolicy, AccessStore, Fetch, FetchError, MemoryAccessStore, Record, RobotsReply, RobotsRequest,
+use abide_gate::robots_cache::{
+    Fetch, FetchError, MemoryRobotsStore, Record, RobotsPolicy, RobotsRequest, RobotsResponse, RobotsStore,
 };
 use abide_gate::{BoxFuture, Clock, Gate, GateBuilder, ManualClock, Origin, StoreError, WallMillis};
 use http::{HeaderMap, StatusCode};
@@ -38,7 +38,7 @@ impl fmt::Debug for Bytes {
     }
 }
 
-impl AccessStore for Bytes {
+impl RobotsStore for Bytes {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         let bytes = self.0.lock().unwrap().get(origin).cloned();
         Box::pin(ready(Ok(bytes.and_then(|bytes| Record::decode(&bytes)))))
@@ -76,13 +76,13 @@ struct Web {
 }
 
 impl Fetch for Web {
-    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         self.by_second.lock().unwrap()[self.began.elapsed().as_secs() as usize] += 1;
         let digits = request.url().host_str().unwrap().bytes().filter(u8::is_ascii_digit);
         let n: u64 = digits.fold(0, |n, digit| n * 10 + u64::from(digit - b'0'));
         let rules: String = (0..12).map(|rule| format!("Disallow: /private/{}/{rule}\n", n / 4)).collect();
         let text = format!("User-agent: *\n{rules}");
-        Box::pin(ready(Ok(RobotsReply::whole(
+        Box::pin(ready(Ok(RobotsResponse::whole(
             StatusCode::OK,
             HeaderMap::new(),
             text,
@@ -110,7 +110,7 @@ async fn visit(gate: Gate, n: u64) -> u64 {
 }
 
 /// Returns by how many bytes the process has grown.
-async fn soak(hosts: u64, store: Arc<dyn AccessStore>, policy: AccessPolicy) -> u64 {
+async fn soak(hosts: u64, store: Arc<dyn RobotsStore>, policy: RobotsPolicy) -> u64 {
     let began = Instant::now();
     let web = Arc::new(Web { began, by_second: Mutex::new(vec![0; (ROUND * ROUNDS + 3_600) as usize]) });
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
@@ -118,8 +118,8 @@ async fn soak(hosts: u64, store: Arc<dyn AccessStore>, policy: AccessPolicy) -> 
     let before = resident();
     let gate = GateBuilder::new()
         .clock(clock)
-        .access(policy)
-        .access_store(store)
+        .robots(policy)
+        .robots_store(store)
         .seed(7)
         .build(vec!["ExampleBot".parse().unwrap()], web.clone());
     let (mut visits, mut pages) = (JoinSet::new(), 0);
@@ -171,7 +171,7 @@ async fn soak(hosts: u64, store: Arc<dyn AccessStore>, policy: AccessPolicy) -> 
 
 #[tokio::test(start_paused = true)]
 async fn g12_two_thousand_hosts_for_a_day() {
-    soak(2_000, Arc::new(Bytes::default()), AccessPolicy::default()).await;
+    soak(2_000, Arc::new(Bytes::default()), RobotsPolicy::default()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,9 +179,9 @@ async fn g12_two_thousand_hosts_for_a_day() {
 async fn g12_a_million_hosts_for_a_day() {
     let hosts = std::env::var("ABIDE_HOSTS").ok().and_then(|hosts| hosts.parse().ok());
     let hosts = hosts.unwrap_or(1_000_000);
-    let policy = AccessPolicy::default();
+    let policy = RobotsPolicy::default();
     if std::env::var("ABIDE_KEEP").is_ok_and(|keep| keep == "all") {
-        let store = MemoryAccessStore::with_capacity(1 << 34);
+        let store = MemoryRobotsStore::with_capacity(1 << 34);
         soak(hosts, Arc::new(store), policy.with_answers_weight(1 << 34)).await;
     } else {
         let grown = soak(hosts, Arc::new(Bytes::default()), policy).await;

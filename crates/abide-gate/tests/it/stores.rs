@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
     Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, ScopeKey,
     Want,
 };
-use abide_gate::testing::access::sample_record;
-use abide_gate::testing::{access, hosts};
+use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
+use abide_gate::testing::robots_cache::sample_record;
+use abide_gate::testing::{hosts, robots_cache};
 use abide_gate::{BoxFuture, ManualClock, Origin, StoreError, WallMillis};
 use tokio::task::yield_now;
 use tokio::time::sleep;
@@ -53,14 +53,14 @@ enum Fault {
 #[derive(Debug)]
 struct Faulty {
     fault: Fault,
-    records: MemoryAccessStore,
-    leases: MemoryAccessStore,
+    records: MemoryRobotsStore,
+    leases: MemoryRobotsStore,
     latest: AtomicU64,
 }
 
 impl Faulty {
     fn new(fault: Fault) -> Self {
-        let [records, leases] = [(); 2].map(|()| MemoryAccessStore::new());
+        let [records, leases] = [(); 2].map(|()| MemoryRobotsStore::new());
         Self { fault, records, leases, latest: AtomicU64::new(0) }
     }
 
@@ -73,7 +73,7 @@ impl Faulty {
     }
 }
 
-impl AccessStore for Faulty {
+impl RobotsStore for Faulty {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         Box::pin(async move { self.records.load(&self.key(origin, Fault::MixesUpOrigins)).await })
     }
@@ -149,7 +149,7 @@ impl AccessStore for Faulty {
 }
 
 #[tokio::test]
-async fn wrong_access_stores_are_rejected() {
+async fn wrong_robots_stores_are_rejected() {
     for (fault, call, expectation) in [
         (Fault::Forgets, "load(https://a.example:443)", "it was saved"),
         (Fault::Stale, "load(https://a.example:443)", "the last writer wins"),
@@ -183,7 +183,7 @@ async fn wrong_access_stores_are_rejected() {
         (Fault::ReleasesNone, "lease(https://a.example:443, holder 3", "the holder has released it"),
     ] {
         let name = format!("{fault:?}");
-        let text = rejection(&name, access::conformance(move || ready(Faulty::new(fault)))).await;
+        let text = rejection(&name, robots_cache::conformance(move || ready(Faulty::new(fault)))).await;
         assert!(text.starts_with(call) && text.contains(expectation), "{name}: {text}");
         assert!(text.contains(": expected ") && text.contains(", found "), "{name}: {text}");
     }
@@ -191,7 +191,7 @@ async fn wrong_access_stores_are_rejected() {
 
 #[tokio::test]
 async fn a_store_that_loses_everything_does_not_survive_reopening() {
-    let suite = access::survives_reopening(|| ready(MemoryAccessStore::new()));
+    let suite = robots_cache::survives_reopening(|| ready(MemoryRobotsStore::new()));
     let text = rejection("memory", suite).await;
     assert!(text.contains("(it was saved before the store was closed), found none"), "{text}");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, Denied, DeniedKind, ManualClock, SystemClock};
 use abide_http::{Call, Crawler, Options, RedirectPolicy, ResponseHead, Step, admit};
 use http::{HeaderMap, Method, StatusCode};

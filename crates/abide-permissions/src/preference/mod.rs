@@ -1,8 +1,9 @@
-//! Preferences about the use of content: Content-Usage, Content-Signal, TDMRep. None of them denies a request.
+//! Preferences about the use of content: Content-Usage, Content-Signal, TDMRep, policy tokens. None of them denies a request.
 //!
 //! Everything found is a [`PreferenceStatement`] with its source. [`Preferences::resolve`] combines the statements on one
 //! usage, most restrictively.
 
+mod salvage;
 mod signal;
 mod tdm;
 mod usage;
@@ -11,11 +12,12 @@ pub use tdm::Tdm;
 
 use std::fmt;
 
-use abide_robots::{Pattern, RecordKind, Rules, Target};
+use abide_robots::{ParseOptions, Pattern, Record, RecordKind, Rules, Target};
 
-use crate::directives::path_and_value;
+use crate::directives::{self, path_and_value};
+use crate::options::{PreferenceOptions, ReadOptions};
 use crate::permissions::Permissions;
-use crate::provenance::{Provenance, warn};
+use crate::provenance::{Provenance, Shown, warn};
 use crate::rule::Flag;
 
 /// A use of content.
@@ -143,20 +145,65 @@ pub struct Preferences {
     warnings: Vec<(Provenance, String)>,
     /// The value of `use` in Content-Signal, in lower case.
     signal_use: Option<Box<str>>,
+    options: PreferenceOptions,
 }
 
 impl Preferences {
-    /// Adds what robots.txt states: of Content-Usage the records with the longest path that covers the URL, of Content-Signal
-    /// all. For a URL that it disallows it states nothing ("no preferences are implied for resources that are disallowed").
+    /// Nothing found yet; what is added is read as `options` say. By default (`Preferences::default()`) broken values are
+    /// salvaged, the signals of `*` are not united with those of a named group, and there are no policy tokens.
+    #[must_use]
+    pub fn new(options: &ReadOptions) -> Self {
+        Self { options: options.preferences(), ..Self::default() }
+    }
+
+    /// Adds what robots.txt states: of Content-Usage the records with the longest path that covers the URL; of Content-Signal
+    /// all of the group, and all that stand outside groups, which sites put there for every crawler. For a URL that it
+    /// disallows it states nothing ("no preferences are implied for resources that are disallowed").
     #[must_use]
     pub fn with_robots(mut self, rules: &Rules, target: &Target<'_>) -> Self {
         if !rules.is_allowed(target) {
             return self;
         }
         self.add_usage_records(rules, target);
+        for record in rules.signals_outside_groups() {
+            self.add_signal(record.value(), robots_source(&record, None, None));
+        }
+        let group = rules.token().unwrap_or("*");
         for record in rules.records().filter(|record| record.kind() == RecordKind::ContentSignal) {
-            let source = robots_source(CONTENT_SIGNAL, record.line(), None);
-            self.add_signal(record.value(), source);
+            self.add_signal(record.value(), robots_source(&record, None, Some(group)));
+        }
+        if self.options.unites_signals {
+            for record in rules.signals_of_everybody() {
+                self.add_signal(record.value(), robots_source(&record, None, Some("*")));
+            }
+        }
+        self
+    }
+
+    /// Adds what the groups of the [policy tokens](ReadOptions::with_policy_token) state: `robots_txt` is the copy that decided
+    /// the access. A group that disallows the URL disallows the usage; one that allows it states nothing.
+    #[must_use]
+    pub fn with_policy_tokens(mut self, robots_txt: &[u8], target: &Target<'_>) -> Self {
+        let options = self.options.clone();
+        for policy in options.policies() {
+            // Whoever fetched the copy has cut it.
+            let limit = ParseOptions::new().with_limit(robots_txt.len());
+            let rules = Rules::parse_with(robots_txt, std::slice::from_ref(&policy.token), limit);
+            if !rules.is_named() && !policy.fallback {
+                continue;
+            }
+            let verdict = rules.verdict(target);
+            if let Some(rule) = verdict.rule().filter(|_| !verdict.is_allowed()) {
+                let source = robots_source(&rule, Some(rule.value()), Some(rules.token().unwrap_or("*")));
+                let text = rule.to_string();
+                let usage = policy.usage.clone();
+                self.statements.push(PreferenceStatement::new(
+                    usage,
+                    Preference::Disallow,
+                    source,
+                    text.as_bytes(),
+                ));
+            }
         }
         self
     }
@@ -170,10 +217,8 @@ impl Preferences {
             if name.eq_ignore_ascii_case(CONTENT_USAGE) {
                 let source = Provenance::field(CONTENT_USAGE, usages);
                 usages = usages.saturating_add(1);
-                match usage::parse(value) {
-                    Some(labels) => self.add_usage(&labels, &source, value),
-                    None => warn(&mut self.warnings, source, NOT_A_DICTIONARY),
-                }
+                let line = usage::read(value, self.options.strict);
+                self.add_line(&line, &source, value);
             } else if name.eq_ignore_ascii_case(CONTENT_SIGNAL) {
                 self.add_signal(value, Provenance::field(CONTENT_SIGNAL, signals));
                 signals = signals.saturating_add(1);
@@ -278,62 +323,108 @@ impl Preferences {
     }
 
     fn add_usage_records(&mut self, rules: &Rules, target: &Target<'_>) {
-        let mut longest = Vec::new();
+        let group = rules.token().unwrap_or("*");
+        let mut covering = Vec::new();
         let mut bytes_max = 0;
         for record in rules.records().filter(|record| record.kind() == RecordKind::ContentUsage) {
             let (path, value) = path_and_value(record.value());
-            let source = robots_source(CONTENT_USAGE, record.line(), path);
-            let Some(labels) = usage::parse(value) else {
-                warn(&mut self.warnings, source, NOT_A_DICTIONARY);
-                continue;
-            };
-            if path.is_some() && value.is_empty() {
-                warn(&mut self.warnings, source.clone(), "expected a preference behind the path");
-            }
+            let source = robots_source(&record, path, Some(group));
+            let line = read_usage_record(path, value, self.options.strict);
             let pattern = path.map(Pattern::new);
-            if pattern.as_ref().is_some_and(|pattern| !pattern.matches(target)) {
-                continue;
-            }
+            let covers = pattern.as_ref().is_none_or(|pattern| pattern.matches(target));
             let bytes = pattern.as_ref().map_or(0, Pattern::bytes);
-            if bytes > bytes_max {
-                longest.clear();
-                bytes_max = bytes;
+            if covers && !line.is_broken {
+                bytes_max = bytes_max.max(bytes);
             }
-            if bytes == bytes_max {
-                longest.push((labels, source, value));
+            covering.push((covers.then_some(bytes), line, source, value));
+        }
+        for (bytes, mut line, source, value) in covering {
+            // A broken line hides no other; what was salvaged of it yields to a longer path like everything else.
+            let counts = bytes
+                .is_some_and(|bytes| if line.is_broken { bytes >= bytes_max } else { bytes == bytes_max });
+            if !counts {
+                line.stated.clear();
             }
-        }
-        for (labels, source, value) in longest {
-            self.add_usage(&labels, &source, value);
-        }
-    }
-
-    fn add_usage(&mut self, labels: &[(Usage, Preference)], source: &Provenance, text: &[u8]) {
-        for (usage, preference) in labels {
-            self.statements.push(PreferenceStatement::new(usage.clone(), *preference, source.clone(), text));
+            self.add_line(&line, &source, value);
         }
     }
 
     fn add_signal(&mut self, value: &[u8], source: Provenance) {
-        if value.starts_with(b"/") {
-            return warn(
-                &mut self.warnings,
-                source,
-                "expected signals, found a path, which Content-Signal does not have",
-            );
+        let (line, content_use) = signal::read(value, self.options.strict);
+        self.add_line(&line, &source, value);
+        self.signal_use = signal::stricter_use(self.signal_use.take(), content_use);
+    }
+
+    fn add_line(&mut self, line: &Line, source: &Provenance, text: &[u8]) {
+        if let Some(problem) = &line.problem {
+            warn(&mut self.warnings, source.clone(), problem);
         }
-        let signal = signal::parse(value);
-        self.add_usage(&signal.usages, &source, value);
-        self.signal_use = match (self.signal_use.take(), signal.usage_of_content) {
-            (Some(ours), Some(theirs)) => Some(signal::stricter_use(ours, theirs)),
-            (ours, theirs) => ours.or(theirs),
-        };
+        for (usage, preference) in &line.stated {
+            self.statements.push(PreferenceStatement::new(usage.clone(), *preference, source.clone(), text));
+        }
     }
 }
 
-const NOT_A_DICTIONARY: &str = "expected a dictionary such as `train-ai=n`";
+/// What one line states, be it a record or a field.
+#[derive(Default)]
+struct Line {
+    stated: Vec<(Usage, Preference)>,
+    /// Its grammar cannot read it: what is stated was salvaged.
+    is_broken: bool,
+    /// What its author should know.
+    problem: Option<String>,
+}
 
-fn robots_source(record: &str, line: u32, path: Option<&[u8]>) -> Provenance {
+impl Line {
+    /// Notes the first part of the line that could not be read as what was expected.
+    fn remark(&mut self, expected: &str, found: &[u8], is_dropped: bool) {
+        let found = String::from_utf8_lossy(found.trim_ascii());
+        let what = if is_dropped { "it states nothing" } else { "of it only what is disallowed counts" };
+        self.problem.get_or_insert_with(|| format!("expected {expected}, found `{}`; {what}", Shown(&found)));
+    }
+}
+
+fn read_usage_record(path: Option<&[u8]>, value: &[u8], strict: bool) -> Line {
+    let mut line = usage::read(value, strict);
+    if path.is_some() && value.is_empty() {
+        line.problem = Some("expected a preference behind the path".to_owned());
+    }
+    line
+}
+
+/// What the author of an App-Directives, Content-Usage or Content-Signal record should know: that it is dropped, or in what part it
+/// counts. `None` for one that is read as written, and for records of other kinds.
+///
+/// ```
+/// use abide_permissions::record_problem;
+/// use abide_robots::Robots;
+///
+/// let robots = Robots::parse(b"User-agent: *\nContent-Signal: search=yes; ai-train=no");
+/// let problem = robots.records().find_map(|record| record_problem(&record));
+/// assert_eq!(
+///     problem.as_deref(),
+///     Some("expected a signal such as `ai-train=no`, found `search=yes; ai-train=no`; of it only what is disallowed counts")
+/// );
+/// ```
+#[must_use]
+pub fn record_problem(record: &Record<'_>) -> Option<String> {
+    match record.kind() {
+        RecordKind::ContentUsage => {
+            let (path, value) = path_and_value(record.value());
+            read_usage_record(path, value, false).problem
+        }
+        RecordKind::ContentSignal => signal::read(record.value(), false).0.problem,
+        RecordKind::AppDirectives => directives::problem(record.value()),
+        _ => None,
+    }
+}
+
+fn robots_source(record: &Record<'_>, path: Option<&[u8]>, group: Option<&str>) -> Provenance {
     let path = path.map(|path| String::from_utf8_lossy(path).into());
-    Provenance::RobotsTxt { record: record.into(), line, path }
+    Provenance::RobotsTxt {
+        record: record.kind().name().into(),
+        line: record.line(),
+        path,
+        group: group.map(Into::into),
+    }
 }

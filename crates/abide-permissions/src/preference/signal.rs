@@ -1,7 +1,7 @@
 //! Content-Signal: `search=yes, ai-train=no` (contentsignals.org). Not a structured field, so each element stands alone.
 
 use super::usage::bounded;
-use super::{Preference, Usage};
+use super::{Line, Preference, Usage, salvage};
 
 /// The keys that have a meaning.
 pub(super) const KEYS: [(&str, Usage); 3] =
@@ -10,38 +10,37 @@ pub(super) const KEYS: [(&str, Usage); 3] =
 /// The values of `use`, from the most restrictive one on.
 const USES: [&str; 3] = ["immediate", "reference", "full"];
 
-/// What one line says.
-pub(super) struct Signal {
-    pub(super) usages: Vec<(Usage, Preference)>,
-    pub(super) usage_of_content: Option<Box<str>>,
-}
-
-pub(super) fn parse(value: &[u8]) -> Signal {
-    let mut signal = Signal { usages: Vec::new(), usage_of_content: None };
-    let mut usages = Vec::new();
-    for element in value.split(|byte| *byte == b',') {
-        let element = String::from_utf8_lossy(element).to_ascii_lowercase();
-        let Some((key, value)) = element.split_once('=') else { continue };
+/// What a line says, and the value of its `use`.
+pub(super) fn read(value: &[u8], strict: bool) -> (Line, Option<Box<str>>) {
+    let (mut line, mut content_use) = (Line::default(), None);
+    if value.starts_with(b"/") {
+        line.problem = Some("expected signals, found a path, which Content-Signal does not have".to_owned());
+        return (line, None);
+    }
+    for element in value.split(|byte| *byte == b',').filter(|element| !element.trim_ascii().is_empty()) {
+        let text = String::from_utf8_lossy(element).to_ascii_lowercase();
+        let (key, value) = text.split_once('=').unwrap_or((&text, ""));
         let (key, value) = (key.trim_ascii(), value.trim_ascii());
         if key == "use" && USES.contains(&value) {
-            signal.usage_of_content = match signal.usage_of_content.take() {
-                Some(ours) => Some(stricter_use(ours, value.into())),
-                None => Some(value.into()),
-            };
+            content_use = stricter_use(content_use, Some(value.into()));
         } else if let Some(preference) = preference_of(value).filter(|_| !key.is_empty() && key != "use") {
             let known = KEYS.iter().find(|(known, _)| *known == key);
             let usage = known.map_or_else(|| Usage::Other(key.into()), |(_, usage)| usage.clone());
-            usages.push((usage, preference));
+            line.stated.push((usage, preference));
+        } else {
+            let salvaged = if strict { Vec::new() } else { salvage::restrictions(element, &KEYS) };
+            line.remark("a signal such as `ai-train=no`", element, salvaged.is_empty());
+            line.stated.extend(salvaged);
         }
     }
-    signal.usages = bounded(usages.into_iter());
-    signal
+    line.stated = bounded(line.stated.into_iter());
+    (line, content_use)
 }
 
 /// The more restrictive of two known values of `use`.
-pub(super) fn stricter_use(ours: Box<str>, theirs: Box<str>) -> Box<str> {
+pub(super) fn stricter_use(ours: Option<Box<str>>, theirs: Option<Box<str>>) -> Option<Box<str>> {
     let rank = |value: &str| USES.iter().position(|known| *known == value);
-    if rank(&theirs) < rank(&ours) { theirs } else { ours }
+    ours.into_iter().chain(theirs).min_by_key(|value| rank(value))
 }
 
 /// `allow` and `disallow` are synonyms that some servers send.

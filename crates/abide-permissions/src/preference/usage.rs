@@ -6,18 +6,27 @@ use std::convert::Infallible;
 use sfv::visitor::{DictionaryVisitor, EntryVisitor, Ignored, ItemVisitor, ParameterVisitor};
 use sfv::{BareItemFromInput, KeyRef, Parser};
 
-use super::{Preference, Usage};
+use super::{Line, Preference, Usage, salvage};
 use crate::item::ItemOnly;
 
 /// The current vocabulary. Labels of earlier and later drafts are kept as [`Usage::Other`].
 pub(super) const LABELS: [(&str, Usage); 2] = [("search", Usage::Search), ("train-ai", Usage::TrainAi)];
 
-/// The labels that are stated. `None` when it is no Dictionary: then all preferences are unknown.
-pub(super) fn parse(value: &[u8]) -> Option<Vec<(Usage, Preference)>> {
-    let mut labels = Labels::default();
-    Parser::new(value).parse_dictionary_with_visitor(&mut labels).ok()?;
+/// What a line says. If it is no Dictionary, all preferences are unknown, but for those that a salvage finds.
+pub(super) fn read(value: &[u8], strict: bool) -> Line {
+    let (mut line, mut labels) = (Line::default(), Labels::default());
+    if Parser::new(value).parse_dictionary_with_visitor(&mut labels).is_err() {
+        line.stated = if strict { Vec::new() } else { salvage::restrictions(value, &LABELS) };
+        line.is_broken = true;
+        line.remark("a dictionary such as `train-ai=n`", value, line.stated.is_empty());
+        return line;
+    }
+    for (label, _) in LABELS.iter().filter(|(label, _)| labels.0.get(*label) == Some(&Preference::Unknown)) {
+        line.problem = Some(format!("expected `{label}=y` or `{label}=n`; its value states nothing"));
+    }
     let stated = labels.0.into_iter().filter(|(_, preference)| *preference != Preference::Unknown);
-    Some(bounded(stated.map(|(label, preference)| (usage_of(&label), preference))))
+    line.stated = bounded(stated.map(|(label, preference)| (usage_of(&label), preference)));
+    line
 }
 
 /// All statements of the vocabulary, and of others as many as anybody has use for.

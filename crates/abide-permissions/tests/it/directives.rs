@@ -153,9 +153,10 @@ fn x18_the_example_with_a_version_names_its_product() {
     assert_eq!(app_directives(&rules(robots, "ExampleSearch"), "/", "examplesearch"), "widgets=false");
 }
 
-/// `search=allow train-ai=disallow`
+/// As the drafts have it, without salvage: `search=allow train-ai=disallow`.
 fn content_usage(rules: &Rules, path: &str) -> String {
-    let preferences = Preferences::default().with_robots(rules, &Target::new(path));
+    let strict = options().with_strict_sf(true);
+    let preferences = Preferences::new(&strict).with_robots(rules, &Target::new(path));
     let words: Vec<String> =
         preferences.content_usage().map(|(label, p)| format!("{label}={}", p.as_str().unwrap())).collect();
     words.join(" ")
@@ -238,6 +239,112 @@ fn each_row_of_content_signal() {
     }
 }
 
+fn resolved(preferences: &Preferences) -> String {
+    let usages = [Usage::AiInput, Usage::Search, Usage::TrainAi];
+    let stated =
+        usages.iter().filter_map(|usage| Some(format!("{usage}={}", preferences.resolve(usage).as_str()?)));
+    stated.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn only_restrictions_are_salvaged() {
+    for (lines, expected) in [
+        ("Content-Usage: ai=n train-ai=n", "train-ai=disallow"),
+        ("Content-Usage: train-ai=n search=y", "train-ai=disallow"),
+        ("Content-Usage: train-ai=y search=n", "search=disallow"),
+        ("Content-Usage: train-ai=y search=y", ""),
+        ("Content-Usage: train-ai=n,", "train-ai=disallow"),
+        ("Content-Usage: train-ai=n;", "train-ai=disallow"),
+        ("Content-Usage: train-ai =n", "train-ai=disallow"),
+        ("Content-Usage: train-ai= no", "train-ai=disallow"),
+        ("Content-Usage: Train-AI=N", "train-ai=disallow"),
+        ("Content-Usage: 'train-ai=n'", "train-ai=disallow"),
+        ("Content-Usage: *.pdf train-ai=n", "train-ai=disallow"),
+        ("Content-Usage: not-train-ai=n ai=n", ""),
+        ("Content-Usage: /foo/ train-ai=n search=n", "search=disallow train-ai=disallow"),
+        ("Content-Usage: /bar/ train-ai=n search=n", ""),
+        // What parses is read as it is written.
+        ("Content-Usage: train-ai=no", ""),
+        ("Content-Usage: train-ai=n;search=n", "train-ai=disallow"),
+        // A broken line hides nothing, and is hidden by a longer path.
+        ("Content-Usage: search=n\nContent-Usage: /foo/ train-ai=n,", "search=disallow train-ai=disallow"),
+        ("Content-Usage: train-ai=n,\nContent-Usage: /foo/ train-ai=y", "train-ai=allow"),
+        ("Content-Usage: train-ai=y\nContent-Usage: train-ai=n;", "train-ai=disallow"),
+        ("Content-Signal: search=yes; ai-train=no", "train-ai=disallow"),
+        ("Content-Signal: search=yes ai-train=no, ai-input=yes", "ai-input=allow train-ai=disallow"),
+        ("Content-Signal: ai-train=n", "train-ai=disallow"),
+        ("Content-Signal: ai-train=y", ""),
+        ("Content-Signal: \"search=no\"", "search=disallow"),
+    ] {
+        let rules = for_everybody(lines);
+        let target = Target::new("/foo/1");
+        assert_eq!(resolved(&Preferences::default().with_robots(&rules, &target)), expected, "{lines}");
+        let Some((name, value)) = lines.split_once(": ").filter(|_| !lines.contains(['\n', '/'])) else {
+            continue;
+        };
+        let preferences = Preferences::default().with_fields([(name, value.as_bytes())]);
+        assert_eq!(resolved(&preferences), expected, "{lines} as a field");
+    }
+    let strict = Preferences::new(&options().with_strict_sf(true));
+    let rules = for_everybody("Content-Usage: ai=n train-ai=n\nContent-Signal: search=yes; ai-train=no");
+    assert_eq!(resolved(&strict.with_robots(&rules, &Target::new("/"))), "");
+}
+
+#[test]
+fn signals_outside_groups_count_whatever_group_applies() {
+    let file = "Content-Signal: ai-train=no\nUser-agent: ExampleBot\nAllow: /\nDisallow: /private\nContent-Signal: ai-train=yes\n\n\
+                User-agent: *\nDisallow: /\nContent-Signal: search=no";
+    let [named, other] = ["ExampleBot", "OtherBot"].map(|token| rules(file, token));
+    let target = Target::new("/a");
+    let preferences = Preferences::default().with_robots(&named, &target);
+    assert_eq!(resolved(&preferences), "train-ai=disallow");
+    let sources: Vec<String> = preferences.statements().iter().map(|s| s.source().to_string()).collect();
+    assert_eq!(
+        sources,
+        [
+            "robots.txt line 1 (outside groups): Content-Signal",
+            "robots.txt line 5 (group ExampleBot): Content-Signal"
+        ]
+    );
+    assert_eq!(resolved(&Preferences::default().with_robots(&named, &Target::new("/private"))), "");
+    assert_eq!(
+        resolved(&Preferences::default().with_robots(&other, &target)),
+        "",
+        "what is disallowed has none"
+    );
+    let united = Preferences::new(&options().with_signals_united(true)).with_robots(&named, &target);
+    assert_eq!(resolved(&united), "search=disallow train-ai=disallow");
+    let without_groups = rules("Content-Signal: ai-train=no, search=yes", "ExampleBot");
+    let preferences = Preferences::default().with_robots(&without_groups, &target);
+    assert_eq!(resolved(&preferences), "search=allow train-ai=disallow");
+}
+
+#[test]
+fn the_group_of_a_policy_token_states_a_preference_and_gates_nothing() {
+    let file =
+        b"User-agent: *\nDisallow: /private\n\nUser-agent: No-Training\nDisallow: /poems\nAllow: /poems/free";
+    let token = |name: &str| name.parse::<ProductToken>().unwrap();
+    let ask = |name: &str, fallback, path: &str| {
+        let options = options().with_policy_token(token(name), Usage::TrainAi, fallback);
+        Preferences::new(&options).with_policy_tokens(file, &Target::new(path))
+    };
+    let preferences = ask("no-training", false, "/poems/1");
+    assert_eq!(resolved(&preferences), "train-ai=disallow");
+    let statement = &preferences.statements()[0];
+    assert_eq!(statement.source().to_string(), "robots.txt line 5 (group no-training): Disallow /poems");
+    assert_eq!(statement.text(), "Disallow: /poems");
+    for (name, fallback, path, expected) in [
+        ("no-training", false, "/poems/free/1", ""),
+        ("no-training", true, "/private", ""),
+        ("other", false, "/private", ""),
+        ("other", true, "/private", "train-ai=disallow"),
+        ("other", true, "/poems/1", ""),
+    ] {
+        assert_eq!(resolved(&ask(name, fallback, path)), expected, "{name} {path}");
+    }
+    assert!(Rules::parse(file, &[token("ExampleBot")]).is_allowed(&Target::new("/poems/1")));
+}
+
 #[test]
 fn labels_outside_the_vocabulary_are_kept_and_touch_no_known_usage() {
     let rules = for_everybody("Content-Usage: ai=n, genai=n, train-ai=y");
@@ -265,7 +372,7 @@ fn fields_are_read_line_by_line() {
     let fields = [
         ("Content-Usage", b"train-ai=n".as_slice()),
         ("content-usage", b"train-ai=y"),
-        ("Content-Usage", b"Search=n"),
+        ("Content-Usage", b"Search=y"),
         ("Content-Signal", b"ai-input=no"),
         ("Other", b"search=n"),
     ];
@@ -275,22 +382,26 @@ fn fields_are_read_line_by_line() {
     assert_eq!(preferences.resolve(&Usage::Search), Preference::Unknown);
     assert_eq!(preferences.warnings().len(), 1);
     let decided: Vec<_> = preferences.decided_by(&Usage::TrainAi).map(|s| s.source().to_string()).collect();
-    assert_eq!(decided, ["Content-Usage line 1"]);
+    assert_eq!(decided, ["Content-Usage, field 1"]);
 }
 
 #[test]
 fn remarks_say_what_was_dropped() {
     let rules = for_everybody(
-        "Content-Usage: Train-AI=n\nContent-Usage: /foo/train-ai=n\nContent-Signal: /x search=no",
+        "Content-Usage: Train-AI=n\nContent-Usage: /foo/train-ai=n\nContent-Signal: /x search=no\n\
+         Content-Usage: train-ai=no, search=n\nContent-Usage: =n\nContent-Signal: ai-train",
     );
     let preferences = Preferences::default().with_robots(&rules, &Target::new("/"));
     let problems: Vec<&str> = preferences.warnings().iter().map(|(_, problem)| &**problem).collect();
     assert_eq!(
         problems,
         [
-            "expected a dictionary such as `train-ai=n`",
+            "expected a dictionary such as `train-ai=n`, found `Train-AI=n`; of it only what is disallowed counts",
             "expected a preference behind the path",
+            "expected `train-ai=y` or `train-ai=n`; its value states nothing",
+            "expected a dictionary such as `train-ai=n`, found `=n`; it states nothing",
             "expected signals, found a path, which Content-Signal does not have",
+            "expected a signal such as `ai-train=no`, found `ai-train`; it states nothing",
         ]
     );
 }

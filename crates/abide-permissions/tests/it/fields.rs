@@ -60,9 +60,9 @@ fn the_reading_of_each_statement_is_told() {
     assert_eq!(
         sources,
         [
-            "X-Robots-Tag line 1 (legacy): noindex",
-            "Robots-Tag line 1 (sf-salvage): *;noindex",
-            "Robots-Tag line 2 (draft-00): *=nofollow",
+            "X-Robots-Tag, field 1 (legacy): noindex",
+            "Robots-Tag, field 1 (sf-salvage): *;noindex",
+            "Robots-Tag, field 2 (draft-00): *=nofollow",
         ]
     );
 }
@@ -167,7 +167,7 @@ fn values_that_are_none_are_remarked_with_their_rule_and_their_place() {
         let read = read(&[(field, value)]);
         let [(place, problem)] = read.warnings() else { panic!("{value}: {:?}", read.warnings()) };
         assert_eq!(problem, expected, "{value}");
-        assert!(place.to_string().starts_with(&format!("{field} line 1 (")), "{value}");
+        assert!(place.to_string().starts_with(&format!("{field}, field 1 (")), "{value}");
     }
 }
 
@@ -184,7 +184,7 @@ fn remarks_are_bounded_by_line_and_by_response() {
 fn where_a_limit_was_met_is_told_without_the_text() {
     let cut = format!("*;noindex, {}", "a".repeat(9_000));
     let read = read(&[("Robots-Tag", "*;nosnippet"), ("Robots-Tag", &cut)]);
-    assert_eq!(read.warnings()[0].0.to_string(), "Robots-Tag line 2");
+    assert_eq!(read.warnings()[0].0.to_string(), "Robots-Tag, field 2");
     assert_eq!(read.rules().to_string(), "noindex, nosnippet");
 }
 
@@ -198,9 +198,9 @@ fn read_strictly_each_statement_still_tells_its_line() {
     assert_eq!(
         told,
         [
-            "Robots-Tag line 1 (sf): *;noindex",
-            "Robots-Tag line 2 (sf): *;nosnippet",
-            "Robots-Tag line 3 (sf): *;noai"
+            "Robots-Tag, field 1 (sf): *;noindex",
+            "Robots-Tag, field 2 (sf): *;nosnippet",
+            "Robots-Tag, field 3 (sf): *;noai"
         ]
     );
 }

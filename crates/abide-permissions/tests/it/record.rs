@@ -361,7 +361,7 @@ fn preferences_are_those_of_the_time_of_the_fetch() {
     let first = Fetched::new(200, fields, Head::default(), day(0))
         .with_preferences(&robots("Content-Usage: train-ai=n"));
     let mut record = PermissionRecord::new("u", &first);
-    let resolve = |record: &PermissionRecord, usage| record.preferences().resolve(&usage);
+    let resolve = |record: &PermissionRecord, usage| record.preferences(&crate::options()).resolve(&usage);
     assert_eq!(resolve(&record, Usage::TrainAi), Preference::Disallow);
     assert_eq!(resolve(&record, Usage::Search), Preference::Disallow);
     assert_eq!(resolve(&record, Usage::Tdm), Preference::Disallow);
@@ -371,7 +371,7 @@ fn preferences_are_those_of_the_time_of_the_fetch() {
         .with_preferences(&robots("Content-Usage: train-ai=y, search=y"));
     record.update(&again);
     assert_eq!(resolve(&record, Usage::TrainAi), Preference::Disallow);
-    assert_eq!(record.preferences().statements().len(), 5);
+    assert_eq!(record.preferences(&crate::options()).statements().len(), 5);
 
     // A new version of the page has new ones.
     let newer = Fetched::new(200, &[], Head::default(), day(2))

@@ -242,9 +242,9 @@ fn a31_the_source_of_each_rule_is_told() {
     assert_eq!(
         told,
         [
-            "Robots-Tag line 2 (sf): *;noai: noai",
-            "Robots-Tag line 2 (sf): ExampleBot;nosnippet: nosnippet",
-            "X-Robots-Tag line 1 (legacy): noml: noml",
+            "Robots-Tag, field 2 (sf): *;noai: noai",
+            "Robots-Tag, field 2 (sf): ExampleBot;nosnippet: nosnippet",
+            "X-Robots-Tag, field 1 (legacy): noml: noml",
             "meta 2 named  Robots: noindex",
         ]
     );

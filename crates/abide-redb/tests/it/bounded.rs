@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use abide_gate::WallMillis;
-use abide_gate::access::AccessStore;
-use abide_gate::testing::access::sample_record;
+use abide_gate::robots_cache::RobotsStore;
+use abide_gate::testing::robots_cache::sample_record;
 use abide_permissions::PermissionStore;
 use abide_redb::Store;
 
@@ -16,7 +16,7 @@ fn bounded(disk: &Disk, records: u64) -> Store {
 }
 
 async fn load(store: &Store, n: u64) -> bool {
-    AccessStore::load(store, &origin(n)).await.unwrap().is_some()
+    RobotsStore::load(store, &origin(n)).await.unwrap().is_some()
 }
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn the_oldest_records_make_room_under_load() {
     for round in 0..20 {
         for n in 0..150 {
             let n = round * 150 + n;
-            AccessStore::save(&store, &origin(n), &record(n, n)).await.unwrap();
+            RobotsStore::save(&store, &origin(n), &record(n, n)).await.unwrap();
             PermissionStore::save(&store, &permission(n, n)).await.unwrap();
         }
         store.flush().await.unwrap();
@@ -45,7 +45,7 @@ async fn the_oldest_records_make_room_under_load() {
 async fn a_record_that_was_asked_for_again_is_young_again() {
     let disk = Disk::default();
     let store = bounded(&disk, 10);
-    let save = async |n, version| AccessStore::save(&store, &origin(n), &record(n, version)).await.unwrap();
+    let save = async |n, version| RobotsStore::save(&store, &origin(n), &record(n, version)).await.unwrap();
     for n in 0..10 {
         save(n, n).await;
     }
@@ -65,7 +65,7 @@ async fn large_records_are_bounded_by_their_bytes() {
     for n in 0..200 {
         let record =
             sample_record(&origin(n), WallMillis::from_millis(1_800_000_000_000 + n), vec![b'#'; 50_000]);
-        AccessStore::save(&store, &origin(n), &record).await.unwrap();
+        RobotsStore::save(&store, &origin(n), &record).await.unwrap();
         store.flush().await.unwrap();
         assert!(store.usage().await.unwrap().bytes <= 1 << 20);
     }
@@ -78,13 +78,13 @@ async fn a_smaller_bound_counts_from_the_next_opening() {
     let disk = Disk::default();
     let store = bounded(&disk, 6_000);
     for n in 0..6_000 {
-        AccessStore::save(&store, &origin(n), &record(n, n)).await.unwrap();
+        RobotsStore::save(&store, &origin(n), &record(n, n)).await.unwrap();
     }
     store.close().await.unwrap();
     let store = bounded(&disk, 100);
     // Some thousand go in each commit, so that nobody waits for all of them.
     for _ in 0..3 {
-        AccessStore::save(&store, &origin(9_000), &record(9_000, 9_000)).await.unwrap();
+        RobotsStore::save(&store, &origin(9_000), &record(9_000, 9_000)).await.unwrap();
         store.flush().await.unwrap();
     }
     assert_eq!(store.usage().await.unwrap().robots, 100);
@@ -100,13 +100,13 @@ async fn what_is_counted_is_what_is_there() {
         match dice.below(3) {
             0 => PermissionStore::remove(&store, &url(n)).await.unwrap(),
             1 => PermissionStore::save(&store, &permission(n, version)).await.unwrap(),
-            _ => AccessStore::save(&store, &origin(n), &record(n, version)).await.unwrap(),
+            _ => RobotsStore::save(&store, &origin(n), &record(n, version)).await.unwrap(),
         }
         if dice.below(20) == 0 {
             store.flush().await.unwrap();
         }
     }
-    AccessStore::sweep(&store, WallMillis::from_millis(1_800_000_000_000 + 1_900)).await.unwrap();
+    RobotsStore::sweep(&store, WallMillis::from_millis(1_800_000_000_000 + 1_900)).await.unwrap();
     let usage = store.usage().await.unwrap();
     store.close().await.unwrap();
     assert!((1..40).contains(&usage.robots) && (1..=40).contains(&usage.permissions), "{usage:?}");

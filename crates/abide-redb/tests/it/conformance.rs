@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::testing::{access, hosts};
+use abide_gate::testing::{hosts, robots_cache};
 use abide_gate::{ManualClock, WallMillis};
 use abide_permissions::testing as permissions;
 use abide_redb::Store;
@@ -16,8 +16,8 @@ fn in_memory() -> Store {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_is_an_access_store() {
-    access::conformance(async || in_memory()).await;
+async fn it_is_a_robots_store() {
+    robots_cache::conformance(async || in_memory()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -34,7 +34,7 @@ async fn it_keeps_records_in_a_file_that_is_written_at_once() {
         let path = directory.path().join(format!("{}.redb", n.get()));
         Store::builder().write_behind(Duration::ZERO).open(path).unwrap()
     };
-    access::conformance(open).await;
+    robots_cache::conformance(open).await;
     permissions::conformance(open).await;
 }
 
@@ -42,7 +42,7 @@ async fn it_keeps_records_in_a_file_that_is_written_at_once() {
 async fn records_survive_reopening() {
     let directory = tempfile::tempdir().unwrap();
     let open = async || Store::open(directory.path().join("a.redb")).unwrap();
-    access::survives_reopening(open).await;
+    robots_cache::survives_reopening(open).await;
     permissions::survives_reopening(open).await;
 }
 

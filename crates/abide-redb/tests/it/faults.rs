@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::AccessStore;
 use abide_gate::pacing::{HostState, PacePolicy};
+use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::Ask;
 use abide_gate::{Event, Observer};
 use abide_redb::{Error, Store};
@@ -51,8 +51,8 @@ async fn a_disk_that_fails_once_loses_nothing() {
 /// What a store must still do when nothing can be written any more.
 async fn goes_on_in_memory(store: &Store) {
     let n = 7_000;
-    AccessStore::save(store, &origin(n), &record(n, 1)).await.unwrap_err();
-    let found = AccessStore::load(store, &origin(n)).await.unwrap();
+    RobotsStore::save(store, &origin(n), &record(n, 1)).await.unwrap_err();
+    let found = RobotsStore::load(store, &origin(n)).await.unwrap();
     assert_eq!(found, Some(record(n, 1)), "what could not be written is in memory");
 
     let error = tell(store, &host(n), backoff(HOUR, 1, THROTTLED)).await.unwrap_err();
@@ -125,12 +125,12 @@ async fn a_backoff_that_cannot_be_written_is_one_outage() {
 /// Writes large records until one cannot be written, and returns how many could.
 async fn fill(store: &Store) -> u64 {
     for n in 0..1_000 {
-        let large = abide_gate::testing::access::sample_record(
+        let large = abide_gate::testing::robots_cache::sample_record(
             &origin(n),
             abide_gate::WallMillis::from_millis(1_800_000_000_000 + n),
             vec![b'#'; 20_000],
         );
-        let _ = AccessStore::save(store, &origin(n), &large).await;
+        let _ = RobotsStore::save(store, &origin(n), &large).await;
         match store.flush().await {
             Ok(()) => {}
             Err(Error::Io { .. }) => return n,
@@ -149,7 +149,7 @@ async fn a_full_disk_stops_the_writing_and_nothing_else() {
     goes_on_in_memory(&store).await;
     for n in 0..=written {
         assert!(
-            AccessStore::load(&store, &origin(n)).await.unwrap().is_some(),
+            RobotsStore::load(&store, &origin(n)).await.unwrap().is_some(),
             "a full disk still reads: {n}"
         );
     }
@@ -159,7 +159,7 @@ async fn a_full_disk_stops_the_writing_and_nothing_else() {
     let store = open(&disk).unwrap();
     for n in (0..=written).chain([7_000]) {
         assert!(
-            AccessStore::load(&store, &origin(n)).await.unwrap().is_some(),
+            RobotsStore::load(&store, &origin(n)).await.unwrap().is_some(),
             "written when there was room: {n}"
         );
     }
@@ -176,7 +176,7 @@ async fn a_full_disk_at_the_end_is_told_and_what_was_written_is_there() {
     disk.set_room(None);
     let store = open(&disk).unwrap();
     for n in 0..written {
-        assert!(AccessStore::load(&store, &origin(n)).await.unwrap().is_some());
+        assert!(RobotsStore::load(&store, &origin(n)).await.unwrap().is_some());
     }
 }
 
@@ -187,16 +187,16 @@ async fn a_disk_that_is_gone_does_not_fill_the_memory() {
     let store = open(&disk).unwrap();
     disk.fail(Fault::From(0));
     for n in 0..200 {
-        let large = abide_gate::testing::access::sample_record(
+        let large = abide_gate::testing::robots_cache::sample_record(
             &origin(n),
             abide_gate::WallMillis::from_millis(1_800_000_000_000 + n),
             vec![b'#'; 500_000],
         );
-        let _ = AccessStore::save(&store, &origin(n), &large).await;
+        let _ = RobotsStore::save(&store, &origin(n), &large).await;
     }
     let mut waiting = 0;
     for n in 0..200 {
-        waiting += u64::from(matches!(AccessStore::load(&store, &origin(n)).await, Ok(Some(_))));
+        waiting += u64::from(matches!(RobotsStore::load(&store, &origin(n)).await, Ok(Some(_))));
     }
     assert!((50..90).contains(&waiting), "32 MiB, and 8 more that have just come: {waiting}");
 }
@@ -236,12 +236,12 @@ async fn a_full_file_system_stops_the_writing_and_nothing_else() {
     let written = fill(&store).await;
     goes_on_in_memory(&store).await;
     for n in 0..written {
-        assert!(AccessStore::load(&store, &origin(n)).await.unwrap().is_some(), "{n}");
+        assert!(RobotsStore::load(&store, &origin(n)).await.unwrap().is_some(), "{n}");
     }
     drop(store);
     let store = Store::open(&path).unwrap();
     for n in 0..written {
-        assert!(AccessStore::load(&store, &origin(n)).await.unwrap().is_some(), "{n}");
+        assert!(RobotsStore::load(&store, &origin(n)).await.unwrap().is_some(), "{n}");
     }
     drop(store);
     drop(file_system);

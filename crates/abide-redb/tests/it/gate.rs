@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Denied, Gate, ManualClock, WallMillis};
 use abide_redb::{Error, Store};
 use http::{HeaderMap, StatusCode};
@@ -52,7 +52,7 @@ impl World {
         match store.open_backend(self.disk.clone()) {
             Ok(store) => {
                 tokio::spawn(keep_in_step(store.clone()));
-                let gate = gate.access_store(Arc::new(store.clone())).host_store(Arc::new(store.clone()));
+                let gate = gate.robots_store(Arc::new(store.clone())).host_store(Arc::new(store.clone()));
                 (gate.build(tokens, fetch), Some(store))
             }
             Err(_) => (gate.build(tokens, fetch), None),

@@ -8,10 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::AccessStore;
 use abide_gate::pacing::{BackoffCause, HostState, HostStore, LeaseStatus, PacePolicy};
+use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::Ask;
-use abide_gate::testing::access::sample_record;
+use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Clock, ManualClock, SystemClock, WallMillis};
 use abide_permissions::PermissionStore;
 use abide_redb::{Error, Store};
@@ -85,7 +85,7 @@ fn operators() -> HostState {
 async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
-    AccessStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    RobotsStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
     store.flush().await.unwrap();
     let before = disk.syncs();
     disk.stall(true);
@@ -99,12 +99,12 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
     while asks(599).await.1.backoff.is_none() {
         yield_now().await;
     }
-    AccessStore::save(&store, &origin(2), &record(2, 1)).await.unwrap();
+    RobotsStore::save(&store, &origin(2), &record(2, 1)).await.unwrap();
     PermissionStore::save(&store, &permission(2, 1)).await.unwrap();
-    assert_eq!(AccessStore::load(&store, &origin(2)).await.unwrap(), Some(record(2, 1)));
+    assert_eq!(RobotsStore::load(&store, &origin(2)).await.unwrap(), Some(record(2, 1)));
     assert_eq!(PermissionStore::load(&store, &url(2)).await.unwrap(), Some(permission(2, 1)));
     assert_eq!(
-        AccessStore::load(&store, &origin(1)).await.unwrap(),
+        RobotsStore::load(&store, &origin(1)).await.unwrap(),
         Some(record(1, 1)),
         "also from the disk"
     );
@@ -134,7 +134,7 @@ async fn a_disk_that_hangs_blocks_nobody_but_those_who_wait_for_it() {
 async fn what_waits_is_written_without_being_asked_for() {
     let disk = Disk::default();
     let store = Store::builder().write_behind(Duration::from_millis(10)).open_backend(disk).unwrap();
-    AccessStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    RobotsStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
     let written = async {
         while store.usage().await.unwrap().robots == 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -155,7 +155,7 @@ async fn a_fast_crawler_waits_for_a_slow_disk() {
         saves.spawn(async move {
             let large =
                 sample_record(&origin(n), WallMillis::from_millis(1_800_000_000_000), vec![b'#'; 500_000]);
-            AccessStore::save(&store, &origin(n), &large).await
+            RobotsStore::save(&store, &origin(n), &large).await
         });
     }
     for _ in 0..200 {
@@ -198,7 +198,7 @@ async fn a_backoff_is_written_also_if_its_caller_does_not_wait() {
 async fn whoever_closes_it_waits_until_the_file_is_given_back() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
-    AccessStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    RobotsStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
     disk.stall(true);
     let mut closing = JoinSet::new();
     for _ in 0..3 {
@@ -219,7 +219,7 @@ async fn whoever_closes_it_waits_until_the_file_is_given_back() {
 async fn whoever_closes_it_is_told_that_it_could_not_be_written() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
-    AccessStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    RobotsStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
     disk.fail(Fault::From(0));
     for _ in 0..3 {
         assert!(matches!(store.close().await, Err(Error::Io { .. })));
@@ -236,9 +236,9 @@ async fn a_closed_store_says_so_and_closing_again_is_no_error() {
     assert!(matches!(other.usage().await, Err(Error::Closed { .. })));
     let said = "has been closed";
     let errors = [
-        AccessStore::load(&other, &origin(1)).await.unwrap_err().to_string(),
-        AccessStore::save(&other, &origin(1), &record(1, 1)).await.unwrap_err().to_string(),
-        AccessStore::sweep(&other, WallMillis::from_millis(1)).await.unwrap_err().to_string(),
+        RobotsStore::load(&other, &origin(1)).await.unwrap_err().to_string(),
+        RobotsStore::save(&other, &origin(1), &record(1, 1)).await.unwrap_err().to_string(),
+        RobotsStore::sweep(&other, WallMillis::from_millis(1)).await.unwrap_err().to_string(),
         PermissionStore::load(&other, &url(1)).await.unwrap_err().to_string(),
         PermissionStore::remove(&other, &url(1)).await.unwrap_err().to_string(),
         tell(&other, &host(1), operators()).await.unwrap_err().to_string(),
@@ -278,7 +278,7 @@ async fn leases_belong_to_the_process_and_end_with_it() {
     let store = open(&disk).unwrap();
     let (minute, now) = (Duration::from_secs(60), SystemClock.wall());
     let lease = async |store: &Store, holder| {
-        AccessStore::lease(store, &origin(1), HolderId(holder), now, minute).await.unwrap()
+        RobotsStore::lease(store, &origin(1), HolderId(holder), now, minute).await.unwrap()
     };
     assert_eq!(lease(&store, 1).await, None);
     assert!(lease(&store.clone(), 2).await.is_some(), "a clone is the same store");

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::AccessStore;
 use abide_gate::pacing::{BackoffCause, HostState, PacePolicy};
+use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::Ask;
 use abide_gate::{Clock, ManualClock};
 use abide_redb::Store;
@@ -103,9 +103,9 @@ async fn dropping_the_last_handle_writes_what_is_left() {
     let store = machine.open();
     let other = store.clone();
     drop(store);
-    AccessStore::save(&other, &origin(1), &record(1, 1)).await.unwrap();
+    RobotsStore::save(&other, &origin(1), &record(1, 1)).await.unwrap();
     drop(other);
-    assert_eq!(AccessStore::load(&machine.open(), &origin(1)).await.unwrap(), Some(record(1, 1)));
+    assert_eq!(RobotsStore::load(&machine.open(), &origin(1)).await.unwrap(), Some(record(1, 1)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,8 +37,8 @@ async fn the_suites_of_every_store_pass_on_one_server_and_on_clusters() {
 async fn records(builder: Builder) {
     let runs = AtomicUsize::new(0);
     let open = |prefix: String| async { builder.clone().key_prefix(&{ prefix }).connect().await.unwrap() };
-    testing::access::conformance(|| open(format!("run{}", runs.fetch_add(1, Ordering::Relaxed)))).await;
-    testing::access::survives_reopening(|| open("again".to_owned())).await;
+    testing::robots_cache::conformance(|| open(format!("run{}", runs.fetch_add(1, Ordering::Relaxed)))).await;
+    testing::robots_cache::survives_reopening(|| open("again".to_owned())).await;
 }
 
 #[cfg(feature = "permissions")]

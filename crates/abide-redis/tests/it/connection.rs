@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_gate::HolderId;
-use abide_gate::access::AccessStore;
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, Want};
-use abide_gate::testing::access::sample_record;
+use abide_gate::robots_cache::RobotsStore;
+use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Origin, StoreError, WallMillis};
 use abide_redis::Store;
 use tokio::time::{sleep, timeout};

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::AccessStore;
 use abide_gate::pacing::{
     Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey, Want,
 };
-use abide_gate::testing::access::sample_record;
+use abide_gate::robots_cache::RobotsStore;
+use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Origin, WallMillis};
 use abide_redis::Store;
 

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use abide_gate::{Clock, ManualClock, WallMillis};
-use abide_tower::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
 use abide_tower::pacing::PacePolicy;
+use abide_tower::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_tower::{AbideLayer, BoxFuture, DeniedKind, Gate, ServiceError};
 use by_hand::poll_once;
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -21,14 +21,19 @@ use tower::{Layer, Service, ServiceExt};
 struct Later(Notify, AtomicBool);
 
 impl Fetch for Later {
-    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         Box::pin(async {
             self.0.notified().await;
             let (headers, began) = (HeaderMap::new(), std::time::Instant::now());
             if self.1.swap(true, Ordering::SeqCst) {
-                return Ok(RobotsReply::whole(StatusCode::OK, headers, "User-agent: *\nDisallow: /", began));
+                return Ok(RobotsResponse::whole(
+                    StatusCode::OK,
+                    headers,
+                    "User-agent: *\nDisallow: /",
+                    began,
+                ));
             }
-            Ok(RobotsReply::whole(StatusCode::NOT_FOUND, headers, "", began))
+            Ok(RobotsResponse::whole(StatusCode::NOT_FOUND, headers, "", began))
         })
     }
 }

@@ -4,10 +4,10 @@ use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{
-    AccessPolicy, AccessStore, Fetch, FetchError, MemoryAccessStore, RobotsReply, RobotsRequest,
+use abide_gate::robots_cache::{
+    Fetch, FetchError, MemoryRobotsStore, RobotsPolicy, RobotsRequest, RobotsResponse, RobotsStore,
 };
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock, WallMillis};
 use url::Url;
 
@@ -15,9 +15,9 @@ use url::Url;
 struct Rules;
 
 impl Fetch for Rules {
-    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, _: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         let body = "User-agent: *\nDisallow: /private/\n";
-        let reply = RobotsReply::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
+        let reply = RobotsResponse::whole(http::StatusCode::OK, Default::default(), body, SystemClock.now());
         Box::pin(async { Ok(reply) })
     }
 }
@@ -76,10 +76,10 @@ async fn what_only_a_verdict_still_holds_can_be_invalidated() {
         Some("example.org") => Scripted::text("User-agent: *\nDisallow: /private/\n"),
         _ => Scripted::text(vec![b'#'; 500_000]),
     });
-    let store = Arc::new(MemoryAccessStore::new());
+    let store = Arc::new(MemoryRobotsStore::new());
     let gate = Gate::builder()
-        .access(AccessPolicy::default().with_answers_weight(0))
-        .access_store(store.clone())
+        .robots(RobotsPolicy::default().with_answers_weight(0))
+        .robots_store(store.clone())
         .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
     let page = url("https://example.org/a");
     let origin = Origin::of(&page).unwrap();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use abide_gate::pacing::{DeferReason, PacePolicy};
 use abide_gate::testing::Ask;
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
 use abide_gate::testing::hosts::pacer_of;
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Clock, DeniedKind, Gate, Host, ManualClock, SystemClock, WallMillis};
 use tokio::time::Instant;
 use url::Url;

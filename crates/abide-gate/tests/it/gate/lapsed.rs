@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use abide_gate::access::{AccessStore, MemoryAccessStore};
-use abide_gate::testing::access::{Scripted, ScriptedFetch, sample_record};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsStore};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, sample_record};
 use abide_gate::{Clock, Event, Gate, ManualClock, Origin, WallMillis};
 use tokio::time::{Instant, sleep};
 use url::Url;
@@ -18,7 +18,7 @@ struct World {
     gate: Gate,
     fetch: ScriptedFetch,
     clock: Arc<ManualClock>,
-    store: Arc<MemoryAccessStore>,
+    store: Arc<MemoryRobotsStore>,
     /// How many turns were told as granted.
     granted: Arc<AtomicUsize>,
     origin: Origin,
@@ -28,12 +28,12 @@ struct World {
 async fn world() -> World {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10"));
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000)));
-    let store = Arc::new(MemoryAccessStore::new());
+    let store = Arc::new(MemoryRobotsStore::new());
     let granted = Arc::new(AtomicUsize::new(0));
     let told = Arc::clone(&granted);
     let gate = Gate::builder()
         .clock(clock.clone())
-        .access_store(store.clone())
+        .robots_store(store.clone())
         .observer(Arc::new(move |event: &Event<'_>| {
             let is_granted = matches!(event, Event::Granted { .. });
             told.fetch_add(is_granted.into(), Ordering::SeqCst);

@@ -5,8 +5,8 @@ use std::fmt::{self, Debug, Display};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore};
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy, RobotsStore};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Event, Failure, Gate, GateBuilder, ManualClock, Origin, WallMillis};
 use url::Url;
 
@@ -131,10 +131,10 @@ async fn g07_nothing_secret_is_shown_or_stored() {
             Some("b.example") => Scripted::text("User-agent: *\nDisallow: /closed\n"),
             _ => answer.clone(),
         });
-        let (told, store) = (shown.clone(), Arc::new(MemoryAccessStore::new()));
+        let (told, store) = (shown.clone(), Arc::new(MemoryRobotsStore::new()));
         let builder = GateBuilder::new()
-            .access(AccessPolicy::default())
-            .access_store(store.clone())
+            .robots(RobotsPolicy::default())
+            .robots_store(store.clone())
             .clock(Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000))))
             .observer(Arc::new(move |event: &Event<'_>| told.debug("event", event)));
         shown.debug("builder", &builder);

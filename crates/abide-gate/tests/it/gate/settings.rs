@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::access::{AccessPolicy, MemoryAccessStore};
 use abide_gate::pacing::{MemoryHostStore, PacePolicy};
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsPolicy};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{
     AddressGuard, DeniedKind, Event, Failure, Gate, GateBuilder, Host, ManualClock, Origin, WallMillis,
 };
@@ -61,9 +61,9 @@ async fn private_addresses_are_asked_if_their_network_is_allowed_in_whichever_wa
 #[tokio::test(start_paused = true)]
 async fn the_policies_of_robots_txt_and_of_pace_are_those_that_were_set() {
     let slow_rules = ScriptedFetch::always(Scripted::text("").head_after(4 * SECOND));
-    let short = AccessPolicy::default().with_deadline(3 * SECOND);
+    let short = RobotsPolicy::default().with_deadline(3 * SECOND);
     let slow = PacePolicy::default().with_delay(7 * SECOND);
-    let gate = built(Gate::builder().access(short).pace(slow).max_wait(20 * SECOND), &slow_rules);
+    let gate = built(Gate::builder().robots(short).pace(slow).max_wait(20 * SECOND), &slow_rules);
     assert_eq!(gate.max_wait(), 20 * SECOND);
     let began = Instant::now();
     assert_eq!(gate.answer(&origin()).await.unwrap().failure(), Some(Failure::Timeout));
@@ -80,10 +80,10 @@ async fn the_longest_wait_is_that_of_the_pace_unless_it_is_said() {
 
 #[tokio::test(start_paused = true)]
 async fn who_shares_a_store_of_robots_txt_asks_nothing_that_is_known() {
-    let store = Arc::new(MemoryAccessStore::new());
+    let store = Arc::new(MemoryRobotsStore::new());
     for _ in 0..2 {
         let fetch = rules();
-        let gate = built(Gate::builder().access_store(store.clone()), &fetch);
+        let gate = built(Gate::builder().robots_store(store.clone()), &fetch);
         assert!(
             !gate.check(&url("https://a.example/private/x"), &mut { SECOND }).await.unwrap().is_allowed()
         );

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::robots_cache::*;
 use abide_gate::testing::Refusal;
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use tokio::time::sleep;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -22,7 +22,7 @@ async fn world() -> World {
 }
 
 async fn is_refused(world: &World) -> bool {
-    match world.cache.of(&origin()).await {
+    match world.cache.get(&origin()).await {
         Err(Refusal::Deferred { not_before, .. }) => not_before == START.plus(HOUR),
         other => {
             assert!(is_good(&other.unwrap()));

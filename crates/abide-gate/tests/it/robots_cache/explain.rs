@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::robots_cache::*;
-use abide_gate::access::RobotsReply;
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Failure, SystemClock, TlsProblem};
+use abide_gate::robots_cache::RobotsResponse;
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use abide_gate::{Clock, Failure, SystemClock};
 use abide_robots::Target;
 use tokio::time::sleep;
 
@@ -25,7 +25,7 @@ async fn a_verdict_tells_the_rule_and_the_delay() {
 
 #[tokio::test(start_paused = true)]
 async fn where_robots_txt_is_unreachable_it_may_be_asked_for_and_nothing_else() {
-    let world = World::of(Scripted::error(Failure::Tls(TlsProblem::Other)));
+    let world = World::of(Scripted::error(Failure::Tls));
     let answer = world.ask().await;
     let page = answer.explain(&Target::new("/a"));
     assert!(page.rules().is_none() && !page.is_allowed() && page.crawl_delay().is_none());
@@ -43,7 +43,7 @@ async fn an_answer_is_as_old_as_its_last_confirmation_and_shown_with_its_origin(
     assert_eq!(answer.age(world.wall()), Some(Duration::from_secs(90)));
     let shown = format!("{answer:?}");
     assert!(shown.contains("https://a.example") && shown.contains("Fresh"), "{shown}");
-    let without = World::of(Scripted::error(Failure::Tls(TlsProblem::Other))).ask().await;
+    let without = World::of(Scripted::error(Failure::Tls)).ask().await;
     assert_eq!(without.age(world.wall()), None);
 }
 
@@ -52,22 +52,22 @@ async fn what_holds_robots_txt_can_be_shown_and_shows_none_of_it() {
     let world = World::of(Scripted::text(DELAY));
     world.ask().await;
     let (cache, store) = (format!("{:?}", world.cache), format!("{:?}", world.store));
-    assert!(cache.starts_with("AccessCache"), "{cache}");
-    assert!(store.starts_with("MemoryAccessStore { records: "), "{store}");
+    assert!(cache.starts_with("RobotsCache"), "{cache}");
+    assert!(store.starts_with("MemoryRobotsStore { records: "), "{store}");
     assert!(!cache.contains("Disallow") && !store.contains("Disallow"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reply_and_what_builds_a_cache_are_shown_without_what_a_server_sent() {
     let secret = http::HeaderMap::from_iter([(http::header::SET_COOKIE, "SECRET".parse().unwrap())]);
-    let reply = RobotsReply::whole(http::StatusCode::NOT_FOUND, secret, "SECRET", SystemClock.now());
+    let reply = RobotsResponse::whole(http::StatusCode::NOT_FOUND, secret, "SECRET", SystemClock.now());
     let shown = format!("{reply:?}");
-    assert!(shown.starts_with("RobotsReply") && shown.contains("404"), "{shown}");
-    let builder = abide_gate::testing::access::cache_builder(
+    assert!(shown.starts_with("RobotsResponse") && shown.contains("404"), "{shown}");
+    let builder = abide_gate::testing::robots_cache::cache_builder(
         tokens(),
         Arc::new(ScriptedFetch::always(Scripted::text(DELAY))),
     );
     let built = format!("{builder:?}");
-    assert!(built.starts_with("AccessCacheBuilder"), "{built}");
+    assert!(built.starts_with("RobotsCacheBuilder"), "{built}");
     assert!(!shown.contains("SECRET") && !built.contains("SECRET"));
 }

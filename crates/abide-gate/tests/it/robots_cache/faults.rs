@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::support::robots_cache::*;
 use abide_gate::HolderId;
-use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record, RobotsEntry, Source};
 use abide_gate::pacing::MemoryHostStore;
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::testing::{AccessCache, Refusal};
+use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsEntry, RobotsPolicy, RobotsStore, Source};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use abide_gate::testing::{Refusal, RobotsCache};
 use abide_gate::{BoxFuture, Clock, Event, Failure, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
@@ -20,7 +20,7 @@ async fn a_deferral_is_passed_on_and_is_no_attempt() {
         ScriptedFetch::new(move |_, times| if times < 2 { deferred(then) } else { Scripted::text(GOOD) });
     let world = World::new(fetch);
     for _ in 0..2 {
-        match world.cache.of(&origin()).await {
+        match world.cache.get(&origin()).await {
             Err(Refusal::Deferred { not_before, .. }) => assert_eq!(not_before, then),
             other => panic!("expected a deferral, found {other:?}"),
         }
@@ -69,7 +69,7 @@ async fn a_deferral_behind_a_redirect_is_remembered() {
     });
     let world = World::new(fetch);
     for _ in 0..10 {
-        let refused = world.cache.of(&origin()).await;
+        let refused = world.cache.get(&origin()).await;
         assert!(matches!(refused, Err(Refusal::Deferred { not_before, .. }) if not_before == held));
         sleep(Duration::from_secs(10)).await;
     }
@@ -81,7 +81,7 @@ async fn a_deferral_behind_a_redirect_is_remembered() {
 /// A store that fails when told to, and counts.
 #[derive(Debug, Default)]
 struct Faulty {
-    inner: MemoryAccessStore,
+    inner: MemoryRobotsStore,
     load_fails: AtomicBool,
     save_fails: AtomicBool,
     lease_fails: AtomicBool,
@@ -112,7 +112,7 @@ impl Faulty {
     }
 }
 
-impl AccessStore for Faulty {
+impl RobotsStore for Faulty {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         Box::pin(async move {
             self.step(&self.load_fails).await?;
@@ -154,7 +154,7 @@ impl AccessStore for Faulty {
 
 fn faulty(fetch: ScriptedFetch) -> (World, Arc<Faulty>) {
     let store = Arc::new(Faulty::default());
-    (World::with_store(fetch, AccessPolicy::default(), store.clone()), store)
+    (World::with_store(fetch, RobotsPolicy::default(), store.clone()), store)
 }
 
 #[tokio::test(start_paused = true)]
@@ -272,8 +272,9 @@ impl Clock for Broken {
 #[tokio::test(start_paused = true)]
 async fn the_machines_clock_stands_in_for_one_that_panics() {
     let fetch = Arc::new(ScriptedFetch::always(Scripted::text(GOOD)));
-    let cache = abide_gate::testing::access::cache_builder(tokens(), fetch).clock(Arc::new(Broken)).build();
-    assert!(is_good(&cache.of(&origin()).await.unwrap()));
+    let cache =
+        abide_gate::testing::robots_cache::cache_builder(tokens(), fetch).clock(Arc::new(Broken)).build();
+    assert!(is_good(&cache.get(&origin()).await.unwrap()));
     let store = Arc::new(MemoryHostStore::with_clock(Arc::new(Broken)));
     abide_gate::testing::hosts::conformance(store, sleep).await;
 }
@@ -289,8 +290,9 @@ async fn g05_a_store_that_hangs_is_not_waited_for_long() {
 
 #[tokio::test(start_paused = true)]
 async fn records_that_cannot_be_used_are_absent() {
-    let good = abide_gate::testing::access::sample_record(&"https://b.example".parse().unwrap(), START, "");
-    let large = abide_gate::testing::access::sample_record(&origin(), START, vec![b'\n'; 600_000]);
+    let good =
+        abide_gate::testing::robots_cache::sample_record(&"https://b.example".parse().unwrap(), START, "");
+    let large = abide_gate::testing::robots_cache::sample_record(&origin(), START, vec![b'\n'; 600_000]);
     for record in [good, large] {
         let world = World::of(Scripted::text(GOOD));
         world.store.save(&origin(), &record).await.unwrap();
@@ -301,13 +303,13 @@ async fn records_that_cannot_be_used_are_absent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_goes_on_with_the_stored_record() {
-    let store: Arc<dyn AccessStore> = Arc::new(MemoryAccessStore::new());
+    let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
     let world = || {
         let fetch = ScriptedFetch::new(|request, _| match request.is_conditional() {
             true => Scripted::status(304),
             false => Scripted::text(GOOD).header("etag", b"\"1\""),
         });
-        World::with_store(fetch, AccessPolicy::default(), store.clone())
+        World::with_store(fetch, RobotsPolicy::default(), store.clone())
     };
     let before = world();
     before.ask().await;
@@ -320,8 +322,8 @@ async fn a_restart_goes_on_with_the_stored_record() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_in_an_outage_serves_the_copy_at_once() {
-    let store: Arc<dyn AccessStore> = Arc::new(MemoryAccessStore::new());
-    let world = |fetch| World::with_store(fetch, AccessPolicy::default(), store.clone());
+    let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
+    let world = |fetch| World::with_store(fetch, RobotsPolicy::default(), store.clone());
     let before =
         world(ScriptedFetch::new(|_, n| if n == 0 { Scripted::text(GOOD) } else { Scripted::status(500) }));
     before.ask().await;
@@ -339,8 +341,8 @@ async fn a_restart_in_an_outage_serves_the_copy_at_once() {
 /// The pacing defers before the caller has even been woken.
 #[tokio::test(start_paused = true)]
 async fn a_restart_in_an_outage_of_a_held_host_serves_the_copy() {
-    let store: Arc<dyn AccessStore> = Arc::new(MemoryAccessStore::new());
-    let world = |fetch| World::with_store(fetch, AccessPolicy::default(), store.clone());
+    let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
+    let world = |fetch| World::with_store(fetch, RobotsPolicy::default(), store.clone());
     let before =
         world(ScriptedFetch::new(|_, n| if n == 0 { Scripted::text(GOOD) } else { Scripted::status(500) }));
     before.ask().await;
@@ -348,24 +350,24 @@ async fn a_restart_in_an_outage_of_a_held_host_serves_the_copy() {
     let last = before.ask().await;
     let held = ScriptedFetch::always(Scripted::deferred(backed_off(START.plus(100 * DAY))));
     let clock = Arc::new(abide_gate::ManualClock::starting_at(last.retry_at()));
-    let after = abide_gate::testing::access::cache_builder(tokens(), Arc::new(held))
+    let after = abide_gate::testing::robots_cache::cache_builder(tokens(), Arc::new(held))
         .clock(clock)
         .store(store.clone())
         .build();
-    assert_eq!(after.of(&origin()).await.unwrap().source(), Source::LastGood);
+    assert_eq!(after.get(&origin()).await.unwrap().source(), Source::LastGood);
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_processes_share_one_fetch() {
-    let store: Arc<dyn AccessStore> = Arc::new(MemoryAccessStore::new());
+    let store: Arc<dyn RobotsStore> = Arc::new(MemoryRobotsStore::new());
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(3)));
-    let caches: Vec<AccessCache> = (0..5)
-        .map(|_| World::with_store(fetch.clone(), AccessPolicy::default(), store.clone()).cache)
+    let caches: Vec<RobotsCache> = (0..5)
+        .map(|_| World::with_store(fetch.clone(), RobotsPolicy::default(), store.clone()).cache)
         .collect();
     let started = Instant::now();
     let callers: Vec<_> = caches
         .into_iter()
-        .map(|cache| tokio::spawn(async move { cache.of(&origin()).await.unwrap() }))
+        .map(|cache| tokio::spawn(async move { cache.get(&origin()).await.unwrap() }))
         .collect();
     for caller in callers {
         assert!(is_good(&caller.await.unwrap()));
@@ -416,12 +418,12 @@ async fn observers_hear_of_changes_and_their_panics_are_survived() {
         }
     };
     let clock = Arc::new(abide_gate::ManualClock::starting_at(START));
-    let cache = abide_gate::testing::access::cache_builder(tokens(), Arc::new(fetch))
+    let cache = abide_gate::testing::robots_cache::cache_builder(tokens(), Arc::new(fetch))
         .clock(clock)
         .observer(Arc::new(observer))
         .build();
     for _ in 0..5 {
-        cache.of(&origin()).await.unwrap();
+        cache.get(&origin()).await.unwrap();
         sleep(DAY).await;
     }
     let heard = heard.lock().unwrap().clone();
@@ -494,11 +496,11 @@ async fn a_leader_that_gives_up_is_not_waited_for() {
 /// Has the record of another process from the second look on: it was saved between the look and the lease.
 #[derive(Debug, Default)]
 struct JustSaved {
-    inner: MemoryAccessStore,
+    inner: MemoryRobotsStore,
     looks: AtomicUsize,
 }
 
-impl AccessStore for JustSaved {
+impl RobotsStore for JustSaved {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         Box::pin(async move {
             match self.looks.fetch_add(1, Ordering::SeqCst) {
@@ -523,7 +525,7 @@ async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
     store.inner.save(&origin(), &record).await.unwrap();
     let world = World::with_store(
         ScriptedFetch::always(Scripted::text(GOOD)),
-        AccessPolicy::default(),
+        RobotsPolicy::default(),
         store.clone(),
     );
     assert!(is_good(&world.ask().await));
@@ -542,17 +544,17 @@ async fn a_deferral_of_a_clock_that_was_set_back_by_days_is_over() {
         _ => Scripted::text(GOOD),
     });
     let world = World::new(fetch);
-    world.cache.of(&origin()).await.unwrap_err();
+    world.cache.get(&origin()).await.unwrap_err();
     world.clock.jump_to(START.minus(2 * HOUR));
-    world.cache.of(&origin()).await.unwrap_err();
+    world.cache.get(&origin()).await.unwrap_err();
     assert_eq!(world.fetch.count(), 2, "hours are as long as the host may want");
     world.clock.jump_to(START.minus(3 * DAY));
     assert!(is_good(&world.ask().await));
 }
 
 /// Two processes with one store.
-fn two(fetch: &ScriptedFetch, policy: &AccessPolicy) -> [World; 2] {
-    let store = Arc::new(MemoryAccessStore::new());
+fn two(fetch: &ScriptedFetch, policy: &RobotsPolicy) -> [World; 2] {
+    let store = Arc::new(MemoryRobotsStore::new());
     [(); 2].map(|()| World::with_store(fetch.clone(), policy.clone(), store.clone()))
 }
 
@@ -562,8 +564,8 @@ async fn who_puts_a_fetch_off_leaves_it_to_another_process() {
         0 => deferred(START.plus(HOUR)),
         _ => Scripted::text(GOOD),
     });
-    let [first, second] = two(&fetch, &AccessPolicy::default());
-    first.cache.of(&origin()).await.unwrap_err();
+    let [first, second] = two(&fetch, &RobotsPolicy::default());
+    first.cache.get(&origin()).await.unwrap_err();
     let began = Instant::now();
     assert!(is_good(&second.ask().await));
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
@@ -571,7 +573,7 @@ async fn who_puts_a_fetch_off_leaves_it_to_another_process() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_asks_while_another_process_takes_all_the_time_that_a_fetch_may_take() {
-    let policy = AccessPolicy::default();
+    let policy = RobotsPolicy::default();
     let wire = policy.deadline() - Duration::from_secs(1);
     let turn = Duration::from_secs(59);
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).slot_after(turn).head_after(wire));
@@ -587,7 +589,7 @@ async fn nobody_asks_while_another_process_takes_all_the_time_that_a_fetch_may_t
 #[tokio::test(start_paused = true)]
 async fn processes_whose_answers_have_grown_old_together_ask_once() {
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(2)));
-    let [first, second] = two(&fetch, &AccessPolicy::default());
+    let [first, second] = two(&fetch, &RobotsPolicy::default());
     for asked in 1..=3 {
         let (one, other) = tokio::join!(first.ask(), second.ask());
         assert!(is_good(&one) && is_good(&other));

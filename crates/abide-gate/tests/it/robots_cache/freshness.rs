@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::support::robots_cache::*;
-use abide_gate::access::{AccessPolicy, RedirectRefusal, Source};
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::robots_cache::{RobotsPolicy, Source};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Failure, Origin};
 use tokio::time::{Instant, sleep};
 
@@ -16,7 +16,7 @@ fn tagged(etag: &str) -> Scripted {
 async fn s07_a_304_that_nobody_asked_for_is_asked_again_once() {
     let world = World::of(Scripted::status(304));
     let cold = world.ask().await;
-    assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectRefused(RedirectRefusal::Status)));
+    assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectStatus));
     assert!(disallows_all(&cold));
     assert_eq!(world.fetch.count(), 2);
 
@@ -164,7 +164,7 @@ async fn at_most_64_are_fetched_at_a_time_in_order() {
     let callers: Vec<_> = origins
         .map(|origin| {
             let cache = world.cache.clone();
-            tokio::spawn(async move { cache.of(&origin).await.is_ok() })
+            tokio::spawn(async move { cache.get(&origin).await.is_ok() })
         })
         .collect();
     for caller in callers {
@@ -182,7 +182,7 @@ async fn at_most_64_are_fetched_at_a_time_in_order() {
 #[tokio::test(start_paused = true)]
 async fn prefetch_asks_for_each_once_and_as_many_at_a_time_as_allowed() {
     let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(1)));
-    let world = World::with_policy(fetch, AccessPolicy::default().with_fetches_max(10));
+    let world = World::with_policy(fetch, RobotsPolicy::default().with_fetches_max(10));
     let origins = || (0..100).map(|n| format!("https://h{}.example", n % 50).parse::<Origin>().unwrap());
     let started = Instant::now();
     world.cache.prefetch(origins()).await;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::support::robots_cache::*;
 use abide_gate::HolderId;
-use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record};
+use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsPolicy, RobotsStore};
 use abide_gate::testing::Refusal;
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
@@ -22,7 +22,7 @@ fn put_off() -> Scripted {
 async fn a_lease_lasts_as_long_as_its_fetch_may_take() {
     let slowest = Scripted::text(GOOD).slot_after(59 * SECOND).head_after(29 * SECOND);
     let first = World::of(slowest);
-    let second = World::with_store(first.fetch.clone(), AccessPolicy::default(), first.store.clone());
+    let second = World::with_store(first.fetch.clone(), RobotsPolicy::default(), first.store.clone());
     let (one, other) = tokio::join!(first.ask(), second.ask());
     assert!(is_good(&one) && is_good(&other));
     assert_eq!(first.fetch.count(), 1, "the second process waited for the first");
@@ -49,10 +49,10 @@ async fn leaders_that_bring_nothing_are_waited_for_during_two_leases() {
 #[tokio::test(start_paused = true)]
 async fn who_is_put_off_gives_the_lease_back() {
     let first = World::of(put_off());
-    assert!(matches!(first.cache.of(&origin()).await, Err(Refusal::Deferred { .. })));
+    assert!(matches!(first.cache.get(&origin()).await, Err(Refusal::Deferred { .. })));
     let second = World::with_store(
         ScriptedFetch::always(Scripted::text(GOOD)),
-        AccessPolicy::default(),
+        RobotsPolicy::default(),
         first.store.clone(),
     );
     let began = Instant::now();
@@ -62,9 +62,9 @@ async fn who_is_put_off_gives_the_lease_back() {
 
 /// Gives leases, and does not take them back.
 #[derive(Debug, Default)]
-struct Keeps(MemoryAccessStore);
+struct Keeps(MemoryRobotsStore);
 
-impl AccessStore for Keeps {
+impl RobotsStore for Keeps {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         self.0.load(origin)
     }
@@ -95,7 +95,7 @@ impl AccessStore for Keeps {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_given_back_is_a_fault_of_the_store() {
     let store = Arc::new(Keeps::default());
-    let world = World::with_store(ScriptedFetch::always(put_off()), AccessPolicy::default(), store);
-    assert!(matches!(world.cache.of(&origin()).await, Err(Refusal::Deferred { .. })));
+    let world = World::with_store(ScriptedFetch::always(put_off()), RobotsPolicy::default(), store);
+    assert!(matches!(world.cache.get(&origin()).await, Err(Refusal::Deferred { .. })));
     assert_eq!(world.cache.stats().robots_store_faults, 1);
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use crate::support::robots_cache::*;
 use abide_gate::HolderId;
-use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::PacePolicy;
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsPolicy, RobotsStore};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::testing::{Ask, Pacer};
-use abide_gate::{BoxFuture, Failure, Origin, StoreError, TlsProblem, WallMillis};
+use abide_gate::{BoxFuture, Failure, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
@@ -73,12 +73,12 @@ impl Subscriber for Listener {
 #[derive(Debug, Default)]
 struct FullAtTimes {
     is_full: AtomicBool,
-    inner: MemoryAccessStore,
+    inner: MemoryRobotsStore,
 }
 
 type Io<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-impl AccessStore for FullAtTimes {
+impl RobotsStore for FullAtTimes {
     fn load<'a>(&'a self, origin: &'a Origin) -> Io<'a, Option<Record>> {
         self.inner.load(origin)
     }
@@ -99,7 +99,7 @@ async fn c21_a_store_outage_is_one_warning_and_its_end_one_line() {
     let _guard = listener.listen();
     let store = Arc::new(FullAtTimes::default());
     let fetch = ScriptedFetch::always(Scripted::text(GOOD));
-    let world = World::with_store(fetch, AccessPolicy::default(), store.clone());
+    let world = World::with_store(fetch, RobotsPolicy::default(), store.clone());
     for outage in 1..=2 {
         store.is_full.store(true, Ordering::SeqCst);
         for _ in 0..5 {
@@ -123,7 +123,7 @@ async fn an_outage_is_a_warning_once_per_cause_and_ten_minutes() {
     for round in 1..=2 {
         for number in 0..20 {
             let origin = format!("https://{round}-{number}.example").parse().unwrap();
-            world.cache.of(&origin).await.unwrap();
+            world.cache.get(&origin).await.unwrap();
         }
         let count = |level| listener.heard().iter().filter(|(other, _)| *other == level).count();
         // Each of the others says two things: how the request failed, and what it means.
@@ -144,12 +144,12 @@ async fn g07_logs_have_origins_only() {
         Scripted::status(503).header("retry-after", b"MARKER"),
         Scripted::redirect("https://user:MARKER@b.example/?MARKER"),
         Scripted::redirect("ftp://MARKER/"),
-        Scripted::error(Failure::Tls(TlsProblem::Other)),
+        Scripted::error(Failure::Tls),
         Scripted::panic(),
     ] {
         let world = World::good_then(answer.clone());
         for _ in 0..3 {
-            let _ = world.cache.of(&origin()).await;
+            let _ = world.cache.get(&origin()).await;
             sleep(DAY).await;
         }
     }
@@ -183,12 +183,12 @@ async fn g07_pacing_is_logged_by_host_and_without_urls() {
 #[tokio::test(start_paused = true)]
 async fn each_way_in_which_a_fetch_fails_is_said() {
     for (answer, level, said) in [
-        (Scripted::error(Failure::Tls(TlsProblem::Other)), Level::DEBUG, "the robots.txt request failed"),
+        (Scripted::error(Failure::Tls), Level::DEBUG, "the robots.txt request failed"),
         (deferred(START.plus(HOUR)), Level::DEBUG, "the robots.txt request was deferred by the pacing"),
     ] {
         let listener = Listener::default();
         let _guard = listener.listen();
-        let _ = World::of(answer).cache.of(&origin()).await;
+        let _ = World::of(answer).cache.get(&origin()).await;
         let heard = listener.heard();
         let lines: Vec<_> = heard.iter().filter(|(_, line)| line.contains(said)).collect();
         assert!(
@@ -202,13 +202,13 @@ async fn each_way_in_which_a_fetch_fails_is_said() {
 async fn an_observer_that_panics_is_told_of() {
     let listener = Listener::default();
     let _guard = listener.listen();
-    let cache = abide_gate::testing::access::cache_builder(
+    let cache = abide_gate::testing::robots_cache::cache_builder(
         tokens(),
         Arc::new(ScriptedFetch::always(Scripted::text(GOOD))),
     )
     .observer(Arc::new(|_: &abide_gate::Event<'_>| panic!("the observer is broken")))
     .build();
-    assert!(is_good(&cache.of(&origin()).await.unwrap()));
+    assert!(is_good(&cache.get(&origin()).await.unwrap()));
     let heard = listener.heard();
     assert!(
         heard.iter().any(|(level, line)| *level == Level::ERROR && line.contains("an observer panicked")),

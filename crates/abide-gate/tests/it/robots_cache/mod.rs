@@ -3,7 +3,6 @@
 mod deferral;
 mod explain;
 mod faults;
-mod flight;
 mod freshness;
 mod leases;
 #[cfg(feature = "tracing")]
@@ -14,5 +13,6 @@ mod redirect;
 mod schedules;
 mod script;
 mod simulation;
+mod single_flight;
 mod store;
 mod text;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::support::robots_cache::*;
-use abide_gate::access::{AccessPolicy, Source};
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::robots_cache::{RobotsPolicy, Source};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Failure, WallMillis};
 use tokio::time::sleep;
 
@@ -151,9 +151,9 @@ async fn s05_asked_every_minute_it_takes_twenty_days_to_count_twenty_attempts() 
 #[tokio::test(start_paused = true)]
 async fn s05_options_never_open_or_always() {
     let fault = || ScriptedFetch::always(Scripted::status(503));
-    let never = World::with_policy(fault(), AccessPolicy::default().with_lasting_disallow());
+    let never = World::with_policy(fault(), RobotsPolicy::default().with_lasting_disallow());
     assert!(matches!(after_days(&never, 90, DAY).await, Source::Unreachable(_)));
-    let always = World::with_policy(fault(), AccessPolicy::default().danger_allow_when_unreachable());
+    let always = World::with_policy(fault(), RobotsPolicy::default().danger_allow_when_unreachable());
     assert_eq!(always.ask().await.source(), Source::LongOutage);
     assert!(allows_all(&always.ask().await));
 }
@@ -254,7 +254,7 @@ async fn a_copy_that_nobody_looked_at_for_27_h_is_fetched_first() {
             sleep(unasked).await;
             if is_restarted {
                 let next =
-                    World::with_store(world.fetch.clone(), AccessPolicy::default(), world.store.clone());
+                    World::with_store(world.fetch.clone(), RobotsPolicy::default(), world.store.clone());
                 next.clock.jump_to(world.wall());
                 world = next;
             }

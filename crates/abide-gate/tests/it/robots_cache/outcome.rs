@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::support::robots_cache::*;
-use abide_gate::access::{AccessPolicy, RedirectRefusal, Source};
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::{Failure, TlsProblem};
+use abide_gate::Failure;
+use abide_gate::robots_cache::{RobotsPolicy, Source};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
@@ -14,7 +14,7 @@ async fn transport_faults_are_unreachable_with_their_cause() {
     for (id, failure) in [
         ("c01 dns", Failure::Dns),
         ("c02, c03 connect", Failure::Connect),
-        ("c04 tls", Failure::Tls(TlsProblem::Other)),
+        ("c04 tls", Failure::Tls),
         ("c05 reset in the head", Failure::Reset),
         ("c12 head too large", Failure::HeadTooLarge),
         ("c13, c14 no http", Failure::Protocol),
@@ -47,7 +47,7 @@ async fn c02_a_host_that_refuses_is_asked_after_1_2_4_and_at_last_60_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn c04_https_is_never_tried_over_http() {
-    let world = World::of(Scripted::error(Failure::Tls(TlsProblem::Other)));
+    let world = World::of(Scripted::error(Failure::Tls));
     world.ask().await;
     sleep(HOUR).await;
     world.ask().await;
@@ -136,18 +136,21 @@ async fn c10_waiting_for_slots_is_not_part_of_the_deadline() {
 async fn c10_a_fetch_that_never_answers_is_ended() {
     #[derive(Debug)]
     struct Never;
-    impl abide_gate::access::Fetch for Never {
+    impl abide_gate::robots_cache::Fetch for Never {
         fn fetch(
             &self,
-            _: abide_gate::access::RobotsRequest,
-        ) -> abide_gate::BoxFuture<'_, Result<abide_gate::access::RobotsReply, abide_gate::access::FetchError>>
-        {
+            _: abide_gate::robots_cache::RobotsRequest,
+        ) -> abide_gate::BoxFuture<
+            '_,
+            Result<abide_gate::robots_cache::RobotsResponse, abide_gate::robots_cache::FetchError>,
+        > {
             Box::pin(std::future::pending())
         }
     }
-    let cache = abide_gate::testing::access::cache_builder(tokens(), std::sync::Arc::new(Never)).build();
+    let cache =
+        abide_gate::testing::robots_cache::cache_builder(tokens(), std::sync::Arc::new(Never)).build();
     let started = Instant::now();
-    assert_eq!(cache.of(&origin()).await.unwrap().source(), Source::Unreachable(Failure::Timeout));
+    assert_eq!(cache.get(&origin()).await.unwrap().source(), Source::Unreachable(Failure::Timeout));
     assert_eq!(started.elapsed().as_secs(), 90);
 }
 
@@ -201,7 +204,7 @@ async fn s01_4xx_allows_all_and_its_body_is_unread() {
 async fn s02_the_cautious_preset() {
     for status in [400, 401, 403, 404, 405, 407, 408, 410, 418, 421, 425, 429, 451, 499] {
         let world =
-            World::with_policy(ScriptedFetch::always(Scripted::status(status)), AccessPolicy::cautious());
+            World::with_policy(ScriptedFetch::always(Scripted::status(status)), RobotsPolicy::cautious());
         let answer = world.ask().await;
         match status {
             401 | 403 | 407 | 408 | 421 | 425 | 429 => {
@@ -247,7 +250,7 @@ async fn s03_429_without_a_hold_leaves_the_copy_in_force_for_a_minute() {
 async fn s03_503_and_cautious_429_wait_for_the_hold_if_that_is_later() {
     let held = START.plus(3 * HOUR);
     let fetch = || ScriptedFetch::always(Scripted::status(429).backed_off_until(held));
-    assert_eq!(World::with_policy(fetch(), AccessPolicy::cautious()).ask().await.retry_at(), held);
+    assert_eq!(World::with_policy(fetch(), RobotsPolicy::cautious()).ask().await.retry_at(), held);
     assert_eq!(World::of(Scripted::status(503).backed_off_until(held)).ask().await.retry_at(), held);
     let soon = World::of(Scripted::status(503).backed_off_until(START.plus(MINUTE / 2))).ask().await;
     assert!(soon.retry_at() >= START.plus(MINUTE * 9 / 10));
@@ -319,14 +322,14 @@ async fn s11_3xx_that_are_no_redirects_are_unreachable() {
     for status in [300, 305, 306, 310, 399] {
         let fault = Scripted::status(status).header("location", b"/elsewhere");
         let (cold, _) = assert_unreachable(fault, &status.to_string()).await;
-        assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectRefused(RedirectRefusal::Status)));
+        assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectStatus));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn t01_html_without_rules_can_be_unreachable() {
     let page = Scripted::text("<!doctype html><p>Blocked</p>");
-    let strict = AccessPolicy::default().with_html_unreachable();
+    let strict = RobotsPolicy::default().with_html_unreachable();
     let answer = World::with_policy(ScriptedFetch::always(page.clone()), strict.clone()).ask().await;
     assert_eq!(answer.source(), Source::Unreachable(Failure::Html));
     assert!(disallows_all(&answer));

@@ -21,10 +21,10 @@ mod sync {
     pub(crate) use shuttle::sync::{Arc, Mutex};
 }
 
-#[path = "../../../src/access/flight.rs"]
+#[path = "../../../src/robots_cache/single_flight.rs"]
 mod flight;
 
-use flight::{Boarding, Flight, Flights};
+use flight::{Join, Leader, SingleFlight};
 
 type Key = u8;
 
@@ -41,7 +41,7 @@ struct Web {
 
 #[derive(Clone)]
 struct Crawler {
-    flights: Arc<Flights<Key, u32>>,
+    flights: Arc<SingleFlight<Key, u32>>,
     web: Arc<Mutex<Web>>,
 }
 
@@ -50,13 +50,13 @@ impl Crawler {
         if let Some(&answer) = self.web.lock().unwrap().cache.get(&key) {
             return Ok(answer);
         }
-        let mut news = match self.flights.board(&key) {
-            Boarding::Passenger(news) => news,
-            Boarding::Pilot(flight, news) => {
+        let mut news = match self.flights.join(&key) {
+            Join::Follower(news) => news,
+            Join::Leader(flight, news) => {
                 spawn(self.clone().fly(flight, key));
                 news
             }
-            Boarding::Full => panic!("there is room"),
+            Join::Full => panic!("there is room"),
         };
         loop {
             if let Some(answer) = *news.borrow_and_update() {
@@ -68,10 +68,10 @@ impl Crawler {
         }
     }
 
-    async fn fly(self, flight: Flight<Key, u32>, key: Key) {
+    async fn fly(self, flight: Leader<Key, u32>, key: Key) {
         // As the driver does: what has come in since is used. A flight that landed has stored before it left the air.
         if let Some(&answer) = self.web.lock().unwrap().cache.get(&key) {
-            return flight.land(answer);
+            return flight.finish(answer);
         }
         let number = {
             let mut web = self.web.lock().unwrap();
@@ -96,7 +96,7 @@ impl Crawler {
             web.cache.insert(key, answer);
         }
         drop(web);
-        flight.land(answer);
+        flight.finish(answer);
     }
 
     /// As somebody who asks again after each flight that brought nothing.
@@ -130,7 +130,8 @@ impl<F: Future> Future for Patience<F> {
 }
 
 fn story() {
-    let crawler = Crawler { flights: Arc::new(Flights::new(8)), web: Arc::new(Mutex::new(Web::default())) };
+    let crawler =
+        Crawler { flights: Arc::new(SingleFlight::new(8)), web: Arc::new(Mutex::new(Web::default())) };
     block_on(async {
         let callers: Vec<_> = (0..6)
             .map(|n| {
@@ -151,7 +152,7 @@ fn story() {
         }
         // Whoever asks again after a loss gets an answer in the end.
         while crawler.clone().of_some_flight(0).await.is_err() {}
-        // Flights that nobody waits for come to their end, too.
+        // SingleFlight that nobody waits for come to their end, too.
         for _ in 0..100 {
             yield_now().await;
         }

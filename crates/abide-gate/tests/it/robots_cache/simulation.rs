@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use crate::support::robots_cache::*;
 use abide_gate::HolderId;
-use abide_gate::access::{AccessStore, Record, RobotsEntry, RobotsRequest, Source};
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::testing::{AccessCache, Refusal};
+use abide_gate::robots_cache::{Record, RobotsEntry, RobotsRequest, RobotsStore, Source};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use abide_gate::testing::{Refusal, RobotsCache};
 use abide_gate::{BoxFuture, Clock, Event, Failure, ManualClock, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -212,7 +212,7 @@ impl ByteStore {
     }
 }
 
-impl AccessStore for ByteStore {
+impl RobotsStore for ByteStore {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         Box::pin(async move {
             self.step().await?;
@@ -428,14 +428,14 @@ fn life(chance: &mut Chance) -> Vec<(Duration, Behaviour)> {
     phases
 }
 
-async fn timed(cache: &AccessCache, origin: &Origin) -> (Result<Arc<RobotsEntry>, Refusal>, Duration) {
+async fn timed(cache: &RobotsCache, origin: &Origin) -> (Result<Arc<RobotsEntry>, Refusal>, Duration) {
     let started = Instant::now();
-    let result = cache.of(origin).await;
+    let result = cache.get(origin).await;
     (result, started.elapsed())
 }
 
 /// Somebody who uses an origin for a month, and sometimes gives up, or comes with others.
-async fn live(run: Arc<Run>, cache: Arc<Mutex<AccessCache>>, n: u64) {
+async fn live(run: Arc<Run>, cache: Arc<Mutex<RobotsCache>>, n: u64) {
     let origin = origin_of(n);
     let mut chance = Chance::of(&[run.seed, n, 2]);
     while run.started.elapsed() < DAY * DAYS {
@@ -445,7 +445,7 @@ async fn live(run: Arc<Run>, cache: Arc<Mutex<AccessCache>>, n: u64) {
         match chance.below(10) {
             0 => {
                 let patience = chance.between(Duration::ZERO, Duration::from_secs(4));
-                let _ = timeout(patience, at_hand.of(&origin)).await;
+                let _ = timeout(patience, at_hand.get(&origin)).await;
             }
             1 => {
                 let callers: Vec<_> = (0..8)
@@ -482,7 +482,7 @@ async fn run_seed(seed: u64) -> ScriptedFetch {
         move |request, _| run.play(request)
     });
     let faults = (seed % 3 == 1).then(|| Mutex::new(Chance::of(&[seed, 3])));
-    let store: Arc<dyn AccessStore> = Arc::new(ByteStore { records: Mutex::default(), faults });
+    let store: Arc<dyn RobotsStore> = Arc::new(ByteStore { records: Mutex::default(), faults });
     let open = || {
         let clock = SharedClock(Arc::clone(&run));
         let observed = Arc::clone(&run);
@@ -491,7 +491,7 @@ async fn run_seed(seed: u64) -> ScriptedFetch {
                 observed.model(answer.origin()).learn();
             }
         };
-        abide_gate::testing::access::cache_builder(tokens(), Arc::new(fetch.clone()))
+        abide_gate::testing::robots_cache::cache_builder(tokens(), Arc::new(fetch.clone()))
             .clock(Arc::new(clock))
             .store(Arc::clone(&store))
             .observer(Arc::new(observer))
@@ -522,7 +522,7 @@ async fn run_seed(seed: u64) -> ScriptedFetch {
 }
 
 /// Another process takes over, with the records of the first.
-async fn restart(cache: &Mutex<AccessCache>, next: AccessCache) {
+async fn restart(cache: &Mutex<RobotsCache>, next: RobotsCache) {
     let old = std::mem::replace(&mut *cache.lock().unwrap(), next);
     while old.stats().robots_in_flight > 0 {
         sleep(Duration::from_millis(100)).await;

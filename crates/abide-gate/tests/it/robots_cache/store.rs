@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, Record, Source};
-use abide_gate::testing::access::{Scripted, ScriptedFetch, conformance};
+use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsPolicy, RobotsStore, Source};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, conformance};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
 
@@ -14,17 +14,17 @@ use crate::support::robots_cache::*;
 
 #[tokio::test]
 async fn the_memory_store_conforms() {
-    conformance(|| async { MemoryAccessStore::new() }).await;
+    conformance(|| async { MemoryRobotsStore::new() }).await;
 }
 
 /// Writes the next record late.
 #[derive(Debug, Default)]
 struct Late {
-    inner: MemoryAccessStore,
+    inner: MemoryRobotsStore,
     millis: AtomicU64,
 }
 
-impl AccessStore for Late {
+impl RobotsStore for Late {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         self.inner.load(origin)
     }
@@ -49,7 +49,7 @@ async fn what_is_learnt_while_the_old_answer_is_forgotten_is_not_lost() {
         _ => Scripted::status(503),
     });
     let store = Arc::new(Late::default());
-    let world = World::with_store(fetch, AccessPolicy::default(), store.clone());
+    let world = World::with_store(fetch, RobotsPolicy::default(), store.clone());
     world.ask().await;
     sleep(DAY).await;
     let (renewed, ()) = tokio::join!(world.ask(), async {
@@ -69,17 +69,17 @@ async fn what_is_learnt_while_the_old_answer_is_forgotten_is_not_lost() {
 #[tokio::test(start_paused = true)]
 async fn what_is_at_hand_is_bounded_by_what_it_weighs_and_the_rest_is_read_again() {
     let body = format!("User-agent: *\nDisallow: /closed\n#{}", "x".repeat(150 * 1024));
-    let small = AccessPolicy::default().with_answers_weight(0);
+    let small = RobotsPolicy::default().with_answers_weight(0);
     let world = World::with_policy(ScriptedFetch::always(Scripted::text(body)), small);
     let origins: Vec<Origin> = (0..200).map(|n| format!("https://h{n}.example").parse().unwrap()).collect();
     for origin in &origins {
-        world.cache.of(origin).await.unwrap();
+        world.cache.get(origin).await.unwrap();
     }
     let at_hand = origins.iter().filter(|origin| world.cache.cached(origin).is_some()).count();
     // Less than thirty have room; the cache throws out what it has not, some dozens of insertions later.
     assert!((1..=100).contains(&at_hand), "{at_hand} of 150 KiB each, where 4 MiB may be kept");
     for origin in &origins {
-        assert!(is_good(&world.cache.of(origin).await.unwrap()));
+        assert!(is_good(&world.cache.get(origin).await.unwrap()));
     }
     assert_eq!(world.fetch.count(), origins.len(), "the store has them");
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::support::robots_cache::*;
-use abide_gate::access::{AccessPolicy, RobotsEntry};
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::robots_cache::{RobotsEntry, RobotsPolicy};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 
 async fn read(body: impl Into<bytes::Bytes>) -> Arc<RobotsEntry> {
     World::of(Scripted::text(body)).ask().await
@@ -81,7 +81,7 @@ async fn t05_a_rule_that_ends_at_the_limit_counts_and_one_byte_further_does_not(
 async fn t05_a_raised_limit_is_the_reader_s_too() {
     let text = format!("{GOOD}{}Disallow: /far\n", "# filler\n".repeat(100_000));
     assert!(allows(&read(text.clone()).await, "/far"));
-    let policy = AccessPolicy::default().with_body_limit(1 << 20);
+    let policy = RobotsPolicy::default().with_body_limit(1 << 20);
     let answer = World::with_policy(ScriptedFetch::always(Scripted::text(text)), policy).ask().await;
     assert!(is_good(&answer) && !allows(&answer, "/far") && !answer.is_truncated());
 }

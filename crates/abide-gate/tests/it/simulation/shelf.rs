@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, ScopeKey};
+use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
 
@@ -64,7 +64,7 @@ impl Weather {
 #[derive(Default)]
 pub(crate) struct Shelf {
     records: Mutex<HashMap<Origin, Vec<u8>>>,
-    leases: MemoryAccessStore,
+    leases: MemoryRobotsStore,
 }
 
 impl fmt::Debug for Shelf {
@@ -124,7 +124,7 @@ pub(crate) fn number(origin: &Origin) -> usize {
     NAMES.iter().position(|name| name == origin).expect("only known sites are asked and stored")
 }
 
-impl AccessStore for Reader {
+impl RobotsStore for Reader {
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<Record>, StoreError>> {
         Box::pin(self.through(self.read(origin)))
     }

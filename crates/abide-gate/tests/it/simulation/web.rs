@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use abide_gate::access::{Fetch, FetchError, RobotsReply, RobotsRequest};
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
+use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Failure, Origin};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -263,7 +263,7 @@ pub(crate) struct RobotsFetch {
 }
 
 impl Fetch for RobotsFetch {
-    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsReply, FetchError>> {
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
         Box::pin(async move {
             let (origin, host) = place(request.url());
             let is_first = request.hop() == 0 && request.budget() == Duration::from_secs(30);
@@ -285,7 +285,7 @@ impl Fetch for RobotsFetch {
                 self.web.judge.complains(self.who, host, complaint_of(asked), throttled);
             }
             let body = Guarded { body: reply.into_body(), guard: Some(guard) }.boxed_unsync();
-            Ok(RobotsReply::new(status, headers, body, started))
+            Ok(RobotsResponse::new(status, headers, body, started))
         })
     }
 }

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::access::AccessPolicy;
 use abide_gate::pacing::{
     DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, PacePolicy, Permit, ScopeKey,
     Want,
 };
+use abide_gate::robots_cache::RobotsPolicy;
 use abide_gate::testing::Ask;
 use abide_gate::testing::hosts::pacer_of;
 use abide_gate::{
@@ -147,16 +147,16 @@ impl World {
             weather: Arc::clone(&self.weather),
         };
         let mut builder = GateBuilder::new()
-            .access(match self.rude {
-                Some(Rude::OpenWhenUnreachable) => AccessPolicy::default().danger_allow_when_unreachable(),
-                _ => AccessPolicy::default(),
+            .robots(match self.rude {
+                Some(Rude::OpenWhenUnreachable) => RobotsPolicy::default().danger_allow_when_unreachable(),
+                _ => RobotsPolicy::default(),
             })
             .pace(match self.rude {
                 Some(Rude::ShortGap) => PacePolicy::default().danger_min_delay(SECOND / 2),
                 _ => PacePolicy::default(),
             })
             .clock(self.clock.clone())
-            .access_store(Arc::new(reader))
+            .robots_store(Arc::new(reader))
             .observer(Arc::new(listens))
             .seed(self.web.plan.seed ^ u64::from(who));
         if let Some(hosts) = &self.hosts {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::access::{AccessPolicy, AccessStore, MemoryAccessStore, RobotsEntry, Source};
 use abide_gate::pacing::DeferReason;
-use abide_gate::testing::access::{Scripted, ScriptedFetch};
-use abide_gate::testing::{AccessCache, Refusal};
+use abide_gate::robots_cache::{MemoryRobotsStore, RobotsEntry, RobotsPolicy, RobotsStore, Source};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
+use abide_gate::testing::{Refusal, RobotsCache};
 use abide_gate::{Clock, ManualClock, Origin, WallMillis};
 use abide_robots::{ProductToken, Target};
 
@@ -60,26 +60,26 @@ pub(crate) fn backed_off(not_before: WallMillis) -> Refusal {
 pub(crate) struct World {
     pub(crate) fetch: ScriptedFetch,
     pub(crate) clock: Arc<ManualClock>,
-    pub(crate) store: Arc<dyn AccessStore>,
-    pub(crate) cache: AccessCache,
+    pub(crate) store: Arc<dyn RobotsStore>,
+    pub(crate) cache: RobotsCache,
 }
 
 impl World {
     pub(crate) fn new(fetch: ScriptedFetch) -> Self {
-        Self::with_policy(fetch, AccessPolicy::default())
+        Self::with_policy(fetch, RobotsPolicy::default())
     }
 
-    pub(crate) fn with_policy(fetch: ScriptedFetch, policy: AccessPolicy) -> Self {
-        Self::with_store(fetch, policy, Arc::new(MemoryAccessStore::new()))
+    pub(crate) fn with_policy(fetch: ScriptedFetch, policy: RobotsPolicy) -> Self {
+        Self::with_store(fetch, policy, Arc::new(MemoryRobotsStore::new()))
     }
 
     pub(crate) fn with_store(
         fetch: ScriptedFetch,
-        policy: AccessPolicy,
-        store: Arc<dyn AccessStore>,
+        policy: RobotsPolicy,
+        store: Arc<dyn RobotsStore>,
     ) -> Self {
         let clock = Arc::new(ManualClock::starting_at(START));
-        let cache = abide_gate::testing::access::cache_builder(tokens(), Arc::new(fetch.clone()))
+        let cache = abide_gate::testing::robots_cache::cache_builder(tokens(), Arc::new(fetch.clone()))
             .clock(clock.clone())
             .policy(policy)
             .store(store.clone())
@@ -100,7 +100,7 @@ impl World {
     }
 
     pub(crate) async fn ask(&self) -> Arc<RobotsEntry> {
-        self.cache.of(&origin()).await.unwrap()
+        self.cache.get(&origin()).await.unwrap()
     }
 
     pub(crate) fn wall(&self) -> WallMillis {

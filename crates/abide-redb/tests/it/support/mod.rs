@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use abide_gate::HolderId;
-use abide_gate::access::{AccessStore, MemoryAccessStore, Record};
 use abide_gate::pacing::{
     Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey, Want,
 };
-use abide_gate::testing::access::{Scripted, ScriptedFetch, sample_record};
+use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
+use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, sample_record};
 use abide_gate::{Clock, Origin, StoreError, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::{Error, Store};
@@ -138,14 +138,15 @@ pub(crate) async fn failing(n: u64, version: u64) -> Record {
             self.0
         }
     }
-    let (store, origin) = (Arc::new(MemoryAccessStore::new()), down(n));
+    let (store, origin) = (Arc::new(MemoryRobotsStore::new()), down(n));
     let fetch = ScriptedFetch::always(Scripted::status(503));
-    let cache = abide_gate::testing::access::cache_builder(vec!["TestBot".parse().unwrap()], Arc::new(fetch))
-        .store(store.clone())
-        .clock(Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version))))
-        .seed(n)
-        .build();
-    cache.of(&origin).await.unwrap();
+    let cache =
+        abide_gate::testing::robots_cache::cache_builder(vec!["TestBot".parse().unwrap()], Arc::new(fetch))
+            .store(store.clone())
+            .clock(Arc::new(At(WallMillis::from_millis(1_800_000_000_000 + version))))
+            .seed(n)
+            .build();
+    cache.get(&origin).await.unwrap();
     let record = store.load(&origin).await.unwrap().unwrap();
     assert!(record.failing_since().is_some());
     record
@@ -234,7 +235,7 @@ pub(crate) fn steps(seed: u64, first: u64, count: u64, keys: u64) -> Vec<Step> {
 pub(crate) async fn perform(store: &Store, step: Step) -> bool {
     match step {
         Step::Put(Kind::Robots, n, version) => {
-            let _ = AccessStore::save(store, &origin(n), &record(n, version)).await;
+            let _ = RobotsStore::save(store, &origin(n), &record(n, version)).await;
             false
         }
         Step::Put(Kind::Permission, n, version) => {
@@ -242,7 +243,7 @@ pub(crate) async fn perform(store: &Store, step: Step) -> bool {
             false
         }
         Step::Put(Kind::Failing, n, version) => {
-            AccessStore::save(store, &down(n), &failing(n, version).await).await.is_ok()
+            RobotsStore::save(store, &down(n), &failing(n, version).await).await.is_ok()
         }
         Step::Put(Kind::Backoff, n, version) => tell(store, &host(n), backoff_of(version)).await.is_ok(),
         Step::Flush => store.flush().await.is_ok(),
@@ -301,12 +302,12 @@ impl Ledger {
 async fn found(store: &Store, kind: Kind, n: u64) -> Option<u64> {
     match kind {
         Kind::Robots => {
-            let found = AccessStore::load(store, &origin(n)).await.unwrap()?;
+            let found = RobotsStore::load(store, &origin(n)).await.unwrap()?;
             assert_eq!(found, record(n, version_of(&found)));
             Some(version_of(&found))
         }
         Kind::Failing => {
-            let found = AccessStore::load(store, &down(n)).await.unwrap()?;
+            let found = RobotsStore::load(store, &down(n)).await.unwrap()?;
             assert_eq!(found, failing(n, version_of(&found)).await);
             Some(version_of(&found))
         }

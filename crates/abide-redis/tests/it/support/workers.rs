@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use abide::access::AccessPolicy;
 use abide::pacing::PacePolicy;
+use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, Denied, DeniedKind};
 use abide_gate::testing::Ask;
 use abide_gate::{Clock, SystemClock, WallMillis};
@@ -118,12 +118,12 @@ impl Crew {
     fn client(&self, number: u32, store: Option<&Arc<Store>>) -> ClientWithMiddleware {
         let mut builder = Abide::builder("ExampleBot")
             .pace(self.policy())
-            .access(AccessPolicy::default().with_store_timeout(self.patience))
+            .robots(RobotsPolicy::default().with_store_timeout(self.patience))
             .max_wait(ms(10_000))
             .clock(Arc::new(Skewed(self.skew * i64::from(number))))
             .allow_net("127.0.0.1/32".parse().unwrap());
         if let Some(store) = store {
-            builder = builder.access_store(store.clone()).host_store(store.clone());
+            builder = builder.robots_store(store.clone()).host_store(store.clone());
         }
         for host in self.hosts_of(number) {
             builder = builder.resolve(&host_name(host), self.server);

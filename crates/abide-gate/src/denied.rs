@@ -1,0 +1,540 @@
+//! Refusals: an answer, not an accident.
+
+use std::error::Error;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::StatusCode;
+use url::Url;
+
+use crate::pacing::DeferReason;
+use crate::text::Escaped;
+use crate::verdict::Verdict;
+use crate::{Failure, WallMillis, without_userinfo};
+
+/// Why a request did not go out, and when to ask again.
+///
+/// Small and cheap to clone. [`Denied::find`] finds it through any number of wrapping layers, but not above an HTTP cache, which
+/// turns errors into text. Shown, it is one sentence, in which URLs are cut after 200 characters; [`Denied::url`] is the whole.
+#[derive(Debug, Clone)]
+pub struct Denied {
+    inner: Arc<Inner>,
+}
+
+/// What every refusal has.
+#[derive(Debug, Clone)]
+struct Inner {
+    kind: DeniedKind,
+    url: Url,
+    redirects: Vec<(Url, StatusCode)>,
+    decided_at: WallMillis,
+    retry_at: Option<WallMillis>,
+}
+
+/// What was refused, with what only that kind of refusal has.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum DeniedKind {
+    /// A rule of the site forbids it: skip the URL.
+    Disallowed {
+        /// The rule, its line, and where it came from.
+        verdict: Verdict,
+    },
+    /// The site's robots.txt can't be fetched, so everything is disallowed for now (RFC 9309 §2.3.1.4).
+    Unreachable {
+        /// The first of the failures in a row.
+        since: SystemTime,
+        /// What went wrong.
+        cause: Failure,
+    },
+    /// The next free slot of the host is further away than the call may wait: requeue the URL.
+    Deferred {
+        /// What the host is waiting for.
+        reason: DeferReason,
+    },
+    /// The site asks for a Crawl-delay above 24 hours. It is neither cut nor ignored.
+    CrawlDelayTooLong {
+        /// The delay asked for.
+        asked: Duration,
+    },
+    /// The URL leads to an address that is not public.
+    AddressRefused {
+        /// The address, when known.
+        address: Option<IpAddr>,
+    },
+    /// The URL is not http or https.
+    UnsupportedUrl,
+    /// The redirect chain is longer than the limit.
+    TooManyRedirects,
+    /// The inner client followed a redirect by itself, past this gate.
+    RedirectBypass {
+        /// The URL that answered.
+        got: Url,
+    },
+    /// The order of the middlewares is wrong: the half that checks robots.txt has no half that paces below it. Nothing is wrong with the site.
+    NoPacing,
+    /// The order of the middlewares is wrong: something below the pacing, such as a retry, sent the request several times with one permit.
+    /// Nothing is wrong with the site.
+    ///
+    /// What timed out is not among them: reqwest does not report it, so a retry of timeouts alone is not detected.
+    SentAgain {
+        /// How often it went out.
+        times: u32,
+    },
+    /// The request carries a User-Agent that does not contain the product token (RFC 9309 §2.2.1).
+    Identity {
+        /// The User-Agent of the request.
+        user_agent: String,
+        /// The product token whose rules would be obeyed.
+        token: String,
+    },
+    /// The `Host` of the request names another site than its URL, so the site that answers is not the one whose rules were checked.
+    ForeignHost {
+        /// The `Host` of the request.
+        host: String,
+    },
+    /// The request was to be signed, and whatever signs failed.
+    NotSigned {
+        /// What failed.
+        reason: String,
+    },
+    /// The shared store failed, and the gate was told to fail closed.
+    Store {
+        /// What failed.
+        reason: String,
+    },
+    /// A callback of yours panicked, so the request was not sent.
+    Panicked {
+        /// Which one: a clock, an observer, a scope.
+        callback: &'static str,
+    },
+    /// The request would have to wait, and there is no tokio runtime with timers to wait in.
+    NoTimers,
+    /// The runtime is going down, or a task of the gate was lost.
+    Interrupted,
+}
+
+impl Denied {
+    /// A refusal of `url`, decided at `now`: for those who build a client on the gate.
+    #[doc(hidden)]
+    pub fn new(kind: DeniedKind, url: &Url, now: WallMillis) -> Self {
+        let (url, redirects) = (without_userinfo(url), Vec::new());
+        Self { inner: Arc::new(Inner { kind, url, redirects, decided_at: now, retry_at: None }) }
+    }
+
+    /// The same refusal, to be asked again at `retry_at`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_retry_at(mut self, retry_at: Option<WallMillis>) -> Self {
+        Arc::make_mut(&mut self.inner).retry_at = retry_at;
+        self
+    }
+
+    /// The same refusal, met after these redirects.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn after(mut self, redirects: Vec<(Url, StatusCode)>) -> Self {
+        Arc::make_mut(&mut self.inner).redirects = redirects;
+        self
+    }
+
+    /// The refusal somewhere in `error`'s chain of sources, if there is one.
+    ///
+    /// Works on `reqwest_middleware::Error`, on what a retry middleware makes of it, on boxed errors, and on
+    /// `anyhow::Error` through its `as_ref()`.
+    ///
+    /// ```
+    /// # use abide_gate::{Denied, DeniedKind};
+    /// # fn handle(error: Box<dyn std::error::Error + 'static>) {
+    /// match Denied::find(&*error) {
+    ///     Some(denied) => match denied.kind() {
+    ///         DeniedKind::Disallowed { .. } => println!("skip {}", denied.url()),
+    ///         DeniedKind::Deferred { .. } => println!("again at {:?}", denied.retry_at()),
+    ///         _ => println!("refused: {denied}"),
+    ///     },
+    ///     None => println!("a network error: {error}"),
+    /// }
+    /// # }
+    /// ```
+    pub fn find(error: &(dyn Error + 'static)) -> Option<Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref::<Self>() {
+                return Some(found.clone());
+            }
+            if let Some(inner) = error.downcast_ref::<Arc<Inner>>() {
+                return Some(Self { inner: Arc::clone(inner) });
+            }
+            next = error.source();
+        }
+        None
+    }
+
+    /// What was refused.
+    pub fn kind(&self) -> &DeniedKind {
+        &self.inner.kind
+    }
+
+    /// The URL that was refused, without user information: after redirects that of the refused hop.
+    pub fn url(&self) -> &Url {
+        &self.inner.url
+    }
+
+    /// Which hop was refused; 0 is the request itself.
+    pub fn hop(&self) -> usize {
+        self.inner.redirects.len()
+    }
+
+    /// The hops that went out before the refused one, first to last, and what they answered.
+    pub fn redirects(&self) -> &[(Url, StatusCode)] {
+        &self.inner.redirects
+    }
+
+    /// When it was refused.
+    pub fn decided_at(&self) -> SystemTime {
+        self.inner.decided_at.to_system_time()
+    }
+
+    /// When to ask again, where that is known.
+    pub fn retry_at(&self) -> Option<SystemTime> {
+        self.inner.retry_at.map(WallMillis::to_system_time)
+    }
+
+    /// A stable word for it, for labels and logs.
+    pub fn name(&self) -> &'static str {
+        match self.kind() {
+            DeniedKind::Disallowed { .. } => "disallowed",
+            DeniedKind::Unreachable { .. } => "unreachable",
+            DeniedKind::Deferred { .. } => "deferred",
+            DeniedKind::CrawlDelayTooLong { .. } => "crawl_delay_too_long",
+            DeniedKind::AddressRefused { .. } => "address_refused",
+            DeniedKind::UnsupportedUrl => "unsupported_url",
+            DeniedKind::TooManyRedirects => "too_many_redirects",
+            DeniedKind::RedirectBypass { .. } => "redirect_bypass",
+            DeniedKind::NoPacing | DeniedKind::SentAgain { .. } => "wrong_order",
+            DeniedKind::Identity { .. } => "identity",
+            DeniedKind::ForeignHost { .. } => "foreign_host",
+            DeniedKind::NotSigned { .. } => "not_signed",
+            DeniedKind::Store { .. } => "store",
+            DeniedKind::Panicked { .. } => "panicked",
+            DeniedKind::NoTimers => "no_timers",
+            DeniedKind::Interrupted => "interrupted",
+        }
+    }
+
+    /// The rules of the site forbid it. Asking again makes sense when its robots.txt changes.
+    pub fn is_disallowed(&self) -> bool {
+        matches!(self.kind(), DeniedKind::Disallowed { .. })
+    }
+
+    /// The site did not deliver its robots.txt. For a link checker the link may be dead, and is not refused.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self.kind(), DeniedKind::Unreachable { .. })
+    }
+
+    /// Asking again later makes sense: at [`retry_at`](Self::retry_at).
+    pub fn is_temporary(&self) -> bool {
+        matches!(
+            self.kind(),
+            DeniedKind::Unreachable { .. }
+                | DeniedKind::Deferred { .. }
+                | DeniedKind::Interrupted
+                | DeniedKind::NotSigned { .. }
+                | DeniedKind::Store { .. }
+        )
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A Location may be 300 KB long.
+        let shown = |url: &Url| Escaped(url.as_str().as_bytes()).to_string();
+        let Inner { kind, url, redirects, retry_at, .. } = &*self.inner;
+        let hop = Hop(redirects.len());
+        match kind {
+            DeniedKind::Disallowed { verdict } => write!(f, "{}{hop}: {verdict}", shown(url)),
+            DeniedKind::Unreachable { cause, .. } => write!(
+                f,
+                "{} is not asked for{hop}: its robots.txt is unreachable ({cause}), and then everything is disallowed",
+                shown(url)
+            ),
+            DeniedKind::Deferred { reason } => {
+                write!(f, "{} is deferred{hop}: ", shown(url))?;
+                reason.sentence(url.host_str().unwrap_or_default(), f)?;
+                let Some(retry_at) = retry_at else { return Ok(()) };
+                let date = httpdate::fmt_http_date((*retry_at).min(LAST_DATE).to_system_time());
+                write!(f, "; not before {date}")
+            }
+            DeniedKind::CrawlDelayTooLong { asked } => write!(
+                f,
+                "{} is not asked for{hop}: the site's Crawl-delay is {} s, and more than 24 h is not waited for",
+                shown(url),
+                asked.as_secs()
+            ),
+            DeniedKind::AddressRefused { address: Some(address) } => write!(
+                f,
+                "{} is refused{hop}: {address} is not a public address (allow its network if you mean it)",
+                shown(url)
+            ),
+            DeniedKind::AddressRefused { address: None } => {
+                write!(f, "{} is refused{hop}: it has no public address", shown(url))
+            }
+            DeniedKind::UnsupportedUrl => {
+                let scheme = Escaped(url.scheme().as_bytes());
+                write!(f, "expected an http or https URL, found the scheme \"{scheme}\"")
+            }
+            DeniedKind::TooManyRedirects => {
+                write!(f, "expected at most {} redirects, found more", redirects.len().saturating_sub(1))
+            }
+            DeniedKind::RedirectBypass { got } => write!(
+                f,
+                "asked for {} and got {}: the inner client follows redirects past the gate; build it with \
+                 redirect::Policy::none(), or let abide build it (build_client)",
+                shown(url),
+                shown(got)
+            ),
+            DeniedKind::NoPacing => f.write_str(
+                "nothing paces the requests: the gate half needs the pacing half of the same crawler below it",
+            ),
+            DeniedKind::SentAgain { times } => write!(
+                f,
+                "a middleware below the pacing has sent the request {times} times in one turn: put what retries above it"
+            ),
+            DeniedKind::Identity { user_agent, token } => write!(
+                f,
+                "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; leave the field \
+                 out of the request and set it on the builder"
+            ),
+            DeniedKind::ForeignHost { host } => write!(
+                f,
+                "the request is for {} and its Host says {host}, whose rules were not asked; ask for {}://{host}/ and \
+                 give its address to Builder::resolve",
+                Escaped(url.authority().as_bytes()),
+                url.scheme()
+            ),
+            DeniedKind::NotSigned { reason } => write!(
+                f,
+                "{} is not asked for{hop}: the request could not be signed: {}",
+                shown(url),
+                Escaped(reason.as_bytes())
+            ),
+            DeniedKind::Store { reason } => write!(f, "the shared store failed: {reason}"),
+            DeniedKind::Panicked { callback } => {
+                write!(f, "the {callback} panicked, so the request was not sent")
+            }
+            DeniedKind::NoTimers => f.write_str(crate::clock::NO_TIMERS),
+            DeniedKind::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
+        }
+    }
+}
+
+impl Error for Denied {
+    /// A transparent wrapper, such as `reqwest_middleware::Error`, has the source of what it wraps, so a walk along the sources
+    /// goes past the refusal itself. Its source leads back to it.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.inner)
+    }
+}
+
+impl fmt::Display for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("abide refused the request")
+    }
+}
+
+impl Error for Inner {}
+
+/// The last second that an HTTP date can show.
+const LAST_DATE: WallMillis = WallMillis::from_millis(253_402_300_799_000);
+
+/// " (redirect 2)" for hops that were redirected to.
+struct Hop(usize);
+
+impl fmt::Display for Hop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            number => write!(f, " (redirect {number})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: WallMillis = WallMillis::from_millis(1_800_000_000_000);
+
+    fn url() -> Url {
+        "https://a.example/x".parse().unwrap()
+    }
+
+    fn denied(kind: DeniedKind) -> Denied {
+        Denied::new(kind, &url(), AT)
+    }
+
+    fn disallowed() -> Denied {
+        denied(DeniedKind::Disallowed { verdict: Verdict::robots_txt() })
+    }
+
+    fn deferred() -> Denied {
+        denied(DeniedKind::Deferred { reason: DeferReason::Robots }).with_retry_at(Some(AT))
+    }
+
+    fn unreachable() -> Denied {
+        let cause = Failure::Status(503);
+        denied(DeniedKind::Unreachable { since: SystemTime::UNIX_EPOCH, cause }).with_retry_at(Some(AT))
+    }
+
+    fn refused() -> Denied {
+        denied(DeniedKind::AddressRefused { address: None })
+    }
+
+    #[test]
+    fn a_refusal_costs_a_result_one_pointer() {
+        assert_eq!(size_of::<Result<(), Denied>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn no_url_makes_an_error_long() {
+        let long = "x".repeat(300_000);
+        for url in [format!("https://a.example/{long}?{long}"), format!("https://{long}.example/")] {
+            let url: Url = url.parse().unwrap();
+            let in_flight = || DeferReason::InFlight { since: AT, open: Duration::from_secs(1) };
+            for kind in [
+                DeniedKind::Disallowed { verdict: Verdict::robots_txt() },
+                DeniedKind::Unreachable { since: SystemTime::UNIX_EPOCH, cause: Failure::Dns },
+                DeniedKind::Deferred { reason: in_flight() },
+                DeniedKind::CrawlDelayTooLong { asked: Duration::MAX },
+                DeniedKind::AddressRefused { address: Some([127, 0, 0, 1].into()) },
+                DeniedKind::AddressRefused { address: None },
+                DeniedKind::RedirectBypass { got: url.clone() },
+                DeniedKind::TooManyRedirects,
+                DeniedKind::ForeignHost { host: "b.example".to_owned() },
+            ] {
+                let denied = Denied::new(kind, &url, AT).after(vec![(url.clone(), StatusCode::FOUND); 11]);
+                let text = denied.to_string();
+                assert!(text.len() < 800, "{}: {} bytes", denied.name(), text.len());
+            }
+            let (scope, reason) = (url.host_str().unwrap().into(), in_flight());
+            let refusal =
+                crate::pacing::Refusal::Deferred { scope, not_before: AT, wait: Duration::ZERO, reason };
+            let other: Url = format!("{long}:x").parse().unwrap();
+            for text in [
+                refusal.to_string(),
+                Denied::new(DeniedKind::UnsupportedUrl, &other, AT).to_string(),
+                crate::Origin::of(&other).unwrap_err().to_string(),
+            ] {
+                assert!(text.len() < 800, "{} bytes", text.len());
+            }
+        }
+    }
+
+    #[test]
+    fn asking_again_makes_sense_after_what_passes_and_when_that_is_known_it_is_told() {
+        for (denied, is_disallowed, is_temporary, retry_at) in [
+            (disallowed(), true, false, None),
+            (unreachable(), false, true, Some(AT)),
+            (deferred(), false, true, Some(AT)),
+            (refused(), false, false, None),
+            (denied(DeniedKind::UnsupportedUrl), false, false, None),
+            (denied(DeniedKind::Store { reason: "away".to_owned() }), false, true, None),
+            (denied(DeniedKind::Panicked { callback: "clock" }), false, false, None),
+            (denied(DeniedKind::NoTimers), false, false, None),
+            (denied(DeniedKind::Interrupted), false, true, None),
+        ] {
+            let retry_at = retry_at.map(WallMillis::to_system_time);
+            assert_eq!(
+                (denied.is_disallowed(), denied.is_temporary(), denied.retry_at()),
+                (is_disallowed, is_temporary, retry_at),
+                "{denied:?}"
+            );
+            assert_eq!(denied.is_unreachable(), denied.name() == "unreachable");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_where_and_when() {
+        for (denied, name) in [
+            (disallowed(), "disallowed"),
+            (unreachable(), "unreachable"),
+            (deferred(), "deferred"),
+            (refused(), "address_refused"),
+            (denied(DeniedKind::TooManyRedirects), "too_many_redirects"),
+            (denied(DeniedKind::RedirectBypass { got: url() }), "redirect_bypass"),
+            (denied(DeniedKind::Store { reason: "away".to_owned() }), "store"),
+            (denied(DeniedKind::NoTimers), "no_timers"),
+            (denied(DeniedKind::Interrupted), "interrupted"),
+        ] {
+            assert_eq!((denied.name(), denied.url(), denied.hop()), (name, &url(), 0));
+            assert_eq!(denied.decided_at(), AT.to_system_time());
+        }
+        let secret = "https://user:secret@a.example/x".parse().unwrap();
+        assert_eq!(Denied::new(DeniedKind::Interrupted, &secret, AT).url(), &url());
+    }
+
+    #[test]
+    fn a_refusal_after_redirects_says_which_one_it_was() {
+        let before = || vec![(url(), StatusCode::FOUND); 2];
+        for (denied, expected) in [
+            (refused(), "https://a.example/x is refused (redirect 2): it has no public address"),
+            (
+                deferred(),
+                "https://a.example/x is deferred (redirect 2): robots.txt of a.example had to wait; not before Fri, 15 Jan \
+                 2027 08:00:00 GMT",
+            ),
+            (
+                unreachable(),
+                "https://a.example/x is not asked for (redirect 2): its robots.txt is unreachable (it answered with \
+                 status 503), and then everything is disallowed",
+            ),
+        ] {
+            let first = denied.to_string();
+            assert_eq!(first, expected.replace(" (redirect 2)", ""), "the request itself");
+            let denied = denied.after(before());
+            assert_eq!(denied.to_string(), expected);
+            assert_eq!((denied.hop(), denied.redirects()), (2, &before()[..]));
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_found_in_any_depth_and_nowhere_else() {
+        #[derive(Debug)]
+        struct Layer {
+            inner: Box<dyn Error>,
+            is_transparent: bool,
+        }
+        impl fmt::Display for Layer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a layer")
+            }
+        }
+        impl Error for Layer {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                if self.is_transparent { self.inner.source() } else { Some(&*self.inner) }
+            }
+        }
+        let layer = |inner: Box<dyn Error>, is_transparent| -> Box<dyn Error> {
+            Box::new(Layer { inner, is_transparent })
+        };
+        let found = |error: &dyn Fn() -> Box<dyn Error>| {
+            let depths = [false, true].map(|outer| {
+                [false, true].map(|inner| Denied::find(&*layer(layer(error(), inner), outer)).is_some())
+            });
+            (Denied::find(&*error()).is_some(), depths)
+        };
+        assert_eq!(found(&|| Box::new(refused())), (true, [[true; 2]; 2]));
+        assert_eq!(found(&|| Box::new(fmt::Error)), (false, [[false; 2]; 2]));
+        let wrapped = layer(Box::new(refused().after(vec![(url(), StatusCode::FOUND)])), true);
+        assert_eq!(Denied::find(&*wrapped).unwrap().hop(), 1, "all of it is found");
+    }
+
+    #[test]
+    fn a_printed_chain_has_the_sentence_once() {
+        assert_eq!(refused().to_string(), "https://a.example/x is refused: it has no public address");
+        assert_eq!(refused().source().unwrap().to_string(), "abide refused the request");
+        assert!(refused().source().unwrap().source().is_none());
+    }
+}

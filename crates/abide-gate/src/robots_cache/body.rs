@@ -1,0 +1,186 @@
+//! Reading a robots.txt up to the parsing limit (RFC 9309 §2.5).
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+
+use crate::coding::{DecodeError, DecodedBody};
+use crate::robots_cache::fetch::{FetchBody, FetchError};
+use crate::{Coding, Failure};
+
+/// What was read, whole lines only.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Text {
+    pub(crate) bytes: Bytes,
+    pub(crate) truncated: bool,
+}
+
+/// The body with its coding taken off, every member of it. A body counts as read only when its whole coded stream was consumed: what a
+/// decoder leaves over may be what disallows.
+pub(crate) fn decoded(body: FetchBody, coding: Option<Coding>) -> FetchBody {
+    let Some(coding) = coding else { return body };
+    let decoded = DecodedBody::new(body, coding).strict();
+    let decoded = decoded.map_err(|error| match error {
+        DecodeError::Body(error) => error,
+        DecodeError::Undecodable(why) => FetchError::new(Failure::Body, why.to_string()),
+    });
+    decoded.boxed_unsync()
+}
+
+/// Reads at most one byte more than `limit` and drops the rest unread. Any error before that is an error: a short body is
+/// never parsed, since what is missing may be what disallows.
+///
+/// Nothing is allocated by `Content-Length`; the buffer grows with what comes.
+pub(crate) async fn read(mut body: FetchBody, limit: usize) -> Result<Text, FetchError> {
+    let mut read = Vec::new();
+    while read.len() <= limit {
+        // A body that is always ready (an endless row of empty frames) must not starve the deadline.
+        tokio::task::coop::consume_budget().await;
+        let Some(frame) = body.frame().await.transpose()? else {
+            read.shrink_to_fit();
+            return Ok(Text { bytes: read.into(), truncated: false });
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        append(&mut read, &data, limit.saturating_add(1));
+    }
+    Ok(cut(read, limit))
+}
+
+/// Appends what still fits. The buffer doubles, but never beyond what it may hold.
+fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
+    let room = len_max.saturating_sub(read.len());
+    let data = data.get(..room).unwrap_or(data);
+    let needed = read.len().saturating_add(data.len());
+    if needed > read.capacity() {
+        let capacity = needed.max(read.capacity().saturating_mul(2)).min(len_max);
+        read.reserve_exact(capacity.saturating_sub(read.len()));
+    }
+    read.extend_from_slice(data);
+}
+
+/// Cuts `read`, which has one byte more than the limit, at its last line end. The byte over tells whether the last line
+/// is whole; a line that the limit cuts is dropped, since it could be the `Allow: /` of `Allow: /x`.
+fn cut(mut read: Vec<u8>, limit: usize) -> Text {
+    let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let (text, over) = read.split_at_checked(limit).unwrap_or((&read, b""));
+    let whole = match text {
+        [0xff, 0xfe, ..] => last_wide_line_end(text, u16::from_le_bytes),
+        [0xfe, 0xff, ..] => last_wide_line_end(text, u16::from_be_bytes),
+        _ if over.first().is_some_and(is_line_end) => limit,
+        _ => text.iter().rposition(is_line_end).map_or(0, |at| at.saturating_add(1)),
+    };
+    read.truncate(whole);
+    read.shrink_to_fit();
+    Text { bytes: read.into(), truncated: true }
+}
+
+/// The end of the last whole line of UTF-16. Its bytes alone would not do: U+0A41 has one that is a line feed elsewhere.
+fn last_wide_line_end(text: &[u8], unit: fn([u8; 2]) -> u16) -> usize {
+    let (units, _) = text.as_chunks::<2>();
+    let is_line_end = |bytes: &[u8; 2]| matches!(unit(*bytes), 0x0a | 0x0d);
+    units.iter().rposition(is_line_end).map_or(0, |at| at.saturating_add(1).saturating_mul(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{Full, StreamBody};
+
+    use super::*;
+
+    const LIMIT: usize = 64;
+
+    async fn read_all(bytes: Vec<u8>) -> Text {
+        let body = Full::new(Bytes::from(bytes)).map_err(|never| match never {}).boxed_unsync();
+        read(body, LIMIT).await.unwrap()
+    }
+
+    fn lines_up_to(len: usize, end: &str) -> Vec<u8> {
+        let mut text = b"User-agent: *\n#".to_vec();
+        text.resize(len - end.len() - 1, b'.');
+        text.push(b'\n');
+        text.extend_from_slice(end.as_bytes());
+        text
+    }
+
+    #[tokio::test]
+    async fn t05_the_last_line_counts_if_it_ends_at_the_limit() {
+        for (after, kept, truncated) in [
+            ("", true, false),
+            ("\n", true, true),
+            ("\r\n", true, true),
+            ("\nAllow: /more\n", true, true),
+            ("x", false, true),
+            ("x\nAllow: /more\n", false, true),
+        ] {
+            let mut text = lines_up_to(LIMIT, "Disallow: /secret");
+            assert_eq!(text.len(), LIMIT);
+            text.extend_from_slice(after.as_bytes());
+            let read = read_all(text).await;
+            assert_eq!(read.bytes.ends_with(b"Disallow: /secret"), kept, "{after:?}");
+            assert_eq!(read.truncated, truncated, "{after:?}");
+            assert!(kept || read.bytes.ends_with(b"\n"));
+        }
+    }
+
+    #[tokio::test]
+    async fn t06_one_endless_line_leaves_nothing() {
+        assert_eq!(read_all(vec![b'a'; 10_000]).await, Text { bytes: Bytes::new(), truncated: true });
+    }
+
+    #[tokio::test]
+    async fn t03_utf_16_is_cut_between_its_own_lines() {
+        for (mark, unit) in [(0xfeff, u16::to_le_bytes as fn(u16) -> [u8; 2]), (0xfeff, u16::to_be_bytes)] {
+            // U+0A41 and U+410A have a byte that is a line feed in ASCII, one of them on either side of the unit.
+            let text = "Disallow: /a\nAllow: /\u{a41}\u{410a}more of it and on and on";
+            let bytes = std::iter::once(mark).chain(text.encode_utf16()).flat_map(unit).collect::<Vec<u8>>();
+            let read = read_all(bytes.clone()).await;
+            assert_eq!(read.bytes, bytes[..2 * ("Disallow: /a\n".len() + 1)]);
+        }
+    }
+
+    #[test]
+    fn g06_the_buffer_never_outgrows_the_limit() {
+        let mut read = Vec::new();
+        while read.len() < 512_001 {
+            append(&mut read, &[b'x'; 7001], 512_001);
+            assert!(read.capacity() <= 512_001, "{}", read.capacity());
+        }
+        assert_eq!(read.len(), 512_001);
+    }
+
+    #[tokio::test]
+    async fn c06_an_error_before_the_limit_is_an_error_and_after_it_is_not() {
+        let broken = || Err(FetchError::new(Failure::Body, "cut"));
+        for (len, ok) in [(0, false), (LIMIT, false), (LIMIT + 1, true), (LIMIT + 9, true)] {
+            let first = Ok(http_body::Frame::data(Bytes::from(vec![b'\n'; len])));
+            let frames = std::collections::VecDeque::from([first, broken()]);
+            let body = BodyExt::boxed_unsync(StreamBody::new(Frames(frames)));
+            assert_eq!(read(body, LIMIT).await.is_ok(), ok, "{len}");
+        }
+    }
+
+    /// A stream of what is at hand.
+    struct Frames(std::collections::VecDeque<Result<http_body::Frame<Bytes>, FetchError>>);
+
+    impl futures_core::Stream for Frames {
+        type Item = Result<http_body::Frame<Bytes>, FetchError>;
+
+        fn poll_next(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Self::Item>> {
+            std::task::Poll::Ready(self.0.pop_front())
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! One attempt: from `/robots.txt` through its redirects to an outcome (RFC 9309 §2.3.1.2).
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED};
+use tokio::time::{timeout, timeout_at};
+use url::Url;
+
+use crate::pacing::Refusal;
+use crate::robots_cache::counters::Counters;
+use crate::robots_cache::fetch::{Fetch, FetchError, PermitWait, RobotsRequest, RobotsResponse, Validators};
+use crate::robots_cache::freshness::stated_lifetime;
+use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
+use crate::robots_cache::record::GoodCopy;
+use crate::robots_cache::{RobotsPolicy, body, log, redirect};
+use crate::{Clock, Coding, Failure, Origin};
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(crate) enum ChainEnd {
+    /// We learnt something, if only that it cannot be learnt.
+    Outcome(Outcome),
+    /// The pacing put it off: not an attempt.
+    Deferred {
+        why: Refusal,
+        /// Whether an earlier hop has been asked.
+        sent: bool,
+    },
+}
+
+/// A type longer than this is none.
+pub(crate) const CONTENT_TYPE_LEN_MAX: usize = 256;
+
+/// The way to one robots.txt, while it is gone.
+pub(crate) struct Chain<'a> {
+    origin: &'a Origin,
+    fetch: &'a dyn Fetch,
+    clock: &'a dyn Clock,
+    policy: &'a RobotsPolicy,
+    counters: &'a Counters,
+    copy: Option<&'a GoodCopy>,
+    /// The URLs asked for, the last one being where we are. At most the redirects of the policy, and one.
+    visited: Vec<Url>,
+    /// What is left of the deadline.
+    budget: Duration,
+    /// A 304 came unasked: ask once more, for the whole.
+    asked_again: bool,
+    sent: bool,
+    permit_wait: PermitWait,
+    throttle: Option<Duration>,
+}
+
+impl<'a> Chain<'a> {
+    pub(crate) fn new(
+        origin: &'a Origin,
+        copy: Option<&'a GoodCopy>,
+        fetch: &'a dyn Fetch,
+        clock: &'a dyn Clock,
+        policy: &'a RobotsPolicy,
+        counters: &'a Counters,
+    ) -> Self {
+        Self {
+            origin,
+            fetch,
+            clock,
+            policy,
+            counters,
+            copy,
+            visited: vec![origin.robots_url()],
+            budget: policy.deadline,
+            asked_again: false,
+            sent: false,
+            permit_wait: PermitWait::default(),
+            throttle: None,
+        }
+    }
+
+    /// For how long a 429 holds its host at least.
+    pub(crate) fn with_throttle(mut self, throttle: Option<Duration>) -> Self {
+        self.throttle = throttle;
+        self
+    }
+
+    /// Where the waits for its permit_wait are written down.
+    pub(crate) fn with_permit_wait(mut self, permit_wait: &PermitWait) -> Self {
+        self.permit_wait = permit_wait.clone();
+        self
+    }
+
+    /// Goes the way to its end. Every round but one adds a URL to `visited`, which is bounded.
+    pub(crate) async fn run(mut self) -> ChainEnd {
+        loop {
+            let validators = self.validators();
+            let conditional = validators.is_some();
+            let reply = match self.send(validators).await {
+                Ok(reply) => reply,
+                Err(error) => return self.failed(error),
+            };
+            let outcome = match classify(reply.status(), reply.headers(), conditional, self.policy) {
+                Head::ReadBody => self.read(reply).await,
+                Head::Follow => match self.follow(&reply) {
+                    Ok(()) => continue,
+                    Err(outcome) => outcome,
+                },
+                Head::AskAgain if !self.asked_again => {
+                    self.asked_again = true;
+                    self.spend(&reply);
+                    continue;
+                }
+                Head::AskAgain => unreachable(Failure::RedirectStatus, &reply),
+                head => self.by_head(head, &reply),
+            };
+            return ChainEnd::Outcome(outcome);
+        }
+    }
+
+    /// Only the request for the URL that the copy came from is conditional: its validators mean nothing elsewhere. So one that
+    /// follows an unasked 304 has none either.
+    fn validators(&self) -> Option<Validators> {
+        let copy = self.copy.filter(|copy| copy.final_url == *self.here())?;
+        Some(copy.validators.clone()).filter(|validators| !validators.is_empty())
+    }
+
+    #[expect(clippy::expect_used, reason = "the constructor puts one in, and nothing takes any out")]
+    fn here(&self) -> &Url {
+        self.visited.last().expect("the chain begins with /robots.txt")
+    }
+
+    async fn send(&mut self, validators: Option<Validators>) -> Result<RobotsResponse, FetchError> {
+        if self.budget.is_zero() {
+            return Err(FetchError::new(Failure::Timeout, "the time for all hops was over"));
+        }
+        let request = RobotsRequest::new(self.here().clone(), self.budget)
+            .with_validators(validators)
+            .with_permit_wait(self.permit_wait.clone())
+            .with_throttle(self.throttle)
+            .at_hop(self.visited.len().saturating_sub(1));
+        self.counters.requests.add(1);
+        // The budget is kept by `Fetch`, which knows when the slot was there; this only ends one that does not.
+        let patience = self.budget.saturating_add(self.policy.slot_wait_max);
+        let reply = match timeout(patience, self.fetch.fetch(request)).await {
+            Ok(result) => result,
+            Err(_) => Err(FetchError::new(Failure::Timeout, "no head in time")),
+        };
+        self.sent |= !matches!(&reply, Err(error) if error.failure().is_none());
+        reply
+    }
+
+    fn spend(&mut self, reply: &RobotsResponse) {
+        let spent = self.clock.now().saturating_duration_since(reply.started());
+        self.budget = self.budget.saturating_sub(spent);
+    }
+
+    fn failed(&self, error: FetchError) -> ChainEnd {
+        if error.failure().is_some() {
+            log::failed(self.origin, &error);
+        }
+        match error.into_failure() {
+            Ok(cause) => ChainEnd::Outcome(Outcome::Unreachable { cause, hold: None }),
+            Err(why) => ChainEnd::Deferred { why, sent: self.sent },
+        }
+    }
+
+    /// Takes one redirect. Its body is never read.
+    fn follow(&mut self, reply: &RobotsResponse) -> Result<(), Outcome> {
+        let url = redirect::destination(self.here(), reply.headers(), self.policy)
+            .map_err(|why| unreachable(why, reply))?;
+        // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is
+        // unavailable. Without cookies a URL met twice cannot end otherwise.
+        if self.visited.len() > self.policy.redirects_max || self.visited.contains(&url) {
+            return Err(Outcome::TooManyRedirects);
+        }
+        self.visited.push(url);
+        self.spend(reply);
+        Ok(())
+    }
+
+    /// §2.3.1.1: reads the body within what is left of the deadline, counted from the request's start.
+    async fn read(&self, reply: RobotsResponse) -> Outcome {
+        let (status, hold, headers) = (reply.status().as_u16(), reply.hold(), reply.headers().clone());
+        let until = reply.started().checked_add(self.budget).unwrap_or(reply.started());
+        // 204 and 205 have no content; a body that comes all the same is looked at below.
+        let coding = if matches!(status, 204 | 205) { Ok(None) } else { Coding::of(&headers) };
+        let Ok(coding) = coding else {
+            return Outcome::Unreachable { cause: Failure::StillCoded, hold };
+        };
+        let body = body::decoded(reply.into_body(), coding);
+        let text = match timeout_at(until.into(), body::read(body, self.policy.body_limit)).await {
+            Ok(Ok(text)) => text,
+            Ok(Err(error)) => {
+                log::failed(self.origin, &error);
+                return Outcome::Unreachable { cause: error.failure().unwrap_or(Failure::Body), hold };
+            }
+            Err(_) => return Outcome::Unreachable { cause: Failure::Timeout, hold },
+        };
+        self.counters.body_bytes.add(text.bytes.len() as u64);
+        if looks_coded(&text.bytes) {
+            return Outcome::Unreachable { cause: Failure::StillCoded, hold };
+        }
+        let content_type = field(&headers, &CONTENT_TYPE).filter(|value| value.len() <= CONTENT_TYPE_LEN_MAX);
+        // Stricter (option): a page that only looks like a success says nothing about the rules.
+        if self.policy.html_is_unreachable
+            && is_html(content_type, &text.bytes)
+            && !has_rule_line(&text.bytes)
+        {
+            return Outcome::Unreachable { cause: Failure::Html, hold };
+        }
+        let now = self.clock.wall();
+        Outcome::Rules(Arc::new(GoodCopy {
+            body: text.bytes,
+            truncated: text.truncated,
+            status,
+            final_url: self.here().clone(),
+            validators: validators(&headers),
+            content_type: content_type.map(Bytes::copy_from_slice),
+            lifetime: stated_lifetime(&headers, self.policy),
+            fetched_at: now,
+            validated_at: now,
+        }))
+    }
+
+    /// An answer whose head says it all. Its body is never read.
+    fn by_head(&self, head: Head, reply: &RobotsResponse) -> Outcome {
+        let status = reply.status().as_u16();
+        let lifetime = stated_lifetime(reply.headers(), self.policy);
+        match head {
+            Head::NotModified => Outcome::NotModified { validators: validators(reply.headers()), lifetime },
+            Head::Unavailable => {
+                Outcome::Unavailable { status, lifetime: lifetime.unwrap_or(self.policy.lifetime_max) }
+            }
+            Head::UnavailableForNow => Outcome::UnavailableForNow { status },
+            Head::TooManyRequests => Outcome::TooManyRequests { hold: reply.hold() },
+            Head::Unreachable(cause) => unreachable(cause, reply),
+            Head::ReadBody | Head::Follow | Head::AskAgain => unreachable(Failure::Status(status), reply),
+        }
+    }
+}
+
+fn unreachable(cause: Failure, reply: &RobotsResponse) -> Outcome {
+    Outcome::Unreachable { cause, hold: reply.hold() }
+}
+
+fn validators(headers: &HeaderMap) -> Validators {
+    Validators::new(field(headers, &ETAG), field(headers, &LAST_MODIFIED))
+}
+
+fn field<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h [u8]> {
+    headers.get(name).map(|value| value.as_bytes())
+}

@@ -1,0 +1,407 @@
+//! The stored form of a record: a version, the fields in the encoding of `postcard`, and a checksum over both.
+//!
+//! Stores keep records for months, on disks that flip bits and next to other versions of abide. Whatever is wrong with one (the version, the
+//! checksum, a value that cannot be, bytes left over) makes it *absent*: it is fetched again. Reading never panics, and a record has one form only.
+//!
+//! What is stored is [`Stored`], and not [`Record`] itself, so that the record can change in memory without another version of its stored form.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::robots_cache::policy::{BODY_LIMIT_MAX, LIFETIME_MAX};
+use crate::robots_cache::record::{LastResult, Outage};
+use crate::robots_cache::{GoodCopy, Record, Unavailable, Validators};
+use crate::{Failure, WallMillis};
+
+/// Goes up with each change of [`Stored`] and of what it contains, [`Failure`] included.
+const VERSION: u8 = 2;
+/// Of the checksum, which is CRC-32 (IEEE 802.3): it finds every flipped bit and every burst of up to 32.
+const CHECKSUM_LEN: usize = 4;
+
+/// The fields of a record, in the order in which they are stored. Times are milliseconds, and a lifetime is seconds.
+#[derive(Serialize, Deserialize)]
+struct Stored<'a> {
+    origin: &'a str,
+    last: LastResult,
+    asked_at: u64,
+    fresh_until: u64,
+    next_try: u64,
+    outage: (Option<u64>, u32, u32, Option<u64>),
+    #[serde(borrow)]
+    copy: Option<StoredCopy<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredCopy<'a> {
+    truncated: bool,
+    status: u16,
+    final_url: &'a str,
+    etag: Option<&'a [u8]>,
+    last_modified: Option<&'a [u8]>,
+    content_type: Option<&'a [u8]>,
+    lifetime: Option<u64>,
+    fetched_at: u64,
+    validated_at: u64,
+    body: &'a [u8],
+}
+
+impl Record {
+    /// The record as bytes, for durable stores.
+    pub fn encode(&self) -> Vec<u8> {
+        // Writing to memory cannot fail; if it did, no version would be empty bytes, and the record absent.
+        let mut bytes = postcard::to_extend(&Stored::of(self), vec![VERSION]).unwrap_or_default();
+        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// The record in `bytes`, or `None` if it is not exactly one that [`encode`](Self::encode) of this version made.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (sealed, checksum) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM_LEN)?)?;
+        let (&version, fields) = sealed.split_first()?;
+        if version != VERSION || crc32fast::hash(sealed).to_le_bytes() != checksum {
+            return None;
+        }
+        let record = postcard::from_bytes::<Stored<'_>>(fields).ok()?.into_record()?;
+        // Origins and URLs that we would have written otherwise, numbers in more bytes than they need, bytes left over: not ours.
+        (record.can_be() && record.encode() == bytes).then_some(record)
+    }
+
+    /// Whether its values agree with each other, as those of every record that we made do.
+    fn can_be(&self) -> bool {
+        let is_status = |status: &u16| (100..=999).contains(status);
+        let is_result = match &self.last {
+            LastResult::Rules => self.copy.is_some(),
+            LastResult::Unavailable(Unavailable::Status(status)) => is_status(status),
+            LastResult::Unavailable(Unavailable::TooManyRedirects) => true,
+            // What a record means, never what it says.
+            LastResult::Unavailable(Unavailable::LongOutage) => false,
+            LastResult::Unreachable(Failure::Status(status)) => is_status(status),
+            LastResult::Unreachable(_) => true,
+        };
+        let is_copy = self.copy().is_none_or(|copy| {
+            (200..=299).contains(&copy.status)
+                && copy.body.len() <= BODY_LIMIT_MAX
+                && copy.lifetime.is_none_or(|lifetime| lifetime <= LIFETIME_MAX)
+                && is_plain(&copy.final_url)
+        });
+        is_result && is_copy && self.fresh_until.since(self.asked_at) <= LIFETIME_MAX
+    }
+}
+
+/// An http or https URL that says nothing about a user.
+fn is_plain(url: &Url) -> bool {
+    let is_anonymous = url.username().is_empty() && url.password().is_none();
+    is_anonymous && url.has_host() && matches!(url.scheme(), "http" | "https")
+}
+
+impl<'a> Stored<'a> {
+    fn of(record: &'a Record) -> Self {
+        let outage = &record.failing;
+        let millis = |time: Option<WallMillis>| time.map(WallMillis::as_millis);
+        Self {
+            origin: record.origin.as_str(),
+            last: record.last,
+            asked_at: record.asked_at.as_millis(),
+            fresh_until: record.fresh_until.as_millis(),
+            next_try: record.next_try.as_millis(),
+            outage: (millis(outage.since), outage.attempts, outage.counted, millis(outage.last_counted)),
+            copy: record.copy().map(StoredCopy::of),
+        }
+    }
+
+    fn into_record(self) -> Option<Record> {
+        let (since, attempts, counted, last_counted) = self.outage;
+        let time = |millis: Option<u64>| millis.map(WallMillis::from_millis);
+        Some(Record {
+            origin: self.origin.parse().ok()?,
+            last: self.last,
+            asked_at: WallMillis::from_millis(self.asked_at),
+            fresh_until: WallMillis::from_millis(self.fresh_until),
+            next_try: WallMillis::from_millis(self.next_try),
+            failing: Outage { since: time(since), attempts, counted, last_counted: time(last_counted) },
+            copy: match self.copy {
+                Some(copy) => Some(Arc::new(copy.into_copy()?)),
+                None => None,
+            },
+        })
+    }
+}
+
+impl<'a> StoredCopy<'a> {
+    fn of(copy: &'a GoodCopy) -> Self {
+        Self {
+            truncated: copy.truncated,
+            status: copy.status,
+            final_url: copy.final_url.as_str(),
+            etag: copy.validators.etag(),
+            last_modified: copy.validators.last_modified(),
+            content_type: copy.content_type(),
+            lifetime: copy.lifetime.map(|lifetime| lifetime.as_secs()),
+            fetched_at: copy.fetched_at.as_millis(),
+            validated_at: copy.validated_at.as_millis(),
+            body: copy.body(),
+        }
+    }
+
+    fn into_copy(self) -> Option<GoodCopy> {
+        Some(GoodCopy {
+            body: Bytes::copy_from_slice(self.body),
+            truncated: self.truncated,
+            status: self.status,
+            final_url: Url::parse(self.final_url).ok()?,
+            validators: Validators::new(self.etag, self.last_modified),
+            content_type: self.content_type.map(Bytes::copy_from_slice),
+            lifetime: self.lifetime.map(Duration::from_secs),
+            fetched_at: WallMillis::from_millis(self.fetched_at),
+            validated_at: WallMillis::from_millis(self.validated_at),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// One of each.
+    fn failures() -> Vec<Failure> {
+        let addresses: [std::net::IpAddr; 2] = [[10, 0, 0, 1].into(), [1, 2, 3, 4, 5, 6, 7, 8].into()];
+        let with_values = [Failure::Status(100), Failure::Status(503), Failure::Status(999)]
+            .into_iter()
+            .chain(addresses.map(Failure::AddressRefused));
+        with_values
+            .chain([
+                Failure::Dns,
+                Failure::Refused,
+                Failure::NoRoute,
+                Failure::Connect,
+                Failure::Tls,
+                Failure::CertificateExpired,
+                Failure::CertificateUntrusted,
+                Failure::CertificateName,
+                Failure::NotTls,
+                Failure::Reset,
+                Failure::Protocol,
+                Failure::HeadTooLarge,
+                Failure::EnhanceYourCalm,
+                Failure::Timeout,
+                Failure::Body,
+                Failure::StillCoded,
+                Failure::Html,
+                Failure::RedirectStatus,
+                Failure::LocationMissing,
+                Failure::LocationInvalid,
+                Failure::RedirectDowngrade,
+                Failure::Other,
+            ])
+            .collect()
+    }
+
+    fn copies() -> impl Strategy<Value = GoodCopy> {
+        let bytes = |max| proptest::collection::vec(any::<u8>(), 0..max);
+        let value = || proptest::option::of("[!-~]{1,40}");
+        (bytes(300), any::<bool>(), 200_u16..300, value(), value(), value(), any::<[u64; 2]>(), any::<bool>())
+            .prop_map(|(body, truncated, status, etag, date, kind, [fetched, validated], stated)| GoodCopy {
+                body: body.into(),
+                truncated,
+                status,
+                final_url: "https://b.example/robots.txt?x".parse().unwrap(),
+                validators: Validators::new(
+                    etag.as_deref().map(str::as_bytes),
+                    date.as_deref().map(str::as_bytes),
+                ),
+                content_type: kind.map(Bytes::from),
+                lifetime: stated.then_some(Duration::from_secs(600)),
+                fetched_at: WallMillis::from_millis(fetched),
+                validated_at: WallMillis::from_millis(validated),
+            })
+    }
+
+    fn records() -> impl Strategy<Value = Record> {
+        let last = prop_oneof![
+            Just(LastResult::Rules),
+            (400_u16..500).prop_map(|status| LastResult::Unavailable(Unavailable::Status(status))),
+            Just(LastResult::Unavailable(Unavailable::TooManyRedirects)),
+            proptest::sample::select(failures()).prop_map(LastResult::Unreachable),
+        ];
+        let failing = (any::<Option<u64>>(), any::<u32>(), any::<u32>(), any::<Option<u64>>()).prop_map(
+            |(since, attempts, counted, last)| Outage {
+                since: since.map(WallMillis::from_millis),
+                attempts,
+                counted,
+                last_counted: last.map(WallMillis::from_millis),
+            },
+        );
+        (last, any::<u64>(), 0_u64..=86_400_000, any::<u64>(), failing, proptest::option::of(copies()))
+            .prop_filter_map("rules need a copy", |(last, asked, fresh, next, failing, copy)| {
+                let record = Record {
+                    origin: "http://[::1]:8080".parse().unwrap(),
+                    last,
+                    asked_at: WallMillis::from_millis(asked),
+                    fresh_until: WallMillis::from_millis(asked.saturating_add(fresh)),
+                    next_try: WallMillis::from_millis(next),
+                    failing,
+                    copy: copy.map(Arc::new),
+                };
+                record.can_be().then_some(record)
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_encoded_is_decoded(record in records()) {
+            prop_assert_eq!(Record::decode(&record.encode()), Some(record));
+        }
+
+        #[test]
+        fn a_flipped_bit_makes_it_absent(record in records(), at in any::<prop::sample::Index>(), bit in 0_u8..8) {
+            let mut bytes = record.encode();
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            prop_assert_eq!(Record::decode(&bytes), None);
+        }
+
+        #[test]
+        fn a_cut_or_longer_record_is_absent(record in records(), at in any::<prop::sample::Index>()) {
+            let mut bytes = record.encode();
+            prop_assert_eq!(Record::decode(&bytes[..at.index(bytes.len())]), None);
+            bytes.push(0);
+            prop_assert_eq!(Record::decode(&bytes), None);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            prop_assert_eq!(Record::decode(&bytes), None);
+        }
+
+        /// Behind a right checksum, so that the fields themselves meet any bytes.
+        #[test]
+        fn any_fields_are_read_without_panic(
+            record in records(),
+            at in any::<prop::sample::Index>(),
+            with in proptest::collection::vec(any::<u8>(), 0..20),
+        ) {
+            let mut bytes = record.encode();
+            bytes.truncate(bytes.len() - CHECKSUM_LEN);
+            let at = 1 + at.index(bytes.len() - 1);
+            let end = (at + with.len()).min(bytes.len());
+            bytes.splice(at..end, with);
+            let bytes = sealed(bytes);
+            if let Some(record) = Record::decode(&bytes) {
+                prop_assert!(record.can_be());
+                prop_assert_eq!(record.encode(), bytes);
+            }
+        }
+    }
+
+    /// Version and fields, behind a checksum that is right.
+    fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+        let checksum = crc32fast::hash(&bytes).to_le_bytes();
+        bytes.extend_from_slice(&checksum);
+        bytes
+    }
+
+    /// The bytes with the one for the other.
+    fn forged(record: &Record, from: &[u8], to: &[u8]) -> Vec<u8> {
+        let mut bytes = record.encode();
+        bytes.truncate(bytes.len() - CHECKSUM_LEN);
+        let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
+        bytes.splice(at..at + from.len(), to.iter().copied());
+        sealed(bytes)
+    }
+
+    #[test]
+    fn what_we_would_have_written_otherwise_is_absent() {
+        let origin = "https://a.example".parse().unwrap();
+        let record = Record::sample(&origin, WallMillis::from_millis(1), "User-agent: *\n".into());
+        assert_eq!(Record::decode(&forged(&record, b"robots.txt", b"robots.txt")), Some(record.clone()));
+        for (from, to) in [
+            (&b"/robots.txt"[..], &b"/robots{txt"[..]),
+            (b"/robots.txt", b"/rob/../txt"),
+            (b"\"etag\"", b"\"et\ng\""),
+            (b"https://a.example:443", b"https://A.example:443"),
+            // The length of the body in two bytes where one would do, and a byte after the body.
+            (b"\x0eUser-agent", b"\x8e\x00User-agent"),
+            (b"agent: *\n", b"agent: *\n\n"),
+        ] {
+            assert_eq!(Record::decode(&forged(&record, from, to)), None, "{}", to.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn another_version_is_absent() {
+        let record = Record {
+            origin: "http://a.example".parse().unwrap(),
+            last: LastResult::Unreachable(Failure::Dns),
+            asked_at: WallMillis::from_millis(1),
+            fresh_until: WallMillis::from_millis(1),
+            next_try: WallMillis::from_millis(1),
+            failing: Outage::default(),
+            copy: None,
+        };
+        let mut bytes = record.encode();
+        assert_eq!(Record::decode(&bytes), Some(record));
+        bytes.truncate(bytes.len() - CHECKSUM_LEN);
+        bytes[0] = VERSION - 1;
+        assert_eq!(Record::decode(&sealed(bytes)), None);
+    }
+    fn sample() -> Record {
+        Record::sample(
+            &"https://a.example".parse().unwrap(),
+            WallMillis::from_millis(1),
+            "User-agent: *\n".into(),
+        )
+    }
+
+    #[test]
+    fn every_cause_of_a_failure_is_kept() {
+        for cause in failures() {
+            let record = Record { last: LastResult::Unreachable(cause), ..sample() };
+            assert_eq!(Record::decode(&record.encode()), Some(record), "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn what_we_would_never_have_known_is_absent() {
+        let with = |change: fn(&mut GoodCopy)| {
+            let mut record = sample();
+            change(Arc::make_mut(record.copy.as_mut().unwrap()));
+            record
+        };
+        let day = Duration::from_secs(24 * 60 * 60);
+        assert_eq!(
+            LIFETIME_MAX, day,
+            "RFC 9309 §2.4: \"SHOULD NOT use the cached version for more than 24 hours\""
+        );
+        for (what, record, is_kept) in [
+            ("as it is", sample(), true),
+            ("rules without a copy", Record { copy: None, ..sample() }, false),
+            (
+                "fresh for a day",
+                Record { fresh_until: WallMillis::from_millis(1).plus(day), ..sample() },
+                true,
+            ),
+            (
+                "fresh for longer",
+                Record { fresh_until: WallMillis::from_millis(2).plus(day), ..sample() },
+                false,
+            ),
+            ("a lifetime of a day", with(|copy| copy.lifetime = Some(LIFETIME_MAX)), true),
+            ("a longer one", with(|copy| copy.lifetime = Some(LIFETIME_MAX + Duration::from_secs(1))), false),
+            ("http", with(|copy| copy.final_url = "http://a.example/x".parse().unwrap()), true),
+            ("a user", with(|copy| copy.final_url = "http://u@a.example/x".parse().unwrap()), false),
+            ("a password", with(|copy| copy.final_url = "http://:p@a.example/x".parse().unwrap()), false),
+            ("ftp", with(|copy| copy.final_url = "ftp://a.example/x".parse().unwrap()), false),
+            ("a copy of a refusal", with(|copy| copy.status = 404), false),
+            ("no host", with(|copy| copy.final_url = "data:,x".parse().unwrap()), false),
+        ] {
+            let decoded = Record::decode(&record.encode());
+            assert_eq!(decoded, is_kept.then_some(record), "{what}");
+        }
+    }
+}

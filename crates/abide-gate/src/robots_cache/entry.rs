@@ -1,0 +1,265 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_robots::{ParseOptions, ProductToken, Remark, Robots, Rules, Target};
+use url::Url;
+
+use crate::robots_cache::outcome::{has_rule_line, is_html};
+use crate::robots_cache::policy::BODY_LIMIT_MAX;
+use crate::robots_cache::record::LastResult;
+use crate::robots_cache::reuse::{Reuse, Serving, Times, serving};
+use crate::robots_cache::{GoodCopy, Record, RobotsPolicy, Unavailable};
+use crate::{Failure, Origin, Verdict, WallMillis};
+
+/// Whether an origin's robots.txt could be had: the three results of RFC 9309 §2.3.1 that reach a verdict.
+#[derive(Debug, Clone)]
+pub(crate) enum AccessResult {
+    /// A robots.txt was read: fresh, revalidated, or the last good copy.
+    Rules(Rules),
+    /// The server says that there is none: everything is allowed.
+    Unavailable(Unavailable),
+    /// We could not learn it, and have no copy: everything is disallowed for now.
+    Unreachable(Failure),
+}
+
+/// Where an answer came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The server sent it within its lifetime.
+    Fresh,
+    /// The server confirmed the copy (304).
+    Revalidated,
+    /// The last good copy: nothing newer could be learnt.
+    LastGood,
+    /// The server says that there is none, with this 4xx status: everything is allowed.
+    Unavailable(u16),
+    /// More redirects than are followed, or a circle of them: everything is allowed (RFC 9309 §2.3.1.2).
+    TooManyRedirects,
+    /// It could not be learnt, and there is no copy: everything is disallowed.
+    Unreachable(Failure),
+    /// It could not be learnt for so long that it counts as unavailable: everything is allowed.
+    LongOutage,
+}
+
+/// What is known of one origin's robots.txt, ready to be asked, with everything that explains it.
+///
+/// Made once per fetch and shared. Asking it needs no further request and, for [`is_allowed`](Self::is_allowed), no
+/// allocation.
+pub struct RobotsEntry {
+    record: Record,
+    times: Times,
+    result: AccessResult,
+    was_fresh: bool,
+    not_text: bool,
+}
+
+impl RobotsEntry {
+    /// Compiles what `record` says at `now`. `older`, an answer for the same origin, lends its rules if the text is the same.
+    pub(super) fn new(
+        record: Record,
+        now: WallMillis,
+        policy: &RobotsPolicy,
+        tokens: &[ProductToken],
+        older: Option<&Self>,
+    ) -> Self {
+        let times = Times::of(&record);
+        let serving = serving(&record, now, policy);
+        let mut not_text = false;
+        let result = match (serving, &record.copy) {
+            (Serving::Current | Serving::LastGood, Some(copy)) => {
+                let rules = older.and_then(|older| older.rules_of(copy));
+                not_text = is_html(copy.content_type(), copy.body()) && !has_rule_line(copy.body());
+                AccessResult::Rules(
+                    rules.unwrap_or_else(|| Rules::parse_with(copy.body(), tokens, reading(policy))),
+                )
+            }
+            (Serving::Unavailable(why), _) => AccessResult::Unavailable(why),
+            (Serving::Unreachable(cause), _) => AccessResult::Unreachable(cause),
+            // Serving a copy without a copy cannot be; if it were, the safe reading is this one.
+            (Serving::Current | Serving::LastGood, None) => AccessResult::Unreachable(Failure::Other),
+        };
+        Self { was_fresh: times.is_fresh(now), record, times, result, not_text }
+    }
+
+    fn rules_of(&self, copy: &GoodCopy) -> Option<Rules> {
+        match (&self.result, &self.record.copy) {
+            (AccessResult::Rules(rules), Some(own)) if own.body == copy.body => Some(rules.clone()),
+            _ => None,
+        }
+    }
+
+    /// What to do with this answer at `now`; `None` if it must be compiled anew, since it has grown stale.
+    pub(super) fn next(&self, now: WallMillis) -> Option<Reuse> {
+        match self.times.next(now) {
+            Reuse::Use if self.times.is_fresh(now) != self.was_fresh => None,
+            Reuse::UseAndRefresh if self.times.is_fresh(now) != self.was_fresh => None,
+            next => Some(next),
+        }
+    }
+
+    /// Rules, unavailable, or unreachable.
+    pub(crate) fn result(&self) -> &AccessResult {
+        &self.result
+    }
+
+    /// Whether the target may be fetched. Allocates nothing.
+    ///
+    /// `/robots.txt` itself always may (RFC 9309 §2.2.2).
+    pub fn is_allowed(&self, target: &Target<'_>) -> bool {
+        match &self.result {
+            AccessResult::Rules(rules) => rules.is_allowed(target),
+            AccessResult::Unavailable(_) => true,
+            AccessResult::Unreachable(_) => target.as_str() == "/robots.txt",
+        }
+    }
+
+    /// The answer for one target, with all that led to it.
+    pub fn explain(self: &Arc<Self>, target: &Target<'_>) -> Verdict {
+        Verdict::robots(Arc::clone(self), target)
+    }
+
+    /// The `Crawl-delay` of the group that applies, as written.
+    pub fn crawl_delay(&self) -> Option<Duration> {
+        match &self.result {
+            AccessResult::Rules(rules) => rules.crawl_delay(),
+            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
+        }
+    }
+
+    /// Whose robots.txt it is.
+    pub fn origin(&self) -> &Origin {
+        self.record.origin()
+    }
+
+    /// Where it came from.
+    pub fn source(&self) -> Source {
+        match self.result {
+            AccessResult::Rules(_) if self.record.last != LastResult::Rules => Source::LastGood,
+            AccessResult::Rules(_) if self.copy().is_some_and(|c| c.validated_at() > c.fetched_at()) => {
+                Source::Revalidated
+            }
+            AccessResult::Rules(_) => Source::Fresh,
+            AccessResult::Unavailable(Unavailable::LongOutage) => Source::LongOutage,
+            AccessResult::Unavailable(Unavailable::Status(status)) => Source::Unavailable(status),
+            AccessResult::Unavailable(Unavailable::TooManyRedirects) => Source::TooManyRedirects,
+            AccessResult::Unreachable(cause) => Source::Unreachable(cause),
+        }
+    }
+
+    /// The robots.txt that decides, as received. `None` if none does.
+    pub fn copy(&self) -> Option<&GoodCopy> {
+        match self.result {
+            AccessResult::Rules(_) => self.record.copy(),
+            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
+        }
+    }
+
+    /// Where the robots.txt came from after its redirects.
+    pub fn final_url(&self) -> Option<&Url> {
+        self.copy().map(GoodCopy::final_url)
+    }
+
+    /// The status that decided: of the copy, or of the refusal if it had one.
+    pub fn status(&self) -> Option<u16> {
+        match self.result {
+            AccessResult::Rules(_) => self.copy().map(GoodCopy::status),
+            AccessResult::Unavailable(Unavailable::Status(status)) => Some(status),
+            AccessResult::Unreachable(Failure::Status(status)) => Some(status),
+            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
+        }
+    }
+
+    /// Why the last attempt failed, also if a copy stands in.
+    pub fn failure(&self) -> Option<Failure> {
+        match self.record.last {
+            LastResult::Unreachable(cause) => Some(cause),
+            LastResult::Unavailable(Unavailable::Status(status)) if self.source() == Source::LastGood => {
+                Some(Failure::Status(status))
+            }
+            _ => None,
+        }
+    }
+
+    /// When the body was received.
+    pub fn fetched_at(&self) -> Option<WallMillis> {
+        self.copy().map(GoodCopy::fetched_at)
+    }
+
+    /// How long ago the server last sent or confirmed the copy.
+    pub fn age(&self, now: WallMillis) -> Option<Duration> {
+        self.copy().map(|copy| now.since(copy.validated_at()))
+    }
+
+    /// When the last attempt ended.
+    pub fn asked_at(&self) -> WallMillis {
+        self.record.asked_at
+    }
+
+    /// Until when the answer counts.
+    pub fn fresh_until(&self) -> WallMillis {
+        self.record.fresh_until
+    }
+
+    /// Since when it has been unreachable.
+    pub fn failing_since(&self) -> Option<WallMillis> {
+        self.record.failing.since
+    }
+
+    /// How many attempts have failed in a row.
+    pub fn attempts(&self) -> u32 {
+        self.record.failing.attempts
+    }
+
+    /// When it is asked again, if it is used then.
+    pub fn retry_at(&self) -> WallMillis {
+        self.record.next_try
+    }
+
+    /// Whether the file was cut at the parsing limit (RFC 9309 §2.5).
+    pub fn is_truncated(&self) -> bool {
+        self.copy().is_some_and(GoodCopy::is_truncated)
+    }
+
+    /// Whether the document is HTML without one rule line, so that what allows everything may be a mistake or a challenge.
+    pub fn is_not_text(&self) -> bool {
+        self.not_text
+    }
+
+    /// What a reader stumbles over in the text: lines that cannot be read, encodings, rules that never match. Reads it again.
+    pub fn remarks(&self) -> Vec<Remark> {
+        let options = ParseOptions::new().with_limit(BODY_LIMIT_MAX);
+        self.copy().map(|copy| Robots::parse_with(copy.body(), options).remarks()).unwrap_or_default()
+    }
+
+    /// What is stored of it.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// About how many bytes it takes in memory.
+    pub(super) fn weight(&self) -> usize {
+        let rules = match &self.result {
+            AccessResult::Rules(rules) => rules.heap_size(),
+            AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => 0,
+        };
+        self.record.weight() + rules + 200
+    }
+}
+
+/// The body was cut at the policy's limit, so the reader must not cut it at a lower one.
+fn reading(policy: &RobotsPolicy) -> ParseOptions {
+    ParseOptions::new().with_limit(policy.body_limit)
+}
+
+impl fmt::Debug for RobotsEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RobotsEntry")
+            .field("origin", self.origin())
+            .field("source", &self.source())
+            .field("asked_at", &self.asked_at())
+            .field("retry_at", &self.retry_at())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,378 @@
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH};
+use http::{HeaderMap, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use tokio::time::timeout;
+use url::Url;
+
+use crate::pacing::Refusal;
+use crate::text::Escaped;
+use crate::{BoxFuture, Failure, WallMillis};
+
+/// The body of a robots.txt, as it comes: in the coding that the reply's `Content-Encoding` names, which is taken off by the caller.
+pub(crate) type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
+
+/// One robots.txt request on the wire.
+///
+/// An implementation sends exactly one GET and **never follows a redirect**: hops are counted, checked and filed by the
+/// caller (RFC 9309 §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], and neither cookies,
+/// nor credentials, Referer or Range. It hands over the body **as the server sent it**, with its `Content-Encoding`:
+/// decoders of clients stop after the first gzip member, and rules behind it are lost without a trace. It refuses addresses
+/// that must not be contacted before anything is sent ([`AddressGuard`](crate::AddressGuard)). It has
+/// [`RobotsRequest::budget`] of time for the head ([`on_the_wire`] keeps it). The body's time is kept by the caller.
+pub trait Fetch: fmt::Debug + Send + Sync + 'static {
+    /// Sends the request and answers with the head, its body still to be read.
+    ///
+    /// # Errors
+    /// [`FetchError`] if there was no complete head, of whatever status.
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>>;
+}
+
+/// Runs `request`, which begins when this is called, within the time that is left for it.
+///
+/// # Errors
+/// Those of `request`, or [`Failure::Timeout`] when the time is over.
+pub async fn on_the_wire<F>(budget: Duration, request: F) -> Result<RobotsResponse, FetchError>
+where
+    F: Future<Output = Result<RobotsResponse, FetchError>>,
+{
+    match timeout(budget, request).await {
+        Ok(result) => result,
+        Err(_) => Err(FetchError::new(Failure::Timeout, "no complete head in time")),
+    }
+}
+
+/// What is asked of one hop.
+#[derive(Debug, Clone)]
+pub struct RobotsRequest {
+    url: Url,
+    validators: Option<Validators>,
+    budget: Duration,
+    hop: usize,
+    permit_wait: PermitWait,
+    throttle: Option<Duration>,
+    signature: HeaderMap,
+}
+
+impl RobotsRequest {
+    /// A request for `url` with `budget` of time on the wire.
+    pub fn new(url: Url, budget: Duration) -> Self {
+        Self {
+            url,
+            validators: None,
+            budget,
+            hop: 0,
+            permit_wait: PermitWait::default(),
+            throttle: None,
+            signature: HeaderMap::new(),
+        }
+    }
+
+    pub(crate) fn with_validators(mut self, validators: Option<Validators>) -> Self {
+        self.validators = validators;
+        self
+    }
+
+    pub(crate) fn with_permit_wait(mut self, permit_wait: PermitWait) -> Self {
+        self.permit_wait = permit_wait;
+        self
+    }
+
+    pub(crate) fn with_throttle(mut self, throttle: Option<Duration>) -> Self {
+        self.throttle = throttle;
+        self
+    }
+
+    /// For how long a 429 holds the host at least, if the last answer was one as well.
+    pub(crate) fn throttle(&self) -> Option<Duration> {
+        self.throttle
+    }
+
+    /// Where the wait for the request's turn is written down.
+    pub(crate) fn permit_wait(&self) -> &PermitWait {
+        &self.permit_wait
+    }
+
+    pub(crate) fn at_hop(mut self, hop: usize) -> Self {
+        self.hop = hop;
+        self
+    }
+
+    pub(crate) fn with_signature(mut self, fields: HeaderMap) -> Self {
+        self.signature = fields;
+        self
+    }
+
+    /// Where it goes: http or https, without user information and fragment.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Whether the request is conditional: the stored copy came from exactly this URL.
+    pub fn is_conditional(&self) -> bool {
+        self.validators.is_some()
+    }
+
+    /// The time that is left on the wire, from the first connect to the last byte. Waiting for a slot is not part of it.
+    pub fn budget(&self) -> Duration {
+        self.budget
+    }
+
+    /// How many redirects led here: 0 for `/robots.txt` itself.
+    pub fn hop(&self) -> usize {
+        self.hop
+    }
+
+    /// The header fields to send besides the crawler's own User-Agent: `Accept`, `Accept-Encoding`, the validators, and the signature.
+    pub fn headers(&self) -> HeaderMap {
+        let mut headers = self.signature.clone();
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate, br, zstd"));
+        headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.5"));
+        let Some(validators) = &self.validators else { return headers };
+        for (name, text) in
+            [(IF_NONE_MATCH, validators.etag()), (IF_MODIFIED_SINCE, validators.last_modified())]
+        {
+            if let Some(value) = text.and_then(|text| HeaderValue::from_bytes(text).ok()) {
+                headers.insert(name, value);
+            }
+        }
+        headers
+    }
+}
+
+/// How long an attempt has waited for its permit_wait, apart from its time on the wire. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PermitWait(Arc<Mutex<Waits>>);
+
+#[derive(Debug, Default)]
+struct Waits {
+    total: Duration,
+    /// When the last of them was over.
+    until: Option<Instant>,
+}
+
+impl PermitWait {
+    /// A wait that ended at `until`.
+    pub(crate) fn add(&self, waited: Duration, until: Instant) {
+        let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.total += waited;
+        waits.until = Some(until);
+    }
+
+    /// How much of it somebody has waited who came at `came`: an attempt belongs to many, and they come at any time.
+    pub(crate) fn since(&self, came: Instant) -> Duration {
+        let waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = waits.until.map(|until| until.saturating_duration_since(came));
+        waits.total.min(present.unwrap_or_default())
+    }
+}
+
+/// `ETag` and `Last-Modified` of a copy, as the server wrote them (RFC 9110 §8.8). Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub(crate) struct Validators {
+    etag: Option<Bytes>,
+    last_modified: Option<Bytes>,
+}
+
+/// A validator longer than this is not kept: nobody needs it, and it would be sent back with every request.
+pub(crate) const VALIDATOR_LEN_MAX: usize = 1024;
+
+impl Validators {
+    /// Validators from the two field values. Values that are empty, over 1,024 bytes, or could not stand in a header
+    /// field are left out.
+    pub(crate) fn new(etag: Option<&[u8]>, last_modified: Option<&[u8]>) -> Self {
+        let keep = |value: Option<&[u8]>| {
+            let value = value.filter(|value| !value.is_empty() && value.len() <= VALIDATOR_LEN_MAX)?;
+            HeaderValue::from_bytes(value).ok()?;
+            Some(Bytes::copy_from_slice(value))
+        };
+        Self { etag: keep(etag), last_modified: keep(last_modified) }
+    }
+
+    /// The entity tag, with its quotes.
+    pub(crate) fn etag(&self) -> Option<&[u8]> {
+        self.etag.as_deref()
+    }
+
+    /// The date, as text.
+    pub(crate) fn last_modified(&self) -> Option<&[u8]> {
+        self.last_modified.as_deref()
+    }
+
+    /// Whether there is nothing to ask with.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.etag.is_none() && self.last_modified.is_none()
+    }
+
+    /// These, with what is missing taken from `older`.
+    pub(crate) fn or(self, older: &Self) -> Self {
+        Self {
+            etag: self.etag.or_else(|| older.etag.clone()),
+            last_modified: self.last_modified.or_else(|| older.last_modified.clone()),
+        }
+    }
+}
+
+impl fmt::Debug for Validators {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |value: Option<&[u8]>| value.map(|value| Escaped(value).to_string());
+        f.debug_struct("Validators")
+            .field("etag", &shown(self.etag()))
+            .field("last_modified", &shown(self.last_modified()))
+            .finish()
+    }
+}
+
+/// The head of an answer, and its body still to be read.
+pub struct RobotsResponse {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: FetchBody,
+    started: Instant,
+    backed_off_until: Option<WallMillis>,
+}
+
+impl RobotsResponse {
+    /// An answer to a request that went on the wire at `started`.
+    pub fn new(status: StatusCode, headers: HeaderMap, body: FetchBody, started: Instant) -> Self {
+        Self { status, headers, body, started, backed_off_until: None }
+    }
+
+    /// An answer with a whole body at once, for tests and adapters that have read it already.
+    pub fn whole(status: StatusCode, headers: HeaderMap, body: impl Into<Bytes>, started: Instant) -> Self {
+        let body = Full::new(body.into()).map_err(|never| match never {}).boxed_unsync();
+        Self::new(status, headers, body, started)
+    }
+
+    /// The answer made its host wait: nothing is sent to it before `until`, and so it is not asked before.
+    #[must_use]
+    pub fn with_backoff_until(mut self, until: WallMillis) -> Self {
+        self.backed_off_until = Some(until);
+        self
+    }
+
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The header fields.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// When the request went on the wire, after its slot had been waited for.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// The end of the host's hold, if this answer began or extended one.
+    pub fn hold(&self) -> Option<WallMillis> {
+        self.backed_off_until
+    }
+
+    /// The body, as sent. Dropping it unread must close or drain the connection within bounds.
+    pub fn into_body(self) -> FetchBody {
+        self.body
+    }
+}
+
+impl fmt::Debug for RobotsResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RobotsResponse")
+            .field("status", &self.status.as_u16())
+            .field("backed_off_until", &self.backed_off_until)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there was no head, or why its body broke off.
+///
+/// The text is for people; it is escaped and cut when shown. Whoever makes one takes care that it names no user
+/// information and no credentials (reqwest's own errors print the URL: strip it first).
+#[derive(Clone)]
+pub struct FetchError {
+    why: Why,
+    text: Arc<str>,
+}
+
+#[derive(Debug, Clone)]
+enum Why {
+    Failed(Failure),
+    /// Nothing was sent: the host's slot is too far away. It does not count as an attempt.
+    Deferred(Refusal),
+}
+
+impl FetchError {
+    /// An error of this kind, told in `text`.
+    pub fn new(failure: Failure, text: impl Into<String>) -> Self {
+        Self { why: Why::Failed(failure), text: Arc::from(text.into()) }
+    }
+
+    /// The pacer refused the permit.
+    pub(crate) fn deferred(why: Refusal) -> Self {
+        let text = Arc::from(why.to_string());
+        Self { why: Why::Deferred(why), text }
+    }
+
+    /// What went wrong; `None` if nothing was sent, because the request was deferred.
+    pub fn failure(&self) -> Option<Failure> {
+        match self.why {
+            Why::Failed(failure) => Some(failure),
+            Why::Deferred(_) => None,
+        }
+    }
+
+    /// What went wrong, or when the request may be sent, and why not now.
+    pub(crate) fn into_failure(self) -> Result<Failure, Refusal> {
+        match self.why {
+            Why::Failed(failure) => Ok(failure),
+            Why::Deferred(why) => Err(why),
+        }
+    }
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Escaped(self.text.as_bytes()))
+    }
+}
+
+impl fmt::Debug for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.why {
+            Why::Failed(failure) => write!(f, "FetchError({failure:?}: {self})"),
+            Why::Deferred { .. } => write!(f, "FetchError(deferred: {self})"),
+        }
+    }
+}
+
+impl Error for FetchError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NASTY: &str = "reset\u{1b}[31m by\r\npeer\u{202e}";
+
+    fn is_plain(shown: &str) -> bool {
+        shown.contains("reset") && !shown.contains(['\u{1b}', '\r', '\n', '\u{202e}'])
+    }
+
+    #[test]
+    fn g07_no_control_byte_of_a_server_is_shown() {
+        let error = FetchError::new(Failure::Reset, NASTY);
+        assert!(is_plain(&error.to_string()), "{error}");
+        assert!(is_plain(&format!("{error:?}")), "{error:?}");
+        let tag: Vec<u8> = [&b"\"reset"[..], b"\xe2\x80\xae\""].concat();
+        let validators = Validators::new(Some(&tag), None);
+        assert!(is_plain(&format!("{validators:?}")), "{validators:?}");
+    }
+}

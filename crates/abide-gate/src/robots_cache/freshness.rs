@@ -1,0 +1,162 @@
+//! For how long an answer counts (RFC 9309 §2.4, RFC 9111 §5.2.2), and when a failed one is tried again.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::CACHE_CONTROL;
+
+use crate::robots_cache::RobotsPolicy;
+
+/// The lifetime that `Cache-Control` asks for, within the policy's bounds; `None` if it asks for none.
+///
+/// `Age`, `Date`, `Expires` and `s-maxage` are ignored: they could only lengthen or confuse.
+pub(crate) fn stated_lifetime(headers: &HeaderMap, policy: &RobotsPolicy) -> Option<Duration> {
+    let directives =
+        headers.get_all(CACHE_CONTROL).iter().flat_map(|value| value.as_bytes().split(|&b| b == b','));
+    let shortest = directives.filter_map(directive_lifetime).min()?;
+    Some(shortest.clamp(policy.lifetime_min, policy.lifetime_max))
+}
+
+/// What one directive says. Several: the smallest counts.
+fn directive_lifetime(directive: &[u8]) -> Option<Duration> {
+    let directive = directive.trim_ascii();
+    // Lenient: `no-store` text is kept for our own use; a fetch for every page would burden the host more.
+    if directive.eq_ignore_ascii_case(b"no-store") || starts_with(directive, b"no-cache") {
+        return Some(Duration::ZERO);
+    }
+    if !starts_with(directive, b"max-age") {
+        return None;
+    }
+    let value = directive.get(b"max-age".len()..)?.trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
+    let value = value.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(value);
+    seconds(value).map(Duration::from_secs)
+}
+
+fn starts_with(directive: &[u8], name: &[u8]) -> bool {
+    let Some((head, tail)) = directive.split_at_checked(name.len()) else { return false };
+    head.eq_ignore_ascii_case(name) && !tail.first().is_some_and(|&b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+/// Digits only, whose low four bits are their value. More of them than fit: as long as can be (RFC 9111 §1.2.2).
+fn seconds(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit & 0x0f));
+    Some(digits.iter().fold(0, add))
+}
+
+/// How long until the next try after `attempts` failures in a row: doubling, bounded, ±10 % by `chance` in `0.0..1.0`.
+pub(crate) fn back_off(attempts: u32, chance: f64, policy: &RobotsPolicy) -> Duration {
+    let doublings = attempts.saturating_sub(1).min(31);
+    let step = policy.retry_first.saturating_mul(1 << doublings).min(policy.retry_max);
+    step.mul_f64(0.9 + 0.2 * chance.clamp(0.0, 1.0))
+}
+
+/// When a fresh answer may be renewed in the background: between 80 % and 100 % of its lifetime, by `chance`, so that the
+/// hosts of one crawl do not all expire together.
+pub(crate) fn refresh_ahead(lifetime: Duration, chance: f64) -> Duration {
+    lifetime.mul_f64(0.8 + 0.2 * chance.clamp(0.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MINUTES_5: u64 = 300;
+    const HOURS_24: u64 = 86_400;
+
+    fn lifetime(values: &[&[u8]]) -> Option<u64> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(CACHE_CONTROL, HeaderValue::from_bytes(value).unwrap());
+        }
+        stated_lifetime(&headers, &RobotsPolicy::default()).map(|d| d.as_secs())
+    }
+
+    #[test]
+    fn s17_the_lifetime_is_between_five_minutes_and_a_day() {
+        let table: &[(&[&[u8]], Option<u64>)] = &[
+            (&[], None),
+            (&[b"max-age=0"], Some(MINUTES_5)),
+            (&[b"max-age=60"], Some(MINUTES_5)),
+            (&[b"max-age=300"], Some(MINUTES_5)),
+            (&[b"max-age=3600"], Some(3600)),
+            (&[b"public, MAX-AGE = 7200 , must-revalidate"], Some(7200)),
+            (&[b"max-age=\"900\""], Some(900)),
+            (&[b"max-age=1000000"], Some(HOURS_24)),
+            (&[b"max-age=-1"], None),
+            (&[b"max-age=18446744073709551616"], Some(HOURS_24)),
+            (&[b"max-age=99999999999999999999999999"], Some(HOURS_24)),
+            (&[b"max-age=soon"], None),
+            (&[b"max-age=1.5"], None),
+            (&[b"max-age"], None),
+            (&[b"max-age="], None),
+            (&[b"max-ages=400"], None),
+            (&[b"no-store"], Some(MINUTES_5)),
+            (&[b"No-Cache"], Some(MINUTES_5)),
+            (&[b"no-cache=\"Set-Cookie\""], Some(MINUTES_5)),
+            (&[b"no-caches"], None),
+            (&[b"no-cache-control"], None),
+            (&[b"max-age=4000, max-age=2000"], Some(2000)),
+            (&[b"max-age=4000", b"max-age=2000"], Some(2000)),
+            (&[b"max-age=4000", b"no-store"], Some(MINUTES_5)),
+            (&[b"s-maxage=400, max-age=4000"], Some(4000)),
+            (&[b"s-maxage=400"], None),
+            (&[b"\xff\xfe, max-age=4000"], Some(4000)),
+        ];
+        for (values, expected) in table {
+            assert_eq!(lifetime(values), *expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn c02_the_back_off_doubles_from_one_minute_to_one_hour() {
+        let policy = RobotsPolicy::default();
+        let minutes: Vec<u64> = (1..=9).map(|n| back_off(n, 0.5, &policy).as_secs() / 60).collect();
+        assert_eq!(minutes, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_cache_control_stays_in_bounds(bytes in proptest::collection::vec(0x20_u8..0x7f, 0..60)) {
+            if let Some(seconds) = lifetime(&[&bytes]) {
+                prop_assert!((MINUTES_5..=HOURS_24).contains(&seconds));
+            }
+        }
+
+        #[test]
+        fn any_max_age_stays_in_bounds(age in any::<u128>()) {
+            let seconds = lifetime(&[format!("max-age={age}").as_bytes()]).unwrap();
+            prop_assert!((MINUTES_5..=HOURS_24).contains(&seconds));
+        }
+
+        #[test]
+        fn any_back_off_stays_in_bounds(attempts in any::<u32>(), chance in any::<f64>()) {
+            prop_assume!(!chance.is_nan());
+            let wait = back_off(attempts, chance, &RobotsPolicy::default());
+            prop_assert!((Duration::from_secs(54)..=Duration::from_secs(66 * 60)).contains(&wait));
+        }
+
+        #[test]
+        fn refresh_ahead_is_in_the_last_fifth(lifetime in 300_u64..=86_400, chance in 0.0_f64..1.0) {
+            let at = refresh_ahead(Duration::from_secs(lifetime), chance).as_secs_f64();
+            prop_assert!(at >= 0.8 * lifetime as f64 - 1e-6 && at <= lifetime as f64 + 1e-6);
+        }
+    }
+}

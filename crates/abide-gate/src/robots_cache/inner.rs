@@ -1,0 +1,307 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_robots::ProductToken;
+use moka::sync::Cache;
+use tokio::sync::{Semaphore, watch};
+use url::Url;
+
+use crate::event::{Event, Observers};
+use crate::origin::OriginOf;
+use crate::pacing::{DeferReason, Refusal};
+use crate::robots_cache::chain::{Chain, ChainEnd};
+use crate::robots_cache::counters::Counters;
+use crate::robots_cache::entry::{RobotsEntry, Source};
+use crate::robots_cache::fetch::{Fetch, PermitWait};
+use crate::robots_cache::hot_cache::HotCache;
+use crate::robots_cache::jitter::Jitter;
+use crate::robots_cache::outcome::Outcome;
+use crate::robots_cache::record::{AttemptEnd, GoodCopy, LastResult};
+use crate::robots_cache::reuse::{NEXT_TRY_MAX, Reuse, Times};
+use crate::robots_cache::single_flight::{Join, Leader, SingleFlight};
+use crate::robots_cache::store_guard::StoreGuard;
+use crate::robots_cache::{Record, RobotsPolicy, log};
+use crate::{Clock, Origin, WallMillis};
+
+/// What one process knows of robots.txt files, and how it learns more.
+pub(super) struct Inner {
+    pub(super) tokens: Vec<ProductToken>,
+    pub(super) fetch: Arc<dyn Fetch>,
+    pub(super) policy: RobotsPolicy,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) observers: Observers,
+    pub(super) store: StoreGuard,
+    /// Compiled, for our own tokens; the store has what the server sent.
+    pub(super) entries: Cache<Origin, Arc<RobotsEntry>>,
+    /// Those of them that are in use.
+    pub(super) hot: HotCache,
+    pub(super) deferrals: Cache<Origin, Deferral>,
+    pub(super) in_flight: SingleFlight<Origin, Progress>,
+    pub(super) fetch_permits: Semaphore,
+    pub(super) jitter: Jitter,
+    pub(super) counters: Arc<Counters>,
+}
+
+/// What the passengers of a flight are told.
+#[derive(Debug, Clone)]
+pub(super) enum Progress {
+    /// Something that may be used while the flight goes on.
+    Early(Arc<RobotsEntry>),
+    /// The end, and what was waited for turns.
+    Done(Result<Arc<RobotsEntry>, Refusal>, PermitWait),
+}
+
+/// An origin whose request was deferred by the pacing.
+#[derive(Debug, Clone)]
+pub(super) struct Deferral {
+    why: Refusal,
+    /// It had been asked, and redirected to a host that is held: asking it again now would burden it for nothing.
+    sent: bool,
+}
+
+/// Whether somebody waits for a flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Urgency {
+    Now,
+    Background,
+}
+
+/// How long those wait for whom there is no room.
+const FULL_WAIT: Duration = Duration::from_secs(30);
+
+impl Inner {
+    /// The answer for a URL, if it is at hand and nothing is to be done but to use it. Allocates nothing.
+    pub(super) fn at_hand(&self, url: &Url, now: WallMillis) -> Option<Arc<RobotsEntry>> {
+        let origin = OriginOf::of(url)?;
+        let answer = self.hot.find(origin).or_else(|| {
+            let key = Origin::of(url).ok()?;
+            self.hot.fill(origin, || self.entries.get(&key))
+        })?;
+        (answer.next(now) == Some(Reuse::Use)).then_some(answer)
+    }
+
+    /// The answer at hand, and what to do with it. Compiled anew if its time has changed what it says.
+    pub(super) fn lookup(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Reuse)> {
+        let answer = self.entries.get(origin)?;
+        match answer.next(now) {
+            Some(next) => Some((answer, next)),
+            None => {
+                let answer = self.publish(answer.record().clone());
+                answer.next(now).map(|next| (answer, next))
+            }
+        }
+    }
+
+    pub(super) fn is_usable(&self, answer: &RobotsEntry) -> bool {
+        matches!(answer.next(self.clock.wall()), Some(Reuse::Use | Reuse::UseAndRefresh))
+    }
+
+    /// Compiles a record and has it at hand from now on.
+    pub(super) fn publish(&self, record: Record) -> Arc<RobotsEntry> {
+        let older = self.entries.get(record.origin());
+        let now = self.clock.wall();
+        let answer = Arc::new(RobotsEntry::new(record, now, &self.policy, &self.tokens, older.as_deref()));
+        self.entries.insert(answer.origin().clone(), Arc::clone(&answer));
+        // From the cache: another one may have been published meanwhile.
+        self.hot.fill(answer.origin().as_slice(), || self.entries.get(answer.origin()));
+        answer
+    }
+
+    /// Progress of the flight for `origin`, which takes off if there is none.
+    pub(super) fn join(
+        self: &Arc<Self>,
+        origin: &Origin,
+        now: WallMillis,
+        urgency: Urgency,
+    ) -> Result<watch::Receiver<Option<Progress>>, Refusal> {
+        if let Some(Deferral { why, sent }) = self.deferrals.get(origin) {
+            let is_over = why.not_before().is_none_or(|at| now >= at || at > now.plus(NEXT_TRY_MAX));
+            // For somebody who waits the pacing decides anew, as long as that costs the origin nothing.
+            if !is_over && (sent || urgency == Urgency::Background) {
+                return Err(why);
+            }
+            if is_over {
+                self.deferrals.invalidate(origin);
+            }
+        }
+        match self.in_flight.join(origin) {
+            Join::Follower(progress) => Ok(progress),
+            Join::Leader(leader, progress) => {
+                tokio::spawn(log::in_span(origin, Arc::clone(self).run(leader, origin.clone())));
+                Ok(progress)
+            }
+            Join::Full => {
+                let (scope, not_before) = (origin.host().as_str().into(), now.plus(FULL_WAIT));
+                Err(Refusal::Deferred { scope, not_before, wait: FULL_WAIT, reason: DeferReason::Robots })
+            }
+        }
+    }
+
+    /// One flight, in a task that belongs to no caller.
+    async fn run(self: Arc<Self>, leader: Leader<Origin, Progress>, origin: Origin) {
+        self.counters.flights.add(1);
+        let mut lost = Lost { counters: &self.counters, done: false };
+        let turns = PermitWait::default();
+        let result = self.load_or_fetch(&leader, &origin, &turns).await;
+        lost.done = true;
+        leader.finish(Progress::Done(result, turns));
+    }
+
+    /// From the store, from another process, or from the network.
+    async fn load_or_fetch(
+        &self,
+        leader: &Leader<Origin, Progress>,
+        origin: &Origin,
+        turns: &PermitWait,
+    ) -> Result<Arc<RobotsEntry>, Refusal> {
+        let previous = self.newest_record(origin).await;
+        let mut early = None;
+        if let Some(record) = &previous {
+            match Times::of(record).next(self.clock.wall()) {
+                Reuse::Use => return Ok(self.publish(record.clone())),
+                Reuse::UseAndRefresh => early = Some(self.publish(record.clone())),
+                Reuse::Fetch => {}
+            }
+        }
+        if let Some(answer) = &early {
+            leader.announce(Progress::Early(Arc::clone(answer)));
+        }
+        if let Some(record) = self.store.wait_for_other_process(origin, previous.as_ref()).await {
+            return Ok(self.publish(record));
+        }
+        let began = self.clock.now();
+        let ended = self.fetch(origin, previous.as_ref(), turns).await;
+        let took = self.clock.now().saturating_duration_since(began);
+        self.observers.tell(&Event::RobotsAttempted { origin, took });
+        match ended {
+            ChainEnd::Outcome(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome).await),
+            ChainEnd::Deferred { why, sent } => {
+                self.defer(origin, &why, sent).await;
+                // Who has not been woken yet gets what could be used before.
+                early.ok_or(why)
+            }
+        }
+    }
+
+    /// The newest record of the origin: the store's, or ours if the store has failed.
+    pub(super) async fn newest_record(&self, origin: &Origin) -> Option<Record> {
+        let own = self.entries.get(origin).map(|answer| answer.record().clone());
+        let stored = self.store.load(origin).await;
+        match (stored, own) {
+            // Of two that were asked for at the same time, one was invalidated.
+            (Some(stored), Some(own)) => {
+                let order =
+                    stored.asked_at().cmp(&own.asked_at()).then(own.fresh_until().cmp(&stored.fresh_until()));
+                Some(if order.is_lt() { own } else { stored })
+            }
+            (stored, own) => stored.or(own),
+        }
+    }
+
+    async fn fetch(&self, origin: &Origin, previous: Option<&Record>, turns: &PermitWait) -> ChainEnd {
+        let _turn = self.fetch_permits.acquire().await;
+        let copy = previous.and_then(Record::copy);
+        let chain = Chain::new(origin, copy, &*self.fetch, &*self.clock, &self.policy, &self.counters);
+        let throttle = previous.and_then(|record| record.next_throttle(self.jitter.draw(), &self.policy));
+        chain.with_permit_wait(turns).with_throttle(throttle).run().await
+    }
+
+    /// Makes the outcome of an attempt known: to the store, to those who wait, to the observer.
+    async fn conclude(
+        &self,
+        origin: &Origin,
+        previous: Option<&Record>,
+        outcome: Outcome,
+    ) -> Arc<RobotsEntry> {
+        let at =
+            AttemptEnd { now: self.clock.wall(), jitter: self.jitter.draw(), spread: self.jitter.spread() };
+        let revalidated = matches!(outcome, Outcome::NotModified { .. });
+        let record = Record::after(previous, origin, outcome, at, &self.policy);
+        self.store.save(&record).await;
+        let answer = self.publish(record);
+        self.count(&answer, revalidated);
+        log::asked(&answer);
+        self.report(previous, &answer);
+        answer
+    }
+
+    fn count(&self, answer: &RobotsEntry, revalidated: bool) {
+        match answer.record().last {
+            LastResult::Rules if revalidated => self.counters.revalidated.add(1),
+            LastResult::Rules => self.counters.rules.add(1),
+            LastResult::Unavailable(_) => self.counters.unavailable.add(1),
+            LastResult::Unreachable(_) => self.counters.unreachable.add(1),
+        }
+        if answer.source() == Source::LastGood {
+            self.counters.last_good.add(1);
+        }
+    }
+
+    fn report(&self, previous: Option<&Record>, answer: &Arc<RobotsEntry>) {
+        self.observers.tell(&Event::RobotsAnswered { entry: answer });
+        if answer.source() == Source::LastGood {
+            self.observers.tell(&Event::RobotsLastGood { entry: answer });
+        }
+        let old = previous.and_then(Record::copy);
+        if old.map(GoodCopy::body) != answer.record().copy().map(GoodCopy::body) {
+            self.observers.tell(&Event::RobotsChanged { old, entry: answer });
+        }
+    }
+
+    async fn defer(&self, origin: &Origin, why: &Refusal, sent: bool) {
+        self.counters.deferred.add(1);
+        log::deferred(origin);
+        self.deferrals.insert(origin.clone(), Deferral { why: why.clone(), sent });
+        self.store.release(origin).await;
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner")
+            .field("policy", &self.policy)
+            .field("in_flight", &self.in_flight.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Counts a flight that does not land.
+struct Lost<'a> {
+    counters: &'a Counters,
+    done: bool,
+}
+
+impl Drop for Lost<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.counters.lost.add(1);
+        }
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::ManualClock;
+    use crate::robots_cache::RobotsCache;
+    use crate::testing::robots_cache::{Scripted, ScriptedFetch};
+
+    #[tokio::test(start_paused = true)]
+    async fn who_finds_no_room_is_to_come_back_and_finds_it_then() {
+        let start = WallMillis::from_millis(1_800_000_000_000);
+        let fetch = ScriptedFetch::always(Scripted::status(404).head_after(Duration::from_secs(1)));
+        let mut cache = RobotsCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
+            .clock(Arc::new(ManualClock::starting_at(start)))
+            .build();
+        Arc::get_mut(&mut cache.inner).unwrap().in_flight = SingleFlight::new(1);
+        let [a, b] = ["https://a.example", "https://b.example"].map(|origin| origin.parse().unwrap());
+        let (first, second) = tokio::join!(cache.get(&a), cache.get(&b));
+        assert!(first.is_ok());
+        match second {
+            Err(Refusal::Deferred { not_before, .. }) => assert_eq!(not_before, start.plus(FULL_WAIT)),
+            other => panic!("expected a deferral, found {other:?}"),
+        }
+        assert!(cache.get(&b).await.is_ok());
+    }
+}

@@ -1,0 +1,136 @@
+//! What is said in `tracing` (feature `tracing`): origins only, never a URL, a body or a header field. The names are listed in
+//! `docs/observability.md`.
+
+#[cfg(feature = "tracing")]
+use std::sync::{Mutex, PoisonError};
+#[cfg(feature = "tracing")]
+use std::time::{Duration, Instant};
+
+use crate::robots_cache::{FetchError, RobotsEntry, Source};
+#[cfg(feature = "tracing")]
+use crate::{Clock, Failure, SystemClock};
+use crate::{Origin, StoreError};
+
+pub(crate) fn asked(answer: &RobotsEntry) {
+    let (origin, source) = (answer.origin(), answer.source());
+    #[cfg(feature = "tracing")]
+    match source {
+        Source::Fresh => {
+            tracing::debug!(name: "abide.robots.fetched", target: "abide::robots", %origin, "robots.txt fetched");
+        }
+        Source::Revalidated => {
+            tracing::debug!(name: "abide.robots.confirmed", target: "abide::robots", %origin, "robots.txt confirmed");
+        }
+        Source::Unavailable(_) | Source::TooManyRedirects => {
+            let cause = answer.status().map_or("it redirects too often".to_owned(), |status| {
+                format!("it answered with status {status}")
+            });
+            tracing::debug!(
+                name: "abide.robots.unavailable", target: "abide::robots", %origin, cause,
+                "robots.txt is unavailable, all is allowed"
+            );
+        }
+        Source::Unreachable(cause) => {
+            tracing::debug!(
+                name: "abide.robots.unreachable", target: "abide::robots", %origin, %cause,
+                "robots.txt is unreachable, all is disallowed"
+            );
+            warn_sometimes(origin, Trouble::Cause(std::mem::discriminant(&cause)), &cause);
+        }
+        Source::LastGood => {
+            tracing::debug!(
+                name: "abide.robots.last_good", target: "abide::robots", %origin,
+                "robots.txt could not be fetched, the last good copy applies"
+            );
+            warn_sometimes(origin, Trouble::LastGood, &"the last good copy applies");
+        }
+        Source::LongOutage => tracing::warn!(
+            name: "abide.robots.long_outage", target: "abide::robots", %origin,
+            "robots.txt is unreachable for long, all is allowed"
+        ),
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _: (&Origin, Source) = (origin, source);
+}
+
+/// What a warning is about.
+#[cfg(feature = "tracing")]
+#[derive(PartialEq)]
+enum Trouble {
+    Cause(std::mem::Discriminant<Failure>),
+    LastGood,
+}
+
+/// A broad crawl meets an unreachable robots.txt every second: of each cause one is told aloud, and the others at the level of debug.
+#[cfg(feature = "tracing")]
+fn warn_sometimes(origin: &Origin, trouble: Trouble, cause: &dyn std::fmt::Display) {
+    // At most one for each cause.
+    static TOLD: Mutex<Vec<(Trouble, Instant)>> = Mutex::new(Vec::new());
+    let (now, mut told) = (SystemClock.now(), TOLD.lock().unwrap_or_else(PoisonError::into_inner));
+    match told.iter_mut().find(|(other, _)| *other == trouble) {
+        Some((_, at)) if now.saturating_duration_since(*at) < WARN_EVERY => return,
+        Some((_, at)) => *at = now,
+        None => told.push((trouble, now)),
+    }
+    // Not under the lock: a subscriber is foreign code.
+    drop(told);
+    tracing::warn!(
+        name: "abide.robots.outage", target: "abide::robots", %origin, %cause,
+        "robots.txt is unreachable; of this cause told once in ten minutes, and of every origin at the level of debug"
+    );
+}
+
+#[cfg(feature = "tracing")]
+const WARN_EVERY: Duration = Duration::from_secs(10 * 60);
+
+pub(crate) fn deferred(origin: &Origin) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(
+        name: "abide.robots.deferred", target: "abide::robots", %origin,
+        "the robots.txt request was deferred by the pacing"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = origin;
+}
+
+pub(crate) fn failed(origin: &Origin, error: &FetchError) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(
+        name: "abide.robots.failed", target: "abide::robots", %origin, error = %error,
+        "the robots.txt request failed"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = (origin, error);
+}
+
+pub(crate) fn store_down(error: &StoreError) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        name: "abide.robots.store_down", target: "abide::robots", error = %error,
+        "robots.txt records are kept in memory only for now"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = error;
+}
+
+pub(crate) fn store_back() {
+    #[cfg(feature = "tracing")]
+    tracing::info!(
+        name: "abide.robots.store_back", target: "abide::robots",
+        "the store of robots.txt records works again"
+    );
+}
+
+/// Puts a fetch, which belongs to nobody's request, into a span of its own.
+#[cfg(feature = "tracing")]
+pub(crate) fn in_span<F: Future>(origin: &Origin, fetching: F) -> tracing::instrument::Instrumented<F> {
+    use tracing::Instrument;
+    fetching.instrument(
+        tracing::debug_span!(target: "abide::robots", parent: None, "abide.robots.fetch", %origin),
+    )
+}
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) fn in_span<F: Future>(_: &Origin, fetching: F) -> F {
+    fetching
+}

@@ -1,0 +1,310 @@
+//! What an answer to a robots.txt request means (RFC 9309 §2.3.1).
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_robots::{RecordKind, Robots};
+use http::header::TRANSFER_ENCODING;
+use http::{HeaderMap, StatusCode};
+
+use crate::robots_cache::{GoodCopy, RobotsPolicy, Validators};
+use crate::{Coding, Failure, WallMillis};
+
+/// How an attempt to get a robots.txt ended, as the record's transition takes it.
+#[derive(Debug, Clone)]
+pub(crate) enum Outcome {
+    /// §2.3.1.1: a complete 2xx body.
+    Rules(Arc<GoodCopy>),
+    /// 304 to our validators.
+    NotModified { validators: Validators, lifetime: Option<Duration> },
+    /// §2.3.1.3: the server says that there is none, and will say so for a while.
+    Unavailable { status: u16, lifetime: Duration },
+    /// 408, 421, 425: unavailable unless there is a copy, and it may be different in a minute.
+    UnavailableForNow { status: u16 },
+    /// 429: unavailable unless there is a copy, and nothing is sent before the hold has ended.
+    TooManyRequests { hold: Option<WallMillis> },
+    /// §2.3.1.2: more redirects than are followed, or a circle of them.
+    TooManyRedirects,
+    /// §2.3.1.4: it could not be learnt.
+    Unreachable { cause: Failure, hold: Option<WallMillis> },
+}
+
+/// What the head of an answer tells us to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// 2xx: the body has the rules.
+    ReadBody,
+    /// 304 to our validators: the copy is good.
+    NotModified,
+    /// 304 although we asked for the whole: ask once more.
+    AskAgain,
+    /// A redirect, if its Location is good.
+    Follow,
+    /// 4xx that lasts.
+    Unavailable,
+    /// 408, 421, 425.
+    UnavailableForNow,
+    /// 429.
+    TooManyRequests,
+    /// Everything else.
+    Unreachable(Failure),
+}
+
+/// Reads the head of an answer, in the order of RFC 9309 §2.3.1. `conditional`: we had sent validators.
+pub(crate) fn classify(
+    status: StatusCode,
+    headers: &HeaderMap,
+    conditional: bool,
+    policy: &RobotsPolicy,
+) -> Head {
+    let status = status.as_u16();
+    let unreachable = Head::Unreachable(Failure::Status(status));
+    match status {
+        // Stricter: we sent no Range, so this is a part of the file, and a part is never parsed.
+        206 => unreachable,
+        // RFC 9110 §15.3.5 and §15.3.6: without content there is nothing that could be in a coding.
+        204 | 205 => Head::ReadBody,
+        // What cannot be decoded, the parser cannot read: no rules would mean allow all.
+        200..=299 if is_coded(headers) => Head::Unreachable(Failure::StillCoded),
+        // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules.
+        200..=299 => Head::ReadBody,
+        // §2.3.1.2: crawlers SHOULD follow at least five consecutive redirects.
+        301 | 302 | 303 | 307 | 308 => Head::Follow,
+        304 if conditional => Head::NotModified,
+        304 => Head::AskAgain,
+        300..=399 => Head::Unreachable(Failure::RedirectStatus),
+        // Stricter (preset `cautious`): these say "not you" or "not now" rather than "there is none".
+        401 | 403 | 407 | 408 | 421 | 425 | 429 if policy.cautious => unreachable,
+        // §2.3.1.3, and besides: the host asks us to slow down; the pacing holds it.
+        429 => Head::TooManyRequests,
+        // §2.3.1.3, but these pass: asked again soon, and a copy stays in force.
+        408 | 421 | 425 => Head::UnavailableForNow,
+        // §2.3.1.3: "Unavailable" means status codes in the 400-499 range: the crawler MAY access any resources.
+        400..=499 => Head::Unavailable,
+        // §2.3.1.4: server errors, 500-599: the crawler MUST assume complete disallow. Stricter: so are statuses that
+        // HTTP does not know, and 1xx as a final answer.
+        _ => unreachable,
+    }
+}
+
+/// Whether a coding is named that is not taken off. HTTP clients take `chunked` off; other transfer codings they may leave, and read the
+/// body as if there were none.
+fn is_coded(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(TRANSFER_ENCODING).iter();
+    let mut members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
+    Coding::of(headers).is_err()
+        || members.any(|member| !member.is_empty() && !member.eq_ignore_ascii_case(b"chunked"))
+}
+
+/// Whether a body is still in a coding: in one that was not named, in a second one below the one that was, or in what a client left that
+/// decodes by itself.
+pub(crate) fn looks_coded(body: &[u8]) -> bool {
+    let is_named = body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
+    is_named || is_no_text(body)
+}
+
+/// Brotli and deflate begin with no name. Stricter: octets that neither UTF-8 nor any other text is made of are taken for one of them and
+/// not for a text without rules, which would mean allow all; unless it has records, and does not begin as such a stream does: what is too
+/// short to be made shorter is held as it was, behind a head of some octets, in which one is no text's.
+fn is_no_text(body: &[u8]) -> bool {
+    let start = body.get(..TEXT_LEN_LOOKED_AT).unwrap_or(body);
+    if !start.iter().copied().any(is_odd) || is_wide(start) {
+        return false;
+    }
+    // A character that is cut off at the end is none that is wrong.
+    let is_utf8 = std::str::from_utf8(start).map_or_else(|error| error.error_len().is_none(), |_| true);
+    let head = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    let begins_oddly = head.iter().take(4).any(|&b| b == 0x0b || is_odd(b) || (b >= 0x80 && !is_utf8));
+    begins_oddly
+        || (!is_utf8 && Robots::parse(body).records().all(|record| record.kind() == RecordKind::Other))
+}
+
+/// UTF-16 and UTF-32, with a mark or by their many NULs.
+fn is_wide(start: &[u8]) -> bool {
+    let has_mark =
+        [&b"\xff\xfe"[..], b"\xfe\xff", b"\0\0\xfe\xff"].iter().any(|mark| start.starts_with(mark));
+    has_mark || start.iter().filter(|&&b| b == 0).count() > start.len() / 4
+}
+
+/// A control character that is no white space and neither a NUL, an escape nor the end of a file in DOS.
+fn is_odd(b: u8) -> bool {
+    b < b' ' && !matches!(b, 0 | b'\t' | b'\n' | 0x0b | 0x0c | b'\r' | 0x1a | 0x1b)
+}
+
+/// Enough of a stream to hold what no text does.
+const TEXT_LEN_LOOKED_AT: usize = 4_096;
+
+/// Whether a 2xx document is HTML rather than text: by its type, or by how it begins.
+pub(crate) fn is_html(content_type: Option<&[u8]>, body: &[u8]) -> bool {
+    let essence = content_type.and_then(|value| value.split(|&b| b == b';').next()).unwrap_or_default();
+    let essence = essence.trim_ascii();
+    if [&b"text/html"[..], b"application/xhtml+xml"].iter().any(|html| essence.eq_ignore_ascii_case(html)) {
+        return true;
+    }
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii_start();
+    let begins = |start: &&[u8]| body.get(..start.len()).is_some_and(|body| body.eq_ignore_ascii_case(start));
+    [&b"<!doctype html"[..], b"<html", b"<head", b"<body"].iter().any(begins)
+}
+
+/// Whether any line is an `Allow` or `Disallow` record, for whichever group.
+pub(crate) fn has_rule_line(body: &[u8]) -> bool {
+    body.split(|&b| b == b'\n' || b == b'\r').any(|line| {
+        // No key is longer, however long the line is.
+        let start = line.get(..KEY_LEN_MAX).unwrap_or(line);
+        let Some(colon) = start.iter().position(|&b| b == b':') else { return false };
+        let key = start.get(..colon).unwrap_or_default().trim_ascii();
+        let key = key.strip_prefix(b"\xef\xbb\xbf").unwrap_or(key);
+        key.eq_ignore_ascii_case(b"allow") || key.eq_ignore_ascii_case(b"disallow")
+    })
+}
+
+/// `Disallow`, a byte order mark, and more space than anybody writes.
+const KEY_LEN_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use http::header::CONTENT_ENCODING;
+
+    use super::*;
+
+    fn head(status: u16, policy: &RobotsPolicy) -> Head {
+        classify(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), false, policy)
+    }
+
+    fn unreachable(status: u16) -> Head {
+        Head::Unreachable(Failure::Status(status))
+    }
+
+    #[test]
+    fn s01_4xx_is_unavailable() {
+        for status in (400..=499).filter(|status| ![408, 421, 425, 429].contains(status)) {
+            assert_eq!(head(status, &RobotsPolicy::default()), Head::Unavailable, "{status}");
+        }
+        for status in [408, 421, 425] {
+            assert_eq!(head(status, &RobotsPolicy::default()), Head::UnavailableForNow, "{status}");
+        }
+        assert_eq!(head(429, &RobotsPolicy::default()), Head::TooManyRequests);
+    }
+
+    #[test]
+    fn s02_the_cautious_preset_takes_seven_of_them_for_unreachable() {
+        let cautious = RobotsPolicy::cautious();
+        for status in 400..=499 {
+            let expected = match status {
+                401 | 403 | 407 | 408 | 421 | 425 | 429 => unreachable(status),
+                _ => Head::Unavailable,
+            };
+            assert_eq!(head(status, &cautious), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn s04_server_errors_and_unknown_classes_are_unreachable() {
+        for status in (500..=999).chain([100, 101, 103, 206]) {
+            assert_eq!(head(status, &RobotsPolicy::default()), unreachable(status), "{status}");
+        }
+    }
+
+    #[test]
+    fn s08_2xx_is_read_except_a_part() {
+        for status in (200..=299).filter(|&status| status != 206) {
+            assert_eq!(head(status, &RobotsPolicy::default()), Head::ReadBody, "{status}");
+        }
+    }
+
+    #[test]
+    fn s11_only_five_of_the_3xx_are_redirects() {
+        for status in 300..=399 {
+            let expected = match status {
+                301 | 302 | 303 | 307 | 308 => Head::Follow,
+                304 => Head::AskAgain,
+                _ => Head::Unreachable(Failure::RedirectStatus),
+            };
+            assert_eq!(head(status, &RobotsPolicy::default()), expected, "{status}");
+        }
+        let conditional =
+            classify(StatusCode::NOT_MODIFIED, &HeaderMap::new(), true, &RobotsPolicy::default());
+        assert_eq!(conditional, Head::NotModified);
+    }
+
+    #[test]
+    fn c17_a_coding_that_is_left_is_unreachable() {
+        for (value, coded) in [
+            ("gzip", false),
+            ("identity", false),
+            ("identity, br", false),
+            ("", false),
+            ("x-what", true),
+            ("br, gzip", true),
+            ("gzip, gzip", true),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(is_coded(&headers), coded, "{value}");
+        }
+        for (value, coded) in
+            [("chunked", false), ("Chunked", false), ("gzip, chunked", true), ("gzip", true)]
+        {
+            let mut headers = HeaderMap::new();
+            headers.insert(TRANSFER_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(is_coded(&headers), coded, "{value}");
+        }
+        assert!(looks_coded(b"\x1f\x8b\x08") && looks_coded(&[0x28, 0xb5, 0x2f, 0xfd]));
+        assert!(!looks_coded(b"User-agent: *"));
+    }
+
+    #[test]
+    fn c17_streams_without_a_name_are_no_texts() {
+        for (coded, body) in [
+            // "User-agent: *\nAllow: /\n" in deflate, and in brotli as it is and as it was.
+            (true, &b"\x78\x9c\x0b\x2d\x4e\x2d\xd2\x4d\x4c\x4f\xcd\x2b\xb1\x52\xd0\xe2\x72\xcc\xc9\xc9\x2f\xb7\x52\xd0\x07"[..]),
+            (true, b"\x8b\x0b\x80\x03\x92\x40\x55\x73\xea"),
+            (true, b"\x0b\x0b\x80User-agent: *\nAllow: /\n\x03"),
+            (true, b"\x83\x0c\x80User-agent: *\nDisallow: /\n\x03"),
+            (true, b"\x83\r\x80User-agent: *\r\nDisallow: /\r\n\x03"),
+            (true, b"P\x03\x10User-agent: *\nDisallow: /\n\x03"),
+            (true, b"!d\x00\x04User-agent: *\nDisallow: /\n\x03"),
+            (false, b"\0\0\xfe\xff\0\0\0#\0\0\x04\x3f\0\0\xd8\xff"),
+            (false, b"# caf\xe9\x01\nUser-agent *\nDisallow /\n"),
+            (false, b"# caf\xe9\x13\nUser-agent: *\nDisalow: /a\n"),
+            (false, b"# caf\xe9 \x95\x13\nSitemap: https://a.example/s.xml"),
+            // Strange, but texts: Latin-1, a DOS end of file, escapes, NUL, both marks, rules among rubbish.
+            (false, b"# \xe9t\xe9\nDisallow: /\n\x1a"),
+            (false, b"# \xe9t\xe9\n"),
+            (false, b"# in UTF-8 \x01\x02"),
+            (false, b"\x1b[31m\0 \xe9"),
+            (false, b"\xef\xbb\xbf# \xe9"),
+            (false, b"\xff\xfe\x01\x02\xe9"),
+            (false, b"User-agent: *\nDisallow: /\n\x01\xe9"),
+            (false, b""),
+        ] {
+            assert_eq!(looks_coded(body), coded, "{body:?}");
+        }
+        // A character that the look ends within is whole.
+        let text = ["text\u{1}".to_owned(), "\u{e9}".repeat(4_096)].concat();
+        assert!(!looks_coded(text.as_bytes()));
+    }
+
+    #[test]
+    fn t01_html_is_known_by_type_or_beginning() {
+        assert!(is_html(Some(b"Text/HTML; charset=utf-8"), b"User-agent: *"));
+        assert!(is_html(None, b"\xef\xbb\xbf \n<!DOCTYPE HTML><p>"));
+        assert!(!is_html(Some(b"text/plain"), b"User-agent: *"));
+        assert!(has_rule_line(b"<html>\n disallow : /\n"));
+        assert!(!has_rule_line(b"<html>\n<p>You may allow: this\n"));
+        assert!(!has_rule_line(b"User-agent: *\n"));
+    }
+}

@@ -1,0 +1,250 @@
+use std::time::Duration;
+
+/// Every choice that RFC 9309 §2.3–2.5 leaves to the crawler, by name.
+///
+/// The default is the RFC to the letter where it speaks, and polite where it leaves a choice. An option that makes a
+/// crawler less polite begins with `danger_`.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use abide_gate::robots_cache::RobotsPolicy;
+/// let policy = RobotsPolicy::cautious().with_deadline(Duration::from_secs(10));
+/// assert!(policy.is_cautious());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RobotsPolicy {
+    pub(crate) cautious: bool,
+    pub(crate) redirects_max: usize,
+    pub(crate) follow_downgrade: bool,
+    pub(crate) html_is_unreachable: bool,
+    pub(crate) long_outage: LongOutage,
+    pub(crate) lifetime_min: Duration,
+    pub(crate) lifetime_max: Duration,
+    pub(crate) redirects_lifetime: Duration,
+    pub(crate) retry_first: Duration,
+    pub(crate) retry_max: Duration,
+    pub(crate) body_limit: usize,
+    pub(crate) deadline: Duration,
+    pub(crate) slot_wait_max: Duration,
+    pub(crate) fetches_max: usize,
+    pub(crate) store_timeout: Duration,
+    pub(crate) answers_weight: u64,
+}
+
+/// What a host without a copy becomes when it has been unreachable for long (RFC 9309 §2.3.1.4, last paragraph).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum LongOutage {
+    /// After 30 days and 20 counted attempts: unavailable, so everything is allowed.
+    #[default]
+    Unavailable,
+    /// Stricter: everything stays disallowed, however long it takes.
+    Disallow,
+    /// Lenient: everything is allowed from the first failure on. Set by
+    /// [`RobotsPolicy::danger_allow_when_unreachable`].
+    AllowAtOnce,
+}
+
+/// §2.5: the parsing limit MUST be at least 500 kibibytes.
+pub(crate) const BODY_LIMIT_MIN: usize = 500 * 1024;
+/// The largest limit that can be set, and so the largest body that a stored record may hold.
+pub(crate) const BODY_LIMIT_MAX: usize = 16 * 1024 * 1024;
+/// §2.4: a cached version SHOULD NOT be used for more than 24 hours.
+pub(crate) const LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// §2.3.1.2: at least five redirects are followed.
+pub(crate) const REDIRECTS_MIN: usize = 5;
+/// More than any honest chain needs; browsers stop at 20.
+const REDIRECTS_MAX: usize = 20;
+
+impl Default for RobotsPolicy {
+    fn default() -> Self {
+        Self {
+            cautious: false,
+            redirects_max: REDIRECTS_MIN,
+            follow_downgrade: false,
+            html_is_unreachable: false,
+            long_outage: LongOutage::Unavailable,
+            lifetime_min: Duration::from_secs(5 * 60),
+            lifetime_max: LIFETIME_MAX,
+            redirects_lifetime: Duration::from_secs(60 * 60),
+            retry_first: Duration::from_secs(60),
+            retry_max: Duration::from_secs(60 * 60),
+            body_limit: BODY_LIMIT_MIN,
+            deadline: Duration::from_secs(30),
+            slot_wait_max: Duration::from_secs(60),
+            fetches_max: 64,
+            store_timeout: Duration::from_secs(2),
+            answers_weight: 64 * 1024 * 1024,
+        }
+    }
+}
+
+impl RobotsPolicy {
+    /// Stricter than the RFC asks: 401, 403, 407, 408, 421, 425 and 429 are unreachable instead of unavailable.
+    #[must_use]
+    pub fn cautious() -> Self {
+        Self { cautious: true, ..Self::default() }
+    }
+
+    /// Whether this is the [`cautious`](Self::cautious) preset.
+    pub fn is_cautious(&self) -> bool {
+        self.cautious
+    }
+
+    /// How many redirects of a robots.txt are followed, between 5 (the default) and 20. One more: unavailable.
+    #[must_use]
+    pub fn with_redirects_max(mut self, hops: usize) -> Self {
+        self.redirects_max = hops.clamp(REDIRECTS_MIN, REDIRECTS_MAX);
+        self
+    }
+
+    /// Whether a redirect from https to http is followed. Off by default.
+    ///
+    /// Lenient: rules that were fetched in the clear can be rewritten on the way.
+    #[must_use]
+    pub fn with_downgrade(mut self, follow: bool) -> Self {
+        self.follow_downgrade = follow;
+        self
+    }
+
+    /// Stricter: a 2xx HTML document without one rule line is unreachable, because challenge and error pages are often sent with
+    /// status 200. Without it such a document is a robots.txt without rules (RFC 9309 §2.3.1.5).
+    #[must_use]
+    pub fn with_html_unreachable(mut self) -> Self {
+        self.html_is_unreachable = true;
+        self
+    }
+
+    /// Never allow a host because it has been unreachable for 30 days.
+    #[must_use]
+    pub fn with_lasting_disallow(mut self) -> Self {
+        self.long_outage = LongOutage::Disallow;
+        self
+    }
+
+    /// Allow everything on a host whose robots.txt cannot be reached and of which there is no copy.
+    ///
+    /// Against RFC 9309 §2.3.1.4: "the crawler MUST assume complete disallow".
+    #[must_use]
+    pub fn danger_allow_when_unreachable(mut self) -> Self {
+        self.long_outage = LongOutage::AllowAtOnce;
+        self
+    }
+
+    /// For how long an answer counts: at least `shortest`, whatever `Cache-Control` says, and at most `longest`, which is
+    /// never more than 24 hours. Default: 5 minutes and 24 hours.
+    #[must_use]
+    pub fn with_lifetimes(mut self, shortest: Duration, longest: Duration) -> Self {
+        self.lifetime_max = longest.clamp(Duration::from_secs(1), LIFETIME_MAX);
+        self.lifetime_min = shortest.clamp(Duration::from_secs(1), self.lifetime_max);
+        self
+    }
+
+    /// When an unreachable host is asked again: after `first`, doubling to `longest`, ±10 %. Default: 1 minute, 1 hour.
+    /// `first` is at least one second, `longest` at most 24 hours.
+    #[must_use]
+    pub fn with_retry(mut self, first: Duration, longest: Duration) -> Self {
+        self.retry_max = longest.clamp(Duration::from_secs(1), LIFETIME_MAX);
+        self.retry_first = first.clamp(Duration::from_secs(1), self.retry_max);
+        self
+    }
+
+    /// How many decoded bytes of a robots.txt are read, between 500 KiB (RFC 9309 §2.5, the default) and 16 MiB.
+    #[must_use]
+    pub fn with_body_limit(mut self, bytes: usize) -> Self {
+        self.body_limit = bytes.clamp(BODY_LIMIT_MIN, BODY_LIMIT_MAX);
+        self
+    }
+
+    /// The time for all hops of one robots.txt on the wire, without the waiting for slots. Default: 30 seconds.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline.clamp(Duration::from_millis(1), Duration::from_secs(60 * 60));
+        self
+    }
+
+    /// The time for all hops of one robots.txt on the wire.
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// How long a [`Fetch`](super::Fetch) may wait for a slot before the request goes out. It is the pacing that decides;
+    /// this bound, one minute by default, only keeps a fetch that never answers from living for ever.
+    #[must_use]
+    pub fn with_slot_wait_max(mut self, wait: Duration) -> Self {
+        self.slot_wait_max = wait.min(LIFETIME_MAX);
+        self
+    }
+
+    /// How many robots.txt a process fetches at a time, at least one; others queue in order. Default: 64.
+    #[must_use]
+    pub fn with_fetches_max(mut self, fetches: usize) -> Self {
+        self.fetches_max = fetches.clamp(1, 65_536);
+        self
+    }
+
+    /// How long an operation of the store may take before it counts as failed. Default: 2 seconds.
+    #[must_use]
+    pub fn with_store_timeout(mut self, timeout: Duration) -> Self {
+        self.store_timeout = timeout.clamp(Duration::from_millis(1), Duration::from_secs(60));
+        self
+    }
+
+    /// How many bytes of answers (compiled rules and their text) a process keeps, at least 4 MiB. Default: 64 MiB.
+    #[must_use]
+    pub fn with_answers_weight(mut self, bytes: u64) -> Self {
+        self.answers_weight = bytes.max(4 * 1024 * 1024);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_the_rfc_cannot_be_undercut() {
+        let policy = RobotsPolicy::default()
+            .with_body_limit(10)
+            .with_redirects_max(0)
+            .with_lifetimes(Duration::ZERO, Duration::from_secs(90 * 24 * 60 * 60));
+        assert_eq!(policy.body_limit, 512_000);
+        assert_eq!(policy.redirects_max, 5);
+        assert_eq!(policy.lifetime_max, Duration::from_secs(86_400));
+    }
+
+    #[test]
+    fn a_shortest_lifetime_above_the_longest_is_cut() {
+        let policy = RobotsPolicy::default().with_lifetimes(Duration::from_secs(90), Duration::from_secs(60));
+        assert_eq!(policy.lifetime_min, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn each_setting_is_kept_within_its_bounds_and_changes_no_other() {
+        let s = Duration::from_secs;
+        let base = RobotsPolicy::cautious();
+        assert!(base.is_cautious() && !RobotsPolicy::default().is_cautious());
+        let set = base
+            .clone()
+            .with_redirects_max(9)
+            .with_retry(Duration::ZERO, s(999_999))
+            .with_body_limit(usize::MAX)
+            .with_deadline(s(9_999))
+            .with_slot_wait_max(s(999_999))
+            .with_fetches_max(0)
+            .with_store_timeout(s(999))
+            .with_answers_weight(1);
+        assert!(set.is_cautious());
+        assert_eq!((set.redirects_max, set.body_limit, set.fetches_max), (9, 16 * 1024 * 1024, 1));
+        assert_eq!((set.retry_first, set.retry_max), (s(1), s(86_400)));
+        assert_eq!((set.deadline(), set.slot_wait_max, set.store_timeout), (s(3_600), s(86_400), s(60)));
+        assert_eq!(set.answers_weight, 4_194_304);
+        assert_eq!(
+            (set.lifetime_min, set.html_is_unreachable),
+            (base.lifetime_min, base.html_is_unreachable)
+        );
+        assert_eq!(base.with_store_timeout(Duration::ZERO).store_timeout, Duration::from_millis(1));
+        let outage = |policy: RobotsPolicy| policy.long_outage;
+        assert_eq!(outage(RobotsPolicy::default().with_lasting_disallow()), LongOutage::Disallow);
+        assert_eq!(outage(RobotsPolicy::default().danger_allow_when_unreachable()), LongOutage::AllowAtOnce);
+    }
+}

@@ -1,0 +1,559 @@
+//! What is known of one origin's robots.txt, and how an attempt changes it.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::robots_cache::freshness::{back_off, refresh_ahead};
+use crate::robots_cache::outcome::Outcome;
+use crate::robots_cache::policy::LIFETIME_MAX;
+use crate::robots_cache::{RobotsPolicy, Validators};
+use crate::{Failure, Origin, WallMillis};
+
+/// Everything that is stored for one origin: what the server sent, and when. Cheap to clone.
+///
+/// It is changed by one pure function per attempt, so a failed attempt never loses the last good copy. [`Record::encode`]
+/// and [`Record::decode`] give its stored form.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    pub(super) origin: Origin,
+    pub(super) last: LastResult,
+    pub(super) asked_at: WallMillis,
+    pub(super) fresh_until: WallMillis,
+    pub(super) next_try: WallMillis,
+    pub(super) copy: Option<Arc<GoodCopy>>,
+    pub(super) failing: Outage,
+}
+
+/// How the last attempt ended. Stored by the number of the variant: another order is another version in `codec.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LastResult {
+    /// A copy was read or confirmed.
+    Rules,
+    /// There is none, says the server.
+    Unavailable(Unavailable),
+    /// It could not be learnt.
+    Unreachable(Failure),
+}
+
+/// Why a robots.txt counts as unavailable (RFC 9309 §2.3.1.3), so that everything is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Unavailable {
+    /// The server answered with this 4xx status.
+    Status(u16),
+    /// More redirects than are followed, or a circle of them (§2.3.1.2).
+    TooManyRedirects,
+    /// It has been unreachable for so long that the policy says so (§2.3.1.4, last paragraph).
+    LongOutage,
+}
+
+/// A robots.txt as it was received: decoded bytes and where they came from.
+#[derive(Clone, PartialEq)]
+pub struct GoodCopy {
+    pub(super) body: Bytes,
+    pub(super) truncated: bool,
+    pub(super) status: u16,
+    pub(super) final_url: Url,
+    pub(super) validators: Validators,
+    pub(super) content_type: Option<Bytes>,
+    /// What its `Cache-Control` asked for, within bounds.
+    pub(super) lifetime: Option<Duration>,
+    pub(super) fetched_at: WallMillis,
+    pub(super) validated_at: WallMillis,
+}
+
+impl GoodCopy {
+    /// The text: at most the policy's limit of decoded bytes, and whole lines only.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Whether there was more than the limit (RFC 9309 §2.5).
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// The 2xx status it came with.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Where the redirects ended.
+    pub fn final_url(&self) -> &Url {
+        &self.final_url
+    }
+
+    /// Its entity tag, as the server wrote it.
+    pub fn etag(&self) -> Option<&[u8]> {
+        self.validators.etag()
+    }
+
+    /// The `Content-Type` field, as sent.
+    pub fn content_type(&self) -> Option<&[u8]> {
+        self.content_type.as_deref()
+    }
+
+    /// When its body was received.
+    pub fn fetched_at(&self) -> WallMillis {
+        self.fetched_at
+    }
+
+    /// When the server last confirmed it, by sending it or by a 304.
+    pub fn validated_at(&self) -> WallMillis {
+        self.validated_at
+    }
+}
+
+impl fmt::Debug for GoodCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GoodCopy")
+            .field("bytes", &self.body.len())
+            .field("truncated", &self.truncated)
+            .field("status", &self.status)
+            .field("final_url", &self.final_url.as_str())
+            .field("fetched_at", &self.fetched_at)
+            .field("validated_at", &self.validated_at)
+            .finish_non_exhaustive()
+    }
+}
+
+/// For how long an origin has been unreachable.
+///
+/// An attempt *counts* when it is 20 hours or more after the last that counted: a clock that jumps a year ahead adds one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Outage {
+    pub(super) since: Option<WallMillis>,
+    pub(super) attempts: u32,
+    pub(super) counted: u32,
+    pub(super) last_counted: Option<WallMillis>,
+}
+
+/// When §2.3.1.4's "reasonably long period of time" has passed.
+const OUTAGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How many attempts must have counted by then.
+const OUTAGE_ATTEMPTS: u32 = 20;
+/// How far apart attempts must be to count.
+const COUNTED_APART: Duration = Duration::from_secs(20 * 60 * 60);
+
+impl Outage {
+    /// One more failure at `now`.
+    fn again(self, now: WallMillis) -> Self {
+        let mut next = self.attempted();
+        // A time in the future is a clock that was wrong then, or is now: count from here.
+        next.since = Some(self.since.map_or(now, |since| since.min(now)));
+        match self.last_counted {
+            Some(last) if last > now => next.last_counted = Some(now),
+            Some(last) if now.since(last) < COUNTED_APART => {}
+            _ => {
+                next.counted = self.counted.saturating_add(1);
+                next.last_counted = Some(now);
+            }
+        }
+        next
+    }
+
+    /// One more attempt, which tells nothing about an outage.
+    fn attempted(self) -> Self {
+        Self { attempts: self.attempts.saturating_add(1), ..self }
+    }
+
+    /// Whether it has lasted for 30 days, with an attempt on 20 of them.
+    pub(crate) fn is_long(&self, now: WallMillis) -> bool {
+        self.counted >= OUTAGE_ATTEMPTS && self.since.is_some_and(|since| now.since(since) >= OUTAGE)
+    }
+}
+
+/// When an attempt ended, and the chance it is given: two numbers in `0.0..1.0`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AttemptEnd {
+    pub(crate) now: WallMillis,
+    /// Moves the next try after a failure.
+    pub(crate) jitter: f64,
+    /// Moves the refresh ahead of the expiry.
+    pub(crate) spread: f64,
+}
+
+impl Record {
+    /// The record after an attempt that ended with `outcome`.
+    pub(crate) fn after(
+        previous: Option<&Self>,
+        origin: &Origin,
+        outcome: Outcome,
+        at: AttemptEnd,
+        policy: &RobotsPolicy,
+    ) -> Self {
+        let now = at.now;
+        let copy = previous.and_then(|record| record.copy.clone()).map(|copy| not_after(copy, now));
+        let failing = previous.map(|record| record.failing).unwrap_or_default();
+        let new = |last, copy, failing| Self {
+            origin: origin.clone(),
+            last,
+            asked_at: now,
+            fresh_until: now,
+            next_try: now,
+            copy,
+            failing,
+        };
+        match outcome {
+            Outcome::Rules(fetched) => {
+                let lifetime = fetched.lifetime.unwrap_or(policy.lifetime_max);
+                new(LastResult::Rules, Some(fetched), Outage::default()).fresh_for(lifetime, at)
+            }
+            Outcome::NotModified { validators, lifetime } => {
+                let Some(copy) = copy else {
+                    return new(LastResult::Unreachable(Failure::Status(304)), None, failing.again(now))
+                        .retried(None, at, policy);
+                };
+                let copy = confirmed(&copy, validators, lifetime, now);
+                let lifetime = copy.lifetime.unwrap_or(policy.lifetime_max);
+                new(LastResult::Rules, Some(Arc::new(copy)), Outage::default()).fresh_for(lifetime, at)
+            }
+            // The owner has taken the file away, so the copy goes, too.
+            Outcome::Unavailable { status, lifetime } => {
+                let last = LastResult::Unavailable(Unavailable::Status(status));
+                new(last, None, Outage::default()).fresh_for(lifetime, at)
+            }
+            Outcome::UnavailableForNow { status } => {
+                let last = LastResult::Unavailable(Unavailable::Status(status));
+                new(last, copy, failing.attempted()).retried(None, at, policy)
+            }
+            Outcome::TooManyRequests { hold } => {
+                let step = previous.and_then(|record| record.next_throttle(at.jitter, policy));
+                let until = hold.unwrap_or(now.plus(step.unwrap_or(back_off(1, at.jitter, policy))));
+                new(LastResult::Unavailable(Unavailable::Status(429)), copy, failing).until(until)
+            }
+            Outcome::TooManyRedirects => {
+                let last = LastResult::Unavailable(Unavailable::TooManyRedirects);
+                new(last, copy, failing).until(now.plus(policy.redirects_lifetime))
+            }
+            Outcome::Unreachable { cause, hold } => {
+                new(LastResult::Unreachable(cause), copy, failing.again(now)).retried(hold, at, policy)
+            }
+        }
+    }
+
+    fn fresh_for(mut self, lifetime: Duration, at: AttemptEnd) -> Self {
+        self.fresh_until = at.now.plus(lifetime);
+        self.next_try = at.now.plus(refresh_ahead(lifetime, at.spread));
+        self
+    }
+
+    fn retried(self, hold: Option<WallMillis>, at: AttemptEnd, policy: &RobotsPolicy) -> Self {
+        let again = at.now.plus(back_off(self.failing.attempts, at.jitter, policy));
+        self.until(hold.map_or(again, |hold| hold.max(again)))
+    }
+
+    /// Counts, and is not asked again, until then; but nothing counts for more than 24 hours (§2.4).
+    fn until(mut self, then: WallMillis) -> Self {
+        self.fresh_until = then.min(self.asked_at.plus(LIFETIME_MAX));
+        self.next_try = then;
+        self
+    }
+
+    /// For how long at least the next 429 in a row holds the host, whatever its Retry-After says: a server that has named a second, and then
+    /// complains again, does not mean it. Twice as long as the last one did, within the back-off schedule, longer by up to a tenth; `None`
+    /// if the last answer was no 429.
+    pub(crate) fn next_throttle(&self, chance: f64, policy: &RobotsPolicy) -> Option<Duration> {
+        let status = match self.last {
+            LastResult::Unavailable(Unavailable::Status(status)) => status,
+            LastResult::Unreachable(Failure::Status(status)) => status,
+            _ => return None,
+        };
+        let last = self.next_try.since(self.asked_at);
+        let next = last.saturating_mul(2).clamp(policy.retry_first, policy.retry_max);
+        (status == 429).then(|| next.mul_f64(1.0 + 0.1 * chance.clamp(0.0, 1.0)))
+    }
+
+    /// The record as if its time were over, so that the next use asks again. The copy stays.
+    pub(crate) fn expired(mut self) -> Self {
+        self.fresh_until = WallMillis::from_millis(0);
+        self.next_try = WallMillis::from_millis(0);
+        self
+    }
+
+    /// Whose robots.txt it is.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// When the last attempt ended. Of two records of one origin, the one asked later counts.
+    pub fn asked_at(&self) -> WallMillis {
+        self.asked_at
+    }
+
+    /// Until when the last answer counts.
+    pub fn fresh_until(&self) -> WallMillis {
+        self.fresh_until
+    }
+
+    /// Not asked before.
+    pub fn next_try(&self) -> WallMillis {
+        self.next_try
+    }
+
+    /// The last good copy.
+    pub fn copy(&self) -> Option<&GoodCopy> {
+        self.copy.as_deref()
+    }
+
+    /// Since when it has been unreachable.
+    pub fn failing_since(&self) -> Option<WallMillis> {
+        self.failing.since
+    }
+
+    /// About how many bytes it takes in memory.
+    pub fn weight(&self) -> usize {
+        let copy =
+            self.copy.as_ref().map_or([0; 3], |copy| [copy.body.len(), copy.final_url.as_str().len(), 300]);
+        copy.into_iter().fold(self.origin.as_str().len().saturating_add(300), usize::saturating_add)
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Record {
+    /// A record as a fetch at `now` would make it.
+    pub(crate) fn sample(origin: &Origin, now: WallMillis, body: Bytes) -> Self {
+        let copy = GoodCopy {
+            body,
+            truncated: false,
+            status: 200,
+            final_url: origin.robots_url(),
+            validators: Validators::new(Some(b"\"etag\""), Some(b"Fri, 20 Nov 2026 21:05:37 GMT")),
+            content_type: Some(Bytes::from_static(b"text/plain")),
+            lifetime: None,
+            fetched_at: now,
+            validated_at: now,
+        };
+        let at = AttemptEnd { now, jitter: 0.5, spread: 0.5 };
+        Self::after(None, origin, Outcome::Rules(Arc::new(copy)), at, &RobotsPolicy::default())
+    }
+
+    /// The record after a failed attempt at `now`.
+    pub(crate) fn sample_unreachable(previous: &Self, now: WallMillis) -> Self {
+        let at = AttemptEnd { now, jitter: 0.5, spread: 0.5 };
+        let outcome = Outcome::Unreachable { cause: Failure::Status(503), hold: None };
+        Self::after(Some(previous), &previous.origin, outcome, at, &RobotsPolicy::default())
+    }
+}
+
+/// The copy, from now if it is from the future: the clock was set back, and a record with times ahead would never be fresh.
+fn not_after(copy: Arc<GoodCopy>, now: WallMillis) -> Arc<GoodCopy> {
+    if copy.fetched_at <= now && copy.validated_at <= now {
+        return copy;
+    }
+    let (fetched_at, validated_at) = (copy.fetched_at.min(now), copy.validated_at.min(now));
+    Arc::new(GoodCopy { fetched_at, validated_at, ..GoodCopy::clone(&copy) })
+}
+
+/// The copy after a 304 (RFC 9111 §4.3.4): confirmed now, with what the 304 says anew.
+fn confirmed(
+    copy: &GoodCopy,
+    validators: Validators,
+    lifetime: Option<Duration>,
+    now: WallMillis,
+) -> GoodCopy {
+    GoodCopy {
+        validated_at: now,
+        validators: validators.or(&copy.validators),
+        lifetime: lifetime.or(copy.lifetime),
+        ..copy.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::robots_cache::jitter::Jitter;
+
+    const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+
+    fn at(now: WallMillis) -> AttemptEnd {
+        AttemptEnd { now, jitter: 0.5, spread: 0.5 }
+    }
+
+    fn origin() -> Origin {
+        "https://a.example".parse().unwrap()
+    }
+
+    fn after(previous: Option<&Record>, outcome: Outcome, now: WallMillis) -> Record {
+        Record::after(previous, &origin(), outcome, at(now), &RobotsPolicy::default())
+    }
+
+    fn good(now: WallMillis) -> Outcome {
+        Outcome::Rules(Arc::new(GoodCopy {
+            body: Bytes::from_static(b"User-agent: *"),
+            truncated: false,
+            status: 200,
+            final_url: origin().robots_url(),
+            validators: Validators::new(Some(b"\"1\""), Some(b"yesterday")),
+            content_type: None,
+            lifetime: Some(HOUR),
+            fetched_at: now,
+            validated_at: now,
+        }))
+    }
+
+    fn down() -> Outcome {
+        Outcome::Unreachable { cause: Failure::Status(503), hold: None }
+    }
+
+    /// The table of transitions: what each event does to a record that has a copy and is failing.
+    #[test]
+    fn each_event_keeps_or_drops_what_it_should() {
+        let failing = after(Some(&after(None, good(NOW), NOW)), down(), NOW);
+        let later = NOW.plus(HOUR);
+        let not_modified = Outcome::NotModified { validators: Validators::default(), lifetime: None };
+        for (name, outcome, keeps_copy, since, attempts, counts_until) in [
+            ("2xx", good(later), true, None, 0, Some(later.plus(HOUR))),
+            ("304", not_modified, true, None, 0, Some(later.plus(HOUR))),
+            (
+                "4xx",
+                Outcome::Unavailable { status: 404, lifetime: 2 * HOUR },
+                false,
+                None,
+                0,
+                Some(later.plus(2 * HOUR)),
+            ),
+            ("408", Outcome::UnavailableForNow { status: 408 }, true, Some(NOW), 2, None),
+            (
+                "429",
+                Outcome::TooManyRequests { hold: Some(later.plus(HOUR)) },
+                true,
+                Some(NOW),
+                1,
+                Some(later.plus(HOUR)),
+            ),
+            ("redirects", Outcome::TooManyRedirects, true, Some(NOW), 1, Some(later.plus(HOUR))),
+            ("unreachable", down(), true, Some(NOW), 2, None),
+        ] {
+            let record = after(Some(&failing), outcome, later);
+            assert_eq!(record.copy.is_some(), keeps_copy, "{name}");
+            assert_eq!(record.failing.since, since, "{name}");
+            assert_eq!(record.failing.attempts, attempts, "{name}");
+            let back_off = later.plus(Duration::from_secs(120));
+            assert_eq!(record.fresh_until, counts_until.unwrap_or(back_off), "{name}");
+            assert_eq!(record.asked_at, later, "{name}");
+        }
+    }
+
+    #[test]
+    fn s21_a_304_confirms_the_copy_and_keeps_what_it_does_not_name() {
+        let first = after(None, good(NOW), NOW);
+        let later = NOW.plus(HOUR);
+        let named = Validators::new(Some(b"\"2\""), None);
+        let second = after(Some(&first), Outcome::NotModified { validators: named, lifetime: None }, later);
+        let copy = second.copy.unwrap();
+        assert_eq!((copy.fetched_at, copy.validated_at), (NOW, later));
+        assert_eq!(copy.validators, Validators::new(Some(b"\"2\""), Some(b"yesterday")));
+        assert_eq!(second.fresh_until, later.plus(HOUR));
+    }
+
+    #[test]
+    fn a_304_that_names_a_lifetime_changes_it() {
+        let first = after(None, good(NOW), NOW);
+        let named = Outcome::NotModified { validators: Validators::default(), lifetime: Some(2 * HOUR) };
+        let second = after(Some(&first), named, NOW.plus(HOUR));
+        assert_eq!(second.fresh_until, NOW.plus(3 * HOUR));
+        assert_eq!(second.copy.unwrap().lifetime, Some(2 * HOUR));
+    }
+
+    #[test]
+    fn s03_a_hold_counts_for_its_schedule_and_no_answer_for_more_than_a_day() {
+        let held = NOW.plus(26 * HOUR);
+        let record = after(None, Outcome::TooManyRequests { hold: Some(held) }, NOW);
+        assert_eq!((record.next_try, record.fresh_until), (held, NOW.plus(24 * HOUR)));
+    }
+
+    #[test]
+    fn s05_attempts_count_once_in_twenty_hours() {
+        let mut record = after(None, down(), NOW);
+        for hour in 1..=100_u32 {
+            record = after(Some(&record), down(), NOW.plus(hour * HOUR));
+        }
+        assert_eq!((record.failing.attempts, record.failing.counted), (101, 6));
+    }
+
+    #[test]
+    fn s05_a_failure_in_the_future_is_counted_from_now() {
+        let future = NOW.plus(1000 * 24 * HOUR);
+        let record = after(Some(&after(None, down(), future)), down(), NOW);
+        assert_eq!(record.failing.since, Some(NOW));
+        assert_eq!(record.failing.last_counted, Some(NOW));
+        assert_eq!(record.failing.counted, 1, "it is not counted again");
+    }
+
+    #[test]
+    fn a_clock_set_back_leaves_no_copy_from_the_future() {
+        let back = NOW.minus(300 * 24 * HOUR);
+        let record =
+            after(Some(&after(None, good(NOW), NOW)), Outcome::UnavailableForNow { status: 408 }, back);
+        let copy = record.copy.as_ref().unwrap();
+        assert_eq!((copy.fetched_at, copy.validated_at), (back, back));
+        assert!(
+            crate::robots_cache::reuse::Times::of(&record).is_fresh(back),
+            "it would be asked for with every page"
+        );
+    }
+
+    #[test]
+    fn a_clock_set_back_to_before_the_last_304_leaves_the_fetch_where_it_was() {
+        let first = after(None, good(NOW), NOW);
+        let not_modified = Outcome::NotModified { validators: Validators::default(), lifetime: None };
+        let confirmed = after(Some(&first), not_modified, NOW.plus(2 * HOUR));
+        let failed = after(Some(&confirmed), down(), NOW.plus(HOUR));
+        let copy = failed.copy.unwrap();
+        assert_eq!((copy.fetched_at, copy.validated_at), (NOW, NOW.plus(HOUR)));
+    }
+
+    #[test]
+    fn a_record_tells_its_times_and_outweighs_its_text() {
+        let record = after(Some(&after(None, good(NOW), NOW)), down(), NOW.plus(HOUR));
+        let again = NOW.plus(HOUR).plus(Duration::from_secs(60));
+        assert_eq!(
+            (record.asked_at(), record.next_try(), record.fresh_until()),
+            (NOW.plus(HOUR), again, again)
+        );
+        assert_eq!(record.failing_since(), Some(NOW.plus(HOUR)));
+        let (text, url) = ("User-agent: *".len(), "https://a.example/robots.txt".len());
+        assert_eq!(record.weight(), record.origin.as_str().len() + text + url + 600);
+        let shown = format!("{:?}", record.copy().unwrap());
+        assert!(shown.contains("bytes: 13") && !shown.contains("User-agent"), "{shown}");
+    }
+
+    #[test]
+    fn s25_a_hundred_thousand_hosts_of_one_minute_do_not_expire_together() {
+        const HOSTS: u64 = 100_000;
+        for seed in 0..5 {
+            let jitter = Jitter::new(seed);
+            let mut per_second = std::collections::HashMap::<u64, u32>::new();
+            for n in 0..HOSTS {
+                let now = NOW.plus(Duration::from_millis(n * 60_000 / HOSTS));
+                let moment = AttemptEnd { now, jitter: jitter.draw(), spread: jitter.spread() };
+                let outcome = Outcome::Unavailable { status: 404, lifetime: LIFETIME_MAX };
+                let record = Record::after(None, &origin(), outcome, moment, &RobotsPolicy::default());
+                *per_second.entry(record.next_try.as_millis() / 1000).or_default() += 1;
+            }
+            let seconds = per_second.keys().max().unwrap() - per_second.keys().min().unwrap() + 1;
+            let most = per_second.values().max().unwrap();
+            assert!((17_280..=17_400).contains(&seconds), "a fifth of a day: {seconds}");
+            assert!(u64::from(*most) * seconds <= 3 * HOSTS, "seed {seed}: {most} in one second");
+        }
+    }
+}

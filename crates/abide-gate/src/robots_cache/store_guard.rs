@@ -1,0 +1,166 @@
+//! The store as the cache uses it: whatever fails there changes no decision.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use crate::event::{Event, Observers};
+use crate::robots_cache::counters::Counters;
+use crate::robots_cache::reuse::{Reuse, Times};
+use crate::robots_cache::store::RobotsStore;
+use crate::robots_cache::{Record, RobotsPolicy, log};
+use crate::{Clock, HolderId, Origin, StoreError};
+
+/// How often a follower looks whether the other process has the record.
+const FOLLOW_EVERY: Duration = Duration::from_millis(200);
+/// For how many leases leaders are waited for, one after the other, before we ask ourselves.
+const LEADERS_MAX: u32 = 2;
+/// A lease that is over by our clock and not by the store's is asked for again after this.
+const FOLLOW_AGAIN: Duration = Duration::from_millis(10);
+
+pub(crate) struct StoreGuard {
+    store: Arc<dyn RobotsStore>,
+    policy: RobotsPolicy,
+    holder: HolderId,
+    clock: Arc<dyn Clock>,
+    observers: Observers,
+    counters: Arc<Counters>,
+    /// One warning per outage. Two flags: a full disk still reads.
+    reading_fails: AtomicBool,
+    writing_fails: AtomicBool,
+}
+
+impl StoreGuard {
+    pub(crate) fn new(
+        store: Arc<dyn RobotsStore>,
+        policy: RobotsPolicy,
+        holder: HolderId,
+        clock: Arc<dyn Clock>,
+        observers: Observers,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let (reading_fails, writing_fails) = Default::default();
+        Self { store, policy, holder, clock, observers, counters, reading_fails, writing_fails }
+    }
+
+    /// The stored record, if there is one that can be used.
+    pub(crate) async fn load(&self, origin: &Origin) -> Option<Record> {
+        let loaded = self.guarded(async { self.store.load(origin).await }).await;
+        let record = self.note(origin, loaded, &self.reading_fails)??;
+        let fits = record.copy().is_none_or(|copy| copy.body().len() <= self.policy.body_limit);
+        (record.origin() == origin && fits).then_some(record)
+    }
+
+    pub(crate) async fn save(&self, record: &Record) {
+        let saved = self.guarded(async { self.store.save(record.origin(), record).await }).await;
+        self.note(record.origin(), saved, &self.writing_fails);
+    }
+
+    pub(crate) async fn release(&self, origin: &Origin) {
+        let released = self.guarded(async { self.store.release(origin, self.holder).await }).await;
+        if let Err(error) = released {
+            self.fault(origin, &error, &self.reading_fails);
+        }
+    }
+
+    /// Waits for another process that fetches this robots.txt already. `None`: we are to fetch it.
+    pub(crate) async fn wait_for_other_process(
+        &self,
+        origin: &Origin,
+        previous: Option<&Record>,
+    ) -> Option<Record> {
+        let ttl = self.lease_time();
+        let end = self.clock.now() + ttl * LEADERS_MAX;
+        while self.clock.now() < end {
+            // Asked each time: a leader that gives up, since the pacing has put it off, releases its lease and brings nothing.
+            let now = self.clock.wall();
+            let lease = self.guarded(async { self.store.lease(origin, self.holder, now, ttl).await }).await;
+            match lease {
+                Ok(None) => return self.saved_meanwhile(origin, previous).await,
+                Ok(Some(until)) => {
+                    let left = until.since(self.clock.wall()).max(FOLLOW_AGAIN);
+                    sleep(FOLLOW_EVERY.min(left)).await;
+                    if let Some(record) = self.load_newer(origin, previous).await {
+                        return Some(record);
+                    }
+                }
+                Err(error) => {
+                    self.fault(origin, &error, &self.reading_fails);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// The record that came between our look at the store and our lease, which nobody needs then.
+    async fn saved_meanwhile(&self, origin: &Origin, previous: Option<&Record>) -> Option<Record> {
+        let record = self.load_newer(origin, previous).await?;
+        self.release(origin).await;
+        Some(record)
+    }
+
+    /// A stored record that is newer than the one we know, and can be used. An older one is there if ours could not be saved.
+    async fn load_newer(&self, origin: &Origin, previous: Option<&Record>) -> Option<Record> {
+        let record = self.load(origin).await?;
+        let is_new = previous.is_none_or(|previous| previous.asked_at() < record.asked_at());
+        (is_new && Times::of(&record).next(self.clock.wall()) != Reuse::Fetch).then_some(record)
+    }
+
+    /// As long as a fetch may take. A shorter one would end while its holder is still asking.
+    fn lease_time(&self) -> Duration {
+        self.policy.deadline + self.policy.slot_wait_max + Duration::from_secs(5)
+    }
+
+    /// The store's answer, for which it has a limited time, and whose panic goes no further.
+    async fn guarded<T>(
+        &self,
+        operation: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let mut operation = pin!(operation);
+        let caught = poll_fn(|context| {
+            catch_unwind(AssertUnwindSafe(|| operation.as_mut().poll(context)))
+                .unwrap_or_else(|_| Poll::Ready(Err(StoreError::new("it panicked"))))
+        });
+        timeout(self.policy.store_timeout, caught)
+            .await
+            .unwrap_or_else(|_| Err(StoreError::new("it did not answer in time")))
+    }
+
+    fn note<T>(&self, origin: &Origin, result: Result<T, StoreError>, fails: &AtomicBool) -> Option<T> {
+        match result {
+            Ok(value) => {
+                // Read first: in good times nothing is written.
+                if fails.load(Ordering::Relaxed) && fails.swap(false, Ordering::Relaxed) {
+                    log::store_back();
+                }
+                Some(value)
+            }
+            Err(error) => {
+                self.fault(origin, &error, fails);
+                None
+            }
+        }
+    }
+
+    fn fault(&self, origin: &Origin, error: &StoreError, fails: &AtomicBool) {
+        self.counters.store_faults.add(1);
+        if !fails.swap(true, Ordering::Relaxed) {
+            log::store_down(error);
+        }
+        self.observers.tell(&Event::RobotsStoreFailed { origin, error });
+    }
+}
+
+impl fmt::Debug for StoreGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreGuard").field("store", &self.store).finish_non_exhaustive()
+    }
+}

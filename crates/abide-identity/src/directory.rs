@@ -1,0 +1,104 @@
+//! The directory of a crawler's public keys, which verifiers fetch, and its proof that the keys are its own.
+
+use std::time::{Duration, SystemTime};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use sfv::key_ref;
+use url::Url;
+
+use crate::error::{IdentityError, Why};
+use crate::key::{Signer, jwk_x, thumbprint};
+use crate::names::{
+    CONTENT_DIGEST, CREATED, DIRECTORY_MEDIA_TYPE, EXPIRES, KEYID, LABEL_DIRECTORY, SIGNATURE,
+    SIGNATURE_INPUT, TAG, TAG_DIRECTORY, TEST_KEY,
+};
+use crate::signature::{Component, Message, Value, seconds, sign};
+
+/// The public keys of a crawler as a JWK Set (RFC 7517 §5), to be served at [`DIRECTORY_PATH`](crate::DIRECTORY_PATH).
+#[derive(Debug)]
+pub struct Directory<'k> {
+    keys: Vec<&'k dyn Signer>,
+    json: String,
+}
+
+impl<'k> Directory<'k> {
+    /// The directory of these keys. While a key is replaced by another, both are in it.
+    ///
+    /// # Errors
+    /// One is the RFC's test key.
+    pub fn new(keys: impl IntoIterator<Item = &'k dyn Signer>) -> Result<Self, IdentityError> {
+        let keys: Vec<_> = keys.into_iter().collect();
+        if keys.iter().any(|key| jwk_x(&key.public_key()) == TEST_KEY) {
+            return Err(Why::TestKey.into());
+        }
+        Ok(Self::of_any_keys(keys))
+    }
+
+    pub(crate) fn of_any_keys(keys: Vec<&'k dyn Signer>) -> Self {
+        let jwks: Vec<_> = keys.iter().map(|key| jwk(&key.public_key())).collect();
+        let json = format!(r#"{{"keys":[{}]}}"#, jwks.join(","));
+        Self { keys, json }
+    }
+
+    /// The body to serve, byte for byte.
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// The fields to serve it with at `url`: `Content-Type`, `Content-Digest`, and a signature by each key, which prove until
+    /// `now + lifetime` that the keys belong to this site. Make them anew before that.
+    ///
+    /// # Errors
+    /// A signer fails.
+    pub fn headers(
+        &self,
+        url: &Url,
+        now: SystemTime,
+        lifetime: Duration,
+    ) -> Result<HeaderMap, IdentityError> {
+        let body_digest = format!("sha-256=:{}:", STANDARD.encode(digest(&SHA256, self.json.as_bytes())));
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(DIRECTORY_MEDIA_TYPE));
+        append(&mut headers, CONTENT_DIGEST, &body_digest)?;
+        let covered =
+            [Component::RequestAuthority, Component::Field(HeaderName::from_static(CONTENT_DIGEST))];
+        let created = seconds(now);
+        let expires = created.saturating_add_unsigned(lifetime.as_secs());
+        for (at, key) in self.keys.iter().enumerate() {
+            let keyid = thumbprint(&key.public_key());
+            let label = if at == 0 { LABEL_DIRECTORY.to_owned() } else { format!("{LABEL_DIRECTORY}{at}") };
+            let label =
+                sfv::Key::from_string(label).map_err(|_| Why::Field { name: SIGNATURE_INPUT.to_owned() })?;
+            let parameters = [
+                (key_ref(CREATED), Value::Integer(created)),
+                (key_ref(EXPIRES), Value::Integer(expires)),
+                (key_ref(KEYID), Value::Text(&keyid)),
+                (key_ref(TAG), Value::Text(TAG_DIRECTORY)),
+            ];
+            let message = Message { method: &Method::GET, url, headers: &headers, agent: "" };
+            let fields = sign(&label, &covered, &parameters, &message, *key)?;
+            append(&mut headers, SIGNATURE_INPUT, &fields.signature_input)?;
+            append(&mut headers, SIGNATURE, &fields.signature)?;
+        }
+        Ok(headers)
+    }
+}
+
+/// A public key as a JWK (RFC 8037 §2). The draft: `kid`, if there is one, is the thumbprint.
+fn jwk(public_key: &[u8; 32]) -> String {
+    format!(
+        r#"{{"kty":"OKP","crv":"Ed25519","kid":"{}","x":"{}","use":"sig"}}"#,
+        thumbprint(public_key),
+        jwk_x(public_key)
+    )
+}
+
+fn append(headers: &mut HeaderMap, name: &'static str, value: &str) -> Result<(), IdentityError> {
+    let value = HeaderValue::from_str(value).map_err(|_| Why::Field { name: name.to_owned() })?;
+    headers.append(HeaderName::from_static(name), value);
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Ed25519 keys: from a file, a text or the machine's random numbers; and what signs, if the key is elsewhere.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use rustls_pki_types::PrivatePkcs8KeyDer;
+use rustls_pki_types::pem::PemObject;
+use serde::Deserialize;
+use zeroize::Zeroizing;
+
+use crate::error::{IdentityError, Why};
+
+/// Signs with an Ed25519 key. [`Key`] does; implement it for a key that stays in an HSM or another process.
+///
+/// It is called in the task that sends the request, once for each request, so it should return within microseconds.
+pub trait Signer: fmt::Debug + Send + Sync {
+    /// The public key, 32 bytes (RFC 8032 §5.1.5). Always the same.
+    fn public_key(&self) -> [u8; 32];
+
+    /// The signature of `message`, 64 bytes (RFC 8032 §5.1.6).
+    ///
+    /// # Errors
+    /// Whatever goes wrong. The request is not sent then.
+    fn sign(&self, message: &[u8]) -> Result<[u8; 64], Box<dyn std::error::Error + Send + Sync>>;
+}
+
+/// An Ed25519 key in memory. `Debug` shows its thumbprint alone.
+pub struct Key(Ed25519KeyPair);
+
+impl Key {
+    /// A new key.
+    ///
+    /// # Errors
+    /// If the machine has no random numbers.
+    pub fn generate() -> Result<Self, IdentityError> {
+        Ed25519KeyPair::generate().map(Self).map_err(|error| Why::Signer(error.into()).into())
+    }
+
+    /// The key in a file: PEM of PKCS #8, or a JWK. On Unix only its owner may have access to the file.
+    ///
+    /// # Errors
+    /// The file cannot be read, others may read it, or it has no Ed25519 private key in it.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, IdentityError> {
+        let path = path.as_ref();
+        let failed = |error| IdentityError::file(path, error);
+        let file = std::fs::File::open(path).map_err(failed)?;
+        check_permissions(path, &file.metadata().map_err(failed)?)?;
+        let mut text = Zeroizing::new(String::with_capacity(FILE_LEN_MAX));
+        file.take(FILE_LEN_MAX as u64).read_to_string(&mut text).map_err(failed)?;
+        Self::from_text(&text)
+    }
+
+    /// The key in a text: PEM of PKCS #8 (RFC 8410 §7), or a JWK (RFC 8037 §2).
+    ///
+    /// # Errors
+    /// There is no Ed25519 private key in it.
+    pub fn from_text(text: &str) -> Result<Self, IdentityError> {
+        if text.trim_start().starts_with('{') { Self::from_jwk(text) } else { Self::from_pem(text) }
+    }
+
+    fn from_pem(text: &str) -> Result<Self, IdentityError> {
+        let expected = || {
+            IdentityError::key(
+                "a PEM block PRIVATE KEY with an Ed25519 key (openssl genpkey -algorithm ed25519), or a JWK",
+            )
+        };
+        let mut der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(|_| expected())?;
+        let key = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der.secret_pkcs8_der());
+        zeroize::Zeroize::zeroize(&mut der);
+        key.map(Self).map_err(|_| expected())
+    }
+
+    fn from_jwk(text: &str) -> Result<Self, IdentityError> {
+        let expected = || {
+            IdentityError::key(
+                "a JWK of a private Ed25519 key: an object with \"kty\":\"OKP\", \"crv\":\"Ed25519\", \"x\" and \"d\"",
+            )
+        };
+        // The errors of serde may quote the text, so they are dropped.
+        let jwk: Jwk<'_> = serde_json::from_str(text).map_err(|_| expected())?;
+        if jwk.kty != "OKP" || jwk.crv != "Ed25519" {
+            return Err(expected());
+        }
+        let seed = Zeroizing::new(URL_SAFE_NO_PAD.decode(jwk.d).map_err(|_| expected())?);
+        let public_key = URL_SAFE_NO_PAD.decode(jwk.x).map_err(|_| expected())?;
+        Ed25519KeyPair::from_seed_and_public_key(&seed, &public_key).map(Self).map_err(|_| expected())
+    }
+
+    /// The private key as PEM of PKCS #8.
+    ///
+    /// # Errors
+    /// If the machine's cryptography fails.
+    pub fn to_pem(&self) -> Result<Zeroizing<String>, IdentityError> {
+        let der = self.0.to_pkcs8v1().map_err(|error| Why::Signer(error.into()))?;
+        let text = Zeroizing::new(STANDARD.encode(der.as_ref()));
+        Ok(Zeroizing::new(format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", *text)))
+    }
+
+    /// Writes the private key as PEM into a new file that only its owner may read.
+    ///
+    /// # Errors
+    /// The file exists, or cannot be written.
+    pub fn write_new(&self, path: impl AsRef<Path>) -> Result<(), IdentityError> {
+        let path = path.as_ref();
+        let pem = self.to_pem()?;
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let written = options.open(path).and_then(|mut file| {
+            file.write_all(pem.as_bytes())?;
+            file.sync_all()
+        });
+        written.map_err(|error| IdentityError::file(path, error))
+    }
+}
+
+impl Signer for Key {
+    fn public_key(&self) -> [u8; 32] {
+        let mut key = [0; 32];
+        // An Ed25519 public key has 32 bytes; zip never panics.
+        key.iter_mut().zip(self.0.public_key().as_ref()).for_each(|(to, from)| *to = *from);
+        key
+    }
+
+    fn sign(&self, message: &[u8]) -> Result<[u8; 64], Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.0.try_sign(message)?.as_ref().try_into()?)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Key").field(&thumbprint(&self.public_key())).finish()
+    }
+}
+
+/// A longer file is no key.
+const FILE_LEN_MAX: usize = 16 * 1024;
+
+/// A private key as JSON. Borrowed, so that no copy of it stays in memory.
+#[derive(Deserialize)]
+struct Jwk<'t> {
+    kty: &'t str,
+    crv: &'t str,
+    x: &'t str,
+    d: &'t str,
+}
+
+/// The public key as the value of `x` in a JWK (RFC 8037 §2).
+pub(crate) fn jwk_x(public_key: &[u8; 32]) -> String {
+    URL_SAFE_NO_PAD.encode(public_key)
+}
+
+/// The SHA-256 thumbprint of a public key, base64url (RFC 7638 §3, with the members that RFC 8037 §2 requires, in their order).
+pub fn thumbprint(public_key: &[u8; 32]) -> String {
+    let jwk = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{}"}}"#, jwk_x(public_key));
+    URL_SAFE_NO_PAD.encode(digest(&SHA256, jwk.as_bytes()))
+}
+
+#[cfg(unix)]
+fn check_permissions(path: &Path, metadata: &std::fs::Metadata) -> Result<(), IdentityError> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o077 == 0 { Ok(()) } else { Err(Why::Permissions { path: path.to_owned(), mode }.into()) }
+}
+
+#[cfg(not(unix))]
+fn check_permissions(_: &Path, _: &std::fs::Metadata) -> Result<(), IdentityError> {
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Signed requests: a crawler proves to each site who it is, by Web Bot Auth.
+//!
+//! ```
+//! use std::time::SystemTime;
+//!
+//! use abide_identity::{Key, WebBotAuth};
+//! use http::{HeaderMap, Method};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let identity = WebBotAuth::new(Key::generate()?, "https://bot.example")?;
+//!
+//! let mut headers = HeaderMap::new();
+//! identity.sign(&Method::GET, &"https://example.com/page".parse()?, &mut headers, SystemTime::now())?;
+//! assert_eq!(headers["signature-agent"], "sig1=\"https://bot.example\"");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With `abide`, every request is signed, each redirect hop anew, robots.txt included:
+//!
+//! ```ignore
+//! let identity = WebBotAuth::new(Key::from_file("bot.pem")?, "https://bot.example")?;
+//! let client = Abide::builder("ExampleBot")
+//!     .sign_requests(Arc::new(identity))
+//!     .build_client(reqwest::Client::builder())?;
+//! ```
+//!
+//! # In scope
+//! Signing requests by draft-ietf-webbotauth-httpsig-protocol-01, with Ed25519 ([`WebBotAuth`]); keys from a file or elsewhere ([`Key`],
+//! [`Signer`]); the directory of the public keys ([`Directory`]); answering `Accept-Signature` ([`WebBotAuth::as_asked`]).
+//!
+//! # Features
+//! * `gate` (default): [`WebBotAuth`] is an `abide_gate::SignRequest`.
+//!
+//! # Out of scope
+//! Verifying signatures; algorithms other than Ed25519 (the draft forbids HMAC); covering bodies.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
+// Who signs.
+mod directory;
+#[cfg(feature = "gate")]
+mod gate;
+mod key;
+mod web_bot_auth;
+
+// How.
+mod asked;
+mod names;
+mod signature;
+
+mod error;
+
+pub use directory::Directory;
+pub use error::IdentityError;
+pub use key::{Key, Signer, thumbprint};
+pub use names::{DIRECTORY_MEDIA_TYPE, DIRECTORY_PATH, LIFETIME_MAX};
+pub use web_bot_auth::WebBotAuth;

@@ -1,0 +1,215 @@
+//! A signature of one message: what it covers, its base, and its two fields (RFC 9421 §2 and §3.1).
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, Method};
+use sfv::{
+    Integer, ItemSerializer, KeyRef, ListSerializer, ParameterSerializer, RefBareItem, StringRef, key_ref,
+};
+use url::Url;
+
+use crate::error::{IdentityError, Why};
+use crate::key::Signer;
+use crate::names::SIGNATURE_AGENT;
+
+/// A component of a message that a signature covers (RFC 9421 §2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Component {
+    /// `@authority` (§2.2.3).
+    Authority,
+    /// `@method` (§2.2.1).
+    Method,
+    /// `@target-uri` (§2.2.2).
+    TargetUri,
+    /// `@scheme` (§2.2.4).
+    Scheme,
+    /// `@path` (§2.2.6).
+    Path,
+    /// `@query` (§2.2.7).
+    Query,
+    /// A field of the message (§2.1).
+    Field(HeaderName),
+    /// A member of the dictionary `Signature-Agent`, by its key (§2.1.2).
+    AgentMember(sfv::String),
+    /// `@authority` of the request that the message is the response to (§2.4).
+    RequestAuthority,
+}
+
+impl Component {
+    /// The derived component of this name, if it can be covered here.
+    pub(crate) fn derived(name: &str) -> Option<Self> {
+        match name {
+            "@authority" => Some(Self::Authority),
+            "@method" => Some(Self::Method),
+            "@target-uri" => Some(Self::TargetUri),
+            "@scheme" => Some(Self::Scheme),
+            "@path" => Some(Self::Path),
+            "@query" => Some(Self::Query),
+            _ => None,
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Authority | Self::RequestAuthority => "@authority",
+            Self::Method => "@method",
+            Self::TargetUri => "@target-uri",
+            Self::Scheme => "@scheme",
+            Self::Path => "@path",
+            Self::Query => "@query",
+            Self::Field(name) => name.as_str(),
+            Self::AgentMember(_) => SIGNATURE_AGENT,
+        }
+    }
+
+    /// Writes the component's identifier: a String with parameters (§2).
+    fn identify<'b>(&self, item: ParameterSerializer<&'b mut String>) -> ParameterSerializer<&'b mut String> {
+        match self {
+            Self::RequestAuthority => item.parameter(key_ref("req"), true),
+            Self::AgentMember(key) => item.parameter(key_ref("key"), &**key),
+            _ => item,
+        }
+    }
+
+    fn value(&self, message: &Message<'_>) -> Result<String, IdentityError> {
+        let url = message.url;
+        Ok(match self {
+            Self::Authority | Self::RequestAuthority => authority(url),
+            Self::Method => message.method.as_str().to_owned(),
+            Self::TargetUri => target_uri(url).to_owned(),
+            Self::Scheme => url.scheme().to_owned(),
+            Self::Path => url.path().to_owned(),
+            Self::Query => format!("?{}", url.query().unwrap_or_default()),
+            Self::Field(name) => field(message.headers, name)?,
+            Self::AgentMember(_) => message.agent.to_owned(),
+        })
+    }
+}
+
+/// The message to be signed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message<'m> {
+    pub(crate) method: &'m Method,
+    pub(crate) url: &'m Url,
+    pub(crate) headers: &'m HeaderMap,
+    /// The URL of `Signature-Agent` as an Item.
+    pub(crate) agent: &'m str,
+}
+
+/// The value of a signature's parameter (§2.3).
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Value<'v> {
+    Integer(i64),
+    Text(&'v str),
+}
+
+/// `Signature-Input` and `Signature` of one signature.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    pub(crate) signature_input: String,
+    pub(crate) signature: String,
+}
+
+/// Signs `components` of `message` with these parameters, under this label.
+pub(crate) fn sign(
+    label: &KeyRef,
+    components: &[Component],
+    parameters: &[(&KeyRef, Value<'_>)],
+    message: &Message<'_>,
+    signer: &dyn Signer,
+) -> Result<Fields, IdentityError> {
+    let params = signature_params(components, parameters)?;
+    let base = signature_base(components, &params, message)?;
+    let signature = signer.sign(base.as_bytes()).map_err(Why::Signer)?;
+    Ok(Fields {
+        signature_input: format!("{}={params}", label.as_str()),
+        signature: format!("{}=:{}:", label.as_str(), STANDARD.encode(signature)),
+    })
+}
+
+/// The covered components and the parameters: an Inner List (§2.3).
+fn signature_params(
+    components: &[Component],
+    parameters: &[(&KeyRef, Value<'_>)],
+) -> Result<String, IdentityError> {
+    let mut params = ListSerializer::new();
+    let mut list = params.inner_list();
+    for component in components {
+        let name = StringRef::from_str(component.name()).map_err(|_| unsigned(component.name()))?;
+        component.identify(list.bare_item(name));
+    }
+    let mut list = list.finish();
+    for (name, value) in parameters {
+        let value = value.as_item().ok_or_else(|| unsigned(name.as_str()))?;
+        list = list.parameter(name, value);
+    }
+    params.finish().ok_or_else(|| unsigned("signature-input"))
+}
+
+/// The text that is signed (§2.5).
+fn signature_base(
+    components: &[Component],
+    params: &str,
+    message: &Message<'_>,
+) -> Result<String, IdentityError> {
+    let mut base = String::with_capacity(512);
+    for component in components {
+        let name = StringRef::from_str(component.name()).map_err(|_| unsigned(component.name()))?;
+        component.identify(ItemSerializer::with_buffer(&mut base).bare_item(name));
+        base.push_str(": ");
+        base.push_str(&component.value(message)?);
+        base.push('\n');
+    }
+    base.push_str("\"@signature-params\": ");
+    base.push_str(params);
+    Ok(base)
+}
+
+/// A time as the parameters have it: whole seconds since 1970 (§2.3).
+pub(crate) fn seconds(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs().cast_signed())
+}
+
+/// Host and port, the port only if it is not the scheme's own (§2.2.3).
+pub(crate) fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+/// The URL without its fragment, which is not sent (§2.2.2).
+fn target_uri(url: &Url) -> &str {
+    let url = url.as_str();
+    url.split_once('#').map_or(url, |(url, _)| url)
+}
+
+/// All values of a field, in one (§2.1).
+fn field(headers: &HeaderMap, name: &HeaderName) -> Result<String, IdentityError> {
+    let values: Option<Vec<&str>> =
+        headers.get_all(name).iter().map(|value| value.to_str().ok().map(str::trim)).collect();
+    match values {
+        Some(values) if !values.is_empty() => Ok(values.join(", ")),
+        _ => Err(unsigned(name.as_str())),
+    }
+}
+
+fn unsigned(name: &str) -> IdentityError {
+    Why::Field { name: name.to_owned() }.into()
+}
+
+impl<'v> Value<'v> {
+    fn as_item(self) -> Option<RefBareItem<'v>> {
+        match self {
+            Self::Integer(value) => Integer::try_from(value).ok().map(Into::into),
+            Self::Text(value) => StringRef::from_str(value).ok().map(Into::into),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "vectors.rs"]
+mod vectors;

@@ -1,0 +1,255 @@
+//! Signing requests as Web Bot Auth wants it: which fields, which components, for how long.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use aws_lc_rs::rand;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use sfv::{ItemSerializer, KeyRef, StringRef, key_ref};
+use url::Url;
+
+use crate::asked::asked;
+use crate::error::{IdentityError, Why};
+use crate::key::{Signer, jwk_x, thumbprint};
+use crate::names::{
+    CREATED, EXPIRES, KEYID, LABEL_REQUEST, LIFETIME_MAX, NONCE, SIGNATURE, SIGNATURE_AGENT, SIGNATURE_INPUT,
+    TAG, TAG_REQUEST, TEST_KEY,
+};
+use crate::signature::{Component, Message, Value, seconds, sign};
+
+/// A crawler's signed identity: it signs requests, each anew.
+///
+/// A signed request has the fields `Signature-Agent`, `Signature-Input` and `Signature`. The signature covers `@authority`, `@method`,
+/// `@target-uri` and `Signature-Agent`, so it is good for one URL of one site, and for 60 s. Only https requests are signed: over http
+/// anybody on the way could read the signature.
+///
+/// The URL names who signs, and where the public keys are. Its reading changes with the drafts: deployed verifiers take an origin
+/// (`https://bot.example`) and fetch [`DIRECTORY_PATH`](crate::DIRECTORY_PATH) there; by draft-ietf-webbotauth-httpsig-protocol-01 they
+/// fetch the URL as it is. Give what your verifiers read, and serve the directory at both.
+#[derive(Debug, Clone)]
+pub struct WebBotAuth {
+    signer: Arc<dyn Signer>,
+    keyid: String,
+    agent: Agent,
+    lifetime: Duration,
+    label: sfv::Key,
+    nonce: Nonce,
+    covered: Vec<Component>,
+    /// Whether abide signs only what a server has asked for.
+    pub(crate) waits_to_be_asked: bool,
+}
+
+/// The parameter `nonce` of the signatures.
+#[derive(Debug, Clone)]
+enum Nonce {
+    None,
+    /// A new one for each.
+    Random,
+    /// What the server asked for.
+    Given(String),
+}
+
+/// `Signature-Agent`.
+#[derive(Debug, Clone)]
+struct Agent {
+    url: Url,
+    /// The URL as an Item.
+    item: String,
+    /// As a Dictionary, or as a String.
+    is_dictionary: bool,
+}
+
+impl WebBotAuth {
+    /// The identity of whoever publishes the signer's key at `url`.
+    ///
+    /// # Errors
+    /// `url` is no https URL, or the key is the RFC's test key.
+    pub fn new(signer: impl Signer + 'static, url: &str) -> Result<Self, IdentityError> {
+        let public_key = signer.public_key();
+        if jwk_x(&public_key) == TEST_KEY {
+            return Err(Why::TestKey.into());
+        }
+        Self::with_any_key(Arc::new(signer), url)
+    }
+
+    fn with_any_key(signer: Arc<dyn Signer>, url: &str) -> Result<Self, IdentityError> {
+        Ok(Self {
+            keyid: thumbprint(&signer.public_key()),
+            signer,
+            agent: Agent::new(url)?,
+            lifetime: Duration::from_secs(60),
+            label: key_ref(LABEL_REQUEST).to_owned(),
+            nonce: Nonce::None,
+            covered: vec![Component::Authority, Component::Method, Component::TargetUri],
+            waits_to_be_asked: false,
+        })
+    }
+
+    /// How long a signature is good, in whole seconds. Default: 60 s. At least 1 s, at most 24 h
+    /// ([`LIFETIME_MAX`](crate::LIFETIME_MAX)).
+    ///
+    /// # Errors
+    /// Shorter or longer.
+    pub fn with_lifetime(mut self, lifetime: Duration) -> Result<Self, IdentityError> {
+        if lifetime < Duration::from_secs(1) || lifetime > LIFETIME_MAX {
+            return Err(Why::Lifetime { seconds: lifetime.as_secs() }.into());
+        }
+        self.lifetime = lifetime;
+        Ok(self)
+    }
+
+    /// Adds a `nonce` of 32 random bytes to each signature, so that a server can refuse one that it has seen. Default: none.
+    #[must_use]
+    pub fn with_nonce(mut self) -> Self {
+        self.nonce = Nonce::Random;
+        self
+    }
+
+    /// Covers `@authority` and `Signature-Agent` alone, as the draft's minimum: the signature is good for every URL of the site, and
+    /// survives proxies that rewrite URLs. Default: `@method` and `@target-uri` too.
+    #[must_use]
+    pub fn with_authority_only(mut self) -> Self {
+        self.covered = vec![Component::Authority];
+        self
+    }
+
+    /// Sends `Signature-Agent` as a String, as deployments before draft-meunier-web-bot-auth-architecture-04 want it. Default: a
+    /// Dictionary.
+    #[must_use]
+    pub fn with_bare_agent(mut self) -> Self {
+        self.agent.is_dictionary = false;
+        self
+    }
+
+    /// Lets abide's clients sign a request only after the server has refused it with 401, 403 or 429 and an `Accept-Signature`: the request is
+    /// then sent once more, signed, in its turn. [`sign`](Self::sign) itself signs always. Default: every request is signed.
+    ///
+    /// A client that follows no redirects (`RedirectPolicy::never`, and `abide-tower`) sends nothing twice, so there the refusal is the
+    /// response.
+    #[must_use]
+    pub fn only_when_asked(mut self) -> Self {
+        self.waits_to_be_asked = true;
+        self
+    }
+
+    /// The `keyid` of the signatures: the thumbprint of the key.
+    pub fn keyid(&self) -> &str {
+        &self.keyid
+    }
+
+    /// The URL at which the keys are published.
+    pub fn url(&self) -> &Url {
+        &self.agent.url
+    }
+
+    /// The same identity, as a response with this status and these fields asks for a signature (`Accept-Signature`, RFC 9421 §5): under
+    /// the server's label, with its nonce, and with what it wants covered besides. `None` if it is not 401, 403 or 429, asks for no
+    /// signature, or for one that this crawler cannot give: by another key or algorithm, or over fields of the request.
+    pub fn as_asked(&self, status: StatusCode, headers: &HeaderMap) -> Option<Self> {
+        let asked = asked(status, headers, &self.keyid)?;
+        let mut identity = self.clone();
+        let more = asked.covered.into_iter().filter(|component| !self.covered.contains(component));
+        identity.covered.extend(more);
+        identity.label = asked.label;
+        identity.nonce = asked.nonce.map_or(Nonce::None, Nonce::Given);
+        Some(identity)
+    }
+
+    /// Signs a request: sets `Signature-Agent`, `Signature-Input` and `Signature` in `headers`, in place of any that are there. Call it last,
+    /// when nothing of the request changes any more. A request that is not https only loses the three fields.
+    ///
+    /// # Errors
+    /// The signer fails.
+    pub fn sign(
+        &self,
+        method: &Method,
+        url: &Url,
+        headers: &mut HeaderMap,
+        now: SystemTime,
+    ) -> Result<(), IdentityError> {
+        remove(headers);
+        if url.scheme() != "https" {
+            return Ok(());
+        }
+        let nonce = match &self.nonce {
+            Nonce::None => None,
+            Nonce::Random => Some(random_nonce()?),
+            Nonce::Given(nonce) => Some(nonce.clone()),
+        };
+        let mut covered = self.covered.clone();
+        covered.push(self.agent.component(&self.label));
+        let created = seconds(now);
+        let expires = created.saturating_add_unsigned(self.lifetime.as_secs());
+        let mut parameters = vec![
+            (key_ref(CREATED), Value::Integer(created)),
+            (key_ref(EXPIRES), Value::Integer(expires)),
+            (key_ref(KEYID), Value::Text(&self.keyid)),
+            (key_ref(TAG), Value::Text(TAG_REQUEST)),
+        ];
+        if let Some(nonce) = &nonce {
+            parameters.push((key_ref(NONCE), Value::Text(nonce)));
+        }
+        insert(headers, SIGNATURE_AGENT, &self.agent.field(&self.label))?;
+        let message = Message { method, url, headers, agent: &self.agent.item };
+        let signed = sign(&self.label, &covered, &parameters, &message, &*self.signer).and_then(|fields| {
+            insert(headers, SIGNATURE_INPUT, &fields.signature_input)?;
+            insert(headers, SIGNATURE, &fields.signature)
+        });
+        if signed.is_err() {
+            remove(headers);
+        }
+        signed
+    }
+}
+
+impl Agent {
+    fn new(text: &str) -> Result<Self, IdentityError> {
+        let refused = || Why::Agent { url: text.to_owned() };
+        let url = Url::parse(text).map_err(|_| refused())?;
+        let is_plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+        if url.scheme() != "https" || !is_plain {
+            return Err(refused().into());
+        }
+        // An origin is written without the slash (RFC 6454 §6.2).
+        let shown = if url.path() == "/" && url.query().is_none() {
+            url.as_str().trim_end_matches('/')
+        } else {
+            url.as_str()
+        };
+        let item =
+            ItemSerializer::new().bare_item(StringRef::from_str(shown).map_err(|_| refused())?).finish();
+        Ok(Self { item, url, is_dictionary: true })
+    }
+
+    fn component(&self, label: &KeyRef) -> Component {
+        match StringRef::from_str(label.as_str()) {
+            Ok(label) if self.is_dictionary => Component::AgentMember(label.to_owned()),
+            _ => Component::Field(HeaderName::from_static(SIGNATURE_AGENT)),
+        }
+    }
+
+    fn field(&self, label: &KeyRef) -> String {
+        if self.is_dictionary { format!("{}={}", label.as_str(), self.item) } else { self.item.clone() }
+    }
+}
+
+/// 32 random bytes, base64url.
+fn random_nonce() -> Result<String, IdentityError> {
+    let mut bytes = [0; 32];
+    rand::fill(&mut bytes).map_err(|error| Why::Signer(error.into()))?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+fn remove(headers: &mut HeaderMap) {
+    for name in [SIGNATURE_AGENT, SIGNATURE_INPUT, SIGNATURE] {
+        headers.remove(name);
+    }
+}
+
+fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) -> Result<(), IdentityError> {
+    let value = HeaderValue::from_str(value).map_err(|_| Why::Field { name: name.to_owned() })?;
+    headers.insert(HeaderName::from_static(name), value);
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! What this crate signs, another implementation verifies.
+
+use std::time::{Duration, SystemTime};
+
+use abide_identity::{Key, LIFETIME_MAX, Signer, WebBotAuth};
+use http::{HeaderMap, Method, StatusCode};
+use url::Url;
+
+use crate::verifier::{Seen, is_verified};
+
+fn identity() -> (WebBotAuth, [u8; 32]) {
+    let key = Key::generate().unwrap();
+    let public_key = key.public_key();
+    (WebBotAuth::new(key, "https://bot.example").unwrap(), public_key)
+}
+
+fn signed(identity: &WebBotAuth, url: &str) -> (Url, HeaderMap) {
+    let url: Url = url.parse().unwrap();
+    let mut headers = HeaderMap::new();
+    identity.sign(&Method::GET, &url, &mut headers, SystemTime::now()).unwrap();
+    (url, headers)
+}
+
+const URL: &str = "https://example.com:8443/a%20page?q=1&r=\"2\"#top";
+
+#[test]
+fn another_implementation_verifies_every_form() {
+    let (identity, public_key) = identity();
+    let forms = [
+        identity.clone(),
+        identity.clone().with_nonce(),
+        identity.clone().with_authority_only(),
+        identity.clone().with_bare_agent(),
+        identity.with_lifetime(LIFETIME_MAX).unwrap(),
+    ];
+    for identity in forms {
+        let (url, headers) = signed(&identity, URL);
+        assert_eq!(is_verified(&Seen(&Method::GET, &url, &headers), public_key), Ok(()), "{headers:?}");
+    }
+}
+
+#[test]
+fn a_signature_is_good_for_one_request_alone() {
+    let (identity, public_key) = identity();
+    let (url, headers) = signed(&identity, URL);
+    let another: Url = "https://example.com:8443/b".parse().unwrap();
+    assert!(is_verified(&Seen(&Method::GET, &another, &headers), public_key).is_err());
+    assert!(is_verified(&Seen(&Method::POST, &url, &headers), public_key).is_err());
+    let elsewhere: Url = URL.replace("example.com", "example.org").parse().unwrap();
+    assert!(is_verified(&Seen(&Method::GET, &elsewhere, &headers), public_key).is_err());
+}
+
+#[test]
+fn a_signature_expires() {
+    let (identity, public_key) = identity();
+    let url: Url = URL.parse().unwrap();
+    let mut headers = HeaderMap::new();
+    let long_ago = SystemTime::now() - Duration::from_secs(61);
+    identity.sign(&Method::GET, &url, &mut headers, long_ago).unwrap();
+    let error = is_verified(&Seen(&Method::GET, &url, &headers), public_key).unwrap_err();
+    assert!(error.contains("expired"), "{error}");
+}
+
+#[test]
+fn http_is_never_signed() {
+    let (identity, _) = identity();
+    let (_, mut headers) = signed(&identity, URL);
+    assert_eq!(headers.len(), 3);
+    let plain = "http://example.com/".parse().unwrap();
+    identity.sign(&Method::GET, &plain, &mut headers, SystemTime::now()).unwrap();
+    assert!(headers.is_empty(), "and what was signed before is not carried over: {headers:?}");
+}
+
+#[test]
+fn a_nonce_is_never_used_twice() {
+    let (identity, _) = identity();
+    let identity = identity.with_nonce();
+    let input = || signed(&identity, URL).1["signature-input"].to_str().unwrap().to_owned();
+    let nonce = |input: String| input.split_once(";nonce=").unwrap().1.to_owned();
+    assert_ne!(nonce(input()), nonce(input()));
+}
+
+#[test]
+fn what_a_server_asks_for_is_signed() {
+    let (identity, public_key) = identity();
+    let asks = r#"mine=("@authority" "@path");nonce="of \"theirs\"";tag="web-bot-auth""#;
+    let headers = HeaderMap::from_iter([("accept-signature".parse().unwrap(), asks.parse().unwrap())]);
+    assert!(identity.as_asked(StatusCode::OK, &headers).is_none());
+    let identity = identity.as_asked(StatusCode::FORBIDDEN, &headers).unwrap();
+    let (url, headers) = signed(&identity, URL);
+    let input = headers["signature-input"].to_str().unwrap();
+    assert!(
+        input.starts_with(
+            r#"mine=("@authority" "@method" "@target-uri" "@path" "signature-agent";key="mine");created="#
+        ),
+        "{input}"
+    );
+    assert!(input.ends_with(r#";nonce="of \"theirs\"""#), "{input}");
+    assert_eq!(is_verified(&Seen(&Method::GET, &url, &headers), public_key), Ok(()));
+}
+
+/// A signer that is out of order.
+#[derive(Debug)]
+struct Broken;
+
+impl Signer for Broken {
+    fn public_key(&self) -> [u8; 32] {
+        [7; 32]
+    }
+
+    fn sign(&self, _: &[u8]) -> Result<[u8; 64], Box<dyn std::error::Error + Send + Sync>> {
+        Err("the HSM is gone".into())
+    }
+}
+
+#[test]
+fn a_signer_that_fails_signs_nothing() {
+    let identity = WebBotAuth::new(Broken, "https://bot.example").unwrap();
+    let mut headers = HeaderMap::new();
+    let error =
+        identity.sign(&Method::GET, &URL.parse().unwrap(), &mut headers, SystemTime::now()).unwrap_err();
+    assert!(error.is_signer());
+    assert!(headers.is_empty());
+}
+
+#[test]
+fn the_url_of_the_keys_is_checked() {
+    for url in ["http://bot.example", "bot.example", "https://user@bot.example", "https://bot.example/#key"] {
+        let error = WebBotAuth::new(Key::generate().unwrap(), url).unwrap_err();
+        assert!(error.to_string().starts_with("expected the https URL"), "{error}");
+    }
+    let deep = "https://bot.example/.well-known/http-message-signatures-directory";
+    let identity = WebBotAuth::new(Key::generate().unwrap(), deep).unwrap();
+    assert_eq!(signed(&identity, URL).1["signature-agent"], format!("sig1=\"{deep}\""));
+    for seconds in [0, 24 * 60 * 60 + 1] {
+        assert!(identity.clone().with_lifetime(Duration::from_secs(seconds)).is_err());
+    }
+}
