@@ -99,6 +99,8 @@ fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
         .robots(RobotsPolicy::default().with_deadline(online.timeout))
         .pace(pace(online))
         .max_wait(online.max_wait)
+        // reqwest's own counts (`inner`).
+        .read_timeout(std::time::Duration::MAX)
         .resolver(Arc::new(Fixed::of(&online.resolve)?));
     for token in rest {
         builder = builder.fallback(token);
