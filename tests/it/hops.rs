@@ -206,19 +206,6 @@ async fn every_user_agent_of_a_request_names_the_crawler() {
 }
 
 #[tokio::test]
-async fn a_host_field_for_every_request_is_refused_when_the_client_is_built() {
-    let server = site().await;
-    let mut defaults = http::HeaderMap::new();
-    defaults.insert(HOST, "b.example".parse().unwrap());
-    let built = builder(&server).build_client(reqwest::Client::builder().default_headers(defaults));
-    let sentence = built.unwrap_err().to_string();
-    assert!(sentence.contains("Host"), "{sentence}");
-    let mut harmless = http::HeaderMap::new();
-    harmless.insert("x-note", "\"host\": b.example".parse().unwrap());
-    builder(&server).build_client(reqwest::Client::builder().default_headers(harmless)).unwrap();
-}
-
-#[tokio::test]
 async fn p4_userinfo_is_nowhere() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),

@@ -20,6 +20,7 @@ mod preferences;
 mod promises;
 mod redirects;
 mod refusals;
+mod signed;
 mod stacks;
 mod supply;
 mod verdicts;

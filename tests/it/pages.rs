@@ -1,10 +1,9 @@
 //! Faults on pages: heads and header fields that were made to hurt, codings that break, methods other than GET.
 
 use std::io::Write;
-use std::time::Duration;
 
 use abide::{Denied, Flag, HeadEnd, Options, RequestBuilderExt, ResponseExt, Scan};
-use abide_tests::{Reply, Server, Step};
+use abide_tests::{Reply, Server, Step, StoppedClock};
 
 use crate::{client, status};
 
@@ -44,10 +43,11 @@ async fn p6_hostile_heads_stay_within_the_limits_and_what_was_found_counts() {
         ("100,000 metas", vec![(NOSNIPPET, 1), (b"<meta name=x content=y>", 100_000)]),
         ("an open comment", vec![(NOSNIPPET, 1), (b"<!--", 1), (&style, 100)]),
     ];
+    // The time that a head may take is not what ends it.
+    let _clock = StoppedClock::stop();
     for (what, pieces) in cases {
         let server = page(&pieces).await;
         let client = client(&server);
-        let began = std::time::Instant::now();
         let answer = client.get("http://a.example/x").send().await.unwrap();
         let permissions = answer.permissions();
         assert!(permissions.rules().nosnippet(), "{what}: what was found counts");
@@ -57,7 +57,6 @@ async fn p6_hostile_heads_stay_within_the_limits_and_what_was_found_counts() {
             "{what}: {:?}",
             permissions.head_end()
         );
-        assert!(began.elapsed() < Duration::from_secs(5), "{what}: {:?}", began.elapsed());
         let total: usize = pieces.iter().map(|(bytes, times)| bytes.len() * times).sum();
         if total < 32 * 1024 * 1024 {
             assert_eq!(answer.bytes().await.unwrap().len(), total, "{what}: the body goes on untouched");
@@ -204,26 +203,18 @@ fn gzipped(body: Vec<u8>) -> Reply {
 }
 
 #[tokio::test]
-async fn compression_is_as_the_client_was_configured() {
+async fn pages_are_asked_for_in_all_codings_unless_decoding_is_off() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
         _ => gzipped(gzip(b"page")),
     })
     .await;
-    // By all the features of reqwest that this build has switched on.
-    let own = "br;q=0.1";
-    let with_field = {
-        let mut fields = http::HeaderMap::new();
-        fields.insert("accept-encoding", own.parse().unwrap());
-        reqwest::Client::builder().default_headers(fields)
-    };
-    for (inner, asked, is_decoded) in [
-        (reqwest::Client::builder(), Some("zstd,gzip,deflate,br"), true),
-        (reqwest::Client::builder().no_gzip(), Some("zstd,deflate,br"), false),
-        (reqwest::Client::builder().no_gzip().no_zstd().no_deflate().no_brotli(), None, false),
-        (with_field, Some(own), true),
+    for (inner, decodes, asked, is_decoded) in [
+        (reqwest::Client::builder(), true, Some("zstd,gzip,deflate,br"), true),
+        (reqwest::Client::builder().no_gzip(), true, Some("zstd,gzip,deflate,br"), true),
+        (reqwest::Client::builder(), false, None, false),
     ] {
-        let client = crate::builder(&server).build_client(inner).unwrap();
+        let client = crate::builder(&server).decode(decodes).build_client(inner).unwrap();
         let page = client.get("http://a.example/x").send().await.unwrap();
         let log = server.log();
         let [.., robots, seen] = &log[..] else { panic!("{log:?}") };

@@ -6,17 +6,16 @@ use std::sync::Arc;
 use abide::{Abide, Denied, Verdict};
 use futures_util::{Stream, StreamExt};
 use serde::Serialize;
-use url::Url;
 
-use crate::args::CheckArgs;
-use crate::fetch::refusal_word;
+use crate::args::{CheckArgs, Online};
+use crate::input::{absolute, absolute_urls};
 use crate::json::{OnlineVerdict, not_before};
-use crate::match_urls::{Asked, parse_url, quoted};
 use crate::online::{self, Interruption};
+use crate::outcome::{self, Outcome};
 use crate::shown::public;
 use crate::style::PLAIN;
 use crate::watch::Watch;
-use crate::{Status, Usage, style};
+use crate::{Status, style};
 
 /// What robots.txt says of a URL, or why it cannot be told.
 pub(crate) type Judged = Result<Verdict, Denied>;
@@ -25,7 +24,7 @@ pub(crate) type Judged = Result<Verdict, Denied>;
 #[derive(Debug, Serialize)]
 pub(crate) struct Line<'a> {
     url: Cow<'a, str>,
-    outcome: &'static str,
+    outcome: Outcome,
     #[serde(flatten)]
     verdict: OnlineVerdict,
     /// When to ask again, if that is not now.
@@ -35,23 +34,22 @@ pub(crate) struct Line<'a> {
 }
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
-    // A malformed URL is wrong usage, and nothing is asked then.
-    for url in &args.urls {
-        absolute(url)?;
-    }
+    let urls = absolute_urls(&args.urls)?;
     let watch = Arc::new(Watch::stores());
-    online::run(&args.online, &watch, Interruption::Ends, async |abide, _| check_all(args, &abide).await)
+    online::run(&args.online, &watch, Interruption::Ends, async |abide, _| {
+        check_all(args, &urls, &abide).await
+    })
 }
 
-async fn check_all(args: &CheckArgs, abide: &Abide) -> anyhow::Result<Status> {
-    let mut answers = std::pin::pin!(answers(args, abide));
+async fn check_all(args: &CheckArgs, urls: &[String], abide: &Abide) -> anyhow::Result<Status> {
+    let mut answers = std::pin::pin!(answers(&args.online, urls, abide));
     let mut status = Status::Done;
     while let Some((text, result)) = answers.next().await {
         status = status.and(Status::of(result.as_ref().is_ok_and(Verdict::is_allowed)));
         if args.online.output.json {
             online::print_json(&line(abide, text, &result))?;
         } else {
-            print(text, &result)?;
+            print(abide, text, &result)?;
         }
     }
     Ok(status)
@@ -59,20 +57,11 @@ async fn check_all(args: &CheckArgs, abide: &Abide) -> anyhow::Result<Status> {
 
 /// What robots.txt says of each URL, in their order.
 pub(crate) fn answers<'a>(
-    args: &'a CheckArgs,
+    online: &'a Online,
+    urls: &'a [String],
     abide: &'a Abide,
 ) -> impl Stream<Item = (&'a str, Judged)> + 'a {
-    online::in_order(&args.online, &args.urls, |url| check(abide, url))
-}
-
-/// An absolute URL; a path alone has no robots.txt.
-pub(crate) fn absolute(text: &str) -> anyhow::Result<Url> {
-    match parse_url(text).map_err(Usage)? {
-        Asked::Url(url) => Ok(url),
-        Asked::Path(path) => {
-            Err(Usage(format!("url {}: expected an absolute http or https URL", quoted(&path))).into())
-        }
-    }
+    online::in_order(online, urls, |url| check(abide, url))
 }
 
 async fn check<'a>(abide: &Abide, text: &'a str) -> (&'a str, Judged) {
@@ -84,27 +73,49 @@ pub(crate) fn line<'a>(abide: &Abide, text: &'a str, result: &Judged) -> Line<'a
     let url = public(text);
     match result {
         Ok(verdict) => {
-            let outcome = if verdict.is_allowed() { "allowed" } else { "denied" };
             let now = abide.gate_handle().wall();
-            let refusal = text.parse().ok().and_then(|url| verdict.refusal(&url, now));
+            let refusal = refusal(abide, text, verdict);
+            let outcome = refusal.as_ref().map_or(Outcome::Allowed, Outcome::of);
             let not_before = refusal.as_ref().and_then(not_before);
-            let verdict = OnlineVerdict::new(verdict, now);
-            Line { url, outcome, verdict, not_before, error: None }
+            let mut verdict = OnlineVerdict::new(verdict, now);
+            let mut error = None;
+            if let Some(denied) = refusal.filter(|_| outcome == Outcome::Refused) {
+                // It is ours and no verdict of the site.
+                verdict.allowed = None;
+                verdict.why = outcome::why(&denied);
+                error = Some(verdict.why.clone());
+            }
+            Line { url, outcome, verdict, not_before, error }
         }
         Err(denied) => Line {
             url,
-            outcome: refusal_word(denied),
-            verdict: OnlineVerdict::none(denied.to_string()),
+            outcome: Outcome::of(denied),
+            verdict: OnlineVerdict::none(outcome::why(denied)),
             not_before: not_before(denied),
-            error: Some(denied.to_string()),
+            error: Some(outcome::why(denied)),
         },
     }
 }
 
-pub(crate) fn print(text: &str, result: &Judged) -> anyhow::Result<()> {
+/// What a verdict that does not allow comes to.
+fn refusal(abide: &Abide, text: &str, verdict: &Verdict) -> Option<Denied> {
+    verdict.refusal(&text.parse().ok()?, abide.gate_handle().wall())
+}
+
+pub(crate) fn print(abide: &Abide, text: &str, result: &Judged) -> anyhow::Result<()> {
+    let ours = |denied: &Denied| {
+        let why = outcome::why(denied);
+        // The URL stands before it already.
+        let url = format!("{}: ", public(text));
+        let why = why.strip_prefix(&url).map_or(why.clone(), str::to_owned);
+        ((style::WAIT, Outcome::of(denied).as_str()), why)
+    };
     let (mark, said) = match result {
-        Ok(verdict) => (style::mark(verdict.is_allowed()), verdict.to_string()),
-        Err(denied) => ((style::WAIT, refusal_word(denied)), denied.to_string()),
+        Ok(verdict) => match refusal(abide, text, verdict) {
+            Some(denied) if Outcome::of(&denied) == Outcome::Refused => ours(&denied),
+            _ => (style::mark(verdict.is_allowed()), verdict.to_string()),
+        },
+        Err(denied) => ours(denied),
     };
     Ok(style::say(&[mark, (PLAIN, &format!("  {}  {said}", public(text)))])?)
 }

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::args::DirectivesArgs;
-use crate::match_urls::{Asked, parse_urls, read_file, rules_and_url, tokens};
+use crate::input::{Asked, parse_urls, read_file, tokens};
+use crate::match_urls::rules_and_url;
 use crate::question::{self, Holds, Key};
 use crate::shown::public;
 use crate::style::{self, PLAIN};
@@ -46,6 +47,7 @@ impl question::Question for Question {
 
 pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
+        batch::without_agent(&args.agent)?;
         return batch::run(input, answer);
     }
     let tokens = tokens(&args.agent).map_err(Usage)?;

@@ -6,8 +6,8 @@ use abide::WallMillis;
 use abide::robots_cache::{RobotsEntry, Source};
 use serde::Serialize;
 
-use crate::crawl::summary::{count, span};
 use crate::json::{rfc3339, source_name};
+use crate::shown::{count, span};
 
 /// Of `explain --json`, behind the keys of `check`.
 #[derive(Debug, Default, Serialize)]

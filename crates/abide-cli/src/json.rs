@@ -102,7 +102,7 @@ impl AllRules {
 impl Serialize for AllRules {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_map(None)?;
-        for flag in Flag::ALL {
+        for flag in &FLAGS {
             object.serialize_entry(flag.as_str(), &self.0.states(*flag))?;
         }
         object.serialize_entry("max_snippet", &self.0.max_snippet().map(Limit::as_i64))?;
@@ -113,6 +113,20 @@ impl Serialize for AllRules {
         object.end()
     }
 }
+
+/// In the order of the contract.
+const FLAGS: [Flag; 10] = [
+    Flag::NoIndex,
+    Flag::NoSnippet,
+    Flag::NoFollow,
+    Flag::NoArchive,
+    Flag::NoImageIndex,
+    Flag::NoTranslate,
+    Flag::NoCache,
+    Flag::IndexIfEmbedded,
+    Flag::NoAi,
+    Flag::NoImageAi,
+];
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Meta {

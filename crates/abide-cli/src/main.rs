@@ -9,13 +9,17 @@ mod excerpt;
 mod explain;
 mod facts;
 mod fetch;
+mod input;
 mod json;
 mod lint;
 mod manual;
 mod match_urls;
 mod online;
+mod outcome;
+mod proxy;
 mod question;
 mod shown;
+mod signal;
 mod stores;
 mod style;
 mod tags;
@@ -35,7 +39,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
-    style::set_color(cli.color());
+    if let Some(output) = cli.output() {
+        style::set_color(output.color);
+        style::set_quiet(output.quiet);
+    }
     let result = match cli.command {
         Command::Match(args) => match_urls::run(args),
         Command::Directives(args) => directives::run(args),
@@ -43,7 +50,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Crawl(args) => crawl::run(*args),
         Command::Explain(args) => explain::run(&args),
-        Command::Lint(args) => lint::run(args),
+        Command::Lint(args) => lint::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man => manual::man(),
         Command::Fetch(args) => fetch::run(&args),
@@ -102,6 +109,10 @@ pub(crate) enum Status {
     Failed,
     /// 2: the call itself is wrong.
     Usage,
+    /// 130: ended by Ctrl-C.
+    Interrupted,
+    /// 143: ended by SIGTERM.
+    Terminated,
 }
 
 impl Status {
@@ -114,15 +125,22 @@ impl Status {
     pub(crate) fn of(done: bool) -> Self {
         if done { Self::Done } else { Self::Failed }
     }
+
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            // As shells report a signal: 128 and its number.
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+        }
+    }
 }
 
 impl From<Status> for ExitCode {
     fn from(status: Status) -> Self {
-        Self::from(match status {
-            Status::Done => 0,
-            Status::Failed => 1,
-            Status::Usage => 2,
-        })
+        Self::from(status.code())
     }
 }
 

@@ -15,8 +15,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::match_urls::quoted;
-use crate::shown::public;
+use crate::shown::{public, quoted};
 
 /// What stands on one line of a batch.
 pub(crate) trait Question: DeserializeOwned {

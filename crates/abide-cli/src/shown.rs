@@ -88,6 +88,31 @@ pub(crate) fn public(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// What was given, for a message: without user information, escaped, and cut where it would fill the screen.
+pub(crate) fn quoted(text: &str) -> String {
+    const SHOWN_MAX: usize = 200;
+    let text = public(text);
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{:?}...", text.split_at(end).0),
+        None => format!("{text:?}"),
+    }
+}
+
+/// A time that need not be exact.
+pub(crate) fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// `1 page`, `2 pages`.
+pub(crate) fn count(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// `http://`, if `text` begins like that.
 fn scheme(text: &str) -> &str {
     let Some((name, rest)) = text.split_once("://") else { return "" };
@@ -168,6 +193,10 @@ struct Escaping;
 
 impl Formatter for Escaping {
     fn write_string_fragment<W: Write + ?Sized>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        // Nearly all that is written, and quicker to see.
+        if fragment.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+            return out.write_all(fragment.as_bytes());
+        }
         let mut rest = fragment;
         while let Some((at, letter)) = rest.char_indices().find(|(_, letter)| is_hidden(*letter)) {
             let (before, hidden) = rest.split_at(at);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
 
@@ -14,6 +15,15 @@ pub(crate) const WAIT: Style = AnsiColor::Yellow.on_default().bold();
 pub(crate) const NAME: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const PLAIN: Style = Style::new();
+
+/// The colour of a status line.
+pub(crate) fn of_status(status: u16) -> Style {
+    match status {
+        200..300 => GOOD,
+        300..400 => WAIT,
+        _ => BAD,
+    }
+}
 
 /// Obeys `--color`.
 pub(crate) fn set_color(color: Color) {
@@ -29,14 +39,38 @@ pub(crate) fn complain(what: fmt::Arguments<'_>) {
     let _ = writeln!(anstream::stderr().lock(), "abide: {}", shown(&what.to_string()));
 }
 
+/// A line on standard error that `-q` leaves out: nothing is wrong.
+pub(crate) fn note(what: fmt::Arguments<'_>) {
+    if !IS_QUIET.load(Ordering::Relaxed) {
+        complain(what);
+    }
+}
+
+/// Obeys `--quiet`.
+pub(crate) fn set_quiet(is_quiet: bool) {
+    IS_QUIET.store(is_quiet, Ordering::Relaxed);
+}
+
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
 /// A part of a line, in its colour.
 pub(crate) type Part<'a> = (Style, &'a str);
 
+/// The same, when the text was made for it.
+pub(crate) type OwnedPart = (Style, String);
+
 /// One line on standard output. Whatever stands in its parts is escaped here, so that only the colours command the terminal.
-pub(crate) fn say(parts: &[Part<'_>]) -> std::io::Result<()> {
-    let part = |(style, text): &Part<'_>| format!("{style}{}{style:#}", shown(text));
-    let line: String = parts.iter().map(part).collect();
-    writeln!(anstream::stdout().lock(), "{line}")
+pub(crate) fn say<T: AsRef<str>>(parts: &[(Style, T)]) -> std::io::Result<()> {
+    writeln!(anstream::stdout().lock(), "{}", line(parts))
+}
+
+/// The same on standard error.
+pub(crate) fn mention<T: AsRef<str>>(parts: &[(Style, T)]) {
+    let _ = writeln!(anstream::stderr().lock(), "{}", line(parts));
+}
+
+fn line<T: AsRef<str>>(parts: &[(Style, T)]) -> String {
+    parts.iter().map(|(style, text)| format!("{style}{}{style:#}", shown(text.as_ref()))).collect()
 }
 
 /// `allow` or `deny`.

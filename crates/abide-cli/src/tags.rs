@@ -6,14 +6,15 @@ use abide_permissions::{Head, HeadScanner, Permissions, Preferences, ProductToke
 use serde::Deserialize;
 
 use crate::args::TagsArgs;
+use crate::input::{read_file, tokens};
 use crate::json::Tags;
-use crate::match_urls::{read_file, tokens};
 use crate::question::{self, Holds, Key};
 use crate::style::{self, PLAIN};
 use crate::{Status, Usage, batch};
 
 pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
+        batch::without_agent(&args.agent)?;
         return batch::run(input, answer);
     }
     let tokens = tokens(&args.agent).map_err(Usage)?;

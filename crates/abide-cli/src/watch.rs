@@ -1,7 +1,6 @@
 //! What the gate tells while it works: turns, holds, answers of robots.txt, stores that fail.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 use abide::pacing::BackoffCause;
 use abide::robots_cache::RobotsEntry;
 use abide::{Event, Failure, Observer};
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::style;
@@ -19,7 +19,6 @@ pub(crate) struct Watch {
     started: Instant,
     keeps: bool,
     is_store_told: AtomicBool,
-    is_address_told: AtomicBool,
     log: Mutex<Log>,
 }
 
@@ -44,7 +43,7 @@ pub(crate) struct Heard {
 }
 
 /// A time in which nothing may be asked of a host.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hold {
     pub(crate) from: Duration,
     pub(crate) until: Duration,
@@ -70,13 +69,7 @@ impl Watch {
     }
 
     fn new(keeps: bool) -> Self {
-        Self {
-            started: Instant::now(),
-            keeps,
-            is_store_told: AtomicBool::new(false),
-            is_address_told: AtomicBool::new(false),
-            log: Mutex::default(),
-        }
+        Self { started: Instant::now(), keeps, is_store_told: AtomicBool::new(false), log: Mutex::default() }
     }
 
     pub(crate) fn started(&self) -> Instant {
@@ -96,15 +89,6 @@ impl Watch {
     fn store_failed(&self, error: &str) {
         if !self.is_store_told.swap(true, Ordering::Relaxed) {
             style::complain(format_args!("{error}; going on with what is in memory"));
-        }
-    }
-
-    /// Whoever tries the command on a server of his own meets this first.
-    fn address_refused(&self, address: IpAddr) {
-        if !self.is_address_told.swap(true, Ordering::Relaxed) {
-            style::complain(format_args!(
-                "{address} is not a public address; --allow-net {address} lets it be contacted"
-            ));
         }
     }
 
@@ -139,9 +123,6 @@ impl Observer for Watch {
             Event::StoreDown { reason } => self.store_failed(reason),
             Event::RobotsAnswered { entry: answer } => {
                 let (host, status) = (answer.origin().host(), status(answer));
-                if let Some(Failure::AddressRefused(address)) = answer.failure() {
-                    self.address_refused(address);
-                }
                 self.note(host.as_str(), |heard, at| {
                     heard.answers.push(Answered { at, status });
                     heard.root = heard.root.take().or_else(|| answer.origin().robots_url().join("/").ok());

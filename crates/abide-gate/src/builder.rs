@@ -12,7 +12,7 @@ use crate::gate::Gate;
 use crate::paced::PacedFetch;
 use crate::pacing::{HostStore, PacePolicy, Pacer};
 use crate::robots_cache::{Fetch, RobotsCache, RobotsPolicy, RobotsStore};
-use crate::{AddressGuard, Clock, SystemClock, caught_clock};
+use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
 
 /// Settings of a [`Gate`], and of every client that is built on one. The default is the polite choice.
 ///
@@ -30,6 +30,7 @@ pub struct GateBuilder {
     observers: Vec<Arc<dyn Observer>>,
     clock: Arc<dyn Clock>,
     seed: Option<u64>,
+    signer: Option<Arc<dyn SignRequest>>,
 }
 
 impl GateBuilder {
@@ -45,6 +46,7 @@ impl GateBuilder {
             observers: Vec::new(),
             clock: Arc::new(SystemClock),
             seed: None,
+            signer: None,
         }
     }
 
@@ -121,6 +123,13 @@ impl GateBuilder {
         self
     }
 
+    /// Signs every request, robots.txt included, for example with `WebBotAuth` of `abide-identity`. Default: nothing is signed; some sites
+    /// treat a signed crawler worse.
+    pub fn sign_requests(mut self, signer: Arc<dyn SignRequest>) -> Self {
+        self.signer = Some(signer);
+        self
+    }
+
     /// A gate for a chain of product tokens: the first that has a group in a robots.txt counts there. `fetch` is the transport of
     /// robots.txt.
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
@@ -146,6 +155,7 @@ impl GateBuilder {
             addresses: Arc::clone(&addresses),
             clock: Arc::clone(&clock),
             max_wait,
+            signer: self.signer.clone(),
         };
         let waiting = pacer.clone();
         let mut cache = RobotsCache::builder(tokens, Arc::new(fetch))
@@ -170,6 +180,7 @@ impl GateBuilder {
             max_wait,
             overrides: Arc::default(),
             observers: Observers::new(self.observers),
+            signer: self.signer,
         }
     }
 }

@@ -95,6 +95,11 @@ pub enum DeniedKind {
         /// The `Host` of the request.
         host: String,
     },
+    /// The request was to be signed, and whatever signs failed.
+    NotSigned {
+        /// What failed.
+        reason: String,
+    },
     /// The shared store failed, and the gate was told to fail closed.
     Store {
         /// What failed.
@@ -211,6 +216,7 @@ impl Denied {
             DeniedKind::NoPacing | DeniedKind::SentAgain { .. } => "wrong_order",
             DeniedKind::Identity { .. } => "identity",
             DeniedKind::ForeignHost { .. } => "foreign_host",
+            DeniedKind::NotSigned { .. } => "not_signed",
             DeniedKind::Store { .. } => "store",
             DeniedKind::Panicked { .. } => "panicked",
             DeniedKind::NoTimers => "no_timers",
@@ -235,6 +241,7 @@ impl Denied {
             DeniedKind::Unreachable { .. }
                 | DeniedKind::Deferred { .. }
                 | DeniedKind::Interrupted
+                | DeniedKind::NotSigned { .. }
                 | DeniedKind::Store { .. }
         )
     }
@@ -307,11 +314,17 @@ impl fmt::Display for Denied {
                 Escaped(url.authority().as_bytes()),
                 url.scheme()
             ),
+            DeniedKind::NotSigned { reason } => write!(
+                f,
+                "{} is not asked for{hop}: the request could not be signed: {}",
+                shown(url),
+                Escaped(reason.as_bytes())
+            ),
             DeniedKind::Store { reason } => write!(f, "the shared store failed: {reason}"),
             DeniedKind::Panicked { callback } => {
                 write!(f, "the {callback} panicked, so the request was not sent")
             }
-            DeniedKind::NoTimers => crate::NoTimers.fmt(f),
+            DeniedKind::NoTimers => f.write_str(crate::clock::NO_TIMERS),
             DeniedKind::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
         }
     }

@@ -17,7 +17,7 @@ use crate::paced::last_delay;
 use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit, Refusal, ScopeKey};
 use crate::robots_cache::{RobotsCache, RobotsEntry};
 use crate::verdict::Verdict;
-use crate::{AddressGuard, Clock, Host, Origin, Stats, WallMillis};
+use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
 
 /// Everything that a crawler asks before a request goes out. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
@@ -29,6 +29,7 @@ pub struct Gate {
     pub(crate) max_wait: Duration,
     pub(crate) overrides: Arc<AtomicU64>,
     pub(crate) observers: Observers,
+    pub(crate) signer: Option<Arc<dyn SignRequest>>,
 }
 
 impl Gate {
@@ -342,6 +343,11 @@ impl Gate {
         self.pacer.settled(limit).await
     }
 
+    /// What signs the requests, if they are signed.
+    pub fn signer(&self) -> Option<&Arc<dyn SignRequest>> {
+        self.signer.as_ref()
+    }
+
     /// How long a call may wait for its turns unless it says otherwise.
     pub fn max_wait(&self) -> Duration {
         self.max_wait
@@ -383,7 +389,7 @@ impl Gate {
             Refusal::UnsupportedUrl(_) => DeniedKind::UnsupportedUrl,
             Refusal::Store { reason } => DeniedKind::Store { reason },
             Refusal::Panicked { callback } => DeniedKind::Panicked { callback },
-            Refusal::NoTimers(_) => DeniedKind::NoTimers,
+            Refusal::NoTimers => DeniedKind::NoTimers,
             Refusal::Interrupted => DeniedKind::Interrupted,
         };
         self.denied(kind, url).with_retry_at(retry_at)

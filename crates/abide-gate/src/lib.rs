@@ -75,6 +75,7 @@ mod gate;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod paced;
+mod sign;
 mod verdict;
 
 #[cfg(feature = "testing")]
@@ -84,15 +85,16 @@ pub use address::AddressGuard;
 pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
-pub use clock::{Clock, NoTimers, SystemClock, WallMillis, caught_clock};
+pub use clock::{Clock, SystemClock, WallMillis, caught_clock, lacks_timers};
 pub use coding::Coding;
 pub use denied::{Denied, DeniedKind};
 pub use event::{Event, Observer};
-pub use failure::{Failure, TlsProblem};
+pub use failure::Failure;
 pub use gate::Gate;
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
+pub use sign::SignRequest;
 pub use stats::Stats;
 pub use store::{BoxFuture, HolderId, StoreError};
 pub use verdict::Verdict;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
 use url::Url;
 
 use crate::pacing::{Ask, BackoffCause, Pacer, Permit};
 use crate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
-use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, WallMillis};
+use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, SignRequest, WallMillis};
 
 /// The user's transport, behind the address guard and in its host's turn: robots.txt is a request like any other.
 #[derive(Debug)]
@@ -19,16 +19,46 @@ pub(crate) struct PacedFetch {
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) max_wait: Duration,
+    pub(crate) signer: Option<Arc<dyn SignRequest>>,
 }
 
 impl Fetch for PacedFetch {
     fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-        Box::pin(self.paced(request))
+        Box::pin(self.signed(request))
     }
 }
 
 impl PacedFetch {
-    async fn paced(&self, request: RobotsRequest) -> Result<RobotsResponse, FetchError> {
+    /// Signed, if requests are, and once more if the server asks for it.
+    async fn signed(&self, request: RobotsRequest) -> Result<RobotsResponse, FetchError> {
+        let Some(signer) = &self.signer else { return self.paced(request, None).await };
+        let reply = self.paced(request.clone(), Some(&**signer)).await?;
+        match signer.asked(reply.status(), reply.headers()) {
+            Some(signer) => {
+                // Its permit ends with it.
+                drop(reply);
+                self.paced(request, Some(&*signer)).await
+            }
+            None => Ok(reply),
+        }
+    }
+
+    /// The last thing before the request is sent.
+    fn sign(&self, request: RobotsRequest, signer: &dyn SignRequest) -> Result<RobotsRequest, FetchError> {
+        let mut fields = HeaderMap::new();
+        match signer.sign(&Method::GET, request.url(), &mut fields, self.clock.wall()) {
+            Ok(()) => Ok(request.with_signature(fields)),
+            Err(error) => {
+                Err(FetchError::new(Failure::Other, format!("the request could not be signed: {error}")))
+            }
+        }
+    }
+
+    async fn paced(
+        &self,
+        request: RobotsRequest,
+        signer: Option<&dyn SignRequest>,
+    ) -> Result<RobotsResponse, FetchError> {
         if let Err(refused) = self.addresses.check_url(request.url()) {
             return Err(FetchError::new(refused, refused.to_string()));
         }
@@ -38,6 +68,10 @@ impl PacedFetch {
         let waited = turn.as_ref().map_or(started.saturating_duration_since(asked), Permit::waited);
         request.permit_wait().add(waited, started);
         let permit = turn.map_err(FetchError::deferred)?;
+        let request = match signer {
+            Some(signer) => self.sign(request, signer)?,
+            None => request,
+        };
         let (url, throttle) = (request.url().clone(), request.throttle());
         match self.fetch.fetch(request).await {
             Ok(reply) => {

@@ -6,6 +6,7 @@
 //! loop {
 //!     admit(&mut call).await?;                         // Step::Check: robots.txt; Step::Acquire: the rate limit
 //!     call.sign(&mut headers)?;                        // Step::Send
+//!     call.add_signature(&mut headers)?;
 //!     call.sending();
 //!     let response = client.send(request).await;       //   429 and 503 back the host off
 //!     call.answered(..)?  or  call.failed(..)
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::Permit;
-use abide_gate::{Denied, DeniedKind, Failure, Origin, Verdict, has_userinfo, without_userinfo};
+use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
@@ -72,6 +73,10 @@ pub struct Call<'a> {
     permit: Option<Unsent>,
     target: Option<Box<Target>>,
     source: FieldSource,
+    /// What signs this hop, in place of what signs all, because the server has asked for it.
+    signer: Option<Arc<dyn SignRequest>>,
+    /// Whether a server has asked before.
+    was_asked: bool,
 }
 
 /// A hop that has no response yet.
@@ -122,6 +127,8 @@ impl<'a> Call<'a> {
             permit: None,
             target: None,
             source: FieldSource::Wire,
+            signer: None,
+            was_asked: false,
         }
     }
 
@@ -139,6 +146,18 @@ impl<'a> Call<'a> {
         self.pending().verdict = Some(verdict);
         self.step = Step::Acquire;
         self
+    }
+
+    /// The same, to be signed as a server has asked a middleware above. `None`: like every request.
+    #[must_use]
+    pub fn signed_by(mut self, signer: Option<Arc<dyn SignRequest>>) -> Self {
+        self.signer = signer;
+        self
+    }
+
+    /// What signs this hop because the server has asked for it.
+    pub fn signer(&self) -> Option<&Arc<dyn SignRequest>> {
+        self.signer.as_ref()
     }
 
     /// The method of this hop.
@@ -274,6 +293,18 @@ impl<'a> Call<'a> {
         signed.map_err(|kind| self.denied(kind))
     }
 
+    /// Signs the request, if requests are signed: the last step before it goes out, for a signature is good for seconds, and for this
+    /// request as it is.
+    ///
+    /// # Errors
+    /// [`DeniedKind::NotSigned`].
+    pub fn add_signature(&self, headers: &mut HeaderMap) -> Result<(), Denied> {
+        let gate = &self.crawler.gate;
+        let Some(signer) = self.signer.as_ref().or(gate.signer()) else { return Ok(()) };
+        let signed = signer.sign(&self.method, self.url(), headers, gate.wall());
+        signed.map_err(|error| self.denied(DeniedKind::NotSigned { reason: error.to_string() }))
+    }
+
     /// The request goes out now: its permit counts until its response ends.
     pub fn sending(&mut self) {
         if let Some(permit) = &mut self.permit {
@@ -350,8 +381,19 @@ impl<'a> Call<'a> {
             is_repeatable: head.is_repeatable,
         };
         let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.redirects);
+        if policy.follows && head.is_repeatable && !self.was_asked {
+            let signer = self.crawler.gate.signer();
+            if let Some(signer) = signer.and_then(|signer| signer.asked(head.status, head.headers)) {
+                let target = Target::repeat(self.method.clone(), self.url().clone());
+                (self.signer, self.was_asked) = (Some(signer), true);
+                self.target = Some(Box::new(target));
+                self.step = Step::Follow;
+                return Ok(());
+            }
+        }
         match redirect(policy, asked, head.status, head.headers) {
             Redirect::Follow(target) => {
+                self.signer = None;
                 self.target = Some(Box::new(target));
                 self.step = Step::Follow;
                 return Ok(());

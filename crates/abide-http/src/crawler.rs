@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::robots_cache::Fetch;
-use abide_gate::{Gate, GateBuilder, NoTimers};
+use abide_gate::{Gate, GateBuilder, lacks_timers};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 use abide_robots::{InvalidText, ProductToken};
 
@@ -159,7 +159,9 @@ impl CrawlerBuilder {
     /// # Errors
     /// [`BuildError`].
     pub fn build(self, fetch: Arc<dyn Fetch>) -> Result<Crawler, BuildError> {
-        NoTimers::check()?;
+        if lacks_timers() {
+            return Err(BuildError::NoTimers);
+        }
         let identity = self.identity()?;
         let tokens = identity.tokens().to_vec();
         let mut read = self.read.with_tokens(tokens.iter().cloned());
@@ -206,11 +208,9 @@ pub enum BuildError {
         /// The User-Agent given.
         user_agent: String,
     },
-    /// The client's default header fields have a `Host`: it would go to every site, whose rules are those of its URL.
-    HostForAll,
     /// The runtime that this was called in has no timers, so nothing could ever wait for a permit. Outside of a runtime the first request
     /// that must wait says so, with [`DeniedKind::NoTimers`](abide_gate::DeniedKind::NoTimers).
-    NoTimers(NoTimers),
+    NoTimers,
     /// The HTTP client could not be built.
     Client(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -227,11 +227,9 @@ impl fmt::Display for BuildError {
             Self::UserAgentField { user_agent } => {
                 write!(f, "expected a User-Agent of visible ASCII, found {user_agent:?}")
             }
-            Self::HostForAll => f.write_str(
-                "expected no Host in the client's default_headers, found one; ask for its URL and give its address to \
-                 Builder::resolve",
+            Self::NoTimers => f.write_str(
+                "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder",
             ),
-            Self::NoTimers(error) => error.fmt(f),
             Self::Client(_) => f.write_str("the inner client could not be built"),
         }
     }
@@ -242,15 +240,7 @@ impl std::error::Error for BuildError {
         match self {
             Self::Token(error) => Some(error),
             Self::Client(error) => Some(&**error),
-            Self::UserAgent { .. } | Self::UserAgentField { .. } | Self::HostForAll | Self::NoTimers(_) => {
-                None
-            }
+            Self::UserAgent { .. } | Self::UserAgentField { .. } | Self::NoTimers => None,
         }
-    }
-}
-
-impl From<NoTimers> for BuildError {
-    fn from(error: NoTimers) -> Self {
-        Self::NoTimers(error)
     }
 }

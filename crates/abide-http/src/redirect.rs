@@ -14,7 +14,7 @@ use crate::redirect_history::Stopped;
 /// How redirects are followed. `Default` follows 10 hops and sends no `Referer`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedirectPolicy {
-    follows: bool,
+    pub(crate) follows: bool,
     hops_max: usize,
     returns_at_limit: bool,
     referer: bool,
@@ -77,9 +77,16 @@ pub struct Target {
     keeps_body: bool,
     keeps_credentials: bool,
     referer: Option<HeaderValue>,
+    /// Whether it is the request before, to be sent again.
+    is_repeat: bool,
 }
 
 impl Target {
+    /// The same request, once more.
+    pub(crate) fn repeat(method: Method, url: Url) -> Self {
+        Self { url, method, keeps_body: true, keeps_credentials: true, referer: None, is_repeat: true }
+    }
+
     /// The URL, without user information.
     pub fn url(&self) -> &Url {
         &self.url
@@ -95,9 +102,16 @@ impl Target {
         self.keeps_body
     }
 
-    /// Changes the header fields of the request before to those of this one: no credentials to another origin, nothing about a body that
-    /// is not sent.
+    /// Changes the header fields of the request before to those of this one: no credentials to another origin, no signature, nothing about a
+    /// body that is not sent.
     pub fn change(&self, headers: &mut HeaderMap) {
+        // A signature is good for one request alone.
+        for name in ["signature", "signature-input", "signature-agent"] {
+            headers.remove(name);
+        }
+        if self.is_repeat {
+            return;
+        }
         if !self.keeps_body {
             strip_body_headers(headers);
         }
@@ -150,6 +164,7 @@ pub(crate) fn redirect(
             keeps_body,
             method,
             url,
+            is_repeat: false,
         }),
         false if policy.returns_at_limit => Redirect::Stopped(Stopped::AtLimit),
         false => Redirect::TooMany(url),

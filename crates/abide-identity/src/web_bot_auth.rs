@@ -37,6 +37,8 @@ pub struct WebBotAuth {
     label: sfv::Key,
     nonce: Nonce,
     covered: Vec<Component>,
+    /// Whether abide signs only what a server has asked for.
+    pub(crate) waits_to_be_asked: bool,
 }
 
 /// The parameter `nonce` of the signatures.
@@ -81,6 +83,7 @@ impl WebBotAuth {
             label: key_ref(LABEL_REQUEST).to_owned(),
             nonce: Nonce::None,
             covered: vec![Component::Authority, Component::Method, Component::TargetUri],
+            waits_to_be_asked: false,
         })
     }
 
@@ -117,6 +120,17 @@ impl WebBotAuth {
     #[must_use]
     pub fn with_bare_agent(mut self) -> Self {
         self.agent.is_dictionary = false;
+        self
+    }
+
+    /// Lets abide's clients sign a request only after the server has refused it with 401, 403 or 429 and an `Accept-Signature`: the request is
+    /// then sent once more, signed, in its turn. [`sign`](Self::sign) itself signs always. Default: every request is signed.
+    ///
+    /// A client that follows no redirects (`RedirectPolicy::never`, and `abide-tower`) sends nothing twice, so there the refusal is the
+    /// response.
+    #[must_use]
+    pub fn only_when_asked(mut self) -> Self {
+        self.waits_to_be_asked = true;
         self
     }
 

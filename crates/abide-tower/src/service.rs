@@ -126,6 +126,7 @@ where
             call.was_late();
         }
     }
+    call.add_signature(request.headers_mut()).map_err(|denied| call.refused(denied))?;
     let conditions = conditions(request.headers());
     let sending = ready.call(request);
     call.sending();

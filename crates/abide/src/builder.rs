@@ -12,13 +12,11 @@ use reqwest_middleware::ClientWithMiddleware;
 
 use abide_gate::pacing::{HostStore, PacePolicy};
 use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
-use abide_gate::{Clock, GateBuilder, Observer};
+use abide_gate::{Clock, GateBuilder, Observer, SignRequest};
 use abide_http::{BuildError, Crawler, CrawlerBuilder, RedirectPolicy, Scan};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
-use crate::codings::Codings;
-use crate::log;
 use crate::read_timeout::READ_TIMEOUT;
 use crate::resolver::{GuardedResolver, SystemResolver};
 use crate::robots_fetch::ReqwestFetch;
@@ -30,7 +28,8 @@ pub struct Builder {
     /// What every client has in common.
     crawler: CrawlerBuilder,
     connect_timeout: Duration,
-    read_timeout: Option<Duration>,
+    read_timeout: Duration,
+    decodes: bool,
     fixed_names: HashMap<String, Vec<SocketAddr>>,
     resolver: Arc<dyn Resolve>,
     fetch: Option<Arc<dyn Fetch>>,
@@ -41,7 +40,8 @@ impl Builder {
         Self {
             crawler: Crawler::builder(token),
             connect_timeout: Duration::from_secs(10),
-            read_timeout: None,
+            read_timeout: READ_TIMEOUT,
+            decodes: true,
             fixed_names: HashMap::new(),
             resolver: Arc::new(SystemResolver),
             fetch: None,
@@ -94,14 +94,22 @@ impl Builder {
         self.shared(|crawler| crawler.timeout(timeout))
     }
 
-    /// How long a server may send nothing: before the head of its answer, also while it sends 1xx ones, and between the bytes of its body
-    /// while they are awaited. A host whose server is silent is free again after that. Default: the `read_timeout` of
-    /// `reqwest::ClientBuilder` if it was set, else 60 s. `Duration::MAX` is no limit.
+    /// How long a server may send nothing: before the head of its response, also while it sends 1xx ones, and between the bytes of its body
+    /// while they are awaited. The host of a silent server is free again after that. Default: 60 s. `Duration::MAX` is no limit.
     ///
-    /// The error is a `reqwest_middleware::Error::Middleware` for a head, and reqwest's own with `is_timeout` for a body. Both have an
+    /// A `read_timeout` of `reqwest::ClientBuilder` counts besides, so set it here instead. The error is a
+    /// `reqwest_middleware::Error::Middleware` for a head, and reqwest's own with `is_timeout` for a body. Both have an
     /// [`io::Error`](std::io::Error) of the kind `TimedOut` among their sources.
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
-        self.read_timeout = Some(timeout);
+        self.read_timeout = timeout;
+        self
+    }
+
+    /// Whether pages are asked for in gzip, brotli, deflate and zstd, and decoded, whichever of these features reqwest has. On by default.
+    ///
+    /// A request's own `Accept-Encoding` stays as it is. Switched off, none is sent, and bodies come as the server coded them.
+    pub fn decode(mut self, on: bool) -> Self {
+        self.decodes = on;
         self
     }
 
@@ -171,6 +179,12 @@ impl Builder {
         self.shared(|crawler| crawler.permission_store(store))
     }
 
+    /// Signs every request, each hop anew, robots.txt included: for example with `WebBotAuth` of `abide-identity`. Default: nothing is signed;
+    /// some sites treat a signed crawler worse.
+    pub fn sign_requests(self, signer: Arc<dyn SignRequest>) -> Self {
+        self.gated(|gate| gate.sign_requests(signer))
+    }
+
     /// Hears of everything: of robots.txt, permits, decisions and refusals. Several may listen.
     pub fn observer(self, observer: Arc<dyn Observer>) -> Self {
         self.gated(|gate| gate.observer(observer))
@@ -208,19 +222,27 @@ impl Builder {
     /// The crawler and its inner client, for middleware chains of your own: [`Abide::wrap`], or [`Abide::gate`] and
     /// [`Abide::pacing`] with a cache between them.
     ///
-    /// On `inner` redirects and hidden retries are switched off. So is its decoding of bodies, which would drop what follows the first gzip
-    /// member of a robots.txt: the middleware asks for the codings that were on, and decodes them itself; a request of yours through the
-    /// returned client comes as it was sent. The resolver and connect timeout are replaced: by those of
-    /// [`resolver`](Self::resolver), guarded, and [`connect_timeout`](Self::connect_timeout). Requests through the
-    /// middleware carry the User-Agent of [`user_agent`](Self::user_agent), not that of `inner`. Its cookie jar keeps what robots.txt
-    /// sets, though it sends nothing there; its `timeout` counts for each hop anew ([`timeout`](Self::timeout) is that of a whole
-    /// call); its `default_headers` go to every host, so do not put credentials into them,
-    /// nor a `Host`, which is refused.
+    /// reqwest's builder cannot be asked what it was told, so what abide must know is said to abide's:
     ///
-    /// A proxy or a `unix_socket` on `inner`, or a proxy in the environment, resolves the names of sites itself, past the address
-    /// guard: only literal addresses are refused then, and a warning says so. The name of the proxy is resolved and guarded here: one
-    /// with a private address needs [`allow_net`](Self::allow_net), one that is written as an address does not. `no_proxy` on `inner`
-    /// keeps the environment out.
+    /// | on `inner` | becomes |
+    /// | --- | --- |
+    /// | `redirect`, `retry` | off: abide follows redirects, and one permit is one request |
+    /// | `user_agent` | that of [`user_agent`](Self::user_agent) |
+    /// | `dns_resolver` | that of [`resolver`](Self::resolver), guarded |
+    /// | `connect_timeout` | that of [`connect_timeout`](Self::connect_timeout) |
+    /// | `gzip` and the other codings | off: they would drop what follows the first gzip member of a robots.txt. abide decodes pages itself ([`decode`](Self::decode)) |
+    ///
+    /// What else is set on `inner` stays, and holds for robots.txt, too:
+    ///
+    /// * `timeout` counts for each hop anew; [`timeout`](Self::timeout) is that of a whole call.
+    /// * `default_headers` go to every host and with robots.txt. No credentials there, and no `Host`: the site that answers would not be the one
+    ///   whose rules are known. An `Accept-Encoding` there is replaced.
+    /// * A cookie jar keeps what robots.txt sets. It sends nothing there: as soon as any response has set a cookie, robots.txt is asked for with
+    ///   an empty `Cookie`, which goes before the jar's.
+    /// * `resolve` goes past the address guard; use [`resolve`](Self::resolve).
+    /// * A proxy, also one of the environment, or a `unix_socket` resolves the names of sites itself, past the address guard: only literal
+    ///   addresses are refused then. The name of the proxy is resolved and guarded here: one with a private address needs
+    ///   [`allow_net`](Self::allow_net), one that is written as an address does not. `no_proxy` keeps the environment out.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -228,24 +250,18 @@ impl Builder {
         mut self,
         inner: reqwest::ClientBuilder,
     ) -> Result<(Abide, reqwest::Client), BuildError> {
-        let (codings, inner) = Codings::taken_over(inner);
         let client = self.inner_client(inner)?;
-        let counts_silence = format!("{client:?}").contains("read_timeout: ");
-        if counts_silence && self.read_timeout.is_none() {
-            self.read_timeout = Some(Duration::MAX);
-        }
+        let has_cookies = Arc::new(AtomicBool::new(false));
         let fetch: Arc<dyn Fetch> = match self.fetch.take() {
             Some(fetch) => fetch,
-            None => {
-                let addresses = Arc::new(self.crawler.gate_settings().address_guard().clone());
-                Arc::new(ReqwestFetch::new(
-                    client.clone(),
-                    self.crawler.identity()?.user_agent().clone(),
-                    addresses,
-                ))
-            }
+            None => Arc::new(ReqwestFetch {
+                client: client.clone(),
+                user_agent: self.crawler.identity()?.user_agent().clone(),
+                addresses: self.crawler.gate_settings().address_guard().clone(),
+                has_cookies: Arc::clone(&has_cookies),
+            }),
         };
-        Ok((self.finish(fetch, codings)?, client))
+        Ok((self.finish(fetch, has_cookies)?, client))
     }
 
     /// The crawler alone, for a client of your own. robots.txt is fetched by a client that is built for it.
@@ -253,12 +269,11 @@ impl Builder {
     /// # Errors
     /// [`BuildError`].
     pub fn build(mut self) -> Result<Abide, BuildError> {
+        // The codings of its pages are the client's own.
+        self.decodes = false;
         match self.fetch.take() {
-            Some(fetch) => self.finish(fetch, Codings::default()),
-            // Only robots.txt goes through it, whose codings are asked for by the gate.
-            None => Ok(self
-                .build_with(reqwest::Client::builder().no_gzip().no_deflate().no_brotli().no_zstd())?
-                .0),
+            Some(fetch) => self.finish(fetch, Arc::default()),
+            None => Ok(self.build_with(reqwest::Client::builder())?.0),
         }
     }
 
@@ -277,32 +292,26 @@ impl Builder {
     }
 
     fn inner_client(&self, inner: reqwest::ClientBuilder) -> Result<reqwest::Client, BuildError> {
-        let is_told = warn_about_proxies(&inner);
-        warn_about_overrides(&inner);
-        if sets_host(&inner) {
-            return Err(BuildError::HostForAll);
-        }
-        let client = inner
+        inner
             .redirect(reqwest::redirect::Policy::none())
             .retry(never_again())
+            .no_gzip()
+            .no_brotli()
+            .no_deflate()
+            .no_zstd()
             .dns_resolver(self.resolver_of_all())
             .connect_timeout(self.connect_timeout)
             .build()
-            .map_err(|error| BuildError::Client(error.into()))?;
-        if !is_told {
-            warn_about_the_environment(&client);
-        }
-        Ok(client)
+            .map_err(|error| BuildError::Client(error.into()))
     }
 
-    fn finish(self, fetch: Arc<dyn Fetch>, codings: Codings) -> Result<Abide, BuildError> {
-        let resolver = self.resolver_of_all();
+    fn finish(self, fetch: Arc<dyn Fetch>, has_cookies: Arc<AtomicBool>) -> Result<Abide, BuildError> {
         let core = Core {
+            resolver: self.resolver_of_all(),
             crawler: self.crawler.build(fetch)?,
-            read_timeout: Some(self.read_timeout.unwrap_or(READ_TIMEOUT))
-                .filter(|&limit| limit < Duration::MAX),
-            codings,
-            resolver,
+            read_timeout: Some(self.read_timeout).filter(|&limit| limit < Duration::MAX),
+            decodes: self.decodes,
+            has_cookies,
             has_pacing_half: AtomicBool::new(false),
         };
         Ok(Abide { core: Arc::new(core) })
@@ -321,41 +330,6 @@ fn canonical(name: &str) -> String {
     parsed.trim_end_matches('.').to_owned()
 }
 
-/// Whether a client, or what builds one, adds a `Host` of its own. As in `fetch`, its `Debug` text is all that tells; a test pins it.
-/// In the value of a field the quotes would be escaped.
-pub(crate) fn sets_host(inner: &impl std::fmt::Debug) -> bool {
-    format!("{inner:?}").contains("\"host\": ")
-}
-
-/// Names that were fixed on reqwest's own builder are not asked of our resolver, so their addresses are not guarded. The text of
-/// `Debug` is no interface; this is only a warning.
-fn warn_about_overrides(inner: &reqwest::ClientBuilder) {
-    if format!("{inner:?}").contains("dns_overrides") {
-        log::names_past_the_guard();
-    }
-}
-
-/// A proxy given to reqwest's builder, or a socket that everything goes through: neither asks a resolver for the names of sites. As
-/// above, a warning by the text of `Debug`. Says whether there was one.
-fn warn_about_proxies(inner: &reqwest::ClientBuilder) -> bool {
-    let text = format!("{inner:?}");
-    let is_set = text.contains(" proxies: [") || text.contains(" unix_socket: ");
-    if is_set {
-        log::proxy_resolves();
-    }
-    is_set
-}
-
-/// The same of the environment, once. After `no_proxy` a client has none, and asks no environment.
-fn warn_about_the_environment(client: &reqwest::Client) {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    let asks = format!("{client:?}").contains(" proxies: [");
-    let set = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
-    if asks && set.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())) {
-        ONCE.call_once(log::proxy_resolves);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -364,7 +338,7 @@ mod tests {
     fn a_runtime_without_timers_is_refused() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let built = runtime.block_on(async { Abide::builder("ExampleBot").build().map(drop) });
-        assert!(matches!(built, Err(BuildError::NoTimers(_))), "{built:?}");
+        assert!(matches!(built, Err(BuildError::NoTimers)), "{built:?}");
         assert!(Abide::builder("ExampleBot").build().is_ok(), "outside of a runtime nothing can be said");
     }
 }

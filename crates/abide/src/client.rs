@@ -15,9 +15,7 @@ use abide_gate::robots_cache::RobotsEntry;
 use abide_gate::{Denied, Gate, Origin, Verdict};
 use abide_http::Crawler;
 
-use crate::builder::{Builder, sets_host};
-use crate::codings::Codings;
-use crate::log;
+use crate::builder::Builder;
 use crate::middleware::{AbideMiddleware, GateMiddleware, PacingMiddleware};
 use crate::resolver::GuardedResolver;
 
@@ -46,10 +44,12 @@ pub struct Abide {
 /// What all clones and middlewares of an [`Abide`] share.
 pub(crate) struct Core {
     pub(crate) crawler: Crawler,
-    /// How long a server may be silent. `None`: its client counts for itself.
+    /// How long a server may be silent. `None`: without limit.
     pub(crate) read_timeout: Option<Duration>,
-    /// Of the client that we build.
-    pub(crate) codings: Codings,
+    /// Whether pages are asked for in content codings, and decoded.
+    pub(crate) decodes: bool,
+    /// Whether any response has set a cookie, which a jar in the client may have kept.
+    pub(crate) has_cookies: Arc<AtomicBool>,
     /// For clients of the crawler's owner.
     pub(crate) resolver: Arc<GuardedResolver>,
     /// Whether anybody has taken the half that paces.
@@ -128,16 +128,9 @@ impl Abide {
     /// [`Builder::build_with`] returns.
     ///
     /// A client that was built elsewhere must have `redirect::Policy::none()` and `retry::never()`; if it follows a redirect,
-    /// the request ends with [`DeniedKind::RedirectBypass`](crate::DeniedKind::RedirectBypass). Its resolver is not guarded: only
-    /// literal addresses are refused then.
+    /// the request ends with [`DeniedKind::RedirectBypass`](crate::DeniedKind::RedirectBypass). Its resolver is guarded only if it is that of
+    /// [`resolver`](Self::resolver); else only literal addresses are refused. The codings of its pages are its own.
     pub fn wrap(&self, inner: reqwest::Client) -> ClientWithMiddleware {
-        // The text of `Debug` is no interface; this is only a warning, and the middleware notices it when it happens.
-        if !format!("{inner:?}").contains("Policy(None)") {
-            log::seems_to_follow();
-        }
-        if sets_host(&inner) {
-            log::host_for_all();
-        }
         reqwest_middleware::ClientBuilder::new(inner).with(self.middleware()).build()
     }
 

@@ -99,7 +99,6 @@ impl<F: Future<Output = Result<Response>> + Unpin> Future for WithReadTimeout<F>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Abide;
 
     #[tokio::test(start_paused = true)]
     async fn a_head_that_does_not_come_is_a_timeout_by_its_sources() {
@@ -108,21 +107,5 @@ mod tests {
             std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
         let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
         assert!(sources.any(|error| error.downcast_ref().is_some_and(is_timeout)), "{error:?}");
-    }
-
-    #[test]
-    fn the_limit_is_60_s_unless_another_is_set_here_or_on_the_client() {
-        let limit = |builder: crate::Builder, inner| builder.build_with(inner).unwrap().0.core.read_timeout;
-        let (ours, inner) = (|| Abide::builder("ExampleBot"), reqwest::Client::builder);
-        let other = Duration::from_secs(7);
-        assert_eq!(limit(ours(), inner()), Some(Duration::from_secs(60)));
-        assert_eq!(limit(ours(), inner().read_timeout(other)), None, "reqwest counts");
-        assert_eq!(limit(ours().read_timeout(other), inner()), Some(other));
-        assert_eq!(limit(ours().read_timeout(Duration::MAX), inner()), None);
-        assert_eq!(
-            ours().build().unwrap().core.read_timeout,
-            Some(Duration::from_secs(60)),
-            "a client of one's own"
-        );
     }
 }

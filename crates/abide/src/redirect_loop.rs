@@ -95,7 +95,8 @@ impl<'a> RedirectLoop<'a> {
     }
 
     async fn send(&mut self, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-        let (request, is_repeatable) = (self.request.take().expect(ONE_REQUEST), self.is_repeatable());
+        let (mut request, is_repeatable) = (self.request.take().expect(ONE_REQUEST), self.is_repeatable());
+        self.call.add_signature(request.headers_mut()).map_err(refuse)?;
         let sending = sending(self.core, &mut self.call, request, extensions, next);
         let answer = self.call.span().cover(sending).await;
         let response = answered(self.core, &mut self.call, answer, is_repeatable);

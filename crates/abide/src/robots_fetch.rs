@@ -3,8 +3,9 @@
 
 use std::error::Error as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{COOKIE, HeaderMap, HeaderValue, SET_COOKIE, USER_AGENT};
 use http_body_util::BodyExt;
 
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
@@ -16,28 +17,25 @@ use abide_http::same_resource;
 /// One robots.txt request a call, through a reqwest client that neither follows redirects nor decodes bodies.
 #[derive(Debug)]
 pub(crate) struct ReqwestFetch {
-    client: reqwest::Client,
-    own_headers: HeaderMap,
-    addresses: Arc<AddressGuard>,
+    pub(crate) client: reqwest::Client,
+    pub(crate) user_agent: HeaderValue,
+    pub(crate) addresses: AddressGuard,
+    pub(crate) has_cookies: Arc<AtomicBool>,
 }
 
 impl ReqwestFetch {
-    pub(crate) fn new(
-        client: reqwest::Client,
-        user_agent: HeaderValue,
-        addresses: Arc<AddressGuard>,
-    ) -> Self {
-        let mut own_headers = silencing_headers(&client);
-        own_headers.insert(header::USER_AGENT, user_agent);
-        Self { client, own_headers, addresses }
-    }
-
     async fn send(&self, request: &RobotsRequest) -> Result<RobotsResponse, FetchError> {
         let started = SystemClock.now();
-        let mut headers = self.own_headers.clone();
-        headers.extend(request.headers());
+        let mut headers = request.headers();
+        headers.insert(USER_AGENT, self.user_agent.clone());
+        if self.has_cookies.load(Ordering::Relaxed) {
+            // The rules must be those that every crawler sees. In reqwest a field of the request's own goes before the jar's, and none can be
+            // left out. Not sent without need: a strict server could take an empty field for a bad request, and a 400 allows everything.
+            headers.insert(COOKIE, HeaderValue::from_static(""));
+        }
         let sent = self.client.get(request.url().clone()).headers(headers).timeout(request.budget());
         let response = sent.send().await.map_err(classify)?;
+        observe_cookies(&self.has_cookies, response.headers());
         if !same_resource(response.url(), request.url()) {
             let text = "the inner client follows redirects by itself; build it with redirect::Policy::none()";
             return Err(FetchError::new(Failure::Other, text));
@@ -60,25 +58,11 @@ impl Fetch for ReqwestFetch {
     }
 }
 
-/// Fields that keep the client's own cookies and credentials off robots.txt (RFC 9309 says nothing of them, and the rules
-/// must be those that every crawler sees).
-///
-/// In reqwest an own field wins over a default one and over the cookie jar, and nothing can be removed, so the value is
-/// empty. It is sent only when the client's `Debug` text names what must be silenced; a test pins that text.
-fn silencing_headers(client: &reqwest::Client) -> HeaderMap {
-    let text = format!("{client:?}").to_ascii_lowercase();
-    let unknown = !text.contains("default_headers");
-    let mut headers = HeaderMap::new();
-    for (name, marks) in [
-        (header::COOKIE, &["cookie_store", "\"cookie\""][..]),
-        (header::AUTHORIZATION, &["\"authorization\""]),
-        (header::PROXY_AUTHORIZATION, &["\"proxy-authorization\""]),
-    ] {
-        if unknown || marks.iter().any(|mark| text.contains(mark)) {
-            headers.insert(name, HeaderValue::from_static(""));
-        }
+/// A response may have filled the client's cookie jar, if it has one.
+pub(crate) fn observe_cookies(has_cookies: &AtomicBool, headers: &HeaderMap) {
+    if headers.contains_key(SET_COOKIE) {
+        has_cookies.store(true, Ordering::Relaxed);
     }
-    headers
 }
 
 /// What a reqwest error was. Its text loses the URL, which may hold secrets.
@@ -92,25 +76,4 @@ fn classify(error: reqwest::Error) -> FetchError {
         source = cause.source();
     }
     FetchError::new(failure, text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plain_client_needs_no_silencing() {
-        assert!(silencing_headers(&reqwest::Client::new()).is_empty());
-    }
-
-    #[test]
-    fn default_credentials_are_overridden_by_empty_fields() {
-        let mut defaults = HeaderMap::new();
-        defaults.insert(header::AUTHORIZATION, HeaderValue::from_static("Bearer secret"));
-        defaults.insert(header::COOKIE, HeaderValue::from_static("session=secret"));
-        let client = reqwest::Client::builder().default_headers(defaults).build().unwrap();
-        let headers = silencing_headers(&client);
-        assert_eq!(headers.get(header::AUTHORIZATION).unwrap(), "");
-        assert_eq!(headers.get(header::COOKIE).unwrap(), "");
-    }
 }

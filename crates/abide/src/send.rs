@@ -11,11 +11,12 @@ use reqwest_middleware::{Next, Result};
 use url::Url;
 
 use crate::client::Core;
-use crate::failure;
 use crate::middleware::BoxFuture;
 use crate::read_timeout::{WithReadTimeout, with_read_timeout};
 use crate::response_body::{Ahead, ResponseBody};
+use crate::robots_fetch::observe_cookies;
 use crate::send_count::{CountSends, count_sends};
+use crate::{codings, failure};
 
 /// A request that has its permit, on its way. Made without waiting, so that the future of a call has no room for a request.
 pub(crate) fn sending<'f>(
@@ -29,7 +30,9 @@ pub(crate) fn sending<'f>(
     if request.timeout().copied() != call.timeout() {
         *request.timeout_mut() = call.timeout();
     }
-    core.codings.ask(&mut request);
+    if core.decodes {
+        codings::ask(&mut request);
+    }
     call.sending();
     call.span().within(|| count_sends(with_read_timeout(core.read_timeout, next.run(request, extensions))))
 }
@@ -49,7 +52,8 @@ pub(crate) fn answered(
     }
     let response = response.map_err(|error| failed(call, error))?;
     call.answered(head_of(&response, is_repeatable)).map_err(refuse)?;
-    Ok(core.codings.taken_off(response))
+    observe_cookies(&core.has_cookies, response.headers());
+    Ok(if core.decodes { codings::taken_off(response) } else { response })
 }
 
 pub(crate) fn head_of(response: &Response, is_repeatable: bool) -> ResponseHead<'_> {

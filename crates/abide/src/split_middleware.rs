@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use abide_gate::{Denied, DeniedKind, Gate, Verdict};
+use abide_gate::{Denied, DeniedKind, Gate, SignRequest, Verdict};
 use abide_http::{Call, Options, RedirectPolicy, admit, preserve_fields};
 use http::Extensions;
 use reqwest::{Request, Response};
@@ -22,6 +22,7 @@ struct Handoff {
     url: Url,
     verdict: Verdict,
     wait_left: Duration,
+    signer: Option<Arc<dyn SignRequest>>,
     sent: Arc<Mutex<Report>>,
 }
 
@@ -60,7 +61,8 @@ pub(crate) async fn send_through_chain(
 ) -> Sent {
     let (url, wait_left) = (call.url(), call.wait_left());
     let verdict = call.verdict().cloned().expect("a call is checked before it is sent");
-    let handoff = Handoff { url: url.clone(), verdict, wait_left, sent: Arc::default() };
+    let signer = call.signer().cloned();
+    let handoff = Handoff { url: url.clone(), verdict, wait_left, signer, sent: Arc::default() };
     extensions.insert(handoff.clone());
     // The inner half counts for itself, so what is counted here went past it.
     let (response, times_unpaced) = count_sends(next.run(request, extensions)).await;
@@ -93,13 +95,14 @@ pub(crate) async fn send_paced(
     // Something between the halves may send again, or something else.
     if let Some(handoff) = handoff.as_ref().filter(|handoff| handoff.url == *call.url()) {
         let left = handoff.wait_left.saturating_sub(handoff.report().waited);
-        call = call.checked_above(handoff.verdict.clone(), left);
+        call = call.checked_above(handoff.verdict.clone(), left).signed_by(handoff.signer.clone());
     }
     let wait_left = call.wait_left();
     let response = async {
         // Also what the outer half has signed: something between the two may have changed it.
         call.sign(request.headers_mut()).map_err(refuse)?;
         admit(&mut call).await.map_err(refuse)?;
+        call.add_signature(request.headers_mut()).map_err(refuse)?;
         let sending = sending(core, &mut call, request, extensions, next);
         let answer = call.span().cover(sending).await;
         let response = answered(core, &mut call, answer, true);

@@ -34,10 +34,11 @@ Examples:
   abide fetch --json --max-wait 5m https://example.org/a https://example.org/b
   abide fetch --resolve localhost.example:80:127.0.0.1:8080 --allow-net 127.0.0.1 http://localhost.example/";
 pub(super) const CRAWL: &str = "\
-Exit status: 0 all was fetched, or as much as was asked for; 1 something was denied, deferred or failed; 2 wrong usage.
+Exit status: 0 done as the site allows; 1 something failed (--fail-on adds to that); 2 wrong usage; 130 Ctrl-C; 143 SIGTERM.
 
 Examples:
   abide crawl https://example.org/
+  abide crawl -v --fail-on 4xx,5xx https://example.org/
   abide crawl --max-pages 1000 --save pages --report report.html https://example.org/ https://example.com/
   abide crawl --store redb:crawl.redb --sitemaps --max-depth 3 https://example.org/";
 pub(super) const EXPLAIN: &str = "\

@@ -25,6 +25,8 @@ pub(crate) struct Task {
     pub(crate) kind: Kind,
     /// How often it was deferred.
     pub(crate) deferrals: u16,
+    /// How often it was answered with 429 or 503.
+    pub(crate) tries: u16,
     /// It was deferred behind a redirect, which coming back later alone does not help: it waits inside the call.
     pub(crate) is_patient: bool,
 }
@@ -50,6 +52,8 @@ pub(crate) struct Frontier {
     /// New ones for which there was no room.
     dropped: usize,
     depth_max: Option<u32>,
+    /// What the crawl began with.
+    starts: HashSet<Url>,
     /// The host that was asked last: the others come first.
     last: String,
     pages_running: usize,
@@ -74,6 +78,7 @@ impl Frontier {
             octets: 0,
             dropped: 0,
             depth_max,
+            starts: urls.iter().map(without_fragment).collect(),
             last: String::new(),
             pages_running: 0,
         }
@@ -81,8 +86,7 @@ impl Frontier {
 
     /// Queues a URL, unless it is known, too deep, or on another host. Says whether it did.
     pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: Kind) -> bool {
-        let mut url = url.clone();
-        url.set_fragment(None);
+        let url = without_fragment(url);
         let name = host_of(&url);
         let Some(host) = self.hosts.get_mut(&name) else { return false };
         let is_too_deep = self.depth_max.is_some_and(|max| depth > max);
@@ -97,7 +101,15 @@ impl Frontier {
         }
         self.octets = octets;
         self.seen.insert(url.clone());
-        host.queue.push_back(Task { url, host: name, depth, kind, deferrals: 0, is_patient: false });
+        host.queue.push_back(Task {
+            url,
+            host: name,
+            depth,
+            kind,
+            deferrals: 0,
+            tries: 0,
+            is_patient: false,
+        });
         true
     }
 
@@ -112,8 +124,8 @@ impl Frontier {
     }
 
     /// Whether this is a start page, and so leads its site along when it redirects elsewhere.
-    pub(crate) fn may_widen(task: &Task) -> bool {
-        task.depth == 0 && task.kind == Kind::Page
+    pub(crate) fn may_widen(&self, task: &Task) -> bool {
+        task.kind == Kind::Page && self.starts.contains(&task.url)
     }
 
     /// Makes the host of `to` one of ours. Says whether it was not.
@@ -224,6 +236,12 @@ fn deferred(mut task: Task) -> Task {
     task
 }
 
+fn without_fragment(url: &Url) -> Url {
+    let mut url = url.clone();
+    url.set_fragment(None);
+    url
+}
+
 /// The host, with its port if that is not the scheme's own.
 pub(crate) fn host_of(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
@@ -332,11 +350,11 @@ mod tests {
     fn a_start_page_may_move_to_another_host() {
         let mut frontier = frontier(&["http://a/"], None);
         let first = next(&mut frontier).unwrap();
-        assert!(Frontier::may_widen(&first));
+        assert!(frontier.may_widen(&first));
         assert!(frontier.widen(&url("http://www.a/")));
         assert!(!frontier.widen(&url("http://www.a/")));
         assert!(frontier.add(&url("http://www.a/x"), 1, Kind::Page));
         assert_eq!(next(&mut frontier).unwrap().url.as_str(), "http://www.a/x");
-        assert!(!Frontier::may_widen(&Task { depth: 1, ..first }));
+        assert!(!frontier.may_widen(&Task { url: url("http://a/x"), ..first }));
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::args::CrawlArgs;
 use crate::crawl::report::{Event, Host, Report};
-use crate::crawl::summary::{self, count};
-use crate::shown::{cut, shown};
+use crate::crawl::summary;
+use crate::shown::{count, cut, shown, span};
 
 pub(crate) fn page(report: &Report, args: &CrawlArgs) -> String {
     let chart = Chart::of(report, args.online.delay);
@@ -30,8 +30,21 @@ pub(crate) fn page(report: &Report, args: &CrawlArgs) -> String {
     for host in report.hosts() {
         card(&mut page, host);
     }
-    page.push_str("</section>\n</main></body></html>\n");
+    page.push_str("</section>\n");
+    table(&mut page, report);
+    page.push_str("</main></body></html>\n");
     page
+}
+
+/// Every URL, its status and what there is to say of it.
+fn table(page: &mut String, report: &Report) {
+    page.push_str("<section><h2>URLs</h2>\n<table><thead><tr><th>Status<th>URL<th>Why</thead><tbody>\n");
+    for row in report.pages() {
+        let status = row.status.map_or_else(|| row.outcome.as_str().to_owned(), |status| status.to_string());
+        let _ =
+            writeln!(page, "<tr><td>{status}<td>{}<td>{}", escaped(&cut(&row.url)), escaped(&cut(&row.why)));
+    }
+    page.push_str("</tbody></table></section>\n");
 }
 
 /// The first host, and how many others.
@@ -104,7 +117,7 @@ fn lane(page: &mut String, host: &Host, chart: &Chart) {
         let _ = write!(page, "<u style='left:{:.3}%'></u>", chart.percent(at));
     }
     for hold in &host.held {
-        let title = format!("held for {}: {}", summary::span((hold.until - hold.from).as_secs()), hold.why);
+        let title = format!("held for {}: {}", span((hold.until - hold.from).as_secs()), hold.why);
         chart.bar(page, "hold", hold.from, hold.until, &title);
     }
     let owed =

@@ -20,12 +20,15 @@ use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::Usage;
-use crate::crawl::frontier::{Frontier, Kind, Task};
+use crate::crawl::frontier::{Frontier, Kind};
+use crate::crawl::page::Record;
+use crate::crawl::report::{Event, Report, Totals};
 use crate::trail::public;
 
 /// One line.
@@ -43,8 +46,16 @@ enum Entry {
         #[serde(default, skip_serializing_if = "is_page")]
         kind: Kind,
     },
+    /// Requests went out.
+    Sent {
+        #[serde(default, skip_serializing_if = "is_page")]
+        kind: Kind,
+        events: Vec<Event>,
+    },
     /// Nothing more is to be done for a URL.
-    Done { url: String },
+    Done(Box<Record>),
+    /// A run has ended, and this is what was counted for one host.
+    Ran { lasted: Duration, host: Totals },
 }
 
 fn is_page(kind: &Kind) -> bool {
@@ -132,8 +143,12 @@ impl Journal {
         self.write(&Entry::Add { url: url.into(), depth, kind })
     }
 
-    pub(crate) fn done(&mut self, task: &Task) -> anyhow::Result<()> {
-        self.write(&Entry::Done { url: public(&task.url).into() })
+    pub(crate) fn sent(&mut self, kind: Kind, events: Vec<Event>) -> anyhow::Result<()> {
+        if events.is_empty() { Ok(()) } else { self.write(&Entry::Sent { kind, events }) }
+    }
+
+    pub(crate) fn done(&mut self, record: Record) -> anyhow::Result<()> {
+        self.write(&Entry::Done(Box::new(record)))
     }
 
     /// Hands what was written to the operating system: a kill loses nothing from then on.
@@ -141,8 +156,13 @@ impl Journal {
         self.out.flush().map_err(|error| anyhow::anyhow!("{}: {error}", self.path.display()))
     }
 
-    /// At the end of a run: removed if nothing is left, else brought to the disk.
-    pub(crate) fn end(mut self, is_finished: bool) -> anyhow::Result<()> {
+    /// At the end of a run: removed if nothing is left, else brought to the disk with what the report has counted.
+    pub(crate) fn end(mut self, is_finished: bool, report: &Report) -> anyhow::Result<()> {
+        if !is_finished {
+            for host in report.totals() {
+                self.write(&Entry::Ran { lasted: report.lasted, host })?;
+            }
+        }
         self.flush()?;
         let wrong = |error: io::Error| anyhow::anyhow!("{}: {error}", self.path.display());
         if is_finished {
@@ -158,26 +178,29 @@ impl Journal {
 }
 
 impl Past {
-    /// Queues what is left, in the order in which it was found. `urls` are the start URLs as they were given now: user information
-    /// is in no journal. Says how many URLs are done.
-    pub(crate) fn restore(self, frontier: &mut Frontier, urls: &[Url]) -> usize {
-        for entry in &self.entries {
+    /// Queues what is left, in the order in which it was found, and counts what was done. `urls` are the start URLs as they were given
+    /// now: user information is in no journal. Returns how many URLs are done.
+    pub(crate) fn restore(self, frontier: &mut Frontier, report: &mut Report, urls: &[Url]) -> usize {
+        for entry in self.entries {
             match entry {
                 Entry::Host { url } => {
                     if let Ok(url) = url.parse() {
                         frontier.widen(&url);
                     }
                 }
-                Entry::Add { url, .. } if self.done.contains(url) => {
+                Entry::Add { url, .. } if self.done.contains(&url) => {
                     url.parse().into_iter().for_each(|url| frontier.know(url));
                 }
                 Entry::Add { url, depth, kind } => {
-                    let given = urls.iter().find(|given| *depth == 0 && public(given).as_str() == url);
+                    let given = urls.iter().find(|given| depth == 0 && public(given).as_str() == url);
                     if let Some(url) = given.cloned().or_else(|| url.parse().ok()) {
-                        frontier.add(&url, *depth, *kind);
+                        frontier.add(&url, depth, kind);
                     }
                 }
-                Entry::Crawl { .. } | Entry::Done { .. } => {}
+                Entry::Sent { kind, events } => report.was_sent(kind, events),
+                Entry::Done(record) => report.note(&record),
+                Entry::Ran { lasted, host } => report.had_counted(lasted, host),
+                Entry::Crawl { .. } => {}
             }
         }
         self.done.len()
@@ -215,8 +238,12 @@ fn read(file: &mut File, names: &[String]) -> Result<Option<Past>, Unreadable> {
         (whole, number) = (whole.saturating_add(line.len() as u64), number.saturating_add(1));
         match (number, serde_json::from_slice(&line)) {
             (1, Ok(Entry::Crawl { version: VERSION, urls })) if urls == names => {}
-            (2.., Ok(Entry::Done { url })) => drop(past.done.insert(url)),
-            (2.., Ok(entry @ (Entry::Host { .. } | Entry::Add { .. }))) => past.entries.push(entry),
+            (2.., Ok(entry)) if !matches!(entry, Entry::Crawl { .. }) => {
+                if let Entry::Done(record) = &entry {
+                    past.done.insert(record.page.url.clone());
+                }
+                past.entries.push(entry);
+            }
             _ => return Err(Unreadable::Line(number)),
         }
     }
@@ -251,7 +278,7 @@ impl Unreadable {
 }
 
 /// Of the format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Servers take no URLs of this length.
 const LINE_LEN_MAX: u64 = 1024 * 1024;
 
@@ -261,6 +288,9 @@ mod tests {
 
     use super::*;
     use crate::crawl::frontier::Next;
+    use crate::crawl::page::Page;
+    use crate::outcome::Outcome;
+    use crate::watch::Watch;
 
     fn urls(texts: &[&str]) -> Vec<Url> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -270,9 +300,33 @@ mod tests {
         Opening::of(store, urls, restart)?.begin()
     }
 
+    fn report() -> Report {
+        Report::new(&Watch::all(), true)
+    }
+
+    /// A page of so many bytes.
+    fn record(url: &Url, bytes: u64) -> Record {
+        let mut page = url.clone();
+        page.set_username("").unwrap();
+        page.set_password(None).unwrap();
+        page.set_fragment(None);
+        let page = Page {
+            url: page.into(),
+            status: Some(200),
+            outcome: Outcome::Fetched,
+            why: String::new(),
+            ms: Some(1),
+            bytes: Some(bytes),
+            noindex: None,
+            final_url: None,
+            kind: Kind::Page,
+        };
+        Record { page, cause: None, permissions: vec!["noindex".to_owned()] }
+    }
+
     fn left(past: Past, urls: &[Url]) -> Vec<(String, u32, Kind)> {
         let mut frontier = Frontier::new(urls, None);
-        past.restore(&mut frontier, urls);
+        past.restore(&mut frontier, &mut report(), urls);
         frontier.left().map(|task| (task.url.to_string(), task.depth, task.kind)).collect()
     }
 
@@ -293,11 +347,11 @@ mod tests {
         }
         for _ in 0..2 {
             let Next::Task(task) = frontier.next(Instant::now()) else { panic!("there is more") };
-            journal.done(&task).unwrap();
+            journal.done(record(&task.url, 7)).unwrap();
             frontier.ended(&task);
         }
         let path = journal.path().to_owned();
-        journal.end(false).unwrap();
+        journal.end(false, &report()).unwrap();
         path
     }
 
@@ -312,7 +366,7 @@ mod tests {
             left(past, &urls),
             [("http://a/map".to_owned(), 0, Kind::Sitemap), ("http://a/2".to_owned(), 1, Kind::Page)]
         );
-        journal.end(true).unwrap();
+        journal.end(true, &report()).unwrap();
         assert!(!path.exists(), "nothing is left");
     }
 
@@ -324,7 +378,6 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         for len in 0..=whole.len() {
             fs::write(&path, &whole[..len]).unwrap();
-            let added = String::from_utf8_lossy(&whole[..len]).matches("depth\":").count();
             let lines = whole[..len].iter().filter(|&&octet| octet == b'\n').count();
             let (mut journal, past) = opened(&store, &urls, false).unwrap();
             assert_eq!(past.is_some(), lines > 1, "at {len}");
@@ -332,8 +385,7 @@ mod tests {
             drop(journal);
             let (_, past) = opened(&store, &urls, false).unwrap();
             let found = past.entries.len();
-            assert!(found >= 1 && found <= added + 1 && past.entries.last().is_some(), "at {len}: {found}");
-            assert_eq!(found + past.done.len(), lines.saturating_sub(1) + 1, "at {len}");
+            assert_eq!(found, lines.saturating_sub(1) + 1, "at {len}");
         }
     }
 
@@ -344,7 +396,7 @@ mod tests {
         let path = begun(&store, &urls);
         let text = fs::read_to_string(&path).unwrap();
         for (line, bad) in [
-            (1, text.replacen("\"version\":1", "\"version\":9", 1)),
+            (1, text.replacen("\"version\":2", "\"version\":9", 1)),
             (1, format!("nonsense\n{text}")),
             (2, text.replacen("{\"add\"", "{\"sub\"", 1)),
             (1, "x".repeat(2 * LINE_LEN_MAX as usize)),
@@ -355,6 +407,36 @@ mod tests {
         }
         let (_, past) = opened(&store, &urls, true).unwrap();
         assert!(!past.is_some());
+    }
+
+    #[test]
+    fn what_was_counted_is_counted_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let (store, urls) = (directory.path().join("s.redb"), urls(&["http://a/"]));
+        let (mut journal, _) = opened(&store, &urls, false).unwrap();
+        let (mut first, url) = (report(), "http://a/1".parse().unwrap());
+        let event = |millis| {
+            let at = Duration::from_millis(millis);
+            Event { at, end: None, status: Some(200), url: "http://a/1".to_owned(), is_robots: false }
+        };
+        first.was_sent(Kind::Page, vec![event(100)]);
+        journal.sent(Kind::Page, vec![event(100)]).unwrap();
+        first.note(&record(&url, 7));
+        journal.done(record(&url, 7)).unwrap();
+        journal.end(false, &first).unwrap();
+        // A second run, which was killed.
+        let (mut journal, _) = opened(&store, &urls, false).unwrap();
+        journal.sent(Kind::Page, vec![event(300)]).unwrap();
+        journal.done(record(&"http://a/2".parse().unwrap(), 8)).unwrap();
+        journal.flush().unwrap();
+        drop(journal);
+        let (_, past) = opened(&store, &urls, false).unwrap();
+        let mut third = report();
+        past.restore(&mut Frontier::new(&urls, None), &mut third, &urls);
+        let host = third.hosts().next().unwrap();
+        assert_eq!((host.requests, host.fetched, host.ok, host.bytes), (2, 2, 2, 15));
+        assert_eq!((host.permissions["noindex"], host.events.len()), (2, 2));
+        assert_eq!(third.pages().len(), 2);
     }
 
     #[test]

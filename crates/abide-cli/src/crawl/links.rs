@@ -62,6 +62,13 @@ fn join(base: &Url, href: &str) -> Option<Url> {
     base.join(htmlize::unescape_attribute(href).trim()).ok()
 }
 
+/// Whether a page that was given is an XML sitemap, packed or not.
+pub(crate) fn is_sitemap(body: &[u8]) -> bool {
+    let body = unpacked(body, SNIFFED);
+    let text = String::from_utf8_lossy(body.get(..SNIFFED).unwrap_or(&body));
+    text.contains("<urlset") || text.contains("<sitemapindex")
+}
+
 /// Pages, and further sitemaps, of an XML sitemap, an index of sitemaps, or a plain list; each of them also as a gzip file, whatever
 /// its name and type. Of one that is longer than `len_max`, or cut off, what is there counts.
 pub(crate) fn of_sitemap(body: &[u8], len_max: usize) -> (Vec<Url>, Vec<Url>) {
@@ -99,6 +106,8 @@ fn locations(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
+/// The root of a sitemap comes after a declaration and some comments at most.
+const SNIFFED: usize = 4096;
 /// Of one page or sitemap; the sitemap protocol has the same bound.
 const LINKS_MAX: usize = 50_000;
 

@@ -6,6 +6,7 @@ mod frontier;
 mod html;
 mod journal;
 mod links;
+mod page;
 mod progress;
 mod report;
 mod save;
@@ -21,21 +22,24 @@ use reqwest_middleware::ClientWithMiddleware;
 use tokio::task::JoinSet;
 use url::Url;
 
-use crate::args::{CrawlArgs, StoreArg};
-use crate::check::absolute;
+use crate::args::{CrawlArgs, FailOn, StoreArg};
 use crate::fetch::{self, Answer};
+use crate::input::{absolute, absolute_urls};
 use crate::online::{self, Interruption};
+use crate::outcome::Outcome;
 use crate::trail::{self, Sent, Trail};
 use crate::watch::Watch;
-use crate::{Status, Usage, style};
+use crate::{Status, Usage, signal, style};
 use frontier::{Frontier, Kind, Next, Task};
 use journal::{Journal, Opening};
+use page::{Page, Record};
 use progress::Progress;
-use report::Report;
+use report::{Host, Report, millis};
 use save::Save;
 
 pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
-    let urls: Vec<Url> = args.urls.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
+    let urls: Vec<Url> =
+        absolute_urls(&args.urls)?.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
     if let Some(path) = &args.report {
         // Better now than after the crawl.
         can_write(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
@@ -50,7 +54,7 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
         // The report is there also when a file could not be written.
         let result = crawl.run().await;
         let status = crawl.end()?;
-        result.map(|()| status)
+        result.map(|interrupted| interrupted.unwrap_or(status))
     })
 }
 
@@ -68,6 +72,7 @@ fn begin(
     args: &CrawlArgs,
     urls: &[Url],
     frontier: &mut Frontier,
+    report: &mut Report,
 ) -> anyhow::Result<(Option<Journal>, Option<Save>)> {
     let opening = args.online.durable().map(|store| Opening::of(store, urls, args.restart)).transpose()?;
     let known = opening.as_ref().and_then(Opening::known);
@@ -75,9 +80,9 @@ fn begin(
     let Some(opening) = opening else { return Ok((None, save)) };
     let is_resumed = known.is_some();
     let (journal, past) = opening.begin()?;
-    let done = past.restore(frontier, urls);
+    let done = past.restore(frontier, report, urls);
     if is_resumed {
-        style::complain(format_args!("going on: {done} URLs are done, {} are queued", frontier.len()));
+        style::note(format_args!("going on: {done} URLs are done, {} are queued", frontier.len()));
     }
     Ok((Some(journal), save))
 }
@@ -126,11 +131,12 @@ impl Crawl {
         watch: Arc<Watch>,
     ) -> anyhow::Result<Self> {
         let mut frontier = Frontier::new(urls, args.max_depth);
-        let (journal, save) = begin(&args, urls, &mut frontier)?;
+        let mut report = Report::new(&watch, args.report.is_some());
+        let (journal, save) = begin(&args, urls, &mut frontier, &mut report)?;
         Ok(Self {
-            client: trail::client(&abide, inner),
-            report: Report::new(&watch),
-            progress: Progress::new(args.max_pages),
+            client: trail::client(&abide, inner, &args.online)?,
+            report,
+            progress: Progress::new(args.max_pages, args.online.output.quiet),
             running: JoinSet::new(),
             in_flight: HashMap::new(),
             fetched: 0,
@@ -144,26 +150,26 @@ impl Crawl {
         })
     }
 
-    /// Until everything is fetched, the limit is reached, or somebody ends it.
-    async fn run(&mut self) -> anyhow::Result<()> {
-        let mut interrupted = std::pin::pin!(interruption());
+    /// Until everything is fetched, the limit is reached, or a signal ends it, whose exit status it returns.
+    async fn run(&mut self) -> anyhow::Result<Option<Status>> {
+        let mut interrupted = std::pin::pin!(signal::interruption());
         loop {
             let parked_until = self.dispatch();
             self.progress.show(self.fetched, &self.frontier, &self.report, &self.in_flight);
             if self.running.is_empty() && parked_until.is_none() {
-                return Ok(());
+                return Ok(None);
             }
             let tick = Instant::now() + self.progress.tick();
             let wake = parked_until.map_or(tick, |until| until.min(tick));
             tokio::select! {
                 Some(done) = self.running.join_next() => self.note(done?)?,
                 () = tokio::time::sleep_until(wake.into()) => {}
-                () = &mut interrupted => {
+                status = &mut interrupted => {
                     self.report.interrupted = true;
-                    // What is in the air ends here; dropping it gives its turns back.
+                    // What is under way ends here; dropping it gives its permits back.
                     self.running.abort_all();
-                    tokio::spawn(end_at_once());
-                    return Ok(());
+                    tokio::spawn(signal::end_at_once());
+                    return Ok(Some(status));
                 }
             }
         }
@@ -198,36 +204,83 @@ impl Crawl {
         let Done { task, answer, sent, ended, body } = done;
         self.in_flight.remove(&task.host);
         self.frontier.ended(&task);
-        self.report.sent(task.kind, &sent, ended);
-        if let Some(not_before) = answer.not_before {
-            let is_requeued = self.requeue(&task, &answer, not_before);
-            if is_requeued {
-                return Ok(());
-            }
+        let events = self.report.sent(task.kind, &sent, Some(ended));
+        if let Some(journal) = &mut self.journal {
+            journal.sent(task.kind, events)?;
         }
-        self.report.note(&task, &answer);
-        if answer.line.outcome == "fetched" {
-            let final_url = answer.line.final_url.as_deref().and_then(|text| text.parse::<Url>().ok());
-            let base = final_url.unwrap_or_else(|| task.url.clone());
+        if self.comes_again(&task, &answer) {
+            return Ok(());
+        }
+        let ms = sent.last().map(|last| millis(ended.saturating_duration_since(last.at)));
+        let record = Record::new(&task, &answer, ms);
+        self.report.note(&record);
+        self.show(&record.page)?;
+        let is_fetched = answer.line.outcome == Outcome::Fetched;
+        let final_url = answer.line.final_url.as_deref().and_then(|text| text.parse::<Url>().ok());
+        let base = final_url.unwrap_or_else(|| task.url.clone());
+        if is_fetched {
             self.widen(&task, &base)?;
+        }
+        self.queue_sitemaps(&task, &answer)?;
+        if is_fetched {
             self.queue_from(&task, &answer, &base, &body)?;
         }
         if task.kind == Kind::Page {
-            self.fetched += usize::from(answer.line.outcome == "fetched");
+            self.fetched += usize::from(is_fetched);
             if let Some(save) = &mut self.save {
                 save.page(&answer, &body)?;
             }
         }
-        self.is_done(&task, &answer)
-    }
-
-    /// Marks it in the journal. What was deferred is left for the next run.
-    fn is_done(&mut self, task: &Task, answer: &Answer) -> anyhow::Result<()> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
+        // What was deferred is left for the next run.
         if answer.not_before.is_none() {
-            journal.done(task)?;
+            journal.done(record)?;
         }
         journal.flush()
+    }
+
+    /// Puts back what was deferred, and what was answered with 429 or 503: the host is backed off by now.
+    fn comes_again(&mut self, task: &Task, answer: &Answer) -> bool {
+        if let Some(not_before) = answer.not_before {
+            return self.requeue(task, answer, not_before);
+        }
+        let is_throttled =
+            matches!(answer.line.status, Some(429 | 503)) && answer.line.outcome == Outcome::Fetched;
+        if !is_throttled || task.tries >= TRIES_MAX {
+            return false;
+        }
+        let last = answer.line.final_url.as_deref().and_then(|text| text.parse().ok());
+        let Ok(slot) = self.abide.next_slot(last.as_ref().unwrap_or(&task.url)) else { return false };
+        if slot.wait() > self.args.max_hold {
+            return false;
+        }
+        self.report.requeued(task);
+        let until = Instant::now() + slot.wait().max(HOLD_MIN);
+        let again = Task { tries: task.tries.saturating_add(1), ..task.clone() };
+        self.put_back(again, answer, until);
+        true
+    }
+
+    fn put_back(&mut self, task: Task, answer: &Answer, until: Instant) {
+        if is_of_its_host(&task, answer) {
+            self.frontier.park(task, until);
+        } else {
+            self.frontier.postpone(task, until);
+        }
+    }
+
+    /// With `--json` each page as it comes, and with `-v` a line for it.
+    fn show(&self, page: &Page) -> anyhow::Result<()> {
+        let output = &self.args.online.output;
+        self.progress.suspended(|| {
+            if output.json {
+                online::print_json(page)
+            } else if output.verbose {
+                summary::print_page(page)
+            } else {
+                Ok(())
+            }
+        })
     }
 
     /// Puts a deferred URL back, unless its host is held for longer than the crawl is to last for it.
@@ -242,13 +295,8 @@ impl Crawl {
             return false;
         }
         self.report.requeued(task);
-        let until = Instant::now() + wait.max(HOLD_MIN);
         let task = Task { is_patient: answer.line.hops.len() > 1, ..task.clone() };
-        if is_own {
-            self.frontier.park(task, until);
-        } else {
-            self.frontier.postpone(task, until);
-        }
+        self.put_back(task, answer, Instant::now() + wait.max(HOLD_MIN));
         true
     }
 
@@ -266,30 +314,34 @@ impl Crawl {
 
     /// A start page that has moved to another host takes its site along.
     fn widen(&mut self, task: &Task, to: &Url) -> anyhow::Result<()> {
-        if !Frontier::may_widen(task) || !self.frontier.widen(to) {
+        if !self.frontier.may_widen(task) || !self.frontier.widen(to) {
             return Ok(());
         }
         self.journal.as_mut().map_or(Ok(()), |journal| journal.host(to))
     }
 
-    /// The links of a page, and the sitemaps of its host.
+    /// The sitemaps that the robots.txt of a page names, also where the page itself is disallowed.
+    fn queue_sitemaps(&mut self, task: &Task, answer: &Answer) -> anyhow::Result<()> {
+        let verdict = answer.line.verdict.as_ref().filter(|_| self.args.sitemaps);
+        let Some(verdict) = verdict else { return Ok(()) };
+        let sitemaps = verdict.sitemaps.iter().filter_map(|text| text.parse().ok());
+        sitemaps
+            .take(SITEMAPS_MAX)
+            .try_for_each(|url: Url| self.queue(&trail::public(&url), task.depth, Kind::Sitemap))
+    }
+
+    /// The links of a page, or what a sitemap names.
     fn queue_from(&mut self, task: &Task, answer: &Answer, base: &Url, body: &Body) -> anyhow::Result<()> {
-        if self.args.sitemaps
-            && let Some(verdict) = &answer.line.verdict
-        {
-            for sitemap in verdict.sitemaps.iter().filter_map(|text| text.parse().ok()).take(SITEMAPS_MAX) {
-                self.queue(&trail::public(&sitemap), task.depth, Kind::Sitemap)?;
-            }
-        }
         // The links of an error page are not the site's.
         if !answer.line.status.is_some_and(|status| (200..300).contains(&status)) {
             return Ok(());
         }
-        if task.kind == Kind::Sitemap {
+        let is_given = self.args.sitemaps && self.frontier.may_widen(task) && links::is_sitemap(&body.bytes);
+        if task.kind == Kind::Sitemap || is_given {
             let (pages, sitemaps) = links::of_sitemap(&body.bytes, BODY_MAX);
-            // What a sitemap names is as near as what the first page names.
-            pages.iter().try_for_each(|url| self.queue(&trail::public(url), 1, Kind::Page))?;
-            return sitemaps.iter().try_for_each(|url| self.queue(&trail::public(url), 1, Kind::Sitemap));
+            // What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
+            pages.iter().try_for_each(|url| self.queue(&trail::public(url), 0, Kind::Page))?;
+            return sitemaps.iter().try_for_each(|url| self.queue(&trail::public(url), 0, Kind::Sitemap));
         }
         let obeys = !self.args.ignore_nofollow;
         if !is_html(answer.content_type.as_deref()) || (obeys && !answer.may_follow) {
@@ -304,9 +356,8 @@ impl Crawl {
 
     fn end(mut self) -> anyhow::Result<Status> {
         self.progress.clear();
-        let now = Instant::now();
         for flight in self.in_flight.values() {
-            self.report.sent(flight.task.kind, &flight.trail.sent(), now);
+            self.report.sent(flight.task.kind, &flight.trail.sent(), None);
             self.report.left(&flight.task, 1);
         }
         let mut left = self.in_flight.len();
@@ -327,7 +378,7 @@ impl Crawl {
         let is_finished = left == 0 && self.report.sum(|host| host.left + host.deferred) == 0;
         let journal = self.journal.take().map(|journal| {
             let path = journal.path().display().to_string();
-            journal.end(is_finished).map(|()| path)
+            journal.end(is_finished, &self.report).map(|()| path)
         });
         let path = journal.transpose()?;
         if self.report.interrupted {
@@ -336,14 +387,30 @@ impl Crawl {
                 what_now(path.as_deref(), &self.args.online.store)
             ));
         } else if let (Some(path), false) = (&path, is_finished) {
-            style::complain(format_args!("what is left is in {path}; the same call goes on with it"));
+            style::note(format_args!("what is left is in {path}; the same call goes on with it"));
         }
         let dropped = self.frontier.dropped();
         if dropped > 0 {
             style::complain(format_args!("the queue was full: {dropped} links were left out"));
         }
         // What could not be written is told last, and keeps nothing else from being.
-        printed.and(drawn).map(|()| Status::of(self.report.is_clean()))
+        printed.and(drawn).map(|()| Status::of(!self.has_failed()))
+    }
+}
+
+impl Crawl {
+    /// What the site disallows and what it answers is no failure, unless `--fail-on` says so.
+    fn has_failed(&self) -> bool {
+        let failures = |host: &Host| {
+            let always = host.errors + host.refused + host.deferred + host.unreachable;
+            let asked = self.args.fail_on.iter().map(|what| match what {
+                FailOn::Denied => host.denied,
+                FailOn::ClientErrors => host.client_errors,
+                FailOn::ServerErrors => host.server_errors,
+            });
+            always + asked.sum::<usize>()
+        };
+        self.report.sum(failures) > 0
     }
 }
 
@@ -357,25 +424,6 @@ fn what_now(journal: Option<&str>, store: &StoreArg) -> String {
         }
         (None, _) => String::new(),
     }
-}
-
-/// Ctrl-C, or the SIGTERM of those who stop services.
-async fn interruption() {
-    #[cfg(unix)]
-    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        }
-        return;
-    }
-    let _ = tokio::signal::ctrl_c().await;
-}
-
-/// Whoever presses Ctrl-C again while the report is written does not want it.
-async fn end_at_once() {
-    let _ = tokio::signal::ctrl_c().await;
-    std::process::exit(1);
 }
 
 /// Whether what was refused is on the host of the task. A page may redirect to a host that is held; the others of its own host
@@ -425,5 +473,7 @@ const BODY_MAX: usize = 16 * 1024 * 1024;
 const SITEMAPS_MAX: usize = 100;
 /// A host that defers the same URL again and again, however long it was left alone, does not want to be asked.
 const DEFERRALS_MAX: u16 = 6;
+/// A page that is answered with 429 or 503 is asked for so many times more.
+const TRIES_MAX: u16 = 3;
 /// A hold that is over already is no reason to ask in a circle.
 const HOLD_MIN: Duration = Duration::from_millis(100);

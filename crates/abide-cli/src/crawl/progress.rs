@@ -9,8 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::crawl::Flight;
 use crate::crawl::frontier::Frontier;
 use crate::crawl::report::Report;
-use crate::crawl::summary::span;
-use crate::shown::shown;
+use crate::shown::{shown, span};
 
 pub(crate) struct Progress {
     bars: MultiProgress,
@@ -20,9 +19,11 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(pages_max: usize) -> Self {
+    pub(crate) fn new(pages_max: usize, is_quiet: bool) -> Self {
         // Hidden by itself when standard error is no terminal.
-        let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        let target =
+            if is_quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(10) };
+        let bars = MultiProgress::with_draw_target(target);
         // All of a line is one message, which is cut where the terminal ends.
         let line =
             ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -50,7 +51,7 @@ impl Progress {
         let refused = report.sum(|host| host.denied + host.deferred + host.refused);
         let mut message = format!("{} queued", frontier.len());
         for (count, what) in
-            [(refused, "refused"), (report.sum(|host| host.errors), "failed"), (held, "on hold")]
+            [(refused, "not fetched"), (report.sum(|host| host.errors), "failed"), (held, "on hold")]
         {
             if count > 0 {
                 let _ = write!(message, ", {count} {what}");
@@ -74,6 +75,11 @@ impl Progress {
         let len = self.whole.length().unwrap_or_default();
         let (rate, elapsed) = (self.whole.per_sec(), span(self.whole.elapsed().as_secs()));
         format!("{fetched}/{len} pages  {}  {rate:.1}/s  {elapsed}", bar(fetched as u64, len))
+    }
+
+    /// Runs what writes to the terminal while the bars are out of its way.
+    pub(crate) fn suspended<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.bars.suspend(write)
     }
 
     pub(crate) fn clear(&self) {

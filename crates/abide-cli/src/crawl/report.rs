@@ -4,20 +4,25 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use abide::{Abide, Host as HostName};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::crawl::frontier::{Kind, Task};
-use crate::fetch::Answer;
+use crate::crawl::page::{Class, Page, Record};
 use crate::json::source_name;
-use crate::trail::{Sent, public};
+use crate::outcome::Outcome;
+use crate::trail::Sent;
 use crate::watch::{Answered, Heard, Hold, Watch};
 
 pub(crate) struct Report {
     hosts: BTreeMap<String, Host>,
     started: Instant,
+    /// What earlier runs of the same crawl took, the pauses between them left out.
+    before: Duration,
     /// What is kept in detail, over all hosts.
     events: usize,
+    /// For the table of the HTML report, if there is to be one.
+    pages: Option<Vec<Page>>,
     pub(crate) interrupted: bool,
     pub(crate) lasted: Duration,
 }
@@ -28,7 +33,7 @@ pub(crate) struct Host {
     pub(crate) host: String,
     /// What went out to it: pages, sitemaps, hops, robots.txt.
     pub(crate) requests: usize,
-    /// Pages; sitemaps are counted apart.
+    /// Pages that were answered, whatever the status; sitemaps are counted apart.
     pub(crate) fetched: usize,
     pub(crate) denied: usize,
     pub(crate) deferred: usize,
@@ -65,11 +70,21 @@ pub(crate) struct Host {
     pub(crate) robots_requests: usize,
     /// Requests that were for sitemaps, hops among them.
     pub(crate) sitemap_requests: usize,
+    /// Of those that were fetched: 2xx.
+    pub(crate) ok: usize,
+    /// Of those that were fetched: a redirect led there, or was not followed.
+    pub(crate) redirected: usize,
+    /// Of those that were fetched: 4xx.
+    pub(crate) client_errors: usize,
+    /// Of those that were fetched: 5xx.
+    pub(crate) server_errors: usize,
+    /// Of those that were denied: robots.txt can't be fetched.
+    pub(crate) unreachable: usize,
     #[serde(skip)]
     pub(crate) events: Vec<Event>,
     #[serde(skip)]
     pub(crate) held: Vec<Hold>,
-    /// Where each request that was not for robots.txt began, also of those that are not among the events.
+    /// Where each request of this run that was not for robots.txt began, also of those that are not among the events.
     #[serde(skip)]
     begun: Vec<Duration>,
     /// A URL of it, to ask after its robots.txt at the end.
@@ -91,7 +106,7 @@ pub(crate) struct DeniedBy {
 /// A reason other than robots.txt, and how many URLs it kept back.
 #[derive(Debug, Serialize)]
 pub(crate) struct FailedBy {
-    pub(crate) outcome: &'static str,
+    pub(crate) outcome: Outcome,
     pub(crate) why: String,
     /// Where: another host, when a page has redirected there.
     pub(crate) host: String,
@@ -101,74 +116,143 @@ pub(crate) struct FailedBy {
 }
 
 /// One request, for the timeline. Times are since the crawl began.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Event {
     pub(crate) at: Duration,
-    /// When the body had ended, or was dropped; `None` if nothing came.
+    /// When the body had ended, or was dropped, or the request failed; `None` while it is under way.
     pub(crate) end: Option<Duration>,
+    /// `None`: there was no response.
     pub(crate) status: Option<u16>,
     pub(crate) url: String,
     pub(crate) is_robots: bool,
 }
 
+/// What the journal keeps of a host at the end of a run, over all runs so far.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Totals {
+    host: String,
+    requests: usize,
+    robots_requests: usize,
+    sitemap_requests: usize,
+    waited_ms: u64,
+    longest_wait_ms: u64,
+    gap_min_ms: Option<u64>,
+    requeued: usize,
+    held: Vec<Hold>,
+    robots: Vec<Event>,
+}
+
 impl Report {
-    pub(crate) fn new(watch: &Watch) -> Self {
+    /// With `keeps_pages`, every page is kept for a table.
+    pub(crate) fn new(watch: &Watch, keeps_pages: bool) -> Self {
         Self {
             hosts: BTreeMap::new(),
             started: watch.started(),
+            before: Duration::ZERO,
             events: 0,
+            pages: keeps_pages.then(Vec::new),
             interrupted: false,
             lasted: Duration::ZERO,
         }
     }
 
-    /// Counts an answer for the host that was asked.
-    pub(crate) fn note(&mut self, task: &Task, answer: &Answer) {
-        let host = self.host_of(&task.url);
-        let line = &answer.line;
-        match line.outcome {
-            "fetched" if task.kind == Kind::Sitemap => host.sitemaps += 1,
-            "fetched" => host.fetched += 1,
-            "denied" => host.denied += 1,
-            "deferred" => host.deferred += 1,
-            "refused" => host.refused += 1,
-            _ => host.errors += 1,
+    /// Counts what became of a URL, for the host that was asked.
+    pub(crate) fn note(&mut self, record: &Record) {
+        let Ok(url) = record.page.url.parse() else { return };
+        let host = self.host_of(&url);
+        let page = &record.page;
+        match page.outcome {
+            Outcome::Fetched if page.kind == Kind::Sitemap => host.sitemaps += 1,
+            Outcome::Fetched | Outcome::Allowed => host.fetched += 1,
+            Outcome::Denied => host.denied += 1,
+            Outcome::Deferred => host.deferred += 1,
+            Outcome::Refused => host.refused += 1,
+            Outcome::Error => host.errors += 1,
         }
-        host.bytes = host.bytes.saturating_add(line.bytes.unwrap_or(0));
-        if line.outcome == "denied" {
-            host.denied_by(answer);
-        } else if matches!(line.outcome, "refused" | "error") {
-            host.failed_by(task, answer);
+        match page.class().filter(|_| page.kind == Kind::Page) {
+            Some(Class::Ok) => host.ok += 1,
+            Some(Class::Redirected) => host.redirected += 1,
+            Some(Class::ClientError) => host.client_errors += 1,
+            Some(Class::ServerError) => host.server_errors += 1,
+            None => {}
         }
-        if task.kind == Kind::Page {
-            host.permitted(answer);
+        host.bytes = host.bytes.saturating_add(page.bytes.unwrap_or(0));
+        host.kept_back(record);
+        host.permitted(record);
+        if let Some(pages) = self.pages.as_mut().filter(|pages| pages.len() < PAGES_MAX) {
+            pages.push(page.clone());
         }
     }
 
-    /// Counts the requests of one URL for the hosts that saw them. `ended`: when the last body did.
-    pub(crate) fn sent(&mut self, kind: Kind, sent: &[Sent], ended: Instant) {
-        let since = |at: Instant| at.saturating_duration_since(self.started);
-        let events: Vec<_> = sent
-            .iter()
-            .enumerate()
-            .map(|(index, hop)| {
-                let end =
-                    if index + 1 == sent.len() { Some(ended) } else { hop.took.map(|took| hop.at + took) };
-                let end = end.filter(|_| hop.status.is_some()).map(since);
-                let (at, status, url) = (since(hop.at), hop.status, hop.url.to_string());
-                Event { at, end, status, url, is_robots: false }
-            })
-            .collect();
-        for (event, hop) in events.into_iter().zip(sent) {
-            let is_kept = self.events < EVENTS_MAX;
-            self.events += usize::from(is_kept);
-            let host = self.host_of(&hop.url);
-            host.begun.push(event.at);
-            host.sitemap_requests += usize::from(kind == Kind::Sitemap);
-            if is_kept {
-                host.events.push(event);
-            }
+    /// Counts the requests of one URL for the hosts that saw them. `ended`: when the last body did, or the last request failed.
+    pub(crate) fn sent(&mut self, kind: Kind, sent: &[Sent], ended: Option<Instant>) -> Vec<Event> {
+        let (started, before) = (self.started, self.before);
+        let since = |at: Instant| at.saturating_duration_since(started);
+        let mut events = Vec::new();
+        for (index, hop) in sent.iter().enumerate() {
+            let is_last = index + 1 == sent.len();
+            let end = if is_last { ended } else { hop.took.map(|took| hop.at + took) };
+            let end = end.map(|end| before + since(end));
+            let (at, url) = (before + since(hop.at), hop.url.to_string());
+            let event = Event { at, end, status: hop.status, url, is_robots: false };
+            self.host_of(&hop.url).begun.push(since(hop.at));
+            self.draw(kind, &hop.url, event.clone());
+            events.push(event);
         }
+        events
+    }
+
+    fn draw(&mut self, kind: Kind, url: &Url, event: Event) {
+        let is_kept = self.events < EVENTS_MAX;
+        self.events += usize::from(is_kept);
+        let host = self.host_of(url);
+        host.sitemap_requests += usize::from(kind == Kind::Sitemap);
+        if is_kept {
+            host.events.push(event);
+        }
+    }
+
+    /// The requests of an earlier run.
+    pub(crate) fn was_sent(&mut self, kind: Kind, events: Vec<Event>) {
+        for event in events {
+            let Ok(url) = event.url.parse() else { continue };
+            self.before = self.before.max(event.end.unwrap_or(event.at));
+            self.host_of(&url).requests += 1;
+            self.draw(kind, &url, event);
+        }
+    }
+
+    /// What an earlier run had counted for a host at its end.
+    pub(crate) fn had_counted(&mut self, lasted: Duration, totals: Totals) {
+        self.before = self.before.max(lasted);
+        let host = self.host(totals.host);
+        host.requests = totals.requests;
+        host.robots_requests = totals.robots_requests;
+        host.sitemap_requests = totals.sitemap_requests;
+        (host.waited_ms, host.longest_wait_ms) = (totals.waited_ms, totals.longest_wait_ms);
+        (host.gap_min_ms, host.requeued) = (totals.gap_min_ms, totals.requeued);
+        (host.holds, host.held) = (totals.held.len(), totals.held);
+        host.events.retain(|event| !event.is_robots);
+        host.events.extend(totals.robots);
+    }
+
+    /// For the journal, at the end of a run.
+    pub(crate) fn totals(&self) -> impl Iterator<Item = Totals> {
+        let robots = |host: &Host| {
+            host.events.iter().filter(|event| event.is_robots).take(ROBOTS_MAX).cloned().collect()
+        };
+        self.hosts().map(move |host| Totals {
+            host: host.host.clone(),
+            requests: host.requests,
+            robots_requests: host.robots_requests,
+            sitemap_requests: host.sitemap_requests,
+            waited_ms: host.waited_ms,
+            longest_wait_ms: host.longest_wait_ms,
+            gap_min_ms: host.gap_min_ms,
+            requeued: host.requeued,
+            held: host.held.clone(),
+            robots: robots(host),
+        })
     }
 
     pub(crate) fn requeued(&mut self, task: &Task) {
@@ -184,7 +268,7 @@ impl Report {
     ///
     /// `delay`: what lies between two requests at least.
     pub(crate) fn end(&mut self, watch: &Watch, abide: &Abide, delay: Duration) {
-        self.lasted = self.started.elapsed();
+        self.lasted = self.before + self.started.elapsed();
         let heard = watch.take().hosts;
         let robots_only =
             heard.keys().filter(|name| !self.hosts.contains_key(*name)).cloned().collect::<Vec<_>>();
@@ -194,17 +278,16 @@ impl Report {
         let mut left = EVENTS_MAX.saturating_sub(self.events);
         for host in self.hosts.values_mut() {
             if let Some(heard) = heard.get(&host.host) {
-                host.hear(heard, delay, &mut left);
+                host.hear(heard, delay, self.before, &mut left);
             }
             host.know_robots(abide);
             host.events.sort_by_key(|event| event.at);
         }
     }
 
-    /// Everything asked for was fetched.
-    pub(crate) fn is_clean(&self) -> bool {
-        let failed = |host: &Host| host.denied + host.deferred + host.refused + host.errors;
-        !self.interrupted && self.hosts.values().map(failed).sum::<usize>() == 0
+    /// The pages for the table, in the order in which they were fetched.
+    pub(crate) fn pages(&self) -> &[Page] {
+        self.pages.as_deref().unwrap_or_default()
     }
 
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &Host> {
@@ -240,52 +323,40 @@ impl Host {
     }
 
     /// What a page permits.
-    fn permitted(&mut self, answer: &Answer) {
-        self.noindex += usize::from(answer.line.noindex == Some(true));
-        let tags = answer.line.permissions.iter();
-        let stated = tags.flat_map(|tags| tags.rules.stated()).map(str::to_owned);
-        for name in stated.chain(answer.reserved.iter().map(|usage| format!("no {usage}"))) {
-            if self.permissions.len() < NAMES_MAX || self.permissions.contains_key(&name) {
-                *self.permissions.entry(name).or_default() += 1;
+    fn permitted(&mut self, record: &Record) {
+        self.noindex += usize::from(record.page.kind == Kind::Page && record.page.noindex == Some(true));
+        for name in &record.permissions {
+            if let Some(count) = self.permissions.get_mut(name) {
+                *count += 1;
+            } else if self.permissions.len() < NAMES_MAX {
+                self.permissions.insert(name.clone(), 1);
             }
         }
     }
 
-    /// Requests that were denied, by the rule or the reason.
-    fn denied_by(&mut self, answer: &Answer) {
-        let rule = answer.line.verdict.as_ref().and_then(|verdict| verdict.rule.as_ref());
-        let hop = answer.line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
-        let host = hop.and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_else(|| self.host.clone());
-        let (text, line) = match rule {
-            Some(rule) => (rule.to_string(), Some(rule.line)),
-            None => ("robots.txt cannot be reached".to_owned(), None),
-        };
-        if let Some(by) =
-            self.denied_by.iter_mut().find(|by| by.rule == text && by.line == line && by.host == host)
-        {
-            by.urls += 1;
-        } else if self.denied_by.len() < NAMES_MAX {
-            self.denied_by.push(DeniedBy { rule: text, line, host, urls: 1 });
-        }
-    }
-
-    /// What was refused or failed, by the sentence, without the URL that it may begin with.
-    fn failed_by(&mut self, task: &Task, answer: &Answer) {
-        let line = &answer.line;
-        let hop = line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
-        let own = || self.host.clone();
-        let host = hop.as_ref().and_then(Url::host_str).map_or_else(own, str::to_owned);
-        let last = line.final_url.as_deref().unwrap_or_default();
-        let without = |url: &str| line.why.strip_prefix(url).and_then(|why| why.strip_prefix(": "));
-        let sentence = || without(last).or_else(|| without(&line.url)).unwrap_or(&line.why);
-        let why = answer.address.as_deref().unwrap_or_else(sentence);
-        let outcome = line.outcome;
-        let is_same = |by: &&mut FailedBy| by.why == why && by.host == host && by.outcome == outcome;
-        if let Some(by) = self.failed_by.iter_mut().find(is_same) {
-            by.urls += 1;
-        } else if self.failed_by.len() < NAMES_MAX {
-            let (why, example) = (why.to_owned(), public(&task.url).into());
-            self.failed_by.push(FailedBy { outcome, why, host, urls: 1, example });
+    /// Counts what was denied, refused or failed by its cause.
+    fn kept_back(&mut self, record: &Record) {
+        let (page, Some(cause)) = (&record.page, &record.cause) else { return };
+        if page.outcome == Outcome::Denied {
+            self.unreachable += usize::from(cause.line.is_none());
+            let is_same =
+                |by: &&mut DeniedBy| (by.line, &by.rule, &by.host) == (cause.line, &cause.text, &cause.host);
+            if let Some(by) = self.denied_by.iter_mut().find(is_same) {
+                by.urls += 1;
+            } else if self.denied_by.len() < NAMES_MAX {
+                let (rule, host) = (cause.text.clone(), cause.host.clone());
+                self.denied_by.push(DeniedBy { rule, line: cause.line, host, urls: 1 });
+            }
+        } else if matches!(page.outcome, Outcome::Refused | Outcome::Error) {
+            let is_same = |by: &&mut FailedBy| {
+                (by.outcome, &by.why, &by.host) == (page.outcome, &cause.text, &cause.host)
+            };
+            if let Some(by) = self.failed_by.iter_mut().find(is_same) {
+                by.urls += 1;
+            } else if self.failed_by.len() < NAMES_MAX {
+                let (why, host, example) = (cause.text.clone(), cause.host.clone(), page.url.clone());
+                self.failed_by.push(FailedBy { outcome: page.outcome, why, host, urls: 1, example });
+            }
         }
     }
 
@@ -301,21 +372,23 @@ impl Host {
         self.crawl_delay = answer.crawl_delay().map(|delay| delay.as_secs_f64());
     }
 
-    /// Turns, waits and holds. A turn that no page took was taken by robots.txt.
-    fn hear(&mut self, heard: &Heard, delay: Duration, left: &mut usize) {
+    /// Permits, waits and backoffs. A permit that no page took was taken by robots.txt. `before`: what earlier runs took.
+    fn hear(&mut self, heard: &Heard, delay: Duration, before: Duration, left: &mut usize) {
         self.begun.sort();
         let robots = without_pages(&heard.turns, &self.begun);
         let turns = without_returned(&heard.turns, &robots, delay);
-        self.requests = turns.len();
+        self.requests += turns.len();
         self.sample = self.sample.take().or_else(|| heard.root.clone());
-        self.waited_ms = millis(heard.waited);
-        self.longest_wait_ms = millis(heard.longest_wait);
-        self.holds = heard.holds.len();
-        self.held.clone_from(&heard.holds);
+        self.waited_ms += millis(heard.waited);
+        self.longest_wait_ms = self.longest_wait_ms.max(millis(heard.longest_wait));
+        self.holds += heard.holds.len();
+        let moved =
+            |hold: &Hold| Hold { from: before + hold.from, until: before + hold.until, ..hold.clone() };
+        self.held.extend(heard.holds.iter().map(moved));
         let gaps = turns.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-        self.gap_min_ms = gaps.min().map(millis);
+        self.gap_min_ms = gaps.map(millis).chain(self.gap_min_ms).min();
         let robots: Vec<Duration> = robots.into_iter().filter(|at| turns.binary_search(at).is_ok()).collect();
-        self.robots_requests = robots.len();
+        self.robots_requests += robots.len();
         let kept = robots.len().min(*left);
         *left -= kept;
         for at in &robots[..kept] {
@@ -323,9 +396,10 @@ impl Host {
             let next = turns.get(turns.partition_point(|turn| turn <= at));
             let is_its = |answer: &&Answered| answer.at >= *at && next.is_none_or(|next| answer.at <= *next);
             let answer = heard.answers.iter().find(is_its);
-            let (end, status) = (answer.map(|answer| answer.at), answer.and_then(|answer| answer.status));
+            let status = answer.and_then(|answer| answer.status);
+            let end = answer.map(|answer| before + answer.at);
             let url = format!("{}/robots.txt", self.host);
-            self.events.push(Event { at: *at, end, status, url, is_robots: true });
+            self.events.push(Event { at: before + *at, end, status, url, is_robots: true });
         }
     }
 }
@@ -355,7 +429,12 @@ fn without_returned(turns: &[Duration], robots: &[Duration], delay: Duration) ->
     (0..turns.len()).filter(|index| !is_returned(*index)).map(|index| turns[index]).collect()
 }
 
-fn millis(duration: Duration) -> u64 {
+/// Of one host, in the journal: a line of it must stay short enough to be read again.
+const ROBOTS_MAX: usize = 1000;
+/// Rows of the table that is searched: some 200 bytes each.
+const PAGES_MAX: usize = 100_000;
+
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::Usage;
 use crate::crawl::Body;
 use crate::fetch::{Answer, Line};
+use crate::outcome::Outcome;
 use crate::shown::write_json;
 use crate::trail::public;
 
@@ -52,7 +53,7 @@ impl Save {
     }
 
     pub(crate) fn page(&mut self, answer: &Answer, body: &Body) -> anyhow::Result<()> {
-        let file = if answer.line.outcome == "fetched" {
+        let file = if answer.line.outcome == Outcome::Fetched {
             Some(self.keep(extension(answer.content_type.as_deref()), &body.bytes)?)
         } else {
             None

@@ -1,12 +1,92 @@
 //! The report for people, in lines that are read at any width, and for programs.
 
+use serde::Serialize;
+
+use crate::crawl::page::Page;
 use crate::crawl::report::{DeniedBy, FailedBy, Host, Report};
 use crate::online;
-use crate::shown::cut;
+use crate::outcome::Outcome;
+use crate::shown::{count, cut, span};
 use crate::style::{self, PLAIN};
 
+/// An object per host, then one for the whole crawl.
 pub(crate) fn print_json(report: &Report) -> anyhow::Result<()> {
-    report.hosts().try_for_each(online::print_json)
+    report.hosts().try_for_each(online::print_json)?;
+    online::print_json(&Summary::of(report))
+}
+
+/// The last line of `--json`.
+#[derive(Debug, Serialize)]
+struct Summary {
+    hosts: usize,
+    requests: usize,
+    urls: usize,
+    fetched: usize,
+    ok: usize,
+    redirected: usize,
+    client_errors: usize,
+    server_errors: usize,
+    denied: usize,
+    deferred: usize,
+    refused: usize,
+    errors: usize,
+    left: usize,
+    sitemaps: usize,
+    noindex: usize,
+    bytes: u64,
+    seconds: f64,
+    interrupted: bool,
+}
+
+impl Summary {
+    fn of(report: &Report) -> Self {
+        Self {
+            hosts: report.hosts().count(),
+            requests: report.sum(|host| host.requests),
+            urls: report.sum(Host::urls),
+            fetched: report.sum(|host| host.fetched),
+            ok: report.sum(|host| host.ok),
+            redirected: report.sum(|host| host.redirected),
+            client_errors: report.sum(|host| host.client_errors),
+            server_errors: report.sum(|host| host.server_errors),
+            denied: report.sum(|host| host.denied),
+            deferred: report.sum(|host| host.deferred),
+            refused: report.sum(|host| host.refused),
+            errors: report.sum(|host| host.errors),
+            left: report.sum(|host| host.left),
+            sitemaps: report.sum(|host| host.sitemaps),
+            noindex: report.sum(|host| host.noindex),
+            bytes: report.hosts().map(|host| host.bytes).sum(),
+            seconds: report.lasted.as_millis() as f64 / 1e3,
+            interrupted: report.interrupted,
+        }
+    }
+}
+
+/// `200  http://a.example/x  120 ms  345 bytes`.
+pub(crate) fn print_page(page: &Page) -> anyhow::Result<()> {
+    let status = page.status.map(|status| status.to_string());
+    let mark = match (page.outcome, &status) {
+        (Outcome::Fetched, Some(status)) => {
+            (style::of_status(page.status.unwrap_or_default()), status.as_str())
+        }
+        (Outcome::Deferred, _) => (style::WAIT, "deferred"),
+        (Outcome::Error, _) => (style::BAD, "failed"),
+        (outcome, _) => (style::BAD, outcome.as_str()),
+    };
+    let mut text = format!("  {}", page.url);
+    if let Some(to) = page.final_url.as_ref().filter(|to| **to != page.url) {
+        text.push_str(&format!(" → {to}"));
+    }
+    let why = page.why.strip_prefix(&page.url).and_then(|why| why.strip_prefix(": ")).unwrap_or(&page.why);
+    if page.outcome == Outcome::Fetched {
+        text.push_str(&page.ms.map_or_else(String::new, |ms| format!("  {ms} ms")));
+        text.push_str(&page.bytes.map_or_else(String::new, |bytes| format!("  {bytes} bytes")));
+        text.push_str(if page.noindex == Some(true) { "  noindex" } else { "" });
+    } else {
+        text.push_str(&format!("  {}", cut(why)));
+    }
+    Ok(style::say(&[mark, (PLAIN, &text)])?)
 }
 
 pub(crate) fn print(report: &Report) -> anyhow::Result<()> {
@@ -47,10 +127,10 @@ pub(crate) fn lines(host: &Host) -> Vec<String> {
     if !host.denied_by.is_empty() {
         lines.push(format!("denied: {}", list(host.denied_by.iter().map(|by| denial(by, &host.host)))));
     }
-    for (outcome, word) in [("refused", "refused"), ("error", "failed")] {
+    for (outcome, word) in [(Outcome::Refused, "refused"), (Outcome::Error, "failed")] {
         let those = || host.failed_by.iter().filter(|by| by.outcome == outcome);
         if those().next().is_some() {
-            let each = |by: &FailedBy| format!("{} since {} ({})", by.urls, by.why, cut(&by.example));
+            let each = |by: &FailedBy| format!("{} because {} ({})", by.urls, by.why, cut(&by.example));
             lines.push(format!("{word}: {}", list(those().map(each))));
         }
     }
@@ -63,20 +143,31 @@ pub(crate) fn lines(host: &Host) -> Vec<String> {
 }
 
 /// One of the counts of a host.
-type Pick = fn(&Host) -> usize;
+pub(crate) type Pick = fn(&Host) -> usize;
+
+/// What a URL can come to, beside `ok`.
+pub(crate) const CLASSES: [(&str, Pick); 9] = [
+    ("redirected", |host| host.redirected),
+    ("client errors", |host| host.client_errors),
+    ("server errors", |host| host.server_errors),
+    ("sitemaps", |host| host.sitemaps),
+    ("denied", |host| host.denied),
+    ("deferred", |host| host.deferred),
+    ("refused", |host| host.refused),
+    ("failed", |host| host.errors),
+    ("left", |host| host.left),
+];
 
 fn outcomes(sum: impl Fn(Pick) -> usize) -> String {
-    let fetched = format!("{} fetched", sum(|host| host.fetched));
-    let others: [(&str, Pick); 6] = [
-        ("sitemaps", |host| host.sitemaps),
-        ("denied", |host| host.denied),
-        ("deferred", |host| host.deferred),
-        ("refused", |host| host.refused),
-        ("failed", |host| host.errors),
-        ("left", |host| host.left),
-    ];
-    let others = others.into_iter().map(|(name, pick)| (name, sum(pick))).filter(|(_, count)| *count > 0);
-    others.fold(fetched, |text, (name, count)| format!("{text}, {count} {name}"))
+    let mut text = format!("{} ok", sum(|host| host.ok));
+    for (name, pick) in CLASSES {
+        match sum(pick) {
+            0 => {}
+            1 => text.push_str(&format!(", 1 {}", name.trim_end_matches('s'))),
+            many => text.push_str(&format!(", {many} {name}")),
+        }
+    }
+    text
 }
 
 fn pace(host: &Host) -> String {
@@ -123,22 +214,12 @@ fn robots(host: &Host) -> String {
     format!("robots.txt: {}", parts.join(", "))
 }
 
-/// A time that need not be exact.
-pub(crate) fn span(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        7200..172_800 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86_400),
-    }
-}
-
 /// `3 by "Disallow: /private/" on line 2`, of another host if it is not that of `own`.
 fn denial(by: &DeniedBy, own: &str) -> String {
     let whose = if by.host == own { String::new() } else { format!(" of {}", by.host) };
     match by.line {
         Some(line) => format!("{} by \"{}\" on line {line}{whose}", by.urls, cut(&by.rule)),
-        None => format!("{} since {}{whose}", by.urls, by.rule),
+        None => format!("{} because {}{whose}", by.urls, by.rule),
     }
 }
 
@@ -149,11 +230,6 @@ fn list(items: impl Iterator<Item = String>) -> String {
         text.push_str(&format!(", and {} more", items.len() - SHOWN_MAX));
     }
     text
-}
-
-/// `1 page`, `2 pages`.
-pub(crate) fn count(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Of one list; `--json` has them all.

@@ -235,7 +235,7 @@ async fn every_call_prints_one_json_object_per_line() {
         .await;
         assert_eq!(
             ran.lines().iter().filter(|line| line.is_object()).count(),
-            3,
+            if call == "crawl" { 3 + 3 + 1 } else { 3 },
             "{call}: {} {}",
             ran.out,
             ran.err
@@ -258,6 +258,8 @@ async fn the_exit_status_says_how_it_went() {
             more.push(url);
             let ran = online(server.address(), &[&[call], &more[..]].concat()).await;
             more.pop();
+            // A crawl that does what the site allows has not failed.
+            let status = if call == "crawl" && url.ends_with("/secret") { 0 } else { status };
             assert_eq!(ran.status, status, "{call} {url}: {}", ran.out);
         }
         // Deferred: its robots.txt says so, and the page is not asked for any more.
@@ -369,7 +371,8 @@ async fn every_call_that_goes_online_takes_the_common_options() {
                 "http://a.example:PORT/x",
             ];
             let ran = online(server.address(), &options).await;
-            assert_eq!((ran.status, ran.lines().len()), (0, 1), "{call}: {} {}", ran.out, ran.err);
+            let lines = if call == "crawl" { 3 } else { 1 };
+            assert_eq!((ran.status, ran.lines().len()), (0, lines), "{call}: {} {}", ran.out, ran.err);
         }
     }
 }

@@ -409,6 +409,6 @@ async fn ctrl_c_ends_it_after_what_was_answered() {
     let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
     let ran = crate::Ran::from(blocking(move || child.wait_with_output().unwrap()).await);
-    assert_eq!((ran.status, &ran.line()["outcome"]), (1, &json!("fetched")), "{}", ran.err);
+    assert_eq!((ran.status, &ran.line()["outcome"]), (130, &json!("fetched")), "{}", ran.err);
     assert!(ran.err.ends_with("abide: interrupted\n"), "{}", ran.err);
 }

@@ -109,7 +109,7 @@ async fn a_crawl_shows_its_progress_in_lines_that_fit() {
         );
         let (_, report) = text.rsplit_once("\x1b[2K").unwrap();
         assert!(
-            report.contains("10 URLs: 10 fetched") && !report.contains('░'),
+            report.contains("10 URLs: 10 ok") && !report.contains('░'),
             "the bar is gone by then: {report:?}"
         );
     }

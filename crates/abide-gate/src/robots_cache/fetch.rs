@@ -58,12 +58,21 @@ pub struct RobotsRequest {
     hop: usize,
     permit_wait: PermitWait,
     throttle: Option<Duration>,
+    signature: HeaderMap,
 }
 
 impl RobotsRequest {
     /// A request for `url` with `budget` of time on the wire.
     pub fn new(url: Url, budget: Duration) -> Self {
-        Self { url, validators: None, budget, hop: 0, permit_wait: PermitWait::default(), throttle: None }
+        Self {
+            url,
+            validators: None,
+            budget,
+            hop: 0,
+            permit_wait: PermitWait::default(),
+            throttle: None,
+            signature: HeaderMap::new(),
+        }
     }
 
     pub(crate) fn with_validators(mut self, validators: Option<Validators>) -> Self {
@@ -96,6 +105,11 @@ impl RobotsRequest {
         self
     }
 
+    pub(crate) fn with_signature(mut self, fields: HeaderMap) -> Self {
+        self.signature = fields;
+        self
+    }
+
     /// Where it goes: http or https, without user information and fragment.
     pub fn url(&self) -> &Url {
         &self.url
@@ -116,9 +130,9 @@ impl RobotsRequest {
         self.hop
     }
 
-    /// The header fields to send besides the crawler's own User-Agent: `Accept`, `Accept-Encoding` and the validators.
+    /// The header fields to send besides the crawler's own User-Agent: `Accept`, `Accept-Encoding`, the validators, and the signature.
     pub fn headers(&self) -> HeaderMap {
-        let mut headers = HeaderMap::with_capacity(4);
+        let mut headers = self.signature.clone();
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate, br, zstd"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.5"));
         let Some(validators) = &self.validators else { return headers };

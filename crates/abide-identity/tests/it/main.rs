@@ -4,3 +4,4 @@
 
 mod keys;
 mod verified;
+mod verifier;

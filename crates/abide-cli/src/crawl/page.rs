@@ -1,0 +1,116 @@
+//! What became of one URL of a crawl: a line of `--json` and `-v`, an entry of the journal, a row of the HTML report.
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::crawl::frontier::{Kind, Task};
+use crate::fetch::Answer;
+use crate::outcome::Outcome;
+use crate::trail::public;
+
+/// One URL, as `--json` has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Page {
+    pub(crate) url: String,
+    pub(crate) status: Option<u16>,
+    pub(crate) outcome: Outcome,
+    pub(crate) why: String,
+    /// From its first request to the end of the body, waits for permits included.
+    pub(crate) ms: Option<u64>,
+    pub(crate) bytes: Option<u64>,
+    pub(crate) noindex: Option<bool>,
+    /// Where its redirects ended.
+    pub(crate) final_url: Option<String>,
+    pub(crate) kind: Kind,
+}
+
+/// What a response comes to, by its status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    Ok,
+    /// A redirect that was not followed, or that led to a page.
+    Redirected,
+    ClientError,
+    ServerError,
+}
+
+impl Page {
+    /// `None`: there was no whole response.
+    pub(crate) fn class(&self) -> Option<Class> {
+        if self.outcome != Outcome::Fetched {
+            return None;
+        }
+        let is_elsewhere = self.final_url.as_ref().is_some_and(|url| *url != self.url);
+        Some(match self.status? {
+            400..500 => Class::ClientError,
+            500.. => Class::ServerError,
+            300..400 => Class::Redirected,
+            _ if is_elsewhere => Class::Redirected,
+            _ => Class::Ok,
+        })
+    }
+}
+
+/// A page, and what the report counts of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) page: Page,
+    /// Why it was denied, refused, or failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cause: Option<Cause>,
+    /// Rules and reservations that were found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) permissions: Vec<String>,
+}
+
+/// A reason, in words that are the same for all URLs that it kept back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cause {
+    pub(crate) text: String,
+    /// Of a rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) line: Option<u32>,
+    /// Whose robots.txt, or which host: another one, when a page has redirected there.
+    pub(crate) host: String,
+}
+
+impl Record {
+    /// `ms`: what the URL took on the wire.
+    pub(crate) fn new(task: &Task, answer: &Answer, ms: Option<u64>) -> Self {
+        let line = &answer.line;
+        let mut url = public(&task.url);
+        url.set_fragment(None);
+        let page = Page {
+            url: url.into(),
+            status: line.status,
+            outcome: line.outcome,
+            why: line.why.clone(),
+            ms,
+            bytes: line.bytes,
+            noindex: line.noindex,
+            final_url: line.final_url.clone(),
+            kind: task.kind,
+        };
+        let cause = (line.outcome != Outcome::Fetched).then(|| cause(task, answer));
+        let tags = line.permissions.iter();
+        let stated = tags.flat_map(|tags| tags.rules.stated()).map(str::to_owned);
+        let reserved = answer.reserved.iter().map(|usage| format!("no {usage}"));
+        let permissions = if task.kind == Kind::Page { stated.chain(reserved).collect() } else { Vec::new() };
+        Self { page, cause, permissions }
+    }
+}
+
+fn cause(task: &Task, answer: &Answer) -> Cause {
+    let line = &answer.line;
+    let hop = line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
+    let hop = hop.as_ref().unwrap_or(&task.url);
+    let host = hop.host_str().unwrap_or_default().to_owned();
+    let rule = line.verdict.as_ref().and_then(|verdict| verdict.rule.as_ref());
+    if let Some(rule) = rule.filter(|_| line.outcome == Outcome::Denied) {
+        return Cause { text: rule.to_string(), line: Some(rule.line), host };
+    }
+    let last = line.final_url.as_deref().unwrap_or_default();
+    let without = |url: &str| line.why.strip_prefix(url).and_then(|why| why.strip_prefix(": "));
+    let sentence = || without(last).or_else(|| without(&line.url)).unwrap_or(&line.why);
+    Cause { text: answer.cause.as_deref().unwrap_or_else(sentence).to_owned(), line: None, host }
+}

@@ -1,0 +1,80 @@
+//! How one URL ended, and the sentence that says why.
+
+use std::net::IpAddr;
+
+use abide::{Denied, DeniedKind, Failure};
+use serde::{Deserialize, Serialize};
+
+use crate::shown::without_user;
+
+/// The words of the contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Outcome {
+    /// `check`: the site permits it.
+    Allowed,
+    /// The server answered, whatever its status.
+    Fetched,
+    /// The site's robots.txt disallows it, or can't be fetched.
+    Denied,
+    /// Later: the host has to be left alone for longer than the call waits.
+    Deferred,
+    /// abide itself refuses it, such as an address that is not public.
+    Refused,
+    /// The network or the server failed.
+    Error,
+}
+
+impl Outcome {
+    /// A refusal that is ours is never reported as the site's disallow.
+    pub(crate) fn of(denied: &Denied) -> Self {
+        match denied.kind() {
+            DeniedKind::Unreachable { cause, .. } if cause.is_refused() => Self::Refused,
+            DeniedKind::Disallowed { .. } | DeniedKind::Unreachable { .. } => Self::Denied,
+            DeniedKind::Deferred { .. } | DeniedKind::CrawlDelayTooLong { .. } => Self::Deferred,
+            _ => Self::Refused,
+        }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Fetched => "fetched",
+            Self::Denied => "denied",
+            Self::Deferred => "deferred",
+            Self::Refused => "refused",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// The address that abide refused to contact, if that is the reason.
+fn refused_address(denied: &Denied) -> Option<IpAddr> {
+    match denied.kind() {
+        DeniedKind::AddressRefused { address } => *address,
+        DeniedKind::Unreachable { cause: Failure::AddressRefused(address), .. } => Some(*address),
+        _ => None,
+    }
+}
+
+/// Why a URL was not fetched, with the flag that helps where there is one.
+pub(crate) fn why(denied: &Denied) -> String {
+    match refused_address(denied) {
+        Some(address) => format!("{}: {}", without_user(denied.url().as_str()), not_public(address)),
+        None => denied.to_string(),
+    }
+}
+
+/// The same without the URL, so that those that ended alike are counted together.
+pub(crate) fn cause(denied: &Denied) -> Option<String> {
+    match denied.kind() {
+        _ if refused_address(denied).is_some() => refused_address(denied).map(not_public),
+        DeniedKind::AddressRefused { .. } => Some("it has no public address".to_owned()),
+        DeniedKind::Unreachable { cause, .. } => Some(format!("robots.txt can't be fetched: {cause}")),
+        _ => None,
+    }
+}
+
+fn not_public(address: IpAddr) -> String {
+    format!("{address} is not a public address (--allow-net {address} permits it)")
+}

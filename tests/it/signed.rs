@@ -1,0 +1,214 @@
+//! Signed requests: what leaves is verified by another implementation, hop by hop.
+
+#[path = "../../crates/abide-identity/tests/it/verifier.rs"]
+mod verifier;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide::pacing::PacePolicy;
+use abide::{DeniedKind, ResponseExt};
+use abide_identity::{Key, Signer, WebBotAuth};
+use abide_tests::{Authority, Reply, Seen, Server};
+use reqwest_middleware::ClientWithMiddleware;
+
+use self::verifier::is_verified;
+use crate::capture::listen;
+use crate::{builder, refused};
+
+/// Two hosts over TLS: `/1` of one redirects to `/2` of the other, that to `/3`, and that to the first again. `/asks` wants a signature.
+async fn site(authority: &Authority) -> Server {
+    Server::start_tls(authority.acceptor("*.site.example"), |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
+        "/1" => Reply::redirect(302, "https://b.site.example/2?x=y"),
+        "/2?x=y" => Reply::redirect(307, "/3"),
+        "/3" => Reply::redirect(301, "https://a.site.example/page#part"),
+        "/asks" if seen.header("signature").is_none() => Reply::with_headers(
+            403,
+            &[("accept-signature", "mine=(\"@authority\");nonce=\"n-1\";tag=\"web-bot-auth\"")],
+            "who are you?",
+        ),
+        _ => Reply::html("page"),
+    })
+    .await
+}
+
+fn trusting(authority: &Authority) -> reqwest::ClientBuilder {
+    let certificate = reqwest::Certificate::from_pem(authority.pem().as_bytes()).unwrap();
+    reqwest::Client::builder().tls_certs_only([certificate])
+}
+
+fn identity() -> (WebBotAuth, [u8; 32]) {
+    let key = Key::generate().unwrap();
+    let public_key = key.public_key();
+    (WebBotAuth::new(key, "https://bot.example").unwrap(), public_key)
+}
+
+fn signing(server: &Server, authority: &Authority, identity: WebBotAuth) -> ClientWithMiddleware {
+    builder(server).sign_requests(Arc::new(identity)).build_client(trusting(authority)).unwrap()
+}
+
+/// What the server saw, as the verifier reads it.
+fn verified(seen: &Seen, public_key: [u8; 32]) -> Result<(), String> {
+    let url = format!("https://{}{}", seen.header("host").unwrap(), seen.path).parse().unwrap();
+    let headers = seen.headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+    is_verified(&verifier::Seen(&seen.method.parse().unwrap(), &url, &headers.collect()), public_key)
+}
+
+#[tokio::test]
+async fn another_implementation_verifies_every_hop_and_robots_txt() {
+    let authority = Authority::new();
+    let server = site(&authority).await;
+    let (identity, public_key) = identity();
+    let client = signing(&server, &authority, identity);
+    let page = client.get("https://a.site.example/1").send().await.unwrap();
+    assert_eq!(page.url().as_str(), "https://a.site.example/page#part");
+    let log = server.log();
+    assert_eq!(
+        server.asked(),
+        [
+            "a.site.example/robots.txt",
+            "a.site.example/1",
+            "b.site.example/robots.txt",
+            "b.site.example/2?x=y",
+            "b.site.example/3",
+            "a.site.example/page"
+        ]
+    );
+    for seen in &log {
+        assert_eq!(verified(seen, public_key), Ok(()), "{}: {:?}", seen.what(), seen.headers);
+    }
+    let mut signatures: Vec<_> = log.iter().map(|seen| seen.header("signature").unwrap()).collect();
+    signatures.sort_unstable();
+    signatures.dedup();
+    assert_eq!(signatures.len(), log.len(), "each hop is signed anew");
+}
+
+#[tokio::test]
+async fn the_halves_of_the_middleware_sign_below_the_cache() {
+    let authority = Authority::new();
+    let server = site(&authority).await;
+    let (identity, public_key) = identity();
+    let (abide, inner) = builder(&server)
+        .sign_requests(Arc::new(identity.only_when_asked()))
+        .build_with(trusting(&authority))
+        .unwrap();
+    let client =
+        reqwest_middleware::ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build();
+    assert_eq!(client.get("https://a.site.example/asks").send().await.unwrap().status(), 200);
+    let log = server.log();
+    assert_eq!(verified(log.last().unwrap(), public_key), Ok(()));
+    assert_eq!(log.iter().filter(|seen| seen.header("signature").is_some()).count(), 1);
+}
+
+#[tokio::test]
+async fn requests_without_tls_are_not_signed() {
+    let server = Server::start(|_| Reply::html("page")).await;
+    let (identity, _) = identity();
+    let client = builder(&server).sign_requests(Arc::new(identity)).build_client(reqwest::Client::builder());
+    client.unwrap().get("http://a.example/x").send().await.unwrap();
+    let log = server.log();
+    assert_eq!(log.len(), 2);
+    assert!(log.iter().all(|seen| !seen.headers.iter().any(|(name, _)| name.starts_with("signature"))));
+}
+
+#[tokio::test]
+async fn a_redirect_carries_no_signature_of_the_caller() {
+    let authority = Authority::new();
+    let server = site(&authority).await;
+    let client = builder(&server).build_client(trusting(&authority)).unwrap();
+    let request = client.get("https://a.site.example/1").header("signature", "sig1=:AA==:");
+    request.header("signature-input", "sig1=()").send().await.unwrap();
+    let with_signature: Vec<_> =
+        server.log().iter().filter(|seen| seen.header("signature").is_some()).map(Seen::what).collect();
+    assert_eq!(with_signature, ["a.site.example/1"]);
+}
+
+#[tokio::test]
+async fn a_server_that_asks_gets_one_signed_retry_in_its_turn() {
+    let authority = Authority::new();
+    let server = site(&authority).await;
+    let (identity, public_key) = identity();
+    let delay = Duration::from_millis(200);
+    let client = builder(&server)
+        .pace(PacePolicy::default().danger_min_delay(delay))
+        .sign_requests(Arc::new(identity.only_when_asked()))
+        .build_client(trusting(&authority))
+        .unwrap();
+    let page = client
+        .get("https://a.site.example/asks")
+        .header("referer", "https://c.example/")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(page.status(), 200);
+    let info = page.fetch_info().unwrap();
+    assert_eq!(info.hops().iter().map(|hop| hop.status().as_u16()).collect::<Vec<_>>(), [403, 200]);
+    let log = server.log();
+    assert_eq!(
+        log.iter().map(|seen| (seen.path.as_str(), seen.header("signature").is_some())).collect::<Vec<_>>(),
+        [("/robots.txt", false), ("/asks", false), ("/asks", true)]
+    );
+    let retry = log.last().unwrap();
+    assert_eq!(verified(retry, public_key), Ok(()));
+    assert!(retry.header("signature-input").unwrap().contains(";nonce=\"n-1\""));
+    assert_eq!(retry.header("referer"), Some("https://c.example/"));
+    assert!(retry.at.duration_since(log[1].answered) >= delay - Duration::from_millis(1));
+}
+
+/// A signer that is out of order.
+#[derive(Debug)]
+struct Broken;
+
+impl Signer for Broken {
+    fn public_key(&self) -> [u8; 32] {
+        [7; 32]
+    }
+
+    fn sign(&self, _: &[u8]) -> Result<[u8; 64], Box<dyn std::error::Error + Send + Sync>> {
+        Err("the HSM is gone".into())
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_signed_is_not_sent() {
+    let authority = Authority::new();
+    let server = site(&authority).await;
+    let identity = WebBotAuth::new(Broken, "https://bot.example").unwrap();
+    let client = signing(&server, &authority, identity.clone());
+    let denied = refused(&client, "https://a.site.example/page").await;
+    assert!(denied.is_unreachable(), "not even robots.txt: {denied:?}");
+    assert_eq!(server.log().len(), 0);
+    // The page itself, where robots.txt was fetched without a signature.
+    let client = signing(&server, &authority, identity.only_when_asked());
+    let denied = refused(&client, "https://a.site.example/asks").await;
+    assert!(matches!(denied.kind(), DeniedKind::NotSigned { .. }), "{denied:?}");
+    assert_eq!(
+        denied.to_string(),
+        "https://a.site.example/asks is not asked for (redirect 1): the request could not be signed: the signer returned no signature"
+    );
+    assert_eq!(server.asked(), ["a.site.example/robots.txt", "a.site.example/asks"]);
+}
+
+#[tokio::test]
+async fn no_log_tells_of_the_key() {
+    use std::fmt::Write;
+
+    let authority = Authority::new();
+    let server = site(&authority).await;
+    let key = Key::generate().unwrap();
+    let pem = key.to_pem().unwrap();
+    let secret = pem.lines().nth(1).unwrap().to_owned();
+    // The last 32 bytes of the DER are the key; 40 characters of base64 are all of the key's.
+    let secret = &secret[secret.len() - 40..];
+    let (heard, _guard) = listen();
+    let identity = WebBotAuth::new(key, "https://bot.example").unwrap();
+    let client = signing(&server, &authority, identity);
+    client.get("https://a.site.example/1").send().await.unwrap();
+    let mut text = String::new();
+    for said in heard.all() {
+        write!(text, "{said:?}").unwrap();
+    }
+    assert!(text.contains("a.site.example"), "something was said");
+    assert!(!text.contains(secret));
+}
