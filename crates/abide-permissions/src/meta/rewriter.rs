@@ -160,7 +160,8 @@ impl Shared {
                 }
             }
             Take::Link => {
-                let attribute = |name| element.get_attribute(name).map(decoded);
+                let attribute =
+                    |name| element.get_attribute(name).map(|value| decoded(value.into()).into_owned());
                 let is_license = attribute("rel").zip(attribute("type"));
                 if is_license.is_some_and(|(rel, kind)| license::is_license(&rel, &kind))
                     && let Some(url) = attribute("href").filter(|url| !url.trim_ascii().is_empty())
