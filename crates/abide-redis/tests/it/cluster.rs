@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 
 use crate::support::judge::{assert_spaced, by_host, until_all_came, until_served, website};
 use crate::support::workers::{Crew, run_time, stop};
-use crate::support::{Cluster, ms, wait_until};
+use crate::support::{Cluster, Redis, ms, wait_for};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -49,9 +49,8 @@ async fn a_slot_that_moves_takes_its_leases_and_records_along() {
             // Half of it is there: this one waits until all is.
             tokio::spawn(async move { status(&store, 1, true).await })
         };
-        wait_until("it is told to try again", || {
-            cluster.nodes.iter().any(|node| node.ask::<String>(&["INFO", "errorstats"]).contains("TRYAGAIN"))
-        });
+        let told = |node: &Redis| node.ask::<String>(&["INFO", "errorstats"]).contains("TRYAGAIN");
+        wait_for("it is told to try again", async || cluster.nodes.iter().any(told)).await;
         end_move(&cluster, slot, way);
         assert_eq!(asking.await.unwrap(), LEASED);
     }
