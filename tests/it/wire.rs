@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide::robots_cache::RobotsPolicy;
-use abide::{Abide, Builder, Denied, DeniedKind, Failure, TlsProblem};
+use abide::{Abide, Builder, Denied, DeniedKind, Failure};
 use abide_tests::{Authority, Names, Reply, Seen, Server, Signal, Silent, Step, StoppedClock};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -160,15 +160,15 @@ async fn c4_certificates_are_checked() {
     let client = crawler(good.address()).build_client(trusting(&authority)).unwrap();
     assert_eq!(status(&client, &format!("https://a.example:{}/x", good.address().port())).await, 200);
     for (problem, acceptor, sentence) in [
-        (TlsProblem::AnotherName, authority.acceptor("b.example"), "its certificate is for another name"),
-        (TlsProblem::Expired, authority.expired("a.example"), "its certificate has expired"),
+        (Failure::CertificateName, authority.acceptor("b.example"), "its certificate is for another name"),
+        (Failure::CertificateExpired, authority.expired("a.example"), "its certificate has expired"),
         (
-            TlsProblem::Untrusted,
+            Failure::CertificateUntrusted,
             Authority::new().acceptor("a.example"),
             "its certificate is self-signed or of an unknown authority",
         ),
         (
-            TlsProblem::Untrusted,
+            Failure::CertificateUntrusted,
             Authority::self_signed("a.example"),
             "its certificate is self-signed or of an unknown authority",
         ),
@@ -177,7 +177,7 @@ async fn c4_certificates_are_checked() {
         let client = crawler(server.address()).build_client(trusting(&authority)).unwrap();
         let denied = refused(&client, &format!("https://a.example:{}/x", server.address().port())).await;
         let DeniedKind::Unreachable { cause, .. } = denied.kind() else { panic!("{problem:?}: {denied:?}") };
-        assert_eq!(*cause, Failure::Tls(problem), "{denied:?}");
+        assert_eq!(*cause, problem, "{denied:?}");
         assert!(denied.to_string().contains(sentence), "{denied}");
         assert!(server.asked().is_empty(), "{problem:?}");
     }
@@ -199,10 +199,7 @@ async fn c4_plain_http_on_the_port_of_https_is_told_as_that() {
     });
     let client = crawler(address).build_client(trusting(&Authority::new())).unwrap();
     let denied = refused(&client, &format!("https://a.example:{}/x", address.port())).await;
-    assert!(
-        matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::Tls(TlsProblem::NotTls), .. }),
-        "{denied:?}"
-    );
+    assert!(matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::NotTls, .. }), "{denied:?}");
     server.abort();
 }
 

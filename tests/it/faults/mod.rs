@@ -213,7 +213,7 @@ async fn is_known(also: Also, host: &str, abide: &Abide, before: WallMillis) -> 
         }
         Also::Lasts(lifetime) => seconds(answer.asked_at(), answer.fresh_until()) == lifetime,
         Also::AddressRefused => matches!(answer.failure(), Some(Failure::AddressRefused(_))),
-        Also::RedirectRefused => matches!(answer.failure(), Some(Failure::RedirectRefused(_))),
+        Also::RedirectRefused => answer.failure().is_some_and(|failure| failure.is_redirect()),
         Also::StillCoded => answer.failure() == Some(Failure::StillCoded),
     };
     is_right.then_some(()).ok_or(format!("not {also:?}: {answer:?}"))

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use super::moment::Moment;
-use crate::{Failure, TlsProblem};
+use crate::Failure;
+use crate::clock::Moment;
 
 /// Faults in a row, and the pause they led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,19 +74,22 @@ impl Breaker {
 
 /// It will not go away by trying again soon. An alert of an overloaded server will.
 fn is_lasting(fault: Failure) -> bool {
-    use TlsProblem::{AnotherName, Expired, Untrusted};
-    matches!(fault, Failure::Dns | Failure::NoRoute | Failure::Tls(Expired | Untrusted | AnotherName))
+    let is_certificate = matches!(
+        fault,
+        Failure::CertificateExpired | Failure::CertificateUntrusted | Failure::CertificateName
+    );
+    is_certificate || matches!(fault, Failure::Dns | Failure::NoRoute)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
 
-    use super::super::moment::Timeline;
     use super::*;
     use crate::Failure::{Dns, NoRoute, Refused, Timeout};
+    use crate::clock::Timeline;
 
-    const CERTIFICATE: Failure = Failure::Tls(TlsProblem::Expired);
+    const CERTIFICATE: Failure = Failure::CertificateExpired;
 
     fn second(n: u64) -> Moment {
         let began = Instant::now();

@@ -46,7 +46,6 @@ mod memory;
 mod store;
 
 mod counters;
-mod jitter;
 mod log;
 
 /// What the flights share their state by. `tests/it/robots_cache/schedules.rs` reads them with another one, which tries out orders.
@@ -67,5 +66,4 @@ pub(crate) use policy::LongOutage;
 pub use policy::RobotsPolicy;
 pub(crate) use record::Unavailable;
 pub use record::{GoodCopy, Record};
-pub use redirect::RedirectRefusal;
 pub use store::RobotsStore;
