@@ -13,11 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use abide_gate::pacing::{PacePolicy, Permit};
+use abide_gate::pacing::Permit;
 use abide_gate::testing::{Ask, Pacer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
+
+use crate::support::pacing::one_second;
 
 const GAP: Duration = Duration::from_millis(20);
 const BODY: usize = 2_000;
@@ -146,7 +148,7 @@ fn trap_no_gap_below_the_promise_as_the_server_sees_it() {
     let server = serve(Arc::clone(&log), Arc::clone(&read));
     noise(Arc::clone(&stop));
     noise(Arc::clone(&stop));
-    let policy = PacePolicy::default().danger_min_delay(GAP).with_max_wait(EVER);
+    let policy = one_second().danger_min_delay(GAP).with_max_wait(EVER);
     let client = Client { pacer: Pacer::new(policy), server, read, turns: Turns::default() };
     let cancelled = Arc::new(AtomicUsize::new(0));
     let left = Arc::new(AtomicUsize::new(gaps + hosts));
