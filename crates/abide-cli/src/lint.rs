@@ -1,10 +1,12 @@
 //! `abide lint`: what the author of a robots.txt should know.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use abide::{Abide, Verdict};
-use abide_robots::{Remark, Robots};
+use abide_permissions::record_problem;
+use abide_robots::Robots;
 use annotate_snippets::Level;
 use futures_util::StreamExt;
 use serde::Serialize;
@@ -49,7 +51,7 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
     }
     for (name, body) in &found {
         let robots = Robots::parse(body);
-        let remarks = robots.remarks();
+        let remarks = remarks(&robots);
         status = status.and(Status::of(remarks.is_empty()));
         if args.online.output.json || args.format == Format::Json {
             for remark in &remarks {
@@ -96,25 +98,58 @@ async fn fetch(
     Ok(status)
 }
 
-fn line<'a>(file: &'a str, remark: &Remark) -> Line<'a> {
-    let columns = remark.columns();
+/// One thing that the author should know.
+struct Found {
+    line: u32,
+    columns: Range<usize>,
+    kind: &'static str,
+    text: String,
+}
+
+/// What abide-robots remarks on, and the preferences that are dropped or salvaged.
+fn remarks(robots: &Robots) -> Vec<Found> {
+    let of_file = robots.remarks().into_iter().map(|remark| Found {
+        line: remark.line(),
+        columns: remark.columns(),
+        kind: remark.kind().as_str(),
+        text: remark.to_string(),
+    });
+    let of_values = robots.records().filter_map(|record| {
+        let text = record_problem(&record)?;
+        let line = robots.line(record.line()).unwrap_or_default();
+        let is_value = |part: &[u8]| part == record.value();
+        let at = line.windows(record.value().len().max(1)).rposition(is_value).unwrap_or(0);
+        let columns = at.saturating_add(1)..at.saturating_add(record.value().len()).saturating_add(1);
+        Some(Found { line: record.line(), columns, kind: "unreadable-preference", text })
+    });
+    let mut found: Vec<Found> = of_file.chain(of_values).collect();
+    found.sort_by_key(|remark| (remark.line, remark.columns.start));
+    found
+}
+
+fn line<'a>(file: &'a str, remark: &Found) -> Line<'a> {
+    let columns = remark.columns.clone();
     Line {
         file,
-        line: remark.line(),
+        line: remark.line,
         column: columns.start,
         column_end: columns.end,
-        kind: remark.kind().as_str(),
-        message: without_user(&remark.to_string()).into(),
+        kind: remark.kind,
+        message: without_user(&remark.text).into(),
     }
 }
 
-fn print(name: &str, robots: &Robots, remarks: &[Remark]) -> anyhow::Result<()> {
+fn print(name: &str, robots: &Robots, remarks: &[Found]) -> anyhow::Result<()> {
     let path = shown(name);
     let excerpt = Excerpt::of(robots.text());
     for remark in remarks.iter().take(SHOWN_MAX) {
-        let mark =
-            Mark { line: remark.line(), columns: remark.columns(), label: String::new(), is_primary: true };
-        let title = Level::WARNING.primary_title(shown(&remark.to_string())).id(remark.kind().as_str());
+        let mark = Mark {
+            line: remark.line,
+            columns: remark.columns.clone(),
+            label: String::new(),
+            is_primary: true,
+        };
+        let title = Level::WARNING.primary_title(shown(&remark.text)).id(remark.kind);
         excerpt::print(&[title.element(excerpt.one(&path, &mark))])?;
     }
     let count = match remarks.len() {

@@ -22,7 +22,7 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     let headers: Vec<_> = args.headers.into_iter().map(|header| (header.name, header.value)).collect();
     let permissions = read(tokens, &headers, html.as_deref(), args.content_type.as_deref());
     if args.output.json {
-        crate::online::print_json(&Tags::new(&permissions))?;
+        crate::online::print_json(&Tags::new(&permissions, &preferences(&headers, &permissions)))?;
     } else {
         print(&permissions, &preferences(&headers, &permissions))?;
     }
@@ -53,7 +53,7 @@ fn answer(question: Question) -> Result<Tags, String> {
     let html = batch::bytes("html", question.html, question.html_base64)?;
     let headers = question.headers.unwrap_or_default();
     let permissions = read(tokens, &headers, html.as_deref(), question.content_type.as_deref());
-    Ok(Tags::new(&permissions))
+    Ok(Tags::new(&permissions, &preferences(&headers, &permissions)))
 }
 
 fn read(
@@ -108,8 +108,11 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
     }
     for statement in preferences.statements() {
         let preference = statement.preference().as_str().unwrap_or("unknown");
-        let (usage, text) = (statement.usage(), statement.text());
-        style::say(&[(PLAIN, &format!("preference: {usage} {preference} ({text})"))])?;
+        let (usage, source, text) = (statement.usage(), statement.source(), statement.text());
+        style::say(&[(PLAIN, &format!("preference: {usage} {preference} ({source}: {text})"))])?;
+    }
+    for (place, problem) in preferences.warnings() {
+        style::say(&[(PLAIN, &format!("  remark: {place}: {problem}"))])?;
     }
     Ok(())
 }
