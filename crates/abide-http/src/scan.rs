@@ -74,9 +74,9 @@ impl Fields {
         self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))
     }
 
-    /// What they say on how content may be used; `metas` are those of the head.
-    pub(crate) fn preferences(&self, read: &ReadOptions, metas: &[Meta]) -> Preferences {
-        let tdm = Tdm::default().with_fields(self.lines()).with_metas(metas);
+    /// What they say on how content may be used; `metas` are those of the head, `of_file` is what tdmrep.json says.
+    pub(crate) fn preferences(&self, read: &ReadOptions, metas: &[Meta], of_file: Tdm) -> Preferences {
+        let tdm = of_file.with_fields(self.lines()).with_metas(metas);
         Preferences::new(read).with_fields(self.lines()).with_tdm(&tdm)
     }
 

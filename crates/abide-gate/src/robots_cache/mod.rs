@@ -64,6 +64,7 @@ pub use memory::MemoryRobotsStore;
 #[cfg(feature = "tracing")]
 pub(crate) use policy::LongOutage;
 pub use policy::RobotsPolicy;
+pub(crate) use policy::TDMREP;
 pub(crate) use record::Unavailable;
 pub use record::{GoodCopy, Record};
 pub use store::RobotsStore;
