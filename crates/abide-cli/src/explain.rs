@@ -91,7 +91,8 @@ fn excerpt(verdict: &Verdict, url: &Url) -> anyhow::Result<()> {
     if marks.is_empty() {
         return Ok(());
     }
-    let path = verdict.entry().and_then(|answer| answer.final_url()).map(Url::as_str).unwrap_or_default();
+    let path = verdict.entry().and_then(|answer| answer.final_url());
+    let path = path.as_ref().map(Url::as_str).unwrap_or_default();
     let (path, target) = (cut(path), cut(Target::of(url).as_str()));
     let excerpt = Excerpt::of(robots.text());
     let word = if verdict.is_allowed() { "allowed" } else { "disallowed" };
