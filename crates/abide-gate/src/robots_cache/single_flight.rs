@@ -1,4 +1,7 @@
-//! One fetch for all who wait: the entry of a fetch in the map.
+//! One fetch for all who wait for it.
+//!
+//! The first caller leads: a task of its own runs the fetch. Callers that come meanwhile follow: they get the same progress and result. The task
+//! belongs to no caller, so a caller that is dropped takes nothing from the others.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -55,7 +58,7 @@ impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
         Join::Leader(flight, progress)
     }
 
-    /// How many are in the map.
+    /// How many are in flight.
     pub(crate) fn len(&self) -> usize {
         self.map.lock().unwrap_or_else(PoisonError::into_inner).in_flight.len()
     }
