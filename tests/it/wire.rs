@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use abide::robots_cache::RobotsPolicy;
 use abide::{Abide, Builder, Denied, DeniedKind, Failure};
-use abide_tests::{Authority, Names, Reply, Seen, Server, Signal, Silent, Step, StoppedClock};
+use abide_tests::{Authority, Names, Reply, Seen, Server, Signal, Silent, Step, StoppedClock, until};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -316,6 +316,7 @@ async fn s15_the_body_of_a_redirect_is_not_read() {
     let client = client(&server);
     assert_eq!(status(&client, "http://a.example/x").await, 200);
     assert!(refused(&client, "http://a.example/secret").await.is_disallowed());
+    until("the server has noticed", || server.log()[0].is_over).await;
     let sent = server.log()[0].sent;
     assert!(sent < 2 * 1024 * 1024, "{sent} bytes of a gibibyte");
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::policy::PacePolicy;
 use crate::Host;
 
 /// A thing that has a turn: a host, or a group of hosts. Its text is what stores file it under.
@@ -93,7 +94,7 @@ impl Scope {
     }
 
     fn new(kind: Kind) -> Self {
-        Self { kind, delay: Duration::from_secs(1), max_in_flight: 1, feedback: false }
+        Self { kind, delay: PacePolicy::DELAY, max_in_flight: 1, feedback: false }
     }
 
     /// Least time between the end of a response and the start of the next request in this scope. Default 1 s, at most 24 h.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{DeferReason, PacePolicy};
+use abide_gate::pacing::DeferReason;
 use abide_gate::testing::Ask;
 use abide_gate::testing::hosts::pacer_of;
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
@@ -12,13 +12,16 @@ use abide_gate::{Clock, DeniedKind, Gate, Host, ManualClock, SystemClock, WallMi
 use tokio::time::Instant;
 use url::Url;
 
+use crate::support::pacing::one_second;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Ten seconds between requests, and one has just gone out. robots.txt takes four seconds on the wire.
 async fn busy_gate() -> (Gate, Url) {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /x").head_after(4 * SECOND));
     let gate = Gate::builder()
-        .pace(PacePolicy::default().with_delay(10 * SECOND))
+        .pace(one_second())
+        .pace(one_second().with_delay(10 * SECOND))
         .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
     let url: Url = "https://a.example/page".parse().unwrap();
     drop(pacer_of(&gate).acquire(&url, Ask::new()).await.unwrap());
@@ -94,6 +97,7 @@ async fn a_clock_that_panics_at_any_call_refuses_the_url_at_most() {
         let clock = Arc::new(Broken { calls: AtomicUsize::new(0), at });
         let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /x"));
         let gate = Gate::builder()
+            .pace(one_second())
             .clock(Arc::clone(&clock) as Arc<dyn Clock>)
             .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
         let url: Url = "https://a.example/page".parse().unwrap();
@@ -114,7 +118,7 @@ async fn a_clock_that_panics_at_any_call_refuses_the_url_at_most() {
 
 /// Waits of ten seconds at most, and the host is held for twenty.
 fn held_gate() -> (Gate, Url) {
-    let gate = Gate::builder().max_wait(10 * SECOND).build(
+    let gate = Gate::builder().pace(one_second()).max_wait(10 * SECOND).build(
         vec!["ExampleBot".parse().unwrap()],
         Arc::new(ScriptedFetch::always(Scripted::text("User-agent: *"))),
     );
@@ -142,7 +146,10 @@ async fn who_has_more_patience_than_the_gate_waits_for_robots_txt_longer_than_ot
 /// A gate whose wall clock goes with the paused one.
 fn timed_gate(fetch: ScriptedFetch) -> Gate {
     let clock = ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000));
-    Gate::builder().clock(Arc::new(clock)).build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
+    Gate::builder()
+        .pace(one_second())
+        .clock(Arc::new(clock))
+        .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
 }
 
 /// robots.txt that answers 429 and asks for a second each time, `complaints` times. When it was asked is written down.
