@@ -324,7 +324,7 @@ impl fmt::Display for Denied {
             DeniedKind::Panicked { callback } => {
                 write!(f, "the {callback} panicked, so the request was not sent")
             }
-            DeniedKind::NoTimers => crate::NoTimers.fmt(f),
+            DeniedKind::NoTimers => f.write_str(crate::clock::NO_TIMERS),
             DeniedKind::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
         }
     }
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_again_makes_sense_after_what_passes_and_when_that_is_known_it_is_told() {
+    fn temporary_refusals_say_when_to_ask_again() {
         for (denied, is_disallowed, is_temporary, retry_at) in [
             (disallowed(), true, false, None),
             (unreachable(), false, true, Some(AT)),

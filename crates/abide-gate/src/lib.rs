@@ -54,6 +54,7 @@
 // The keys, the clocks, and what can go wrong.
 mod clock;
 mod failure;
+mod jitter;
 mod origin;
 mod stats;
 mod store;
@@ -85,7 +86,7 @@ pub use address::AddressGuard;
 pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
-pub use clock::{Clock, NoTimers, SystemClock, WallMillis, caught_clock};
+pub use clock::{Clock, SystemClock, WallMillis, caught_clock, lacks_timers};
 pub use coding::Coding;
 pub use denied::{Denied, DeniedKind};
 pub use event::{Event, Observer};

@@ -15,6 +15,7 @@ use lol_html::{AsciiCompatibleEncoding, HandlerResult, MemorySettings, OutputSin
 
 use super::between::{Between, Found};
 use super::machine::{Machine, Take};
+use crate::license;
 use crate::options::MetaScope;
 
 /// A rewriter and the machine that it drives. It is gone once it has stopped: lol_html panics when it is used after an
@@ -152,9 +153,20 @@ impl Shared {
         match state.machine.start_tag(&name) {
             Take::Pass => {}
             Take::Meta => {
-                let attribute = |name| element.get_attribute(name).map(decoded);
+                let attribute =
+                    |name| element.get_attribute(name).map(|value| decoded(value.into()).into_owned());
                 if let Some(name) = attribute("name").filter(|name| !name.is_empty()) {
                     state.machine.meta(name, attribute("content").unwrap_or_default());
+                }
+            }
+            Take::Link => {
+                let attribute =
+                    |name| element.get_attribute(name).map(|value| decoded(value.into()).into_owned());
+                let is_license = attribute("rel").zip(attribute("type"));
+                if is_license.is_some_and(|(rel, kind)| license::is_license(&rel, &kind))
+                    && let Some(url) = attribute("href").filter(|url| !url.trim_ascii().is_empty())
+                {
+                    state.machine.license(url.trim_ascii().to_owned());
                 }
             }
             Take::Markup => {
@@ -233,10 +245,14 @@ fn is_start_tag(chunk: &[u8]) -> bool {
 const HTML: &str = "http://www.w3.org/1999/xhtml";
 
 /// An attribute's value as the DOM has it: line ends normalised, NUL replaced, character references decoded.
-fn decoded(value: String) -> String {
-    let value = if value.contains('\r') { value.replace("\r\n", "\n").replace('\r', "\n") } else { value };
-    let value = if value.contains('\0') { value.replace('\0', "\u{fffd}") } else { value };
-    if value.contains('&') { htmlize::unescape_attribute(value).into_owned() } else { value }
+pub(super) fn decoded(mut value: Cow<'_, str>) -> Cow<'_, str> {
+    if value.contains('\r') {
+        value = value.replace("\r\n", "\n").replace('\r', "\n").into();
+    }
+    if value.contains('\0') {
+        value = value.replace('\0', "\u{fffd}").into();
+    }
+    if value.contains('&') { htmlize::unescape_attribute(value) } else { value }
 }
 
 struct Sink(Shared);
