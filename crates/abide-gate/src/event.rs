@@ -71,6 +71,13 @@ pub enum Event<'a> {
         /// Why.
         cause: BackoffCause,
     },
+    /// A response has a `RateLimit` or `X-RateLimit` field that no server can mean, such as a time below zero. It is ignored.
+    RateLimitIgnored {
+        /// The host.
+        scope: &'a str,
+        /// Which field.
+        field: &'static str,
+    },
     /// A host could not be reached several times in a row and is left alone.
     BreakerOpened {
         /// The host.

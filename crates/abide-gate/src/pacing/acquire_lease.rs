@@ -124,6 +124,7 @@ fn backed_off(core: &Core, permit: &Permit, now: Moment) -> Option<DeadlineExcee
         let view = slot.view();
         let backoff = Start { at: view.backoff, why: WaitReason::Backoff };
         let start = backoff.later(Start { at: view.pause, why: WaitReason::Breaker });
+        let start = start.later(Start { at: view.quota, why: WaitReason::RateLimit });
         if start.at > last.map_or(now, |exceeded: DeadlineExceeded| exceeded.start.at) {
             last = Some(DeadlineExceeded { start, scope });
         }

@@ -21,6 +21,7 @@ use super::moment::{Moment, Timeline};
 use super::open_bodies::OpenBodies;
 use super::policy::{DELAY_MAX, PacePolicy};
 use super::queue::{DeadlineExceeded, Wakers, wake};
+use super::rate_limit::{RateLimit, has_rate_limit, rate_limit};
 use super::refusal::{DeferReason, Refusal};
 use super::retry_after::retry_after;
 use super::schedule::WaitReason;
@@ -212,6 +213,7 @@ impl Core {
         let reason = match why {
             WaitReason::Delay(delay) => DeferReason::Delay { delay },
             WaitReason::OtherProcess => DeferReason::OtherProcess,
+            WaitReason::RateLimit => DeferReason::RateLimit,
             WaitReason::Backoff => {
                 backoff_reason(slot.map_or(BackoffCause::Operator, |slot| slot.backoff().cause.unpack()))
             }
@@ -245,14 +247,25 @@ impl Core {
         }
         let adaptive = self.policy.adaptive;
         let is_throttle = is_throttle(status, self.policy.backoff_on_forbidden);
-        if !is_throttle && !adaptive && !self.has_trouble(claims) {
+        let limits = has_rate_limit(headers);
+        if !is_throttle && !adaptive && !limits && !self.has_trouble(claims) {
             return None;
         }
         let now = self.now_or_system();
+        let limit = if limits { rate_limit(headers, self.wall()) } else { RateLimit::None };
         let cause = is_throttle.then(|| BackoffCause::Answer {
             status: status.as_u16(),
             retry_after: retry_after(headers, self.wall()),
         });
+        let quota = match (limit, cause) {
+            // The draft, "Client Behavior": "the Retry-After field MUST take precedence".
+            (_, Some(BackoffCause::Answer { retry_after: Some(_), .. })) | (RateLimit::None, _) => None,
+            (RateLimit::Wait(wait), _) => Some(now.plus(wait)),
+            (RateLimit::Absurd(field), _) => {
+                self.report_ignored(claims, field);
+                None
+            }
+        };
         self.feed_back(claims, now, cause, |slot, jitter| {
             let mut changed = slot.set_breaker(Breaker::CLOSED);
             if adaptive {
@@ -262,8 +275,20 @@ impl Core {
             if let Some(cause) = cause {
                 changed |= slot.set_backoff(slot.backoff().after(cause, started, now, jitter), now);
             }
-            changed
+            changed | quota.is_some_and(|quota| slot.set_quota(quota))
         })
+    }
+
+    fn report_ignored(&self, claims: &Claims, field: &'static str) {
+        let mut host = None;
+        acquire::each(&self.table, claims, |slot, claim| {
+            if claim.slot == claims.host.slot {
+                host = Some(slot.key.clone());
+            }
+        });
+        if let Some(scope) = &host {
+            self.report(&Event::RateLimitIgnored { scope, field });
+        }
     }
 
     /// Whether there is a backoff or a count of faults that an answer has something to do with: most hosts have none.
@@ -362,9 +387,18 @@ impl Core {
 
     /// The backoff of a host as other processes are told of it, unless it is over and its count forgiven.
     pub(crate) fn backoff(&self, key: &str, now: Moment) -> Option<Backoff> {
-        let backoff = self.with_slot(key, |slot| slot.backoff())?;
-        let (left, over) = (backoff.until.since(now), now.since(backoff.until));
+        let (backoff, quota) = self.with_slot(key, |slot| (slot.backoff(), slot.quota()))?;
         let throttles = backoff.throttles_at(now);
+        // To other processes it is the same why they must wait.
+        if quota > now && quota > backoff.until {
+            return Some(Backoff {
+                left: quota.since(now),
+                over: Duration::ZERO,
+                throttles,
+                cause: BackoffCause::Shared,
+            });
+        }
+        let (left, over) = (backoff.until.since(now), now.since(backoff.until));
         let counts = backoff != HostBackoff::NONE && (!left.is_zero() || throttles > 0);
         counts.then(|| Backoff { left, over, throttles, cause: backoff.cause.unpack() })
     }
@@ -374,8 +408,9 @@ impl Core {
         let Backoff { left, over, throttles, cause } = backoff;
         let until = if left.is_zero() { now.minus(over) } else { now.plus(left) };
         // What was told back and forth has become longer by that.
-        let known = self.with_slot(key, |slot| slot.backoff()).unwrap_or(HostBackoff::NONE);
-        if until <= known.until.plus(SLACK) && throttles <= known.throttles_at(now) {
+        let known = self.with_slot(key, |slot| (slot.backoff(), slot.quota()));
+        let (known, quota) = known.unwrap_or((HostBackoff::NONE, Moment::NEVER));
+        if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
             return;
         }
         if let (backoff, true) = self.extend_backoff(key, until, throttles, cause, now) {

@@ -23,6 +23,10 @@ pub(crate) fn trace(event: &Event<'_>) {
             name: "abide.pacing.breaker_opened", target: "abide::pacing", scope, ?lasts, fault = %failure,
             "the host cannot be reached and is left alone"
         ),
+        Event::RateLimitIgnored { scope, field } => debug!(
+            name: "abide.pacing.rate_limit_ignored", target: "abide::pacing", scope, field,
+            "the field has an absurd value and is ignored"
+        ),
         Event::BodyOpen { scope, open } => warn!(
             name: "abide.pacing.body_open", target: "abide::pacing", scope, ?open,
             "a response has been open for long: read its body to the end, or drop it"

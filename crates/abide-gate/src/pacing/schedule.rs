@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! anchor = the end of the last response (or the start of the last request, while it is open)
-//! start  = max(now, anchor + delay, end of the backoff, end of the breaker's pause)     granted only if in_flight < limit
+//! start  = max(now, anchor + delay, end of the backoff, end of the breaker's pause, next request by RateLimit)     granted only if in_flight < limit
 //! ```
 //!
 //! The delay counts from the *end* of a response, because only that can be seen and kept: counted from start to start, the
@@ -24,6 +24,8 @@ pub(crate) struct View {
     pub(crate) backoff: Moment,
     /// End of the breaker's pause. May have passed.
     pub(crate) pause: Moment,
+    /// When the next request is due by the server's RateLimit fields. May have passed.
+    pub(crate) quota: Moment,
 }
 
 /// What one request asks of one scope.
@@ -43,6 +45,8 @@ pub(crate) enum WaitReason {
     InFlight(Moment),
     Backoff,
     Breaker,
+    /// The server's RateLimit fields.
+    RateLimit,
     /// Another process has the lease of the host.
     OtherProcess,
 }
@@ -86,7 +90,8 @@ impl View {
         let delay = Start { at: anchor.plus(terms.delay), why: WaitReason::Delay(terms.delay) };
         let backoff = Start { at: self.backoff, why: WaitReason::Backoff };
         let pause = Start { at: self.pause, why: WaitReason::Breaker };
-        delay.later(backoff).later(pause)
+        let quota = Start { at: self.quota, why: WaitReason::RateLimit };
+        delay.later(backoff).later(pause).later(quota)
     }
 }
 

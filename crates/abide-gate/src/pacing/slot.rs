@@ -46,6 +46,8 @@ pub(crate) struct Extra {
     adaptive_millis: u32,
     /// When the last of those who were deferred was told to come back.
     told: Moment,
+    /// When the next request is due by the server's RateLimit fields.
+    quota: Moment,
     /// The starts of what is in flight, where more than one request may be.
     open: Vec<Moment>,
 }
@@ -61,6 +63,7 @@ impl Extra {
         queue: None,
         adaptive_millis: 0,
         told: Moment::NEVER,
+        quota: Moment::NEVER,
         open: Vec::new(),
     };
 }
@@ -87,6 +90,7 @@ impl Schedule {
             open_since: self.open_since(),
             backoff: extra.map_or(Moment::NEVER, |extra| extra.backoff.until),
             pause: extra.map_or(Moment::NEVER, |extra| extra.breaker.until),
+            quota: self.quota(),
         }
     }
 
@@ -187,6 +191,20 @@ impl Schedule {
         self.extra.as_deref().map_or(HostBackoff::NONE, |extra| extra.backoff)
     }
 
+    /// When the next request is due by the server's RateLimit fields. May have passed.
+    pub(crate) fn quota(&self) -> Moment {
+        self.extra.as_deref().map_or(Moment::NEVER, |extra| extra.quota)
+    }
+
+    /// The next request is not due before `at`. Returns whether that is later than was known.
+    pub(crate) fn set_quota(&mut self, at: Moment) -> bool {
+        let later = at > self.quota();
+        if later {
+            self.extra_mut().quota = at;
+        }
+        later
+    }
+
     pub(crate) fn breaker(&self) -> Breaker {
         self.extra.as_deref().map_or(Breaker::CLOSED, |extra| extra.breaker)
     }
@@ -266,8 +284,11 @@ impl Schedule {
         if extra.queue.as_deref().is_some_and(Queue::is_empty) {
             extra.queue = None;
         }
-        let plain =
-            extra.queue.is_none() && extra.adaptive_millis == 0 && extra.told <= now && self.in_flight == 0;
+        let plain = extra.queue.is_none()
+            && extra.adaptive_millis == 0
+            && extra.told <= now
+            && extra.quota <= now
+            && self.in_flight == 0;
         if plain && extra.backoff.is_forgiven(now) && extra.breaker.is_over(now) {
             self.extra = None;
         }
@@ -278,6 +299,7 @@ impl Schedule {
         let delay = delay.max(self.last_delay());
         let quiet = |extra: &Extra| {
             extra.backoff.is_forgiven(now)
+                && extra.quota <= now
                 && (extra.breaker.is_closed() || extra.breaker.is_over(now))
                 && extra.queue.as_deref().is_none_or(Queue::is_empty)
         };
@@ -312,7 +334,7 @@ mod tests {
     #[test]
     fn an_idle_host_takes_64_bytes_beside_its_name() {
         assert_eq!(size_of::<Schedule>(), 64);
-        assert!(size_of::<Extra>() <= 120, "{}", size_of::<Extra>());
+        assert!(size_of::<Extra>() <= 128, "{}", size_of::<Extra>());
     }
 
     fn at(seconds: u64) -> Moment {
