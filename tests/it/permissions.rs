@@ -655,7 +655,7 @@ async fn g09_a_store_of_permissions_that_fails_costs_the_record_and_nothing_else
     while let Some(crawl) = crawls.join_next().await {
         crawl.unwrap();
     }
-    let (said, expected) = (heard.named("abide.permissions.not_kept"), 8 * 3);
+    let (said, expected) = (heard.named("abide.permissions.not_persisted"), 8 * 3);
     assert_eq!(said.len(), expected);
     for sentence in ["disk full", "no answer within 2s", "a panic"] {
         assert!(said.iter().any(|said| said.text.contains(sentence)), "{sentence}: {said:?}");

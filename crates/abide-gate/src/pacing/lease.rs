@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use super::moment::Moment;
 use super::policy::Shared;
 use super::store::HostState;
+use crate::clock::Moment;
 
 #[derive(Debug)]
 pub(crate) struct Lease {
@@ -388,8 +388,8 @@ impl Lease {
 mod tests {
     use std::time::Instant;
 
-    use super::super::moment::Timeline;
     use super::*;
+    use crate::clock::Timeline;
 
     const SHARED: &Shared = &Shared {
         expected_workers: 1,

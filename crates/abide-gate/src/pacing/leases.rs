@@ -12,12 +12,12 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{timeout, timeout_at};
 
 use super::acquire::Claim;
-use super::core::Core;
 use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
-use super::moment::Moment;
+use super::pacer::Core;
 use super::policy::Shared;
 use super::scope::ScopeKey;
 use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
+use crate::clock::Moment;
 use crate::event::Event;
 use crate::{HolderId, StoreError};
 
@@ -163,7 +163,7 @@ impl SharedStore {
                 let plan = lease.plan(owed, self.outage(), now);
                 if plan == Plan::Release {
                     // Under the lock: from now on nothing starts.
-                    let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.jitter.unit());
+                    let poll = lease.poll(false).mul_f64(1.0 + 0.2 * core.jitter.draw());
                     lease.give_up(now.plus(poll), now.plus(self.options.lease));
                 }
                 drop(lease);
@@ -204,7 +204,7 @@ impl SharedStore {
         match reply {
             Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, &self.options, asked, now),
             Some(LeaseStatus::Busy { wait, is_next }) => {
-                let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * core.jitter.unit());
+                let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * core.jitter.draw());
                 lease.refused(is_next, now.plus(poll.min(wait + SLACK)), now.plus(ttl));
             }
             Some(LeaseStatus::Released) => {}
@@ -244,7 +244,7 @@ impl SharedStore {
         let (asked, now) = (now, core.now_or_system());
         let (lease, state) = reply.map_err(|error| self.failed(core, &host.key, &error, asked, now)).ok()?;
         if let Some(backoff) = state.backoff {
-            core.learn(host.key.as_str(), backoff, now);
+            core.merge_backoff(host.key.as_str(), backoff, now);
         }
         let last = state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
         lock(&host.lease).replied(changes, last);

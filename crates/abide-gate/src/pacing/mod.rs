@@ -33,36 +33,29 @@
 //!   that was closed, and no error that a client of hyper returns names the code.
 //! * With more than one request in flight the delay is kept between starts, which a server may see shortened.
 
+// In the order in which a request meets them.
 #[allow(unreachable_pub, reason = "the feature `testing` exports it")]
-pub(crate) mod ask;
+pub(crate) mod pacer;
+mod policy;
 mod scope;
 
-mod policy;
+mod acquire;
+mod permit;
+mod queue;
+mod schedule;
+mod table;
 
 mod backoff;
 mod breaker;
-mod moment;
-mod rate_limit;
-mod retry_after;
-mod schedule;
-
-mod acquire;
-mod queue;
-mod slot;
-mod table;
-
-mod core;
-mod jitter;
-mod log;
+mod observe;
 mod open_bodies;
-#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
-pub(crate) mod pacer;
-mod permit;
-mod place;
+mod rate_limit;
 #[allow(unreachable_pub, reason = "the feature `testing` exports `Refusal`")]
 pub(crate) mod refusal;
 mod report;
+mod retry_after;
 
+// Several processes.
 mod acquire_lease;
 mod host_state;
 mod lease;
@@ -70,11 +63,10 @@ mod leases;
 mod memory;
 mod store;
 
-pub(crate) use ask::Ask;
 pub use backoff::{BackoffCause, THROTTLES_KEPT};
 pub use host_state::HostEntry;
 pub use memory::MemoryHostStore;
-pub(crate) use pacer::Pacer;
+pub(crate) use pacer::{Ask, Pacer};
 pub use permit::Permit;
 pub use policy::{DELAY_MAX, PacePolicy};
 pub use refusal::DeferReason;

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::moment::Moment;
 use super::schedule::{Start, WaitReason};
 use crate::Origin;
+use crate::clock::Moment;
 
 /// Longest queue of a scope, where the delay is so small that the waiters' deadline is no bound.
 pub(crate) const QUEUE_MAX: usize = 10_000;
@@ -193,8 +193,8 @@ impl Queue {
 mod tests {
     use std::time::Instant;
 
-    use super::super::moment::Timeline;
     use super::*;
+    use crate::clock::Timeline;
 
     fn at(seconds: u64) -> Moment {
         let began = Instant::now();

@@ -379,7 +379,7 @@ fn confirmed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::robots_cache::jitter::Jitter;
+    use crate::jitter::Jitter;
 
     const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const HOUR: Duration = Duration::from_secs(60 * 60);

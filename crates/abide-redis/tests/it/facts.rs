@@ -11,6 +11,7 @@ use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Origin, WallMillis};
 use abide_redis::Store;
 
+use crate::conformance::used;
 use crate::support::{Redis, ms, wait_until};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -52,6 +53,7 @@ async fn a_refusal_writes_only_who_waits() {
     let store = redis.aged().connect().await.unwrap();
     assert_eq!(status(&store, 1, lease(HOUR)).await, LEASED);
     let before: String = redis.ask(&["GET", HOST]);
+    let scripts = used(&redis, "evalsha");
     for holder in 2..6 {
         assert!(is_busy(status(&store, holder, lease(HOUR)).await, HOUR));
         let after: String = redis.ask(&["GET", HOST]);
@@ -59,6 +61,7 @@ async fn a_refusal_writes_only_who_waits() {
         let (waiting, written) = (8, 10);
         assert!((0..11).all(|n| differ[n] == [waiting, written].contains(&n)), "{before}\n{after}");
     }
+    assert_eq!(used(&redis, "evalsha"), scripts + 4, "each is one script");
 }
 
 /// Another program may write anything: it makes a host wait for a while, and is no outage.
@@ -182,8 +185,8 @@ async fn after_a_loss_only_the_holder_gets_the_lease() {
 #[tokio::test]
 async fn after_the_grace_a_whole_delay_is_owed() {
     let Some(redis) = Redis::start() else { return };
-    let store = Store::connect(&redis.url()).await.unwrap();
     let began = std::time::Instant::now();
+    let store = Store::connect(&redis.url()).await.unwrap();
     let reply = loop {
         let reply = exchange(&store, 1, lease(ms(500))).await;
         if reply.0 == LEASED {
