@@ -122,6 +122,7 @@ fn backed_off(core: &Core, permit: &Permit, now: Moment) -> Option<DeadlineExcee
     acquire::each(&core.table, permit.claims(), |schedule, _| {
         let backoff = Start { at: schedule.backoff().until, why: WaitReason::Backoff };
         let start = backoff.later(Start { at: schedule.breaker().until, why: WaitReason::Breaker });
+        let start = start.later(Start { at: schedule.quota(), why: WaitReason::RateLimit });
         if start.at > last.map_or(now, |exceeded: DeadlineExceeded| exceeded.start.at) {
             last = Some(DeadlineExceeded { start, scope });
         }
