@@ -1,4 +1,7 @@
-//! Refusals: an answer, not an accident.
+//! Why a request did not go out: the refusal of the gate and of every client that is built on it.
+//!
+//! A refusal is an answer, not an accident: it carries the rule, the hop, and when to ask again. What every refusal has is in `Inner`, so one more field
+//! is added here alone; what one kind has is in [`DeniedKind`].
 
 use std::error::Error;
 use std::fmt;
@@ -442,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_again_makes_sense_after_what_passes_and_when_that_is_known_it_is_told() {
+    fn temporary_refusals_say_when_to_ask_again() {
         for (denied, is_disallowed, is_temporary, retry_at) in [
             (disallowed(), true, false, None),
             (unreachable(), false, true, Some(AT)),

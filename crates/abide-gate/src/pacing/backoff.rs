@@ -1,6 +1,8 @@
-//! What answers do to the schedule: 429 and 503 backoff the host.
+//! The backoff of a host: how long nothing is sent to it after 429 or 503.
 //!
-//! Plain functions of the answer, the backoff so far, `now`, and jitter.
+//! Plain functions of the response, the backoff so far, `now`, and jitter. A Retry-After is taken at its word up to a day, because sites count
+//! down to a window, and a crawler that comes back earlier is refused again and keeps the window open. Without one, the time doubles with
+//! the throttle count: how often in a row the host has asked us to slow down.
 
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use http::StatusCode;
 use super::retry_after::RETRY_AFTER_MAX;
 use crate::clock::Moment;
 
-/// Why a host is held.
+/// Why a host is backed off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackoffCause {
@@ -47,7 +49,7 @@ pub const THROTTLES_KEPT: Duration = Duration::from_secs(30 * 60);
 /// 60 s doubled eleven times is more than 24 h.
 const THROTTLES_MAX: u8 = 12;
 
-/// Jitter adds at most a tenth: hosts that were held on one schedule shall not all come back at once.
+/// Jitter adds at most a tenth: hosts that were backed off on one schedule must not all be asked again at once.
 const JITTER: f64 = 0.1;
 
 const BACKOFF_CREDIBLE: Duration = Duration::from_secs(27 * 3_600);
@@ -84,7 +86,7 @@ impl HostBackoff {
         self.extended(cause, until, throttles, now)
     }
 
-    /// The backoff that lasts until `until` at least, after so many throttles at least. Holds are only extended, never shortened. One that is
+    /// The backoff that lasts until `until` at least, with this throttle count at least. Backoffs are only extended, never shortened. One that is
     /// over matters for its throttles.
     pub(crate) fn extended(&self, cause: BackoffCause, until: Moment, throttles: u8, now: Moment) -> Self {
         if until <= now && throttles == 0 {
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn only_429_and_503_ask_us_to_stay_away_and_403_where_the_policy_says_so() {
+    fn only_429_503_and_a_configured_403_back_off() {
         for code in 100..600 {
             let status = StatusCode::from_u16(code).unwrap();
             assert_eq!(is_throttle(status, false), matches!(code, 429 | 503), "{code}");
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_the_eight_that_answers_when_the_hold_is_over_holds_again_without_a_strike() {
+    fn a_late_429_backs_off_again_without_counting() {
         let held = HostBackoff::NONE.after(PLAIN, second(1), second(10), 0.0);
         let exceeded = held.after(PLAIN, second(1), second(70), 0.0);
         assert_eq!((exceeded.throttles, exceeded.began, exceeded.until), (1, second(70), second(130)));
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_that_is_extended_keeps_its_beginning_and_one_that_is_over_does_not() {
+    fn an_extended_backoff_keeps_its_beginning() {
         let held = HostBackoff::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
         assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(19)).began, second(10));
         assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(20)).began, second(20));
@@ -241,7 +243,7 @@ mod tests {
 
     #[test]
     fn strikes_that_another_process_heard_make_the_next_hold_longer() {
-        // What it has heard itself, what the store knew, and how long the next backoff is.
+        // The count of its own, the count in the store, and how long the next backoff is.
         for (own, known, seconds) in [
             (0, 0, 60),
             (0, 1, 120),

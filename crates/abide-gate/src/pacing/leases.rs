@@ -1,7 +1,7 @@
-//! The store that processes share: one task for each host that this process leases or wants, and how the store is.
+//! The leases that this process has or wants: one task for each host, and whether the store responds.
 //!
-//! One task per host sends all its commands. So a caller that goes away leaves nothing behind, and a lease is renewed and given up
-//! independently of the requests that need it.
+//! One task per host sends all its commands, as [`Plan`] says. So a caller that is cancelled leaves nothing behind, and a lease is renewed and
+//! given up independently of the requests that need it. The tasks end when nothing needs them; they do not keep the pacer alive.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -15,7 +15,6 @@ use super::acquire::Claim;
 use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
 use super::pacer::Core;
 use super::policy::Shared;
-use super::scope::ScopeKey;
 use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use crate::clock::Moment;
 use crate::event::Event;
@@ -31,7 +30,7 @@ pub(crate) struct SharedStore {
     health: Mutex<Health>,
     /// Where tasks are started from, if a response is observed outside a runtime.
     runtime: OnceLock<Handle>,
-    hosts: Mutex<BTreeMap<ScopeKey, Arc<HostLease>>>,
+    hosts: Mutex<BTreeMap<Arc<str>, Arc<HostLease>>>,
     /// How many hosts there are.
     count: watch::Sender<usize>,
 }
@@ -41,19 +40,19 @@ struct Health {
     outage: Outage,
     /// What the store said when it was last away, and of which host it was asked: of several servers only that one's may be away.
     reason: Option<Arc<str>>,
-    host: Option<ScopeKey>,
+    host: Option<Arc<str>>,
 }
 
-/// A host, its lease, and who waits for what.
+/// A host, its lease, and how its task and the requests wake each other.
 #[derive(Debug)]
 pub(crate) struct HostLease {
-    key: ScopeKey,
+    key: Arc<str>,
     /// The group of hosts whose lease comes first: this one is only used under it, and given up with it.
-    under: Option<ScopeKey>,
+    under: Option<Arc<str>>,
     lease: Mutex<Lease>,
     /// The task of the host should look.
     news: Notify,
-    /// Those who wait for the lease, or for the store to know of a backoff, should look.
+    /// The requests that wait for the lease, or for the store to know of a backoff, should look.
     changed: watch::Sender<()>,
 }
 
@@ -99,8 +98,8 @@ impl SharedStore {
     /// A request needs the lease of a host: from now on its task asks for it.
     pub(crate) fn enter(
         self: &Arc<Self>,
-        key: ScopeKey,
-        under: Option<ScopeKey>,
+        key: Arc<str>,
+        under: Option<Arc<str>>,
         (scope, claim): (u8, Claim),
         now: Moment,
     ) -> User {
@@ -115,7 +114,7 @@ impl SharedStore {
     /// The state of a host has changed, and the store must know.
     pub(crate) fn save(self: &Arc<Self>, key: &str, now: Moment) {
         let mut hosts = lock(&self.hosts);
-        let host = self.host(&mut hosts, ScopeKey::from(key), None, now);
+        let host = self.host(&mut hosts, Arc::from(key), None, now);
         lock(&host.lease).change();
         host.news.notify_one();
         host.changed.send_replace(());
@@ -123,9 +122,9 @@ impl SharedStore {
 
     fn host(
         self: &Arc<Self>,
-        hosts: &mut BTreeMap<ScopeKey, Arc<HostLease>>,
-        key: ScopeKey,
-        under: Option<ScopeKey>,
+        hosts: &mut BTreeMap<Arc<str>, Arc<HostLease>>,
+        key: Arc<str>,
+        under: Option<Arc<str>>,
         now: Moment,
     ) -> Arc<HostLease> {
         if let Some(host) = hosts.get(&key) {
@@ -158,7 +157,7 @@ impl SharedStore {
             let plan = {
                 // Under both locks: a request that comes now finds the host, or makes a new one.
                 let mut hosts = lock(&self.hosts);
-                let owed = core.backoff(host.key.as_str(), now).is_some();
+                let owed = core.backoff(&host.key, now).is_some();
                 let mut lease = lock(&host.lease);
                 let plan = lease.plan(owed, self.outage(), now);
                 if plan == Plan::Release {
@@ -187,7 +186,7 @@ impl SharedStore {
         }
     }
 
-    fn forget(&self, hosts: &mut BTreeMap<ScopeKey, Arc<HostLease>>, host: &Arc<HostLease>) {
+    fn forget(&self, hosts: &mut BTreeMap<Arc<str>, Arc<HostLease>>, host: &Arc<HostLease>) {
         if hosts.get(&host.key).is_some_and(|kept| Arc::ptr_eq(kept, host)) {
             hosts.remove(&host.key);
             self.count.send_replace(hosts.len());
@@ -233,18 +232,18 @@ impl SharedStore {
         host.changed.send_replace(());
     }
 
-    /// One command, and what is learned from its reply.
+    /// One command, and what its reply changes here.
     async fn exchange(&self, core: &Core, host: &HostLease, want: Want, now: Moment) -> Option<LeaseStatus> {
         let (changes, mut state) = {
             let lease = lock(&host.lease);
             (lease.changes(), lease.state(now))
         };
-        state.backoff = core.backoff(host.key.as_str(), now);
+        state.backoff = core.backoff(&host.key, now);
         let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
         let (asked, now) = (now, core.now_or_system());
         let (lease, state) = reply.map_err(|error| self.failed(core, &host.key, &error, asked, now)).ok()?;
         if let Some(backoff) = state.backoff {
-            core.merge_backoff(host.key.as_str(), backoff, now);
+            core.merge_backoff(&host.key, backoff, now);
         }
         let last = state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
         lock(&host.lease).replied(changes, last);
@@ -252,8 +251,8 @@ impl SharedStore {
     }
 
     /// In a task of its own, because a store may panic. Without a reply in time it has failed.
-    async fn command(&self, key: &ScopeKey, ask: LeaseAsk) -> Result<(LeaseStatus, HostState), StoreError> {
-        let (store, key, limit) = (Arc::clone(&self.store), key.clone(), self.options.timeout);
+    async fn command(&self, key: &Arc<str>, ask: LeaseAsk) -> Result<(LeaseStatus, HostState), StoreError> {
+        let (store, key, limit) = (Arc::clone(&self.store), Arc::clone(key), self.options.timeout);
         let mut command = tokio::spawn(async move { store.exchange(&key, ask).await });
         match timeout(limit, &mut command).await {
             Ok(Ok(reply)) => reply,
@@ -291,7 +290,7 @@ impl SharedStore {
     }
 
     /// It did not reply. Told once an outage.
-    fn failed(&self, core: &Core, key: &ScopeKey, error: &StoreError, asked: Moment, now: Moment) {
+    fn failed(&self, core: &Core, key: &Arc<str>, error: &StoreError, asked: Moment, now: Moment) {
         let reason: Arc<str> = error.to_string().into();
         let mut health = lock(&self.health);
         // This process stood still for so long, and not the store: it may have leased the host to another since.
@@ -309,7 +308,7 @@ impl SharedStore {
         drop(health);
         if is_news {
             core.report(&Event::StoreDown { reason: &reason });
-            // Those who wait for a lease go by local limits.
+            // The requests that wait for a lease go by local limits.
             self.look_again();
         }
     }
@@ -374,7 +373,7 @@ impl User {
         }
     }
 
-    /// The state has changed in a way that the store has not been told of.
+    /// The state has changed, and the store does not know of it yet.
     pub(crate) fn is_unsaved(&self) -> bool {
         let lease = lock(&self.host.lease);
         !lease.is_saved(lease.changes())

@@ -1,11 +1,12 @@
 //! A [`HostStore`] in memory: for several pacers of one process, and the model for other stores.
+//!
+//! It is the smallest store that keeps the contract: one lock, a map, and [`HostEntry`] for the rule.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::host_state::HostEntry;
-use super::scope::ScopeKey;
 use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use crate::{BoxFuture, Clock, StoreError, SystemClock, caught_clock};
 
@@ -28,7 +29,7 @@ pub struct MemoryHostStore {
 
 #[derive(Debug, Default)]
 struct State {
-    hosts: HashMap<ScopeKey, HostEntry>,
+    hosts: HashMap<Arc<str>, HostEntry>,
     exchanges: u32,
 }
 
@@ -53,7 +54,7 @@ impl MemoryHostStore {
 impl HostStore for MemoryHostStore {
     fn exchange<'a>(
         &'a self,
-        host: &'a ScopeKey,
+        host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
@@ -64,7 +65,7 @@ impl HostStore for MemoryHostStore {
             if state.exchanges.is_multiple_of(CLEAN_EVERY) {
                 state.hosts.retain(|_, entry| entry.is_owed(now));
             }
-            Ok(state.hosts.entry(host.clone()).or_default().exchange(&ask, now, Duration::ZERO))
+            Ok(state.hosts.entry(host.into()).or_default().exchange(&ask, now, Duration::ZERO))
         })
     }
 }

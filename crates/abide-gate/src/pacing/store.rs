@@ -9,7 +9,6 @@ use std::fmt;
 use std::time::Duration;
 
 use super::backoff::BackoffCause;
-use super::scope::ScopeKey;
 use crate::{BoxFuture, HolderId, StoreError};
 
 /// Leases of hosts, shared by processes or kept over restarts.
@@ -45,7 +44,7 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     /// lease now and the state of all processes together.
     fn exchange<'a>(
         &'a self,
-        host: &'a ScopeKey,
+        host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>>;
 }
@@ -107,7 +106,7 @@ pub struct HostState {
     pub backoff: Option<Backoff>,
 }
 
-/// A backoff, as processes tell each other of it.
+/// A backoff, as it goes from process to process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// What is left of it. Zero: it is over.

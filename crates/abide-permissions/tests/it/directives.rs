@@ -38,7 +38,7 @@ fn app_directives(rules: &Rules, path: &str, app: &str) -> String {
 }
 
 #[test]
-fn c1_to_c14_each_row_of_app_directives() {
+fn each_row_of_app_directives() {
     for (lines, path, app, expected) in [
         ("App-Directives: examplesearch;widgets=?0", "/", "examplesearch", "widgets=false"),
         ("App-Directives: examplesearch;widgets=?0", "/", "other", "null"),
@@ -79,7 +79,7 @@ fn c1_to_c14_each_row_of_app_directives() {
 }
 
 #[test]
-fn c7_c8_groups_are_chosen_as_for_allow_and_disallow() {
+fn groups_are_chosen_as_for_allow_and_disallow() {
     let one_run = "User-agent: ExampleSearch\nApp-Directives: a;x\nUser-agent: *\nDisallow: /x\nApp-Directives: a;z\n\
                    User-agent: examplesearch\nApp-Directives: a;y";
     let apart = "User-agent: ExampleSearch\nAllow: /\nApp-Directives: a;x\nUser-agent: *\nAllow: /\nApp-Directives: a;z\n\
@@ -100,7 +100,7 @@ fn c7_c8_groups_are_chosen_as_for_allow_and_disallow() {
 }
 
 #[test]
-fn x12_a_bad_line_spoils_no_other_and_is_told() {
+fn a_bad_line_spoils_no_other_and_is_told() {
     let rules = for_everybody("App-Directives: a;x\nApp-Directives: a;;y\nApp-Directives: a;z");
     let found = AppDirectives::of(&rules, &Target::new("/"));
     assert_eq!(found.dropped(), [3]);
@@ -110,14 +110,14 @@ fn x12_a_bad_line_spoils_no_other_and_is_told() {
 }
 
 #[test]
-fn x13_the_longest_path_that_names_the_application_counts() {
+fn the_longest_path_that_names_the_application_counts() {
     let rules = for_everybody("App-Directives: a;y\nApp-Directives: /foo otherapp;x");
     assert_eq!(app_directives(&rules, "/foo/1", "a"), "y=true");
     assert_eq!(app_directives(&rules, "/foo/1", "otherapp"), "x=true");
 }
 
 #[test]
-fn x14_patterns_of_equal_length_all_count() {
+fn patterns_of_equal_length_all_count() {
     let rules = for_everybody("App-Directives: /foo/ a;y\nApp-Directives: /foo* a;x");
     let found = AppDirectives::of(&rules, &Target::new("/foo/1"));
     let lines: Vec<u32> = found.for_app("a").unwrap().iter().map(|directive| directive.line()).collect();
@@ -125,7 +125,7 @@ fn x14_patterns_of_equal_length_all_count() {
 }
 
 #[test]
-fn x15_of_repeated_names_the_last_counts_and_all_are_shown() {
+fn of_repeated_names_the_last_counts_and_all_are_shown() {
     let rules = for_everybody("App-Directives: a;x=1, a;x=2\nApp-Directives: a;x=3");
     let directives = AppDirectives::of(&rules, &Target::new("/"));
     assert_eq!(directives.get("A", "x").and_then(SfValue::as_integer), Some(3));
@@ -135,7 +135,7 @@ fn x15_of_repeated_names_the_last_counts_and_all_are_shown() {
 }
 
 #[test]
-fn x16_applications_are_compared_without_case_and_directives_with() {
+fn applications_are_compared_without_case_and_directives_with() {
     let rules = for_everybody("App-Directives: ExampleSearch;widgets");
     let directives = AppDirectives::of(&rules, &Target::new("/"));
     let widgets = |name| directives.get("EXAMPLESEARCH", name);
@@ -143,13 +143,13 @@ fn x16_applications_are_compared_without_case_and_directives_with() {
 }
 
 #[test]
-fn x17_a_comment_is_cut_before_the_value_is_read() {
+fn a_comment_is_cut_before_the_value_is_read() {
     assert_eq!(app_directives(&for_everybody("App-Directives: a;x#;y"), "/", "a"), "x=true");
     assert_eq!(app_directives(&for_everybody("App-Directives: a;x=\"#1\""), "/", "a"), "null");
 }
 
 #[test]
-fn x18_the_example_with_a_version_names_its_product() {
+fn the_example_with_a_version_names_its_product() {
     let robots = "User-Agent: ExampleSearch/1.0\nApp-Directives: examplesearch;widgets=?0";
     assert_eq!(app_directives(&rules(robots, "ExampleSearch"), "/", "examplesearch"), "widgets=false");
 }
@@ -408,7 +408,7 @@ fn remarks_say_what_was_dropped() {
 }
 
 #[test]
-fn c12_an_application_may_leave_the_preferences_of_the_same_file_out() {
+fn an_application_may_leave_the_preferences_of_the_same_file_out() {
     let rules = for_everybody("Content-Usage: search=n\nApp-Directives: a;snippets");
     let preferences = Preferences::default()
         .with_robots(&rules, &Target::new("/"))
