@@ -321,7 +321,9 @@ impl<'a> Call<'a> {
     /// [`DeniedKind::RedirectBypass`] if it is the response to another URL: the client has followed a redirect past the gate.
     pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
         self.observe(head.status, head.headers);
-        let wire = self.permit().map(Permit::elapsed).unwrap_or_default();
+        // A look at the clock, which only a limit or a span needs.
+        let is_needed = self.wire_left.is_some() || self.span.is_enabled();
+        let wire = self.permit().filter(|_| is_needed).map(Permit::elapsed).unwrap_or_default();
         self.end(head, wire)
     }
 

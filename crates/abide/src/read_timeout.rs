@@ -40,7 +40,9 @@ impl ReadTimeout {
         };
         let timer = match &mut self.timer {
             Some(timer) => {
-                if !self.is_awaited {
+                // Not polled for long: what has come meanwhile may have given no decoded byte yet.
+                let is_late = || timer.deadline().into_std() + limit / 4 < SystemClock.now();
+                if !self.is_awaited || is_late() {
                     timer.as_mut().set(sleep(limit));
                 }
                 timer
@@ -48,10 +50,6 @@ impl ReadTimeout {
             None => self.timer.insert(Box::pin(sleep(limit))),
         };
         self.is_awaited = true;
-        // Not polled for long: what has come meanwhile may have given no decoded byte yet.
-        if timer.deadline().into_std() + limit / 4 < SystemClock.now() {
-            timer.as_mut().set(sleep(limit));
-        }
         timer
             .as_mut()
             .poll(context)
