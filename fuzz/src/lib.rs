@@ -7,6 +7,7 @@ mod smoke;
 
 pub mod app_directives;
 pub mod cache_control;
+pub mod common_head;
 pub mod fetch_script;
 pub mod gate_ops;
 pub mod meta_stream;
@@ -23,9 +24,10 @@ pub mod target_normalise;
 pub type Target = (&'static str, fn(&[u8]), usize);
 
 /// All of them.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     ("app_directives", app_directives::run, 60),
     ("cache_control", cache_control::run, 1000),
+    ("common_head", common_head::run, 1000),
     ("fetch_script", fetch_script::run, 100),
     ("gate_ops", gate_ops::run, 16),
     ("meta_stream", meta_stream::run, 250),

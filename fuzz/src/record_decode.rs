@@ -8,13 +8,13 @@ use abide_gate::{Origin, WallMillis};
 const ORIGINS: [&str; 4] =
     ["https://a.example", "http://[::1]:8080", "http://b\u{fc}cher.example", "http://x_y.example:65535"];
 
-/// Magic and version, which the checksum covers, and behind which it stands.
-const START: &[u8; 8] = b"abideR\x01\0";
+/// The version, which a record begins with. Its last four bytes are the checksum of all before them.
+const VERSION: u8 = 2;
 
 /// What the first lines of this file say.
 pub fn run(bytes: &[u8]) {
     decoded(bytes);
-    decoded(&sealed(bytes.get(12..).unwrap_or(bytes)));
+    decoded(&sealed(bytes.get(1..bytes.len().saturating_sub(4)).unwrap_or(bytes)));
     let Some((choice, text)) = bytes.split_first_chunk::<9>() else { return };
     let origin: Origin = ORIGINS[usize::from(choice[0]) % ORIGINS.len()].parse().expect("an origin");
     let at = WallMillis::from_millis(u64::from_le_bytes(choice[1..].try_into().expect("eight bytes")));
@@ -47,8 +47,9 @@ fn damaged(record: &Record, mut encoded: Vec<u8>, choice: [u8; 9]) {
 
 /// The fields of a record, whatever they are, behind a checksum that is right.
 fn sealed(fields: &[u8]) -> Vec<u8> {
-    let checksum = crc32(&[START, fields].concat()).to_le_bytes();
-    [START, &checksum[..], fields].concat()
+    let bytes = [&[VERSION], fields].concat();
+    let checksum = crc32(&bytes).to_le_bytes();
+    [&bytes[..], &checksum].concat()
 }
 
 /// By the letter, without the table of the code.

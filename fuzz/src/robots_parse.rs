@@ -1,7 +1,7 @@
 //! Any octets are read: the document and the compiled rules agree, a cut at any line end reads a prefix, an unknown record changes no
 //! verdict, memory stays within a multiple of the input, and 512,000 octets made of it are read and asked in bounded time.
 
-use abide_robots::{ProductToken, ParseOptions, RecordKind, Robots, Rules, Target};
+use abide_robots::{ParseOptions, ProductToken, RecordKind, Robots, Rules, Target};
 
 /// Records that nobody reads (RFC 9309 §2.2.4), some of them close to those that are read.
 const UNKNOWN: [&[u8]; 6] =

@@ -143,6 +143,6 @@ macro_rules! smoke {
 }
 
 smoke! {
-    app_directives cache_control fetch_script gate_ops meta_stream record_decode retry_after robots_differential robots_match
+    app_directives cache_control common_head fetch_script gate_ops meta_stream record_decode retry_after robots_differential robots_match
     robots_parse robots_roundtrip tag_header target_normalise
 }

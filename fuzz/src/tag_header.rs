@@ -3,9 +3,7 @@
 
 use std::time::SystemTime;
 
-use abide_permissions::{
-    Head, Limit, Permissions, ReadOptions, TagRules, members, reading_of, write_field,
-};
+use abide_permissions::{Head, Limit, Permissions, ReadOptions, TagRules, members, reading_of, write_field};
 
 type Line<'a> = (&'a str, &'a [u8]);
 

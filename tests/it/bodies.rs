@@ -79,12 +79,12 @@ async fn p9_a_body_dropped_after_any_byte_frees_the_turn() {
                 page.len() + 1
             );
             let bytes = [head.as_bytes(), &page].concat();
-            Reply::raw(vec![Step::Send(bytes), Step::Sleep(Duration::from_secs(20))])
+            Reply::raw(vec![Step::Send(bytes), Step::Hang])
         }
     })
     .await;
     let client = client(&server);
-    let soon = || Options::new().with_max_wait(Duration::from_millis(60));
+    let soon = || Options::new().with_max_wait(Duration::from_millis(20));
     for taken in [0, 1, 88, 20_000, length - 1, length] {
         let mut page = client.get("http://a.example/open").send().await.unwrap();
         let mut seen = 0;
@@ -96,7 +96,7 @@ async fn p9_a_body_dropped_after_any_byte_frees_the_turn() {
         let held = client.get("http://a.example/next").abide(soon()).send().await;
         assert!(held.is_err(), "the turn is held until the drop, after {taken} bytes");
         drop(page);
-        assert_eq!(client.get("http://a.example/next").abide(soon()).send().await.unwrap().status(), 200);
+        assert_eq!(client.get("http://a.example/next").send().await.unwrap().status(), 200);
     }
 }
 

@@ -1,10 +1,9 @@
 //! Faults on pages: heads and header fields that were made to hurt, codings that break, methods other than GET.
 
 use std::io::Write;
-use std::time::Duration;
 
 use abide::{Denied, Flag, HeadEnd, Options, RequestBuilderExt, ResponseExt, Scan};
-use abide_tests::{Reply, Server, Step};
+use abide_tests::{Reply, Server, Step, StoppedClock};
 
 use crate::{client, status};
 
@@ -44,10 +43,11 @@ async fn p6_hostile_heads_stay_within_the_limits_and_what_was_found_counts() {
         ("100,000 metas", vec![(NOSNIPPET, 1), (b"<meta name=x content=y>", 100_000)]),
         ("an open comment", vec![(NOSNIPPET, 1), (b"<!--", 1), (&style, 100)]),
     ];
+    // The time that a head may take is not what ends it.
+    let _clock = StoppedClock::stop();
     for (what, pieces) in cases {
         let server = page(&pieces).await;
         let client = client(&server);
-        let began = std::time::Instant::now();
         let answer = client.get("http://a.example/x").send().await.unwrap();
         let permissions = answer.permissions();
         assert!(permissions.rules().nosnippet(), "{what}: what was found counts");
@@ -57,7 +57,6 @@ async fn p6_hostile_heads_stay_within_the_limits_and_what_was_found_counts() {
             "{what}: {:?}",
             permissions.head_end()
         );
-        assert!(began.elapsed() < Duration::from_secs(5), "{what}: {:?}", began.elapsed());
         let total: usize = pieces.iter().map(|(bytes, times)| bytes.len() * times).sum();
         if total < 32 * 1024 * 1024 {
             assert_eq!(answer.bytes().await.unwrap().len(), total, "{what}: the body goes on untouched");

@@ -3,14 +3,14 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use abide::{
     HeadEnd, MemoryPermissionStore, Options, PermissionRecord, PermissionStore, RequestBuilderExt,
     ResponseExt, Scan,
 };
 use abide_permissions::{PermissionError, StoreFuture};
-use abide_tests::{Reply, Server, Step};
+use abide_tests::{Reply, Server, Signal, Step, StoppedClock};
 
 use crate::capture::listen;
 use crate::{builder, client};
@@ -49,12 +49,6 @@ async fn site() -> Server {
             &[("content-type", "text/html"), ("content-encoding", "x-own")],
             "<meta name=robots content=noindex>",
         ),
-        "/slow-tail" => Reply::raw(vec![
-            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n".to_vec()),
-            Step::Send(b"<head><meta name=robots content=noindex></head><body>".to_vec()),
-            Step::Sleep(Duration::from_millis(1500)),
-            Step::Send(b"the end".to_vec()),
-        ]),
         "/late-meta" => Reply::raw(vec![
             Step::Send(
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<head>".to_vec(),
@@ -100,15 +94,23 @@ async fn metas_of_the_head_count_and_those_of_the_body_do_not() {
 
 #[tokio::test]
 async fn the_answer_is_there_before_the_page_is() {
-    let server = site().await;
-    let client = client(&server);
-    let began = Instant::now();
-    let page = client.get("http://a.example/slow-tail").send().await.unwrap();
+    let end = Signal::default();
+    let then = end.clone();
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404, ""),
+        _ => Reply::raw(vec![
+            Step::Send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n".to_vec()),
+            Step::Send(b"<head><meta name=robots content=noindex></head><body>".to_vec()),
+            Step::Wait(then.clone()),
+            Step::Send(b"the end".to_vec()),
+        ]),
+    })
+    .await;
+    let page = client(&server).get("http://a.example/slow-tail").send().await.unwrap();
     assert!(!page.permissions().may_index());
-    assert!(began.elapsed() < Duration::from_millis(1200), "{:?}", began.elapsed());
+    end.give();
     let text = page.text().await.unwrap();
     assert_eq!(text, "<head><meta name=robots content=noindex></head><body>the end");
-    assert!(began.elapsed() >= Duration::from_millis(1400));
 }
 
 #[tokio::test]
@@ -269,17 +271,17 @@ async fn a_dripping_head_is_given_up_and_the_body_goes_on() {
         steps.push(Step::Sleep(Duration::from_secs(1)));
         steps.push(Step::Send(b"<link>".to_vec()));
     }
+    let clock = StoppedClock::stop();
     let server = Server::start(move |seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
         _ => Reply::raw(steps.clone()),
     })
     .await;
-    let began = Instant::now();
-    let page = client(&server).get("http://a.example/x").send().await.unwrap();
-    assert!(began.elapsed() < Duration::from_millis(11_500), "{:?}", began.elapsed());
+    let page = clock.pass_until(client(&server).get("http://a.example/x").send()).await.unwrap();
+    assert!(clock.moved() < Duration::from_millis(11_500), "{:?}", clock.moved());
     assert_eq!(page.permissions().head_end(), HeadEnd::Interrupted);
     assert_eq!(page.permissions().noindex_known(), None);
-    assert_eq!(page.bytes().await.unwrap().len(), 6 + 12 * 6);
+    assert_eq!(clock.pass_until(page.bytes()).await.unwrap().len(), 6 + 12 * 6);
 }
 
 #[tokio::test]
@@ -643,7 +645,7 @@ async fn g09_a_store_of_permissions_that_fails_costs_the_record_and_nothing_else
             // Two requests, and one that was redirected.
             for path in ["header", "redirect"] {
                 let page = client.get(format!("http://a.example/{path}")).send();
-                let page = tokio::time::timeout(Duration::from_secs(60), page).await;
+                let page = tokio::time::timeout(Duration::from_secs(120), page).await;
                 let page = page.unwrap_or_else(|_| panic!("{fault:?}: the response comes")).unwrap();
                 assert_eq!(page.permissions().may_index(), path != "header", "{fault:?}");
                 assert!(!page.text().await.unwrap().is_empty(), "{fault:?}");

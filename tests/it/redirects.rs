@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use abide::pacing::PacePolicy;
 use abide::{Denied, DeniedKind, RedirectHistory, RedirectPolicy, ResponseExt};
-use abide_tests::{Authority, Names, Reply, Seen, Server, Step};
+use abide_tests::{Authority, Names, Reply, Seen, Server, Step, StoppedClock};
 use http::Method;
 use http::header::HeaderMap;
 use reqwest_middleware::ClientBuilder;
@@ -148,6 +148,7 @@ async fn default_headers_of_the_client_are_added_to_every_hop() {
 
 #[tokio::test]
 async fn p13_the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
+    let clock = StoppedClock::stop();
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
         "/one" => Reply::redirect(302, "/two").after(Duration::from_millis(400)),
@@ -158,19 +159,19 @@ async fn p13_the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
         .pace(PacePolicy::default().danger_min_delay(Duration::from_millis(600)))
         .build_client(reqwest::Client::builder())
         .unwrap();
-    let began = Instant::now();
-    let page = client.get("http://a.example/one").timeout(Duration::from_millis(1_100)).send().await.unwrap();
+    let ask = |limit| client.get("http://a.example/one").timeout(Duration::from_millis(limit)).send();
+    let page = clock.pass_until(ask(1_100)).await.unwrap();
     assert_eq!(page.status(), 200);
-    assert!(began.elapsed() > Duration::from_millis(1_500), "the waits alone: {:?}", began.elapsed());
+    assert!(clock.moved() > Duration::from_millis(1_500), "the waits alone: {:?}", clock.moved());
     drop(page);
-    let error =
-        client.get("http://a.example/one").timeout(Duration::from_millis(600)).send().await.unwrap_err();
+    let error = clock.pass_until(ask(600)).await.unwrap_err();
     assert!(error.is_timeout(), "400 ms are left of the first hop, and the second takes 400: {error:?}");
     assert_eq!(error.url().unwrap().path(), "/two");
 }
 
 #[tokio::test]
 async fn p13_the_crawlers_timeout_counts_all_hops_and_the_inner_clients_each() {
+    let clock = StoppedClock::stop();
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
         "/page" => Reply::html("page").after(Duration::from_millis(400)),
@@ -182,17 +183,18 @@ async fn p13_the_crawlers_timeout_counts_all_hops_and_the_inner_clients_each() {
     .await;
     let limit = Duration::from_millis(1_000);
     let of_reqwest = builder(&server).build_client(reqwest::Client::builder().timeout(limit)).unwrap();
-    assert_eq!(status(&of_reqwest, "http://a.example/one").await, 200, "a fact about reqwest below abide");
+    let three_hops = clock.pass_until(status(&of_reqwest, "http://a.example/one")).await;
+    assert_eq!(three_hops, 200, "a fact about reqwest below abide");
     let limited = builder(&server).timeout(limit).build_with(reqwest::Client::builder());
     let (abide, inner) = limited.unwrap();
     let whole = abide.wrap(inner.clone());
     let halves = ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build();
     for client in [whole, halves] {
-        let error = client.get("http://a.example/one").send().await.unwrap_err();
+        let error = clock.pass_until(client.get("http://a.example/one").send()).await.unwrap_err();
         assert!(error.is_timeout(), "{error:?}");
         assert_eq!(error.url().unwrap().path(), "/page");
-        let patient = client.get("http://a.example/one").timeout(Duration::from_secs(5));
-        assert_eq!(patient.send().await.unwrap().status(), 200, "a request's own goes before");
+        let patient = client.get("http://a.example/one").timeout(Duration::from_secs(5)).send();
+        assert_eq!(clock.pass_until(patient).await.unwrap().status(), 200, "a request's own goes before");
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use abide::pacing::PacePolicy;
 use abide::{Abide, Denied, DeniedKind, ResponseExt};
-use abide_tests::{Reply, Seen, Server};
+use abide_tests::{Reply, Seen, Server, Step, StoppedClock};
 use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
 use reqwest_retry::policies::ExponentialBackoff;
@@ -260,7 +260,7 @@ async fn abide_above_a_cache_is_gated_and_typed_and_paces_hits_needlessly() {
 async fn a_host_that_fails_is_left_alone_by_the_halves_and_not_by_abide_above_a_cache() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::raw(vec![abide_tests::Step::Reset]),
+        _ => Reply::raw(vec![Step::Reset]),
     })
     .await;
     let impatient = builder(&server).max_wait(Duration::from_millis(500));
@@ -325,15 +325,16 @@ async fn a_retry_below_the_pacing_is_noticed_and_refused() {
 /// A limit that is documented; when it falls, say so there.
 #[tokio::test]
 async fn a_retry_of_timeouts_below_the_pacing_is_not_noticed() {
+    let clock = StoppedClock::stop();
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
-        _ => Reply::html("page").after(Duration::from_secs(5)),
+        _ => Reply::raw(vec![Step::Hang]),
     })
     .await;
     let (abide, inner) = crawler(&server);
     let client = ClientBuilder::new(inner).with(abide.middleware()).with(retry(1)).build();
-    let request = client.get("http://a.example/x").timeout(Duration::from_millis(200));
-    let error = request.send().await.unwrap_err();
+    let request = client.get("http://a.example/x").timeout(Duration::from_secs(10));
+    let error = clock.pass_until(request.send()).await.unwrap_err();
     assert!(Denied::find(&error).is_none(), "{error:?}");
     assert_eq!(paths(&server), ["/x"; 2]);
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a page that fails is a test that fails")]
 
 use abide::Abide;
+use abide_tests::{Reply, Seen, Server};
 use reqwest_middleware::ClientWithMiddleware;
 use url::Url;
 
@@ -48,4 +49,38 @@ pub(crate) fn queue(_link: &str) {}
 /// A client that follows no redirects.
 pub(crate) async fn my_get(url: &Url) -> Result<http::Response<Vec<u8>>, std::io::Error> {
     Err(std::io::Error::other(format!("{url} is not fetched here")))
+}
+
+/// Serves the site that the tutorial makes, runs one of its crawlers there, and judges by what the site saw.
+pub(crate) fn crawls<F: Future<Output = Result<(), Box<dyn std::error::Error>>>>(
+    line: usize,
+    crawl: impl FnOnce(Url) -> F,
+) {
+    let page = include_str!("../../docs/tutorial.md");
+    let script = page.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let files: Vec<_> = script.lines().filter(|line| !line.starts_with("python3")).collect();
+    let directory = std::env::temp_dir().join(format!("abide-tutorial-{}-{line}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let mut shell = std::process::Command::new("sh");
+    assert!(shell.arg("-ec").arg(files.join("\n")).current_dir(&directory).status().unwrap().success());
+    let site = directory.join("site");
+    let answer = move |seen: &Seen| {
+        let path = if seen.path == "/" { "/index.html" } else { &seen.path };
+        match std::fs::read(site.join(path.trim_start_matches('/'))) {
+            Ok(body) if path.ends_with(".html") => Reply::html(body),
+            Ok(body) => Reply::new(200, body),
+            Err(_) => Reply::new(404, ""),
+        }
+    };
+    let asked = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let server = Server::start(answer).await;
+        crawl(format!("http://{}/", server.address()).parse().unwrap()).await.unwrap();
+        server.asked()
+    });
+    std::fs::remove_dir_all(&directory).unwrap();
+    let paths: Vec<_> = asked.iter().map(|what| what.rsplit_once('/').unwrap().1).collect();
+    let has_links =
+        page.lines().skip(line).take_while(|line| *line != "```").any(|line| line.contains("fn links"));
+    let expected: &[&str] = if has_links { &["robots.txt", "", "bread.html"] } else { &["robots.txt", ""] };
+    assert_eq!(paths, expected, "{asked:?}");
 }

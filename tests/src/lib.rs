@@ -5,9 +5,11 @@
 mod reply;
 mod server;
 mod silent;
+mod time;
 mod tls;
 
-pub use reply::{Reply, Step};
+pub use reply::{Reply, Signal, Step};
 pub use server::{Names, Seen, Server};
 pub use silent::{OWN_ADDRESSES, Silent};
+pub use time::{StoppedClock, until};
 pub use tls::Authority;

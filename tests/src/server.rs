@@ -144,6 +144,11 @@ impl Drop for Server {
     }
 }
 
+/// By tokio's clock, which a test may have stopped.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
 fn lock(log: &Mutex<Vec<Seen>>) -> MutexGuard<'_, Vec<Seen>> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -203,7 +208,7 @@ async fn serve(
             if let Some(seen) = lock(&log).get_mut(place) {
                 seen.sent += sent;
                 if sent == 0 {
-                    seen.answered = Instant::now();
+                    seen.answered = now();
                 }
             }
         };
@@ -236,6 +241,11 @@ async fn play(stream: &mut impl Connection, reply: Reply, head_only: bool, note:
                 tokio::time::sleep(wait).await;
                 Ok(())
             }
+            Step::Wait(signal) => {
+                signal.given().await;
+                Ok(())
+            }
+            Step::Hang => std::future::pending().await,
             Step::Reset => {
                 stream.reset_when_dropped();
                 return false;
@@ -285,7 +295,7 @@ async fn read_request(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> Opt
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
-    let at = Instant::now();
+    let at = now();
     let mut seen = Seen { at, answered: at, sent: 0, method, path, headers, body: Vec::new() };
     read_body(stream, buffer, &mut seen).await?;
     Some(seen)

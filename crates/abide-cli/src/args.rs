@@ -30,9 +30,10 @@ impl Cli {
             Command::Match(args) => Some(&args.output),
             Command::Directives(args) => Some(&args.output),
             Command::Tags(args) => Some(&args.output),
-            Command::Check(args) | Command::Explain(args) => Some(&args.online.output),
+            Command::Check(args) => Some(&args.online.output),
+            Command::Explain(args) => Some(&args.online.output),
             Command::Crawl(args) => Some(&args.online.output),
-            Command::Lint(args) => Some(&args.output),
+            Command::Lint(args) => Some(&args.online.output),
             Command::Completions(_) | Command::Man => None,
             Command::Fetch(args) => Some(&args.online.output),
         }
@@ -64,7 +65,7 @@ pub(crate) enum Command {
     Crawl(Box<CrawlArgs>),
     /// The robots.txt of URLs with the line that decides, and why
     #[command(after_long_help = examples::EXPLAIN)]
-    Explain(CheckArgs),
+    Explain(ExplainArgs),
     /// What the author of a robots.txt should know, line by line
     #[command(after_long_help = examples::LINT)]
     Lint(LintArgs),
@@ -84,26 +85,50 @@ pub(crate) struct CompletionsArgs {
 #[command(arg_required_else_help = true)]
 pub(crate) struct MatchArgs {
     /// Product token of the crawler; several are a fallback chain, the first that has a group counts
-    #[arg(long, value_name = "TOKEN", required_unless_present = "batch")]
+    #[arg(
+        short,
+        long,
+        value_name = "TOKEN",
+        value_delimiter = ',',
+        env = "ABIDE_AGENT",
+        required_unless_present = "batch"
+    )]
     pub(crate) agent: Vec<String>,
     /// The robots.txt file, `-` for standard input
     #[arg(long, value_name = "FILE", required_unless_present = "batch")]
     pub(crate) robots: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// JSON Lines in and out, from FILE or standard input
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["agent", "robots", "urls"])]
+    /// Answer lines from FILE or standard input with JSON lines: whole questions, or with --robots URLs and {"url": ...} objects
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["urls", "files_from"])]
     pub(crate) batch: Option<PathBuf>,
-    /// URLs, or paths such as /a?b
-    #[arg(value_name = "URL", required_unless_present = "batch")]
+    #[command(flatten)]
+    pub(crate) urls: Urls,
+}
+
+/// URLs from the command line and from lists.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Urls {
+    /// URLs; `-` reads them from standard input, one per line
+    #[arg(value_name = "URL")]
     pub(crate) urls: Vec<String>,
+    /// Read URLs from FILE, one per line; lines that begin with # are left out (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) files_from: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct DirectivesArgs {
     /// Product token of the crawler; several are a fallback chain, the first that has a group counts
-    #[arg(long, value_name = "TOKEN", required_unless_present = "batch")]
+    #[arg(
+        short,
+        long,
+        value_name = "TOKEN",
+        value_delimiter = ',',
+        env = "ABIDE_AGENT",
+        required_unless_present = "batch"
+    )]
     pub(crate) agent: Vec<String>,
     /// The robots.txt file, `-` for standard input
     #[arg(long, value_name = "FILE", required_unless_present = "batch")]
@@ -114,7 +139,7 @@ pub(crate) struct DirectivesArgs {
     #[command(flatten)]
     pub(crate) output: Output,
     /// JSON Lines in and out, from FILE or standard input
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["agent", "robots", "app", "urls"])]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["robots", "app", "urls"])]
     pub(crate) batch: Option<PathBuf>,
     /// URLs, or paths such as /a?b
     #[arg(value_name = "URL", required_unless_present = "batch")]
@@ -125,10 +150,17 @@ pub(crate) struct DirectivesArgs {
 #[command(arg_required_else_help = true)]
 pub(crate) struct TagsArgs {
     /// Product token of the crawler; rules for any of several count
-    #[arg(long, value_name = "TOKEN", required_unless_present = "batch")]
+    #[arg(
+        short,
+        long,
+        value_name = "TOKEN",
+        value_delimiter = ',',
+        env = "ABIDE_AGENT",
+        required_unless_present = "batch"
+    )]
     pub(crate) agent: Vec<String>,
-    /// A response header field, such as 'Robots-Tag: *;noindex'
-    #[arg(long = "header", value_name = "NAME: VALUE")]
+    /// A response header field, such as 'Robots-Tag: *;noindex' (repeatable)
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<HeaderArg>,
     /// The response's Content-Type
     #[arg(long, value_name = "TYPE")]
@@ -136,7 +168,7 @@ pub(crate) struct TagsArgs {
     #[command(flatten)]
     pub(crate) output: Output,
     /// JSON Lines in and out, from FILE or standard input
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["agent", "headers", "html", "content_type"])]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["headers", "html", "content_type"])]
     pub(crate) batch: Option<PathBuf>,
     /// An HTML page, `-` for standard input
     #[arg(value_name = "FILE.html")]
@@ -145,32 +177,56 @@ pub(crate) struct TagsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct LintArgs {
+    /// Print the description of a code, such as misspelt-key, and end
+    #[arg(long, value_name = "CODE")]
+    pub(crate) explain: Option<String>,
+    /// How to print: text, or json (the same as --json)
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: Format,
     #[command(flatten)]
-    pub(crate) output: Output,
-    /// robots.txt files, `-` for standard input
-    #[arg(value_name = "FILE", required = true)]
-    pub(crate) files: Vec<PathBuf>,
+    pub(crate) online: Online,
+    /// robots.txt files, `-` for standard input, or URLs of sites
+    #[arg(value_name = "FILE|URL", required_unless_present = "explain")]
+    pub(crate) files: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Text,
+    Json,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) online: Online,
-    /// URLs
-    #[arg(value_name = "URL", required = true)]
-    pub(crate) urls: Vec<String>,
+    #[command(flatten)]
+    pub(crate) urls: Urls,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Explain by this robots.txt file instead of asking the site; `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) robots: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) online: Online,
+    #[command(flatten)]
+    pub(crate) urls: Urls,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct FetchArgs {
-    /// Time for a page from its request to the end of its body, without the wait for its turn
+    /// Write the body of the page to FILE, `-` for standard output; for one URL
+    #[arg(short, long = "output", value_name = "FILE")]
+    pub(crate) output_file: Option<PathBuf>,
+    /// Time for a page from its request to the end of its body, without the wait for its permit
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) page_timeout: Duration,
     #[command(flatten)]
     pub(crate) online: Online,
-    /// URLs
-    #[arg(value_name = "URL", required = true)]
-    pub(crate) urls: Vec<String>,
+    #[command(flatten)]
+    pub(crate) urls: Urls,
 }
 
 #[derive(Debug, Args)]
@@ -208,9 +264,8 @@ pub(crate) struct CrawlArgs {
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) online: Online,
-    /// URLs to begin with; only their hosts are crawled
-    #[arg(value_name = "URL", required = true)]
-    pub(crate) urls: Vec<String>,
+    #[command(flatten)]
+    pub(crate) urls: Urls,
 }
 
 impl Online {
@@ -243,11 +298,24 @@ pub(crate) struct Output {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Online {
     /// Product token of the crawler; several are a fallback chain
-    #[arg(long, value_name = "TOKEN", default_value = "abide")]
+    #[arg(
+        short,
+        long,
+        value_name = "TOKEN",
+        value_delimiter = ',',
+        env = "ABIDE_AGENT",
+        default_value = "abide"
+    )]
     pub(crate) agent: Vec<String>,
-    /// The User-Agent that is sent; must contain the product token
-    #[arg(long, value_name = "TEXT")]
+    /// The User-Agent that is sent; must contain the product token [default: TOKEN/VERSION]
+    #[arg(short = 'A', long, value_name = "TEXT", env = "ABIDE_USER_AGENT")]
     pub(crate) user_agent: Option<String>,
+    /// Send this header field with pages, not with robots.txt (repeatable)
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<HeaderArg>,
+    /// Send requests through this proxy instead of that of HTTP_PROXY and HTTPS_PROXY; hosts of NO_PROXY are asked directly
+    #[arg(short = 'x', long, value_name = "URL")]
+    pub(crate) proxy: Option<String>,
     /// Shortest time between two requests to a host, in seconds or as 500ms
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) delay: Duration,
@@ -300,6 +368,23 @@ pub(crate) enum Color {
 pub(crate) struct HeaderArg {
     pub(crate) name: String,
     pub(crate) value: String,
+}
+
+impl HeaderArg {
+    /// As it is sent, except those that have options of their own.
+    pub(crate) fn field(&self) -> Result<(http::HeaderName, http::HeaderValue), String> {
+        let name = http::HeaderName::from_bytes(self.name.as_bytes())
+            .map_err(|_| format!("{} is no header field name", quoted(&self.name)))?;
+        if name == http::header::USER_AGENT {
+            return Err("the User-Agent is set by --user-agent".to_owned());
+        }
+        if name == http::header::HOST {
+            return Err("the Host is that of the URL; --resolve says where it leads".to_owned());
+        }
+        let value = http::HeaderValue::from_str(&self.value)
+            .map_err(|_| format!("the value of {name} holds control characters"))?;
+        Ok((name, value))
+    }
 }
 
 impl FromStr for HeaderArg {

@@ -20,14 +20,33 @@ const LINE_LEN_MAX: usize = 64 * 1024 * 1024;
 /// 64 KiB before it blocks.
 const TOLD_MAX: u64 = 50;
 
-/// Runs `answer` over every line of `input` (`-`: standard input).
+/// Of input and output each.
+const BUFFER: usize = 256 * 1024;
+
+/// Each question names its agent, so one beside them would be ignored. `ABIDE_AGENT` is for the other calls.
+pub(crate) fn without_agent(agents: &[String]) -> Result<(), Usage> {
+    if agents.is_empty() || std::env::var_os("ABIDE_AGENT").is_some() {
+        return Ok(());
+    }
+    Err(Usage("--agent cannot be used with --batch: each question names its own".to_owned()))
+}
+
+/// Runs `answer` over the question on every line of `input` (`-`: standard input).
 pub(crate) fn run<Q, A>(input: &Path, answer: impl Fn(Q) -> Result<A, String>) -> anyhow::Result<Status>
 where
     Q: Question,
     A: Serialize,
 {
+    each_line(input, |line| object(line).and_then(&answer))
+}
+
+/// Runs `answer` over every line of `input`, without its end.
+pub(crate) fn each_line<A: Serialize>(
+    input: &Path,
+    mut answer: impl FnMut(&[u8]) -> Result<A, String>,
+) -> anyhow::Result<Status> {
     let mut lines = open(input)?;
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
     let mut bad = 0_u64;
     let mut line = Vec::new();
     for number in 1_u64.. {
@@ -43,7 +62,7 @@ where
         } else {
             // What some editors write at the beginning of a file.
             let text = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf") } else { None };
-            object(text.unwrap_or(&line)).and_then(&answer)
+            answer(text.unwrap_or(&line).trim_ascii())
         };
         if let Err(error) = &result {
             bad += 1;
@@ -73,8 +92,7 @@ fn unreadable(input: &Path, number: u64, error: &io::Error) -> anyhow::Error {
 }
 
 /// The object on one line.
-fn object<Q: Question>(line: &[u8]) -> Result<Q, String> {
-    let text = line.trim_ascii();
+pub(crate) fn object<Q: Question>(text: &[u8]) -> Result<Q, String> {
     if text.is_empty() {
         return Err("expected a JSON object, found an empty line".to_owned());
     }
@@ -120,7 +138,7 @@ fn open(input: &Path) -> anyhow::Result<BufReader<Box<dyn Read>>> {
     } else {
         Box::new(File::open(input).map_err(|error| crate::Usage(format!("{}: {error}", input.display())))?)
     };
-    Ok(BufReader::with_capacity(256 * 1024, reader))
+    Ok(BufReader::with_capacity(BUFFER, reader))
 }
 
 /// Bytes that may be given as text or as base64, not both.

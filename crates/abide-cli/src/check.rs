@@ -7,8 +7,8 @@ use abide::{Abide, Denied, Verdict};
 use futures_util::{Stream, StreamExt};
 use serde::Serialize;
 
-use crate::args::CheckArgs;
-use crate::input::absolute;
+use crate::args::{CheckArgs, Online};
+use crate::input::{absolute, absolute_urls};
 use crate::json::{OnlineVerdict, not_before};
 use crate::online::{self, Interruption};
 use crate::outcome::{self, Outcome};
@@ -34,16 +34,15 @@ pub(crate) struct Line<'a> {
 }
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
-    // A malformed URL is wrong usage, and nothing is asked then.
-    for url in &args.urls {
-        absolute(url)?;
-    }
+    let urls = absolute_urls(&args.urls)?;
     let watch = Arc::new(Watch::stores());
-    online::run(&args.online, &watch, Interruption::Ends, async |abide, _| check_all(args, &abide).await)
+    online::run(&args.online, &watch, Interruption::Ends, async |abide, _| {
+        check_all(args, &urls, &abide).await
+    })
 }
 
-async fn check_all(args: &CheckArgs, abide: &Abide) -> anyhow::Result<Status> {
-    let mut answers = std::pin::pin!(answers(args, abide));
+async fn check_all(args: &CheckArgs, urls: &[String], abide: &Abide) -> anyhow::Result<Status> {
+    let mut answers = std::pin::pin!(answers(&args.online, urls, abide));
     let mut status = Status::Done;
     while let Some((text, result)) = answers.next().await {
         status = status.and(Status::of(result.as_ref().is_ok_and(Verdict::is_allowed)));
@@ -58,10 +57,11 @@ async fn check_all(args: &CheckArgs, abide: &Abide) -> anyhow::Result<Status> {
 
 /// What robots.txt says of each URL, in their order.
 pub(crate) fn answers<'a>(
-    args: &'a CheckArgs,
+    online: &'a Online,
+    urls: &'a [String],
     abide: &'a Abide,
 ) -> impl Stream<Item = (&'a str, Judged)> + 'a {
-    online::in_order(&args.online, &args.urls, |url| check(abide, url))
+    online::in_order(online, urls, |url| check(abide, url))
 }
 
 async fn check<'a>(abide: &Abide, text: &'a str) -> (&'a str, Judged) {

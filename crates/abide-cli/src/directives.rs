@@ -47,6 +47,7 @@ impl question::Question for Question {
 
 pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
+        batch::without_agent(&args.agent)?;
         return batch::run(input, answer);
     }
     let tokens = tokens(&args.agent).map_err(Usage)?;

@@ -1,6 +1,8 @@
 //! `abide fetch`: URLs through the whole middleware.
 
+use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -10,16 +12,16 @@ use reqwest_middleware::ClientWithMiddleware;
 use serde::Serialize;
 use url::Url;
 
-use crate::Status;
 use crate::args::FetchArgs;
-use crate::input::absolute;
+use crate::input::absolute_urls;
 use crate::json::{OnlineVerdict, Tags, not_before};
 use crate::online::{self, Interruption};
 use crate::outcome::{self, Outcome};
 use crate::shown::{cut, public};
-use crate::style::{self, PLAIN};
+use crate::style::{self, OwnedPart, PLAIN};
 use crate::trail::{self, Sent, Trail};
 use crate::watch::Watch;
+use crate::{Status, Usage};
 
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
@@ -48,30 +50,92 @@ pub(crate) struct Hop {
 }
 
 pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
-    for url in &args.urls {
-        absolute(url)?;
+    let urls = absolute_urls(&args.urls)?;
+    if args.output_file.is_some() && urls.len() > 1 {
+        return Err(Usage("--output: expected one URL to write the body of, found more".to_owned()).into());
+    }
+    let is_piped = args.output_file.as_deref() == Some(Path::new("-"));
+    if is_piped && args.online.output.json {
+        return Err(
+            Usage("--output -: standard output can hold the body or --json, not both".to_owned()).into()
+        );
     }
     let watch = Arc::new(Watch::stores());
     online::run(&args.online, &watch, Interruption::Ends, async |abide, inner| {
-        fetch_all(args, &abide, &trail::client(&abide, inner)).await
+        let client = trail::client(&abide, inner, &args.online)?;
+        match &args.output_file {
+            Some(path) => fetch_to(args, &urls, path, &abide, &client).await,
+            None => fetch_all(args, &urls, &abide, &client).await,
+        }
     })
 }
 
-async fn fetch_all(args: &FetchArgs, abide: &Abide, client: &ClientWithMiddleware) -> anyhow::Result<Status> {
-    let mut lines = std::pin::pin!(online::in_order(&args.online, &args.urls, |url| async move {
+async fn fetch_all(
+    args: &FetchArgs,
+    urls: &[String],
+    abide: &Abide,
+    client: &ClientWithMiddleware,
+) -> anyhow::Result<Status> {
+    let mut answers = std::pin::pin!(online::in_order(&args.online, urls, |url| async move {
         let trail = Trail::with_page_max(args.page_timeout);
-        ask(abide, client, url, &trail, Options::new(), |_| ControlFlow::Continue(())).await.line
+        ask(abide, client, url, &trail, Options::new(), |_| ControlFlow::Continue(())).await
     }));
     let mut status = Status::Done;
-    while let Some(line) = lines.next().await {
-        status = status.and(Status::of(line.outcome == Outcome::Fetched));
-        if args.online.output.json {
-            online::print_json(&line)?;
-        } else {
-            print(&line)?;
-        }
+    while let Some(answer) = answers.next().await {
+        status = status.and(Status::of(answer.line.outcome == Outcome::Fetched));
+        show(args, &answer, false)?;
     }
     Ok(status)
+}
+
+/// The body of one page to a file, as it comes; `-` is standard output, and what there is to say goes to standard error then.
+async fn fetch_to(
+    args: &FetchArgs,
+    urls: &[String],
+    path: &Path,
+    abide: &Abide,
+    client: &ClientWithMiddleware,
+) -> anyhow::Result<Status> {
+    let is_piped = path == Path::new("-");
+    let named = |error: io::Error| anyhow::Error::new(error).context(path.display().to_string());
+    let mut out: Box<dyn Write> = if is_piped {
+        Box::new(io::stdout().lock())
+    } else {
+        let file =
+            std::fs::File::create(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+        Box::new(io::BufWriter::new(file))
+    };
+    let mut status = Status::Done;
+    for url in urls {
+        let trail = Trail::with_page_max(args.page_timeout);
+        let mut failed = None;
+        let answer = ask(abide, client, url, &trail, Options::new(), |chunk| match out.write_all(chunk) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        })
+        .await;
+        failed.map_or(Ok(()), Err).and_then(|()| out.flush()).map_err(named)?;
+        status = status.and(Status::of(answer.line.outcome == Outcome::Fetched));
+        show(args, &answer, is_piped)?;
+    }
+    Ok(status)
+}
+
+fn show(args: &FetchArgs, answer: &Answer, is_piped: bool) -> anyhow::Result<()> {
+    let output = &args.online.output;
+    if output.json {
+        return online::print_json(&answer.line);
+    }
+    if !is_piped {
+        return lines(answer).iter().try_for_each(|line| Ok(style::say(line)?));
+    }
+    if output.verbose || answer.line.outcome != Outcome::Fetched {
+        lines(answer).iter().for_each(|line| style::mention(line));
+    }
+    Ok(())
 }
 
 /// One URL, answered: its line, and what a crawl goes on with.
@@ -85,6 +149,8 @@ pub(crate) struct Answer {
     pub(crate) not_before: Option<SystemTime>,
     /// Uses of the content that the site asks to leave alone, such as `train-ai`.
     pub(crate) reserved: Vec<String>,
+    /// What the site states, each with the header field or meta that says it.
+    pub(crate) statements: Vec<String>,
     /// Why it was refused or denied, in words that are the same for each URL, where `why` names the URL.
     pub(crate) cause: Option<String>,
 }
@@ -117,7 +183,15 @@ pub(crate) async fn ask(
         _ => None,
     };
     let cause = denied.as_ref().and_then(outcome::cause);
-    Answer { line, content_type: None, may_follow: false, not_before, reserved: Vec::new(), cause }
+    Answer {
+        line,
+        content_type: None,
+        may_follow: false,
+        not_before,
+        reserved: Vec::new(),
+        statements: Vec::new(),
+        cause,
+    }
 }
 
 /// The answer that its head gives.
@@ -138,7 +212,8 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> Answer {
     let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let may_follow = info.as_ref().is_some_and(|info| info.permissions().may_follow());
     let reserved = info.as_ref().map(reserved).unwrap_or_default();
-    Answer { line, content_type, may_follow, not_before: None, reserved, cause: None }
+    let statements = info.as_ref().map(statements).unwrap_or_default();
+    Answer { line, content_type, may_follow, not_before: None, reserved, statements, cause: None }
 }
 
 fn millis(time: Duration) -> u64 {
@@ -170,6 +245,18 @@ async fn read(
         line.outcome = Outcome::Error;
         line.why = why;
     }
+}
+
+/// `X-Robots-Tag line 1: noindex`, in order.
+fn statements(info: &FetchInfo) -> Vec<String> {
+    let permissions = info.permissions();
+    let rules = permissions.statements().iter().map(|(place, rules)| format!("{place}: {rules}"));
+    let preferences = info.preferences();
+    let usages = preferences.statements().iter().map(|statement| {
+        let preference = statement.preference().as_str().unwrap_or("unknown");
+        format!("{}: {} {preference}", statement.text(), statement.usage())
+    });
+    rules.chain(usages).collect()
 }
 
 /// Each usage once that the site disallows, whoever of its statements counts in the end.
@@ -304,29 +391,34 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-fn print(line: &Line) -> anyhow::Result<()> {
-    let mark = match (line.outcome, line.status) {
-        (Outcome::Fetched, Some(status)) => (style::of_status(status), &*status.to_string()),
-        (Outcome::Deferred, _) => (style::WAIT, "deferred"),
-        (outcome, _) => (style::BAD, outcome.as_str()),
+/// One URL for people: the outcome, the hops, why, and which field or meta says what.
+fn lines(answer: &Answer) -> Vec<Vec<OwnedPart>> {
+    let line = &answer.line;
+    let (mark, word) = match (line.outcome, line.status) {
+        (Outcome::Fetched, Some(status)) => (style::of_status(status), status.to_string()),
+        (Outcome::Deferred, _) => (style::WAIT, "deferred".to_owned()),
+        (outcome, _) => (style::BAD, outcome.as_str().to_owned()),
     };
-    style::say(&[mark, (PLAIN, "  "), (PLAIN, &line.url)])?;
+    let mut lines = vec![vec![(mark, word), (PLAIN, format!("  {}", line.url))]];
     for hop in line.hops.iter().skip(1) {
-        style::say(&[(PLAIN, "     → "), (PLAIN, &cut(&hop.url))])?;
+        lines.push(vec![(PLAIN, format!("     → {}", cut(&hop.url)))]);
     }
     // The URL stands above already.
     let why = line.why.strip_prefix(&line.url).and_then(|why| why.strip_prefix(": ")).unwrap_or(&line.why);
-    style::say(&[(style::DIM, &format!("     {why}"))])?;
+    lines.push(vec![(style::DIM, format!("     {why}"))]);
     if let Some(bytes) = line.bytes {
         let noindex = match line.noindex {
             Some(true) => "not to be indexed",
             Some(false) => "may be indexed",
-            None => "whether it may be indexed is not known",
+            None => "indexing permission unknown",
         };
         let waited = line.waited_ms;
-        style::say(&[(style::DIM, &format!("     {bytes} bytes, waited {waited} ms, {noindex}"))])?;
+        lines.push(vec![(style::DIM, format!("     {bytes} bytes, waited {waited} ms, {noindex}"))]);
     }
-    Ok(())
+    for statement in &answer.statements {
+        lines.push(vec![(style::DIM, format!("     {}", cut(statement)))]);
+    }
+    lines
 }
 
 #[cfg(test)]

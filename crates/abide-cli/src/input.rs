@@ -7,7 +7,8 @@ use abide_robots::{ProductToken, Target};
 use url::Url;
 
 use crate::Usage;
-use crate::shown::quoted;
+use crate::args::Urls;
+use crate::shown::{public, quoted};
 
 /// The chain of product tokens. Offline, tokens such as MJ12bot are understood, too.
 pub(crate) fn tokens(agents: &[String]) -> Result<Vec<ProductToken>, String> {
@@ -30,12 +31,59 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
+    /// The text that it was read from, without user information.
+    pub(crate) fn without_user(&self, text: String) -> String {
+        match self {
+            Self::Url(url) if !url.username().is_empty() || url.password().is_some() => public(&text).into(),
+            _ => text,
+        }
+    }
+
     pub(crate) fn target(&self) -> Target<'_> {
         match self {
             Self::Url(url) => Target::of(url),
             Self::Path(path) => Target::new(path),
         }
     }
+}
+
+/// The URLs of a call: arguments, `-` for standard input, and the lists of `--files-from`. One that is wrong is wrong usage, which is
+/// told before anything is asked.
+pub(crate) fn urls(given: &Urls) -> anyhow::Result<Vec<String>> {
+    if given.urls.is_empty() && given.files_from.is_empty() {
+        return Err(Usage("expected <URL>, - for standard input, or --files-from FILE".to_owned()).into());
+    }
+    let mut urls = Vec::new();
+    for text in &given.urls {
+        if text == "-" {
+            urls.extend(listed(Path::new("-"))?);
+        } else {
+            parse_url(text).map_err(Usage)?;
+            urls.push(text.clone());
+        }
+    }
+    for path in &given.files_from {
+        urls.extend(listed(path)?);
+    }
+    if urls.is_empty() {
+        return Err(Usage("expected a URL, found none in the lists given".to_owned()).into());
+    }
+    Ok(urls)
+}
+
+/// One URL a line; empty lines, and those that begin with `#`, are left out.
+fn listed(path: &Path) -> anyhow::Result<Vec<String>> {
+    let text = read_up_to(path, LIST_MAX)?;
+    let text = String::from_utf8_lossy(&text);
+    let lines =
+        text.trim_start_matches('\u{feff}').lines().zip(1..).map(|(line, number)| (line.trim(), number));
+    lines
+        .filter(|(line, _)| !line.is_empty() && !line.starts_with('#'))
+        .map(|(line, number)| match parse_url(line) {
+            Ok(_) => Ok(line.to_owned()),
+            Err(error) => Err(Usage(format!("{}:{number}: {error}", name(path))).into()),
+        })
+        .collect()
 }
 
 /// One that is wrong is wrong usage, and nothing is answered then.
@@ -76,6 +124,13 @@ fn meant(text: &str) -> String {
     format!("{:?}", format!("https://{}", if rest.len() > SHOWN_MAX { "example.org/" } else { rest }))
 }
 
+/// The same, where a path alone says too little.
+pub(crate) fn absolute_urls(given: &Urls) -> anyhow::Result<Vec<String>> {
+    let urls = urls(given)?;
+    urls.iter().try_for_each(|url| absolute(url).map(drop))?;
+    Ok(urls)
+}
+
 /// An absolute URL; a path alone has no robots.txt.
 pub(crate) fn absolute(text: &str) -> anyhow::Result<Url> {
     match parse_url(text).map_err(Usage)? {
@@ -89,13 +144,20 @@ pub(crate) fn absolute(text: &str) -> anyhow::Result<Url> {
 /// Far more than is looked at of a robots.txt or of the head of a page.
 const FILE_MAX: u64 = 16 * 1024 * 1024;
 
+/// Some ten million URLs.
+const LIST_MAX: u64 = 1024 * 1024 * 1024;
+
 /// A file up to [`FILE_MAX`]; `-` is standard input.
 pub(crate) fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+    read_up_to(path, FILE_MAX)
+}
+
+fn read_up_to(path: &Path, max: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
-        std::io::stdin().lock().take(FILE_MAX).read_to_end(&mut bytes)
+        std::io::stdin().lock().take(max).read_to_end(&mut bytes)
     } else {
-        std::fs::File::open(path).and_then(|file| file.take(FILE_MAX).read_to_end(&mut bytes))
+        std::fs::File::open(path).and_then(|file| file.take(max).read_to_end(&mut bytes))
     };
     read.map(|_| bytes).map_err(|error| Usage(format!("{}: {error}", path.display())).into())
 }

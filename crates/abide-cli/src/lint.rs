@@ -1,15 +1,22 @@
 //! `abide lint`: what the author of a robots.txt should know.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use abide::{Abide, Verdict};
 use abide_robots::{Remark, Robots};
 use annotate_snippets::Level;
+use futures_util::StreamExt;
 use serde::Serialize;
 
-use crate::args::LintArgs;
+use crate::args::{Format, LintArgs};
 use crate::excerpt::{self, Excerpt, Mark};
-use crate::input::{self, read_file};
-use crate::shown::{shown, without_user};
+use crate::input::{self, absolute, read_file};
+use crate::online::{self, Interruption};
+use crate::shown::{public, shown, without_user};
 use crate::style::PLAIN;
-use crate::{Status, online, style};
+use crate::watch::Watch;
+use crate::{Status, check, outcome, style};
 
 /// One line of `--json`.
 #[derive(Debug, Serialize)]
@@ -24,21 +31,66 @@ struct Line<'a> {
     message: String,
 }
 
-pub(crate) fn run(args: LintArgs) -> anyhow::Result<Status> {
+pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
     // One that cannot be read is wrong usage, and nothing is answered then.
-    let bodies: Vec<Vec<u8>> = args.files.iter().map(|path| read_file(path)).collect::<Result<_, _>>()?;
+    let mut found: Vec<(String, Vec<u8>)> = Vec::new();
+    let is_url = |text: &&String| text.starts_with("http://") || text.starts_with("https://");
+    for text in args.files.iter().filter(|text| !is_url(text)) {
+        found.push((input::name(Path::new(text)), read_file(Path::new(text))?));
+    }
+    let urls: Vec<String> = args.files.iter().filter(is_url).cloned().collect();
     let mut status = Status::Done;
-    for (path, body) in args.files.iter().zip(&bodies) {
+    if !urls.is_empty() {
+        let urls: Vec<String> = urls.iter().map(|url| site_of(url)).collect::<Result<_, _>>()?;
+        let watch = Arc::new(Watch::stores());
+        status = online::run(&args.online, &watch, Interruption::Ends, async |abide, _| {
+            fetch(args, &urls, &abide, &mut found).await
+        })?;
+    }
+    for (name, body) in &found {
         let robots = Robots::parse(body);
         let remarks = robots.remarks();
         status = status.and(Status::of(remarks.is_empty()));
-        let name = input::name(path);
-        if args.output.json {
+        if args.online.output.json || args.format == Format::Json {
             for remark in &remarks {
-                online::print_json(&line(&name, remark))?;
+                online::print_json(&line(name, remark))?;
             }
         } else {
-            print(&name, &robots, &remarks)?;
+            print(name, &robots, &remarks)?;
+        }
+    }
+    Ok(status)
+}
+
+/// Any page of the site, which robots.txt itself is not: it is allowed without being read.
+fn site_of(text: &str) -> anyhow::Result<String> {
+    let mut url = absolute(text)?;
+    url.set_path("/");
+    url.set_query(None);
+    Ok(url.into())
+}
+
+/// The robots.txt of each site; one that can't be fetched is told, and the others are read.
+async fn fetch(
+    args: &LintArgs,
+    urls: &[String],
+    abide: &Abide,
+    found: &mut Vec<(String, Vec<u8>)>,
+) -> anyhow::Result<Status> {
+    let mut status = Status::Done;
+    let mut answers = std::pin::pin!(check::answers(&args.online, urls, abide));
+    while let Some((text, result)) = answers.next().await {
+        let entry = result.as_ref().ok().and_then(Verdict::entry);
+        match entry.and_then(|entry| Some((entry, entry.copy()?))) {
+            Some((entry, copy)) => found.push((entry.origin().robots_url().into(), copy.body().to_vec())),
+            None => {
+                status = Status::Failed;
+                let why = match &result {
+                    Ok(verdict) => verdict.to_string(),
+                    Err(denied) => outcome::why(denied),
+                };
+                style::complain(format_args!("{}: no robots.txt to read: {why}", public(text)));
+            }
         }
     }
     Ok(status)

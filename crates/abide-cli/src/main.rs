@@ -16,6 +16,7 @@ mod manual;
 mod match_urls;
 mod online;
 mod outcome;
+mod proxy;
 mod question;
 mod shown;
 mod signal;
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Crawl(args) => crawl::run(*args),
         Command::Explain(args) => explain::run(&args),
-        Command::Lint(args) => lint::run(args),
+        Command::Lint(args) => lint::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man => manual::man(),
         Command::Fetch(args) => fetch::run(&args),

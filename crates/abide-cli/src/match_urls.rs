@@ -3,26 +3,39 @@
 use std::path::Path;
 
 use abide_robots::Rules;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::args::MatchArgs;
-use crate::input::{Asked, parse_url, parse_urls, read_file, tokens};
-use crate::json::Match;
+use crate::input::{Asked, parse_url, parse_urls, read_file, tokens, urls};
+use crate::json::{self, Match, Rule};
 use crate::question::{self, Holds, Key};
 use crate::shown::public;
 use crate::style::{self, PLAIN};
 use crate::{Status, Usage, batch, online};
 
 pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
-    if let Some(input) = &args.batch {
-        return batch::run(input, answer);
-    }
+    let batch = match (&args.batch, &args.robots) {
+        (Some(input), None) => {
+            batch::without_agent(&args.agent)?;
+            return batch::run(input, answer);
+        }
+        (batch, _) => batch,
+    };
     let tokens = tokens(&args.agent).map_err(Usage)?;
-    let body = read_file(args.robots.as_deref().unwrap_or(Path::new("-")))?;
-    let rules = Rules::parse(&body, &tokens);
-    let urls = parse_urls(&args.urls)?;
+    let robots = args.robots.as_deref().unwrap_or(Path::new("-"));
+    let input = batch.as_deref().unwrap_or(Path::new(""));
+    let reads_urls = args.urls.urls.iter().any(|url| url == "-") || input == Path::new("-");
+    if robots == Path::new("-") && reads_urls {
+        return Err(Usage("standard input can hold the robots.txt or the URLs, not both".to_owned()).into());
+    }
+    let rules = Rules::parse(&read_file(robots)?, &tokens);
+    if batch.is_some() {
+        return batch::each_line(input, |line| bulk(&rules, line));
+    }
+    let texts = urls(&args.urls)?;
+    let urls = parse_urls(&texts)?;
     let mut status = Status::Done;
-    for (text, url) in args.urls.iter().zip(&urls) {
+    for (text, url) in texts.iter().zip(&urls) {
         let verdict = rules.verdict(&url.target());
         status = status.and(Status::of(verdict.is_allowed()));
         if args.output.json {
@@ -33,6 +46,36 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
         }
     }
     Ok(status)
+}
+
+/// What a line of a bulk match is answered with: what differs from URL to URL, and not what is the same for the whole file.
+#[derive(Debug, Serialize)]
+struct Bulk {
+    url: String,
+    allowed: bool,
+    rule: Option<Rule>,
+}
+
+/// A URL, a path, or an object with a `url`.
+fn bulk(rules: &Rules, line: &[u8]) -> Result<Bulk, String> {
+    let text = if line.starts_with(b"{") {
+        batch::object::<UrlOnly>(line)?.url
+    } else {
+        std::str::from_utf8(line).map_err(|_| "expected UTF-8".to_owned())?.to_owned()
+    };
+    let url = parse_url(&text)?;
+    let verdict = rules.verdict(&url.target());
+    let (allowed, rule) = (verdict.is_allowed(), json::rule(&verdict));
+    Ok(Bulk { url: url.without_user(text), allowed, rule })
+}
+
+#[derive(Debug, Deserialize)]
+struct UrlOnly {
+    url: String,
+}
+
+impl question::Question for UrlOnly {
+    const KEYS: &'static [Key] = &[Key::required("url", Holds::Text)];
 }
 
 #[derive(Debug, Deserialize)]

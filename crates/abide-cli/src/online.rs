@@ -18,7 +18,7 @@ use crate::input::read_file;
 use crate::shown::write_json;
 use crate::stores::Stores;
 use crate::watch::Watch;
-use crate::{Status, Usage, signal, style};
+use crate::{Status, Usage, proxy, signal, style};
 
 /// Who deals with Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,17 +72,21 @@ fn crawler(online: &Online, watch: &Arc<Watch>, stores: &Stores) -> anyhow::Resu
         Ok(stores.on(builder).build_with(inner))
     };
     warn_of_haste(online);
-    match build(inner(online)?)? {
+    let built = match build(inner(online)?)? {
         Err(BuildError::Client(_)) if online.cacert.is_none() => {
             // A bare container has no certificate authorities. What has no TLS can be reached from there, too.
-            let built = build(inner(online)?.tls_certs_only([]))?.map_err(explain)?;
+            let built = build(inner(online)?.tls_certs_only([]))?.map_err(|error| explain(error, online))?;
             style::complain(format_args!(
                 "no certificate authorities are installed here, so https sites are unreachable (--cacert names some)"
             ));
             Ok(built)
         }
-        built => built.map_err(explain),
+        built => built.map_err(|error| explain(error, online)),
+    };
+    if built.is_ok() {
+        hint_at_contact(online);
     }
+    built
 }
 
 fn settings(online: &Online) -> anyhow::Result<abide::Builder> {
@@ -116,13 +120,28 @@ fn warn_of_haste(online: &Online) {
     }
 }
 
+/// Sites that have a question must be able to ask it.
+fn hint_at_contact(online: &Online) {
+    if is_nobody(online) && online.user_agent.is_none() {
+        style::note(format_args!(
+            "requests go out as abide/{}, without a contact; better --agent MyBot --user-agent 'MyBot/1.0 (+https://example.com/bot)'",
+            env!("CARGO_PKG_VERSION")
+        ));
+    }
+}
+
+/// Whether no name was given.
+fn is_nobody(online: &Online) -> bool {
+    online.agent == ["abide"]
+}
+
 fn pace(online: &Online) -> PacePolicy {
     PacePolicy::default().danger_min_delay(online.delay).with_max_wait(online.max_wait)
 }
 
 fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {
-    // A proxy resolves names itself and would switch half of the address guard off.
     let builder = reqwest::Client::builder().no_proxy().read_timeout(READ_TIMEOUT);
+    let builder = proxy::through(builder, online.proxy.as_deref())?;
     let Some(path) = &online.cacert else { return Ok(builder) };
     let pem = read_file(path)?;
     let certificates = reqwest::Certificate::from_pem_bundle(&pem)
@@ -134,14 +153,27 @@ fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {
 }
 
 /// What is wrong with the options is wrong usage.
-fn explain(error: BuildError) -> anyhow::Error {
+fn explain(error: BuildError, online: &Online) -> anyhow::Error {
     match error {
         BuildError::Client(error) => {
             anyhow::Error::from_boxed(error).context("the client could not be built")
         }
         BuildError::Token(source) => Usage(format!("--agent: {source}")).into(),
-        other => Usage(format!("--user-agent: {other}")).into(),
+        other => match online.user_agent.as_deref().and_then(token_of).filter(|_| is_nobody(online)) {
+            // Nobody named a token, so the one that is missing is no help.
+            Some(token) => Usage(format!(
+                "--user-agent: expected the product token in it; add --agent {token}, which robots.txt is read for"
+            )),
+            None => Usage(format!("--user-agent: {other}")),
+        }
+        .into(),
     }
+}
+
+/// The product that a User-Agent begins with.
+fn token_of(user_agent: &str) -> Option<&str> {
+    let end = user_agent.find(|letter: char| !(letter.is_ascii_alphabetic() || matches!(letter, '_' | '-')));
+    user_agent.get(..end.unwrap_or(user_agent.len())).filter(|token| !token.is_empty() && *token != "Mozilla")
 }
 
 /// Runs `ask` for every URL, some at a time and one a host; the answers come in the order of the URLs.

@@ -193,6 +193,10 @@ struct Escaping;
 
 impl Formatter for Escaping {
     fn write_string_fragment<W: Write + ?Sized>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        // Nearly all that is written, and quicker to see.
+        if fragment.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+            return out.write_all(fragment.as_bytes());
+        }
         let mut rest = fragment;
         while let Some((at, letter)) = rest.char_indices().find(|(_, letter)| is_hidden(*letter)) {
             let (before, hidden) = rest.split_at(at);

@@ -56,11 +56,21 @@ static IS_QUIET: AtomicBool = AtomicBool::new(false);
 /// A part of a line, in its colour.
 pub(crate) type Part<'a> = (Style, &'a str);
 
+/// The same, when the text was made for it.
+pub(crate) type OwnedPart = (Style, String);
+
 /// One line on standard output. Whatever stands in its parts is escaped here, so that only the colours command the terminal.
-pub(crate) fn say(parts: &[Part<'_>]) -> std::io::Result<()> {
-    let part = |(style, text): &Part<'_>| format!("{style}{}{style:#}", shown(text));
-    let line: String = parts.iter().map(part).collect();
-    writeln!(anstream::stdout().lock(), "{line}")
+pub(crate) fn say<T: AsRef<str>>(parts: &[(Style, T)]) -> std::io::Result<()> {
+    writeln!(anstream::stdout().lock(), "{}", line(parts))
+}
+
+/// The same on standard error.
+pub(crate) fn mention<T: AsRef<str>>(parts: &[(Style, T)]) {
+    let _ = writeln!(anstream::stderr().lock(), "{}", line(parts));
+}
+
+fn line<T: AsRef<str>>(parts: &[(Style, T)]) -> String {
+    parts.iter().map(|(style, text)| format!("{style}{}{style:#}", shown(text.as_ref()))).collect()
 }
 
 /// `allow` or `deny`.

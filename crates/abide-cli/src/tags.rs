@@ -14,6 +14,7 @@ use crate::{Status, Usage, batch};
 
 pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
+        batch::without_agent(&args.agent)?;
         return batch::run(input, answer);
     }
     let tokens = tokens(&args.agent).map_err(Usage)?;

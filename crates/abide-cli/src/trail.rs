@@ -5,10 +5,13 @@ use std::time::{Duration, Instant};
 
 use abide::Abide;
 use async_trait::async_trait;
-use http::Extensions;
+use http::{Extensions, HeaderMap};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
 use url::Url;
+
+use crate::args::Online;
+use crate::{Usage, style};
 
 /// The requests of one call, in order. Given to the request as an extension, and read afterwards.
 #[derive(Debug, Clone, Default)]
@@ -77,23 +80,39 @@ impl Trail {
 }
 
 /// The client with the whole middleware, and a recorder on each side of it.
-pub(crate) fn client(abide: &Abide, inner: reqwest::Client) -> ClientWithMiddleware {
-    ClientBuilder::new(inner).with(Above).with(abide.middleware()).with(Below).build()
+pub(crate) fn client(
+    abide: &Abide,
+    inner: reqwest::Client,
+    online: &Online,
+) -> anyhow::Result<ClientWithMiddleware> {
+    let mut fields = HeaderMap::new();
+    for header in &online.headers {
+        let (name, value) = header.field().map_err(|error| Usage(format!("--header: {error}")))?;
+        fields.append(name, value);
+    }
+    let (above, below) = (Above { fields }, Below { is_verbose: online.output.verbose });
+    Ok(ClientBuilder::new(inner).with(above).with(abide.middleware()).with(below).build())
 }
 
-/// Hears how long a call that failed has waited: its error does not say.
+/// Adds the fields of `--header`, which are stripped as others are where a redirect leads elsewhere, and hears how long a call that failed
+/// has waited: its error does not say.
 #[derive(Debug)]
-struct Above;
+struct Above {
+    fields: HeaderMap,
+}
 
 #[async_trait]
 impl Middleware for Above {
     async fn handle(
         &self,
-        request: Request,
+        mut request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> reqwest_middleware::Result<Response> {
         let trail = extensions.get::<Trail>().cloned().unwrap_or_default();
+        for (name, value) in &self.fields {
+            request.headers_mut().append(name, value.clone());
+        }
         let result = next.run(request, extensions).await;
         if let (Err(_), Some(left)) = (&result, extensions.get::<abide::RedirectHistory>()) {
             trail.known().waited = left.waited();
@@ -104,7 +123,9 @@ impl Middleware for Above {
 
 /// Sees each request as it goes on the wire, and limits its time there.
 #[derive(Debug)]
-struct Below;
+struct Below {
+    is_verbose: bool,
+}
 
 #[async_trait]
 impl Middleware for Below {
@@ -117,9 +138,27 @@ impl Middleware for Below {
         let trail = extensions.get::<Trail>().cloned().unwrap_or_default();
         *request.timeout_mut() = trail.page_max;
         trail.leaves(request.url());
+        if self.is_verbose {
+            tell('>', &format!("{} {}", request.method(), public(request.url())), request.headers());
+        }
         let response = next.run(request, extensions).await?;
         trail.answered(response.status().as_u16());
+        if self.is_verbose {
+            tell('<', &format!("{:?} {}", response.version(), response.status()), response.headers());
+        }
         Ok(response)
+    }
+}
+
+/// A head on standard error, as curl's `-v` has it, without what is secret.
+fn tell(mark: char, first: &str, fields: &HeaderMap) {
+    style::mention(&[(style::DIM, format!("{mark} {first}"))]);
+    for (name, value) in fields {
+        let is_secret =
+            matches!(name.as_str(), "authorization" | "cookie" | "set-cookie" | "proxy-authorization");
+        let value = String::from_utf8_lossy(value.as_bytes());
+        let value = if is_secret { "..." } else { &*value };
+        style::mention(&[(style::DIM, format!("{mark} {name}: {value}"))]);
     }
 }
 

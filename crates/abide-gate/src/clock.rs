@@ -65,29 +65,14 @@ impl fmt::Debug for WallMillis {
     }
 }
 
-/// There is no tokio runtime here, or one without timers: nothing can wait for its turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoTimers;
+/// What is wrong where nothing can wait for a permit.
+pub(crate) const NO_TIMERS: &str = "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder";
 
-impl NoTimers {
-    /// For builders, so that a runtime without timers is noticed before the first wait. Outside of a runtime nothing can be said yet.
-    ///
-    /// # Errors
-    /// The runtime that this is called in has no timers.
-    pub fn check() -> Result<(), Self> {
-        if tokio::runtime::Handle::try_current().is_err() || has_timers() { Ok(()) } else { Err(Self) }
-    }
+/// Whether this is called in a runtime without timers, so that nothing could wait for a permit. For builders, which so find it out before
+/// the first wait; outside of a runtime it is not known yet.
+pub fn lacks_timers() -> bool {
+    tokio::runtime::Handle::try_current().is_ok() && !has_timers()
 }
-
-impl fmt::Display for NoTimers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder",
-        )
-    }
-}
-
-impl std::error::Error for NoTimers {}
 
 /// Whether tokio's timers work here: in a runtime, with its time driver enabled.
 ///

@@ -324,7 +324,7 @@ impl fmt::Display for Denied {
             DeniedKind::Panicked { callback } => {
                 write!(f, "the {callback} panicked, so the request was not sent")
             }
-            DeniedKind::NoTimers => crate::NoTimers.fmt(f),
+            DeniedKind::NoTimers => f.write_str(crate::clock::NO_TIMERS),
             DeniedKind::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
         }
     }

@@ -3,14 +3,22 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::robots_cache::RedirectRefusal;
+use serde::{Deserialize, Serialize};
 
 /// What a request met in place of a usable response.
 ///
 /// An HTTP client's adapter classifies its own errors as one of these; the robots.txt cache adds those that a response can be.
 /// A link checker tells a dead link from a refusal by [`is_dns`](Self::is_dns), [`is_connect`](Self::is_connect) and
 /// [`is_tls`](Self::is_tls).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+///
+/// ```
+/// # use abide_gate::Failure;
+/// let failure = Failure::CertificateExpired;
+/// assert!(failure.is_tls() && failure.is_connect() && !failure.is_refused());
+/// assert_eq!(failure.to_string(), "its certificate has expired");
+/// ```
+// Stored records hold the number of a variant: a change of their order needs another version in `robots_cache/codec.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Failure {
     /// The name could not be resolved.
@@ -21,8 +29,16 @@ pub enum Failure {
     NoRoute,
     /// No connection could be made, for another reason.
     Connect,
-    /// No trustworthy TLS connection could be made.
-    Tls(TlsProblem),
+    /// No trustworthy TLS connection could be made, for a reason that is not below, or that the client does not tell.
+    Tls,
+    /// The certificate has expired.
+    CertificateExpired,
+    /// The certificate is self-signed, or signed by an authority that is not trusted.
+    CertificateUntrusted,
+    /// The certificate is for another name.
+    CertificateName,
+    /// The server does not speak TLS, as where plain HTTP is served on the port of https.
+    NotTls,
     /// The connection was closed or reset before the response was complete.
     Reset,
     /// The response was not valid HTTP.
@@ -42,27 +58,17 @@ pub enum Failure {
     Html,
     /// An address of the host, literal or resolved, must not be contacted.
     AddressRefused(IpAddr),
-    /// A redirect of robots.txt was not followed.
-    RedirectRefused(RedirectRefusal),
+    /// A 3xx status of robots.txt that names no single place to go to: 300, 305, 306, or 304 unasked twice.
+    RedirectStatus,
+    /// A redirect of robots.txt has no `Location`, or an empty one.
+    LocationMissing,
+    /// A redirect of robots.txt has several `Location` fields, or one that is over 8 KiB, not UTF-8, not a URL, or neither http nor https.
+    LocationInvalid,
+    /// A redirect of robots.txt leads from https to http, where the rules could be rewritten on the way.
+    RedirectDowngrade,
     /// The status of the response: a server error, or one that makes no sense here.
     Status(u16),
     /// The request failed for another reason.
-    Other,
-}
-
-/// Why a TLS connection was not trusted, as far as clients tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TlsProblem {
-    /// The certificate has expired.
-    Expired,
-    /// The certificate is self-signed, or signed by an authority that is not trusted.
-    Untrusted,
-    /// The certificate is for another name.
-    AnotherName,
-    /// The server does not speak TLS, as where plain HTTP is served on the port of https.
-    NotTls,
-    /// Another reason, or one that the client does not tell.
     Other,
 }
 
@@ -74,12 +80,19 @@ impl Failure {
 
     /// Whether no connection could be made; names that do not resolve and TLS included.
     pub fn is_connect(&self) -> bool {
-        matches!(self, Self::Dns | Self::Refused | Self::NoRoute | Self::Connect | Self::Tls(_))
+        matches!(self, Self::Dns | Self::Refused | Self::NoRoute | Self::Connect) || self.is_tls()
     }
 
     /// Whether no trustworthy TLS connection could be made.
     pub fn is_tls(&self) -> bool {
-        matches!(self, Self::Tls(_))
+        matches!(
+            self,
+            Self::Tls
+                | Self::CertificateExpired
+                | Self::CertificateUntrusted
+                | Self::CertificateName
+                | Self::NotTls
+        )
     }
 
     /// Whether a time limit was exceeded.
@@ -94,7 +107,15 @@ impl Failure {
 
     /// Whether abide refused the request for its address or redirect; no server failed.
     pub fn is_refused(&self) -> bool {
-        matches!(self, Self::AddressRefused(_) | Self::RedirectRefused(_))
+        matches!(self, Self::AddressRefused(_)) || self.is_redirect()
+    }
+
+    /// Whether a redirect of robots.txt was not followed.
+    pub fn is_redirect(&self) -> bool {
+        matches!(
+            self,
+            Self::RedirectStatus | Self::LocationMissing | Self::LocationInvalid | Self::RedirectDowngrade
+        )
     }
 
     /// The address that must not be contacted, if the failure is one.
@@ -121,7 +142,13 @@ impl fmt::Display for Failure {
             Self::Refused => f.write_str("the connection was refused"),
             Self::NoRoute => f.write_str("there is no route to it"),
             Self::Connect => f.write_str("no connection could be made"),
-            Self::Tls(problem) => problem.fmt(f),
+            Self::Tls => f.write_str("no trustworthy TLS connection could be made"),
+            Self::CertificateExpired => f.write_str("its certificate has expired"),
+            Self::CertificateUntrusted => {
+                f.write_str("its certificate is self-signed or of an unknown authority")
+            }
+            Self::CertificateName => f.write_str("its certificate is for another name"),
+            Self::NotTls => f.write_str("it does not speak TLS on this port"),
             Self::Reset => f.write_str("the connection broke off"),
             Self::Protocol => f.write_str("the answer was not valid HTTP"),
             Self::HeadTooLarge => f.write_str("the answer had too large a head"),
@@ -131,7 +158,10 @@ impl fmt::Display for Failure {
             Self::StillCoded => f.write_str("the body was in a coding that we do not read"),
             Self::Html => f.write_str("it answered with an HTML page without rules"),
             Self::AddressRefused(address) => write!(f, "its address {address} must not be contacted"),
-            Self::RedirectRefused(why) => write!(f, "its redirect was not followed: {why}"),
+            Self::RedirectStatus => f.write_str("its redirect names no place to go to"),
+            Self::LocationMissing => f.write_str("its redirect has no Location"),
+            Self::LocationInvalid => f.write_str("its redirect has no usable Location"),
+            Self::RedirectDowngrade => f.write_str("its redirect leads from https to http"),
             Self::Status(status) => write!(f, "it answered with status {status}"),
             Self::Other => f.write_str("the request failed"),
         }
@@ -139,18 +169,6 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
-
-impl fmt::Display for TlsProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "its certificate has expired",
-            Self::Untrusted => "its certificate is self-signed or of an unknown authority",
-            Self::AnotherName => "its certificate is for another name",
-            Self::NotTls => "it does not speak TLS on this port",
-            Self::Other => "no trustworthy TLS connection could be made",
-        })
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -164,16 +182,16 @@ mod tests {
             (Failure::Refused, true, false),
             (Failure::NoRoute, true, false),
             (Failure::Connect, true, false),
-            (Failure::Tls(TlsProblem::Expired), true, false),
+            (Failure::CertificateExpired, true, false),
             (Failure::Timeout, false, false),
             (Failure::Status(503), false, false),
             (address, false, true),
-            (Failure::RedirectRefused(RedirectRefusal::Downgrade), false, true),
+            (Failure::RedirectDowngrade, false, true),
         ] {
             assert_eq!((failure.is_connect(), failure.is_refused()), (is_connect, is_refused), "{failure:?}");
         }
         assert!(Failure::Dns.is_dns() && !Failure::Refused.is_dns());
-        assert!(Failure::Tls(TlsProblem::Other).is_tls() && !Failure::Connect.is_tls());
+        assert!(Failure::Tls.is_tls() && !Failure::Connect.is_tls());
         assert_eq!((Failure::Status(503).status(), Failure::Dns.status()), (Some(503), None));
     }
 }

@@ -389,7 +389,7 @@ impl Gate {
             Refusal::UnsupportedUrl(_) => DeniedKind::UnsupportedUrl,
             Refusal::Store { reason } => DeniedKind::Store { reason },
             Refusal::Panicked { callback } => DeniedKind::Panicked { callback },
-            Refusal::NoTimers(_) => DeniedKind::NoTimers,
+            Refusal::NoTimers => DeniedKind::NoTimers,
             Refusal::Interrupted => DeniedKind::Interrupted,
         };
         self.denied(kind, url).with_retry_at(retry_at)

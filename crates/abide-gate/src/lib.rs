@@ -85,11 +85,11 @@ pub use address::AddressGuard;
 pub use builder::GateBuilder;
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
-pub use clock::{Clock, NoTimers, SystemClock, WallMillis, caught_clock};
+pub use clock::{Clock, SystemClock, WallMillis, caught_clock, lacks_timers};
 pub use coding::Coding;
 pub use denied::{Denied, DeniedKind};
 pub use event::{Event, Observer};
-pub use failure::{Failure, TlsProblem};
+pub use failure::Failure;
 pub use gate::Gate;
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsObserver;

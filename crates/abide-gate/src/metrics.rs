@@ -124,7 +124,7 @@ fn fault_name(fault: Failure) -> &'static str {
         Failure::EnhanceYourCalm => "enhance_your_calm",
         Failure::Dns => "name_not_found",
         Failure::NoRoute => "no_route",
-        Failure::Tls(_) => "certificate",
+        _ if fault.is_tls() => "certificate",
         _ => "other",
     }
 }

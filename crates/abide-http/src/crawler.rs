@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::robots_cache::Fetch;
-use abide_gate::{Gate, GateBuilder, NoTimers};
+use abide_gate::{Gate, GateBuilder, lacks_timers};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 use abide_robots::{InvalidText, ProductToken};
 
@@ -159,7 +159,9 @@ impl CrawlerBuilder {
     /// # Errors
     /// [`BuildError`].
     pub fn build(self, fetch: Arc<dyn Fetch>) -> Result<Crawler, BuildError> {
-        NoTimers::check()?;
+        if lacks_timers() {
+            return Err(BuildError::NoTimers);
+        }
         let identity = self.identity()?;
         let tokens = identity.tokens().to_vec();
         let mut read = self.read.with_tokens(tokens.iter().cloned());
@@ -208,7 +210,7 @@ pub enum BuildError {
     },
     /// The runtime that this was called in has no timers, so nothing could ever wait for a permit. Outside of a runtime the first request
     /// that must wait says so, with [`DeniedKind::NoTimers`](abide_gate::DeniedKind::NoTimers).
-    NoTimers(NoTimers),
+    NoTimers,
     /// The HTTP client could not be built.
     Client(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -225,7 +227,9 @@ impl fmt::Display for BuildError {
             Self::UserAgentField { user_agent } => {
                 write!(f, "expected a User-Agent of visible ASCII, found {user_agent:?}")
             }
-            Self::NoTimers(error) => error.fmt(f),
+            Self::NoTimers => f.write_str(
+                "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder",
+            ),
             Self::Client(_) => f.write_str("the inner client could not be built"),
         }
     }
@@ -236,13 +240,7 @@ impl std::error::Error for BuildError {
         match self {
             Self::Token(error) => Some(error),
             Self::Client(error) => Some(&**error),
-            Self::UserAgent { .. } | Self::UserAgentField { .. } | Self::NoTimers(_) => None,
+            Self::UserAgent { .. } | Self::UserAgentField { .. } | Self::NoTimers => None,
         }
-    }
-}
-
-impl From<NoTimers> for BuildError {
-    fn from(error: NoTimers) -> Self {
-        Self::NoTimers(error)
     }
 }

@@ -112,20 +112,19 @@ fn is_elapsed(error: &(dyn Error + 'static)) -> bool {
 
 #[cfg(feature = "rustls")]
 fn of_tls(error: &(dyn Error + 'static)) -> Option<Failure> {
-    use abide_gate::TlsProblem;
     use rustls::CertificateError as Bad;
     use rustls::Error as Tls;
 
     let problem = match error.downcast_ref::<Tls>()? {
-        Tls::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => TlsProblem::Expired,
+        Tls::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => Failure::CertificateExpired,
         Tls::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. }) => {
-            TlsProblem::AnotherName
+            Failure::CertificateName
         }
-        Tls::InvalidCertificate(_) => TlsProblem::Untrusted,
-        Tls::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => TlsProblem::NotTls,
-        _ => TlsProblem::Other,
+        Tls::InvalidCertificate(_) => Failure::CertificateUntrusted,
+        Tls::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => Failure::NotTls,
+        _ => Failure::Tls,
     };
-    Some(Failure::Tls(problem))
+    Some(problem)
 }
 
 #[cfg(not(feature = "rustls"))]
@@ -203,20 +202,19 @@ mod tests {
     #[cfg(feature = "rustls")]
     #[test]
     fn rustls_tells_what_is_wrong_with_a_certificate() {
-        use abide_gate::TlsProblem;
         use rustls::{CertificateError as Bad, Error as Tls, InvalidMessage};
         for (error, problem) in [
-            (Tls::InvalidCertificate(Bad::Expired), TlsProblem::Expired),
-            (Tls::InvalidCertificate(Bad::NotValidForName), TlsProblem::AnotherName),
-            (Tls::InvalidCertificate(Bad::UnknownIssuer), TlsProblem::Untrusted),
-            (Tls::InvalidCertificate(Bad::BadSignature), TlsProblem::Untrusted),
-            (Tls::InvalidCertificate(Bad::BadEncoding), TlsProblem::Untrusted),
-            (Tls::InvalidMessage(InvalidMessage::InvalidContentType), TlsProblem::NotTls),
-            (Tls::HandshakeNotComplete, TlsProblem::Other),
+            (Tls::InvalidCertificate(Bad::Expired), Failure::CertificateExpired),
+            (Tls::InvalidCertificate(Bad::NotValidForName), Failure::CertificateName),
+            (Tls::InvalidCertificate(Bad::UnknownIssuer), Failure::CertificateUntrusted),
+            (Tls::InvalidCertificate(Bad::BadSignature), Failure::CertificateUntrusted),
+            (Tls::InvalidCertificate(Bad::BadEncoding), Failure::CertificateUntrusted),
+            (Tls::InvalidMessage(InvalidMessage::InvalidContentType), Failure::NotTls),
+            (Tls::HandshakeNotComplete, Failure::Tls),
         ] {
             let shown = format!("{error:?}");
             let error = nested("connection error", io::Error::new(io::ErrorKind::InvalidData, error));
-            assert_eq!(failure_of(&error), Some(Failure::Tls(problem)), "{shown}");
+            assert_eq!(failure_of(&error), Some(problem), "{shown}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The stored forms: a version, a checksum, and the fields in order. Whatever is wrong with a row, it is *absent*.
 //!
 //! ```text
-//! robots        origin ─▶ age:u64  "abideR" version:u16 crc32:u32 | …           (abide_gate::robots_cache::Record::encode)
+//! robots        origin ─▶ age:u64  version:u8 fields crc32:u32   (abide_gate::robots_cache::Record::encode)
 //! permissions   URL    ─▶ age:u64  version:u8 crc32:u32 | JSON
 //! holds         host   ─▶ version:u8 crc32:u32 | until cause throttles:u8       (backoffs; checksum over the host, too)
 //! state         "abide"─▶ version:u8 crc32:u32 | robots_bytes permissions_bytes

@@ -1,5 +1,5 @@
-//! One measured operation, for callgrind: `cost LIBRARY parse FILE`, `cost LIBRARY match RULES WILDCARDS`, or
-//! `cost abide hostile NUMBER`.
+//! One measured operation, for callgrind: `cost LIBRARY parse FILE`, `cost LIBRARY once FILE`, `cost LIBRARY match RULES WILDCARDS`,
+//! or `cost abide hostile NUMBER`.
 //!
 //! Run by `benches/instructions`, which counts the instructions of [`measured`] alone.
 
@@ -19,6 +19,7 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         [library, "parse", file] => parse(library, &workload::file(file).expect("a known file")),
+        [library, "once", file] => once(library, &workload::file(file).expect("a known file")),
         [library, "match", rules, wildcards] => {
             let rules = rules.parse().expect("a number of rules");
             let wildcards = wildcards.parse().expect("a share of wildcards");
@@ -54,9 +55,25 @@ fn parse(library: &str, body: &str) {
     match library {
         "abide" => twice(|| Rules::parse(body, &tokens)),
         "texting_robots" => twice(|| texting_robots::Robot::new(AGENT, body)),
+        "fast-robots" => twice(|| fast_robots::RobotsTxt::parse(text)),
         "robotxt" => twice(|| robotxt::Robots::parse(body, AGENT)),
         "robotstxt" => twice(|| one_shot(text, "https://example.com/")),
         "lines" => twice(|| memchr::memchr2_iter(b'\n', b'\r', body).count()),
+        _ => panic!("expected a library"),
+    }
+}
+
+/// Asks a file one question that no rule answers early.
+fn once(library: &str, body: &str) {
+    const PATH: &str = "/catalog/article/2026/11/a-path-of-some-length.html?page=2&sort=price";
+    let (text, path) = black_box((body, PATH));
+    let tokens = [token()];
+    match library {
+        "abide" => twice(|| abide_robots::is_allowed(text.as_bytes(), &tokens, &Target::new(path))),
+        "abide, compiled" => twice(|| Rules::parse(text.as_bytes(), &tokens).is_allowed(&Target::new(path))),
+        "fast-robots" => twice(|| fast_robots::RobotsTxt::parse(text).is_allowed(AGENT, path)),
+        "robotstxt" => twice(|| one_shot(text, &format!("https://example.com{path}"))),
+        "robotxt" => twice(|| robotxt::Robots::parse(text.as_bytes(), AGENT).is_allowed(path)),
         _ => panic!("expected a library"),
     }
 }
@@ -72,6 +89,11 @@ fn matching(library: &str, (robots, paths): (String, Vec<String>)) {
             let rules = texting_robots::Robot::new(AGENT, body).expect("it reads its input");
             let urls: Vec<String> = paths.iter().map(|path| format!("https://example.com{path}")).collect();
             measured(|| urls.iter().filter(|url| rules.allowed(url)).count())
+        }
+        "fast-robots" => {
+            let robots = fast_robots::RobotsTxt::parse(&robots);
+            let rules = robots.matcher();
+            measured(|| paths.iter().filter(|path| rules.is_allowed(AGENT, path)).count())
         }
         "robotxt" => {
             let rules = robotxt::Robots::parse(body, AGENT);

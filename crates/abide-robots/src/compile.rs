@@ -23,22 +23,28 @@ pub(crate) const ITEM_AGENT: u32 = 101;
 pub(crate) const ITEM_SIGNAL_OUTSIDE: u32 = 102;
 pub(crate) const ITEM_SIGNAL_OF_EVERYBODY: u32 = 103;
 
-/// Reads `text` by RFC 9309 and keeps what concerns the crawler: one pass, and only the lines of its groups are read to
-/// their end.
+/// Compiles what `text`, read by RFC 9309, says to the crawler.
 pub(crate) fn compile(text: &[u8], tokens: &[ProductToken]) -> Block {
-    let profile = Profile::Rfc9309;
     /// The bytes of a line with a rule, which few files go below.
     const LINE: usize = 24;
     /// More than fit into the 512,000 bytes that are read unless another limit is chosen.
     const RULES_AT_ONCE: usize = 32 * 1024;
-    let draft = Draft::new((text.len() / LINE).min(RULES_AT_ONCE), profile);
-    let mut gatherer = Gatherer::new(tokens, profile, draft);
+    let draft = Draft::new((text.len() / LINE).min(RULES_AT_ONCE), Profile::Rfc9309);
+    build(gather(text, tokens, draft), tokens)
+}
+
+/// Reads `text` by RFC 9309 and hands over what concerns the crawler: one pass, and only the lines of its groups are read to
+/// their end.
+#[inline]
+pub(crate) fn gather<'a, R: Sink<'a>>(text: &'a [u8], tokens: &[ProductToken], rules: R) -> Gathered<'a, R> {
+    let profile = Profile::Rfc9309;
+    let mut gatherer = Gatherer::new(tokens, profile, rules);
     for ((_, line), number) in Lines::of(text).zip(1..) {
         if let Some(key) = line::key(line, profile) {
             take(&mut gatherer, line, key, number, profile);
         }
     }
-    build(gatherer.finish(), tokens)
+    gatherer.finish()
 }
 
 #[inline]

@@ -17,6 +17,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::block::{Entry, Parts};
+use crate::slice;
 
 /// With fewer wildcards than this, looking at each signature is faster.
 const INDEXED_MIN: usize = 128;
@@ -29,8 +30,8 @@ const SPREAD: u32 = 0x9e37_79b1;
 #[inline]
 pub(crate) fn signature(text: &[u8]) -> u64 {
     let mut set = 0;
-    for pair in text.windows(2).filter_map(<[_]>::first_chunk::<2>) {
-        set |= bit(*pair);
+    for pair in pairs(text) {
+        set |= bit(pair);
     }
     set
 }
@@ -41,8 +42,7 @@ pub(crate) fn signature_of_pattern(entry: &Entry, block: &[u8]) -> u64 {
         return 0;
     }
     let pattern = entry.pattern(block);
-    let mut pairs =
-        pattern.strip_suffix(b"$").unwrap_or(pattern).windows(2).filter_map(<[_]>::first_chunk::<2>);
+    let mut pairs = pairs(pattern.strip_suffix(b"$").unwrap_or(pattern));
     let mut set = 0;
     let mut after_star = pattern.first() == Some(&b'*');
     loop {
@@ -51,13 +51,19 @@ pub(crate) fn signature_of_pattern(entry: &Entry, block: &[u8]) -> u64 {
         }
         after_star = true;
         for pair in pairs.by_ref() {
-            let [_, second] = *pair;
+            let [_, second] = pair;
             if second == b'*' {
                 break;
             }
-            set |= bit(*pair);
+            set |= bit(pair);
         }
     }
+}
+
+/// Each byte but the last, with the next.
+#[inline]
+pub(crate) fn pairs(text: &[u8]) -> impl Iterator<Item = [u8; 2]> {
+    text.iter().zip(slice::from(text, 1)).map(|(first, second)| [*first, *second])
 }
 
 #[inline]
@@ -67,34 +73,24 @@ fn bit([first, second]: [u8; 2]) -> u64 {
 }
 
 #[inline]
-fn slot(group: [u8; 4], bits: u32) -> usize {
-    (u32::from_le_bytes(group).wrapping_mul(SPREAD) >> (32u32.saturating_sub(bits))) as usize
+fn slot(group: u32, bits: u32) -> usize {
+    (group.wrapping_mul(SPREAD) >> (32u32.saturating_sub(bits))) as usize
 }
 
 /// Calls `each` with the slots that a wildcard could be filed under: those of its groups of bytes that hold no star.
 #[inline]
 fn each_slot(entry: &Entry, block: &[u8], bits: u32, mut each: impl FnMut(usize)) {
     let pattern = if entry.link == 0 { entry.pattern(block) } else { &[] };
-    let pattern = pattern.strip_suffix(b"$").unwrap_or(pattern);
-    let mut groups = pattern.windows(4).filter_map(<[_]>::first_chunk::<4>);
-    // The groups to come that hold the last star seen.
-    let mut starred =
-        pattern.iter().take(3).rposition(|byte| *byte == b'*').map_or(0, |star| star.saturating_add(1));
-    loop {
-        while starred > 0 {
-            match groups.next() {
-                None => return,
-                Some([_, _, _, b'*']) => starred = 3,
-                Some(_) => starred = starred.wrapping_sub(1),
-            }
+    let (mut group, mut length) = (0, 0u32);
+    for &byte in pattern.strip_suffix(b"$").unwrap_or(pattern) {
+        if byte == b'*' {
+            length = 0;
+            continue;
         }
-        starred = 3;
-        loop {
-            match groups.next() {
-                None => return,
-                Some([_, _, _, b'*']) => break,
-                Some(group) => each(slot(*group, bits)),
-            }
+        group = group >> 8 | u32::from(byte) << 24;
+        length = length.wrapping_add(1);
+        if length >= 4 {
+            each(slot(group, bits));
         }
     }
 }
@@ -179,7 +175,7 @@ impl<'a> Index<'a> {
     /// The patterns filed under the group of bytes, in order of precedence: their numbers as two bytes.
     #[inline]
     pub(crate) fn under(&self, group: [u8; 4]) -> &'a [[u8; 2]] {
-        self.slot(slot(group, self.bits))
+        self.slot(slot(u32::from_le_bytes(group), self.bits))
     }
 
     /// The patterns that are filed under none.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use abide_robots::{Pattern, ProductToken, Robots, Rules, Target};
+use abide_robots::{Pattern, ProductToken, Robots, Rules, Target, is_allowed};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -63,6 +63,7 @@ proptest! {
             let expected = naive::is_allowed(robots.as_bytes(), "foobot", target.as_bytes());
             let verdict = rules.verdict(&Target::new(target));
             prop_assert_eq!(verdict.is_allowed(), expected, "{}: {}", target, verdict);
+            prop_assert_eq!(is_allowed(robots.as_bytes(), &foobot(), &Target::new(target)), expected);
         }
     }
 
@@ -80,6 +81,7 @@ proptest! {
             let expected = naive::is_allowed(robots.as_bytes(), "foobot", target.as_bytes());
             let verdict = rules.verdict(&Target::new(target));
             prop_assert_eq!(verdict.is_allowed(), expected, "{}: {}", target, verdict);
+            prop_assert_eq!(is_allowed(robots.as_bytes(), &foobot(), &Target::new(target)), expected);
         }
     }
 
@@ -96,6 +98,7 @@ proptest! {
         let rules = Rules::parse(&body, &foobot());
         let verdict = rules.verdict(&Target::new(&target));
         prop_assert_eq!(verdict.is_allowed(), rules.is_allowed(&Target::new(&target)));
+        prop_assert_eq!(verdict.is_allowed(), is_allowed(&body, &foobot(), &Target::new(&target)));
         prop_assert_eq!(Robots::parse(&body).rules(&foobot()), rules);
     }
 

@@ -45,8 +45,8 @@ pub use robots_fetch::ServiceFetch;
 pub use service::{AbideBody, AbideService, ResponseFuture};
 
 pub use abide_gate::{
-    AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, NoTimers, Observer,
-    Origin, SignRequest, TlsProblem, Verdict, pacing, robots_cache,
+    AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, Observer, Origin,
+    SignRequest, Verdict, pacing, robots_cache,
 };
 pub use abide_http::{BuildError, FetchInfo, Hop, Identity, NoAddress, Options, Scan};
 pub use abide_permissions::{Permissions, Preference, Preferences, ReadOptions, TagRules, Usage};

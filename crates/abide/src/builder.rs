@@ -338,7 +338,7 @@ mod tests {
     fn a_runtime_without_timers_is_refused() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let built = runtime.block_on(async { Abide::builder("ExampleBot").build().map(drop) });
-        assert!(matches!(built, Err(BuildError::NoTimers(_))), "{built:?}");
+        assert!(matches!(built, Err(BuildError::NoTimers)), "{built:?}");
         assert!(Abide::builder("ExampleBot").build().is_ok(), "outside of a runtime nothing can be said");
     }
 }

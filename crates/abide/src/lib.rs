@@ -123,8 +123,8 @@ pub use options::RequestBuilderExt;
 pub use abide_gate::MetricsObserver;
 pub use abide_gate::{
     AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host,
-    NoTimers, Observer, Origin, SignRequest, StoreError, SystemClock, TlsProblem, UnsupportedUrl, Verdict,
-    WallMillis, pacing, robots_cache,
+    Observer, Origin, SignRequest, StoreError, SystemClock, UnsupportedUrl, Verdict, WallMillis, pacing,
+    robots_cache,
 };
 pub use abide_http::{BuildError, FetchInfo, Hop, Options, RedirectHistory, RedirectPolicy, Scan, Stopped};
 pub use abide_permissions::{

@@ -92,16 +92,15 @@ fn connections(table: &mut Table) {
 }
 
 fn slowness(table: &mut Table) {
-    let long = Duration::from_secs(60);
-    table.add("C10", "never answers", Unreachable, Reply::raw(vec![Step::Sleep(long)]));
-    let stall = vec![Step::Send(OK.into()), Step::Sleep(long)];
+    table.add("C10", "never answers", Unreachable, Reply::raw(vec![Step::Hang]));
+    let stall = vec![Step::Send(OK.into()), Step::Hang];
     table.add("C10", "stalls in the head", Unreachable, Reply::raw(stall));
     let head = format!("{OK}content-length: 500\r\n\r\n{TRAP}");
     table.add(
         "C10",
         "stalls in the body",
         Unreachable,
-        Reply::raw(vec![Step::Send(head.into()), Step::Sleep(long)]),
+        Reply::raw(vec![Step::Send(head.into()), Step::Hang]),
     );
     let mut drip = vec![Step::Send(format!("{OK}\r\n{TRAP}").into())];
     drip.extend((0..60).flat_map(|_| [Step::Sleep(Duration::from_millis(500)), Step::Send(b"#".to_vec())]));

@@ -24,7 +24,7 @@ use url::Url;
 
 use crate::args::{CrawlArgs, FailOn, StoreArg};
 use crate::fetch::{self, Answer};
-use crate::input::absolute;
+use crate::input::{absolute, absolute_urls};
 use crate::online::{self, Interruption};
 use crate::outcome::Outcome;
 use crate::trail::{self, Sent, Trail};
@@ -38,7 +38,8 @@ use report::{Host, Report, millis};
 use save::Save;
 
 pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
-    let urls: Vec<Url> = args.urls.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
+    let urls: Vec<Url> =
+        absolute_urls(&args.urls)?.iter().map(|text| absolute(text)).collect::<Result<_, _>>()?;
     if let Some(path) = &args.report {
         // Better now than after the crawl.
         can_write(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
@@ -133,7 +134,7 @@ impl Crawl {
         let mut report = Report::new(&watch, args.report.is_some());
         let (journal, save) = begin(&args, urls, &mut frontier, &mut report)?;
         Ok(Self {
-            client: trail::client(&abide, inner),
+            client: trail::client(&abide, inner, &args.online)?,
             report,
             progress: Progress::new(args.max_pages, args.online.output.quiet),
             running: JoinSet::new(),

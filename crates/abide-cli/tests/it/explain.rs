@@ -31,7 +31,7 @@ note: this is why /a/b/c is allowed
 4 | User-agent: examplebot # us
   | ---------------------- this group applies
 5 | Disallow: /a
-  | ------------ this one matches as well, and yields
+  | ------------ also matches, but is overridden
 6 | Allow: /a/b # but this
   | ^^^^^^^^^^^ this rule decides
 

@@ -13,6 +13,7 @@ mod documented;
 mod explain;
 mod fetch;
 mod hostile;
+mod io;
 mod lint;
 mod offline;
 mod pacing;
@@ -64,9 +65,30 @@ impl From<Output> for Ran {
 /// The command, with nothing of this machine's environment that changes its answers.
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_abide"));
-    command.args(args).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env_remove("CLICOLOR");
+    command.args(args);
+    for name in FOREIGN {
+        command.env_remove(name);
+    }
     command
 }
+
+/// What changes answers.
+const FOREIGN: [&str; 14] = [
+    "NO_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "ABIDE_AGENT",
+    "ABIDE_USER_AGENT",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "ABIDE_CONFIG",
+];
 
 fn abide(args: &[&str]) -> Ran {
     abide_with(args, "")

@@ -292,7 +292,7 @@ fn refusals_of_a_call_show_no_user_information() {
         &["directives", "--agent", "a", "--robots", &url, "/"],
         &["tags", "--agent", "a", &url],
         &["tags", "--agent", "a", "--header", &url[5..]],
-        &["lint", &url],
+        &["lint", &format!("x{url}")],
         &["completions", &url],
     ] {
         let ran = abide(args);

@@ -91,10 +91,10 @@ fn unreadable_files_are_named() {
         &["match", "--agent", "a", "--robots", "/nonexistent", "/"][..],
         &["match", "--agent", "a", "--robots", "/", "/"][..],
         &["tags", "--agent", "a", "/nonexistent"][..],
-        &["check", "--cacert", "/nonexistent", "http://a.example/"][..],
-        &["check", "--cacert", path, "http://a.example/"][..],
+        &["check", "-q", "--cacert", "/nonexistent", "http://a.example/"][..],
+        &["check", "-q", "--cacert", path, "http://a.example/"][..],
         #[cfg(target_os = "linux")]
-        &["check", "--cacert", "/dev/zero", "http://a.example/"][..],
+        &["check", "-q", "--cacert", "/dev/zero", "http://a.example/"][..],
     ] {
         let message = wrong(args);
         assert_eq!(message.lines().count(), 1, "{message}");

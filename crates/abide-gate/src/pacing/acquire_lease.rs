@@ -20,7 +20,6 @@ use super::queue::DeadlineExceeded;
 use super::refusal::Refusal;
 use super::schedule::{Start, WaitReason};
 use super::scope::ScopeKey;
-use crate::NoTimers;
 use crate::clock::has_timers;
 
 /// A request that waits looks at least this often whether the host has been backed off.
@@ -33,7 +32,7 @@ pub(crate) async fn acquire_lease(
     permit: Permit,
 ) -> Result<Permit, Refusal> {
     if !has_timers() {
-        return Err(Refusal::NoTimers(NoTimers));
+        return Err(Refusal::NoTimers);
     }
     let core = Arc::clone(permit.core());
     // The widest scope first: the process that has its lease is the only one that sends to the others, and needs theirs only for what

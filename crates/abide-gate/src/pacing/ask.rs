@@ -1,6 +1,5 @@
 //! What one request asks of the pacer.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// What one request asks: the delay of its origin, and how long it is ready to wait.
@@ -8,7 +7,6 @@ use std::time::Duration;
 pub struct Ask {
     pub(crate) crawl_delay: Duration,
     pub(crate) budget: Option<Duration>,
-    pub(crate) address: Option<IpAddr>,
 }
 
 impl Ask {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::moment::Moment;
-use crate::{Failure, TlsProblem};
+use crate::Failure;
 
 /// Faults in a row, and the pause they led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +74,11 @@ impl Breaker {
 
 /// It will not go away by trying again soon. An alert of an overloaded server will.
 fn is_lasting(fault: Failure) -> bool {
-    use TlsProblem::{AnotherName, Expired, Untrusted};
-    matches!(fault, Failure::Dns | Failure::NoRoute | Failure::Tls(Expired | Untrusted | AnotherName))
+    let is_certificate = matches!(
+        fault,
+        Failure::CertificateExpired | Failure::CertificateUntrusted | Failure::CertificateName
+    );
+    is_certificate || matches!(fault, Failure::Dns | Failure::NoRoute)
 }
 
 #[cfg(test)]
@@ -86,7 +89,7 @@ mod tests {
     use super::*;
     use crate::Failure::{Dns, NoRoute, Refused, Timeout};
 
-    const CERTIFICATE: Failure = Failure::Tls(TlsProblem::Expired);
+    const CERTIFICATE: Failure = Failure::CertificateExpired;
 
     fn second(n: u64) -> Moment {
         let began = Instant::now();

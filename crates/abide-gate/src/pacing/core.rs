@@ -124,7 +124,7 @@ impl Core {
     fn groups(&self, url: &Url, ask: &Ask) -> Result<Vec<Wanted<String>>, Refusal> {
         let mut groups: Vec<Wanted<String>> = Vec::new();
         for scope in self.policy.scopes() {
-            let key = catch(|| scope.key(url, ask.address)).ok_or(Refusal::Panicked { callback: "scope" })?;
+            let key = catch(|| scope.key(url)).ok_or(Refusal::Panicked { callback: "scope" })?;
             let Some(key) = key else { continue };
             if groups.iter().any(|group| group.key == key) {
                 continue;

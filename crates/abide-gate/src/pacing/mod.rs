@@ -73,7 +73,7 @@ pub use host_state::HostEntry;
 pub use memory::MemoryHostStore;
 pub(crate) use pacer::Pacer;
 pub use permit::Permit;
-pub use policy::{DELAY_MAX, HostPace, PacePolicy};
+pub use policy::{DELAY_MAX, PacePolicy};
 pub use refusal::DeferReason;
 pub(crate) use refusal::Refusal;
 pub use report::{HostReport, NextSlot};

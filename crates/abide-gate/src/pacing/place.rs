@@ -10,7 +10,6 @@ use super::moment::Moment;
 use super::permit::Permit;
 use super::queue::{WaiterNotify, Wakers, wake};
 use super::refusal::Refusal;
-use crate::NoTimers;
 use crate::clock::has_timers;
 
 /// Somebody's place. Dropping it leaves all queues, and whoever becomes first by that is woken.
@@ -50,7 +49,7 @@ impl QueuePlace {
                 }
                 Progress::DeadlineExceeded(exceeded) => return Err(self.core.defer(request, exceeded, now)),
                 Progress::Wait(until) if has_timers() => until,
-                Progress::Wait(_) => return Err(Refusal::NoTimers(NoTimers)),
+                Progress::Wait(_) => return Err(Refusal::NoTimers),
             };
             self.sleep(until).await;
         }

@@ -25,8 +25,8 @@ use crate::Host;
 /// ```
 #[derive(Clone, Debug)]
 pub struct PacePolicy {
-    pace: HostPace,
-    hosts: HashMap<Host, HostPace>,
+    pace: Pace,
+    hosts: HashMap<Host, Pace>,
     scopes: Vec<Scope>,
     pub(crate) max_wait: Duration,
     pub(crate) adaptive: bool,
@@ -39,6 +39,9 @@ pub struct PacePolicy {
 pub const DELAY_MAX: Duration = Duration::from_secs(86_400);
 
 const DELAY: Duration = Duration::from_secs(1);
+/// What a site of one's own can bear: the delay, and how many requests in flight.
+const OWN_SITE: (Duration, u16) = (Duration::from_millis(100), 4);
+
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Bounds of the life of a lease.
@@ -53,7 +56,7 @@ const SCOPES_MAX: usize = 8;
 impl Default for PacePolicy {
     fn default() -> Self {
         Self {
-            pace: HostPace::default(),
+            pace: Pace::default(),
             hosts: HashMap::new(),
             scopes: Vec::new(),
             max_wait: MAX_WAIT,
@@ -74,21 +77,21 @@ impl PacePolicy {
     /// At least this much between the end of a response and the next request to the host. Only raises; at most 24 h.
     #[must_use]
     pub fn with_delay(mut self, delay: Duration) -> Self {
-        self.pace = self.pace.with_delay(delay);
+        self.pace = self.pace.at_least(delay);
         self
     }
 
     /// Sets the delay, also below 1 s. A site's larger Crawl-delay is honoured all the same.
     #[must_use]
     pub fn danger_min_delay(mut self, delay: Duration) -> Self {
-        self.pace = self.pace.danger_min_delay(delay);
+        self.pace.delay = delay.min(DELAY_MAX);
         self
     }
 
     /// Allows more than one request in flight per host.
     #[must_use]
     pub fn danger_max_in_flight(mut self, max: u16) -> Self {
-        self.pace = self.pace.danger_max_in_flight(max);
+        self.pace.max_in_flight = max.max(1);
         self
     }
 
@@ -99,17 +102,35 @@ impl PacePolicy {
         self
     }
 
-    /// Another pace for one host.
+    /// Another delay for one host. Only raises; at most 24 h.
     #[must_use]
-    pub fn with_host(mut self, host: Host, pace: HostPace) -> Self {
-        self.hosts.insert(host, pace);
+    pub fn with_host_delay(mut self, host: Host, delay: Duration) -> Self {
+        let pace = self.hosts.entry(host).or_default();
+        *pace = pace.at_least(delay);
+        self
+    }
+
+    /// Another delay for one host, also below 1 s, and so many requests in flight, at least 1.
+    #[must_use]
+    pub fn danger_host(mut self, host: Host, delay: Duration, max_in_flight: u16) -> Self {
+        let pace = self.hosts.entry(host).or_default();
+        (pace.delay, pace.max_in_flight) = (delay.min(DELAY_MAX), max_in_flight.max(1));
         self
     }
 
     /// Hosts that are your own: 100 ms and four in flight. Their Crawl-delay and backoffs are honoured like any other's.
     #[must_use]
-    pub fn with_own_sites(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {
-        self.hosts.extend(hosts.into_iter().map(|host| (host, HostPace::own_site())));
+    pub fn with_own_sites(self, hosts: impl IntoIterator<Item = Host>) -> Self {
+        hosts.into_iter().fold(self, |policy, host| policy.danger_host(host, OWN_SITE.0, OWN_SITE.1))
+    }
+
+    /// Processes that share a store do not lease these hosts from each other: each process paces them alone and keeps its own backoffs.
+    /// For sites of your own that several processes crawl at once.
+    #[must_use]
+    pub fn danger_unleased(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {
+        for host in hosts {
+            self.hosts.entry(host).or_default().is_leased = false;
+        }
         self
     }
 
@@ -187,12 +208,12 @@ impl PacePolicy {
     }
 
     /// The pace of a host, as text.
-    pub(crate) fn pace_of(&self, host: &str) -> &HostPace {
+    pub(crate) fn pace_of(&self, host: &str) -> &Pace {
         if self.hosts.is_empty() { &self.pace } else { self.hosts.get(host).unwrap_or(&self.pace) }
     }
 
     /// What should be said once in the log, since it differs from the polite default.
-    pub(crate) fn exceptions(&self) -> impl Iterator<Item = (&str, &HostPace)> {
+    pub(crate) fn exceptions(&self) -> impl Iterator<Item = (&str, &Pace)> {
         let all = (self.pace.is_less_polite()).then_some(("every host", &self.pace));
         all.into_iter().chain(self.hosts.iter().map(|(host, pace)| (host.as_str(), pace)))
     }
@@ -218,52 +239,22 @@ impl Default for Shared {
 }
 
 /// The pace of one host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostPace {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pace {
     pub(crate) delay: Duration,
     pub(crate) max_in_flight: u16,
     pub(crate) is_leased: bool,
 }
 
-impl Default for HostPace {
+impl Default for Pace {
     fn default() -> Self {
         Self { delay: DELAY, max_in_flight: 1, is_leased: true }
     }
 }
 
-impl HostPace {
-    /// For a host that is your own: 100 ms and four in flight.
-    pub fn own_site() -> Self {
-        Self { delay: Duration::from_millis(100), max_in_flight: 4, ..Self::default() }
-    }
-
-    /// Only raises; at most 24 h.
-    #[must_use]
-    pub fn with_delay(mut self, delay: Duration) -> Self {
-        self.delay = self.delay.max(delay).min(DELAY_MAX);
-        self
-    }
-
-    /// Sets the delay, also below 1 s.
-    #[must_use]
-    pub fn danger_min_delay(mut self, delay: Duration) -> Self {
-        self.delay = delay.min(DELAY_MAX);
-        self
-    }
-
-    /// Allows more than one request in flight, at least 1.
-    #[must_use]
-    pub fn danger_max_in_flight(mut self, max: u16) -> Self {
-        self.max_in_flight = max.max(1);
-        self
-    }
-
-    /// Processes that share a store do not lease this host from each other: each sends at this pace, and keeps its own backoffs. For a
-    /// site of your own that several processes crawl at once.
-    #[must_use]
-    pub fn danger_unleased(mut self) -> Self {
-        self.is_leased = false;
-        self
+impl Pace {
+    fn at_least(self, delay: Duration) -> Self {
+        Self { delay: self.delay.max(delay).min(DELAY_MAX), ..self }
     }
 
     fn is_less_polite(&self) -> bool {
@@ -299,7 +290,10 @@ mod tests {
     fn a_host_can_have_its_own_pace() {
         let host = Host::of(&"http://example.com/".parse().unwrap()).unwrap();
         let policy = PacePolicy::default().with_own_sites([host]);
-        assert_eq!(policy.pace_of("example.com"), &HostPace::own_site());
-        assert_eq!(policy.pace_of("example.org"), &HostPace::default());
+        assert_eq!(
+            policy.pace_of("example.com"),
+            &Pace { delay: OWN_SITE.0, max_in_flight: OWN_SITE.1, is_leased: true }
+        );
+        assert_eq!(policy.pace_of("example.org"), &Pace::default());
     }
 }

@@ -4,8 +4,9 @@ use std::error::Error;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::clock::NO_TIMERS;
 use crate::text::Escaped;
-use crate::{Failure, NoTimers, UnsupportedUrl, WallMillis};
+use crate::{Failure, UnsupportedUrl, WallMillis};
 
 /// Why the pacer refused a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub enum Refusal {
         callback: &'static str,
     },
     /// The permit is not there yet, and there is nothing to wait with.
-    NoTimers(NoTimers),
+    NoTimers,
     /// The task that fetched robots.txt was lost: it panicked, or its runtime went down. Asking again starts another one.
     Interrupted,
 }
@@ -75,7 +76,7 @@ impl fmt::Display for Refusal {
                 )
             }
             Self::Panicked { callback } => write!(f, "the {callback} panicked, so the request was not sent"),
-            Self::NoTimers(error) => error.fmt(f),
+            Self::NoTimers => f.write_str(NO_TIMERS),
             Self::Interrupted => f.write_str("the task that fetched robots.txt was lost; ask again"),
         }
     }

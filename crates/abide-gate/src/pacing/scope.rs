@@ -1,19 +1,17 @@
 //! Whose turn is counted: the host, and what else the policy groups requests by.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use url::{Host as UrlHost, Url};
+use url::Url;
 
 use crate::Host;
-use crate::address::embedded;
 
 /// A thing that has a turn: a host, or a group of hosts. Its text is what stores file it under.
 ///
 /// A host stands for itself (`example.org`); the other kinds begin with their name (`domain/example.org`,
-/// `address/192.0.2.1`, `custom/shops`), which no host does. Cheap to clone.
+/// `custom/shops`), which no host does. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScopeKey {
     text: Arc<str>,
@@ -58,8 +56,9 @@ impl fmt::Display for ScopeKey {
 /// ```
 /// # use std::time::Duration;
 /// # use abide_gate::pacing::{PacePolicy, Scope};
-/// // At most two requests in flight to any one address, whatever names it goes by.
-/// let policy = PacePolicy::default().with_scope(Scope::address().with_max_in_flight(2).with_delay(Duration::from_millis(200)));
+/// // The shops of one provider, on one machine: at most two requests in flight to all of them together.
+/// let shops = Scope::custom(|url| url.host_str()?.ends_with(".shops.example").then(|| "shops".to_owned()));
+/// let policy = PacePolicy::default().with_scope(shops.with_max_in_flight(2).with_delay(Duration::from_millis(200)));
 /// assert_eq!(policy.scopes().len(), 1);
 /// ```
 #[derive(Clone)]
@@ -77,7 +76,6 @@ type KeyOf = dyn Fn(&Url) -> Option<String> + Send + Sync;
 enum Kind {
     #[cfg(feature = "psl")]
     RegistrableDomain,
-    Address,
     Custom(Arc<KeyOf>),
 }
 
@@ -87,11 +85,6 @@ impl Scope {
     #[cfg(feature = "psl")]
     pub fn registrable_domain() -> Self {
         Self::new(Kind::RegistrableDomain)
-    }
-
-    /// By IP address: the one in the URL. A request to a name is not in the scope.
-    pub fn address() -> Self {
-        Self::new(Kind::Address)
     }
 
     /// By a key of your own; `None` leaves the request out of the scope. A panic in it denies the URL.
@@ -129,11 +122,10 @@ impl Scope {
     }
 
     /// The key of this request. May run user code.
-    pub(crate) fn key(&self, url: &Url, address: Option<IpAddr>) -> Option<String> {
+    pub(crate) fn key(&self, url: &Url) -> Option<String> {
         match &self.kind {
             #[cfg(feature = "psl")]
             Kind::RegistrableDomain => Some(format!("domain/{}", registrable(url)?)),
-            Kind::Address => Some(format!("address/{}", literal(url).or(address).map(embedded)?)),
             Kind::Custom(key) => Some(format!("custom/{}", key(url)?)),
         }
     }
@@ -144,7 +136,6 @@ impl fmt::Debug for Scope {
         let kind = match &self.kind {
             #[cfg(feature = "psl")]
             Kind::RegistrableDomain => "RegistrableDomain",
-            Kind::Address => "Address",
             Kind::Custom(_) => "Custom",
         };
         let mut debug = f.debug_struct("Scope");
@@ -156,17 +147,8 @@ impl fmt::Debug for Scope {
 #[cfg(feature = "psl")]
 fn registrable(url: &Url) -> Option<&str> {
     match url.host()? {
-        UrlHost::Domain(name) => psl::domain_str(name.strip_suffix('.').unwrap_or(name)),
+        url::Host::Domain(name) => psl::domain_str(name.strip_suffix('.').unwrap_or(name)),
         _ => None,
-    }
-}
-
-/// The address that the URL itself names.
-fn literal(url: &Url) -> Option<IpAddr> {
-    match url.host()? {
-        UrlHost::Domain(_) => None,
-        UrlHost::Ipv4(address) => Some(address.into()),
-        UrlHost::Ipv6(address) => Some(address.into()),
     }
 }
 
@@ -174,8 +156,8 @@ fn literal(url: &Url) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    fn key(scope: &Scope, url: &str, address: Option<&str>) -> Option<String> {
-        scope.key(&url.parse().unwrap(), address.map(|text| text.parse().unwrap()))
+    fn key(scope: &Scope, url: &str) -> Option<String> {
+        scope.key(&url.parse().unwrap())
     }
 
     #[test]
@@ -189,28 +171,14 @@ mod tests {
             ("http://127.0.0.1/", None),
             ("http://[::1]/", None),
         ] {
-            assert_eq!(key(&Scope::registrable_domain(), url, None).as_deref(), expected, "{url}");
-        }
-    }
-
-    #[test]
-    fn addresses() {
-        for (url, address, expected) in [
-            ("http://192.0.2.1:81/", None, Some("address/192.0.2.1")),
-            ("http://[::ffff:192.0.2.1]/", None, Some("address/192.0.2.1")),
-            ("http://[64:ff9b::192.0.2.1]/", None, Some("address/192.0.2.1")),
-            ("http://a.example/", Some("::ffff:192.0.2.1"), Some("address/192.0.2.1")),
-            ("http://example.com/", Some("2001:db8::1"), Some("address/2001:db8::1")),
-            ("http://example.com/", None, None),
-        ] {
-            assert_eq!(key(&Scope::address(), url, address).as_deref(), expected, "{url}");
+            assert_eq!(key(&Scope::registrable_domain(), url).as_deref(), expected, "{url}");
         }
     }
 
     #[test]
     fn custom_keys_cannot_pass_for_hosts() {
         let scope = Scope::custom(|url| url.host_str().map(str::to_owned));
-        assert_eq!(key(&scope, "http://example.com/", None).as_deref(), Some("custom/example.com"));
-        assert_eq!(key(&Scope::custom(|_| None), "http://example.com/", None), None);
+        assert_eq!(key(&scope, "http://example.com/").as_deref(), Some("custom/example.com"));
+        assert_eq!(key(&Scope::custom(|_| None), "http://example.com/"), None);
     }
 }

@@ -27,7 +27,7 @@ use crate::robots_cache::fetch::{Fetch, FetchError, PermitWait, RobotsRequest, R
 use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
 use crate::robots_cache::record::GoodCopy;
-use crate::robots_cache::{RedirectRefusal, RobotsPolicy, body, log, redirect};
+use crate::robots_cache::{RobotsPolicy, body, log, redirect};
 use crate::{Clock, Coding, Failure, Origin};
 
 /// How an attempt ended.
@@ -122,7 +122,7 @@ impl<'a> Chain<'a> {
                     self.spend(&reply);
                     continue;
                 }
-                Head::AskAgain => unreachable(Failure::RedirectRefused(RedirectRefusal::Status), &reply),
+                Head::AskAgain => unreachable(Failure::RedirectStatus, &reply),
                 head => self.by_head(head, &reply),
             };
             return ChainEnd::Outcome(outcome);
@@ -179,7 +179,7 @@ impl<'a> Chain<'a> {
     /// Takes one redirect. Its body is never read.
     fn follow(&mut self, reply: &RobotsResponse) -> Result<(), Outcome> {
         let url = redirect::destination(self.here(), reply.headers(), self.policy)
-            .map_err(|why| unreachable(Failure::RedirectRefused(why), reply))?;
+            .map_err(|why| unreachable(why, reply))?;
         // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is
         // unavailable. Without cookies a URL met twice cannot end otherwise.
         if self.visited.len() > self.policy.redirects_max || self.visited.contains(&url) {

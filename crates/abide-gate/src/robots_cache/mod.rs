@@ -67,5 +67,4 @@ pub(crate) use policy::LongOutage;
 pub use policy::RobotsPolicy;
 pub(crate) use record::Unavailable;
 pub use record::{GoodCopy, Record};
-pub use redirect::RedirectRefusal;
 pub use store::RobotsStore;

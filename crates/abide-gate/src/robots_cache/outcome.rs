@@ -19,7 +19,7 @@ use abide_robots::{RecordKind, Robots};
 use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, StatusCode};
 
-use crate::robots_cache::{GoodCopy, RedirectRefusal, RobotsPolicy, Validators};
+use crate::robots_cache::{GoodCopy, RobotsPolicy, Validators};
 use crate::{Coding, Failure, WallMillis};
 
 /// How an attempt to get a robots.txt ended, as the record's transition takes it.
@@ -84,7 +84,7 @@ pub(crate) fn classify(
         301 | 302 | 303 | 307 | 308 => Head::Follow,
         304 if conditional => Head::NotModified,
         304 => Head::AskAgain,
-        300..=399 => Head::Unreachable(Failure::RedirectRefused(RedirectRefusal::Status)),
+        300..=399 => Head::Unreachable(Failure::RedirectStatus),
         // Stricter (preset `cautious`): these say "not you" or "not now" rather than "there is none".
         401 | 403 | 407 | 408 | 421 | 425 | 429 if policy.cautious => unreachable,
         // §2.3.1.3, and besides: the host asks us to slow down; the pacing holds it.
@@ -231,7 +231,7 @@ mod tests {
             let expected = match status {
                 301 | 302 | 303 | 307 | 308 => Head::Follow,
                 304 => Head::AskAgain,
-                _ => Head::Unreachable(Failure::RedirectRefused(RedirectRefusal::Status)),
+                _ => Head::Unreachable(Failure::RedirectStatus),
             };
             assert_eq!(head(status, &RobotsPolicy::default()), expected, "{status}");
         }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::robots_cache::freshness::{back_off, refresh_ahead};
@@ -40,8 +41,8 @@ pub struct Record {
     pub(super) failing: Outage,
 }
 
-/// How the last attempt ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How the last attempt ended. Stored by the number of the variant: another order is another version in `codec.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LastResult {
     /// A copy was read or confirmed.
     Rules,
@@ -52,7 +53,7 @@ pub(crate) enum LastResult {
 }
 
 /// Why a robots.txt counts as unavailable (RFC 9309 §2.3.1.3), so that everything is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unavailable {
     /// The server answered with this 4xx status.
     Status(u16),

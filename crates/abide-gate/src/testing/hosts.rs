@@ -3,7 +3,6 @@
 //! Every fact uses hosts of its own, so one store serves them all. `docs/stores.md` shows how to run it.
 
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -35,15 +34,6 @@ impl Pacer {
     /// A pacer for this process, with the machine's clocks.
     pub fn new(policy: PacePolicy) -> Self {
         Self::builder(policy).build()
-    }
-}
-
-impl Ask {
-    /// The address that the request will go to, for [`Scope::address`](crate::pacing::Scope::address).
-    #[must_use]
-    pub fn with_address(mut self, address: IpAddr) -> Self {
-        self.address = Some(address);
-        self
     }
 }
 

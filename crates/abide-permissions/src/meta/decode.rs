@@ -73,8 +73,7 @@ impl Decode {
             Stage::Watch { first, held } => {
                 let room = PRESCAN_BYTES.saturating_sub(first.len());
                 first.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
-                let escape =
-                    if held.is_empty() { bytes.iter().position(|byte| *byte == ESCAPE) } else { Some(0) };
+                let escape = if held.is_empty() { memchr::memchr(ESCAPE, bytes) } else { Some(0) };
                 let Some((passed, from_escape)) = escape.and_then(|at| bytes.split_at_checked(at)) else {
                     return Cow::Borrowed(bytes);
                 };

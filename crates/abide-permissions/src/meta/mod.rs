@@ -3,6 +3,8 @@
 #[cfg(feature = "html")]
 mod between;
 #[cfg(feature = "html")]
+mod common;
+#[cfg(feature = "html")]
 mod decode;
 #[cfg(feature = "html")]
 mod machine;

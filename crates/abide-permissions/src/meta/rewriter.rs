@@ -152,7 +152,8 @@ impl Shared {
         match state.machine.start_tag(&name) {
             Take::Pass => {}
             Take::Meta => {
-                let attribute = |name| element.get_attribute(name).map(decoded);
+                let attribute =
+                    |name| element.get_attribute(name).map(|value| decoded(value.into()).into_owned());
                 if let Some(name) = attribute("name").filter(|name| !name.is_empty()) {
                     state.machine.meta(name, attribute("content").unwrap_or_default());
                 }
@@ -233,10 +234,14 @@ fn is_start_tag(chunk: &[u8]) -> bool {
 const HTML: &str = "http://www.w3.org/1999/xhtml";
 
 /// An attribute's value as the DOM has it: line ends normalised, NUL replaced, character references decoded.
-fn decoded(value: String) -> String {
-    let value = if value.contains('\r') { value.replace("\r\n", "\n").replace('\r', "\n") } else { value };
-    let value = if value.contains('\0') { value.replace('\0', "\u{fffd}") } else { value };
-    if value.contains('&') { htmlize::unescape_attribute(value).into_owned() } else { value }
+pub(super) fn decoded(mut value: Cow<'_, str>) -> Cow<'_, str> {
+    if value.contains('\r') {
+        value = value.replace("\r\n", "\n").replace('\r', "\n").into();
+    }
+    if value.contains('\0') {
+        value = value.replace('\0', "\u{fffd}").into();
+    }
+    if value.contains('&') { htmlize::unescape_attribute(value) } else { value }
 }
 
 struct Sink(Shared);

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use encoding_rs::Encoding;
+use encoding_rs::{Encoding, UTF_8};
 use lol_html::AsciiCompatibleEncoding;
 
+use super::common::{CommonHead, Progress};
 use super::decode::Decode;
 use super::machine::{Machine, Noscript};
 use super::rewriter::{Driver, Stop};
@@ -255,7 +256,10 @@ impl fmt::Debug for HeadScanner {
 /// A scan whose encoding is settled: the document as a browser with scripting reads it, and its noscript elements as one
 /// without scripting does.
 struct Scan {
-    driver: Driver,
+    /// Reads heads as most pages have them, as long as this is one.
+    common: Option<CommonHead>,
+    /// Reads all others, and from there on this one.
+    driver: Option<Driver>,
     noscript_metas: Vec<Meta>,
     noscript_cut: bool,
     noscript_scans: usize,
@@ -266,11 +270,13 @@ struct Scan {
 
 impl Scan {
     fn new(options: &ReadOptions, encoding: &'static Encoding) -> Self {
-        let encoding = AsciiCompatibleEncoding::new(encoding).unwrap_or_else(AsciiCompatibleEncoding::utf_8);
         let (scope, memory_limit) = (options.meta_scope, options.memory_limit());
-        let driver = Driver::new(Machine::scripted(scope), encoding, memory_limit);
+        let is_common = encoding == UTF_8 && scope == MetaScope::Head;
+        let encoding = AsciiCompatibleEncoding::new(encoding).unwrap_or_else(AsciiCompatibleEncoding::utf_8);
+        let driver = || Driver::new(Machine::scripted(scope), encoding, memory_limit);
         Self {
-            driver,
+            common: is_common.then(CommonHead::new),
+            driver: (!is_common).then(driver),
             noscript_metas: Vec::new(),
             noscript_cut: false,
             noscript_scans: 0,
@@ -281,19 +287,43 @@ impl Scan {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), HeadEnd> {
-        let written = write_slices(&mut self.driver, bytes);
+        let written = match (&mut self.common, &mut self.driver) {
+            (Some(head), _) => match head.write(bytes) {
+                Progress::Head => Ok(()),
+                Progress::Ended => Err(Stop::Done),
+                Progress::Unusual => self.give_up_common(),
+            },
+            (None, Some(driver)) => write_slices(driver, bytes),
+            (None, None) => Err(Stop::Done),
+        };
         self.scan_noscripts();
         written.map_err(end_of)
     }
 
     fn end(&mut self) -> Result<(), HeadEnd> {
-        let ended = self.driver.end();
+        let ended = self.give_up_common().and_then(|()| self.driver.as_mut().map_or(Ok(()), Driver::end));
         self.scan_noscripts();
         ended.map_err(end_of)
     }
 
+    /// From here on lol_html reads the document.
+    fn give_up_common(&mut self) -> Result<(), Stop> {
+        let Some(head) = self.common.take() else { return Ok(()) };
+        let (machine, bytes) = head.into_parts();
+        let driver = self.driver.insert(Driver::new(machine, self.encoding, self.memory_limit));
+        write_slices(driver, &bytes)
+    }
+
+    fn machine<T: Default>(&mut self, act: impl FnOnce(&mut Machine) -> T) -> T {
+        match (&mut self.common, &self.driver) {
+            (Some(head), _) => act(head.machine()),
+            (None, Some(driver)) => driver.machine(act),
+            (None, None) => T::default(),
+        }
+    }
+
     fn scan_noscripts(&mut self) {
-        for noscript in self.driver.machine(|machine| std::mem::take(&mut machine.noscripts)) {
+        for noscript in self.machine(|machine| std::mem::take(&mut machine.noscripts)) {
             self.scan_noscript(&noscript);
         }
     }
@@ -324,10 +354,14 @@ impl Scan {
     }
 
     fn into_found(mut self) -> Found {
+        if self.machine(|machine| !machine.is_done()) {
+            // How that ends is of no interest: this scan has ended already.
+            let _ = self.give_up_common();
+        }
         // At a limit, or where the body broke off, a noscript may still be open; what it holds so far counts.
-        self.driver.machine(Machine::end_noscript);
+        self.machine(Machine::end_noscript);
         self.scan_noscripts();
-        let outer = self.driver.into_machine().found;
+        let outer = self.machine(|machine| std::mem::take(&mut machine.found));
         let noscript_cut = self.noscript_cut || outer.noscript_cut;
         Found { metas: outer.metas, noscript_metas: self.noscript_metas, noscript_cut }
     }

@@ -4,9 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
-use abide_gate::{
-    Event, Failure, Gate, ManualClock, MetricsObserver, Observer, Origin, TlsProblem, WallMillis,
-};
+use abide_gate::{Event, Failure, Gate, ManualClock, MetricsObserver, Observer, Origin, WallMillis};
 use metrics::{
     Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
@@ -83,7 +81,7 @@ fn the_faults_for_which_hosts_are_left_alone_have_the_words_of_the_page() {
         (Failure::EnhanceYourCalm, "enhance_your_calm"),
         (Failure::Dns, "name_not_found"),
         (Failure::NoRoute, "no_route"),
-        (Failure::Tls(TlsProblem::Untrusted), "certificate"),
+        (Failure::CertificateUntrusted, "certificate"),
         (Failure::Other, "other"),
     ] {
         let sheet = Sheet::default();

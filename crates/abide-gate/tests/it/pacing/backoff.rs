@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{BackoffCause, DeferReason, HostPace, PacePolicy, Permit, Scope};
+use abide_gate::pacing::{BackoffCause, DeferReason, PacePolicy, Permit, Scope};
 use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{Clock, Event, Failure, Observer, SystemClock, WallMillis};
 use http::{HeaderMap, StatusCode};
@@ -359,7 +359,7 @@ async fn crossing_scopes_never_wait_for_each_other_in_a_circle() {
 async fn a_host_can_have_its_own_pace() {
     let policy = PacePolicy::default()
         .with_own_sites([host("mine.example")])
-        .with_host(host("slow.example"), HostPace::default().with_delay(s(10)));
+        .with_host_delay(host("slow.example"), s(10));
     let pacer = Pacer::new(policy);
     let waited = async |to: &str| {
         let to = url(to);

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_gate::pacing::{
-    BackoffCause, DeferReason, HostEntry, HostPace, HostState, HostStore, LeaseAsk, LeaseStatus,
-    MemoryHostStore, PacePolicy, Scope, ScopeKey,
+    BackoffCause, DeferReason, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore,
+    PacePolicy, Scope, ScopeKey,
 };
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
 use abide_gate::testing::{Ask, Pacer, Refusal};
@@ -629,9 +629,9 @@ async fn a_backoff_set_while_the_store_is_away_is_shared_when_it_is_back() {
 #[tokio::test(start_paused = true)]
 async fn a_host_of_ones_own_can_be_left_out_of_leases() {
     let store = healthy();
-    let own = HostPace::own_site().danger_unleased();
-    let pacers =
-        [0, 1].map(|_| process(&store, PacePolicy::default().with_host(host("own.example"), own.clone())));
+    let own = || [host("own.example")];
+    let policy = || PacePolicy::default().with_own_sites(own()).danger_unleased(own());
+    let pacers = [0, 1].map(|_| process(&store, policy()));
     let (own, other) = (url("http://own.example/"), url("http://a.example/"));
     let both = [
         pacers[0].acquire(&own, Ask::new()).await.unwrap(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::robots_cache::*;
 use abide_gate::robots_cache::RobotsResponse;
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
-use abide_gate::{Clock, Failure, SystemClock, TlsProblem};
+use abide_gate::{Clock, Failure, SystemClock};
 use abide_robots::Target;
 use tokio::time::sleep;
 
@@ -25,7 +25,7 @@ async fn a_verdict_tells_the_rule_and_the_delay() {
 
 #[tokio::test(start_paused = true)]
 async fn where_robots_txt_is_unreachable_it_may_be_asked_for_and_nothing_else() {
-    let world = World::of(Scripted::error(Failure::Tls(TlsProblem::Other)));
+    let world = World::of(Scripted::error(Failure::Tls));
     let answer = world.ask().await;
     let page = answer.explain(&Target::new("/a"));
     assert!(page.rules().is_none() && !page.is_allowed() && page.crawl_delay().is_none());
@@ -43,7 +43,7 @@ async fn an_answer_is_as_old_as_its_last_confirmation_and_shown_with_its_origin(
     assert_eq!(answer.age(world.wall()), Some(Duration::from_secs(90)));
     let shown = format!("{answer:?}");
     assert!(shown.contains("https://a.example") && shown.contains("Fresh"), "{shown}");
-    let without = World::of(Scripted::error(Failure::Tls(TlsProblem::Other))).ask().await;
+    let without = World::of(Scripted::error(Failure::Tls)).ask().await;
     assert_eq!(without.age(world.wall()), None);
 }
 

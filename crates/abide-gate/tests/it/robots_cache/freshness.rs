@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::robots_cache::*;
-use abide_gate::robots_cache::{RedirectRefusal, RobotsPolicy, Source};
+use abide_gate::robots_cache::{RobotsPolicy, Source};
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Failure, Origin};
 use tokio::time::{Instant, sleep};
@@ -16,7 +16,7 @@ fn tagged(etag: &str) -> Scripted {
 async fn s07_a_304_that_nobody_asked_for_is_asked_again_once() {
     let world = World::of(Scripted::status(304));
     let cold = world.ask().await;
-    assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectRefused(RedirectRefusal::Status)));
+    assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectStatus));
     assert!(disallows_all(&cold));
     assert_eq!(world.fetch.count(), 2);
 

@@ -12,7 +12,7 @@ use abide_gate::pacing::PacePolicy;
 use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsPolicy, RobotsStore};
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::testing::{Ask, Pacer};
-use abide_gate::{BoxFuture, Failure, Origin, StoreError, TlsProblem, WallMillis};
+use abide_gate::{BoxFuture, Failure, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
@@ -144,7 +144,7 @@ async fn g07_logs_have_origins_only() {
         Scripted::status(503).header("retry-after", b"MARKER"),
         Scripted::redirect("https://user:MARKER@b.example/?MARKER"),
         Scripted::redirect("ftp://MARKER/"),
-        Scripted::error(Failure::Tls(TlsProblem::Other)),
+        Scripted::error(Failure::Tls),
         Scripted::panic(),
     ] {
         let world = World::good_then(answer.clone());
@@ -183,7 +183,7 @@ async fn g07_pacing_is_logged_by_host_and_without_urls() {
 #[tokio::test(start_paused = true)]
 async fn each_way_in_which_a_fetch_fails_is_said() {
     for (answer, level, said) in [
-        (Scripted::error(Failure::Tls(TlsProblem::Other)), Level::DEBUG, "the robots.txt request failed"),
+        (Scripted::error(Failure::Tls), Level::DEBUG, "the robots.txt request failed"),
         (deferred(START.plus(HOUR)), Level::DEBUG, "the robots.txt request was deferred by the pacing"),
     ] {
         let listener = Listener::default();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::support::robots_cache::*;
-use abide_gate::robots_cache::{RedirectRefusal, RobotsPolicy, Source};
+use abide_gate::Failure;
+use abide_gate::robots_cache::{RobotsPolicy, Source};
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
-use abide_gate::{Failure, TlsProblem};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
@@ -14,7 +14,7 @@ async fn transport_faults_are_unreachable_with_their_cause() {
     for (id, failure) in [
         ("c01 dns", Failure::Dns),
         ("c02, c03 connect", Failure::Connect),
-        ("c04 tls", Failure::Tls(TlsProblem::Other)),
+        ("c04 tls", Failure::Tls),
         ("c05 reset in the head", Failure::Reset),
         ("c12 head too large", Failure::HeadTooLarge),
         ("c13, c14 no http", Failure::Protocol),
@@ -47,7 +47,7 @@ async fn c02_a_host_that_refuses_is_asked_after_1_2_4_and_at_last_60_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn c04_https_is_never_tried_over_http() {
-    let world = World::of(Scripted::error(Failure::Tls(TlsProblem::Other)));
+    let world = World::of(Scripted::error(Failure::Tls));
     world.ask().await;
     sleep(HOUR).await;
     world.ask().await;
@@ -322,7 +322,7 @@ async fn s11_3xx_that_are_no_redirects_are_unreachable() {
     for status in [300, 305, 306, 310, 399] {
         let fault = Scripted::status(status).header("location", b"/elsewhere");
         let (cold, _) = assert_unreachable(fault, &status.to_string()).await;
-        assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectRefused(RedirectRefusal::Status)));
+        assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectStatus));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Redirects of robots.txt: RFC 9309 §2.3.1.2.
 
 use crate::support::robots_cache::*;
-use abide_gate::robots_cache::{RedirectRefusal, RobotsPolicy, Source};
+use abide_gate::robots_cache::{RobotsPolicy, Source};
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{Failure, Origin};
 use abide_robots::Target;
@@ -99,25 +99,25 @@ async fn s10_a_circle_ends_at_once_and_keeps_the_copy() {
 async fn s11_redirects_that_lead_nowhere_are_unreachable() {
     let long = format!("/{}", "a".repeat(64 * 1024));
     for (location, why) in [
-        (&b"file:///etc/passwd"[..], RedirectRefusal::Scheme),
-        (b"ftp://a.example/robots.txt", RedirectRefusal::Scheme),
-        (b"data:text/plain,User-agent:*", RedirectRefusal::Scheme),
-        (b"javascript:1", RedirectRefusal::Scheme),
-        (b"http://a.example:99999/", RedirectRefusal::NotUrl),
-        (b"https://a b.example/", RedirectRefusal::NotUrl),
-        (long.as_bytes(), RedirectRefusal::TooLong),
-        (b"/\xff\xfe\x80", RedirectRefusal::NotText),
-        (b"", RedirectRefusal::Empty),
+        (&b"file:///etc/passwd"[..], Failure::LocationInvalid),
+        (b"ftp://a.example/robots.txt", Failure::LocationInvalid),
+        (b"data:text/plain,User-agent:*", Failure::LocationInvalid),
+        (b"javascript:1", Failure::LocationInvalid),
+        (b"http://a.example:99999/", Failure::LocationInvalid),
+        (b"https://a b.example/", Failure::LocationInvalid),
+        (long.as_bytes(), Failure::LocationInvalid),
+        (b"/\xff\xfe\x80", Failure::LocationInvalid),
+        (b"", Failure::LocationMissing),
     ] {
         let fault = Scripted::status(302).header("location", location);
         let (cold, _) = assert_unreachable(fault, &format!("{why:?}")).await;
-        assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectRefused(why)));
+        assert_eq!(cold.source(), Source::Unreachable(why));
     }
     let (cold, _) = assert_unreachable(Scripted::status(301), "no Location").await;
-    assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectRefused(RedirectRefusal::Missing)));
+    assert_eq!(cold.source(), Source::Unreachable(Failure::LocationMissing));
     let two = Scripted::redirect("/a").header("location", b"/b");
     let (cold, _) = assert_unreachable(two, "two Locations").await;
-    assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectRefused(RedirectRefusal::Several)));
+    assert_eq!(cold.source(), Source::Unreachable(Failure::LocationInvalid));
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +129,7 @@ async fn s14_from_https_to_http_only_if_asked() {
         ])
     };
     let strict = World::new(fetch());
-    let refused = Source::Unreachable(Failure::RedirectRefused(RedirectRefusal::Downgrade));
+    let refused = Source::Unreachable(Failure::RedirectDowngrade);
     assert_eq!(strict.ask().await.source(), refused);
     assert_eq!(strict.fetch.count(), 1);
     let policy = RobotsPolicy::default().with_downgrade(true);

@@ -1,0 +1,60 @@
+//! Proxies: `--proxy`, and those of the environment.
+//!
+//! A proxy resolves names itself. So of the checks of addresses one still holds: a URL or redirect whose host is an address that is not public
+//! is refused. Where a name leads is the proxy's to check.
+
+use std::net::ToSocketAddrs;
+
+use reqwest::{ClientBuilder, NoProxy, Proxy};
+use url::{Host, Url};
+
+use crate::{Usage, style};
+
+/// `builder` with the proxies that apply.
+pub(crate) fn through(mut builder: ClientBuilder, given: Option<&str>) -> anyhow::Result<ClientBuilder> {
+    let wrong = |what: &str, error: String| Usage(format!("{what}: {error}"));
+    let mut is_used = false;
+    if let Some(text) = given {
+        let url = proxy_url(text).map_err(|error| wrong("--proxy", error))?;
+        builder = builder.proxy(Proxy::all(url)?.no_proxy(NoProxy::from_env()));
+        is_used = true;
+    } else {
+        for (scheme, names) in [
+            ("http", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]),
+            ("https", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]),
+        ] {
+            let set = names.iter().find_map(|name| Some((*name, std::env::var(name).ok()?)));
+            let Some((name, text)) = set.filter(|(_, text)| !text.is_empty()) else { continue };
+            let url = proxy_url(&text).map_err(|error| wrong(name, error))?;
+            let proxy = if scheme == "http" { Proxy::http(url)? } else { Proxy::https(url)? };
+            builder = builder.proxy(proxy.no_proxy(NoProxy::from_env()));
+            is_used = true;
+        }
+    }
+    if is_used {
+        style::note(format_args!(
+            "the proxy resolves names, so only addresses in URLs are checked for being public, and --resolve has no effect"
+        ));
+    }
+    Ok(builder)
+}
+
+/// The proxy by its address: the resolver of the client is for sites, and refuses addresses that are not public, where proxies mostly are.
+fn proxy_url(text: &str) -> Result<Url, String> {
+    let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let mut url = Url::parse(&whole).map_err(|error| format!("expected the URL of a proxy: {error}"))?;
+    match url.scheme() {
+        "http" => {}
+        // Its certificate is for its name.
+        "https" => return Ok(url),
+        other => return Err(format!("expected an http or https proxy, found {other}")),
+    }
+    if let Some(Host::Domain(name)) = url.host() {
+        let mut found = (name, url.port_or_known_default().unwrap_or(80))
+            .to_socket_addrs()
+            .map_err(|_| format!("the name {name} of the proxy could not be resolved"))?;
+        let address = found.next().ok_or_else(|| format!("the proxy {name} has no address"))?;
+        url.set_ip_host(address.ip()).map_err(|()| "expected the URL of a proxy".to_owned())?;
+    }
+    Ok(url)
+}
