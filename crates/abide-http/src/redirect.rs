@@ -9,7 +9,7 @@ use url::Url;
 
 use abide_gate::without_userinfo;
 
-use crate::redirect_history::Stopped;
+use crate::fetch_info::Stopped;
 
 /// How redirects are followed. `Default` follows 10 hops and sends no `Referer`.
 #[derive(Debug, Clone, PartialEq, Eq)]
