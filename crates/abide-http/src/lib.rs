@@ -34,7 +34,7 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 //! use abide_gate::WallMillis;
 //! use abide_permissions::ReadOptions;
 //! use abide_http::{FetchInfo, Reader, RedirectHistory, ResponseBody};

@@ -113,8 +113,7 @@ pub(crate) enum Pace {
 
 /// A call under way.
 ///
-/// It is allocated apart from its future: both are below 1,032 bytes then, which glibc's malloc keeps at hand for each thread. In
-/// one block of 1.6 KB the two cost 300 instructions more. What is rare is boxed.
+/// Its future is allocated for each call, so it is made here, and what is rare is boxed.
 pub(crate) struct RedirectLoop<'a> {
     core: &'a Core,
     pace: Pace,
@@ -126,12 +125,7 @@ pub(crate) struct RedirectLoop<'a> {
 
 impl<'a> RedirectLoop<'a> {
     #[inline]
-    pub(crate) fn new(
-        abide: &'a Abide,
-        pace: Pace,
-        extensions: &mut Extensions,
-        request: Request,
-    ) -> Box<Self> {
+    pub(crate) fn new(abide: &'a Abide, pace: Pace, extensions: &mut Extensions, request: Request) -> Self {
         let options = extensions.get::<Options>().cloned().unwrap_or_default();
         // Of an attempt before this one, if something above sends again.
         extensions.remove::<RedirectHistory>();
@@ -139,14 +133,14 @@ impl<'a> RedirectLoop<'a> {
         let timeout = request.timeout().copied();
         let call = Call::new(&core.crawler, options, request.method(), request.url(), timeout);
         let call = if pace == Pace::Below { call.paced_below() } else { call };
-        Box::new(Self { core, pace, call, copy: RequestCopy::of(&request), request: Some(request) })
+        Self { core, pace, call, copy: RequestCopy::of(&request), request: Some(request) }
     }
 
     /// The whole call, in its span.
     #[expect(clippy::manual_async_fn, reason = "it has room twice for what it takes by value")]
     #[inline]
     pub(crate) fn run(
-        mut self: Box<Self>,
+        mut self,
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> impl Future<Output = Result<Response>> {
