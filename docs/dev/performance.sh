@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.."
 page=docs/dev/performance.md
 
 # The tables, in the order of the page. What begins with `count_` needs valgrind.
-tables=(machine count_parse count_match count_hostile memory times gate parts pacer middleware count_middleware heads fields)
+tables=(machine count_parse count_once count_match count_hostile memory times gate parts pacer middleware count_middleware heads fields)
 
 machine() {
     echo "| day | compiler | processors | load before |"
@@ -21,6 +21,7 @@ machine() {
 }
 model() { sed -n 's/^model name[^:]*: */, /p' /proc/cpuinfo | head -n 1; }
 count_parse() { crates/abide-robots/benches/instructions --only parse; }
+count_once() { crates/abide-robots/benches/instructions --only once; }
 count_match() { crates/abide-robots/benches/instructions --only match; }
 count_hostile() { crates/abide-robots/benches/instructions --only hostile; }
 memory() { cargo run --quiet --release -p abide-robots --example memory; }

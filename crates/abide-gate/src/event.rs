@@ -71,6 +71,13 @@ pub enum Event<'a> {
         /// Why.
         cause: BackoffCause,
     },
+    /// A response has a `RateLimit` or `X-RateLimit` field that no server can mean, such as a time below zero. It is ignored.
+    RateLimitIgnored {
+        /// The host.
+        scope: &'a str,
+        /// Which field.
+        field: &'static str,
+    },
     /// A host could not be reached several times in a row and is left alone.
     BreakerOpened {
         /// The host.
@@ -132,6 +139,59 @@ pub enum Event<'a> {
     },
 }
 
+impl Event<'_> {
+    /// Says the events of pacing in `tracing` (feature). The names are listed in `docs/observability.md`. The others are said where they happen.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn trace(&self) {
+        use tracing::{debug, info, trace, warn};
+        match self {
+            Event::Granted { scope, waited } => {
+                trace!(name: "abide.pacing.granted", target: "abide::pacing", scope, ?waited, "it is our turn");
+            }
+            Event::Deferred { scope, wait, reason } => {
+                debug!(name: "abide.pacing.deferred", target: "abide::pacing", scope, ?wait, ?reason, "deferred");
+            }
+            Event::BackedOff { scope, lasts, cause } => {
+                info!(name: "abide.pacing.backed_off", target: "abide::pacing", scope, ?lasts, ?cause, "the host is held");
+            }
+            Event::RateLimitIgnored { scope, field } => debug!(
+                name: "abide.pacing.rate_limit_ignored", target: "abide::pacing", scope, field,
+                "the field has an absurd value and is ignored"
+            ),
+            Event::BreakerOpened { scope, lasts, failure } => info!(
+                name: "abide.pacing.breaker_opened", target: "abide::pacing", scope, ?lasts, fault = %failure,
+                "the host cannot be reached and is left alone"
+            ),
+            Event::BodyOpen { scope, open } => warn!(
+                name: "abide.pacing.body_open", target: "abide::pacing", scope, ?open,
+                "a response has been open for long: read its body to the end, or drop it"
+            ),
+            Event::StoreDown { reason } => warn!(
+                name: "abide.pacing.store_down", target: "abide::pacing", ?reason,
+                "the shared pacing store does not answer"
+            ),
+            Event::StoreBack => info!(
+                name: "abide.pacing.store_back", target: "abide::pacing",
+                "the shared pacing store answers again"
+            ),
+            Event::Overgrown { hosts } => warn!(
+                name: "abide.pacing.overgrown", target: "abide::pacing", hosts,
+                "more hosts are owed a delay than should be remembered; none is forgotten"
+            ),
+            Event::Exception { scope, delay, max_in_flight } => info!(
+                name: "abide.pacing.exception", target: "abide::pacing", scope, ?delay, max_in_flight,
+                "not paced by the polite default, as configured"
+            ),
+            // The rest is reported elsewhere.
+            _ => {}
+        }
+    }
+
+    #[cfg(not(feature = "tracing"))]
+    #[allow(clippy::unused_self, reason = "the same call with and without the feature")]
+    pub(crate) fn trace(&self) {}
+}
+
 /// Hears of every [`Event`]. Closures `Fn(&Event<'_>)` are observers.
 ///
 /// It is called in the middle of requests, with no lock held: count, and return. A panic in it is caught and changes nothing.
@@ -156,7 +216,7 @@ impl Observers {
     }
 
     /// Calls foreign code, and survives it.
-    pub(crate) fn tell(&self, event: &Event<'_>) {
+    pub(crate) fn notify(&self, event: &Event<'_>) {
         for observer in self.0.iter() {
             if catch_unwind(AssertUnwindSafe(|| observer.observe(event))).is_err() {
                 observer_panicked();

@@ -14,7 +14,7 @@ use crate::clock::has_timers;
 use crate::denied::{Denied, DeniedKind};
 use crate::event::{Event, Observers};
 use crate::paced::last_delay;
-use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit, Refusal, ScopeKey};
+use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit, Refusal};
 use crate::robots_cache::{RobotsCache, RobotsEntry};
 use crate::verdict::Verdict;
 use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
@@ -99,7 +99,7 @@ impl Gate {
 
     fn observed(&self, verdict: Verdict) -> Verdict {
         if let Some(answer) = verdict.entry() {
-            self.observers.tell(&Event::Checked { origin: answer.origin(), verdict: &verdict });
+            self.observers.notify(&Event::Checked { origin: answer.origin(), verdict: &verdict });
         }
         verdict
     }
@@ -110,7 +110,7 @@ impl Gate {
         self.overrides.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]
         tracing::warn!(name: "abide.robots.overridden", target: "abide::robots", %origin, reason = ?why, "robots.txt is passed over");
-        self.observers.tell(&Event::Overridden { origin, reason: why });
+        self.observers.notify(&Event::Overridden { origin, reason: why });
         verdict.overridden(Arc::clone(why))
     }
 
@@ -123,7 +123,7 @@ impl Gate {
             let origin = origin.as_ref().map(tracing::field::display);
             tracing::debug!(name: "abide.request.refused", target: "abide::request", origin, hop, refusal = denied.name(), "refused");
         }
-        self.observers.tell(&Event::Refused { denied, hop });
+        self.observers.notify(&Event::Refused { denied, hop });
     }
 
     /// What is known of an origin's robots.txt; fetched if need be.
@@ -313,8 +313,8 @@ impl Gate {
     /// assert!(matches!(denied.kind(), DeniedKind::Deferred { reason: DeferReason::Backoff { .. } }));
     /// # Ok(()) }
     /// ```
-    pub fn back_off(&self, scope: impl Into<ScopeKey>, until: WallMillis) -> WallMillis {
-        self.pacer.back_off(scope, until, BackoffCause::Operator)
+    pub fn back_off(&self, scope: impl AsRef<str>, until: WallMillis) -> WallMillis {
+        self.pacer.back_off(scope.as_ref(), until, BackoffCause::Operator)
     }
 
     /// What happened to a host, if it is known.

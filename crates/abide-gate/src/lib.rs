@@ -54,6 +54,7 @@
 // The keys, the clocks, and what can go wrong.
 mod clock;
 mod failure;
+mod jitter;
 mod origin;
 mod stats;
 mod store;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::identity::Identity;
+use crate::payment::PaymentPolicy;
 use crate::reader::{Reader, Scan};
 use crate::redirect::RedirectPolicy;
 use abide_gate::robots_cache::Fetch;
@@ -21,6 +22,7 @@ pub struct Crawler {
     pub(crate) redirects: RedirectPolicy,
     pub(crate) timeout: Option<Duration>,
     pub(crate) report_only: Option<Arc<str>>,
+    pub(crate) payment: Option<PaymentPolicy>,
 }
 
 impl Crawler {
@@ -38,6 +40,7 @@ impl Crawler {
             policies: Vec::new(),
             permission_store: None,
             report_only: None,
+            payment: None,
         }
     }
 
@@ -72,6 +75,7 @@ pub struct CrawlerBuilder {
     policies: Vec<(String, Usage, bool)>,
     permission_store: Option<Arc<dyn PermissionStore>>,
     report_only: Option<Arc<str>>,
+    payment: Option<PaymentPolicy>,
 }
 
 impl CrawlerBuilder {
@@ -137,6 +141,13 @@ impl CrawlerBuilder {
         self
     }
 
+    /// What may be paid for pages. Default: nothing, whatever a server asks for. `abide-tower` pays only
+    /// [up front](PaymentPolicy::upfront), because it sends nothing twice.
+    pub fn payment(mut self, policy: PaymentPolicy) -> Self {
+        self.payment = Some(policy);
+        self
+    }
+
     /// Fetches URLs although robots.txt denies them, and only reports the denial: the verdict of each hop has it, and the reason given
     /// here. For link checkers of one's own pages. The rate limit stays, with the site's `Crawl-delay`.
     pub fn danger_report_only(mut self, why: &str) -> Self {
@@ -174,6 +185,7 @@ impl CrawlerBuilder {
             redirects: self.redirects,
             timeout: self.timeout,
             report_only: self.report_only,
+            payment: self.payment,
         })
     }
 }

@@ -8,10 +8,11 @@ use http::{Extensions, StatusCode};
 use tokio::sync::watch;
 use url::Url;
 
+use crate::payment::PaymentTerms;
 use crate::permission_history::StoredPermissions;
 use crate::reader::Fields;
 use abide_gate::Verdict;
-use abide_permissions::{AppDirectives, Head, HeadEnd, Permissions, Preferences, ReadOptions};
+use abide_permissions::{AppDirectives, Head, HeadEnd, License, Permissions, Preferences, ReadOptions};
 use abide_robots::Target;
 
 /// The way to one response. Cheap to clone.
@@ -60,6 +61,12 @@ impl FetchInfo {
         self.inner.history.last().map(Hop::verdict)
     }
 
+    /// What the response says of payment: the price that a 402 asks for, or what was charged. Nothing is ever paid without a
+    /// [`PaymentPolicy`](crate::PaymentPolicy).
+    pub fn payment(&self) -> Option<&PaymentTerms> {
+        self.inner.history.last().and_then(Hop::payment)
+    }
+
     /// How long this call waited for its permits, all hops together. Outside of reqwest's timeouts.
     pub fn waited(&self) -> Duration {
         self.inner.history.waited()
@@ -102,11 +109,29 @@ impl FetchInfo {
         if let Outcome::Stored(known) = &self.inner.outcome {
             return known.preferences.clone();
         }
-        let own = self.inner.fields.preferences(&self.inner.read, self.permissions().metas());
+        let permissions = self.permissions();
+        let own = self.inner.fields.preferences(&self.inner.read, permissions.metas());
+        let own = if permissions.is_complete() { own } else { own.with_unread_sources() };
         match self.inner.history.last() {
             Some(hop) => with_robots(own, hop),
             None => own,
         }
+    }
+
+    /// Where the site states licence terms for the content (RSL 1.0): in the robots.txt that let the last hop out, in `Link` fields, in
+    /// the head. Only the URLs; fetching and reading the documents is yours.
+    pub fn licenses(&self) -> Vec<License> {
+        let mut licenses =
+            self.rules_and_url().map(|(rules, _)| License::of_robots(rules)).unwrap_or_default();
+        licenses.extend(License::of_fields(self.inner.fields.lines()));
+        licenses.extend(License::of_head(self.permissions().head()));
+        licenses
+    }
+
+    /// The parameters of a `WWW-Authenticate: License` challenge, names in lower case: with 401 or 402 it says that the content is
+    /// for licensees only. `None`: there is none.
+    pub fn license_challenge(&self) -> Option<Vec<(String, String)>> {
+        License::challenge(self.inner.fields.lines())
     }
 
     /// The App-Directives that robots.txt held for the last hop's URL when it was fetched (draft-nottingham-plan-b).
@@ -222,13 +247,14 @@ pub struct Hop {
     waited: Duration,
     remote: Option<SocketAddr>,
     permissions: Option<Arc<Permissions>>,
+    payment: Option<Box<PaymentTerms>>,
 }
 
 impl Hop {
     /// A request for `url`, allowed by `verdict`, that was answered with `status` after `waited` for its permit.
     #[inline]
     pub fn new(url: Url, status: StatusCode, verdict: Verdict, waited: Duration) -> Self {
-        Self { url, status, verdict, waited, remote: None, permissions: None }
+        Self { url, status, verdict, waited, remote: None, permissions: None, payment: None }
     }
 
     /// The address that answered.
@@ -237,6 +263,18 @@ impl Hop {
     pub fn with_remote_addr(mut self, remote: Option<SocketAddr>) -> Self {
         self.remote = remote;
         self
+    }
+
+    /// What the response said of payment.
+    #[must_use]
+    pub(crate) fn with_payment(mut self, terms: Option<PaymentTerms>) -> Self {
+        self.payment = terms.map(Box::new);
+        self
+    }
+
+    /// What the response said of payment: its price, or what was charged.
+    pub fn payment(&self) -> Option<&PaymentTerms> {
+        self.payment.as_deref()
     }
 
     /// The URL that was asked for, without user information.

@@ -57,7 +57,7 @@ fn stream(frames: usize) -> Body {
 }
 
 /// Longer than it takes a request to reach a server on loopback, whatever else the machine does.
-const LIMIT: Duration = Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(10);
 
 const HTML: &str = "/page?type=text/html&body=<head><title>x</title></head><body><p>text";
 

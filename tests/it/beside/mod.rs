@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use abide::pacing::PacePolicy;
 use abide::{Abide, Builder, Denied};
-use abide_tests::Names;
+use abide_tests::{Names, StoppedClock};
 use http_body_util::BodyExt;
 use hyper::ext::ReasonPhrase;
 use reqwest::{Client, ClientBuilder, Request, RequestBuilder, Response};
@@ -314,18 +314,15 @@ fn shown(error: &reqwest_middleware::Error) -> String {
 
 const AGENT: &str = "ExampleBot/1.0 (+https://example.com/bot)";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn each_behaviour_of_reqwest_is_kept_or_differs_as_stated() {
-    let (mut running, mut failed) = (tokio::task::JoinSet::new(), String::new());
+    let mut running = tokio::task::JoinSet::new();
     for http2 in [false, true] {
         for case in cases_in(http2) {
-            if running.len() == AT_ONCE {
-                failed.extend(running.join_next().await.map(Result::unwrap));
-            }
             running.spawn(async move { case.run(http2).await });
         }
     }
-    failed.extend(running.join_all().await);
+    let failed: String = StoppedClock::stop().pass_until(running.join_all()).await.concat();
     assert!(failed.is_empty(), "\n{failed}");
 }
 
@@ -351,6 +348,3 @@ fn the_document_has_a_row_for_each_behaviour() {
 fn names<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
     names.collect()
 }
-
-/// Few, so that a timeout is not over before its request has reached the server.
-const AT_ONCE: usize = 16;

@@ -237,9 +237,7 @@ fn scripted(query: &str, is_head: bool) -> Response<Script> {
                 trailers = Some(http::HeaderMap::from_iter([field]));
                 response = response.header("trailer", name);
             }
-            "end" if value == "cut" => {
-                end = End::Cut(Box::pin(tokio::time::sleep(Duration::from_millis(20))))
-            }
+            "end" if value == "cut" => end = End::Cut(Box::pin(tokio::time::sleep(Duration::from_secs(2)))),
             "end" => end = End::Open,
             _ => {}
         }

@@ -8,12 +8,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::moment::Moment;
-use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify, Wakers};
-use super::schedule::{Start, WaitReason};
-use super::slot::Schedule;
-use super::table::{Findings, Locked, ScheduleId, Table, Upkeep};
+use tokio::time::timeout_at;
+
+use super::pacer::Core;
+use super::permit::Permit;
+use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify};
+use super::refusal::Refusal;
+use super::schedule::{OPEN_MAX, Schedule, Start, WaitReason};
+use super::table::{Effects, Locked, ScheduleId, Table};
 use crate::Origin;
+use crate::clock::{Moment, has_timers};
 
 /// One scope of a request, as asked for.
 #[derive(Debug)]
@@ -118,25 +122,23 @@ pub(crate) fn enter(
     table: &Table,
     request: &Request<'_>,
     origin: impl FnOnce() -> Option<Origin>,
-    upkeep: Upkeep,
-    findings: &mut Findings,
-    wakers: &mut Wakers,
+    now: Moment,
+    effects: &mut Effects,
 ) -> Admission {
-    let now = upkeep.now;
     if request.others.is_empty()
-        && let Some(claims) = enter_idle(table, request, upkeep, findings)
+        && let Some(claims) = enter_idle(table, request, now, effects)
     {
         return Admission::Granted(claims);
     }
     let hashes: Vec<u64> = request.others.iter().map(|wanted| wanted.hash).collect();
     let mut locked = table.lock(request.host.hash, &hashes);
-    locked.clean_sometimes(request.host.hash, upkeep, findings);
-    let mut claims = claims(&mut locked, request, upkeep, findings);
+    locked.clean_sometimes(request.host.hash, now, effects);
+    let mut claims = claims(&mut locked, request, now, effects);
     for claim in claims.iter() {
-        drop_unpolled(&mut locked, claim, now, wakers);
+        drop_unpolled(&mut locked, claim, now, effects);
     }
     if is_free(&mut locked, &claims, now) {
-        grant(&mut locked, &mut claims, None, Duration::ZERO, now, wakers);
+        grant(&mut locked, &mut claims, None, Duration::ZERO, now, effects);
         return Admission::Granted(claims);
     }
     if let Some(exceeded) = exceeds_deadline(&mut locked, &claims, request.deadline, now) {
@@ -163,26 +165,26 @@ pub(crate) fn enter(
 pub(crate) fn enter_idle(
     table: &Table,
     request: &Request<'_>,
-    upkeep: Upkeep,
-    findings: &mut Findings,
+    now: Moment,
+    effects: &mut Effects,
 ) -> Option<Claims> {
     let Wanted { ref key, hash, delay, limit, feedback } = request.host;
     let mut locked = table.lock(hash, &[]);
     let id = locked.find(hash, key)?;
     let slot = locked.slot(id)?;
-    let (view, terms) = (slot.view(), slot.terms(delay, limit));
-    if slot.waiting() > 0 || view.is_full(terms) || view.start(terms).at > upkeep.now {
+    let terms = slot.terms(delay, limit);
+    if slot.waiting() > 0 || slot.is_full(terms) || slot.start(terms).at > now {
         return None;
     }
     let host = Claim { slot: id, delay, limit, feedback, before: slot.anchor };
-    slot.grant(terms, upkeep.now);
-    locked.clean_sometimes(hash, upkeep, findings);
+    slot.grant(terms, now);
+    locked.clean_sometimes(hash, now, effects);
     Some(Claims { host, others: Box::default() })
 }
 
-fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findings: &mut Findings) -> Claims {
-    locked.make_room(request.host.hash, &request.host.key, upkeep, findings);
-    request.others.iter().for_each(|other| locked.make_room(other.hash, &other.key, upkeep, findings));
+fn claims(locked: &mut Locked<'_>, request: &Request<'_>, now: Moment, effects: &mut Effects) -> Claims {
+    locked.make_room(request.host.hash, &request.host.key, now, effects);
+    request.others.iter().for_each(|other| locked.make_room(other.hash, &other.key, now, effects));
     let mut claim = |hash, key: &str, delay, limit, feedback| {
         let slot = locked.find_or_insert(hash, key);
         Claim { slot, delay, limit, feedback, before: Moment::NEVER }
@@ -197,12 +199,12 @@ fn claims(locked: &mut Locked<'_>, request: &Request<'_>, upkeep: Upkeep, findin
 }
 
 /// A newcomer is also somebody who notices that the first in queue has fallen asleep.
-fn drop_unpolled(locked: &mut Locked<'_>, claim: &Claim, now: Moment, wakers: &mut Wakers) {
+fn drop_unpolled(locked: &mut Locked<'_>, claim: &Claim, now: Moment, effects: &mut Effects) {
     let Some(queue) = locked.slot(claim.slot).and_then(Schedule::queue_mut) else { return };
-    let before = wakers.len();
-    queue.drop_unpolled(now, wakers);
-    if wakers.len() > before {
-        wakers.extend(queue.first().cloned());
+    let before = effects.wakers.len();
+    queue.drop_unpolled(now, &mut effects.wakers);
+    if effects.wakers.len() > before {
+        effects.wakers.extend(queue.first().cloned());
     }
 }
 
@@ -210,8 +212,8 @@ fn drop_unpolled(locked: &mut Locked<'_>, claim: &Claim, now: Moment, wakers: &m
 fn is_free(locked: &mut Locked<'_>, claims: &Claims, now: Moment) -> bool {
     claims.iter().all(|claim| {
         locked.slot(claim.slot).is_some_and(|slot| {
-            let (view, terms) = (slot.view(), slot.terms(claim.delay, claim.limit));
-            slot.queue().is_none_or(Queue::is_empty) && !view.is_full(terms) && view.start(terms).at <= now
+            let terms = slot.terms(claim.delay, claim.limit);
+            slot.waiting() == 0 && !slot.is_full(terms) && slot.start(terms).at <= now
         })
     })
 }
@@ -225,7 +227,7 @@ fn exceeds_deadline(
 ) -> Option<DeadlineExceeded> {
     let last = last_scope(locked, claims, |slot, claim| {
         let queued = slot.queue().map(Queue::delays).unwrap_or_default();
-        slot.view().arrival(slot.terms(claim.delay, claim.limit), queued, now)
+        slot.arrival(slot.terms(claim.delay, claim.limit), queued, now)
     });
     let full =
         claims.iter().any(|claim| locked.slot(claim.slot).is_some_and(|slot| slot.waiting() >= QUEUE_MAX));
@@ -258,7 +260,7 @@ pub(crate) fn look(
     claims: &mut Claims,
     who: Who,
     now: Moment,
-    wakers: &mut Wakers,
+    effects: &mut Effects,
 ) -> Progress {
     let Who { ticket, arrived, deadline } = who;
     let mut locked = claims.lock(table);
@@ -270,14 +272,13 @@ pub(crate) fn look(
         locked.slot(claim.slot).and_then(|slot| slot.queue()).is_some_and(|queue| queue.is_first(ticket))
     });
     let full = claims.iter().any(|claim| {
-        locked.slot(claim.slot).is_some_and(|slot| slot.view().is_full(slot.terms(claim.delay, claim.limit)))
+        locked.slot(claim.slot).is_some_and(|slot| slot.is_full(slot.terms(claim.delay, claim.limit)))
     });
-    let last = last_scope(&mut locked, claims, |slot, claim| {
-        slot.view().start(slot.terms(claim.delay, claim.limit))
-    });
+    let last =
+        last_scope(&mut locked, claims, |slot, claim| slot.start(slot.terms(claim.delay, claim.limit)));
     let can_go = first && !full;
     if can_go && last.start.at <= now {
-        grant(&mut locked, claims, Some(ticket), now.since(arrived), now, wakers);
+        grant(&mut locked, claims, Some(ticket), now.since(arrived), now, effects);
         return Progress::Granted;
     }
     if can_go && last.start.at > deadline {
@@ -292,13 +293,13 @@ pub(crate) fn look(
 /// Why the wait was in vain: a response that is still open, or those who are still before us.
 fn past_deadline(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Moment) -> DeadlineExceeded {
     let last = last_scope(locked, claims, |slot, claim| {
-        let (view, terms) = (slot.view(), slot.terms(claim.delay, claim.limit));
+        let terms = slot.terms(claim.delay, claim.limit);
         let before = slot.queue().map(|queue| queue.delays_before(ticket)).unwrap_or_default();
-        let start = view.arrival(terms, before, now);
+        let start = slot.arrival(terms, before, now);
         // An open response is the reason also for those further back, if it has been open for longer than a delay.
-        let is_slow = view.is_full(terms) && now.since(view.open_since) > terms.delay;
+        let is_slow = slot.is_full(terms) && now.since(slot.open_since()) > terms.delay;
         let why = if is_slow && matches!(start.why, WaitReason::Delay(_)) {
-            WaitReason::InFlight(view.open_since)
+            WaitReason::InFlight(slot.open_since())
         } else {
             start.why
         };
@@ -315,7 +316,7 @@ fn grant(
     ticket: Option<u64>,
     waited: Duration,
     now: Moment,
-    wakers: &mut Wakers,
+    effects: &mut Effects,
 ) {
     for claim in claims.iter_mut() {
         let Some(slot) = locked.slot(claim.slot) else { continue };
@@ -328,38 +329,45 @@ fn grant(
         claim.before = slot.anchor;
         slot.grant(terms, now);
         slot.waited(waited);
-        if !slot.view().is_full(terms) {
-            wakers.extend(slot.queue().and_then(Queue::first).cloned());
+        if !slot.is_full(terms) {
+            effects.wakers.extend(slot.queue().and_then(Queue::first).cloned());
         }
     }
 }
 
 /// Somebody gives up his place. Whoever becomes first is woken.
-pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, wakers: &mut Wakers) {
+pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, effects: &mut Effects) {
     let mut locked = claims.lock(table);
     for claim in claims.iter() {
         let Some(queue) = locked.slot(claim.slot).and_then(Schedule::queue_mut) else { continue };
         let was_first = queue.is_first(ticket);
         queue.remove(ticket);
         if was_first {
-            wakers.extend(queue.first().cloned());
+            effects.wakers.extend(queue.first().cloned());
         }
     }
 }
 
 /// The response has ended: the delay counts from now.
-pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, wakers: &mut Wakers) {
-    each(table, claims, |slot, _| {
+pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, effects: &mut Effects) {
+    each(table, claims, |slot, claim| {
+        // Reported for the host, not once more for each group that it is in.
+        if claim.slot == claims.host.slot
+            && now.since(started) >= OPEN_MAX
+            && let Some(open) = slot.open_too_long(OPEN_MAX, now)
+        {
+            effects.open.push((slot.key.clone(), open));
+        }
         slot.end(started, now);
-        slot.changed(now, wakers);
+        slot.changed(now, &mut effects.wakers);
     });
 }
 
 /// Nothing was sent: the turn goes on as if it had not been taken.
-pub(crate) fn give_back(table: &Table, claims: &Claims, started: Moment, now: Moment, wakers: &mut Wakers) {
+pub(crate) fn give_back(table: &Table, claims: &Claims, started: Moment, now: Moment, effects: &mut Effects) {
     each(table, claims, |slot, claim| {
         slot.give_back(started, claim.before);
-        slot.changed(now, wakers);
+        slot.changed(now, &mut effects.wakers);
     });
 }
 
@@ -378,20 +386,79 @@ pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut S
     }
 }
 
+/// Somebody's place. Dropping it leaves all queues, and whoever becomes first by that is woken.
+#[derive(Debug)]
+pub(crate) struct QueuePlace {
+    core: Arc<Core>,
+    claims: Claims,
+    ticket: u64,
+    arrived: Moment,
+    notify: Arc<WaiterNotify>,
+    has_left: bool,
+}
+
+impl QueuePlace {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        claims: Claims,
+        ticket: u64,
+        arrived: Moment,
+        notify: Arc<WaiterNotify>,
+    ) -> Self {
+        Self { core, claims, ticket, arrived, notify, has_left: false }
+    }
+
+    /// Waits for the turn, which is taken without a pause in between: no turn is ever on its way to somebody.
+    pub(crate) async fn wait(mut self, request: &Request<'_>) -> Result<Permit, Refusal> {
+        loop {
+            let now = self.core.now()?;
+            if let Some(exceeded) = self.notify.exceeded.get() {
+                return Err(self.core.defer(request, *exceeded, now));
+            }
+            let until = match self.look(request, now) {
+                Progress::Granted => {
+                    self.has_left = true;
+                    let waited = now.since(self.arrived);
+                    return Ok(Permit::unsent(Arc::clone(&self.core), self.claims.clone(), now, waited));
+                }
+                Progress::DeadlineExceeded(exceeded) => return Err(self.core.defer(request, exceeded, now)),
+                Progress::Wait(until) if has_timers() => until,
+                Progress::Wait(_) => return Err(Refusal::NoTimers),
+            };
+            let _ = timeout_at(self.core.timeline.timer(until), self.notify.wake.notified()).await;
+        }
+    }
+
+    fn look(&mut self, request: &Request<'_>, now: Moment) -> Progress {
+        let mut effects = Effects::default();
+        let who = Who { ticket: self.ticket, arrived: self.arrived, deadline: request.deadline };
+        let progress = look(&self.core.table, &mut self.claims, who, now, &mut effects);
+        self.core.finish(effects);
+        progress
+    }
+}
+
+impl Drop for QueuePlace {
+    fn drop(&mut self) {
+        if self.has_left {
+            return;
+        }
+        let mut effects = Effects::default();
+        leave(&self.core.table, &self.claims, self.ticket, &mut effects);
+        self.core.finish(effects);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
 
-    use super::super::moment::Timeline;
     use super::*;
+    use crate::clock::Timeline;
 
     fn at(millis: u64) -> Moment {
         let began = Instant::now();
         Timeline::starting(began).moment(began + Duration::from_millis(millis))
-    }
-
-    fn upkeep(now: Moment) -> Upkeep {
-        Upkeep { now, delay: Duration::ZERO, open_max: Duration::from_secs(60) }
     }
 
     /// A request with delays of a second, for a host and a group, that waits for a minute at most.
@@ -404,19 +471,19 @@ mod tests {
         Request { host, others, deadline: now.plus(Duration::from_secs(60)) }
     }
 
-    fn comes(table: &Table, request: &Request<'_>, now: Moment, wakers: &mut Wakers) -> Admission {
-        enter(table, request, || None, upkeep(now), &mut Findings::default(), wakers)
+    fn comes(table: &Table, request: &Request<'_>, now: Moment, effects: &mut Effects) -> Admission {
+        enter(table, request, || None, now, effects)
     }
 
     fn takes(table: &Table, request: &Request<'_>, now: Moment) -> Claims {
-        match comes(table, request, now, &mut Wakers::new()) {
+        match comes(table, request, now, &mut Effects::default()) {
             Admission::Granted(claims) => claims,
             other => panic!("{other:?}"),
         }
     }
 
     fn queues(table: &Table, request: &Request<'_>, now: Moment) -> (Claims, u64, Arc<WaiterNotify>) {
-        match comes(table, request, now, &mut Wakers::new()) {
+        match comes(table, request, now, &mut Effects::default()) {
             Admission::Queued(claims, ticket, notify) => (claims, ticket, notify),
             other => panic!("{other:?}"),
         }
@@ -424,7 +491,7 @@ mod tests {
 
     #[test]
     fn scopes_are_numbered_from_the_host_on() {
-        let table = Table::new(100);
+        let table = Table::new(100, Duration::ZERO);
         let request = request(&table, "a.example", Some("group"), at(0));
         for (scope, key) in [(0, "a.example"), (1, "group")] {
             assert_eq!(request.key(scope), key);
@@ -434,43 +501,43 @@ mod tests {
 
     #[test]
     fn who_need_not_wait_takes_no_place_in_line() {
-        let (table, began) = (Table::new(100), at(0));
+        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         for group in [None, Some("group")] {
             let host = group.unwrap_or("a.example");
             let asked = request(&table, host, group.map(|_| "others"), began);
             let claims = takes(&table, &asked, began);
-            end(&table, &claims, began, began, &mut Wakers::new());
+            end(&table, &claims, began, began, &mut Effects::default());
             let free = began.plus(Duration::from_secs(1));
             takes(&table, &asked, free);
         }
     }
 
     #[test]
-    fn the_short_way_is_open_when_the_host_is_known_and_free_and_nobody_waits() {
-        let (table, began) = (Table::new(100), at(0));
+    fn a_known_free_host_without_waiters_takes_the_short_way() {
+        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         let asked = request(&table, "a.example", None, began);
-        let short = |now| enter_idle(&table, &asked, upkeep(now), &mut Findings::default());
+        let short = |now| enter_idle(&table, &asked, now, &mut Effects::default());
         assert!(short(began).is_none(), "it is not known");
         let claims = takes(&table, &asked, began);
         assert!(short(began.plus(Duration::from_secs(5))).is_none(), "one is in flight");
-        end(&table, &claims, began, began, &mut Wakers::new());
+        end(&table, &claims, began, began, &mut Effects::default());
         let free = began.plus(Duration::from_secs(1));
         assert!(short(began.plus(Duration::from_millis(999))).is_none(), "the delay");
         let claims = short(free).expect("the delay has passed in this instant");
-        end(&table, &claims, free, free, &mut Wakers::new());
+        end(&table, &claims, free, free, &mut Effects::default());
         let (waiting, ticket, _) = queues(&table, &asked, free);
         let later = free.plus(Duration::from_secs(2));
         assert!(short(later).is_none(), "somebody waits, though it is free");
-        leave(&table, &waiting, ticket, &mut Wakers::new());
+        leave(&table, &waiting, ticket, &mut Effects::default());
         assert!(short(later).is_some());
     }
 
     #[test]
     fn a_newcomer_wakes_whoever_is_behind_a_sleeper_and_nobody_else() {
-        let (table, began) = (Table::new(100), at(0));
+        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         let asked = request(&table, "a.example", None, began);
         let claims = takes(&table, &asked, began);
-        end(&table, &claims, began, began, &mut Wakers::new());
+        end(&table, &claims, began, began, &mut Effects::default());
         let impatient = Request {
             deadline: began.plus(Duration::from_secs(2)),
             ..request(&table, "a.example", None, began)
@@ -478,9 +545,10 @@ mod tests {
         let (_, _, asleep) = queues(&table, &impatient, began);
         let (_, _, behind) = queues(&table, &asked, began);
         let woken = |seconds| {
-            let mut wakers = Wakers::new();
-            comes(&table, &asked, began.plus(Duration::from_secs(seconds)), &mut wakers);
-            wakers
+            let mut effects = Effects::default();
+            comes(&table, &asked, began.plus(Duration::from_secs(seconds)), &mut effects);
+            effects
+                .wakers
                 .iter()
                 .map(|notify| (Arc::ptr_eq(notify, &asleep), Arc::ptr_eq(notify, &behind)))
                 .collect::<Vec<_>>()
@@ -492,11 +560,11 @@ mod tests {
 
     #[test]
     fn of_two_scopes_that_are_free_at_once_the_first_is_named() {
-        let (table, began) = (Table::new(100), at(0));
+        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         let asked = request(&table, "a.example", Some("group"), began);
         let claims = takes(&table, &asked, began);
-        end(&table, &claims, began, began, &mut Wakers::new());
-        match comes(&table, &Request { deadline: began, ..asked }, began, &mut Wakers::new()) {
+        end(&table, &claims, began, began, &mut Effects::default());
+        match comes(&table, &Request { deadline: began, ..asked }, began, &mut Effects::default()) {
             Admission::DeadlineExceeded(exceeded) => {
                 assert_eq!((exceeded.scope, exceeded.start.at), (0, began.plus(Duration::from_secs(1))))
             }
@@ -504,15 +572,15 @@ mod tests {
         }
     }
     #[test]
-    fn who_is_out_of_patience_hears_of_a_response_that_is_open_for_longer_than_a_gap() {
-        let (table, began) = (Table::new(100), at(0));
+    fn a_deferral_names_a_body_open_for_longer_than_a_delay() {
+        let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         let asked = request(&table, "a.example", None, began);
         let open = takes(&table, &asked, began);
         queues(&table, &asked, began);
         let (mut third, ticket, _) = queues(&table, &asked, began);
         let mut why = |now: Moment| {
             let who = Who { ticket, arrived: began, deadline: now };
-            match look(&table, &mut third, who, now, &mut Wakers::new()) {
+            match look(&table, &mut third, who, now, &mut Effects::default()) {
                 Progress::DeadlineExceeded(exceeded) => exceeded.start.why,
                 other => panic!("{other:?}"),
             }
@@ -520,7 +588,7 @@ mod tests {
         let (delay, second) = (WaitReason::Delay(Duration::from_secs(1)), began.plus(Duration::from_secs(1)));
         let later = second.plus(Duration::from_nanos(1));
         assert_eq!((why(second), why(later)), (delay, WaitReason::InFlight(began)));
-        end(&table, &open, began, later, &mut Wakers::new());
+        end(&table, &open, began, later, &mut Effects::default());
         assert_eq!(why(later.plus(Duration::from_secs(5))), delay, "nothing is open any more");
     }
 }

@@ -11,15 +11,14 @@ use std::time::Duration;
 use tokio::time::{sleep_until, timeout_at};
 
 use super::acquire::{self, Claim, Request};
-use super::core::Core;
 use super::lease::Readiness;
 use super::leases::{SharedStore, User};
-use super::moment::Moment;
+use super::pacer::Core;
 use super::permit::Permit;
 use super::queue::DeadlineExceeded;
 use super::refusal::Refusal;
 use super::schedule::{Start, WaitReason};
-use super::scope::ScopeKey;
+use crate::clock::Moment;
 use crate::clock::has_timers;
 
 /// A request that waits looks at least this often whether the host has been backed off.
@@ -37,7 +36,7 @@ pub(crate) async fn acquire_lease(
     let core = Arc::clone(permit.core());
     // The widest scope first: the process that has its lease is the only one that sends to the others, and needs theirs only for what
     // is known of them. So two processes never wait for each other.
-    let widest = request.others.last().map(|group| ScopeKey::from(&*group.key));
+    let widest = request.others.last().map(|group| Arc::from(&*group.key));
     let mut claims: Vec<(u8, Claim)> = (0..).zip(permit.claims().iter().copied()).collect();
     claims.reverse();
     let mut users: Vec<User> = Vec::with_capacity(claims.len());
@@ -119,10 +118,10 @@ fn obstacle(
 /// A backoff or a pause that has begun since the local permit was granted.
 fn backed_off(core: &Core, permit: &Permit, now: Moment) -> Option<DeadlineExceeded> {
     let (mut last, mut scope) = (None, 0);
-    acquire::each(core.table(), permit.claims(), |slot, _| {
-        let view = slot.view();
-        let backoff = Start { at: view.backoff, why: WaitReason::Backoff };
-        let start = backoff.later(Start { at: view.pause, why: WaitReason::Breaker });
+    acquire::each(&core.table, permit.claims(), |slot, _| {
+        let backoff = Start { at: slot.backoff().until, why: WaitReason::Backoff };
+        let start = backoff.later(Start { at: slot.breaker().until, why: WaitReason::Breaker });
+        let start = start.later(Start { at: slot.quota(), why: WaitReason::RateLimit });
         if start.at > last.map_or(now, |exceeded: DeadlineExceeded| exceeded.start.at) {
             last = Some(DeadlineExceeded { start, scope });
         }

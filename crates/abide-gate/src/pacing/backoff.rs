@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::moment::Moment;
 use super::retry_after::RETRY_AFTER_MAX;
+use crate::clock::Moment;
 
 /// Why a host is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ pub(crate) struct HostBackoff {
     pub(crate) until: Moment,
     /// How many windows in a row the server complained in.
     pub(crate) throttles: u8,
-    pub(crate) cause: PackedCause,
+    pub(crate) cause: BackoffCause,
 }
 
 /// The first backoff without a usable Retry-After; each further throttle doubles it.
@@ -53,12 +53,8 @@ const JITTER: f64 = 0.1;
 const BACKOFF_CREDIBLE: Duration = Duration::from_secs(27 * 3_600);
 
 impl HostBackoff {
-    pub(crate) const NONE: Self = Self {
-        began: Moment::NEVER,
-        until: Moment::NEVER,
-        throttles: 0,
-        cause: PackedCause { status: 0, seconds: 0 },
-    };
+    pub(crate) const NONE: Self =
+        Self { began: Moment::NEVER, until: Moment::NEVER, throttles: 0, cause: BackoffCause::Operator };
 
     pub(crate) fn is_forgiven(&self, now: Moment) -> bool {
         self.until.plus(THROTTLES_KEPT) <= now
@@ -73,7 +69,7 @@ impl HostBackoff {
     pub(crate) fn after(&self, cause: BackoffCause, granted: Moment, now: Moment, jitter: f64) -> Self {
         // A request that was on its way before the backoff began belongs to the same event: eight in flight that all answer
         // 429 are one throttle. What the operator backoffs says nothing about the server.
-        let same_event = granted < self.began && self.cause.status != OPERATOR;
+        let same_event = granted < self.began && self.cause != BackoffCause::Operator;
         let throttles = match same_event {
             true => self.throttles,
             false => self.throttles_at(now).saturating_add(1).min(THROTTLES_MAX),
@@ -99,7 +95,7 @@ impl HostBackoff {
             return Self { throttles, ..*self };
         }
         let began = if self.until > now { self.began } else { now.min(until) };
-        Self { began, until, throttles, cause: PackedCause::of(cause) }
+        Self { began, until, throttles, cause }
     }
 }
 
@@ -119,52 +115,13 @@ pub(crate) fn is_throttle(status: StatusCode, forbidden: bool) -> bool {
     matches!(status.as_u16(), 429 | 503) || (forbidden && status == StatusCode::FORBIDDEN)
 }
 
-/// A [`BackoffCause`] in eight bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PackedCause {
-    /// An HTTP status, or one of the numbers below.
-    status: u16,
-    /// Retry-After rounded up to whole seconds, which it is; 0: none.
-    seconds: u32,
-}
-
-const OPERATOR: u16 = 0;
-const ENHANCE_YOUR_CALM: u16 = 1;
-const SHARED: u16 = 2;
-
-impl PackedCause {
-    fn of(cause: BackoffCause) -> Self {
-        match cause {
-            BackoffCause::Operator => Self { status: OPERATOR, seconds: 0 },
-            BackoffCause::EnhanceYourCalm => Self { status: ENHANCE_YOUR_CALM, seconds: 0 },
-            BackoffCause::Shared => Self { status: SHARED, seconds: 0 },
-            BackoffCause::Answer { status, retry_after } => {
-                let millis = retry_after.unwrap_or_default().as_millis();
-                Self { status, seconds: u32::try_from(millis.div_ceil(1_000)).unwrap_or(u32::MAX) }
-            }
-        }
-    }
-
-    pub(crate) fn unpack(self) -> BackoffCause {
-        match self.status {
-            OPERATOR => BackoffCause::Operator,
-            ENHANCE_YOUR_CALM => BackoffCause::EnhanceYourCalm,
-            SHARED => BackoffCause::Shared,
-            status => {
-                let seconds = Duration::from_secs(self.seconds.into());
-                BackoffCause::Answer { status, retry_after: (!seconds.is_zero()).then_some(seconds) }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use std::time::Instant;
 
-    use super::super::moment::Timeline;
     use super::*;
+    use crate::clock::Timeline;
 
     const PLAIN: BackoffCause = BackoffCause::Answer { status: 429, retry_after: None };
 
@@ -183,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_429_and_503_ask_us_to_stay_away_and_403_where_the_policy_says_so() {
+    fn only_429_503_and_a_configured_403_back_off() {
         for code in 100..600 {
             let status = StatusCode::from_u16(code).unwrap();
             assert_eq!(is_throttle(status, false), matches!(code, 429 | 503), "{code}");
@@ -232,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_the_eight_that_answers_when_the_hold_is_over_holds_again_without_a_strike() {
+    fn a_late_429_backs_off_again_without_counting() {
         let held = HostBackoff::NONE.after(PLAIN, second(1), second(10), 0.0);
         let exceeded = held.after(PLAIN, second(1), second(70), 0.0);
         assert_eq!((exceeded.throttles, exceeded.began, exceeded.until), (1, second(70), second(130)));
@@ -241,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_that_is_extended_keeps_its_beginning_and_one_that_is_over_does_not() {
+    fn an_extended_backoff_keeps_its_beginning() {
         let held = HostBackoff::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
         assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(19)).began, second(10));
         assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(20)).began, second(20));
@@ -331,18 +288,6 @@ mod tests {
             0,
             "forgiven"
         );
-    }
-
-    #[test]
-    fn causes_survive_packing() {
-        let answers = [PLAIN, asking(86_400), asking(1)];
-        for cause in answers.into_iter().chain([
-            BackoffCause::EnhanceYourCalm,
-            BackoffCause::Operator,
-            BackoffCause::Shared,
-        ]) {
-            assert_eq!(PackedCause::of(cause).unpack(), cause);
-        }
     }
 
     proptest! {

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use super::moment::Moment;
 use crate::Failure;
+use crate::clock::Moment;
 
 /// Faults in a row, and the pause they led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,9 +85,9 @@ fn is_lasting(fault: Failure) -> bool {
 mod tests {
     use std::time::Instant;
 
-    use super::super::moment::Timeline;
     use super::*;
     use crate::Failure::{Dns, NoRoute, Refused, Timeout};
+    use crate::clock::Timeline;
 
     const CERTIFICATE: Failure = Failure::CertificateExpired;
 

@@ -6,8 +6,10 @@
 //! 2. At least the **delay** lies between the end of one response and the start of the next request: 1 s, or the site's
 //!    Crawl-delay if larger.
 //! 3. Nothing goes out while the host is **held**, after 429 or 503, or while it cannot be reached.
-//! 4. No call waits longer than its budget: beyond that there is a typed [`Deferred`](crate::DeniedKind::Deferred), as early as it is certain.
-//! 5. First come, first served.
+//! 4. If the server says how many requests are left (`RateLimit`, `X-RateLimit-Remaining`), these are spread over the time until there are more,
+//!    if that is longer than the delay.
+//! 5. No call waits longer than its budget: beyond that there is a typed [`Deferred`](crate::DeniedKind::Deferred), as early as it is certain.
+//! 6. First come, first served.
 //!
 //! Every request on the wire counts, of robots.txt too. The key is the host: http, https and all ports of a name share one turn, and so do
 //! the spellings of one address ([`Host`](crate::Host)).
@@ -31,35 +33,29 @@
 //!   that was closed, and no error that a client of hyper returns names the code.
 //! * With more than one request in flight the delay is kept between starts, which a server may see shortened.
 
+// In the order in which a request meets them.
 #[allow(unreachable_pub, reason = "the feature `testing` exports it")]
-pub(crate) mod ask;
+pub(crate) mod pacer;
+mod policy;
 mod scope;
 
-mod policy;
+mod acquire;
+mod permit;
+mod queue;
+mod schedule;
+mod table;
 
 mod backoff;
 mod breaker;
-mod moment;
-mod retry_after;
-mod schedule;
-
-mod acquire;
-mod queue;
-mod slot;
-mod table;
-
-mod core;
-mod jitter;
-mod log;
+mod observe;
 mod open_bodies;
-#[allow(unreachable_pub, reason = "the feature `testing` exports it")]
-pub(crate) mod pacer;
-mod permit;
-mod place;
+mod rate_limit;
 #[allow(unreachable_pub, reason = "the feature `testing` exports `Refusal`")]
 pub(crate) mod refusal;
 mod report;
+mod retry_after;
 
+// Several processes.
 mod acquire_lease;
 mod host_state;
 mod lease;
@@ -67,16 +63,15 @@ mod leases;
 mod memory;
 mod store;
 
-pub(crate) use ask::Ask;
 pub use backoff::{BackoffCause, THROTTLES_KEPT};
 pub use host_state::HostEntry;
 pub use memory::MemoryHostStore;
-pub(crate) use pacer::Pacer;
+pub(crate) use pacer::{Ask, Pacer};
 pub use permit::Permit;
 pub use policy::{DELAY_MAX, PacePolicy};
 pub use refusal::DeferReason;
 pub(crate) use refusal::Refusal;
 pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
-pub use scope::{Scope, ScopeKey};
+pub use scope::Scope;
 pub use store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};

@@ -3,16 +3,15 @@
 //!
 //! One task a pacer, while something is in flight. It wakes when the oldest response comes of age, so in a busy crawl once in five minutes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::core::Core;
-use super::moment::Moment;
-use crate::clock::has_timers;
+use super::pacer::Core;
+use crate::clock::{Moment, has_timers};
 use crate::event::Event;
 
 /// A response that has been open for as long is told of, whether or not its host is asked for anything.
@@ -21,32 +20,26 @@ const UNREAD_MAX: Duration = Duration::from_secs(5 * 60);
 /// A clock that stands still shall not keep the processor busy.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
-/// Whether the task runs.
-#[derive(Debug, Default)]
-pub(crate) struct OpenBodies {
-    is_on: AtomicBool,
+/// A request goes on the wire: somebody must notice if its response never ends.
+pub(crate) fn watch(core: &Arc<Core>) {
+    let is_watched = &core.is_watched;
+    if is_watched.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    match Handle::try_current() {
+        // Without timers it stays on, so that this is not tried again for each request.
+        Ok(runtime) if has_timers() => drop(runtime.spawn(run(Watching(Arc::downgrade(core))))),
+        Ok(_) => {}
+        // Granted outside of a runtime: the next may not be.
+        Err(_) => is_watched.store(false, Ordering::Release),
+    }
 }
 
 impl Core {
-    /// A request goes on the wire, and somebody must see to it that its response ends.
-    pub(crate) fn watch(self: &Arc<Self>) {
-        let is_on = &self.watch.is_on;
-        if is_on.load(Ordering::Relaxed) || is_on.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        match Handle::try_current() {
-            // Without timers it stays on, so that this is not tried again for each request.
-            Ok(runtime) if has_timers() => drop(runtime.spawn(run(Watching(Arc::downgrade(self))))),
-            Ok(_) => {}
-            // Granted outside of a runtime: the next may not be.
-            Err(_) => is_on.store(false, Ordering::Release),
-        }
-    }
-
     /// Tells of what has been open for too long. Returns when the next comes of age, if something is in flight that may.
     fn report_unread(&self) -> Option<Duration> {
         let (now, mut unread, mut oldest) = (self.now_or_system(), Vec::new(), None::<Moment>);
-        self.table().for_each(|slot| {
+        self.table.for_each(|slot| {
             // Groups have a slash in their keys; their hosts are told of.
             if slot.in_flight == 0 || slot.key.contains('/') {
                 return;
@@ -54,7 +47,7 @@ impl Core {
             if let Some(open) = slot.open_too_long(UNREAD_MAX, now) {
                 unread.push((slot.key.clone(), open));
             } else if !slot.warned {
-                let since = slot.view().open_since;
+                let since = slot.open_since();
                 oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
             }
         });
@@ -71,9 +64,9 @@ async fn run(watching: Watching) {
         sleep(pause).await;
         let Some(core) = watching.0.upgrade() else { return };
         // Off before it looks: a request that starts meanwhile is seen here, or begins a watch of its own.
-        core.watch.is_on.store(false, Ordering::Release);
+        core.is_watched.store(false, Ordering::Release);
         match core.report_unread() {
-            Some(next) if !core.watch.is_on.swap(true, Ordering::AcqRel) => pause = next,
+            Some(next) if !core.is_watched.swap(true, Ordering::AcqRel) => pause = next,
             // Nothing is in flight, or another watch has begun, which `watching` must not turn off.
             _ => return watching.end(),
         }
@@ -93,7 +86,7 @@ impl Watching {
 impl Drop for Watching {
     fn drop(&mut self) {
         if let Some(core) = self.0.upgrade() {
-            core.watch.is_on.store(false, Ordering::Release);
+            core.is_watched.store(false, Ordering::Release);
         }
     }
 }

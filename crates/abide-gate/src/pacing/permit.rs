@@ -2,15 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 
 use super::acquire::{self, Claims};
-use super::core::Core;
 use super::leases::User;
-use super::moment::Moment;
-use super::queue::{Wakers, wake};
+use super::open_bodies;
+use super::pacer::Core;
+use super::table::Effects;
+use crate::clock::Moment;
 use crate::{Failure, WallMillis};
 
 /// A turn: one request may go on the wire, now.
@@ -65,13 +67,15 @@ impl Permit {
     /// It goes out now.
     pub(crate) fn send(mut self) -> Self {
         self.is_sent = true;
-        self.core.watch();
+        if !self.core.is_watched.load(Ordering::Relaxed) {
+            open_bodies::watch(&self.core);
+        }
         self
     }
 
     /// The leases of its hosts are there, and time has passed over it.
     pub(crate) fn send_later(mut self, users: Box<[User]>, now: Moment) -> Self {
-        acquire::start_later(self.core.table(), &self.claims, self.started, now);
+        acquire::start_later(&self.core.table, &self.claims, self.started, now);
         self.waited += now.since(self.started);
         self.started = now;
         self.users = users;
@@ -93,7 +97,7 @@ impl Permit {
     /// 429 and 503 backoff the host (for as long as a usable Retry-After says, up to 24 h; else 60 s, doubling); any answer closes the
     /// circuit breaker. Call it once per request; informational answers (1xx) are no answers.
     pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
-        self.core.answered(&self.claims, self.started, status, headers)
+        self.core.observe(&self.claims, self.started, status, headers)
     }
 
     /// The request failed before an answer came. Returns the end of the host's backoff or of the breaker's pause, if there is one.
@@ -131,16 +135,15 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut wakers = Wakers::new();
-        let (table, now) = (self.core.table(), self.core.now_or_system());
+        let mut effects = Effects::default();
+        let (table, now) = (&self.core.table, self.core.now_or_system());
         if self.is_sent {
-            self.core.report_open(&self.claims, self.started, now);
-            acquire::end(table, &self.claims, self.started, now, &mut wakers);
+            acquire::end(table, &self.claims, self.started, now, &mut effects);
         } else {
-            acquire::give_back(table, &self.claims, self.started, now, &mut wakers);
+            acquire::give_back(table, &self.claims, self.started, now, &mut effects);
         }
         self.users.iter_mut().for_each(|user| user.end(now));
-        wake(wakers);
+        self.core.finish(effects);
     }
 }
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::moment::Moment;
 use super::schedule::{Start, WaitReason};
 use crate::Origin;
+use crate::clock::Moment;
 
 /// Longest queue of a scope, where the delay is so small that the waiters' deadline is no bound.
 pub(crate) const QUEUE_MAX: usize = 10_000;
@@ -193,8 +193,8 @@ impl Queue {
 mod tests {
     use std::time::Instant;
 
-    use super::super::moment::Timeline;
     use super::*;
+    use crate::clock::Timeline;
 
     fn at(seconds: u64) -> Moment {
         let began = Instant::now();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_polled_a_second_after_his_patience_has_ended_is_passed_over() {
+    fn a_waiter_not_polled_for_a_second_is_passed_over() {
         let mut wakers = Wakers::new();
         let mut waiting = queue(&[(1, 10, 1), (2, 90, 1)]);
         waiting.drop_unpolled(at(11), &mut wakers);

@@ -1,10 +1,19 @@
-//! Why a request may not go out now, and when to come back.
+//! Refusals: why a request may not go out now, and when to come back.
+//!
+//! A refusal is an answer and no accident: it names what is waited for, says what to do about it, and has a time. Deferred callers of one
+//! host get times a delay apart, or they would all come back at once and most in vain.
 
 use std::error::Error;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::clock::NO_TIMERS;
+use super::acquire::Request;
+use super::backoff::BackoffCause;
+use super::pacer::Core;
+use super::queue::DeadlineExceeded;
+use super::schedule::{OPEN_MAX, Schedule, WaitReason};
+use crate::clock::{Moment, NO_TIMERS};
+use crate::event::Event;
 use crate::text::Escaped;
 use crate::{Failure, UnsupportedUrl, WallMillis};
 
@@ -123,6 +132,8 @@ pub enum DeferReason {
         /// The last fault.
         cause: Failure,
     },
+    /// The server's `RateLimit` fields: so few requests are left that they are spread over the time until there are more.
+    RateLimit,
     /// The request for the site's robots.txt was deferred.
     Robots,
     /// Another process that shares the store is sending to the host.
@@ -130,6 +141,25 @@ pub enum DeferReason {
 }
 
 impl DeferReason {
+    fn of(why: WaitReason, host: &Schedule, now: Moment, wall: WallMillis) -> Self {
+        match why {
+            WaitReason::Delay(delay) => Self::Delay { delay },
+            WaitReason::OtherProcess => Self::OtherProcess,
+            WaitReason::RateLimit => Self::RateLimit,
+            WaitReason::Breaker => Self::Breaker { cause: host.breaker().cause },
+            WaitReason::InFlight(since) => {
+                let open = now.since(since);
+                Self::InFlight { since: wall.minus(open), open }
+            }
+            WaitReason::Backoff => match host.backoff().cause {
+                BackoffCause::Answer { status, retry_after } => {
+                    Self::Backoff { status: Some(status), retry_after }
+                }
+                _ => Self::Backoff { status: None, retry_after: None },
+            },
+        }
+    }
+
     pub(crate) fn sentence(&self, scope: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scope = Escaped(scope.as_bytes());
         match self {
@@ -149,9 +179,32 @@ impl DeferReason {
                 Span(*open)
             ),
             Self::Breaker { cause } => write!(f, "{scope} is left alone, since {cause}"),
+            Self::RateLimit => write!(f, "{scope} has few requests left, by its RateLimit fields"),
             Self::Robots => write!(f, "robots.txt of {scope} had to wait"),
             Self::OtherProcess => write!(f, "another process is sending requests to {scope}"),
         }
+    }
+}
+
+impl Core {
+    /// Refuses a request whose permit cannot come before its deadline: reports and counts it, and finds out why.
+    pub(crate) fn defer(&self, request: &Request<'_>, exceeded: DeadlineExceeded, now: Moment) -> Refusal {
+        // The user's clock is read before the lock is taken.
+        let (scope, wall) = (request.key(exceeded.scope), self.wall());
+        let (at, reason, open) = self
+            .with_slot(scope, |slot| {
+                slot.counts.deferrals = slot.counts.deferrals.saturating_add(1);
+                let open = slot.open_too_long(OPEN_MAX, now);
+                let at = slot.come_back(exceeded.start.at, request.delay(exceeded.scope));
+                (at, DeferReason::of(exceeded.start.why, slot, now, wall), open)
+            })
+            .unwrap_or((exceeded.start.at, DeferReason::OtherProcess, None));
+        if let Some(open) = open {
+            self.report(&Event::BodyOpen { scope, open });
+        }
+        let wait = at.since(now);
+        self.report(&Event::Deferred { scope, wait, reason: &reason });
+        Refusal::Deferred { scope: scope.into(), not_before: self.wall_at(now, at), wait, reason }
     }
 }
 

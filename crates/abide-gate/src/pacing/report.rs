@@ -1,8 +1,114 @@
-//! What schedulers and people may know.
+//! What schedulers and people may ask of a pacer: when a host is free next, and what happened to it.
+//!
+//! All of it looks at the schedules as they are and changes nothing. A frontier that holds many hosts asks for the next time of each
+//! instead of sleeping in a call; a report at the end of a crawl needs sums, so there are counters and never a list per request.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
-use crate::WallMillis;
+use url::Url;
+
+use super::pacer::{Ask, Pacer};
+use super::refusal::Refusal;
+use super::schedule::Schedule;
+use crate::clock::Moment;
+use crate::{Host, Stats, WallMillis};
+
+impl Pacer {
+    /// When this URL could go out, without waiting and without reserving anything. Asks this process only, not the shared store.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), except that it never defers.
+    pub fn next_slot(&self, url: &Url, ask: Ask) -> Result<NextSlot, Refusal> {
+        let now = self.core.now()?;
+        let request = self.core.request(url, &ask, now)?;
+        let host = self.slot_at(&request.host.key, request.host.delay, request.host.limit, now);
+        let others =
+            request.others.iter().map(|other| self.slot_at(&other.key, other.delay, other.limit, now));
+        Ok(others.fold(host, |last, other| if other.wait > last.wait { other } else { last }))
+    }
+
+    /// The host that has been free for the longest time, or else is free first, with the delay that was last asked for it. A host that
+    /// was never asked is free; among equals the first counts.
+    pub fn next_ready<'h>(&self, hosts: impl IntoIterator<Item = &'h Host>) -> Option<(&'h Host, NextSlot)> {
+        let now = self.core.now_or_system();
+        let slots = hosts.into_iter().map(|host| (host, self.slot_again(host, now)));
+        slots.reduce(|best, next| if is_earlier(&next.1, &best.1) { next } else { best })
+    }
+
+    fn slot_again(&self, host: &Host, now: Moment) -> NextSlot {
+        let pace = self.core.policy.pace_of(host.as_str());
+        let last = self.core.with_slot(host.as_str(), |slot| slot.last_delay()).unwrap_or_default();
+        self.slot_at(host.as_str(), pace.delay.max(last), pace.max_in_flight, now)
+    }
+
+    fn slot_at(&self, key: &str, delay: Duration, limit: u16, now: Moment) -> NextSlot {
+        let found = self.core.with_slot(key, |slot| {
+            let terms = slot.terms(delay, limit);
+            let queued = slot.queue().map(|queue| queue.delays()).unwrap_or_default();
+            let (start, waiting) = (slot.start(terms).at, slot.waiting());
+            let free = waiting == 0 && !slot.is_full(terms) && start <= now && start > Moment::NEVER;
+            let overdue = free.then(|| now.since(start));
+            (slot.arrival(terms, queued, now).at, overdue, waiting, slot.in_flight)
+        });
+        let (at, overdue, waiting, in_flight) = found.unwrap_or((now, None, 0, 0));
+        let (not_before, wait) = (self.core.wall_at(now, at), at.since(now));
+        NextSlot { not_before, wait, overdue, waiting, in_flight: in_flight.into() }
+    }
+
+    /// What happened to a host, if it is known.
+    pub fn report(&self, host: &Host) -> Option<HostReport> {
+        let (now, wall) = (self.core.now_or_system(), self.core.wall());
+        self.core.with_slot(host.as_str(), |slot| report(slot, now, wall))
+    }
+
+    /// What happened to every host and every group of hosts that is known, in no particular order.
+    pub fn reports(&self) -> Vec<HostReport> {
+        let (now, wall) = (self.core.now_or_system(), self.core.wall());
+        let mut reports = Vec::new();
+        self.core.table.for_each(|slot| reports.push(report(slot, now, wall)));
+        reports
+    }
+
+    /// Sums over all hosts that are known. Looks at each of them.
+    pub fn stats(&self) -> Stats {
+        let (now, mut stats) = (self.core.now_or_system(), Stats::default());
+        self.core.table.for_each(|slot| {
+            stats.hosts += 1;
+            stats.in_flight += usize::from(slot.in_flight);
+            stats.waiting += slot.waiting();
+            stats.backed_off += usize::from(slot.backoff().until > now);
+        });
+        stats
+    }
+}
+
+/// Free for longer, or else free first. What was never asked counts as free since the start.
+fn is_earlier(a: &NextSlot, b: &NextSlot) -> bool {
+    let rank = |slot: &NextSlot| match slot.overdue {
+        _ if slot.wait > Duration::ZERO || slot.in_flight > 0 => (false, Duration::ZERO),
+        None => (true, Duration::MAX),
+        Some(overdue) => (true, overdue),
+    };
+    (rank(a), Reverse(a.wait)) > (rank(b), Reverse(b.wait))
+}
+
+fn report(slot: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
+    let (counts, held) = (slot.counts, slot.backoff().until);
+    HostReport {
+        scope: slot.key.clone(),
+        requests: counts.requests,
+        deferrals: counts.deferrals,
+        backoffs: counts.backoffs,
+        waited: Duration::from_millis(counts.waited_millis.into()),
+        longest_wait: Duration::from_millis(counts.longest_millis.into()),
+        in_flight: slot.in_flight.into(),
+        waiting: slot.waiting(),
+        open: (slot.in_flight > 0).then(|| now.since(slot.open_since())),
+        backed_off_until: (held > now).then(|| wall.plus(held.since(now))),
+        delay: slot.last_delay(),
+    }
+}
 
 /// When a host could be asked next. Nothing is reserved by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

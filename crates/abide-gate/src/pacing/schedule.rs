@@ -1,30 +1,23 @@
-//! When the next request may start. Plain functions of what is known, what is asked, and `now`.
+//! The schedule of one host: what was sent, what is in flight, and when the next request may start.
 //!
 //! ```text
 //! anchor = the end of the last response (or the start of the last request, while it is open)
-//! start  = max(now, anchor + delay, end of the backoff, end of the breaker's pause)     granted only if in_flight < limit
+//! start  = max(now, anchor + delay, end of the backoff, end of the breaker's pause, next by RateLimit)     granted only if in_flight < limit
 //! ```
 //!
-//! The delay counts from the *end* of a response, because only that can be seen and kept: counted from start to start, the
-//! delays of the network and of the scheduler, which differ from one request to the next, make the server see less.
+//! The rule of pacing stands here and nowhere else, as plain functions of what is known, what is asked, and `now`: `acquire` applies it
+//! under the locks of the table, to one host or to several that a request waits for at once. The delay counts from the *end* of a response,
+//! because only that can be seen and kept: counted from start to start, the delays of the network and of the scheduler, which differ from
+//! one request to the next, made a server see less than was promised for every second request.
+//!
+//! A million schedules are kept, so one takes 64 bytes beside the host's name while nothing special is going on; the rest is in a box.
 
 use std::time::Duration;
 
-use super::moment::Moment;
-
-/// What is known of one scope when somebody asks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct View {
-    /// The latest of all starts and ends. Never: nothing was sent yet.
-    pub(crate) anchor: Moment,
-    pub(crate) in_flight: u16,
-    /// Since when the oldest request is in flight, if one is.
-    pub(crate) open_since: Moment,
-    /// End of the backoff. May have passed.
-    pub(crate) backoff: Moment,
-    /// End of the breaker's pause. May have passed.
-    pub(crate) pause: Moment,
-}
+use super::backoff::HostBackoff;
+use super::breaker::Breaker;
+use super::queue::{Queue, Wakers};
+use crate::clock::Moment;
 
 /// What one request asks of one scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +36,8 @@ pub(crate) enum WaitReason {
     InFlight(Moment),
     Backoff,
     Breaker,
+    /// The server's RateLimit fields.
+    RateLimit,
     /// Another process has the lease of the host.
     OtherProcess,
 }
@@ -61,54 +56,490 @@ impl Start {
     }
 }
 
-impl View {
+/// A host, or a group of hosts.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    pub(crate) key: Box<str>,
+    /// The latest of all starts and ends.
+    pub(crate) anchor: Moment,
+    /// What most hosts never have.
+    extra: Option<Box<Extra>>,
+    pub(crate) counts: Counts,
+    /// The delay that was last asked for, in milliseconds, rounded up: 24 h fit.
+    delay_millis: u32,
+    pub(crate) in_flight: u16,
+    /// Most in flight, as last asked.
+    limit: u16,
+    /// It has been said that a body is open for too long.
+    pub(crate) warned: bool,
+}
+
+/// What happened so far. Counters stop at their largest value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) requests: u32,
+    pub(crate) deferrals: u32,
+    pub(crate) backoffs: u32,
+    pub(crate) waited_millis: u32,
+    pub(crate) longest_millis: u32,
+}
+
+/// What a host has that is held, waited for, or cannot be reached.
+#[derive(Debug)]
+pub(crate) struct Extra {
+    pub(crate) backoff: HostBackoff,
+    pub(crate) breaker: Breaker,
+    queue: Option<Box<Queue>>,
+    /// The delay by the time its answers take. Zero: not adaptive.
+    adaptive_millis: u32,
+    /// When the last of those who were deferred was told to come back.
+    told: Moment,
+    /// When the next request is due by the server's RateLimit fields.
+    quota: Moment,
+    /// The starts of what is in flight, where more than one request may be.
+    open: Vec<Moment>,
+}
+
+/// So far behind the first, a deferred caller gets no later time: a caller that asks again and again and ignores its times would drive
+/// those of all others away.
+const LEAD_MAX: Duration = Duration::from_secs(3_600);
+
+/// A body that has been open for longer is worth a warning.
+pub(crate) const OPEN_MAX: Duration = Duration::from_secs(60);
+
+impl Extra {
+    const NEW: Self = Self {
+        backoff: HostBackoff::NONE,
+        breaker: Breaker::CLOSED,
+        queue: None,
+        adaptive_millis: 0,
+        told: Moment::NEVER,
+        quota: Moment::NEVER,
+        open: Vec::new(),
+    };
+}
+
+impl Schedule {
+    pub(crate) fn new(key: &str) -> Self {
+        Self {
+            key: key.into(),
+            anchor: Moment::NEVER,
+            extra: None,
+            counts: Counts::default(),
+            delay_millis: 0,
+            in_flight: 0,
+            limit: 1,
+            warned: false,
+        }
+    }
+
     pub(crate) fn is_full(&self, terms: Terms) -> bool {
         self.in_flight >= terms.limit
     }
 
-    /// The start of whoever is first in the queue, as if nothing else were in flight. It may have passed.
+    /// The start of the request that is first in the queue, as if nothing else were in flight. It may have passed.
     pub(crate) fn start(&self, terms: Terms) -> Start {
         self.start_from(self.anchor, terms)
     }
 
-    /// The earliest conceivable start of somebody who arrives at `now`, behind waiters whose delays add up to `queued`: what
-    /// is in flight would have to end this instant, and every other response be instantaneous.
+    /// The earliest conceivable start of a request that arrives at `now`, behind waiters whose delays add up to `queued`: what is in flight
+    /// would have to end this instant, and every other response be instantaneous.
     pub(crate) fn arrival(&self, terms: Terms, queued: Duration, now: Moment) -> Start {
         let full = self.is_full(terms);
         let mut start = self.start_from(if full { now } else { self.anchor }, terms);
         if full && queued.is_zero() && matches!(start.why, WaitReason::Delay(_)) {
-            start.why = WaitReason::InFlight(self.open_since);
+            start.why = WaitReason::InFlight(self.open_since());
         }
         Start { at: start.at.max(now).plus(queued), why: start.why }
     }
 
     fn start_from(&self, anchor: Moment, terms: Terms) -> Start {
         let delay = Start { at: anchor.plus(terms.delay), why: WaitReason::Delay(terms.delay) };
-        let backoff = Start { at: self.backoff, why: WaitReason::Backoff };
-        let pause = Start { at: self.pause, why: WaitReason::Breaker };
-        delay.later(backoff).later(pause)
+        // Most hosts have neither a backoff nor a breaker, and then there is nothing to compare.
+        let Some(extra) = self.extra.as_deref() else { return delay };
+        let backoff = Start { at: extra.backoff.until, why: WaitReason::Backoff };
+        let pause = Start { at: extra.breaker.until, why: WaitReason::Breaker };
+        let quota = Start { at: extra.quota, why: WaitReason::RateLimit };
+        delay.later(backoff).later(pause).later(quota)
     }
+
+    /// Since when the oldest request is in flight. Never: none is.
+    pub(crate) fn open_since(&self) -> Moment {
+        match self.extra.as_deref() {
+            _ if self.in_flight == 0 => Moment::NEVER,
+            Some(extra) if !extra.open.is_empty() => extra.open.iter().copied().min().unwrap_or_default(),
+            // With one in flight the anchor is its start: nothing else can have moved it.
+            _ => self.anchor,
+        }
+    }
+
+    /// The terms as they are now: a slow site's delay is longer, and a host that could not be reached is probed by one request.
+    pub(crate) fn terms(&self, delay: Duration, limit: u16) -> Terms {
+        let Some(extra) = self.extra.as_deref() else { return Terms { delay, limit } };
+        let delay = delay.max(millis(extra.adaptive_millis));
+        Terms { delay, limit: if extra.breaker.is_closed() { limit } else { 1 } }
+    }
+
+    /// A request starts, on terms that were made here.
+    pub(crate) fn grant(&mut self, terms: Terms, now: Moment) {
+        self.anchor = self.anchor.max(now);
+        self.in_flight = self.in_flight.saturating_add(1);
+        self.warned = false;
+        self.delay_millis = whole_millis(terms.delay);
+        self.counts.requests = self.counts.requests.saturating_add(1);
+        // Once the list is in use it is kept until nothing is in flight, so that it is complete.
+        if terms.limit > 1 || self.in_flight > 1 {
+            self.extra_mut().open.push(now);
+        }
+    }
+
+    /// The start turns out to be later than the grant.
+    pub(crate) fn start_later(&mut self, granted: Moment, now: Moment) {
+        self.anchor = self.anchor.max(now);
+        if let Some(open) = self.open_entry(granted) {
+            *open = now;
+        }
+    }
+
+    /// A response has ended.
+    pub(crate) fn end(&mut self, started: Moment, now: Moment) {
+        self.leave_flight(started);
+        self.anchor = self.anchor.max(now);
+    }
+
+    /// The request was not sent: as if it had never been granted.
+    pub(crate) fn give_back(&mut self, started: Moment, anchor_before: Moment) {
+        self.leave_flight(started);
+        // Unless somebody else has started since, whose start counts.
+        if self.anchor == started {
+            self.anchor = anchor_before;
+        }
+        self.counts.requests = self.counts.requests.saturating_sub(1);
+    }
+
+    fn leave_flight(&mut self, started: Moment) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let Some(extra) = self.extra.as_deref_mut() else { return };
+        if let Some(place) = extra.open.iter().position(|open| *open == started) {
+            extra.open.swap_remove(place);
+        }
+        if self.in_flight == 0 {
+            extra.open.clear();
+        }
+    }
+
+    fn open_entry(&mut self, started: Moment) -> Option<&mut Moment> {
+        self.extra.as_deref_mut()?.open.iter_mut().find(|open| **open == started)
+    }
+
+    /// How long the oldest body has been open, said once when it passes `limit`.
+    pub(crate) fn open_too_long(&mut self, limit: Duration, now: Moment) -> Option<Duration> {
+        let open = now.since(self.open_since());
+        if self.in_flight == 0 || self.warned || open < limit {
+            return None;
+        }
+        self.warned = true;
+        Some(open)
+    }
+
+    pub(crate) fn waited(&mut self, waited: Duration) {
+        let waited = whole_millis(waited);
+        self.counts.waited_millis = self.counts.waited_millis.saturating_add(waited);
+        self.counts.longest_millis = self.counts.longest_millis.max(waited);
+    }
+
+    /// Five times what the head of the answer took, at most 30 s. An answer that is no success never lowers it.
+    pub(crate) fn adapt(&mut self, took: Duration, success: bool) {
+        let delay = whole_millis((took * 5).min(Duration::from_secs(30)));
+        let extra = self.extra_mut();
+        if success || delay > extra.adaptive_millis {
+            extra.adaptive_millis = delay.max(1);
+        }
+    }
+
+    pub(crate) fn backoff(&self) -> HostBackoff {
+        self.extra.as_deref().map_or(HostBackoff::NONE, |extra| extra.backoff)
+    }
+
+    /// When the next request is due by the server's RateLimit fields. May have passed.
+    pub(crate) fn quota(&self) -> Moment {
+        self.extra.as_deref().map_or(Moment::NEVER, |extra| extra.quota)
+    }
+
+    /// The next request is not due before `at`. Returns whether that is later than was known.
+    pub(crate) fn set_quota(&mut self, at: Moment) -> bool {
+        let later = at > self.quota();
+        if later {
+            self.extra_mut().quota = at;
+        }
+        later
+    }
+
+    pub(crate) fn breaker(&self) -> Breaker {
+        self.extra.as_deref().map_or(Breaker::CLOSED, |extra| extra.breaker)
+    }
+
+    /// When a deferred caller had best come back, who could go at `earliest` if it were alone: a delay behind those who were deferred
+    /// before it, or all of them would come at once and most in vain. Nothing is kept free for them: whoever asks first goes first.
+    pub(crate) fn come_back(&mut self, earliest: Moment, delay: Duration) -> Moment {
+        let delay = self.terms(delay, 1).delay;
+        let told = &mut self.extra_mut().told;
+        *told = told.plus(delay).clamp(earliest, earliest.plus(LEAD_MAX.max(delay)));
+        *told
+    }
+
+    /// There has been a backoff or a fault.
+    pub(crate) fn has_trouble(&self) -> bool {
+        let extra = self.extra.as_deref();
+        extra.is_some_and(|extra| extra.backoff != HostBackoff::NONE || extra.breaker != Breaker::CLOSED)
+    }
+
+    /// Returns whether it was extended.
+    pub(crate) fn set_backoff(&mut self, backoff: HostBackoff, now: Moment) -> bool {
+        let before = self.backoff();
+        if backoff == before {
+            return false;
+        }
+        if before.until <= now && now < backoff.until {
+            self.counts.backoffs = self.counts.backoffs.saturating_add(1);
+        }
+        self.extra_mut().backoff = backoff;
+        backoff.until > before.until.max(now)
+    }
+
+    /// Returns whether it has become another.
+    pub(crate) fn set_breaker(&mut self, breaker: Breaker) -> bool {
+        let changed = self.breaker() != breaker;
+        if changed {
+            self.extra_mut().breaker = breaker;
+        }
+        changed
+    }
+
+    pub(crate) fn queue(&self) -> Option<&Queue> {
+        self.extra.as_deref()?.queue.as_deref()
+    }
+
+    pub(crate) fn queue_mut(&mut self) -> Option<&mut Queue> {
+        self.extra.as_deref_mut()?.queue.as_deref_mut()
+    }
+
+    /// The queue, put up if there was none.
+    pub(crate) fn open_queue(&mut self, limit: u16) -> &mut Queue {
+        self.limit = limit;
+        self.extra_mut().queue.get_or_insert_default()
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue().map_or(0, Queue::len)
+    }
+
+    /// Something has changed: refuses those whose permit cannot come in time any more, and wakes the first of the others.
+    pub(crate) fn changed(&mut self, now: Moment, wakers: &mut Wakers) {
+        // Taken out, so that the rest can be looked at meanwhile.
+        let Some(mut queue) = self.extra.as_deref_mut().and_then(|extra| extra.queue.take()) else { return };
+        let terms = self.terms(Duration::ZERO, self.limit);
+        let first = |delay: Duration| -> Start {
+            self.arrival(Terms { delay: delay.max(terms.delay), ..terms }, Duration::ZERO, now)
+        };
+        queue.drop_unpolled(now, wakers);
+        queue.drop_exceeded(now, first, wakers);
+        wakers.extend(queue.first().cloned());
+        self.extra_mut().queue = Some(queue);
+    }
+
+    /// Puts away what is not needed any more.
+    pub(crate) fn tidy(&mut self, now: Moment) {
+        let Some(extra) = self.extra.as_deref_mut() else { return };
+        if extra.queue.as_deref().is_some_and(Queue::is_empty) {
+            extra.queue = None;
+        }
+        let plain = extra.queue.is_none()
+            && extra.adaptive_millis == 0
+            && extra.told <= now
+            && extra.quota <= now
+            && self.in_flight == 0;
+        if plain && extra.backoff.is_forgiven(now) && extra.breaker.is_over(now) {
+            self.extra = None;
+        }
+    }
+
+    /// Nothing is in flight or waited for, its delay and backoff have passed, its throttles are forgiven and its breaker is closed.
+    pub(crate) fn owes_nothing(&self, delay: Duration, now: Moment) -> bool {
+        let delay = delay.max(self.last_delay());
+        let quiet = |extra: &Extra| {
+            extra.backoff.is_forgiven(now)
+                && extra.quota <= now
+                && (extra.breaker.is_closed() || extra.breaker.is_over(now))
+                && extra.queue.as_deref().is_none_or(Queue::is_empty)
+        };
+        self.in_flight == 0 && self.anchor.plus(delay) <= now && self.extra.as_deref().is_none_or(quiet)
+    }
+
+    /// The delay that was last asked for.
+    pub(crate) fn last_delay(&self) -> Duration {
+        millis(self.delay_millis)
+    }
+
+    fn extra_mut(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_with(|| Box::new(Extra::NEW))
+    }
+}
+
+fn millis(millis: u32) -> Duration {
+    Duration::from_millis(millis.into())
+}
+
+fn whole_millis(span: Duration) -> u32 {
+    u32::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
 
-    use super::super::moment::Timeline;
     use super::*;
+    use crate::clock::Timeline;
 
-    fn second(n: u64) -> Moment {
-        let began = Instant::now();
-        Timeline::starting(began).moment(began + Duration::from_secs(n))
+    #[test]
+    fn an_idle_host_takes_64_bytes_beside_its_name() {
+        assert_eq!(size_of::<Schedule>(), 64);
+        assert!(size_of::<Extra>() <= 144, "{}", size_of::<Extra>());
     }
 
-    fn terms(delay: u64) -> Terms {
+    fn at(seconds: u64) -> Moment {
+        let began = Instant::now();
+        Timeline::starting(began).moment(began + Duration::from_secs(seconds))
+    }
+
+    fn lasting(delay: u64) -> Terms {
         Terms { delay: Duration::from_secs(delay), limit: 1 }
+    }
+
+    fn terms(limit: u16) -> Terms {
+        Terms { delay: Duration::from_secs(1), limit }
+    }
+
+    #[test]
+    fn one_request_at_a_time_needs_no_list() {
+        let mut slot = Schedule::new("a.example");
+        slot.grant(terms(1), at(1));
+        assert!(slot.extra.is_none());
+        assert_eq!(slot.open_since(), at(1));
+        slot.end(at(1), at(3));
+        assert_eq!((slot.open_since(), slot.anchor), (Moment::NEVER, at(3)), "nothing is open");
+    }
+
+    #[test]
+    fn the_oldest_of_several_that_are_open_counts() {
+        let mut slot = Schedule::new("a.example");
+        slot.grant(terms(2), at(1));
+        // The limit is lower for the second, and the list is kept all the same.
+        slot.grant(terms(1), at(2));
+        assert_eq!(slot.open_since(), at(1));
+        slot.end(at(1), at(9));
+        assert_eq!(slot.open_since(), at(2));
+        slot.end(at(2), at(10));
+        assert_eq!(slot.open_since(), Moment::NEVER);
+    }
+
+    #[test]
+    fn a_start_that_was_later_than_its_grant_counts_from_then() {
+        let mut slot = Schedule::new("a.example");
+        slot.grant(terms(2), at(1));
+        slot.grant(terms(2), at(2));
+        slot.start_later(at(1), at(5));
+        assert_eq!((slot.open_since(), slot.anchor), (at(2), at(5)));
+        slot.end(at(2), at(6));
+        assert_eq!(slot.open_since(), at(5));
+    }
+
+    #[test]
+    fn an_adaptive_gap_is_raised_by_any_answer_and_lowered_by_a_success() {
+        let mut slot = Schedule::new("a.example");
+        let mut delay = |seconds, success| {
+            slot.adapt(Duration::from_secs(seconds), success);
+            slot.terms(Duration::ZERO, 1).delay
+        };
+        for (took, success, becomes) in
+            [(1, true, 5), (2, false, 10), (1, false, 10), (1, true, 5), (99, false, 30)]
+        {
+            assert_eq!(delay(took, success), Duration::from_secs(becomes), "{took} {success}");
+        }
+        let mut slot = Schedule::new("a.example");
+        slot.adapt(Duration::ZERO, false);
+        assert_eq!(slot.terms(Duration::ZERO, 1).delay, Duration::ZERO, "nothing was learnt");
+    }
+
+    #[test]
+    fn deferred_callers_come_back_a_gap_apart_within_a_day() {
+        let mut slot = Schedule::new("a.example");
+        let delay = Duration::from_secs(36_000);
+        let told = [10, 10, 10, 10, 50].map(|earliest| slot.come_back(at(earliest), delay));
+        assert_eq!(told, [10, 36_010, 36_010, 36_010, 36_050].map(at));
+        assert_eq!(slot.come_back(at(200_000), delay), at(200_000), "those before are past");
+    }
+
+    #[test]
+    fn backoffs_and_faults_raise_an_adaptive_delay() {
+        let held = HostBackoff { began: at(1), until: at(60), ..HostBackoff::NONE };
+        let mut slot = Schedule::new("a.example");
+        assert!(!slot.has_trouble());
+        slot.adapt(Duration::from_secs(1), true);
+        assert!(!slot.has_trouble(), "a slow site is none");
+        assert!(slot.set_backoff(held, at(1)) && slot.has_trouble());
+        assert!(!slot.set_backoff(HostBackoff { throttles: 2, ..held }, at(2)));
+        assert_eq!((slot.backoff().throttles, slot.counts.backoffs), (2, 1));
+        let mut slot = Schedule::new("b.example");
+        let faulty = Breaker::CLOSED.after(crate::Failure::Reset, at(1), at(2));
+        assert!(slot.set_breaker(faulty) && slot.has_trouble());
+        assert!(!slot.set_breaker(faulty), "it is the same");
+    }
+
+    #[test]
+    fn what_is_not_needed_any_more_is_put_away_and_nothing_else() {
+        let mut slot = Schedule::new("a.example");
+        let _ = slot.open_queue(1);
+        slot.tidy(at(1));
+        assert!(slot.extra.is_none(), "an empty queue");
+        slot.set_backoff(HostBackoff { began: at(1), until: at(60), ..HostBackoff::NONE }, at(1));
+        slot.tidy(at(60 + 30 * 60 - 1));
+        assert!(slot.extra.is_some(), "its throttles are not forgiven yet");
+        slot.tidy(at(60 + 30 * 60));
+        assert!(slot.extra.is_none());
+        assert_eq!(slot.come_back(at(5_000), Duration::from_secs(1)), at(5_000));
+        slot.tidy(at(4_999));
+        assert_eq!(slot.come_back(at(5_000), Duration::from_secs(1)), at(5_001), "others were told before");
+        slot.tidy(at(5_001));
+        assert!(slot.extra.is_none());
+        slot.adapt(Duration::from_secs(1), true);
+        slot.tidy(at(9_999));
+        assert!(slot.extra.is_some(), "its adaptive delay counts on");
+        let mut slot = Schedule::new("b.example");
+        slot.grant(terms(2), at(1));
+        slot.tidy(at(9_999));
+        assert_eq!(slot.open_since(), at(1), "the list of what is open");
+    }
+
+    #[test]
+    fn a_host_is_owed_its_gap_its_hold_and_its_line() {
+        let mut slot = Schedule::new("a.example");
+        let owes_nothing = |slot: &Schedule, now| slot.owes_nothing(Duration::from_secs(1), at(now));
+        assert!(owes_nothing(&slot, 1));
+        slot.grant(Terms { delay: Duration::from_secs(8), limit: 1 }, at(1));
+        assert!(!owes_nothing(&slot, 99), "a response is open");
+        slot.end(at(1), at(100));
+        assert!(!owes_nothing(&slot, 107) && owes_nothing(&slot, 108), "the longer of the delays");
+        slot.set_backoff(HostBackoff { began: at(100), until: at(160), ..HostBackoff::NONE }, at(100));
+        assert!(!owes_nothing(&slot, 160 + 30 * 60 - 1) && owes_nothing(&slot, 160 + 30 * 60));
+        let faulty = Breaker::CLOSED.after(crate::Failure::Reset, at(1), at(2));
+        slot.set_breaker(faulty);
+        assert!(owes_nothing(&slot, 99_999), "a fault or two, and its breaker is closed");
     }
 
     #[test]
     fn start_table() {
-        let (s, no) = (second, Moment::NEVER);
+        let (s, no) = (at, Moment::NEVER);
         // anchor, backoff, pause, delay -> start, why
         let table = [
             (no, no, no, 5, no, WaitReason::Delay(Duration::from_secs(5))),
@@ -121,31 +552,33 @@ mod tests {
             (s(10), s(60), s(61), 86_400, s(86_410), WaitReason::Delay(Duration::from_secs(86_400))),
         ];
         for (anchor, backoff, pause, delay, at, why) in table {
-            let view = View { anchor, backoff, pause, ..View::default() };
-            assert_eq!(view.start(terms(delay)), Start { at, why });
+            let mut host = Schedule { anchor, ..Schedule::new("a.example") };
+            (host.extra_mut().backoff.until, host.extra_mut().breaker.until) = (backoff, pause);
+            assert_eq!(host.start(lasting(delay)), Start { at, why });
         }
     }
 
     #[test]
     fn who_arrives_waits_for_the_gaps_of_all_before() {
-        let idle = View { anchor: second(10), ..View::default() };
-        assert_eq!(idle.arrival(terms(5), Duration::from_secs(20), second(11)).at, second(35));
-        assert_eq!(idle.arrival(terms(5), Duration::ZERO, second(100)).at, second(100));
+        let idle = Schedule { anchor: at(10), ..Schedule::new("a.example") };
+        assert_eq!(idle.arrival(lasting(5), Duration::from_secs(20), at(11)).at, at(35));
+        assert_eq!(idle.arrival(lasting(5), Duration::ZERO, at(100)).at, at(100));
     }
 
     #[test]
     fn an_open_response_could_end_now_at_the_earliest() {
-        let open = View { anchor: second(10), in_flight: 1, open_since: second(10), ..View::default() };
-        let alone = open.arrival(terms(5), Duration::ZERO, second(40));
-        assert_eq!(alone, Start { at: second(45), why: WaitReason::InFlight(second(10)) });
-        let behind = open.arrival(terms(5), Duration::from_secs(5), second(40));
-        assert_eq!(behind, Start { at: second(50), why: WaitReason::Delay(Duration::from_secs(5)) });
+        let open = Schedule { anchor: at(10), in_flight: 1, ..Schedule::new("a.example") };
+        let alone = open.arrival(lasting(5), Duration::ZERO, at(40));
+        assert_eq!(alone, Start { at: at(45), why: WaitReason::InFlight(at(10)) });
+        let behind = open.arrival(lasting(5), Duration::from_secs(5), at(40));
+        assert_eq!(behind, Start { at: at(50), why: WaitReason::Delay(Duration::from_secs(5)) });
     }
 
     #[test]
     fn after_a_hold_the_queue_goes_out_one_by_one() {
-        let held = View { anchor: second(10), backoff: second(100), ..View::default() };
-        let third = held.arrival(terms(5), Duration::from_secs(10), second(11));
-        assert_eq!(third, Start { at: second(110), why: WaitReason::Backoff });
+        let mut held = Schedule { anchor: at(10), ..Schedule::new("a.example") };
+        held.extra_mut().backoff.until = at(100);
+        let third = held.arrival(lasting(5), Duration::from_secs(10), at(11));
+        assert_eq!(third, Start { at: at(110), why: WaitReason::Backoff });
     }
 }

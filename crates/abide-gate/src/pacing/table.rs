@@ -11,8 +11,9 @@ use std::time::Duration;
 use hashbrown::HashTable;
 use slab::Slab;
 
-use super::moment::Moment;
-use super::slot::Schedule;
+use super::queue::Wakers;
+use super::schedule::{OPEN_MAX, Schedule};
+use crate::clock::Moment;
 
 /// The number of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) struct Table {
     tickets: AtomicU64,
     /// How many slots a shard keeps, unless it owes something to all of them.
     shard_max: usize,
+    /// The delay that is owed to any host.
+    min_delay: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -40,23 +43,14 @@ pub(crate) struct Shard {
     since_cleaning: u32,
 }
 
-/// What a cleaning came across.
+/// What remains to be done when all locks are released: wakers and observers are foreign code, which may ask for a lock again.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
-    /// Bodies that have been open for too long, told once each.
+pub(crate) struct Effects {
+    pub(crate) wakers: Wakers,
+    /// Bodies that have been open for too long, reported once each.
     pub(crate) open: Vec<(Box<str>, Duration)>,
     /// The table had to grow beyond its bound.
-    pub(crate) overgrown: bool,
-}
-
-/// What a cleaning goes by.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Upkeep {
-    pub(crate) now: Moment,
-    /// The least delay that is owed to a host.
-    pub(crate) delay: Duration,
-    /// A body open for longer is worth a warning.
-    pub(crate) open_max: Duration,
+    pub(crate) is_overgrown: bool,
 }
 
 /// Two cores or two hundred: a lock is held for some fifty nanoseconds.
@@ -69,13 +63,14 @@ const CLEAN_EVERY: u32 = 256;
 const CLEAN_STEPS: usize = 512;
 
 impl Table {
-    pub(crate) fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize, min_delay: Duration) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Self {
             shards,
             hasher: RandomState::new(),
             tickets: AtomicU64::new(1),
             shard_max: max.div_ceil(SHARDS.into()),
+            min_delay,
         }
     }
 
@@ -174,15 +169,15 @@ impl Locked<'_> {
 
     /// Forgets a host, if this key is new and its shard is full. To be called for all keys of a request before any of their slots is
     /// taken: a slot that is new owes nothing, and could be forgotten for the next.
-    pub(crate) fn make_room(&mut self, hash: u64, key: &str, upkeep: Upkeep, findings: &mut Findings) {
-        let (max, hasher) = (self.table.shard_max, &self.table.hasher);
+    pub(crate) fn make_room(&mut self, hash: u64, key: &str, now: Moment, effects: &mut Effects) {
+        let table = self.table;
         if self.find(hash, key).is_some() {
             return;
         }
         let shard = self.shard(Table::shard_of(hash));
-        if shard.slots.len() >= max {
-            shard.make_room(upkeep, hasher);
-            findings.overgrown |= shard.slots.len() >= max;
+        if shard.slots.len() >= table.shard_max {
+            shard.make_room(table, now);
+            effects.is_overgrown |= shard.slots.len() >= table.shard_max;
         }
     }
 
@@ -201,13 +196,13 @@ impl Locked<'_> {
     }
 
     /// Cleans a little every few hundred calls. To be called before a slot is taken, or after it has been granted.
-    pub(crate) fn clean_sometimes(&mut self, hash: u64, upkeep: Upkeep, findings: &mut Findings) {
-        let (max, hasher) = (self.table.shard_max, &self.table.hasher);
+    pub(crate) fn clean_sometimes(&mut self, hash: u64, now: Moment, effects: &mut Effects) {
+        let table = self.table;
         let shard = self.shard(Table::shard_of(hash));
         shard.since_cleaning += 1;
         if shard.since_cleaning >= CLEAN_EVERY {
             shard.since_cleaning = 0;
-            shard.clean(upkeep, max, hasher, findings);
+            shard.clean(table, now, effects);
         }
     }
 }
@@ -231,26 +226,26 @@ impl Shard {
     }
 
     /// Looks at the next few slots: puts away what is not needed, and forgets hosts while there are more than `max`.
-    fn clean(&mut self, upkeep: Upkeep, max: usize, hasher: &RandomState, findings: &mut Findings) {
+    fn clean(&mut self, table: &Table, now: Moment, effects: &mut Effects) {
         for _ in 0..CLEAN_STEPS.min(self.slots.capacity()) {
-            let (place, crowded) = (self.advance(), self.slots.len() > max);
+            let (place, crowded) = (self.advance(), self.slots.len() > table.shard_max);
             let Some(slot) = self.slots.get_mut(place) else { continue };
-            if let Some(open) = slot.open_too_long(upkeep.open_max, upkeep.now) {
-                findings.open.push((slot.key.clone(), open));
+            if let Some(open) = slot.open_too_long(OPEN_MAX, now) {
+                effects.open.push((slot.key.clone(), open));
             }
-            slot.tidy(upkeep.now);
-            if crowded && slot.owes_nothing(upkeep.delay, upkeep.now) {
-                self.forget(place, hasher);
+            slot.tidy(now);
+            if crowded && slot.owes_nothing(table.min_delay, now) {
+                self.forget(place, &table.hasher);
             }
         }
     }
 
     /// Forgets one host that nothing is owed to, if one is found among the next few.
-    fn make_room(&mut self, upkeep: Upkeep, hasher: &RandomState) {
+    fn make_room(&mut self, table: &Table, now: Moment) {
         for _ in 0..CLEAN_STEPS.min(self.slots.capacity()) {
             let place = self.advance();
-            if self.slots.get(place).is_some_and(|slot| slot.owes_nothing(upkeep.delay, upkeep.now)) {
-                return self.forget(place, hasher);
+            if self.slots.get(place).is_some_and(|slot| slot.owes_nothing(table.min_delay, now)) {
+                return self.forget(place, &table.hasher);
             }
         }
     }
@@ -273,14 +268,13 @@ impl Shard {
 mod tests {
     use std::time::Instant;
 
-    use super::super::moment::Timeline;
     use super::super::schedule::Terms;
     use super::*;
+    use crate::clock::Timeline;
 
-    fn upkeep(seconds: u64) -> Upkeep {
+    fn at(seconds: u64) -> Moment {
         let began = Instant::now();
-        let now = Timeline::starting(began).moment(began + Duration::from_secs(seconds));
-        Upkeep { now, delay: Duration::ZERO, open_max: Duration::from_secs(60) }
+        Timeline::starting(began).moment(began + Duration::from_secs(seconds))
     }
 
     fn insert(table: &Table, key: &str) -> ScheduleId {
@@ -290,7 +284,7 @@ mod tests {
 
     #[test]
     fn hosts_are_spread_over_the_shards_and_all_of_them_are_counted() {
-        let table = Table::new(10_000);
+        let table = Table::new(10_000, Duration::ZERO);
         let shards: Vec<u16> = (0..1_000).map(|n| insert(&table, &n.to_string()).shard).collect();
         assert_eq!(table.len(), 1_000);
         for shard in 0..SHARDS {
@@ -301,19 +295,19 @@ mod tests {
 
     #[test]
     fn a_shard_is_cleaned_once_in_256_calls() {
-        let table = Table::new(10_000);
-        let (hash, began) = (table.hash("a"), upkeep(0));
+        let table = Table::new(10_000, Duration::ZERO);
+        let (hash, began) = (table.hash("a"), at(0));
         let mut locked = table.lock(hash, &[]);
         let open = locked.find_or_insert(hash, "a");
         let terms = Terms { delay: Duration::ZERO, limit: 1 };
-        locked.slot(open).unwrap().grant(terms, began.now);
-        let exceeded = Upkeep { now: began.now.plus(Duration::from_secs(61)), ..began };
-        let mut findings = Findings::default();
+        locked.slot(open).unwrap().grant(terms, began);
+        let later = began.plus(Duration::from_secs(61));
+        let mut effects = Effects::default();
         for call in 1..=CLEAN_EVERY {
-            assert!(findings.open.is_empty(), "before call {call}");
-            locked.clean_sometimes(hash, exceeded, &mut findings);
+            assert!(effects.open.is_empty(), "before call {call}");
+            locked.clean_sometimes(hash, later, &mut effects);
         }
-        assert_eq!(findings.open, [("a".into(), Duration::from_secs(61))]);
+        assert_eq!(effects.open, [("a".into(), Duration::from_secs(61))]);
     }
 
     #[test]
@@ -336,9 +330,10 @@ mod tests {
             let key = n.to_string();
             shard.insert(hasher.hash_one(&*key), &key, &hasher);
         }
-        let mut findings = Findings::default();
+        let mut effects = Effects::default();
         for (max, left) in [(101, 100), (100, 100), (99, 99), (40, 40)] {
-            shard.clean(upkeep(10), max, &hasher, &mut findings);
+            let table = Table { shard_max: max, hasher: hasher.clone(), ..Table::new(0, Duration::ZERO) };
+            shard.clean(&table, at(10), &mut effects);
             assert_eq!(shard.slots.len(), left);
             assert_eq!(shard.index.len(), left);
         }

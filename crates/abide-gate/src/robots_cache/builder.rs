@@ -7,13 +7,13 @@ use moka::sync::Cache;
 use tokio::sync::Semaphore;
 
 use crate::event::{Observer, Observers};
+use crate::jitter::{Jitter, random_seed};
 use crate::robots_cache::cache::RobotsCache;
 use crate::robots_cache::counters::Counters;
 use crate::robots_cache::entry::RobotsEntry;
 use crate::robots_cache::fetch::Fetch;
 use crate::robots_cache::hot_cache::HotCache;
 use crate::robots_cache::inner::Inner;
-use crate::robots_cache::jitter::{Jitter, random_seed};
 use crate::robots_cache::memory::MemoryRobotsStore;
 use crate::robots_cache::policy::RobotsPolicy;
 use crate::robots_cache::single_flight::SingleFlight;

@@ -8,6 +8,7 @@ use tokio::sync::{Semaphore, watch};
 use url::Url;
 
 use crate::event::{Event, Observers};
+use crate::jitter::Jitter;
 use crate::origin::OriginOf;
 use crate::pacing::{DeferReason, Refusal};
 use crate::robots_cache::chain::{Chain, ChainEnd};
@@ -15,7 +16,6 @@ use crate::robots_cache::counters::Counters;
 use crate::robots_cache::entry::{RobotsEntry, Source};
 use crate::robots_cache::fetch::{Fetch, PermitWait};
 use crate::robots_cache::hot_cache::HotCache;
-use crate::robots_cache::jitter::Jitter;
 use crate::robots_cache::outcome::Outcome;
 use crate::robots_cache::record::{AttemptEnd, GoodCopy, LastResult};
 use crate::robots_cache::reuse::{NEXT_TRY_MAX, Reuse, Times};
@@ -173,7 +173,7 @@ impl Inner {
         let began = self.clock.now();
         let ended = self.fetch(origin, previous.as_ref(), turns).await;
         let took = self.clock.now().saturating_duration_since(began);
-        self.observers.tell(&Event::RobotsAttempted { origin, took });
+        self.observers.notify(&Event::RobotsAttempted { origin, took });
         match ended {
             ChainEnd::Outcome(outcome) => Ok(self.conclude(origin, previous.as_ref(), outcome).await),
             ChainEnd::Deferred { why, sent } => {
@@ -239,13 +239,13 @@ impl Inner {
     }
 
     fn report(&self, previous: Option<&Record>, answer: &Arc<RobotsEntry>) {
-        self.observers.tell(&Event::RobotsAnswered { entry: answer });
+        self.observers.notify(&Event::RobotsAnswered { entry: answer });
         if answer.source() == Source::LastGood {
-            self.observers.tell(&Event::RobotsLastGood { entry: answer });
+            self.observers.notify(&Event::RobotsLastGood { entry: answer });
         }
         let old = previous.and_then(Record::copy);
         if old.map(GoodCopy::body) != answer.record().copy().map(GoodCopy::body) {
-            self.observers.tell(&Event::RobotsChanged { old, entry: answer });
+            self.observers.notify(&Event::RobotsChanged { old, entry: answer });
         }
     }
 

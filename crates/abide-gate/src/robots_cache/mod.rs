@@ -46,7 +46,6 @@ mod memory;
 mod store;
 
 mod counters;
-mod jitter;
 mod log;
 
 /// What the flights share their state by. `tests/it/robots_cache/schedules.rs` reads them with another one, which tries out orders.

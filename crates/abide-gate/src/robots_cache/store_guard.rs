@@ -155,7 +155,7 @@ impl StoreGuard {
         if !fails.swap(true, Ordering::Relaxed) {
             log::store_down(error);
         }
-        self.observers.tell(&Event::RobotsStoreFailed { origin, error });
+        self.observers.notify(&Event::RobotsStoreFailed { origin, error });
     }
 }
 

@@ -10,8 +10,7 @@ use std::task::Poll;
 pub mod hosts;
 pub mod robots_cache;
 
-pub use crate::pacing::ask::Ask;
-pub use crate::pacing::pacer::Pacer;
+pub use crate::pacing::pacer::{Ask, Pacer};
 pub use crate::pacing::refusal::Refusal;
 pub use crate::robots_cache::cache::RobotsCache;
 

@@ -10,11 +10,10 @@ use abide_gate::{Origin, WallMillis};
 use abide_redis::Store;
 use tokio::join;
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
 
-use crate::support::judge::{assert_spaced, by_host, served_within, until_all_came, website};
+use crate::support::judge::{assert_spaced, by_host, until_all_came, until_served, website};
 use crate::support::workers::{Crew, run_time, stop};
-use crate::support::{Cluster, ms};
+use crate::support::{Cluster, Redis, ms, wait_for};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -24,7 +23,7 @@ const BUCKET: &str = "{b150}";
 async fn status(store: &Store, holder: u128, is_held: bool) -> LeaseStatus {
     let want = Want::Lease { ttl: HOUR, again_in: HOUR, is_held };
     let ask = LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };
-    store.exchange(&"h3.example".into(), ask).await.unwrap().0
+    store.exchange("h3.example", ask).await.unwrap().0
 }
 
 const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };
@@ -50,7 +49,8 @@ async fn a_slot_that_moves_takes_its_leases_and_records_along() {
             // Half of it is there: this one waits until all is.
             tokio::spawn(async move { status(&store, 1, true).await })
         };
-        sleep(ms(200)).await;
+        let told = |node: &Redis| node.ask::<String>(&["INFO", "errorstats"]).contains("TRYAGAIN");
+        wait_for("it is told to try again", async || cluster.nodes.iter().any(told)).await;
         end_move(&cluster, slot, way);
         assert_eq!(asking.await.unwrap(), LEASED);
     }
@@ -133,7 +133,7 @@ async fn a_node_dies(has_replica: bool) {
         (cluster, Instant::now())
     });
     let (_cluster, back) = failing.await.unwrap();
-    let took = served_within(&website, crew.hosts as usize, back, ms(15_000)).await;
+    let took = until_served(&website, crew.hosts as usize, back).await;
     println!("a node died, replica: {has_replica}: every host was served again within {took:?}");
     until_all_came(&website, &crew, Instant::now()).await;
     stop(workers).await;

@@ -9,23 +9,18 @@ use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Origin, StoreError, WallMillis};
 use abide_redis::Store;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use crate::support::{Cluster, Proxy, Redis, ms, wait_until};
+use crate::support::{Cluster, Proxy, Redis, ms, wait_for, wait_until};
 
 async fn probe(store: &Store) -> Result<(), StoreError> {
     let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    store.exchange(&"a.example".into(), ask).await.map(drop)
+    store.exchange("a.example", ask).await.map(drop)
 }
 
-/// How long it takes until a command works again.
-async fn back(store: &Store) -> Duration {
-    let began = Instant::now();
-    while probe(store).await.is_err() {
-        assert!(began.elapsed() < Duration::from_secs(20), "it is not found again");
-        sleep(ms(20)).await;
-    }
-    began.elapsed()
+/// Waits until a command works again.
+async fn back(store: &Store) {
+    wait_for("it is found again", async || probe(store).await.is_ok()).await;
 }
 
 #[tokio::test]
@@ -97,7 +92,7 @@ async fn one_node_of_a_cluster_is_refused_with_the_url_that_is_right() {
         let store = Store::connect(&format!("redis+cluster://127.0.0.1:{}", node.port())).await.unwrap();
         for n in 0..6 {
             let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-            store.exchange(&format!("h{n}.example").as_str().into(), ask).await.unwrap();
+            store.exchange(&format!("h{n}.example"), ask).await.unwrap();
         }
     }
     let elsewhere = Store::connect("redis+cluster://127.0.0.1:1,127.0.0.1:2").await.unwrap_err();
@@ -158,19 +153,18 @@ async fn a_server_that_is_away_fails_commands_at_once_and_is_found_again() {
     let Some(mut redis) = Redis::start() else { return };
     let store = redis.aged().connect().await.unwrap();
     redis.kill();
-    let began = Instant::now();
+    // A command that waited for it would say that it did not answer.
     for _ in 0..200 {
         let error = probe(&store).await.unwrap_err().to_string();
         assert!(error.contains("cannot be reached"), "{error}");
     }
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     redis.start_again();
-    assert!(back(&store).await < Duration::from_secs(2));
+    back(&store).await;
 }
 
 /// A server that was paused, and one whose machine has gone: nothing says that the connection is over.
 #[tokio::test]
-async fn a_silent_server_is_found_again_within_two_seconds() {
+async fn a_silent_server_is_found_again() {
     let (Some(redis), Some(other)) = (Redis::start(), Redis::start()) else { return };
     let proxy = Proxy::start(redis.port()).await;
     let store = Store::connect(&proxy.url()).await.unwrap();
@@ -180,10 +174,10 @@ async fn a_silent_server_is_found_again_within_two_seconds() {
         assert!(probe(&store).await.unwrap_err().to_string().contains("did not answer within 1s"));
     }
     redis.resume();
-    assert!(back(&store).await < Duration::from_secs(2));
+    back(&store).await;
     proxy.silence();
     proxy.lead_to(other.port());
-    assert!(back(&store).await < Duration::from_secs(4));
+    back(&store).await;
     assert_eq!(other.ask::<Vec<String>>(&["KEYS", "*born*"]).len(), 256, "the other one was greeted");
 }
 
@@ -209,10 +203,7 @@ async fn a_silent_connection_is_replaced_also_if_its_callers_give_up_first() {
     let store = Store::connect(&proxy.url()).await.unwrap();
     proxy.silence();
     proxy.lead_to(other.port());
-    let began = Instant::now();
-    while timeout(ms(400), probe(&store)).await.is_err() {
-        assert!(began.elapsed() < Duration::from_secs(20), "it is still waited for");
-    }
+    wait_for("another connection is used", async || timeout(ms(400), probe(&store)).await.is_ok()).await;
 }
 
 #[tokio::test]

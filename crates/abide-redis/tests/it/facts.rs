@@ -1,16 +1,18 @@
 //! What the suites cannot see: what lies in the server, what a loss does, and that the script says what `HostEntry` says.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::HolderId;
 use abide_gate::pacing::{
-    Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey, Want,
+    Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, Want,
 };
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Origin, WallMillis};
 use abide_redis::Store;
 
+use crate::conformance::used;
 use crate::support::{Redis, ms, wait_until};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -19,8 +21,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Of `a.example`.
 const HOST: &str = "abide:{b249}:host:a.example";
 
-fn a_example() -> ScopeKey {
-    ScopeKey::from("a.example")
+fn a_example() -> Arc<str> {
+    Arc::from("a.example")
 }
 
 fn lease(ttl: Duration) -> Want {
@@ -52,6 +54,7 @@ async fn a_refusal_writes_only_who_waits() {
     let store = redis.aged().connect().await.unwrap();
     assert_eq!(status(&store, 1, lease(HOUR)).await, LEASED);
     let before: String = redis.ask(&["GET", HOST]);
+    let scripts = used(&redis, "evalsha");
     for holder in 2..6 {
         assert!(is_busy(status(&store, holder, lease(HOUR)).await, HOUR));
         let after: String = redis.ask(&["GET", HOST]);
@@ -59,6 +62,7 @@ async fn a_refusal_writes_only_who_waits() {
         let (waiting, written) = (8, 10);
         assert!((0..11).all(|n| differ[n] == [waiting, written].contains(&n)), "{before}\n{after}");
     }
+    assert_eq!(used(&redis, "evalsha"), scripts + 4, "each is one script");
 }
 
 /// Another program may write anything: it makes a host wait for a while, and is no outage.
@@ -112,7 +116,7 @@ async fn every_key_expires_and_none_before_what_is_owed() {
     for (n, (state, owed)) in (1..).zip(states) {
         let name = format!("h{n}.example");
         let ask = LeaseAsk { holder: HolderId(n), want: Want::Release, state };
-        store.exchange(&ScopeKey::from(&*name), ask).await.unwrap();
+        store.exchange(&name, ask).await.unwrap();
         let keys: Vec<String> = redis.ask(&["KEYS", &format!("abide:*:host:{name}")]);
         let life = ms(redis.ask::<u64>(&["PTTL", &keys[0]]));
         assert!(life > owed && life <= owed + MINUTE, "{name}: {life:?}");
@@ -120,7 +124,7 @@ async fn every_key_expires_and_none_before_what_is_owed() {
     assert_eq!(status(&store, 1, held(HOUR)).await, LEASED);
     // Of what is known of none, nothing is kept.
     let nothing = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    store.exchange(&ScopeKey::from("nothing.example"), nothing).await.unwrap();
+    store.exchange("nothing.example", nothing).await.unwrap();
     let origin: Origin = "https://a.example".parse().unwrap();
     store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "")).await.unwrap();
     store.lease(&origin, HolderId(1), WallMillis::from_millis(0), HOUR).await.unwrap();
@@ -182,8 +186,8 @@ async fn after_a_loss_only_the_holder_gets_the_lease() {
 #[tokio::test]
 async fn after_the_grace_a_whole_delay_is_owed() {
     let Some(redis) = Redis::start() else { return };
-    let store = Store::connect(&redis.url()).await.unwrap();
     let began = std::time::Instant::now();
+    let store = Store::connect(&redis.url()).await.unwrap();
     let reply = loop {
         let reply = exchange(&store, 1, lease(ms(500))).await;
         if reply.0 == LEASED {

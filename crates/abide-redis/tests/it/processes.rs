@@ -7,10 +7,9 @@ use abide_tests::{Seen, Server};
 use tokio::join;
 use tokio::time::sleep;
 
-use crate::conformance::used;
 use crate::support::judge::{
-    assert_one_robots_txt_each, assert_spaced, by_host, served_within, show_gaps, until_all_came,
-    until_requests, website, within,
+    assert_one_robots_txt_each, assert_spaced, by_host, show_gaps, until_all_came, until_requests,
+    until_served, website,
 };
 use crate::support::workers::{Crew, NO_STORE, run_time, stop};
 use crate::support::{Proxy, Redis, ms};
@@ -65,47 +64,6 @@ async fn processes_keep_every_delay_and_fetch_one_robots_txt() {
     );
 }
 
-/// How many commands a page, and which part of the pages is whose, at the delay of one second that is the default.
-async fn costs(crew: Crew, seconds: u64) -> Option<(f64, Vec<f64>)> {
-    let redis = Redis::start()?;
-    redis.age();
-    let website = website(ms(5)).await;
-    let crew = Crew { store: redis.url(), server: website.address(), delay: ms(1_000), ..crew };
-    let workers = crew.start();
-    until_requests(&website, (crew.workers * crew.hosts * if crew.is_apart { 3 } else { 1 }) as usize).await;
-    // The scripts of records of robots.txt are over.
-    redis.ask::<()>(&["CONFIG", "RESETSTAT"]);
-    let since = Instant::now();
-    sleep(run_time(ms(seconds * 1_000))).await;
-    let log = within(&website.log(), since, Instant::now());
-    // All that is sent are scripts; what these call is counted apart.
-    let commands = used(&redis, "evalsha") + used(&redis, "eval");
-    stop(workers).await;
-    assert_spaced(&by_host(&website.log()), crew.delay);
-    let mut shares = vec![0.0; crew.workers as usize];
-    for seen in &log {
-        let worker: usize = seen.path.split('/').nth(1).unwrap()[1..].parse().unwrap();
-        shares[worker] += 1.0 / log.len() as f64;
-    }
-    Some((commands as f64 / log.len() as f64, shares))
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_costs_few_commands_and_every_process_has_its_share() {
-    let crew = Crew::new(String::new(), ([127, 0, 0, 1], 0).into());
-    let (own, four, eight) = join!(
-        costs(Crew { hosts: 10, is_apart: true, ..crew.clone() }, 12),
-        costs(Crew { workers: 4, ..crew.clone() }, 40),
-        costs(Crew { workers: 8, ..crew.clone() }, 12),
-    );
-    let (Some((own, _)), Some((four, shares)), Some((eight, _))) = (own, four, eight) else { return };
-    println!(
-        "commands a page: own hosts {own:.2}, four processes {four:.2}, eight {eight:.2}; shares of four {shares:.2?}"
-    );
-    assert!(own <= 0.5 && four <= 4.0 && eight <= 6.0, "{own} {four} {eight}");
-    assert!(shares.iter().all(|share| *share >= 0.1), "{shares:?}");
-}
-
 /// It is waited for until it is too slow. Then no process waits for it with hosts of its own, and none takes another's.
 async fn a_slow_way_to_the_store(is_apart: bool) {
     let Some(redis) = Redis::start() else { return };
@@ -120,7 +78,7 @@ async fn a_slow_way_to_the_store(is_apart: bool) {
     sleep(2 * crew.patience).await;
     if is_apart {
         let hosts = (crew.workers * crew.hosts) as usize;
-        served_within(&website, hosts, too_slow + 2 * crew.patience, ms(60_000)).await;
+        until_served(&website, hosts, too_slow + 2 * crew.patience).await;
     } else {
         // For longer than a call waits.
         sleep(ms(6_000)).await;

@@ -18,11 +18,23 @@ pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+/// Longer than anything takes on a machine that does other things as well.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
+
 /// Waits for what servers do on their own. What it is is said if it does not come.
 pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + LONG;
     while !is_so() {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::sleep(ms(20));
+    }
+}
+
+/// The same of what is asked without blocking the thread.
+pub(crate) async fn wait_for(what: &str, is_so: impl AsyncFn() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is_so().await {
+        assert!(Instant::now() < deadline, "{what}");
+        tokio::time::sleep(ms(20)).await;
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Redis {
 /// The machine may be busy with other things.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-const STARTS_WITHIN: Duration = Duration::from_secs(20);
+const STARTS_WITHIN: Duration = super::LONG;
 
 impl Redis {
     /// `None`: there is no such program here, which has been said.

@@ -84,7 +84,7 @@ impl Sentinel {
         // Another process may take the port between the look and the start.
         for _ in 0..10 {
             let mut sentinel = Self::spawn(free_port(), primary, lines);
-            let deadline = Instant::now() + Duration::from_secs(20);
+            let deadline = Instant::now() + super::LONG;
             while sentinel.child.try_wait().unwrap().is_none() && Instant::now() < deadline {
                 match try_ask::<Vec<String>>(sentinel.port, &["SENTINEL", "MASTER", "main"]) {
                     Err(error) if error.code() != Some("NOAUTH") => {}

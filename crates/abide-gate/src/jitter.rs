@@ -1,4 +1,7 @@
-//! Chance, which is an argument everywhere else.
+//! Jitter: numbers that all follow from one seed.
+//!
+//! Crawlers that back off on one schedule would come back at the same instant, so every wait of a schedule is lengthened a little. The numbers
+//! only have to differ, and they come from a seed so that a run can be repeated: a small generator of our own, not a crate of random numbers.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -19,9 +22,14 @@ impl Jitter {
         Self { state: AtomicU64::new(seed), spread: AtomicU64::new(mixed(seed)) }
     }
 
-    /// Independent numbers (splitmix64).
+    /// An independent number (SplitMix64: Steele, Lea, Flood 2014).
+    pub(crate) fn bits(&self) -> u64 {
+        mixed(self.state.fetch_add(GOLDEN, Ordering::Relaxed))
+    }
+
+    /// The same, from 0 to 1, without 1.
     pub(crate) fn draw(&self) -> f64 {
-        unit(mixed(self.state.fetch_add(GOLDEN, Ordering::Relaxed)))
+        unit(self.bits())
     }
 
     /// Numbers that keep away from each other, so that what is spread by them is even, without the clusters of chance.
@@ -43,7 +51,7 @@ fn mixed(state: u64) -> u64 {
 }
 
 /// The upper 53 bits, as many as a float holds.
-fn unit(bits: u64) -> f64 {
+pub(crate) fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 

@@ -1,0 +1,235 @@
+//! What responses and failures do to a host: backoffs, the circuit breaker, the adaptive delay.
+//!
+//! `backoff` and `breaker` decide what a status or a failure means, as plain functions. Here the result is written into the schedules that
+//! the request had a permit of, waiters whose permit cannot come in time any more are refused at once, and observers and the shared store
+//! are told. A backoff that comes from outside, from the operator or from another process, goes the same way.
+
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+
+use super::acquire::{self, Claims};
+use super::backoff::{BackoffCause, HostBackoff, credible, is_throttle};
+use super::breaker::Breaker;
+use super::lease::SLACK;
+use super::pacer::{Core, Pacer};
+use super::policy::DELAY_MAX;
+use super::rate_limit::{RateLimit, has_rate_limit, rate_limit};
+use super::retry_after::retry_after;
+use super::schedule::Schedule;
+use super::store::Backoff;
+use super::table::Effects;
+use crate::clock::Moment;
+use crate::event::Event;
+use crate::{Failure, Origin, WallMillis};
+
+impl Pacer {
+    /// Backs off a host, or a group of hosts by its key, until then, unless it is backed off for longer. Returns the end of the backoff
+    /// that is in force.
+    ///
+    /// More than 27 h ahead is taken for a mistake and cut to 24 h.
+    pub fn back_off(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
+        let core = &self.core;
+        let now = core.now_or_system();
+        let until = now.plus(credible(until.since(core.wall())));
+        let (backoff, is_extended) = core.extend_backoff(scope, until, 0, cause, now);
+        if is_extended {
+            core.report_backoff(scope, backoff, now);
+        }
+        core.wall_at(now, backoff.until)
+    }
+
+    /// The Crawl-delay of an origin has become this. It also counts for those who already wait for it in the queue of its host.
+    pub fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
+        let (now, host, mut effects) = (self.core.now_or_system(), origin.host(), Effects::default());
+        let delay = self.core.policy.pace_of(host.as_str()).delay.max(delay.min(DELAY_MAX));
+        self.core.with_slot(host.as_str(), |slot| {
+            if let Some(queue) = slot.queue_mut() {
+                queue.change_delay(origin, delay);
+            }
+            slot.changed(now, &mut effects.wakers);
+        });
+        self.core.finish(effects);
+    }
+}
+
+impl Core {
+    /// A response: it closes the breaker, may back the host off, and shows how fast the host is. Returns the end of the host's backoff.
+    pub(crate) fn observe(
+        &self,
+        claims: &Claims,
+        started: Moment,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Option<WallMillis> {
+        if status.is_informational() {
+            return None;
+        }
+        let is_adaptive = self.policy.adaptive;
+        let is_throttle = is_throttle(status, self.policy.backoff_on_forbidden);
+        // Nearly all responses end here: nothing changes, and nobody need be woken.
+        let has_limit = has_rate_limit(headers);
+        if !is_throttle && !is_adaptive && !has_limit && !self.has_trouble(claims) {
+            return None;
+        }
+        let now = self.now_or_system();
+        let cause = is_throttle.then(|| BackoffCause::Answer {
+            status: status.as_u16(),
+            retry_after: retry_after(headers, self.wall()),
+        });
+        let limit = if has_limit { rate_limit(headers, self.wall()) } else { RateLimit::None };
+        let quota = match (limit, cause) {
+            // The draft, "Client Behavior": "the Retry-After field MUST take precedence".
+            (_, Some(BackoffCause::Answer { retry_after: Some(_), .. })) | (RateLimit::None, _) => None,
+            (RateLimit::Wait(wait), _) => Some(now.plus(wait)),
+            (RateLimit::Absurd(field), _) => {
+                self.report_ignored(claims, field);
+                None
+            }
+        };
+        let jitter = if is_throttle { self.jitter.draw() } else { 0.0 };
+        self.feed_back(claims, now, |slot| {
+            let mut changed = slot.set_breaker(Breaker::CLOSED);
+            if is_adaptive {
+                slot.adapt(now.since(started), status.is_success());
+                changed = true;
+            }
+            if let Some(cause) = cause {
+                changed |= slot.set_backoff(slot.backoff().after(cause, started, now, jitter), now);
+            }
+            changed | quota.is_some_and(|quota| slot.set_quota(quota))
+        })
+    }
+
+    fn report_ignored(&self, claims: &Claims, field: &'static str) {
+        let mut host = None;
+        acquire::each(&self.table, claims, |slot, claim| {
+            if claim.slot == claims.host.slot {
+                host = Some(slot.key.clone());
+            }
+        });
+        if let Some(scope) = &host {
+            self.report(&Event::RateLimitIgnored { scope, field });
+        }
+    }
+
+    /// Whether there is a backoff or a count of faults that a response has something to do with: most hosts have none.
+    fn has_trouble(&self, claims: &Claims) -> bool {
+        let mut found = false;
+        acquire::each(&self.table, claims, |slot, claim| found |= claim.feedback && slot.has_trouble());
+        found
+    }
+
+    /// No response came: the breaker counts it. Returns the end of the host's backoff or of the breaker's pause.
+    pub(crate) fn failed(&self, claims: &Claims, started: Moment, fault: Failure) -> Option<WallMillis> {
+        // The host has no part in what we refuse.
+        if fault.is_refused() {
+            return None;
+        }
+        let now = self.now_or_system();
+        if fault == Failure::EnhanceYourCalm {
+            let (cause, jitter) = (BackoffCause::EnhanceYourCalm, self.jitter.draw());
+            return self.feed_back(claims, now, |slot| {
+                slot.set_backoff(slot.backoff().after(cause, started, now, jitter), now)
+            });
+        }
+        self.feed_back(claims, now, |slot| slot.set_breaker(slot.breaker().after(fault, started, now)))
+    }
+
+    /// Changes the schedules that feedback belongs to, wakes who is concerned, reports what came of it.
+    fn feed_back(
+        &self,
+        claims: &Claims,
+        now: Moment,
+        change: impl Fn(&mut Schedule) -> bool,
+    ) -> Option<WallMillis> {
+        let (mut effects, mut news, mut until) = (Effects::default(), Vec::new(), Moment::NEVER);
+        acquire::each(&self.table, claims, |slot, claim| {
+            if !claim.feedback {
+                return;
+            }
+            let before = (slot.backoff(), slot.breaker());
+            if change(slot) {
+                slot.changed(now, &mut effects.wakers);
+            }
+            let after = (slot.backoff(), slot.breaker());
+            if before != after {
+                news.push((slot.key.clone(), before, after));
+            }
+            if claim.slot == claims.host.slot {
+                until = after.0.until.max(after.1.until);
+            }
+        });
+        self.finish(effects);
+        for (scope, before, after) in &news {
+            if before.0.until < after.0.until {
+                self.report_backoff(scope, after.0, now);
+            } else if before.0.throttles < after.0.throttles {
+                self.share(scope, now);
+            }
+            if before.1.until < after.1.until {
+                let (lasts, failure) = (after.1.until.since(now), after.1.cause);
+                self.report(&Event::BreakerOpened { scope, lasts, failure });
+            }
+        }
+        (until > now).then(|| self.wall_at(now, until))
+    }
+
+    fn report_backoff(&self, scope: &str, backoff: HostBackoff, now: Moment) {
+        self.report(&Event::BackedOff { scope, lasts: backoff.until.since(now), cause: backoff.cause });
+        self.share(scope, now);
+    }
+
+    /// The store is told, so that other processes back off as well.
+    fn share(&self, scope: &str, now: Moment) {
+        if let Some(store) = &self.store {
+            store.save(scope, now);
+        }
+    }
+
+    /// The backoff of a host as other processes are told of it, unless it is over and its count forgiven.
+    pub(crate) fn backoff(&self, key: &str, now: Moment) -> Option<Backoff> {
+        let (backoff, quota) = self.with_slot(key, |slot| (slot.backoff(), slot.quota()))?;
+        let throttles = backoff.throttles_at(now);
+        // To other processes it is the same why they must wait.
+        if quota > now && quota > backoff.until {
+            let (left, over) = (quota.since(now), Duration::ZERO);
+            return Some(Backoff { left, over, throttles, cause: BackoffCause::Shared });
+        }
+        let (left, over) = (backoff.until.since(now), now.since(backoff.until));
+        let counts = backoff != HostBackoff::NONE && (!left.is_zero() || throttles > 0);
+        counts.then_some(Backoff { left, over, throttles, cause: backoff.cause })
+    }
+
+    /// A backoff that the shared store knows of already. It may be over.
+    pub(crate) fn merge_backoff(&self, key: &str, backoff: Backoff, now: Moment) {
+        let Backoff { left, over, throttles, cause } = backoff;
+        let until = if left.is_zero() { now.minus(over) } else { now.plus(left) };
+        // A time that goes to the store and back has become longer by the way: that is no news.
+        let known = self.with_slot(key, |slot| (slot.backoff(), slot.quota()));
+        let (known, quota) = known.unwrap_or((HostBackoff::NONE, Moment::NEVER));
+        if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
+            return;
+        }
+        if let (backoff, true) = self.extend_backoff(key, until, throttles, cause, now) {
+            self.report(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
+        }
+    }
+
+    /// Returns the backoff that is in force, and whether it was extended.
+    fn extend_backoff(
+        &self,
+        key: &str,
+        until: Moment,
+        throttles: u8,
+        cause: BackoffCause,
+        now: Moment,
+    ) -> (HostBackoff, bool) {
+        let extended = self.with_new_slot(key, now, |slot, effects| {
+            let is_extended = slot.set_backoff(slot.backoff().extended(cause, until, throttles, now), now);
+            slot.changed(now, &mut effects.wakers);
+            (slot.backoff(), is_extended)
+        });
+        extended.unwrap_or((HostBackoff::NONE, false))
+    }
+}
