@@ -1,4 +1,7 @@
 //! `Retry-After` (RFC 9110 §10.2.3): seconds, or an HTTP date.
+//!
+//! The field comes from a server that may be wrong, broken or hostile, and decides how long a host is left alone: whatever it holds, the
+//! result is nothing or a time of up to a day.
 
 #![cfg_attr(
     not(test),
@@ -51,7 +54,7 @@ const FIELDS_MAX: usize = 16;
 const TEXT_MAX: usize = 64;
 
 /// The moment from which the server counts.
-fn server_time(headers: &HeaderMap, wall: WallMillis) -> SystemTime {
+pub(crate) fn server_time(headers: &HeaderMap, wall: WallMillis) -> SystemTime {
     let ours = wall.to_system_time();
     let date = headers.get(DATE).and_then(|field| http_date(field.as_bytes()));
     date.filter(|date| apart(*date, ours) <= RETRY_AFTER_MAX).unwrap_or(ours)
