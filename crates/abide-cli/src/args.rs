@@ -21,7 +21,7 @@ use crate::shown::quoted;
 pub(crate) struct Cli {
     /// Read options from FILE [default: abide.toml here, else abide/abide.toml among the user's configuration; none if empty]
     #[arg(long, global = true, value_name = "FILE", env = "ABIDE_CONFIG", help_heading = "Output")]
-    pub(crate) config: Option<PathBuf>,
+    pub(crate) config: Option<std::ffi::OsString>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

@@ -91,14 +91,14 @@ pub(crate) const CODES: &[Code] = &[
         "The line holds bytes that are not UTF-8, or control characters. Save the file as UTF-8 and percent-encode other bytes of paths.",
     ),
     code(
-        "misspelt-key",
-        Severity::Warning,
-        "The key is a known misspelling. Many crawlers read it as meant, and others ignore the line. Correct it.",
-    ),
-    code(
         "missing-colon",
         Severity::Warning,
         "The colon behind the key is missing. Many crawlers read the line as meant, and others ignore it.",
+    ),
+    code(
+        "misspelt-key",
+        Severity::Warning,
+        "The key is a known misspelling. Many crawlers read it as meant, and others ignore the line. Correct it.",
     ),
     code(
         "never-matches",

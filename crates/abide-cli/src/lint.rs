@@ -145,7 +145,7 @@ fn print(name: &str, robots: &Robots, findings: &[Finding]) -> anyhow::Result<()
         .map(|severity| count(of(severity), severity.as_str()))
         .collect();
     let (colour, counts) = if counts.is_empty() {
-        (style::GOOD, "nothing to remark".to_owned())
+        (style::GOOD, "no remarks".to_owned())
     } else {
         (style::WAIT, counts.join(", "))
     };

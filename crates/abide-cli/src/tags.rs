@@ -29,6 +29,7 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
         crate::online::print_json(&Tags::new(&permissions))?;
     } else {
         print(&permissions, &preferences(&headers, &permissions))?;
+        headers.iter().try_for_each(|(name, value)| note_misspelt(name, value))?;
         if let Some(html) = &html {
             note_late_metas(&permissions, html)?;
         }
@@ -126,6 +127,23 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
         let preference = statement.preference().as_str().unwrap_or("unknown");
         let (usage, text) = (statement.usage(), statement.text());
         style::say(&[(PLAIN, &format!("preference: {usage} {preference} ({text})"))])?;
+    }
+    Ok(())
+}
+
+/// Rules of a field that nobody reads, if they look like ones that are read.
+fn note_misspelt(name: &str, value: &str) -> anyhow::Result<()> {
+    if !["robots-tag", "x-robots-tag"].iter().any(|tags| name.eq_ignore_ascii_case(tags)) {
+        return Ok(());
+    }
+    for word in value.split([',', ';', ' ', ':', '=']).map(str::trim).filter(|word| !word.is_empty()) {
+        if RULES.iter().any(|rule| rule.eq_ignore_ascii_case(word)) {
+            continue;
+        }
+        if let Some(rule) = nearest::to(word, RULES.iter().copied()) {
+            let text = format!("  unknown: {}; did you mean {rule}?", crate::shown::quoted(word));
+            style::say(&[(style::WAIT, &text)])?;
+        }
     }
     Ok(())
 }

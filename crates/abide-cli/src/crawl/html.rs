@@ -295,8 +295,8 @@ const STEPS: [f64; 18] = [
     0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0,
     21_600.0,
 ];
-/// As many as can be read side by side on a narrow screen.
-const TICKS_MAX: f64 = 8.0;
+/// As many as can be read side by side.
+const TICKS_MAX: f64 = 11.0;
 const ZOOM: &str = "<p class=tools id=zoom hidden><label>Zoom <input type=range min=0 max=8 step=0.25 value=0></label></p>\n";
 const SEARCH: &str = "<p class=tools id=search hidden><input type=search placeholder='Search URLs, statuses, reasons' aria-label='Search'> \
     <output></output></p>\n";
