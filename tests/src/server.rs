@@ -29,6 +29,8 @@ pub struct Seen {
     pub answered: Instant,
     /// Bytes of the answer that were handed to the operating system.
     pub sent: usize,
+    /// Whether the answer has ended: all of it was sent, or the client has gone.
+    pub is_over: bool,
     /// The method.
     pub method: String,
     /// The path and query.
@@ -212,7 +214,11 @@ async fn serve(
                 }
             }
         };
-        if !play(&mut stream, reply, head_only, note).await {
+        let goes_on = play(&mut stream, reply, head_only, note).await;
+        if let Some(seen) = lock(&log).get_mut(place) {
+            seen.is_over = true;
+        }
+        if !goes_on {
             return;
         }
     }
@@ -296,7 +302,8 @@ async fn read_request(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> Opt
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
     let at = now();
-    let mut seen = Seen { at, answered: at, sent: 0, method, path, headers, body: Vec::new() };
+    let mut seen =
+        Seen { at, answered: at, sent: 0, is_over: false, method, path, headers, body: Vec::new() };
     read_body(stream, buffer, &mut seen).await?;
     Some(seen)
 }

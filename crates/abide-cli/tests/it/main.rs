@@ -4,6 +4,7 @@
 
 mod batch;
 mod check;
+mod config;
 mod contract;
 mod crawl;
 mod crawl_outcomes;
@@ -69,6 +70,8 @@ fn command(args: &[&str]) -> Command {
     for name in FOREIGN {
         command.env_remove(name);
     }
+    // Where nobody has a configuration.
+    command.env("XDG_CONFIG_HOME", "/nonexistent");
     command
 }
 

@@ -92,7 +92,7 @@ async fn a_machine_without_certificate_authorities_can_fetch_what_has_no_tls() {
 async fn the_urls_of_one_host_do_not_defer_each_other() {
     let server = Server::start(|_| Reply::new(200, "")).await;
     let urls: Vec<String> = (0..6).map(|number| format!("http://a.example:PORT/{number}")).collect();
-    let mut args = vec!["fetch", "--json", "--delay", "200ms", "--max-wait", "400ms"];
+    let mut args = vec!["fetch", "--json", "--delay", "500ms", "--max-wait", "2s"];
     args.extend(urls.iter().map(String::as_str));
     args.push("http://b.example:PORT/");
     let ran = online(server.address(), &args).await;

@@ -70,5 +70,5 @@ pub use refusal::DeferReason;
 pub(crate) use refusal::Refusal;
 pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
-pub use scope::{Scope, ScopeKey};
+pub use scope::Scope;
 pub use store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};

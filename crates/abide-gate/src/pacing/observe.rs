@@ -16,7 +16,6 @@ use super::pacer::{Core, Pacer};
 use super::policy::DELAY_MAX;
 use super::retry_after::retry_after;
 use super::schedule::Schedule;
-use super::scope::ScopeKey;
 use super::store::Backoff;
 use super::table::Effects;
 use crate::clock::Moment;
@@ -28,13 +27,13 @@ impl Pacer {
     /// that is in force.
     ///
     /// More than 27 h ahead is taken for a mistake and cut to 24 h.
-    pub fn back_off(&self, scope: impl Into<ScopeKey>, until: WallMillis, cause: BackoffCause) -> WallMillis {
-        let (scope, core) = (scope.into(), &self.core);
+    pub fn back_off(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
+        let core = &self.core;
         let now = core.now_or_system();
         let until = now.plus(credible(until.since(core.wall())));
-        let (backoff, is_extended) = core.extend_backoff(scope.as_str(), until, 0, cause, now);
+        let (backoff, is_extended) = core.extend_backoff(scope, until, 0, cause, now);
         if is_extended {
-            core.report_backoff(scope.as_str(), backoff, now);
+            core.report_backoff(scope, backoff, now);
         }
         core.wall_at(now, backoff.until)
     }

@@ -38,11 +38,8 @@ pub struct PacePolicy {
 /// The longest delay that is honoured: 24 h.
 pub const DELAY_MAX: Duration = Duration::from_secs(86_400);
 
-const DELAY: Duration = Duration::from_secs(1);
 /// What a site of one's own can bear: the delay, and how many requests in flight.
 const OWN_SITE: (Duration, u16) = (Duration::from_millis(100), 4);
-
-const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Bounds of the life of a lease.
 const LEASE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3_600));
@@ -59,7 +56,7 @@ impl Default for PacePolicy {
             pace: Pace::default(),
             hosts: HashMap::new(),
             scopes: Vec::new(),
-            max_wait: MAX_WAIT,
+            max_wait: PacePolicy::MAX_WAIT,
             adaptive: false,
             backoff_on_forbidden: false,
             max_hosts: MAX_HOSTS,
@@ -69,6 +66,12 @@ impl Default for PacePolicy {
 }
 
 impl PacePolicy {
+    /// The default delay between the end of a response and the next request to the host: 1 s, the least that crawlers agree on.
+    pub const DELAY: Duration = Duration::from_secs(1);
+
+    /// The default of how long a call waits: 30 s, as long as people and load balancers wait for a page.
+    pub const MAX_WAIT: Duration = Duration::from_secs(30);
+
     /// For long crawls that must not be felt: 3 s apart, and five times as long as the site takes to respond, up to 30 s.
     pub fn archive() -> Self {
         Self::default().with_delay(Duration::from_secs(3)).with_adaptive_delay()
@@ -248,7 +251,7 @@ pub(crate) struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { delay: DELAY, max_in_flight: 1, is_leased: true }
+        Self { delay: PacePolicy::DELAY, max_in_flight: 1, is_leased: true }
     }
 }
 
@@ -258,7 +261,7 @@ impl Pace {
     }
 
     fn is_less_polite(&self) -> bool {
-        self.delay < DELAY || self.max_in_flight > 1 || !self.is_leased
+        self.delay < PacePolicy::DELAY || self.max_in_flight > 1 || !self.is_leased
     }
 }
 
@@ -269,7 +272,7 @@ mod tests {
     #[test]
     fn only_danger_makes_it_less_considerate() {
         let polite = PacePolicy::default().with_delay(Duration::ZERO).with_delay(Duration::from_millis(1));
-        assert_eq!((polite.min_delay(), polite.exceptions().count()), (DELAY, 0));
+        assert_eq!((polite.min_delay(), polite.exceptions().count()), (PacePolicy::DELAY, 0));
         let hasty = PacePolicy::default().danger_min_delay(Duration::from_millis(1));
         assert_eq!((hasty.min_delay(), hasty.exceptions().count()), (Duration::from_millis(1), 1));
         let several = PacePolicy::default().danger_max_in_flight(2);

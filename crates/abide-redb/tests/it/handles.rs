@@ -199,19 +199,22 @@ async fn whoever_closes_it_waits_until_the_file_is_given_back() {
     let disk = Disk::default();
     let store = open(&disk).unwrap();
     RobotsStore::save(&store, &origin(1), &record(1, 1)).await.unwrap();
+    let before = disk.syncs();
     disk.stall(true);
-    let mut closing = JoinSet::new();
+    let (mut closing, let_go) = (JoinSet::new(), Arc::new(AtomicBool::new(false)));
     for _ in 0..3 {
-        let store = store.clone();
-        closing.spawn(async move { store.close().await });
+        let (store, let_go) = (store.clone(), Arc::clone(&let_go));
+        closing.spawn(async move { (store.close().await, let_go.load(Ordering::SeqCst)) });
     }
-    for _ in 0..10 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        assert!(closing.try_join_next().is_none(), "it is not written yet");
+    while disk.syncs() == before {
+        yield_now().await;
     }
+    let_go.store(true, Ordering::SeqCst);
     disk.stall(false);
     while let Some(closed) = closing.join_next().await {
-        closed.unwrap().unwrap();
+        let (closed, was_let_go) = closed.unwrap();
+        closed.unwrap();
+        assert!(was_let_go, "it was not written yet");
     }
 }
 

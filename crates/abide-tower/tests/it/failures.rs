@@ -53,7 +53,7 @@ async fn a_resolver_that_fails_is_a_failure_of_the_name() {
 
 #[tokio::test]
 async fn the_timeout_of_tower_is_a_timeout() {
-    let server = Server::start(|_| Reply::raw(vec![Step::Sleep(Duration::from_secs(60))])).await;
+    let server = Server::start(|_| Reply::raw(vec![Step::Hang])).await;
     let settings = settings(&server);
     let inner = inner(server.address(), &settings);
     let timed = ServiceBuilder::new().timeout(Duration::from_millis(10)).service(inner);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use abide_tests::{Reply, Server};
+use abide_tests::{Reply, Server, StoppedClock, until};
 use abide_tower::{BoxError, Denied, ServiceError};
 use bytes::Bytes;
 use http::{Request, StatusCode};
@@ -65,14 +65,14 @@ async fn a_refusal_is_found_through_every_layer() {
     assert!(is_disallowed(&retried.oneshot(get(url)).await.unwrap_err()));
     assert_eq!(tries.load(Ordering::Relaxed), 2);
 
-    let timed = ServiceBuilder::new().timeout(Duration::from_secs(5)).service(client(&server));
+    let timed = ServiceBuilder::new().timeout(Duration::from_secs(120)).service(client(&server));
     let boxed: BoxError = timed.oneshot(get(url)).await.unwrap_err();
     assert!(is_disallowed(&*boxed));
 
     let all = ServiceBuilder::new()
         .buffer(8)
         .concurrency_limit(4)
-        .timeout(Duration::from_secs(5))
+        .timeout(Duration::from_secs(120))
         .layer(tower_http::follow_redirect::FollowRedirectLayer::new())
         .layer(stubborn)
         .service(client(&server));
@@ -116,7 +116,7 @@ async fn a_buffer_and_a_limit_of_one_below_are_no_deadlock() {
     // robots.txt goes through the same narrow place as the request that waits for it.
     let narrow = ServiceBuilder::new().concurrency_limit(1).service(bare);
     let client = builder(settings).wrap(narrow).unwrap();
-    let answered = tokio::time::timeout(Duration::from_secs(20), client.oneshot(get("http://a.example/x")));
+    let answered = tokio::time::timeout(Duration::from_secs(120), client.oneshot(get("http://a.example/x")));
     assert_eq!(answered.await.expect("no deadlock").unwrap().status(), 200);
 }
 
@@ -126,14 +126,13 @@ async fn who_waits_for_one_host_keeps_nobody_from_another() {
     let settings = settings(&server);
     let narrow = ServiceBuilder::new().concurrency_limit(1).service(inner(server.address(), &settings));
     let client = builder(settings).wrap(narrow).unwrap();
+    let clock = StoppedClock::stop();
     assert_eq!(client.clone().oneshot(get("http://a.example/busy")).await.unwrap().status(), 503);
-    // Held for a second, inside the call.
+    // Backed off for a second, inside the call.
     let waiting = tokio::spawn(client.clone().oneshot(get("http://a.example/x")));
     let host = abide_tower::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
-    while client.gate().report(&host).is_none_or(|report| report.waiting() == 0) {
-        tokio::task::yield_now().await;
-    }
+    until("it waits", || client.gate().report(&host).is_some_and(|report| report.waiting() == 1)).await;
     assert_eq!(client.clone().oneshot(get("http://b.example/x")).await.unwrap().status(), 200);
     assert!(!waiting.is_finished());
-    assert_eq!(waiting.await.unwrap().unwrap().status(), 200);
+    assert_eq!(clock.pass_until(waiting).await.unwrap().unwrap().status(), 200);
 }

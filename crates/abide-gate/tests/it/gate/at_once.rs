@@ -11,6 +11,8 @@ use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
 use abide_gate::{BoxFuture, Clock, Gate, Origin, SystemClock, WallMillis};
 use url::Url;
 
+use crate::support::pacing::one_second;
+
 #[derive(Debug)]
 struct Rules;
 
@@ -23,7 +25,7 @@ impl Fetch for Rules {
 }
 
 fn gate() -> Gate {
-    Gate::builder().build(vec!["ExampleBot".parse().expect("a token")], Arc::new(Rules))
+    Gate::builder().pace(one_second()).build(vec!["ExampleBot".parse().expect("a token")], Arc::new(Rules))
 }
 
 fn url(text: &str) -> Url {

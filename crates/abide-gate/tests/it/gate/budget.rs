@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{DeferReason, PacePolicy};
+use abide_gate::pacing::DeferReason;
 use abide_gate::testing::Ask;
 use abide_gate::testing::hosts::pacer_of;
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch};
@@ -12,13 +12,16 @@ use abide_gate::{Clock, DeniedKind, Gate, Host, ManualClock, SystemClock, WallMi
 use tokio::time::Instant;
 use url::Url;
 
+use crate::support::pacing::one_second;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Ten seconds between requests, and one has just gone out. robots.txt takes four seconds on the wire.
 async fn busy_gate() -> (Gate, Url) {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /x").head_after(4 * SECOND));
     let gate = Gate::builder()
-        .pace(PacePolicy::default().with_delay(10 * SECOND))
+        .pace(one_second())
+        .pace(one_second().with_delay(10 * SECOND))
         .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
     let url: Url = "https://a.example/page".parse().unwrap();
     drop(pacer_of(&gate).acquire(&url, Ask::new()).await.unwrap());
@@ -26,7 +29,7 @@ async fn busy_gate() -> (Gate, Url) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wait_for_robots_txt_is_taken_from_the_budget_and_its_time_on_the_wire_is_not() {
+async fn waiting_for_robots_txt_uses_the_budget_its_wire_does_not() {
     let (gate, url) = busy_gate().await;
     let mut left = 25 * SECOND;
     assert!(gate.check(&url, &mut left).await.unwrap().is_allowed());
@@ -37,7 +40,7 @@ async fn the_wait_for_robots_txt_is_taken_from_the_budget_and_its_time_on_the_wi
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_while_robots_txt_is_on_the_wire_has_not_waited_for_its_turn() {
+async fn joining_a_fetch_on_the_wire_costs_no_budget() {
     let (gate, url) = busy_gate().await;
     let first = tokio::spawn({
         let (gate, url) = (gate.clone(), url.clone());
@@ -94,6 +97,7 @@ async fn a_clock_that_panics_at_any_call_refuses_the_url_at_most() {
         let clock = Arc::new(Broken { calls: AtomicUsize::new(0), at });
         let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /x"));
         let gate = Gate::builder()
+            .pace(one_second())
             .clock(Arc::clone(&clock) as Arc<dyn Clock>)
             .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch));
         let url: Url = "https://a.example/page".parse().unwrap();
@@ -114,7 +118,7 @@ async fn a_clock_that_panics_at_any_call_refuses_the_url_at_most() {
 
 /// Waits of ten seconds at most, and the host is held for twenty.
 fn held_gate() -> (Gate, Url) {
-    let gate = Gate::builder().max_wait(10 * SECOND).build(
+    let gate = Gate::builder().pace(one_second()).max_wait(10 * SECOND).build(
         vec!["ExampleBot".parse().unwrap()],
         Arc::new(ScriptedFetch::always(Scripted::text("User-agent: *"))),
     );
@@ -124,7 +128,7 @@ fn held_gate() -> (Gate, Url) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_more_patience_than_the_gate_waits_for_robots_txt_longer_than_others_do() {
+async fn a_larger_budget_waits_longer_for_robots_txt() {
     for (budget, goes) in [(60, true), (12, false)] {
         let (gate, url) = held_gate();
         let began = Instant::now();
@@ -142,7 +146,10 @@ async fn who_has_more_patience_than_the_gate_waits_for_robots_txt_longer_than_ot
 /// A gate whose wall clock goes with the paused one.
 fn timed_gate(fetch: ScriptedFetch) -> Gate {
     let clock = ManualClock::starting_at(WallMillis::from_millis(1_800_000_000_000));
-    Gate::builder().clock(Arc::new(clock)).build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
+    Gate::builder()
+        .pace(one_second())
+        .clock(Arc::new(clock))
+        .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch))
 }
 
 /// robots.txt that answers 429 and asks for a second each time, `complaints` times. When it was asked is written down.
@@ -160,7 +167,7 @@ fn complaining(complaints: usize) -> (ScriptedFetch, Arc<Mutex<Vec<Instant>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s03_robots_txt_that_always_asks_for_a_second_is_not_asked_every_second() {
+async fn robots_txt_that_always_asks_for_a_second_is_not_asked_every_second() {
     let (fetch, asked) = complaining(usize::MAX);
     let gate = timed_gate(fetch);
     let url: Url = "https://a.example/page".parse().unwrap();
@@ -170,7 +177,7 @@ async fn s03_robots_txt_that_always_asks_for_a_second_is_not_asked_every_second(
 }
 
 #[tokio::test(start_paused = true)]
-async fn s03_repeated_429s_of_robots_txt_lengthen_the_hold_to_an_hour() {
+async fn repeated_429s_of_robots_txt_lengthen_the_hold_to_an_hour() {
     const COMPLAINTS: usize = 10;
     let (fetch, asked) = complaining(COMPLAINTS);
     let gate = timed_gate(fetch);

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use abide_gate::pacing::{MemoryHostStore, PacePolicy};
+use abide_gate::pacing::MemoryHostStore;
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{BoxFuture, Clock, DeniedKind, Gate, SystemClock, lacks_timers};
+
+use crate::support::pacing::one_second;
 
 /// There is no robots.txt.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ fn without_timers() -> tokio::runtime::Runtime {
 
 #[test]
 fn a_turn_that_must_be_waited_for_is_refused() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let url = "http://a.example/".parse().unwrap();
     without_timers().block_on(async {
         pacer.acquire(&url, Ask::new()).await.expect("nothing is to be waited for").finish();
@@ -38,7 +40,7 @@ fn a_turn_that_must_be_waited_for_is_refused() {
 
 #[test]
 fn a_pacer_with_a_shared_store_is_refused() {
-    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+    let pacer = abide_gate::testing::hosts::pacer_builder(one_second())
         .store(Arc::new(MemoryHostStore::default()))
         .build();
     let refused = without_timers().block_on(pacer.acquire(&"http://a.example/".parse().unwrap(), Ask::new()));

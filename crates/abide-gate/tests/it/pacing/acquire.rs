@@ -4,16 +4,16 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_gate::pacing::{BackoffCause, DeferReason, PacePolicy, Permit};
+use abide_gate::pacing::{BackoffCause, DeferReason, Permit};
 use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{Clock, ManualClock, Origin, SystemClock, WallMillis};
 use tokio::time::{Instant, advance, sleep, timeout};
 
-use crate::support::pacing::{Lagging, Log, deferral, host, ms, s, url};
+use crate::support::pacing::{Lagging, Log, deferral, host, ms, one_second, s, url};
 
 #[tokio::test(start_paused = true)]
 async fn one_in_flight_and_the_gap_from_the_end_of_the_response() {
-    let (pacer, log) = (Pacer::new(PacePolicy::default()), Log::default());
+    let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("http://a.example/");
     log.fetch(&pacer, &a, Ask::new(), ms(700)).await.unwrap();
     log.fetch(&pacer, &a, Ask::new(), ms(700)).await.unwrap();
@@ -23,7 +23,7 @@ async fn one_in_flight_and_the_gap_from_the_end_of_the_response() {
 
 #[tokio::test(start_paused = true)]
 async fn several_in_flight_start_a_gap_apart() {
-    let policy = PacePolicy::default().danger_max_in_flight(3).danger_min_delay(ms(100));
+    let policy = one_second().danger_max_in_flight(3).danger_min_delay(ms(100));
     let (pacer, log) = (Pacer::new(policy), Log::default());
     let tasks: Vec<_> = (0..5)
         .map(|n| {
@@ -40,7 +40,7 @@ async fn several_in_flight_start_a_gap_apart() {
 
 #[tokio::test(start_paused = true)]
 async fn hosts_do_not_wait_for_each_other() {
-    let (pacer, log) = (Pacer::new(PacePolicy::default()), Log::default());
+    let (pacer, log) = (Pacer::new(one_second()), Log::default());
     for name in ["a", "b", "c"] {
         log.fetch(&pacer, &url(&format!("http://{name}.example/")), Ask::new(), ms(0)).await.unwrap();
     }
@@ -49,7 +49,7 @@ async fn hosts_do_not_wait_for_each_other() {
 
 #[tokio::test(start_paused = true)]
 async fn first_come_first_served_from_one_task_or_from_a_thousand() {
-    let (pacer, log) = (Pacer::new(PacePolicy::default().with_max_wait(s(5_000))), Log::default());
+    let (pacer, log) = (Pacer::new(one_second().with_max_wait(s(5_000))), Log::default());
     let a = url("http://a.example/");
     let tasks: Vec<_> = (0..1_000)
         .map(|n| {
@@ -87,9 +87,9 @@ async fn callers_who_come_back_when_told_ask_about_twice() {
     for (max_wait, wire, held) in
         [(s(30), ms(100), s(0)), (s(30), ms(0), s(60)), (s(5), ms(50), s(0)), (s(0), ms(0), s(60))]
     {
-        let pacer = Pacer::new(PacePolicy::default());
+        let pacer = Pacer::new(one_second());
         if held > s(0) {
-            pacer.back_off(&host("a.example"), SystemClock.wall().plus(held), BackoffCause::Operator);
+            pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(held), BackoffCause::Operator);
         }
         let tasks: Vec<_> = (0..300)
             .map(|_| {
@@ -104,7 +104,7 @@ async fn callers_who_come_back_when_told_ask_about_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deferral_reserves_nothing_and_its_place_is_forgotten() {
-    let (pacer, a) = (Pacer::new(PacePolicy::default()), url("http://a.example/"));
+    let (pacer, a) = (Pacer::new(one_second()), url("http://a.example/"));
     let at_once = || Ask::new().with_budget(ms(0));
     let open = pacer.acquire(&a, at_once()).await.unwrap();
     let mut waits = Vec::new();
@@ -121,8 +121,8 @@ async fn a_deferral_reserves_nothing_and_its_place_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_names_of_one_host_share_one_slot() {
-    let (pacer, log) = (Pacer::new(PacePolicy::default()), Log::default());
+async fn names_of_one_host_share_one_slot() {
+    let (pacer, log) = (Pacer::new(one_second()), Log::default());
     for text in ["http://example.com/", "https://example.com./", "http://EXAMPLE.com:8443/x"] {
         log.fetch(&pacer, &url(text), Ask::new(), ms(0)).await.unwrap();
     }
@@ -131,8 +131,8 @@ async fn trap_names_of_one_host_share_one_slot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_crawl_delay_half_a_second_zero_and_a_day_and_a_second() {
-    let pacer = Pacer::new(PacePolicy::default().danger_min_delay(ms(100)));
+async fn crawl_delays_from_zero_to_a_day_count() {
+    let pacer = Pacer::new(one_second().danger_min_delay(ms(100)));
     let wait = async |ask: Ask| {
         let a = url("http://a.example/");
         pacer.acquire(&a, Ask::new()).await.unwrap().finish();
@@ -150,8 +150,8 @@ async fn trap_crawl_delay_half_a_second_zero_and_a_day_and_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_crawl_delay_changes_while_20_wait() {
-    let (pacer, log) = (Pacer::new(PacePolicy::default()), Log::default());
+async fn a_crawl_delay_may_change_while_twenty_wait() {
+    let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("https://a.example/");
     let tasks: Vec<_> = (0..20)
         .map(|n| {
@@ -173,7 +173,7 @@ async fn trap_crawl_delay_changes_while_20_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn a_shorter_crawl_delay_counts_at_once_too() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let a = url("https://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     let (waiting, changing) = tokio::join!(pacer.acquire(&a, Ask::new().with_crawl_delay(s(20))), async {
@@ -185,8 +185,8 @@ async fn a_shorter_crawl_delay_counts_at_once_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_wait_beyond_max_wait_is_deferred_at_once() {
-    let pacer = Pacer::new(PacePolicy::default());
+async fn a_wait_beyond_max_wait_is_deferred_at_once() {
+    let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     let began = Instant::now();
@@ -210,8 +210,8 @@ async fn trap_wait_beyond_max_wait_is_deferred_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_answers_use_up_the_patience_of_those_behind_and_they_hear_of_it_early() {
-    let (pacer, log) = (Pacer::new(PacePolicy::default()), Log::default());
+async fn slow_responses_defer_those_behind_early() {
+    let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("http://a.example/");
     let tasks: Vec<_> = (0..25)
         .map(|n| {
@@ -231,7 +231,7 @@ async fn slow_answers_use_up_the_patience_of_those_behind_and_they_hear_of_it_ea
 
 #[tokio::test(start_paused = true)]
 async fn an_impatient_one_behind_a_patient_one_hears_of_it_early_too() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
     let wait = |budget| {
@@ -250,8 +250,8 @@ async fn an_impatient_one_behind_a_patient_one_hears_of_it_early_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_the_same_task_holds_a_body_and_asks_again() {
-    let pacer = Pacer::new(PacePolicy::default());
+async fn a_task_that_holds_a_body_and_asks_again_is_deferred() {
+    let pacer = Pacer::new(one_second());
     let a = url("http://example.org/");
     let held = pacer.acquire(&a, Ask::new()).await.unwrap();
     sleep(s(12)).await;
@@ -270,7 +270,7 @@ async fn trap_the_same_task_holds_a_body_and_asks_again() {
 
 #[tokio::test(start_paused = true)]
 async fn of_several_in_flight_the_oldest_counts() {
-    let pacer = Pacer::new(PacePolicy::default().danger_max_in_flight(2));
+    let pacer = Pacer::new(one_second().danger_max_in_flight(2));
     let a = url("http://a.example/");
     let open = || pacer.report(&host("a.example")).unwrap().open();
     let first = pacer.acquire(&a, Ask::new()).await.unwrap();
@@ -288,7 +288,7 @@ async fn of_several_in_flight_the_oldest_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_of_zero_goes_now_or_not_at_all() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let (a, now) = (url("http://a.example/"), Ask::new().with_budget(s(0)));
     let permit = pacer.acquire(&a, now).await.unwrap();
     let busy = deferral(pacer.acquire(&a, now).await);
@@ -306,7 +306,7 @@ async fn a_budget_of_zero_goes_now_or_not_at_all() {
 
 /// What 10 waiters at a gap of 1 s do when some of them go away at 3.5 s, given by their numbers.
 async fn cancelled(who: &[usize]) -> (Vec<usize>, Vec<Duration>, Pacer) {
-    let (pacer, log) = (Pacer::new(PacePolicy::default()), Log::default());
+    let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("http://a.example/");
     let mut tasks: Vec<_> = (0..10)
         .map(|n| {
@@ -328,7 +328,7 @@ async fn cancelled(who: &[usize]) -> (Vec<usize>, Vec<Duration>, Pacer) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_waiter_cancelled_first_middle_last_all() {
+async fn any_waiter_may_be_cancelled() {
     for who in [vec![4], vec![6], vec![9], vec![4, 5, 6], vec![9, 4, 7], vec![4, 5, 6, 7, 8, 9]] {
         let (order, starts, pacer) = cancelled(&who).await;
         let expected: Vec<usize> = (0..10).filter(|n| !who.contains(n)).collect();
@@ -340,8 +340,8 @@ async fn trap_waiter_cancelled_first_middle_last_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_99_of_100_waiters_cancelled_and_the_last_is_not_early() {
-    let pacer = Pacer::new(PacePolicy::default().danger_min_delay(ms(20)));
+async fn the_last_of_100_waiters_is_not_early_when_99_are_cancelled() {
+    let pacer = Pacer::new(one_second().danger_min_delay(ms(20)));
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     let waiters: Vec<_> = (0..99).map(|_| Box::pin(pacer.acquire(&a, Ask::new()))).collect();
@@ -357,7 +357,7 @@ async fn trap_99_of_100_waiters_cancelled_and_the_last_is_not_early() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_has_gone_is_not_waited_for() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     let mut waiters: Vec<_> = (0..20).map(|_| Box::pin(pacer.acquire(&a, Ask::new()))).collect();
@@ -374,7 +374,7 @@ async fn whoever_has_gone_is_not_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_permit_that_is_given_back_leaves_no_gap() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().give_back();
     assert_eq!(pacer.acquire(&a, Ask::new()).await.unwrap().waited(), s(0));
@@ -392,7 +392,7 @@ async fn a_permit_that_is_given_back_leaves_no_gap() {
 fn a_permit_may_be_dropped_outside_a_runtime_and_wakes_the_next() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
-    let pacer = Pacer::new(PacePolicy::default().danger_min_delay(ms(1)));
+    let pacer = Pacer::new(one_second().danger_min_delay(ms(1)));
     let a = url("http://a.example/");
     let permit = runtime.block_on(pacer.acquire(&a, Ask::new())).unwrap();
     let next = runtime.spawn({
@@ -408,7 +408,7 @@ fn a_permit_may_be_dropped_outside_a_runtime_and_wakes_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_the_caller_ends_the_response() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     let task = tokio::spawn({
         let (pacer, a) = (pacer.clone(), a.clone());
@@ -423,7 +423,7 @@ async fn a_panic_of_the_caller_ends_the_response() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_is_first_and_is_not_polled_is_passed_over() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     let mut asleep = Box::pin(pacer.acquire(&a, Ask::new().with_budget(s(2))));
@@ -434,8 +434,8 @@ async fn whoever_is_first_and_is_not_polled_is_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_redirect_chain_on_one_host_and_across_two() {
-    let (pacer, log) = (Pacer::new(PacePolicy::default()), Log::default());
+async fn redirects_are_paced_on_one_host_and_across_two() {
+    let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let slow = Ask::new().with_crawl_delay(s(4));
     for (to, ask) in [
         ("http://a.example/1", Ask::new()),
@@ -451,9 +451,9 @@ async fn trap_redirect_chain_on_one_host_and_across_two() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_clock_a_year_forward_and_back() {
+async fn a_wall_clock_that_jumps_a_year_changes_no_delay() {
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_700_000_000_000)));
-    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).clock(clock.clone()).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(one_second()).clock(clock.clone()).build();
     let a = url("http://a.example/");
     const YEAR: Duration = Duration::from_secs(366 * 86_400);
     for wall in [
@@ -472,7 +472,7 @@ async fn trap_clock_a_year_forward_and_back() {
     }
     // A hold from a store that was written before the clock was set back: not believed beyond a day.
     let end = pacer.back_off(
-        &host("b.example"),
+        host("b.example").as_str(),
         WallMillis::from_millis(1_700_000_000_000).plus(YEAR),
         BackoffCause::Shared,
     );
@@ -481,8 +481,8 @@ async fn trap_clock_a_year_forward_and_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_suspend_is_no_hurry_afterwards() {
-    let (pacer, log) = (Pacer::new(PacePolicy::default()), Log::default());
+async fn nothing_hurries_after_a_suspend() {
+    let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("http://a.example/");
     let tasks: Vec<_> = (0..5)
         .map(|n| {
@@ -500,9 +500,9 @@ async fn trap_suspend_is_no_hurry_afterwards() {
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_without_end_is_a_budget() {
-    let pacer = Pacer::new(PacePolicy::default().with_max_wait(Duration::MAX));
+    let pacer = Pacer::new(one_second().with_max_wait(Duration::MAX));
     let a = url("http://a.example/");
-    pacer.back_off(&host("a.example"), SystemClock.wall().plus(s(86_400)), BackoffCause::Operator);
+    pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(s(86_400)), BackoffCause::Operator);
     let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
     assert!(permit.waited() > s(86_300));
     let open = tokio::spawn({
@@ -516,7 +516,7 @@ async fn a_budget_without_end_is_a_budget() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_lags_behind_is_waited_for() {
-    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+    let pacer = abide_gate::testing::hosts::pacer_builder(one_second())
         .clock(Arc::new(Lagging(Instant::now())))
         .build();
     let (a, began) = (url("http://a.example/"), Instant::now());
@@ -527,7 +527,7 @@ async fn a_clock_that_lags_behind_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn next_slot_tells_and_reserves_nothing() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let (a, ask) = (url("http://a.example/"), Ask::new());
     assert_eq!(pacer.next_slot(&a, ask).unwrap().wait(), s(0));
     pacer.acquire(&a, ask).await.unwrap().finish();
@@ -542,7 +542,7 @@ async fn next_slot_tells_and_reserves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn the_longest_overdue_host_is_ready_first() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let hosts = ["a.example", "b.example", "c.example"].map(host);
     for name in ["b.example", "a.example", "c.example"] {
         pacer.acquire(&url(&format!("http://{name}/")), Ask::new()).await.unwrap().finish();
@@ -562,7 +562,7 @@ async fn the_longest_overdue_host_is_ready_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_report_counts_what_happened() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
@@ -581,7 +581,7 @@ async fn a_report_counts_what_happened() {
 
 #[test]
 fn other_schemes_are_refused() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let ftp = url("ftp://a.example/");
     assert!(matches!(pacer.next_slot(&ftp, Ask::new()), Err(Refusal::UnsupportedUrl(_))));
 }
@@ -593,7 +593,7 @@ fn handles_and_futures_may_cross_threads() {
     is_shared::<Pacer>();
     is_shared::<Permit>();
     is_shared::<Refusal>();
-    let (pacer, a) = (Pacer::new(PacePolicy::default()), url("http://a.example/"));
+    let (pacer, a) = (Pacer::new(one_second()), url("http://a.example/"));
     is_send(&pacer.acquire(&a, Ask::new()));
 }
 

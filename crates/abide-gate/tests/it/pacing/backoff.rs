@@ -9,7 +9,7 @@ use abide_gate::{Clock, Event, Failure, Observer, SystemClock, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
-use crate::support::pacing::{Log, deferral, host, ms, s, url};
+use crate::support::pacing::{Log, deferral, host, ms, one_second, s, url};
 
 /// No chance: jitter would blur the expected times, and is tested for itself.
 fn exact(policy: PacePolicy) -> Pacer {
@@ -43,7 +43,7 @@ fn assert_about(actual: Duration, expected: Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn a_429_with_retry_after_holds_the_host_and_only_it() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     assert_about(answer(&pacer, TOO_MANY, &retry_after("120")).await.unwrap(), s(120));
     let deferral = deferral(pacer.acquire(&url("https://a.example:8443/x"), Ask::new()).await);
     let reason = DeferReason::Backoff { status: Some(429), retry_after: Some(s(120)) };
@@ -55,18 +55,18 @@ async fn a_429_with_retry_after_holds_the_host_and_only_it() {
 
 #[tokio::test(start_paused = true)]
 async fn other_answers_hold_nothing_whatever_they_carry() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     for status in [200, 301, 400, 403, 404, 420, 500, 502, 504] {
         let status = StatusCode::from_u16(status).unwrap();
         assert_eq!(answer(&pacer, status, &retry_after("120")).await, None, "{status}");
     }
-    let strict = Pacer::new(PacePolicy::default().with_backoff_on_forbidden());
+    let strict = Pacer::new(one_second().with_backoff_on_forbidden());
     assert!(answer(&strict, StatusCode::FORBIDDEN, &HeaderMap::new()).await.is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_8_in_flight_all_429_are_one_strike() {
-    let pacer = Pacer::new(PacePolicy::default().danger_max_in_flight(8).danger_min_delay(s(0)));
+async fn eight_429s_in_flight_count_as_one_throttle() {
+    let pacer = Pacer::new(one_second().danger_max_in_flight(8).danger_min_delay(s(0)));
     let a = url("http://a.example/");
     let mut permits = Vec::new();
     for _ in 0..8 {
@@ -83,8 +83,8 @@ async fn trap_8_in_flight_all_429_are_one_strike() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_429_then_503_then_a_short_429_and_the_hold_only_grows() {
-    let pacer = Pacer::new(PacePolicy::default().danger_max_in_flight(3).danger_min_delay(s(0)));
+async fn a_429_a_503_and_a_short_429_only_lengthen_the_backoff() {
+    let pacer = Pacer::new(one_second().danger_max_in_flight(3).danger_min_delay(s(0)));
     let a = url("http://a.example/");
     let hold = answer(&pacer, TOO_MANY, &retry_after("60")).await.unwrap();
     assert_about(hold, s(60));
@@ -98,8 +98,8 @@ async fn trap_429_then_503_then_a_short_429_and_the_hold_only_grows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_hold_ends_with_50_waiting_and_they_go_one_after_the_other() {
-    let (pacer, log) = (Pacer::new(PacePolicy::default()), Log::default());
+async fn fifty_waiters_go_one_by_one_when_a_backoff_ends() {
+    let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("http://a.example/");
     assert!(answer(&pacer, TOO_MANY, &retry_after("100")).await.is_some());
     let tasks: Vec<_> = (0..50)
@@ -122,7 +122,7 @@ async fn trap_hold_ends_with_50_waiting_and_they_go_one_after_the_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_begins_defers_at_once_those_it_is_too_long_for() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
     let wait = |budget| {
@@ -142,9 +142,9 @@ async fn a_hold_that_begins_defers_at_once_those_it_is_too_long_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_29_and_31_quiet_minutes_after_a_hold() {
+async fn throttles_are_forgotten_after_thirty_quiet_minutes() {
     for (minutes, expected) in [(29, 120), (31, 60)] {
-        let pacer = Pacer::new(PacePolicy::default());
+        let pacer = Pacer::new(one_second());
         let hold = answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap();
         assert_about(hold, s(60));
         sleep(hold + s(60 * minutes)).await;
@@ -156,7 +156,7 @@ async fn trap_29_and_31_quiet_minutes_after_a_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn hosts_that_are_held_alike_do_not_come_back_at_once() {
-    let pacer = exact(PacePolicy::default());
+    let pacer = exact(one_second());
     let mut ends = Vec::new();
     for n in 0..100 {
         let permit = pacer.acquire(&url(&format!("http://h{n}.example/")), Ask::new()).await.unwrap();
@@ -171,7 +171,7 @@ async fn hosts_that_are_held_alike_do_not_come_back_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_seed_repeats_the_jitter() {
     let ends = async || {
-        let pacer = exact(PacePolicy::default());
+        let pacer = exact(one_second());
         let a = url("http://a.example/");
         pacer.acquire(&a, Ask::new()).await.unwrap().finish_with(TOO_MANY, &retry_after("1000"));
         pacer.next_slot(&a, Ask::new()).unwrap().wait()
@@ -180,9 +180,9 @@ async fn a_seed_repeats_the_jitter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_hop_to_a_held_host_is_deferred() {
-    let pacer = Pacer::new(PacePolicy::default());
-    pacer.back_off(&host("b.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
+async fn a_hop_to_a_backed_off_host_is_deferred() {
+    let pacer = Pacer::new(one_second());
+    pacer.back_off(host("b.example").as_str(), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap().finish();
     let deferral = deferral(pacer.acquire(&url("http://b.example/"), Ask::new().with_budget(s(25))).await);
     assert_eq!(
@@ -193,19 +193,19 @@ async fn trap_hop_to_a_held_host_is_deferred() {
 
 #[tokio::test(start_paused = true)]
 async fn holds_from_outside_are_only_extended_and_cut_to_a_day() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let (a, wall) = (host("a.example"), SystemClock.wall());
-    let long = pacer.back_off(&a, wall.plus(s(600)), BackoffCause::Operator);
-    assert_eq!(pacer.back_off(&a, wall.plus(s(60)), BackoffCause::Operator), long);
-    let far = pacer.back_off(&host("b.example"), wall.plus(s(28 * 3_600)), BackoffCause::Operator);
+    let long = pacer.back_off(a.as_str(), wall.plus(s(600)), BackoffCause::Operator);
+    assert_eq!(pacer.back_off(a.as_str(), wall.plus(s(60)), BackoffCause::Operator), long);
+    let far = pacer.back_off(host("b.example").as_str(), wall.plus(s(28 * 3_600)), BackoffCause::Operator);
     assert_about(far.since(wall), s(24 * 3_600));
-    let near = pacer.back_off(&host("c.example"), wall.plus(s(26 * 3_600)), BackoffCause::Operator);
+    let near = pacer.back_off(host("c.example").as_str(), wall.plus(s(26 * 3_600)), BackoffCause::Operator);
     assert_about(near.since(wall), s(26 * 3_600));
     for past in [WallMillis::from_millis(0), wall] {
-        pacer.back_off(&host("d.example"), past, BackoffCause::Operator);
+        pacer.back_off(host("d.example").as_str(), past, BackoffCause::Operator);
     }
     assert_eq!(pacer.next_slot(&url("http://d.example/"), Ask::new()).unwrap().wait(), s(0));
-    pacer.back_off(&host("e.example"), WallMillis::from_millis(u64::MAX), BackoffCause::Operator);
+    pacer.back_off(host("e.example").as_str(), WallMillis::from_millis(u64::MAX), BackoffCause::Operator);
     assert_about(pacer.next_slot(&url("http://e.example/"), Ask::new()).unwrap().wait(), s(86_400));
     // A hold by the operator is no complaint of the server: the first 429 afterwards is the first strike.
     sleep(s(601)).await;
@@ -218,9 +218,9 @@ async fn fail(pacer: &Pacer, fault: Failure) -> Option<Duration> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_breaker_5_refused_opens_and_4_refused_and_an_answer_do_not() {
+async fn five_failures_in_a_row_open_the_breaker() {
     use Failure::Refused;
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     for _ in 0..4 {
         assert_eq!(fail(&pacer, Refused).await, None);
     }
@@ -239,7 +239,7 @@ async fn trap_breaker_5_refused_opens_and_4_refused_and_an_answer_do_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_half_open_breaker_lets_one_probe_through() {
-    let policy = PacePolicy::default().danger_max_in_flight(4).danger_min_delay(s(0));
+    let policy = one_second().danger_max_in_flight(4).danger_min_delay(s(0));
     let (pacer, a) = (Pacer::new(policy), url("http://a.example/"));
     assert_eq!(fail(&pacer, Failure::Dns).await, None);
     assert_about(fail(&pacer, Failure::Dns).await.unwrap(), s(3_600));
@@ -260,7 +260,7 @@ async fn a_half_open_breaker_lets_one_probe_through() {
 
 #[tokio::test(start_paused = true)]
 async fn enhance_your_calm_holds_like_a_429_and_is_no_fault() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     assert_about(fail(&pacer, Failure::EnhanceYourCalm).await.unwrap(), s(60));
     assert_about(fail(&pacer, Failure::EnhanceYourCalm).await.unwrap(), s(120));
     assert!(matches!(
@@ -271,7 +271,7 @@ async fn enhance_your_calm_holds_like_a_429_and_is_no_fault() {
 
 #[tokio::test(start_paused = true)]
 async fn adaptive_delay_follows_the_site_and_errors_never_make_it_faster() {
-    let pacer = Pacer::new(PacePolicy::default().with_adaptive_delay());
+    let pacer = Pacer::new(one_second().with_adaptive_delay());
     let a = url("http://a.example/");
     let waited = async |head: Duration, status: u16| {
         let permit = pacer.acquire(&a, Ask::new().with_budget(s(100))).await.unwrap();
@@ -291,7 +291,7 @@ async fn adaptive_delay_follows_the_site_and_errors_never_make_it_faster() {
 #[tokio::test(start_paused = true)]
 async fn scopes_are_taken_all_or_none() {
     let shops = Scope::custom(|url| url.path().strip_prefix("/shop/").map(|_| "shops".to_owned()));
-    let policy = PacePolicy::default().with_scope(shops.with_delay(s(5)).with_max_in_flight(1));
+    let policy = one_second().with_scope(shops.with_delay(s(5)).with_max_in_flight(1));
     let (pacer, log) = (Pacer::new(policy), Log::default());
     let tasks: Vec<_> = ["a", "b", "c"]
         .map(|name| {
@@ -320,7 +320,7 @@ async fn scopes_are_taken_all_or_none() {
 async fn holds_stay_with_the_host_unless_a_scope_asks_for_them() {
     let group = || Scope::custom(|_| Some("all".to_owned())).with_delay(s(0)).with_max_in_flight(9);
     for (scope, expected) in [(group(), s(0)), (group().with_feedback(), s(120))] {
-        let pacer = Pacer::new(PacePolicy::default().with_scope(scope));
+        let pacer = Pacer::new(one_second().with_scope(scope));
         answer(&pacer, TOO_MANY, &retry_after("120")).await;
         let permit = pacer.acquire(&url("http://b.example/"), Ask::new().with_budget(s(200))).await.unwrap();
         assert_about(permit.waited(), expected);
@@ -332,11 +332,8 @@ async fn crossing_scopes_never_wait_for_each_other_in_a_circle() {
     // Each request is in two of four groups, in both orders; whoever is cancelled leaves both.
     let first = Scope::custom(|url| url.query().map(|query| query[..1].to_owned())).with_delay(ms(10));
     let second = Scope::custom(|url| url.query().map(|query| query[1..].to_owned())).with_delay(ms(10));
-    let policy = PacePolicy::default()
-        .danger_min_delay(s(0))
-        .danger_max_in_flight(99)
-        .with_scope(first)
-        .with_scope(second);
+    let policy =
+        one_second().danger_min_delay(s(0)).danger_max_in_flight(99).with_scope(first).with_scope(second);
     let (pacer, mut tasks) = (Pacer::new(policy.with_max_wait(s(500))), Vec::new());
     for n in 0..300 {
         let pair = ["ab", "ba", "bc", "cb", "ca", "ac", "dd"][n % 7];
@@ -357,9 +354,8 @@ async fn crossing_scopes_never_wait_for_each_other_in_a_circle() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_can_have_its_own_pace() {
-    let policy = PacePolicy::default()
-        .with_own_sites([host("mine.example")])
-        .with_host_delay(host("slow.example"), s(10));
+    let policy =
+        one_second().with_own_sites([host("mine.example")]).with_host_delay(host("slow.example"), s(10));
     let pacer = Pacer::new(policy);
     let waited = async |to: &str| {
         let to = url(to);
@@ -402,8 +398,7 @@ fn told_open(ears: &Ears) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_nobody_reads_is_told_once_though_nobody_asks() {
     let ears = Arc::new(Ears::default());
-    let pacer =
-        abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).observer(ears.clone()).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(one_second()).observer(ears.clone()).build();
     let unread = pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap();
     sleep(s(100)).await;
     let other = pacer.acquire(&url("http://b.example/"), Ask::new()).await.unwrap();
@@ -429,8 +424,7 @@ async fn a_body_that_nobody_reads_is_told_once_though_nobody_asks() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_open_for_a_minute_is_told_once() {
     let ears = Arc::new(Ears::default());
-    let pacer =
-        abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).observer(ears.clone()).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(one_second()).observer(ears.clone()).build();
     let a = url("http://a.example/");
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();
     for _ in 0..5 {
@@ -457,7 +451,7 @@ async fn a_body_that_was_open_for_long_is_told_at_its_end_at_the_latest() {
 #[tokio::test(start_paused = true)]
 async fn a_group_can_be_held_by_its_key() {
     let group = Scope::custom(|_| Some("all".to_owned())).with_delay(s(0)).with_max_in_flight(9);
-    let pacer = Pacer::new(PacePolicy::default().with_scope(group));
+    let pacer = Pacer::new(one_second().with_scope(group));
     pacer.back_off("custom/all", SystemClock.wall().plus(s(100)), BackoffCause::Operator);
     let deferral = deferral(pacer.acquire(&url("http://a.example/"), Ask::new()).await);
     assert_eq!(deferral.scope(), "custom/all");
@@ -466,7 +460,7 @@ async fn a_group_can_be_held_by_its_key() {
 #[tokio::test(start_paused = true)]
 async fn an_exception_to_politeness_is_told_once_at_the_start() {
     let ears = Arc::new(Ears::default());
-    let policy = PacePolicy::default().danger_min_delay(ms(5)).with_own_sites([host("mine.example")]);
+    let policy = one_second().danger_min_delay(ms(5)).with_own_sites([host("mine.example")]);
     abide_gate::testing::hosts::pacer_builder(policy).observer(ears.clone()).build();
     assert_eq!(*ears.heard.lock().unwrap(), ["exception every host", "exception mine.example"]);
 }

@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
 use crate::support::faulty::Faulty;
-use crate::support::pacing::{Lagging, deferral, host, ms, s, url};
+use crate::support::pacing::{Lagging, deferral, host, ms, one_second, s, url};
 
 /// What was told, but for turns.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ async fn take(pacer: &Pacer, name: &str) -> abide_gate::pacing::Permit {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_cannot_be_reached_is_told_of_once_and_is_not_held() {
-    let (builder, _, told) = builder(PacePolicy::default());
+    let (builder, _, told) = builder(one_second());
     let pacer = builder.build();
     for n in 1..=5 {
         assert_eq!(told.take(), [""; 0], "before fault {n}");
@@ -67,7 +67,7 @@ async fn a_host_that_cannot_be_reached_is_told_of_once_and_is_not_held() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_is_held_is_told_of_once_and_is_not_left_alone() {
-    let (builder, _, told) = builder(PacePolicy::default());
+    let (builder, _, told) = builder(one_second());
     let pacer = builder.build();
     let permit = take(&pacer, "a.example").await;
     sleep(ms(1)).await;
@@ -82,11 +82,11 @@ async fn a_host_that_is_held_is_told_of_once_and_is_not_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_over_in_the_instant_of_its_end() {
     for (after, is_held) in [(9_999, true), (10_000, false), (10_001, false)] {
-        let (builder, clock, _) = builder(PacePolicy::default());
+        let (builder, clock, _) = builder(one_second());
         let pacer = builder.build();
         let permit = take(&pacer, "a.example").await;
         let end = clock.wall().plus(s(10));
-        assert_eq!(pacer.back_off(&host("a.example"), end, BackoffCause::Operator), end);
+        assert_eq!(pacer.back_off(host("a.example").as_str(), end, BackoffCause::Operator), end);
         sleep(ms(after)).await;
         assert_eq!(permit.observe(StatusCode::OK, &HeaderMap::new()), is_held.then_some(end), "{after}");
         assert_eq!(pacer.stats().backed_off, usize::from(is_held), "{after}");
@@ -97,18 +97,18 @@ async fn a_hold_is_over_in_the_instant_of_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn two_held_hosts_are_two() {
-    let (builder, clock, _) = builder(PacePolicy::default());
+    let (builder, clock, _) = builder(one_second());
     let pacer = builder.build();
     for name in ["a.example", "b.example"] {
-        pacer.back_off(&host(name), clock.wall().plus(s(10)), BackoffCause::Operator);
+        pacer.back_off(host(name).as_str(), clock.wall().plus(s(10)), BackoffCause::Operator);
     }
     assert_eq!(pacer.stats().backed_off, 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_was_open_for_a_minute_is_told_of_and_one_that_was_not_is_not() {
+async fn a_body_open_for_a_minute_is_reported() {
     for (millis, expected) in [(59_999, vec![]), (60_000, vec!["a.example open 60s"])] {
-        let (builder, _, told) = builder(PacePolicy::default());
+        let (builder, _, told) = builder(one_second());
         let pacer = builder.build();
         let permit = take(&pacer, "a.example").await;
         sleep(ms(millis)).await;
@@ -119,7 +119,7 @@ async fn a_body_that_was_open_for_a_minute_is_told_of_and_one_that_was_not_is_no
 
 #[tokio::test(start_paused = true)]
 async fn a_complaint_defers_those_who_wait_before_its_response_has_ended() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     let permit = take(&pacer, "a.example").await;
     let a = url("http://a.example/");
     let mut headers = HeaderMap::new();
@@ -142,16 +142,16 @@ async fn a_complaint_defers_those_who_wait_before_its_response_has_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_ends_with_the_wait_costs_no_more_than_itself() {
-    let (builder, clock, _) = builder(PacePolicy::default());
+    let (builder, clock, _) = builder(one_second());
     let pacer = builder.store(Arc::new(MemoryHostStore::with_clock(clock.clone()))).build();
-    pacer.back_off(&host("a.example"), clock.wall().plus(s(5)), BackoffCause::Operator);
+    pacer.back_off(host("a.example").as_str(), clock.wall().plus(s(5)), BackoffCause::Operator);
     assert_eq!(take(&pacer, "a.example").await.waited(), s(5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_its_store_a_process_waits_for_the_longer_delay() {
     for (budget, is_granted) in [(3_999, false), (4_000, true)] {
-        let policy = PacePolicy::default().with_expected_workers(4);
+        let policy = one_second().with_expected_workers(4);
         let pacer = abide_gate::testing::hosts::pacer_builder(policy).store(Faulty::from_the_start()).build();
         take(&pacer, "a.example").await.finish();
         let next = pacer.acquire(&url("http://a.example/"), Ask::new().with_budget(ms(budget))).await;
@@ -161,7 +161,7 @@ async fn without_its_store_a_process_waits_for_the_longer_delay() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_down_is_asked_again_every_second() {
-    let (builder, _, told) = builder(PacePolicy::default());
+    let (builder, _, told) = builder(one_second());
     let store = Faulty::from_the_start();
     let pacer = builder.store(store.clone()).build();
     let _open = take(&pacer, "a.example").await;
@@ -178,7 +178,7 @@ async fn a_store_that_is_down_is_asked_again_every_second() {
 #[tokio::test(start_paused = true)]
 async fn a_request_is_in_flight_since_its_host_is_leased() {
     let store = Arc::new(MemoryHostStore::default());
-    let policy = || PacePolicy::default().danger_max_in_flight(3);
+    let policy = || one_second().danger_max_in_flight(3);
     let pacers =
         [0, 1].map(|_| abide_gate::testing::hosts::pacer_builder(policy()).store(store.clone()).build());
     take(&pacers[0], "a.example").await.finish();
@@ -193,7 +193,7 @@ async fn a_request_is_in_flight_since_its_host_is_leased() {
 #[tokio::test(start_paused = true)]
 async fn the_first_slot_of_equal_ones_is_told() {
     let group = Scope::custom(|_| Some("group".to_owned())).with_delay(s(1));
-    let pacer = Pacer::new(PacePolicy::default().with_scope(group));
+    let pacer = Pacer::new(one_second().with_scope(group));
     take(&pacer, "a.example").await.finish();
     sleep(s(10)).await;
     let next = |name: &str| pacer.next_slot(&url(&format!("http://{name}/")), Ask::new()).unwrap();
@@ -203,7 +203,7 @@ async fn the_first_slot_of_equal_ones_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_nothing_was_sent_to_is_not_overdue() {
-    let pacer = Pacer::new(PacePolicy::default());
+    let pacer = Pacer::new(one_second());
     take(&pacer, "a.example").await.give_back();
     sleep(s(10)).await;
     let next = pacer.next_slot(&url("http://a.example/"), Ask::new()).unwrap();
@@ -211,8 +211,8 @@ async fn a_host_that_nothing_was_sent_to_is_not_overdue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_must_wait_is_not_ready_before_who_need_not_and_the_first_of_equals_counts() {
-    let pacer = Pacer::new(PacePolicy::default());
+async fn the_first_ready_host_is_the_one_with_the_least_wait() {
+    let pacer = Pacer::new(one_second());
     take(&pacer, "free.example").await.finish();
     sleep(s(5)).await;
     take(&pacer, "busy.example").await.finish();
@@ -229,7 +229,7 @@ async fn who_must_wait_is_not_ready_before_who_need_not_and_the_first_of_equals_
 
 #[tokio::test(start_paused = true)]
 async fn where_something_is_in_flight_is_ready_after_where_nothing_is() {
-    let pacer = Pacer::new(PacePolicy::default().danger_max_in_flight(2));
+    let pacer = Pacer::new(one_second().danger_max_in_flight(2));
     let _open = take(&pacer, "open.example").await;
     sleep(s(5)).await;
     take(&pacer, "closed.example").await.finish();
@@ -244,7 +244,7 @@ async fn a_clock_that_lags_behind_is_waited_for_with_a_store_too() {
     let clock = Arc::new(Lagging(Instant::now()));
     let store = Arc::new(MemoryHostStore::with_clock(clock.clone()));
     let pacers = [0, 1].map(|_| {
-        abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+        abide_gate::testing::hosts::pacer_builder(one_second())
             .clock(clock.clone())
             .store(store.clone())
             .build()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::{
     BackoffCause, DeferReason, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore,
-    PacePolicy, Scope, ScopeKey,
+    PacePolicy, Scope,
 };
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
 use abide_gate::testing::{Ask, Pacer, Refusal};
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::support::faulty::{Fault, Faulty, is_free, state};
-use crate::support::pacing::{Log, deferral, host, ms, s, url};
+use crate::support::pacing::{Log, deferral, host, ms, one_second, s, url};
 
 /// The life of a lease, by default.
 const LEASE: Duration = Duration::from_secs(7);
@@ -42,7 +42,7 @@ async fn the_memory_store_forgives_throttle_counts() {
 /// Processes that want a page of each of four hosts all the time, for a minute. Pages of each process, and commands of the store.
 async fn crowd(processes: usize, delay: Duration) -> (Vec<usize>, usize) {
     let (store, log) = (healthy(), Log::default());
-    let policy = PacePolicy::default().danger_min_delay(delay).with_max_wait(s(120));
+    let policy = one_second().danger_min_delay(delay).with_max_wait(s(120));
     let mut tasks = JoinSet::new();
     for who in 0..processes {
         let pacer = abide_gate::testing::hosts::pacer_builder(policy.clone())
@@ -98,7 +98,7 @@ async fn shares_and_commands_of_processes_that_want_the_same_hosts() {
 #[tokio::test(start_paused = true)]
 async fn a_backoff_is_shared() {
     let store = healthy();
-    let pacers = [0, 1].map(|_| process(&store, PacePolicy::default()));
+    let pacers = [0, 1].map(|_| process(&store, one_second()));
     let a = url("http://a.example/");
     let permit = pacers[0].acquire(&a, Ask::new()).await.unwrap();
     let mut headers = HeaderMap::new();
@@ -130,7 +130,7 @@ async fn complain(pacer: &Pacer, expected: u64) {
 #[tokio::test(start_paused = true)]
 async fn throttle_counts_are_shared_and_outlive_a_process() {
     let store = healthy();
-    let process = || process(&store, PacePolicy::default());
+    let process = || process(&store, one_second());
     let (one, other) = (process(), process());
     complain(&one, 60).await;
     // Has not asked during the backoff, so the lease brings the count.
@@ -153,7 +153,7 @@ async fn throttle_counts_are_shared_and_outlive_a_process() {
 #[tokio::test(start_paused = true)]
 async fn a_backoff_that_another_process_sets_is_heard_while_waiting() {
     let store = healthy();
-    let pacers = [0, 1, 2].map(|_| process(&store, PacePolicy::default().with_delay(s(10))));
+    let pacers = [0, 1, 2].map(|_| process(&store, one_second().with_delay(s(10))));
     let a = url("http://a.example/");
     let open = pacers[0].acquire(&a, Ask::new()).await.unwrap();
     let waiting = tokio::spawn({
@@ -161,7 +161,7 @@ async fn a_backoff_that_another_process_sets_is_heard_while_waiting() {
         async move { pacer.acquire(&a, Ask::new()).await.map(drop) }
     });
     sleep(s(4)).await;
-    pacers[2].back_off(&host("a.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
+    pacers[2].back_off(host("a.example").as_str(), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     let began = Instant::now();
     assert!(matches!(deferral(waiting.await.unwrap()).reason(), DeferReason::Backoff { .. }));
     assert!(began.elapsed() <= s(4), "{:?}", began.elapsed());
@@ -177,7 +177,7 @@ async fn a_backoff_that_another_process_sets_is_heard_while_waiting() {
 #[tokio::test(start_paused = true)]
 async fn an_open_response_of_another_process_defers_us() {
     let store = healthy();
-    let pacers = [0, 1].map(|_| process(&store, PacePolicy::default()));
+    let pacers = [0, 1].map(|_| process(&store, one_second()));
     let a = url("http://a.example/");
     let open = pacers[0].acquire(&a, Ask::new()).await.unwrap();
     let began = Instant::now();
@@ -195,7 +195,7 @@ async fn an_open_response_of_another_process_defers_us() {
 #[tokio::test(start_paused = true)]
 async fn hosts_of_a_killed_process_are_served_by_others() {
     let (store, log, a) = (healthy(), Log::default(), url("http://a.example/"));
-    let [one, other] = [0, 1].map(|_| process(&store, PacePolicy::default()));
+    let [one, other] = [0, 1].map(|_| process(&store, one_second()));
     for _ in 0..5 {
         log.fetch(&one, &a, Ask::new(), ms(10)).await.unwrap();
     }
@@ -212,8 +212,8 @@ async fn hosts_of_a_killed_process_are_served_by_others() {
 async fn a_process_that_was_stopped_asks_before_it_sends() {
     let (store, a) = (healthy(), url("http://a.example/"));
     let stopped = store.of_another_process(Fault::Hang);
-    let one = process(&stopped, PacePolicy::default());
-    let other = process(&store, PacePolicy::default());
+    let one = process(&stopped, one_second());
+    let other = process(&store, one_second());
     let open = one.acquire(&a, Ask::new()).await.unwrap();
     // It is stopped while it renews its lease: all its timers fire late, and at once.
     stopped.goes_down();
@@ -233,7 +233,7 @@ async fn a_process_that_was_stopped_asks_before_it_sends() {
 #[tokio::test(start_paused = true)]
 async fn an_idle_host_is_given_up_soon() {
     let store = healthy();
-    let [one, other] = [0, 1].map(|_| process(&store, PacePolicy::default()));
+    let [one, other] = [0, 1].map(|_| process(&store, one_second()));
     let a = url("http://a.example/");
     one.acquire(&a, Ask::new()).await.unwrap().finish();
     let permit = other.acquire(&a, Ask::new().with_budget(s(6))).await.unwrap();
@@ -243,7 +243,7 @@ async fn an_idle_host_is_given_up_soon() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_survives_an_outage_that_outlasts_it() {
     let (store, a) = (healthy(), url("http://a.example/"));
-    let [one, other] = [0, 1].map(|_| process(&store, PacePolicy::default()));
+    let [one, other] = [0, 1].map(|_| process(&store, one_second()));
     let open = one.acquire(&a, Ask::new()).await.unwrap();
     store.goes_down();
     sleep(LEASE * 2).await;
@@ -274,7 +274,7 @@ impl Observer for Outages {
 /// Ten requests through a store that fails somewhere; the second answers 503 and is backed off for 5 s.
 async fn ten_requests(store: Arc<Faulty>) -> (Log, Duration) {
     let (pacer, log) =
-        (process(&store, PacePolicy::default().with_max_wait(s(100_000)).with_lease(s(6))), Log::default());
+        (process(&store, one_second().with_max_wait(s(100_000)).with_lease(s(6))), Log::default());
     let (a, mut complained) = (url("http://a.example/"), s(0));
     for n in 0..10 {
         let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
@@ -295,7 +295,7 @@ async fn ten_requests(store: Arc<Faulty>) -> (Log, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_store_fails_at_call_k_for_all_k() {
+async fn the_store_may_fail_at_any_call() {
     let panics = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         if info.payload_as_str() != Some("the store's own mistake") {
@@ -320,9 +320,9 @@ async fn trap_store_fails_at_call_k_for_all_k() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_store_down_means_a_longer_delay_and_one_warning() {
+async fn a_store_outage_means_a_longer_delay_and_one_warning() {
     let (store, outages) = (Faulty::from_the_start(), Arc::new(Outages::default()));
-    let policy = PacePolicy::default().with_expected_workers(4).with_max_wait(s(100));
+    let policy = one_second().with_expected_workers(4).with_max_wait(s(100));
     let pacer = abide_gate::testing::hosts::pacer_builder(policy)
         .store(store.clone())
         .observer(outages.clone())
@@ -351,7 +351,7 @@ async fn trap_store_down_means_a_longer_delay_and_one_warning() {
 #[tokio::test(start_paused = true)]
 async fn while_the_store_is_away_a_holder_goes_on_and_others_keep_off() {
     let (store, log, a) = (healthy(), Log::default(), url("http://a.example/"));
-    let [one, other] = [0, 1].map(|_| process(&store, PacePolicy::default().with_expected_workers(2)));
+    let [one, other] = [0, 1].map(|_| process(&store, one_second().with_expected_workers(2)));
     log.fetch_as(1, &one, &a, Ask::new(), ms(10)).await.unwrap();
     // It learns that the host is another's.
     deferral(other.acquire(&a, Ask::new().with_budget(ms(50))).await);
@@ -372,10 +372,10 @@ async fn while_the_store_is_away_a_holder_goes_on_and_others_keep_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_an_outage_holders_go_on_and_every_host_is_served_in_ten_seconds() {
+async fn after_an_outage_every_host_is_served_in_ten_seconds() {
     for away in [5, 7, 14, 60] {
         let (store, log) = (healthy(), Log::default());
-        let policy = PacePolicy::default().with_expected_workers(3).with_max_wait(s(300));
+        let policy = one_second().with_expected_workers(3).with_max_wait(s(300));
         let pacers = [0, 1, 2].map(|_| process(&store, policy.clone()));
         let began = Instant::now();
         let (down, back) = (s(10), s(10 + away));
@@ -415,7 +415,7 @@ async fn after_an_outage_holders_go_on_and_every_host_is_served_in_ten_seconds()
 #[derive(Debug)]
 struct Flushed {
     began: Instant,
-    hosts: Mutex<(HashMap<ScopeKey, HostEntry>, Duration)>,
+    hosts: Mutex<(HashMap<Arc<str>, HostEntry>, Duration)>,
 }
 
 impl Flushed {
@@ -427,12 +427,12 @@ impl Flushed {
 impl HostStore for Flushed {
     fn exchange<'a>(
         &'a self,
-        host: &'a ScopeKey,
+        host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let (hosts, grace_until) = &mut *self.hosts.lock().unwrap();
-            let entry = hosts.entry(host.clone()).or_default();
+            let entry = hosts.entry(host.into()).or_default();
             Ok(entry.exchange(&ask, self.began.elapsed(), *grace_until))
         })
     }
@@ -441,7 +441,7 @@ impl HostStore for Flushed {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_has_lost_its_data_shortens_no_delay() {
     let store = Arc::new(Flushed { began: Instant::now(), hosts: Mutex::default() });
-    let (log, policy) = (Log::default(), PacePolicy::default().with_max_wait(s(300)));
+    let (log, policy) = (Log::default(), one_second().with_max_wait(s(300)));
     let mut tasks = JoinSet::new();
     for who in 0..3 {
         let pacer = abide_gate::testing::hosts::pacer_builder(policy.clone()).store(store.clone()).build();
@@ -469,7 +469,7 @@ async fn a_store_that_has_lost_its_data_shortens_no_delay() {
 #[tokio::test(start_paused = true)]
 async fn fail_closed_sends_nothing_without_a_lease() {
     let (store, a) = (healthy(), url("http://a.example/"));
-    let pacer = process(&store, PacePolicy::default().with_fail_closed());
+    let pacer = process(&store, one_second().with_fail_closed());
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
     store.goes_down();
     for n in 0..2 {
@@ -488,7 +488,7 @@ async fn fail_closed_sends_nothing_without_a_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_costs_one_command_and_then_nothing() {
     let store = Faulty::new(|_, _| true, 0, Fault::Hang);
-    let pacer = process(&store, PacePolicy::default().with_store_timeout(ms(40)));
+    let pacer = process(&store, one_second().with_store_timeout(ms(40)));
     let began = Instant::now();
     pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap().finish();
     let first = began.elapsed();
@@ -506,7 +506,7 @@ struct Yes(Duration);
 impl HostStore for Yes {
     fn exchange<'a>(
         &'a self,
-        _: &'a ScopeKey,
+        _: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
@@ -519,7 +519,7 @@ impl HostStore for Yes {
 #[tokio::test(start_paused = true)]
 async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
     let (pacer, log) = (
-        abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).store(Arc::new(Yes(ms(0)))).build(),
+        abide_gate::testing::hosts::pacer_builder(one_second()).store(Arc::new(Yes(ms(0)))).build(),
         Log::default(),
     );
     let tasks: Vec<_> = (0..20)
@@ -539,13 +539,11 @@ async fn local_pacing_runs_on_top_of_whatever_the_store_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
-    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
-        .store(Arc::new(Yes(ms(500))))
-        .build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(one_second()).store(Arc::new(Yes(ms(500)))).build();
     let a = url("http://a.example/");
     let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
         sleep(ms(200)).await;
-        pacer.back_off(&host("a.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
+        pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     });
     assert!(matches!(deferral(result).reason(), DeferReason::Backoff { .. }));
     assert_eq!(pacer.stats().in_flight, 0);
@@ -553,12 +551,12 @@ async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_is_backed_off_while_its_group_is_asked_for() {
-    let policy = PacePolicy::default().with_scope(Scope::custom(|_| Some("farm".to_owned())));
+    let policy = one_second().with_scope(Scope::custom(|_| Some("farm".to_owned())));
     let pacer = abide_gate::testing::hosts::pacer_builder(policy).store(Arc::new(Yes(ms(500)))).build();
     let (a, began) = (url("http://a.example/"), Instant::now());
     let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
         sleep(ms(200)).await;
-        pacer.back_off(&host("a.example"), SystemClock.wall().plus(s(5)), BackoffCause::Operator);
+        pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(s(5)), BackoffCause::Operator);
     });
     result.unwrap().finish();
     assert!(began.elapsed() > s(5), "it sleeps until the backoff is over, and lets other tasks run");
@@ -567,7 +565,7 @@ async fn a_host_is_backed_off_while_its_group_is_asked_for() {
 #[test]
 fn a_permit_with_a_lease_may_outlive_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+    let pacer = abide_gate::testing::hosts::pacer_builder(one_second())
         .store(Arc::new(MemoryHostStore::default()))
         .build();
     let permit = runtime.block_on(pacer.acquire(&url("http://a.example/"), Ask::new())).unwrap();
@@ -581,7 +579,7 @@ fn a_permit_with_a_lease_may_outlive_its_runtime() {
 fn a_pacer_outlives_the_runtime_that_asked_for_its_leases() {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default())
+    let pacer = abide_gate::testing::hosts::pacer_builder(one_second())
         .store(Arc::new(MemoryHostStore::default()))
         .build();
     for n in 0..2 {
@@ -593,7 +591,7 @@ fn a_pacer_outlives_the_runtime_that_asked_for_its_leases() {
 #[tokio::test(start_paused = true)]
 async fn a_pacer_is_settled_when_the_store_has_its_leases_back() {
     let store = healthy();
-    let pacer = process(&store, PacePolicy::default());
+    let pacer = process(&store, one_second());
     assert!(pacer.settled(ms(0)).await, "nothing was asked yet");
     let a = url("http://a.example/");
     let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
@@ -602,7 +600,7 @@ async fn a_pacer_is_settled_when_the_store_has_its_leases_back() {
     assert!(pacer.settled(s(1)).await);
     assert!(is_free(&*store, "a.example").await);
     assert!(store.state("a.example").await.backoff.unwrap().left > s(58));
-    let alone = Pacer::new(PacePolicy::default());
+    let alone = Pacer::new(one_second());
     let _open = alone.acquire(&a, Ask::new()).await.unwrap();
     assert!(alone.settled(ms(0)).await, "there is no store");
 }
@@ -610,10 +608,10 @@ async fn a_pacer_is_settled_when_the_store_has_its_leases_back() {
 #[tokio::test(start_paused = true)]
 async fn a_backoff_set_while_the_store_is_away_is_shared_when_it_is_back() {
     let store = Faulty::from_the_start();
-    let pacer = process(&store, PacePolicy::default());
+    let pacer = process(&store, one_second());
     let until = SystemClock.wall().plus(s(7_200));
     for name in ["a.example", "b.example"] {
-        pacer.back_off(&host(name), until, BackoffCause::Operator);
+        pacer.back_off(host(name).as_str(), until, BackoffCause::Operator);
     }
     assert!(!pacer.settled(s(60)).await, "the store does not know");
     sleep(s(600)).await;
@@ -630,7 +628,7 @@ async fn a_backoff_set_while_the_store_is_away_is_shared_when_it_is_back() {
 async fn a_host_of_ones_own_can_be_left_out_of_leases() {
     let store = healthy();
     let own = || [host("own.example")];
-    let policy = || PacePolicy::default().with_own_sites(own()).danger_unleased(own());
+    let policy = || one_second().with_own_sites(own()).danger_unleased(own());
     let pacers = [0, 1].map(|_| process(&store, policy()));
     let (own, other) = (url("http://own.example/"), url("http://a.example/"));
     let both = [
@@ -648,7 +646,7 @@ async fn a_host_of_ones_own_can_be_left_out_of_leases() {
 async fn groups_of_hosts_are_leased_too() {
     let (store, log) = (Arc::new(MemoryHostStore::default()), Log::default());
     let group = Scope::custom(|_| Some("farm".to_owned())).with_delay(s(2));
-    let policy = PacePolicy::default().with_scope(group).with_max_wait(s(300));
+    let policy = one_second().with_scope(group).with_max_wait(s(300));
     let mut tasks = JoinSet::new();
     for who in 0..3 {
         let pacer = abide_gate::testing::hosts::pacer_builder(policy.clone()).store(store.clone()).build();

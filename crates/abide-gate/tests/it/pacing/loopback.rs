@@ -13,17 +13,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use abide_gate::pacing::{PacePolicy, Permit};
+use abide_gate::pacing::Permit;
 use abide_gate::testing::{Ask, Pacer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
+use crate::support::pacing::one_second;
+
 const GAP: Duration = Duration::from_millis(20);
 const BODY: usize = 2_000;
-
-/// From so many gaps on the median has a bound.
-const LONG_RUN: usize = 100_000;
 
 /// Longer than the test takes.
 const EVER: Duration = Duration::from_secs(7_200);
@@ -142,14 +141,14 @@ fn noise(stop: Arc<AtomicBool>) {
 }
 
 #[test]
-fn trap_no_gap_below_the_promise_as_the_server_sees_it() {
+fn the_server_sees_no_delay_below_the_promise() {
     let (gaps, tasks, hosts) = (number("GAPS", 300), number("TASKS", 600), number("HOSTS", 6));
     let (log, stop) = (Log::default(), Arc::new(AtomicBool::new(false)));
     let read = Read::default();
     let server = serve(Arc::clone(&log), Arc::clone(&read));
     noise(Arc::clone(&stop));
     noise(Arc::clone(&stop));
-    let policy = PacePolicy::default().danger_min_delay(GAP).with_max_wait(EVER);
+    let policy = one_second().danger_min_delay(GAP).with_max_wait(EVER);
     let client = Client { pacer: Pacer::new(policy), server, read, turns: Turns::default() };
     let cancelled = Arc::new(AtomicUsize::new(0));
     let left = Arc::new(AtomicUsize::new(gaps + hosts));
@@ -233,7 +232,4 @@ fn report(seen: &[Seen], mut wire: Vec<Duration>, cancelled: usize) {
     println!("smallest {:?}, 0.1 % {:?}, 1 % {:?}, median {:?}", gaps[0], at(0.001), at(0.01), at(0.5));
     println!("promise {GAP:?}, median time on the wire {median_wire:?}");
     assert_eq!((below, overlaps), (0, 0));
-    // Not lazy: the gap, a round trip, a tenth. Only the long run has the machine to itself.
-    let lazy = GAP + median_wire + GAP / 10;
-    assert!(gaps.len() < LONG_RUN || at(0.5) <= lazy, "median {:?}, expected at most {lazy:?}", at(0.5));
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use abide_gate::pacing::{PacePolicy, Scope};
+use abide_gate::pacing::Scope;
 use abide_gate::testing::{Ask, Pacer};
 use abide_gate::{Event, Failure, Observer};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
-use crate::support::pacing::{deferral, host, ms, s, url};
+use crate::support::pacing::{deferral, host, ms, one_second, s, url};
 
 /// Takes and ends a turn of `count` hosts that nobody has asked before.
 async fn strangers(pacer: &Pacer, from: usize, count: usize) {
@@ -30,8 +30,8 @@ impl Observer for Overgrown {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_a_slot_is_never_forgotten_while_its_delay_runs() {
-    let pacer = Pacer::new(PacePolicy::default().with_hosts_max(64));
+async fn a_slot_is_never_forgotten_while_its_delay_runs() {
+    let pacer = Pacer::new(one_second().with_hosts_max(64));
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new().with_crawl_delay(s(600))).await.unwrap().finish();
     // Ten thousand other hosts come and go; each of them may be forgotten after a second.
@@ -46,7 +46,7 @@ async fn trap_a_slot_is_never_forgotten_while_its_delay_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_is_forgotten_while_there_is_room() {
-    let pacer = Pacer::new(PacePolicy::default().danger_min_delay(ms(0)));
+    let pacer = Pacer::new(one_second().danger_min_delay(ms(0)));
     strangers(&pacer, 0, 500).await;
     sleep(s(86_400)).await;
     for _ in 0..100 {
@@ -58,7 +58,7 @@ async fn nobody_is_forgotten_while_there_is_room() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_owed_is_never_forgotten() {
-    let pacer = Pacer::new(PacePolicy::default().with_hosts_max(64));
+    let pacer = Pacer::new(one_second().with_hosts_max(64));
     let to = |name: &str| url(&format!("http://{name}.example/"));
     let take = async |name: &str| pacer.acquire(&to(name), Ask::new()).await.unwrap();
     let open = take("open").await;
@@ -96,11 +96,8 @@ async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
     let group = |name: &'static str| {
         Scope::custom(move |url| Some(format!("{name}{}", url.host_str()?))).with_delay(s(1))
     };
-    let policy = PacePolicy::default()
-        .with_hosts_max(1)
-        .with_scope(group("a"))
-        .with_scope(group("b"))
-        .with_scope(group("c"));
+    let policy =
+        one_second().with_hosts_max(1).with_scope(group("a")).with_scope(group("b")).with_scope(group("c"));
     let pacer = Pacer::new(policy.danger_min_delay(ms(0)));
     for n in 0..2_000 {
         let to = url(&format!("http://h{n}.example/"));
@@ -114,7 +111,7 @@ async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
 #[tokio::test(start_paused = true)]
 async fn a_table_that_owes_to_all_grows_and_says_so_once() {
     let told = Arc::new(Overgrown::default());
-    let policy = PacePolicy::default().with_delay(s(3_600)).with_hosts_max(128);
+    let policy = one_second().with_delay(s(3_600)).with_hosts_max(128);
     let pacer = abide_gate::testing::hosts::pacer_builder(policy).observer(told.clone()).build();
     strangers(&pacer, 0, 5_000).await;
     assert_eq!((pacer.stats().hosts, told.0.load(Ordering::SeqCst)), (5_000, 1));
@@ -149,8 +146,7 @@ async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
         }
     }
     let told = Arc::new(Open::default());
-    let pacer =
-        abide_gate::testing::hosts::pacer_builder(PacePolicy::default()).observer(told.clone()).build();
+    let pacer = abide_gate::testing::hosts::pacer_builder(one_second()).observer(told.clone()).build();
     let open = pacer.acquire(&url("http://forgotten.example/"), Ask::new()).await.unwrap();
     sleep(s(61)).await;
     for n in 0..100 {
@@ -162,7 +158,7 @@ async fn a_body_that_nobody_else_asks_about_is_told_by_the_cleaning() {
 
 #[tokio::test(start_paused = true)]
 async fn a_line_is_bounded_where_the_gap_is_tiny() {
-    let policy = PacePolicy::default().danger_min_delay(ms(0)).with_max_wait(s(100));
+    let policy = one_second().danger_min_delay(ms(0)).with_max_wait(s(100));
     let pacer = Pacer::new(policy);
     let a = url("http://a.example/");
     let open = pacer.acquire(&a, Ask::new()).await.unwrap();

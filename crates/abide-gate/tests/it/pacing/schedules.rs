@@ -18,6 +18,8 @@ use shuttle::{future, thread};
 use tokio::time::Instant;
 use url::Url;
 
+use crate::support::pacing::one_second;
+
 /// Stands still, and lets others go first whenever it is read.
 #[derive(Debug)]
 struct Standstill(Instant);
@@ -98,9 +100,9 @@ fn url(text: &str) -> Url {
 }
 
 #[test]
-fn trap_waiters_come_and_go_under_any_schedule() {
+fn waiters_come_and_go_under_any_schedule() {
     schedules(|| {
-        let (pacer, wire) = (pacer(PacePolicy::default()), Wire::default());
+        let (pacer, wire) = (pacer(one_second()), Wire::default());
         let tasks: Vec<_> = (0..6_usize)
             .map(|who| {
                 let (pacer, wire) = (pacer.clone(), wire.clone());
@@ -129,7 +131,7 @@ fn trap_waiters_come_and_go_under_any_schedule() {
 #[test]
 fn a_turn_that_is_given_back_goes_on_under_any_schedule() {
     schedules(|| {
-        let (pacer, wire) = (pacer(PacePolicy::default()), Wire::default());
+        let (pacer, wire) = (pacer(one_second()), Wire::default());
         let tasks: Vec<_> = (0..5_usize)
             .map(|who| {
                 let (pacer, wire) = (pacer.clone(), wire.clone());
@@ -152,7 +154,7 @@ fn crossing_scopes_are_no_deadlock_under_any_schedule() {
             Scope::custom(move |url| url.query().map(|query| query[at..=at].to_owned()))
                 .with_delay(Duration::ZERO)
         };
-        let policy = PacePolicy::default().with_scope(group(0)).with_scope(group(1)).with_scope(group(2));
+        let policy = one_second().with_scope(group(0)).with_scope(group(1)).with_scope(group(2));
         let pacer = pacer(policy);
         let tasks: Vec<_> = ["abc", "bca", "cab", "abd", "ddd", "cba"]
             .into_iter()
@@ -175,7 +177,7 @@ fn crossing_scopes_are_no_deadlock_under_any_schedule() {
 #[test]
 fn a_hold_that_begins_reaches_all_who_wait_under_any_schedule() {
     schedules(|| {
-        let pacer = pacer(PacePolicy::default());
+        let pacer = pacer(one_second());
         let to = url("http://a.example/");
         let open = future::block_on(pacer.acquire(&to, Ask::new())).unwrap();
         let tasks: Vec<_> = (0..4)

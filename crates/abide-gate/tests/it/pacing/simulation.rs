@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::support::faulty::{Fault, Faulty};
-use crate::support::pacing::{self, ms, s, url};
+use crate::support::pacing::{ms, one_second, s, url};
 
 const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
@@ -222,7 +222,7 @@ impl World {
             Upset::Hold(host, seconds) => {
                 let until = self.clock.wall().plus(s(seconds));
                 for pacer in &self.pacers {
-                    pacer.back_off(&pacing::host(&format!("h{host}.example")), until, BackoffCause::Operator);
+                    pacer.back_off(&format!("h{host}.example"), until, BackoffCause::Operator);
                 }
                 let now = Instant::now();
                 self.history.lock().unwrap().holds.push((host, now, now + s(seconds)));
@@ -300,7 +300,7 @@ proptest! {
         callers in prop::collection::vec(caller(), 1..80),
         upsets in prop::collection::vec(upset(), 0..4),
     ) {
-        let history = simulate(PacePolicy::default(), 1, &callers, &upsets);
+        let history = simulate(one_second(), 1, &callers, &upsets);
         judge(&history);
         judge_order(&history, &arrivals(&callers));
         judge_patience(&history, s(0));
@@ -311,7 +311,7 @@ proptest! {
         callers in prop::collection::vec(caller(), 1..60),
         upsets in prop::collection::vec(upset(), 0..4),
     ) {
-        let history = simulate(PacePolicy::default(), 3, &callers, &upsets);
+        let history = simulate(one_second(), 3, &callers, &upsets);
         judge(&history);
         judge_patience(&history, s(0));
     }
@@ -326,7 +326,7 @@ proptest! {
         let history = runtime.block_on(async {
             // Out of a hundred calls, some in a row fail, again and again.
             let store = Faulty::new(|call, every| call % 100 / 3 % every == 0, every, fault);
-            let policy = PacePolicy::default().with_lease(s(5));
+            let policy = one_second().with_lease(s(5));
             World::with_store(policy, store).run(callers.clone(), Vec::new()).await
         });
         judge(&history);
@@ -340,7 +340,7 @@ proptest! {
     ) {
         let all = Scope::custom(|_| Some("all".to_owned())).with_delay(ms(300)).with_max_in_flight(2);
         let odd = Scope::custom(|url| url.host_str().filter(|host| *host != "h1.example").map(|_| "odd".to_owned()));
-        let policy = PacePolicy::default().with_scope(all).with_scope(odd.with_delay(ms(100)).with_max_in_flight(1).with_feedback());
+        let policy = one_second().with_scope(all).with_scope(odd.with_delay(ms(100)).with_max_in_flight(1).with_feedback());
         let history = simulate(policy, 1, &callers, &upsets);
         judge(&history);
         judge_patience(&history, s(0));
@@ -356,7 +356,7 @@ proptest! {
         callers in prop::collection::vec(caller(), 1..80),
         limit in 2_u16..5,
     ) {
-        let policy = PacePolicy::default().danger_max_in_flight(limit).danger_min_delay(ms(200));
+        let policy = one_second().danger_max_in_flight(limit).danger_min_delay(ms(200));
         let history = simulate(policy, 1, &callers, &[]);
         judge_order(&history, &arrivals(&callers));
         judge_patience(&history, s(0));
@@ -380,7 +380,7 @@ fn nothing_is_lost_and_nothing_is_lazy() {
         cancels: None,
     };
     let callers: Vec<Caller> = (0..200).map(patient).collect();
-    let history = simulate(PacePolicy::default(), 1, &callers, &[]);
+    let history = simulate(one_second(), 1, &callers, &[]);
     assert_eq!(history.seen.len(), 200);
     let (first, last) = (&history.seen[0], &history.seen[199]);
     assert_eq!(last.start - first.start, ms(1_200) * 199);

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use abide_gate::HolderId;
 use abide_gate::pacing::{
-    DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, PacePolicy, Permit, ScopeKey,
-    Want,
+    DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, Permit, Want,
 };
 use abide_gate::robots_cache::RobotsPolicy;
 use abide_gate::testing::Ask;
@@ -26,6 +25,8 @@ use super::judge::{Complaint, Counts, Judge, Violation, Who};
 use super::plan::{Chance, DAY, HOUR, MINUTE, ORIGINS, Path, Plan, Reading, SECOND, Visit, What, Wish};
 use super::shelf::{Hosts, Reader, Shelf, Weather, number};
 use super::web::Web;
+
+use crate::support::pacing::one_second;
 
 const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
@@ -152,8 +153,8 @@ impl World {
                 _ => RobotsPolicy::default(),
             })
             .pace(match self.rude {
-                Some(Rude::ShortGap) => PacePolicy::default().danger_min_delay(SECOND / 2),
-                _ => PacePolicy::default(),
+                Some(Rude::ShortGap) => one_second().danger_min_delay(SECOND / 2),
+                _ => one_second(),
             })
             .clock(self.clock.clone())
             .robots_store(Arc::new(reader))
@@ -513,7 +514,7 @@ impl World {
         for (host, hosts) in (0..super::plan::HOSTS).zip(self.hosts.iter().cycle()) {
             let want = Want::Lease { ttl: SECOND, again_in: SECOND, is_held: false };
             let ask = LeaseAsk { holder: HolderId::random(), want, state: HostState::default() };
-            let (lease, _) = hosts.exchange(&ScopeKey::from(&host_of(host)), ask).await.unwrap();
+            let (lease, _) = hosts.exchange(host_of(host).as_str(), ask).await.unwrap();
             if lease != (LeaseStatus::Leased { is_wanted: false }) {
                 self.judge.violated("end", format!("host {host} is still leased: {lease:?}"));
             }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::pacing::{DeferReason, Permit};
+use abide_gate::pacing::{DeferReason, PacePolicy, Permit};
 use abide_gate::testing::{Ask, Pacer, Refusal};
 use abide_gate::{Clock, Host, WallMillis};
 use tokio::time::{Instant, sleep};
@@ -15,6 +15,11 @@ pub(crate) fn s(seconds: u64) -> Duration {
 
 pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+/// The default, at a delay of one second whatever the default is: the times in these tests are counted by it.
+pub(crate) fn one_second() -> PacePolicy {
+    PacePolicy::default().danger_min_delay(s(1))
 }
 
 pub(crate) fn url(text: &str) -> Url {
