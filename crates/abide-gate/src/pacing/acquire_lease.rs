@@ -121,6 +121,7 @@ fn backed_off(core: &Core, permit: &Permit, now: Moment) -> Option<DeadlineExcee
     acquire::each(&core.table, permit.claims(), |slot, _| {
         let backoff = Start { at: slot.backoff().until, why: WaitReason::Backoff };
         let start = backoff.later(Start { at: slot.breaker().until, why: WaitReason::Breaker });
+        let start = start.later(Start { at: slot.quota(), why: WaitReason::RateLimit });
         if start.at > last.map_or(now, |exceeded: DeadlineExceeded| exceeded.start.at) {
             last = Some(DeadlineExceeded { start, scope });
         }
