@@ -2,12 +2,14 @@
 //!
 //! The tests judge by its log: what counts is what reached the wire.
 
+mod quota;
 mod reply;
 mod server;
 mod silent;
 mod time;
 mod tls;
 
+pub use quota::Quota;
 pub use reply::{Reply, Signal, Step};
 pub use server::{Names, Seen, Server};
 pub use silent::{OWN_ADDRESSES, Silent};
