@@ -3,6 +3,7 @@
 mod args;
 mod batch;
 mod check;
+mod codes;
 mod config;
 mod crawl;
 mod demo;
@@ -11,6 +12,7 @@ mod excerpt;
 mod explain;
 mod facts;
 mod fetch;
+mod findings;
 mod identity;
 mod input;
 mod json;
