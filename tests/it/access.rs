@@ -23,7 +23,7 @@ fn raw(text: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn s1_4xx_allows_all_and_the_body_is_not_read() {
+async fn a_4xx_allows_all_and_the_body_is_not_read() {
     for code in [400, 401, 403, 404, 410, 418, 451, 499] {
         let server = site(Reply::new(code, "User-agent: *\nDisallow: /")).await;
         assert_eq!(status(&client(&server), "http://a.example/x").await, 200, "{code}");
@@ -31,7 +31,7 @@ async fn s1_4xx_allows_all_and_the_body_is_not_read() {
 }
 
 #[tokio::test]
-async fn s4_5xx_disallows_all_whatever_the_body_says() {
+async fn a_5xx_disallows_all_whatever_the_body_says() {
     for code in [500, 502, 503, 599, 600, 999] {
         let server = site(Reply::new(code, "User-agent: *\nAllow: /")).await;
         let denied = refused(&client(&server), "http://a.example/x").await;
@@ -41,7 +41,7 @@ async fn s4_5xx_disallows_all_whatever_the_body_says() {
 }
 
 #[tokio::test]
-async fn c4_to_c17_what_breaks_on_the_wire_disallows_all() {
+async fn what_breaks_on_the_wire_disallows_all() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n";
     let allow = "User-agent: *\nAllow: /\n";
     let cases = [
@@ -119,7 +119,7 @@ async fn c4_to_c17_what_breaks_on_the_wire_disallows_all() {
 }
 
 #[tokio::test]
-async fn c2_a_closed_port_disallows_all() {
+async fn a_closed_port_disallows_all() {
     let server = site(Reply::new(200, "")).await;
     let client = client(&server);
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -128,7 +128,7 @@ async fn c2_a_closed_port_disallows_all() {
 }
 
 #[tokio::test]
-async fn c7_a_body_longer_than_stated_counts_as_stated() {
+async fn a_body_longer_than_stated_counts_as_stated() {
     let body = "User-agent: *\nDisallow: /x\n";
     let robots =
         raw(&format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}Allow: /x/y\n", body.len()));
@@ -139,7 +139,7 @@ async fn c7_a_body_longer_than_stated_counts_as_stated() {
 }
 
 #[tokio::test]
-async fn c9_an_endless_body_is_cut_at_the_limit() {
+async fn an_endless_body_is_cut_at_the_limit() {
     let mut body = b"HTTP/1.1 200 OK\r\n\r\nUser-agent: *\nDisallow: /x\n".to_vec();
     body.extend(b"# filler\n".repeat(1000));
     let steps = vec![Step::Send(body), Step::Repeat(b"# filler\n".repeat(1000), 12_000)];
@@ -150,7 +150,7 @@ async fn c9_an_endless_body_is_cut_at_the_limit() {
 }
 
 #[tokio::test]
-async fn c10_a_drip_ends_at_the_deadline() {
+async fn a_drip_ends_at_the_deadline() {
     let mut steps = vec![Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n".to_vec())];
     for _ in 0..60 {
         steps.push(Step::Sleep(Duration::from_secs(1)));
@@ -164,7 +164,7 @@ async fn c10_a_drip_ends_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn c11_informational_answers_for_ever_end_at_the_deadline() {
+async fn informational_answers_for_ever_end_at_the_deadline() {
     let early = b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".to_vec();
     let server = site(Reply::raw(vec![Step::Repeat(early, 10_000_000)])).await;
     let policy = RobotsPolicy::default().with_deadline(Duration::from_millis(300));
@@ -173,7 +173,7 @@ async fn c11_informational_answers_for_ever_end_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn c15_a_gzip_bomb_is_cut_at_the_limit() {
+async fn a_gzip_bomb_is_cut_at_the_limit() {
     // 64 MiB of comments behind a rule, in less than 1 MiB.
     let mut text = b"User-agent: *\nDisallow: /x\n".to_vec();
     text.extend(b"#aaaaaaaaaaaaaa\n".repeat(4 * 1024 * 1024));
@@ -189,7 +189,7 @@ async fn c15_a_gzip_bomb_is_cut_at_the_limit() {
 }
 
 #[tokio::test]
-async fn s9_redirects_of_robots_txt_count_for_the_first_origin_only() {
+async fn redirects_of_robots_txt_count_for_the_first_origin_only() {
     let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
         ("a.example", "/robots.txt") => Reply::redirect(301, "http://b.example/robots.txt"),
         ("b.example", "/robots.txt") => Reply::redirect(302, "/rules"),
@@ -207,7 +207,7 @@ async fn s9_redirects_of_robots_txt_count_for_the_first_origin_only() {
 }
 
 #[tokio::test]
-async fn s10_five_redirects_are_followed_and_six_are_unavailable() {
+async fn five_redirects_are_followed_and_six_are_unavailable() {
     let hops = |last: usize| {
         Server::start(move |seen| {
             let number: usize = match seen.path.as_str() {
@@ -229,7 +229,7 @@ async fn s10_five_redirects_are_followed_and_six_are_unavailable() {
 }
 
 #[tokio::test]
-async fn s12_a_redirect_to_a_refused_address_sends_no_packet() {
+async fn a_redirect_to_a_refused_address_sends_no_packet() {
     let silent = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
     silent.set_nonblocking(true).unwrap();
     let port = silent.local_addr().unwrap().port();
@@ -255,7 +255,7 @@ async fn s12_a_redirect_to_a_refused_address_sends_no_packet() {
 }
 
 #[tokio::test]
-async fn s16_robots_txt_carries_no_cookie() {
+async fn robots_txt_carries_no_cookie() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => {
             Reply::with_headers(302, &[("location", "/rules"), ("set-cookie", "robots=1; Path=/")], "")

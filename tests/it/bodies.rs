@@ -21,7 +21,7 @@ fn html(bytes: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn p12_bytes_lengths_and_url_are_those_of_the_raw_client() {
+async fn bytes_lengths_and_url_are_those_of_the_raw_client() {
     let pages: Arc<Vec<Vec<u8>>> =
         Arc::new([0, 1, 100, 4_096, 8_200, 100_000, 20_000_000].iter().map(|bytes| html(*bytes)).collect());
     let served = Arc::clone(&pages);
@@ -66,7 +66,7 @@ fn chunked(page: &[u8]) -> Reply {
 }
 
 #[tokio::test]
-async fn p9_a_body_dropped_after_any_byte_frees_the_turn() {
+async fn a_body_dropped_after_any_byte_frees_the_turn() {
     // More than is read ahead, and a tail that does not come: the wire is open until the drop.
     let page = html(40_000);
     let length = page.len();
@@ -117,7 +117,7 @@ async fn an_error_met_while_reading_ahead_comes_at_its_place() {
 }
 
 #[tokio::test]
-async fn p10_a_gzip_page_is_scanned_decoded() {
+async fn a_gzip_page_is_scanned_decoded() {
     use std::io::Write;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(&html(50_000)).unwrap();

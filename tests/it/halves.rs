@@ -114,7 +114,7 @@ impl abide::Observer for Refusals {
 }
 
 #[tokio::test]
-async fn the_pacing_half_alone_notices_a_client_that_follows_and_tells_its_refusals() {
+async fn the_pacing_half_alone_notices_a_client_that_follows() {
     let server = site().await;
     let refusals = Arc::new(Refusals::default());
     let (abide, _) =

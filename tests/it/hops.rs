@@ -25,7 +25,7 @@ async fn site() -> Server {
 }
 
 #[tokio::test]
-async fn p1_a_hop_into_a_disallowed_path_never_leaves() {
+async fn a_hop_into_a_disallowed_path_never_leaves() {
     let server = site().await;
     let denied = refused(&client(&server), "http://a.example/to/302?/secret/x").await;
     assert!(denied.is_disallowed(), "{denied:?}");
@@ -34,7 +34,7 @@ async fn p1_a_hop_into_a_disallowed_path_never_leaves() {
 }
 
 #[tokio::test]
-async fn p1_a_hop_to_another_host_is_judged_by_that_hosts_rules() {
+async fn a_hop_to_another_host_is_judged_by_that_hosts_rules() {
     let server = site().await;
     let client = client(&server);
     let page = client.get("http://a.example/to/301?http://b.example/x").send().await.unwrap();
@@ -55,7 +55,7 @@ async fn p1_a_hop_to_another_host_is_judged_by_that_hosts_rules() {
 }
 
 #[tokio::test]
-async fn p1_a_hop_to_a_refused_address_sends_no_packet() {
+async fn a_hop_to_a_refused_address_sends_no_packet() {
     let silent = Silent::start().await;
     let port = silent.port();
     let server = site().await;
@@ -76,7 +76,7 @@ async fn p1_a_hop_to_a_refused_address_sends_no_packet() {
 }
 
 #[tokio::test]
-async fn p1_a_loop_ends_after_ten_hops() {
+async fn a_loop_ends_after_ten_hops() {
     let server = site().await;
     let client = client(&server);
     let denied = refused(&client, "http://a.example/count/0").await;
@@ -94,7 +94,7 @@ async fn p1_a_loop_ends_after_ten_hops() {
 }
 
 #[tokio::test]
-async fn p2_methods_and_bodies_follow_the_status() {
+async fn methods_and_bodies_follow_the_status() {
     let server = site().await;
     let client = client(&server);
     for (code, method, body) in
@@ -109,7 +109,7 @@ async fn p2_methods_and_bodies_follow_the_status() {
 }
 
 #[tokio::test]
-async fn p2_a_body_that_cannot_be_repeated_leaves_the_redirect_to_the_caller() {
+async fn a_body_that_cannot_be_repeated_leaves_the_redirect_to_the_caller() {
     let server = site().await;
     let client = client(&server);
     let stream = || reqwest::Body::wrap(http_body_util::StreamBody::new(OneFrame(Some("x=1"))));
@@ -138,7 +138,7 @@ impl futures_core::Stream for OneFrame {
 }
 
 #[tokio::test]
-async fn p3_credentials_stay_gone_once_the_origin_has_changed() {
+async fn credentials_stay_gone_once_the_origin_has_changed() {
     let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
         (_, "/robots.txt") => Reply::new(404, ""),
         ("a.example", "/start") => Reply::redirect(302, "/same"),
@@ -163,7 +163,7 @@ async fn p3_credentials_stay_gone_once_the_origin_has_changed() {
 }
 
 #[tokio::test]
-async fn p3_an_own_host_field_does_not_cross_origins() {
+async fn an_own_host_field_does_not_cross_origins() {
     let server = site().await;
     let client = client(&server);
     let page =
@@ -206,7 +206,7 @@ async fn every_user_agent_of_a_request_names_the_crawler() {
 }
 
 #[tokio::test]
-async fn p4_userinfo_is_nowhere() {
+async fn userinfo_is_nowhere() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
         "/go" => Reply::redirect(302, "http://user:hunter2@b.example/x"),
@@ -274,7 +274,7 @@ async fn a_location_of_300_kb_makes_no_error_long() {
 }
 
 #[tokio::test]
-async fn p5_an_inner_client_that_follows_is_noticed() {
+async fn an_inner_client_that_follows_is_noticed() {
     let server = site().await;
     let (abide, _) = builder(&server).build_with(reqwest::Client::builder()).unwrap();
     let follows = reqwest::Client::builder().dns_resolver(server.names()).build().unwrap();

@@ -157,7 +157,7 @@ async fn drained(response: reqwest::Response) -> (Vec<u8>, Option<http::HeaderMa
 }
 
 #[tokio::test]
-async fn p12_trailers_and_bytes_are_those_of_the_raw_client_in_both_versions() {
+async fn trailers_and_bytes_are_those_of_the_raw_client_in_both_versions() {
     for http2 in [false, true] {
         let address = serve(http2).await;
         let raw = inner(http2).dns_resolver(Arc::new(Names(address))).build().unwrap();

@@ -70,7 +70,7 @@ fn literals(beginning: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_span_and_event_of_the_code_is_on_the_page_and_the_other_way_round() {
+fn the_page_lists_every_span_and_event_of_the_code() {
     let on_the_page: BTreeSet<String> = documented().into_keys().collect();
     assert_eq!(literals("abide."), on_the_page);
     let metrics: BTreeSet<String> = table("Metrics").into_iter().map(|row| row[0].clone()).collect();
@@ -193,7 +193,7 @@ async fn what_is_said_has_the_fields_of_the_page_and_nothing_secret() {
 }
 
 #[tokio::test]
-async fn spans_of_a_tracing_middleware_are_one_per_call_outside_of_a_retry_and_one_per_attempt_inside() {
+async fn a_tracing_middleware_spans_calls_above_a_retry_attempts_below() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
         _ => Reply::new(500, ""),

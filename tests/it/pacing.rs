@@ -222,7 +222,7 @@ async fn a_busy_caller_is_no_silent_server() {
 }
 
 #[tokio::test]
-async fn p11_429_holds_the_whole_host_and_reaches_the_caller() {
+async fn a_429_holds_the_whole_host_and_reaches_the_caller() {
     // Nothing here waits: the clock stands still.
     let _clock = StoppedClock::stop();
     let server = Server::start(|seen| match seen.path.as_str() {
@@ -241,7 +241,7 @@ async fn p11_429_holds_the_whole_host_and_reaches_the_caller() {
 }
 
 #[tokio::test]
-async fn s3_429_on_robots_txt_holds_the_host_and_is_asked_again() {
+async fn a_429_on_robots_txt_holds_the_host_and_is_asked_again() {
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let server = Server::start(move |seen| match seen.path.as_str() {
         "/robots.txt" if asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 => {
@@ -277,7 +277,7 @@ async fn what_waits_through_a_hold_is_judged_by_the_rules_of_then() {
 }
 
 #[tokio::test]
-async fn waiting_is_reported_and_does_not_count_as_the_requests_timeout() {
+async fn waiting_does_not_count_as_the_requests_timeout() {
     let clock = StoppedClock::stop();
     let server = Server::start(|_| Reply::new(404, "")).await;
     let delay = Duration::from_millis(500);
@@ -330,7 +330,7 @@ async fn every_hop_waits_its_turn() {
 }
 
 #[tokio::test]
-async fn the_turn_is_free_at_the_end_of_the_wire_body_also_if_nobody_reads_it() {
+async fn the_permit_ends_with_the_wire_body_read_or_not() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
         "/204" => Reply::new(204, ""),
@@ -352,7 +352,7 @@ async fn the_turn_is_free_at_the_end_of_the_wire_body_also_if_nobody_reads_it() 
 }
 
 #[tokio::test]
-async fn the_response_dropped_unread_and_a_caller_that_panics_give_the_turn_back() {
+async fn a_dropped_response_and_a_panic_end_the_permit() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
         "/open" => Reply::raw(vec![

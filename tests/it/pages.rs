@@ -27,7 +27,7 @@ async fn page(pieces: &[Piece<'_>]) -> Server {
 const NOSNIPPET: &[u8] = b"<head><meta name=robots content=nosnippet>";
 
 #[tokio::test]
-async fn p6_hostile_heads_stay_within_the_limits_and_what_was_found_counts() {
+async fn hostile_heads_stay_within_the_limits() {
     let attribute = b"a".repeat(64 * 1024);
     let style = b"/* */ ".repeat(10_000);
     let cases: [(&str, Vec<Piece<'_>>); 5] = [
@@ -72,7 +72,7 @@ async fn p6_hostile_heads_stay_within_the_limits_and_what_was_found_counts() {
 }
 
 #[tokio::test]
-async fn p6_a_head_in_chunks_of_one_byte_costs_no_more_frames_than_another() {
+async fn a_head_in_one_byte_chunks_costs_no_more_frames() {
     const TIMES: usize = 600_000;
     let mut head =
         b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
@@ -123,7 +123,7 @@ fn field_of(bytes: usize) -> String {
 type Case = (&'static str, Vec<String>, Option<Option<bool>>);
 
 #[tokio::test]
-async fn p8_fields_of_any_size_and_number_are_read_or_an_error_and_never_half_read() {
+async fn fields_are_read_whole_or_are_an_error() {
     let many = |count: usize| -> Vec<String> {
         (0..count)
             .map(|number| format!("robots-tag: other{number};noarchive"))
@@ -163,7 +163,7 @@ async fn p8_fields_of_any_size_and_number_are_read_or_an_error_and_never_half_re
 }
 
 #[tokio::test]
-async fn p10_an_error_of_the_decoder_comes_at_its_place() {
+async fn an_error_of_the_decoder_comes_at_its_place() {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let page = [NOSNIPPET, b"</head><body>".as_slice(), &b"text ".repeat(50_000)].concat();
     encoder.write_all(&page).unwrap();

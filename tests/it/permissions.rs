@@ -144,7 +144,7 @@ async fn scanning_can_be_left_out() {
 }
 
 #[tokio::test]
-async fn x23_rules_of_a_redirect_stay_with_its_own_url() {
+async fn rules_of_a_redirect_stay_with_its_own_url() {
     let server = site().await;
     let page = client(&server).get("http://a.example/redirect").send().await.unwrap();
     assert!(page.permissions().may_index());
@@ -167,7 +167,7 @@ async fn what_was_not_looked_at_is_unknown_and_never_permitted_for_sure() {
 }
 
 #[tokio::test]
-async fn p6_a_head_that_never_ends_is_cut_at_the_limit_and_what_was_found_counts() {
+async fn a_head_without_end_is_cut_at_the_limit() {
     let server = site().await;
     let page = client(&server).get("http://a.example/endless-head").send().await.unwrap();
     let permissions = page.permissions();
@@ -179,7 +179,7 @@ async fn p6_a_head_that_never_ends_is_cut_at_the_limit_and_what_was_found_counts
 }
 
 #[tokio::test]
-async fn a29_a_304_comes_with_the_last_known_rules() {
+async fn a_304_comes_with_the_last_known_rules() {
     let server = Server::start(|seen| match (seen.path.as_str(), seen.header("if-none-match")) {
         ("/robots.txt", _) => Reply::new(404, ""),
         (_, Some("\"1\"")) => {
@@ -233,7 +233,7 @@ async fn reading_stops_when_the_head_has_ended() {
 }
 
 #[tokio::test]
-async fn p10_a_nested_coding_is_not_read_as_text() {
+async fn a_nested_coding_is_not_read_as_text() {
     use std::io::Write;
     let gzip = |bytes: &[u8]| {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -629,7 +629,7 @@ async fn what_could_not_be_saved_is_answered_by_nothing_that_forbids_less() {
 
 /// The unread response waits for the store, and the next request to its host for the response.
 #[tokio::test]
-async fn g09_a_store_of_permissions_that_fails_costs_the_record_and_nothing_else() {
+async fn a_failing_permission_store_costs_only_the_record() {
     let (server, (heard, _listening)) = (Arc::new(site().await), listen());
     let mut crawls = tokio::task::JoinSet::new();
     let faults = [Fault::Error, Fault::Hang, Fault::Panic, Fault::PanicAtOnce];

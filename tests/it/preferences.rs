@@ -66,6 +66,54 @@ async fn a_policy_token_is_asked_of_the_copy_that_let_the_request_out() {
 }
 
 #[tokio::test]
+async fn licences_are_told_and_what_was_not_read_is_unknown() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "License: https://a.example/all.xml\nUser-agent: *\nAllow: /"),
+        "/sold" => Reply::with_headers(
+            402,
+            &[
+                ("content-type", "text/plain"),
+                ("www-authenticate", "License error=\"payment_required\""),
+                ("link", "</style.css>; rel=preload"),
+                ("link", "</sold.xml>; rel=\"license\"; type=\"application/rsl+xml\""),
+            ],
+            "",
+        ),
+        "/cut" => Reply::with_headers(
+            200,
+            &[("content-type", "text/html"), ("content-encoding", "x-odd"), ("content-usage", "train-ai=y")],
+            "page",
+        ),
+        _ => Reply::with_headers(
+            200,
+            &[("content-type", "text/html"), ("content-usage", "train-ai=y")],
+            "<link rel=license type='application/rsl+xml' href=/page.xml>page",
+        ),
+    })
+    .await;
+    let client = client(&server);
+    let get = async |path: &str| client.get(format!("http://a.example{path}")).send().await.unwrap();
+    let urls =
+        |licenses: Vec<abide::License>| licenses.iter().map(|own| own.url().to_owned()).collect::<Vec<_>>();
+
+    let page = get("/page").await;
+    let info = page.fetch_info().unwrap();
+    assert_eq!(urls(info.licenses()), ["https://a.example/all.xml", "/page.xml"]);
+    assert_eq!(info.license_challenge(), None);
+    assert_eq!(page.preferences().training().to_string(), "allow: Content-Usage, field 1");
+    assert_eq!(page.permissions().indexing().to_string(), "allow");
+
+    let sold = get("/sold").await;
+    let info = sold.fetch_info().unwrap();
+    assert_eq!(urls(info.licenses()), ["https://a.example/all.xml", "/sold.xml"]);
+    let challenge = info.license_challenge().unwrap();
+    assert_eq!(challenge, [("error".to_owned(), "payment_required".to_owned())]);
+
+    let cut = get("/cut").await;
+    assert_eq!(cut.preferences().training().preference(), Preference::Unknown, "the head was not read");
+}
+
+#[tokio::test]
 async fn preferences_never_refuse_a_request() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => {

@@ -147,7 +147,7 @@ async fn default_headers_of_the_client_are_added_to_every_hop() {
 }
 
 #[tokio::test]
-async fn p13_the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
+async fn the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
     let clock = StoppedClock::stop();
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
@@ -170,7 +170,7 @@ async fn p13_the_timeout_counts_the_wire_of_all_hops_and_no_waiting() {
 }
 
 #[tokio::test]
-async fn p13_the_crawlers_timeout_counts_all_hops_and_the_inner_clients_each() {
+async fn the_crawlers_timeout_counts_all_hops_and_the_inner_clients_each() {
     let clock = StoppedClock::stop();
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),

@@ -257,7 +257,7 @@ async fn abide_above_a_cache_is_gated_and_typed_and_paces_hits_needlessly() {
 }
 
 #[tokio::test]
-async fn a_host_that_fails_is_left_alone_by_the_halves_and_not_by_abide_above_a_cache() {
+async fn the_halves_leave_a_failing_host_alone() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
         _ => Reply::raw(vec![Step::Reset]),
@@ -280,7 +280,7 @@ async fn a_host_that_fails_is_left_alone_by_the_halves_and_not_by_abide_above_a_
 }
 
 #[tokio::test]
-async fn abide_inside_a_cache_is_gated_and_paced_but_leaves_text_and_no_fetch_info() {
+async fn abide_inside_a_cache_leaves_text_and_no_fetch_info() {
     let server = site().await;
     let (abide, inner) = crawler(&server);
     let client = ClientBuilder::new(inner).with(cache()).with(abide.middleware()).build();
@@ -364,7 +364,7 @@ async fn a_gate_without_a_pacing_half_below_it_is_refused() {
 }
 
 #[tokio::test]
-async fn a_gate_without_pacing_is_noticed_through_a_cache_whatever_other_chains_have() {
+async fn a_gate_without_pacing_is_noticed_through_a_cache() {
     let server = site().await;
     let (abide, inner) = crawler(&server);
     let right =
@@ -396,7 +396,7 @@ async fn abide_twice_in_a_chain_waits_for_itself_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_network_error_keeps_its_type_below_a_retry_and_becomes_text_in_a_cache() {
+async fn a_network_error_becomes_text_in_a_cache() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404, ""),
         _ => Reply::raw(vec![abide_tests::Step::Reset]),

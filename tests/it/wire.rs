@@ -58,7 +58,7 @@ impl Resolve for Hanging {
 }
 
 #[tokio::test]
-async fn c1_names_that_fail_or_never_resolve() {
+async fn names_that_fail_or_never_resolve() {
     let clock = StoppedClock::stop();
     let failing: Arc<dyn Resolve> = Arc::new(Failing);
     for resolver in [failing, Arc::new(Hanging)] {
@@ -73,7 +73,7 @@ async fn c1_names_that_fail_or_never_resolve() {
 }
 
 #[tokio::test]
-async fn c3_a_connection_that_hangs() {
+async fn a_connection_that_hangs() {
     // A listener whose backlog is full answers nothing to a further SYN.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -93,7 +93,7 @@ async fn c3_a_connection_that_hangs() {
 }
 
 #[tokio::test]
-async fn c4_tls_that_fails_is_unreachable_and_never_tried_in_the_clear() {
+async fn tls_that_fails_is_unreachable_and_never_tried_in_the_clear() {
     let scripts: [&'static [u8]; 3] =
         [b"garbage, no TLS at all\r\n\r\n", b"\x15\x03\x03\x00\x02\x02\x28", b""];
     for bytes in scripts {
@@ -121,7 +121,7 @@ async fn c4_tls_that_fails_is_unreachable_and_never_tried_in_the_clear() {
 }
 
 #[tokio::test]
-async fn c4_tls_reset_or_silence_is_unreachable() {
+async fn tls_reset_or_silence_is_unreachable() {
     let reset = listener(|stream| async move {
         let _ = stream.set_zero_linger();
     })
@@ -154,7 +154,7 @@ fn secure(seen: &Seen) -> Reply {
 }
 
 #[tokio::test]
-async fn c4_certificates_are_checked() {
+async fn certificates_are_checked() {
     let authority = Authority::new();
     let good = Server::start_tls(authority.acceptor("a.example"), secure).await;
     let client = crawler(good.address()).build_client(trusting(&authority)).unwrap();
@@ -184,7 +184,7 @@ async fn c4_certificates_are_checked() {
 }
 
 #[tokio::test]
-async fn c4_plain_http_on_the_port_of_https_is_told_as_that() {
+async fn plain_http_on_the_port_of_https_is_told_as_that() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {
@@ -204,7 +204,7 @@ async fn c4_plain_http_on_the_port_of_https_is_told_as_that() {
 }
 
 #[tokio::test]
-async fn s14_robots_txt_does_not_leave_tls() {
+async fn robots_txt_does_not_leave_tls() {
     let authority = Authority::new();
     let clear = Server::start(|_| Reply::new(200, "User-agent: *\nAllow: /")).await;
     let port = clear.address().port();
@@ -225,7 +225,7 @@ async fn s14_robots_txt_does_not_leave_tls() {
 }
 
 #[tokio::test]
-async fn p3_a_page_hop_from_https_to_http_loses_credentials() {
+async fn a_page_hop_from_https_to_http_loses_credentials() {
     let authority = Authority::new();
     let clear = Server::start(secure).await;
     let port = clear.address().port();
@@ -251,7 +251,7 @@ async fn robots(steps: Vec<Step>) -> Server {
 }
 
 #[tokio::test]
-async fn c12_heads_that_are_too_large() {
+async fn heads_that_are_too_large() {
     let start = b"HTTP/1.1 200 OK\r\n".to_vec();
     let end = b"\r\nUser-agent: *\nAllow: /\n".to_vec();
     let cases: [(&str, Vec<u8>, usize); 3] = [
@@ -275,7 +275,7 @@ async fn c12_heads_that_are_too_large() {
 }
 
 #[tokio::test]
-async fn c13_malformed_fields_are_an_error_or_harmless() {
+async fn malformed_fields_are_an_error_or_harmless() {
     let rules = "content-length: 27\r\n\r\nUser-agent: *\nDisallow: /x\n";
     for (what, field, readable) in [
         ("NUL", &b"x: a\0b\r\n"[..], false),
@@ -302,7 +302,7 @@ async fn c13_malformed_fields_are_an_error_or_harmless() {
 }
 
 #[tokio::test]
-async fn s15_the_body_of_a_redirect_is_not_read() {
+async fn the_body_of_a_redirect_is_not_read() {
     let steps = vec![
         Step::Send(b"HTTP/1.1 302 Found\r\nlocation: /rules\r\n\r\n".to_vec()),
         Step::Repeat(vec![b'x'; 64 * 1024], 16_384),
@@ -322,7 +322,7 @@ async fn s15_the_body_of_a_redirect_is_not_read() {
 }
 
 #[tokio::test]
-async fn c20_a_connection_that_closes_between_requests_harms_nobody() {
+async fn a_connection_that_closes_between_requests_harms_nobody() {
     let server = Server::start(|seen| {
         let body = if seen.path == "/robots.txt" { "User-agent: *\nAllow: /\n" } else { "page" };
         // The length is stated, so the connection would be kept, and then it is closed all the same.
@@ -338,7 +338,7 @@ async fn c20_a_connection_that_closes_between_requests_harms_nobody() {
 }
 
 #[tokio::test]
-async fn s23_a_herd_on_a_cold_host_is_one_request() {
+async fn a_herd_on_a_cold_host_is_one_request() {
     let server = Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /").after(Duration::from_millis(100)),
         _ => Reply::html("page"),
@@ -359,7 +359,7 @@ async fn s23_a_herd_on_a_cold_host_is_one_request() {
 }
 
 #[tokio::test]
-async fn s24_callers_that_give_up_harm_nobody() {
+async fn callers_that_give_up_harm_nobody() {
     let rules = Signal::default();
     let then = rules.clone();
     let server = Server::start(move |seen| match seen.path.as_str() {
@@ -399,7 +399,7 @@ impl Resolve for Rebinding {
 
 /// A name that is public when it is looked at and private when it is used gains nothing: what was checked is what is connected to.
 #[tokio::test]
-async fn s13_a_name_that_rebinds_reaches_nobody() {
+async fn a_name_that_rebinds_reaches_nobody() {
     let silent = Silent::start().await;
     let server = Server::start(|seen| match (seen.host(), seen.path.as_str()) {
         ("moved.example", "/robots.txt") => Reply::redirect(301, "http://other.example/robots.txt"),
@@ -501,7 +501,7 @@ async fn talk(mut stream: TcpStream, answer: impl Fn(u32) -> Vec<u8>, requests: 
 }
 
 #[tokio::test]
-async fn c18_http2_refusals_are_one_request_on_the_wire_each() {
+async fn http2_refusals_are_one_request_on_the_wire_each() {
     let cases: [(&str, Frames); 3] = [
         ("GOAWAY", |_| goaway(0, 0)),
         ("REFUSED_STREAM", |id| frame(RST_STREAM, 0, id, &REFUSED_STREAM.to_be_bytes())),
@@ -518,7 +518,7 @@ async fn c18_http2_refusals_are_one_request_on_the_wire_each() {
 }
 
 #[tokio::test]
-async fn http2_refusals_of_a_page_are_one_request_on_the_wire_and_calm_holds_the_host() {
+async fn http2_refusals_are_sent_once_and_calm_backs_off() {
     // The first request of the connection is robots.txt, which is answered with a 404: HPACK's literal for `:status: 404`.
     let answer = |refusal: u32| {
         move |id: u32| match id {
@@ -582,7 +582,7 @@ async fn calm_for_later_streams_only_is_not_told_by_the_client() {
 }
 
 #[tokio::test]
-async fn c19_http2_floods_end_within_the_deadline() {
+async fn http2_floods_end_within_the_deadline() {
     let cases: [(&str, Frames); 5] = [
         ("CONTINUATION", |id| {
             let mut bytes = frame(HEADERS, 0, id, &[0x88]);

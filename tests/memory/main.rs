@@ -51,7 +51,7 @@ fn bombs() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn g06_bombs_and_endless_bodies_cost_a_mebibyte_beyond_the_limit() {
+fn bombs_and_endless_bodies_cost_a_mebibyte_beyond_the_limit() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -155,7 +155,7 @@ mod tests {
     /// First and last address of each range, and the neighbours outside that are public (`-`: the neighbour is refused by
     /// another row, or there is none).
     #[test]
-    fn s12_each_range_is_refused_from_its_first_to_its_last_address() {
+    fn each_range_is_refused_from_its_first_to_its_last_address() {
         for (before, first, last, after) in [
             ("-", "0.0.0.0", "0.255.255.255", "1.0.0.0"),
             ("9.255.255.255", "10.0.0.0", "10.255.255.255", "11.0.0.0"),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn s12_addresses_of_common_attacks_are_refused() {
+    fn addresses_of_common_attacks_are_refused() {
         for address in [
             "127.0.0.2",
             "169.254.169.254",
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn s12_literals_are_refused_in_every_spelling() {
+    fn literals_are_refused_in_every_spelling() {
         let guard = AddressGuard::default();
         for url in [
             "http://127.0.0.2/",

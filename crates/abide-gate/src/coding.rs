@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c16_what_was_coded_comes_back_however_it_is_cut() {
+    async fn what_was_coded_comes_back_however_it_is_cut() {
         for coding in CODINGS {
             for len in [0, 1, PIECE_LEN - 1, PIECE_LEN, PIECE_LEN + 1, 2 * PIECE_LEN, 100_000] {
                 let (text, coded) = (text(len), encoded(coding, &text(len)));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c16_all_members_and_frames_are_read() {
+    async fn all_members_and_frames_are_read() {
         let parts = [&b""[..], b"User-agent: *\n", b"", b"", &text(PIECE_LEN), b"Disallow: /\n"];
         for coding in [Coding::Gzip, Coding::Zstd] {
             let coded: Vec<u8> = parts.iter().flat_map(|part| encoded(coding, part)).collect();
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c16_a_stream_that_is_cut_anywhere_is_an_error() {
+    async fn a_stream_that_is_cut_anywhere_is_an_error() {
         for coding in CODINGS {
             let coded = encoded(coding, b"User-agent: *\nAllow: /\n");
             for len in 0..coded.len() {
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c16_bytes_behind_the_stream_are_an_error() {
+    async fn bytes_behind_the_stream_are_an_error() {
         for coding in CODINGS {
             for behind in [&b"\n"[..], b"\0", b"\x1f", b"\x28\xb5", b"Disallow: /\n"] {
                 let bytes = [&encoded(coding, b"User-agent: *\n"), behind].concat();
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c16_a_wrong_bit_changes_no_text_where_the_format_has_a_checksum() {
+    async fn a_wrong_bit_changes_no_text_where_the_format_has_a_checksum() {
         for coding in [Coding::Gzip, Coding::Deflate] {
             let (text, coded) = (text(300), encoded(coding, &text(300)));
             for bit in 0..(8 * coded.len()) {
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c15_members_without_text_do_not_go_on_for_ever() {
+    async fn members_without_text_do_not_go_on_for_ever() {
         for coding in [Coding::Gzip, Coding::Zstd] {
             let nothing = encoded(coding, b"");
             let endless = nothing.repeat(1_000_000 / nothing.len());
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn c17_one_coding_is_taken_off_and_no_more() {
+    fn one_coding_is_taken_off_and_no_more() {
         for (fields, coding) in [
             (&[][..], Ok(None)),
             (&["identity", ""], Ok(None)),

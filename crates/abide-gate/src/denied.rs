@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_again_makes_sense_after_what_passes_and_when_that_is_known_it_is_told() {
+    fn temporary_refusals_say_when_to_ask_again() {
         for (denied, is_disallowed, is_temporary, retry_at) in [
             (disallowed(), true, false, None),
             (unreachable(), false, true, Some(AT)),

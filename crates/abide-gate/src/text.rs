@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t11_control_bytes_never_come_through() {
+    fn control_bytes_never_come_through() {
         let hostile = b"\x1b[31mred\r\n\x00 \xff \xe2\x80\xae";
         let shown = Escaped(hostile).to_string();
         assert!(shown.chars().all(|c| !c.is_control() && c != '\u{202e}'), "{shown}");
@@ -51,18 +51,18 @@ mod tests {
     }
 
     #[test]
-    fn t11_long_text_is_cut_at_200_characters() {
+    fn long_text_is_cut_at_200_characters() {
         assert_eq!(Escaped(&[b'a'; 200]).to_string().chars().count(), 200);
         assert_eq!(Escaped(&[b'a'; 100_000]).to_string().chars().count(), 201);
         assert_eq!(Escaped("ü".repeat(300).as_bytes()).to_string().chars().count(), 201);
     }
     #[test]
-    fn t11_an_apostrophe_is_shown_as_it_is_and_a_quotation_mark_is_not() {
+    fn an_apostrophe_is_shown_as_it_is_and_a_quotation_mark_is_not() {
         assert_eq!(Escaped(b"it's \"so\"").to_string(), "it's \\\"so\\\"");
     }
 
     #[test]
-    fn t11_what_is_cut_by_bytes_is_seen_to_be_cut() {
+    fn what_is_cut_by_bytes_is_seen_to_be_cut() {
         let long = |count| Escaped("\u{1d11e}".repeat(count).as_bytes()).to_string().chars().count();
         assert_eq!([long(199), long(200), long(201)], [199, 200, 201]);
         assert!(Escaped("\u{1d11e}".repeat(201).as_bytes()).to_string().ends_with('…'));

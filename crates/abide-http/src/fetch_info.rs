@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use url::Url;
 
 use abide_gate::Verdict;
-use abide_permissions::{AppDirectives, Head, HeadEnd, Permissions, Preferences, ReadOptions};
+use abide_permissions::{AppDirectives, Head, HeadEnd, License, Permissions, Preferences, ReadOptions};
 use abide_robots::Target;
 
 use crate::permission_history::StoredPermissions;
@@ -103,11 +103,29 @@ impl FetchInfo {
         if let Outcome::Stored(known) = &self.inner.outcome {
             return known.preferences.clone();
         }
-        let own = self.inner.fields.preferences(&self.inner.read, self.permissions().metas());
+        let permissions = self.permissions();
+        let own = self.inner.fields.preferences(&self.inner.read, permissions.metas());
+        let own = if permissions.is_complete() { own } else { own.with_unread_sources() };
         match self.inner.history.last() {
             Some(hop) => with_robots(own, hop),
             None => own,
         }
+    }
+
+    /// Where the site states licence terms for the content (RSL 1.0): in the robots.txt that let the last hop out, in `Link` fields, in
+    /// the head. Only the URLs; fetching and reading the documents is yours.
+    pub fn licenses(&self) -> Vec<License> {
+        let mut licenses =
+            self.rules_and_url().map(|(rules, _)| License::of_robots(rules)).unwrap_or_default();
+        licenses.extend(License::of_fields(self.inner.fields.lines()));
+        licenses.extend(License::of_head(self.permissions().head()));
+        licenses
+    }
+
+    /// The parameters of a `WWW-Authenticate: License` challenge, names in lower case: with 401 or 402 it says that the content is
+    /// for licensees only. `None`: there is none.
+    pub fn license_challenge(&self) -> Option<Vec<(String, String)>> {
+        License::challenge(self.inner.fields.lines())
     }
 
     /// The App-Directives that robots.txt held for the last hop's URL when it was fetched (draft-nottingham-plan-b).

@@ -45,9 +45,11 @@ pub(crate) async fn persist(
     if let Err(error) = timeout(STORE_TIME_MAX, taking_in).await.unwrap_or_else(slow) {
         spans::not_persisted(url, &error);
     }
-    known.map(|record| StoredPermissions {
-        permissions: record.permissions(read),
-        preferences: record.preferences(read),
+    known.map(|record| {
+        let (permissions, preferences) = (record.permissions(read), record.preferences(read));
+        let preferences =
+            if permissions.is_complete() { preferences } else { preferences.with_unread_sources() };
+        StoredPermissions { permissions, preferences }
     })
 }
 

@@ -58,7 +58,9 @@ impl Fields {
     /// Takes the lines, or none if nothing is to be read.
     pub(crate) fn of(scan: Scan, headers: &HeaderMap, are_all: bool, received: WallMillis) -> Self {
         let are_read = scan != Scan::Off;
-        let lines = headers.iter().filter(|(name, _)| are_read && holds_rules(name.as_str()));
+        let lines = headers
+            .iter()
+            .filter(|(name, value)| are_read && (holds_rules(name.as_str()) || names_license(name, value)));
         let lines = lines.map(|(name, value)| (name.clone(), value.clone())).collect();
         Self { lines, are_all: are_all && are_read, received }
     }
@@ -67,17 +69,20 @@ impl Fields {
         self.lines.is_empty()
     }
 
+    /// The lines, in the order of the response.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))
+    }
+
     /// What they say on how content may be used; `metas` are those of the head.
     pub(crate) fn preferences(&self, read: &ReadOptions, metas: &[Meta]) -> Preferences {
-        let lines = || self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let tdm = Tdm::default().with_fields(lines()).with_metas(metas);
-        Preferences::new(read).with_fields(lines()).with_tdm(&tdm)
+        let tdm = Tdm::default().with_fields(self.lines()).with_metas(metas);
+        Preferences::new(read).with_fields(self.lines()).with_tdm(&tdm)
     }
 
     /// What they permit, together with a head.
     pub(crate) fn permissions(&self, read: &ReadOptions, head: Head) -> Permissions {
-        let lines = self.lines.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let permissions = Permissions::read(read, lines, head, self.received.to_system_time());
+        let permissions = Permissions::read(read, self.lines(), head, self.received.to_system_time());
         if self.are_all { permissions } else { permissions.with_missing_fields() }
     }
 }
@@ -88,6 +93,16 @@ fn holds_rules(name: &str) -> bool {
         name,
         "robots-tag" | "x-robots-tag" | "content-usage" | "content-signal" | "tdm-reservation" | "tdm-policy"
     )
+}
+
+/// Whether a line may name a licence (RSL 1.0). Other links and challenges are many, and say nothing here.
+fn names_license(name: &HeaderName, value: &HeaderValue) -> bool {
+    let word: &[u8] = match *name {
+        header::LINK => b"rsl+xml",
+        header::WWW_AUTHENTICATE => b"license",
+        _ => return false,
+    };
+    value.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
 }
 
 /// Decides from the head of a response whether its body is looked at.

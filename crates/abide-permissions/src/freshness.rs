@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a27_freshness_comes_from_the_caching_fields() {
+    fn freshness_comes_from_the_caching_fields() {
         let later = ("expires", "Wed, 01 Jan 2025 01:00:00 GMT");
         let modified = ("last-modified", "Tue, 31 Dec 2024 22:00:00 GMT");
         for (fields, expected) in [
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a28_without_any_directive_the_recrawl_interval_decides() {
+    fn without_any_directive_the_recrawl_interval_decides() {
         assert_eq!(seconds_fresh(&[]), 7);
         assert_eq!(seconds_fresh(&[("age", "3")]), 4);
     }

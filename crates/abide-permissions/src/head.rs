@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "html")]
+use crate::license::LICENSES_MAX;
+
 /// What was found in the head of a document. Cheap to clone.
 ///
 /// Made by `HeadScanner` (feature `html`); without a scan, by [`Head::not_scanned`].
@@ -19,6 +22,16 @@ pub(crate) struct Found {
     pub(crate) metas: Vec<Meta>,
     pub(crate) noscript_metas: Vec<Meta>,
     pub(crate) noscript_cut: bool,
+    pub(crate) license_links: Vec<Box<str>>,
+}
+
+#[cfg(feature = "html")]
+impl Found {
+    pub(crate) fn add_license(&mut self, url: impl Into<Box<str>>) {
+        if self.license_links.len() < LICENSES_MAX {
+            self.license_links.push(url.into());
+        }
+    }
 }
 
 impl Head {
@@ -35,7 +48,7 @@ impl Head {
     }
 
     pub(crate) fn from_parts(metas: Vec<Meta>, noscript_metas: Vec<Meta>, end: HeadEnd) -> Self {
-        Self::new(Found { metas, noscript_metas, noscript_cut: false }, end, 0)
+        Self::new(Found { metas, noscript_metas, ..Found::default() }, end, 0)
     }
 
     pub(crate) fn new(found: Found, end: HeadEnd, bytes: usize) -> Self {
@@ -63,6 +76,11 @@ impl Head {
     #[must_use]
     pub fn noscript_metas(&self) -> &[Meta] {
         self.found.as_deref().map_or(&[], |found| &found.noscript_metas)
+    }
+
+    /// The URLs of the `<link rel="license" type="application/rsl+xml">` elements, as written.
+    pub(crate) fn license_links(&self) -> &[Box<str>] {
+        self.found.as_deref().map_or(&[], |found| &found.license_links)
     }
 
     /// How the scan ended, or why there was none.

@@ -45,6 +45,7 @@
     )
 )]
 
+mod answer;
 mod error;
 mod options;
 mod permissions;
@@ -58,6 +59,7 @@ mod header;
 mod meta;
 
 mod directives;
+mod license;
 mod preference;
 
 mod freshness;
@@ -75,17 +77,19 @@ mod rule;
 mod stated;
 mod value;
 
+pub use answer::Answer;
 pub use date::UnavailableAfter;
 pub use directives::{AppDirectives, Directive};
 pub use error::PermissionError;
 pub use head::{Head, HeadEnd, Meta};
 pub use header::{members, reading_of, write_field};
+pub use license::License;
 pub use link::link_follow;
 #[cfg(feature = "html")]
 pub use meta::HeadScanner;
 pub use options::ReadOptions;
 pub use permissions::Permissions;
-pub use preference::{Preference, PreferenceStatement, Preferences, Tdm, Usage, record_problem};
+pub use preference::{Preference, PreferenceStatement, Preferences, Tdm, TdmFile, Usage, record_problem};
 pub use provenance::Provenance;
 pub use record::{Fetched, PermissionRecord, Update, is_whole};
 pub use rule::{Flag, ImagePreview, Limit};

@@ -5,10 +5,12 @@
 
 use std::time::SystemTime;
 
+use crate::answer::Answer;
 use crate::head::{Head, HeadEnd, Meta};
 use crate::header::read_fields;
 use crate::meta::{read_head, read_metas};
 use crate::options::ReadOptions;
+use crate::preference::Preference;
 use crate::provenance::{Findings, Provenance};
 use crate::rule::Limit;
 use crate::rules::TagRules;
@@ -195,6 +197,32 @@ impl Permissions {
     #[must_use]
     pub const fn snippet_limit(&self) -> Option<Limit> {
         if self.permits_what_is_not_stated() { self.rules.snippet_limit() } else { Some(Limit::AtMost(0)) }
+    }
+
+    /// May the content be in an index? Judged when the response was received. Allowed where
+    /// [everything was read](Self::is_complete) and nothing forbids it; else unknown. No setting changes this.
+    #[must_use]
+    pub fn indexing(&self) -> Answer {
+        let now = self.received_at;
+        self.answer(|rules| !rules.may_index_at(now))
+    }
+
+    /// May a text snippet be shown? `nosnippet` and `max-snippet:0` forbid it; a longer [limit](Self::snippet_limit) does not.
+    /// Allowed and unknown are as for [`indexing`](Self::indexing).
+    #[must_use]
+    pub fn snippets(&self) -> Answer {
+        self.answer(|rules| matches!(rules.snippet_limit(), Some(Limit::AtMost(0))))
+    }
+
+    fn answer(&self, forbids: impl Fn(&TagRules) -> bool) -> Answer {
+        let forbidding = self.statements.iter().filter(|(_, rules)| forbids(rules));
+        let sources: Vec<_> = forbidding.map(|(source, _)| source.clone()).collect();
+        let preference = match (sources.is_empty(), self.is_complete()) {
+            (false, _) => Preference::Disallow,
+            (true, true) => Preference::Allow,
+            (true, false) => Preference::Unknown,
+        };
+        Answer::new(preference, sources)
     }
 
     /// What is known about `noindex`: `Some(true)` when any source states it; `Some(false)` when none does and the reading

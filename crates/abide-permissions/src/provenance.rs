@@ -5,6 +5,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use abide_robots::Record;
+
 use crate::rules::TagRules;
 use crate::stated::Stated;
 
@@ -63,6 +65,12 @@ pub enum Provenance {
         /// The product token of the group that it counts in, or `*`. `None`: it stands outside groups, for every crawler.
         group: Option<Box<str>>,
     },
+    /// A `<link>` of the head.
+    #[non_exhaustive]
+    Link {
+        /// Its place among the links to licences, from 0.
+        index: usize,
+    },
     /// An entry of `/.well-known/tdmrep.json`.
     #[non_exhaustive]
     WellKnown {
@@ -75,6 +83,16 @@ impl Provenance {
     /// A line of a field that has one grammar, or of which nothing is to be shown.
     pub(crate) fn field(name: &str, line: usize) -> Self {
         Self::Field { name: name.into(), line, reading: Cow::Borrowed(""), text: Box::default() }
+    }
+
+    /// A record of robots.txt, with its own path and the group that it counts in.
+    pub(crate) fn of_record(record: &Record<'_>, path: Option<&[u8]>, group: Option<&str>) -> Self {
+        Self::RobotsTxt {
+            record: record.kind().name().into(),
+            line: record.line(),
+            path: path.map(|path| String::from_utf8_lossy(path).into()),
+            group: group.map(Into::into),
+        }
     }
 
     /// Whether it is a record of robots.txt.
@@ -114,6 +132,7 @@ impl fmt::Display for Provenance {
                 write!(f, "): {record}")?;
                 path.iter().try_for_each(|path| write!(f, " {}", Shown(path)))
             }
+            Self::Link { index } => write!(f, "link {} to a licence", index.saturating_add(1)),
             Self::WellKnown { index } => write!(f, "tdmrep.json entry {}", index.saturating_add(1)),
         }
     }

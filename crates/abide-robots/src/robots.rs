@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_agent_line_that_follows_a_rule_begins_a_group_and_nothing_else_does() {
+    fn a_user_agent_line_after_a_rule_begins_a_group() {
         for (text, groups) in [
             ("", 0),
             ("disallow: /", 0),

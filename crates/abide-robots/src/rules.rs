@@ -195,19 +195,24 @@ impl Rules {
     /// The Content-Signal records before the first user-agent line, or of a file without one, in file order, unread. Sites put
     /// them there on purpose: they are meant for every crawler, also where no group applies.
     pub fn signals_outside_groups(&self) -> impl Iterator<Item = Record<'_>> {
-        self.signals(ITEM_SIGNAL_OUTSIDE)
+        self.kept(ITEM_SIGNAL_OUTSIDE, RecordKind::ContentSignal)
     }
 
     /// The Content-Signal records of the `*` group where the group of a token applies, in file order, unread. RFC 9309 §2.2.1
     /// has them count only where no group names the crawler; a caller may count them all the same. Where the `*` group
     /// applies there are none: they are among the [`records`](Self::records).
     pub fn signals_of_everybody(&self) -> impl Iterator<Item = Record<'_>> {
-        self.signals(ITEM_SIGNAL_OF_EVERYBODY)
+        self.kept(ITEM_SIGNAL_OF_EVERYBODY, RecordKind::ContentSignal)
     }
 
-    fn signals(&self, item_kind: u32) -> impl Iterator<Item = Record<'_>> {
+    /// The [`licenses`](Self::licenses) with their lines.
+    pub fn license_records(&self) -> impl Iterator<Item = Record<'_>> {
+        self.kept(RecordKind::License as u32, RecordKind::License)
+    }
+
+    fn kept(&self, item_kind: u32, kind: RecordKind) -> impl Iterator<Item = Record<'_>> {
         let items = self.block.parts().items().filter(move |(item, _)| item.kind == item_kind);
-        items.map(|(item, value)| Record::kept(RecordKind::ContentSignal, value, item.line))
+        items.map(move |(item, value)| Record::kept(kind, value, item.line))
     }
 
     /// Bytes on the heap, shared by all clones.

@@ -1,7 +1,7 @@
 //! What was learnt, on a response.
 
 use abide_http::FetchInfo;
-use abide_permissions::Permissions;
+use abide_permissions::{Permissions, Preferences};
 
 /// What the layer learnt, on a response.
 pub trait ResponseExt: sealed::Sealed {
@@ -13,6 +13,13 @@ pub trait ResponseExt: sealed::Sealed {
     /// What the site permits you to do with it. Without the layer, permissions that state nothing and say so.
     fn permissions(&self) -> Permissions {
         self.fetch_info().map(FetchInfo::permissions).unwrap_or_default()
+    }
+
+    /// What the site asks of those who use it, as it was when it was fetched. Without abide in the client, preferences that state nothing
+    /// and say so.
+    fn preferences(&self) -> Preferences {
+        let unread = || Preferences::default().with_unread_sources();
+        self.fetch_info().map_or_else(unread, FetchInfo::preferences)
     }
 }
 

@@ -49,7 +49,9 @@ pub use abide_gate::{
     SignRequest, Verdict, pacing, robots_cache,
 };
 pub use abide_http::{BuildError, FetchInfo, Hop, Identity, NoAddress, Options, Scan};
-pub use abide_permissions::{Permissions, Preference, Preferences, ReadOptions, TagRules, Usage};
+pub use abide_permissions::{
+    Answer, License, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage,
+};
 
 /// Any error that can cross threads, as tower has it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

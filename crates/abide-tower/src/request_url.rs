@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_without_origin_is_refused_and_shown_without_user_information() {
+    fn a_uri_without_origin_is_refused_without_its_userinfo() {
         for (written, shown) in [
             ("/relative", "/relative"),
             ("/for/user:marker@a.example", "/for/user:marker@a.example"),

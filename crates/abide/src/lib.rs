@@ -128,7 +128,7 @@ pub use abide_gate::{
 };
 pub use abide_http::{BuildError, FetchInfo, Hop, Options, RedirectHistory, RedirectPolicy, Scan, Stopped};
 pub use abide_permissions::{
-    AppDirectives, Flag, HeadEnd, Limit, MemoryPermissionStore, PermissionRecord, PermissionStore,
-    Permissions, Preference, Preferences, ReadOptions, TagRules, Usage, link_follow,
+    Answer, AppDirectives, Flag, HeadEnd, License, Limit, MemoryPermissionStore, PermissionRecord,
+    PermissionStore, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage, link_follow,
 };
 pub use abide_robots::{InvalidText, ProductToken, Target};

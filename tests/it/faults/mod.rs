@@ -347,7 +347,7 @@ async fn page(fault: &pages::Fault, client: &ClientWithMiddleware, url: &str) ->
 
 /// A client's own timeout ends a page that never begins, and its host's turn is free again.
 #[tokio::test]
-async fn c11_hints_without_end_before_a_page_free_the_turn_with_its_timeout() {
+async fn endless_early_hints_end_with_the_timeout() {
     let hints = b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".to_vec();
     let steps: Vec<Step> =
         (0..600).flat_map(|_| [Step::Send(hints.clone()), Step::Sleep(Duration::from_millis(50))]).collect();
@@ -369,7 +369,7 @@ async fn c11_hints_without_end_before_a_page_free_the_turn_with_its_timeout() {
 
 /// One transfer of the text, and then only the question whether it is still good.
 #[tokio::test]
-async fn s21_a_304_renews_what_is_known() {
+async fn a_304_renews_what_is_known() {
     let server = Server::start(|seen| match (seen.path.as_str(), seen.header("if-none-match")) {
         ("/robots.txt", Some("\"one\"")) => Reply::with_headers(304, &[("etag", "\"one\"")], ""),
         ("/robots.txt", _) => Reply::with_headers(200, &[("etag", "\"one\"")], GOOD),

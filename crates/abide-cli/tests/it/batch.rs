@@ -180,7 +180,7 @@ fn a_closed_reader_ends_the_batch_quietly() {
 }
 
 #[test]
-fn many_bad_lines_do_not_block_a_caller_that_leaves_standard_error_unread() {
+fn many_bad_lines_do_not_block_on_unread_stderr() {
     let input = file("{\"url\": 5}\n".repeat(20_000));
     let mut child = command(&["match", "--batch", input.path().to_str().unwrap()])
         .stdout(Stdio::piped())

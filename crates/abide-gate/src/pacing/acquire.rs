@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_way_is_open_when_the_host_is_known_and_free_and_nobody_waits() {
+    fn a_known_free_host_without_waiters_takes_the_short_way() {
         let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         let asked = request(&table, "a.example", None, began);
         let short = |now| enter_idle(&table, &asked, now, &mut Effects::default());
@@ -572,7 +572,7 @@ mod tests {
         }
     }
     #[test]
-    fn who_is_out_of_patience_hears_of_a_response_that_is_open_for_longer_than_a_gap() {
+    fn a_deferral_names_a_body_open_for_longer_than_a_delay() {
         let (table, began) = (Table::new(100, Duration::ZERO), at(0));
         let asked = request(&table, "a.example", None, began);
         let open = takes(&table, &asked, began);

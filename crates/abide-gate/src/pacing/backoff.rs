@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_429_and_503_ask_us_to_stay_away_and_403_where_the_policy_says_so() {
+    fn only_429_503_and_a_configured_403_back_off() {
         for code in 100..600 {
             let status = StatusCode::from_u16(code).unwrap();
             assert_eq!(is_throttle(status, false), matches!(code, 429 | 503), "{code}");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_the_eight_that_answers_when_the_hold_is_over_holds_again_without_a_strike() {
+    fn a_late_429_backs_off_again_without_counting() {
         let held = HostBackoff::NONE.after(PLAIN, second(1), second(10), 0.0);
         let exceeded = held.after(PLAIN, second(1), second(70), 0.0);
         assert_eq!((exceeded.throttles, exceeded.began, exceeded.until), (1, second(70), second(130)));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_that_is_extended_keeps_its_beginning_and_one_that_is_over_does_not() {
+    fn an_extended_backoff_keeps_its_beginning() {
         let held = HostBackoff::NONE.extended(BackoffCause::Operator, second(20), 0, second(10));
         assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(19)).began, second(10));
         assert_eq!(held.extended(BackoffCause::Operator, second(40), 0, second(20)).began, second(20));

@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_another_process_has_is_left_to_it_while_the_store_is_away() {
+    fn a_host_leased_elsewhere_is_left_alone_in_an_outage() {
         let mut lease = Lease::new(at(0));
         lease.enter(DELAY);
         assert_eq!(lease.readiness(DELAY, SHARED, down(500, 1_000), at(1_100)), Readiness::Alone);
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wanted_lease_is_handed_over_after_three_requests_and_three_seconds() {
+    fn a_wanted_lease_is_handed_over_after_its_quantum() {
         for (requests, now, hands_over) in
             [(3, 3_999, false), (3, 4_000, true), (2, 4_000, false), (2, 5_100, true), (0, 4_000, true)]
         {

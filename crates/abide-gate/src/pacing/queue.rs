@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_polled_a_second_after_his_patience_has_ended_is_passed_over() {
+    fn a_waiter_not_polled_for_a_second_is_passed_over() {
         let mut wakers = Wakers::new();
         let mut waiting = queue(&[(1, 10, 1), (2, 90, 1)]);
         waiting.drop_unpolled(at(11), &mut wakers);

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_and_a_fault_are_trouble_and_a_hold_that_lasts_no_longer_is_no_extension() {
+    fn backoffs_and_faults_raise_an_adaptive_delay() {
         let held = HostBackoff { began: at(1), until: at(60), ..HostBackoff::NONE };
         let mut slot = Schedule::new("a.example");
         assert!(!slot.has_trouble());

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn t05_the_last_line_counts_if_it_ends_at_the_limit() {
+    async fn the_last_line_counts_if_it_ends_at_the_limit() {
         for (after, kept, truncated) in [
             ("", true, false),
             ("\n", true, true),
@@ -134,12 +134,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn t06_one_endless_line_leaves_nothing() {
+    async fn one_endless_line_leaves_nothing() {
         assert_eq!(read_all(vec![b'a'; 10_000]).await, Text { bytes: Bytes::new(), truncated: true });
     }
 
     #[tokio::test]
-    async fn t03_utf_16_is_cut_between_its_own_lines() {
+    async fn utf_16_is_cut_between_its_own_lines() {
         for (mark, unit) in [(0xfeff, u16::to_le_bytes as fn(u16) -> [u8; 2]), (0xfeff, u16::to_be_bytes)] {
             // U+0A41 and U+410A have a byte that is a line feed in ASCII, one of them on either side of the unit.
             let text = "Disallow: /a\nAllow: /\u{a41}\u{410a}more of it and on and on";
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn g06_the_buffer_never_outgrows_the_limit() {
+    fn the_buffer_never_outgrows_the_limit() {
         let mut read = Vec::new();
         while read.len() < 512_001 {
             append(&mut read, &[b'x'; 7001], 512_001);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c06_an_error_before_the_limit_is_an_error_and_after_it_is_not() {
+    async fn an_error_before_the_limit_is_an_error_and_after_it_is_not() {
         let broken = || Err(FetchError::new(Failure::Body, "cut"));
         for (len, ok) in [(0, false), (LIMIT, false), (LIMIT + 1, true), (LIMIT + 9, true)] {
             let first = Ok(http_body::Frame::data(Bytes::from(vec![b'\n'; len])));

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn g07_no_control_byte_of_a_server_is_shown() {
+    fn no_control_byte_of_a_server_is_shown() {
         let error = FetchError::new(Failure::Reset, NASTY);
         assert!(is_plain(&error.to_string()), "{error}");
         assert!(is_plain(&format!("{error:?}")), "{error:?}");

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn s17_the_lifetime_is_between_five_minutes_and_a_day() {
+    fn the_lifetime_is_between_five_minutes_and_a_day() {
         let table: &[(&[&[u8]], Option<u64>)] = &[
             (&[], None),
             (&[b"max-age=0"], Some(MINUTES_5)),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn c02_the_back_off_doubles_from_one_minute_to_one_hour() {
+    fn the_back_off_doubles_from_one_minute_to_one_hour() {
         let policy = RobotsPolicy::default();
         let minutes: Vec<u64> = (1..=9).map(|n| back_off(n, 0.5, &policy).as_secs() / 60).collect();
         assert_eq!(minutes, [1, 2, 4, 8, 16, 32, 60, 60, 60]);

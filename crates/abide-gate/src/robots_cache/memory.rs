@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn g06_the_store_is_bounded_and_takes_in_what_is_new() {
+    fn the_store_is_bounded_and_takes_in_what_is_new() {
         let store = MemoryRobotsStore::with_capacity(0);
         for n in 0..400 {
             let record = Record::sample(&origin(n), WallMillis::from_millis(0), vec![b'#'; 512_000].into());

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn s01_4xx_is_unavailable() {
+    fn a_4xx_is_unavailable() {
         for status in (400..=499).filter(|status| ![408, 421, 425, 429].contains(status)) {
             assert_eq!(head(status, &RobotsPolicy::default()), Head::Unavailable, "{status}");
         }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn s02_the_cautious_preset_takes_seven_of_them_for_unreachable() {
+    fn the_cautious_preset_takes_seven_of_them_for_unreachable() {
         let cautious = RobotsPolicy::cautious();
         for status in 400..=499 {
             let expected = match status {
@@ -212,21 +212,21 @@ mod tests {
     }
 
     #[test]
-    fn s04_server_errors_and_unknown_classes_are_unreachable() {
+    fn server_errors_and_unknown_classes_are_unreachable() {
         for status in (500..=999).chain([100, 101, 103, 206]) {
             assert_eq!(head(status, &RobotsPolicy::default()), unreachable(status), "{status}");
         }
     }
 
     #[test]
-    fn s08_2xx_is_read_except_a_part() {
+    fn a_2xx_is_read_except_a_part() {
         for status in (200..=299).filter(|&status| status != 206) {
             assert_eq!(head(status, &RobotsPolicy::default()), Head::ReadBody, "{status}");
         }
     }
 
     #[test]
-    fn s11_only_five_of_the_3xx_are_redirects() {
+    fn only_five_of_the_3xx_are_redirects() {
         for status in 300..=399 {
             let expected = match status {
                 301 | 302 | 303 | 307 | 308 => Head::Follow,
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn c17_a_coding_that_is_left_is_unreachable() {
+    fn a_coding_that_is_left_is_unreachable() {
         for (value, coded) in [
             ("gzip", false),
             ("identity", false),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn c17_streams_without_a_name_are_no_texts() {
+    fn streams_without_a_name_are_no_texts() {
         for (coded, body) in [
             // "User-agent: *\nAllow: /\n" in deflate, and in brotli as it is and as it was.
             (true, &b"\x78\x9c\x0b\x2d\x4e\x2d\xd2\x4d\x4c\x4f\xcd\x2b\xb1\x52\xd0\xe2\x72\xcc\xc9\xc9\x2f\xb7\x52\xd0\x07"[..]),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn t01_html_is_known_by_type_or_beginning() {
+    fn html_is_known_by_type_or_beginning() {
         assert!(is_html(Some(b"Text/HTML; charset=utf-8"), b"User-agent: *"));
         assert!(is_html(None, b"\xef\xbb\xbf \n<!DOCTYPE HTML><p>"));
         assert!(!is_html(Some(b"text/plain"), b"User-agent: *"));

@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn s21_a_304_confirms_the_copy_and_keeps_what_it_does_not_name() {
+    fn a_304_confirms_the_copy_and_keeps_what_it_does_not_name() {
         let first = after(None, good(NOW), NOW);
         let later = NOW.plus(HOUR);
         let named = Validators::new(Some(b"\"2\""), None);
@@ -475,14 +475,14 @@ mod tests {
     }
 
     #[test]
-    fn s03_a_hold_counts_for_its_schedule_and_no_answer_for_more_than_a_day() {
+    fn a_hold_counts_for_its_schedule_and_no_answer_for_more_than_a_day() {
         let held = NOW.plus(26 * HOUR);
         let record = after(None, Outcome::TooManyRequests { hold: Some(held) }, NOW);
         assert_eq!((record.next_try, record.fresh_until), (held, NOW.plus(24 * HOUR)));
     }
 
     #[test]
-    fn s05_attempts_count_once_in_twenty_hours() {
+    fn attempts_count_once_in_twenty_hours() {
         let mut record = after(None, down(), NOW);
         for hour in 1..=100_u32 {
             record = after(Some(&record), down(), NOW.plus(hour * HOUR));
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn s05_a_failure_in_the_future_is_counted_from_now() {
+    fn a_failure_in_the_future_is_counted_from_now() {
         let future = NOW.plus(1000 * 24 * HOUR);
         let record = after(Some(&after(None, down(), future)), down(), NOW);
         assert_eq!(record.failing.since, Some(NOW));
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn s25_a_hundred_thousand_hosts_of_one_minute_do_not_expire_together() {
+    fn a_hundred_thousand_hosts_of_one_minute_do_not_expire_together() {
         const HOSTS: u64 = 100_000;
         for seed in 0..5 {
             let jitter = Jitter::new(seed);

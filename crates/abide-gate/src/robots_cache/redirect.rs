@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn s09_locations_are_resolved_against_the_hop() {
+    fn locations_are_resolved_against_the_hop() {
         for (from, location, to) in [
             ("http://a.example/robots.txt", "/r2.txt", "http://a.example/r2.txt"),
             ("http://a.example/x/robots.txt", "../y/./r.txt", "http://a.example/y/r.txt"),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn s11_locations_that_lead_nowhere_are_refused() {
+    fn locations_that_lead_nowhere_are_refused() {
         const MISSING: Failure = Failure::LocationMissing;
         const INVALID: Failure = Failure::LocationInvalid;
         let long = vec![b'a'; 64 * 1024];
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn s14_https_is_not_left_unless_asked() {
+    fn https_is_not_left_unless_asked() {
         let from: Url = "https://a.example/robots.txt".parse().unwrap();
         let mut headers = HeaderMap::new();
         headers.append(LOCATION, HeaderValue::from_static("http://a.example/robots.txt"));

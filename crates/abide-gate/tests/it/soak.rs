@@ -170,13 +170,13 @@ async fn soak(hosts: u64, store: Arc<dyn RobotsStore>, policy: RobotsPolicy) -> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn g12_two_thousand_hosts_for_a_day() {
+async fn two_thousand_hosts_for_a_day() {
     soak(2_000, Arc::new(Bytes::default()), RobotsPolicy::default()).await;
 }
 
 #[tokio::test(start_paused = true)]
 #[ignore = "takes minutes: by hand"]
-async fn g12_a_million_hosts_for_a_day() {
+async fn a_million_hosts_for_a_day() {
     let hosts = std::env::var("ABIDE_HOSTS").ok().and_then(|hosts| hosts.parse().ok());
     let hosts = hosts.unwrap_or(1_000_000);
     let policy = RobotsPolicy::default();

@@ -156,6 +156,19 @@ fn read_element<'a>(tag: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], St
                 content.get_or_insert(value);
             }
         })?,
+        // A link to a licence (RSL), of which a site has one, is for lol_html.
+        "link" => {
+            let mut is_license = false;
+            let rest = read_attributes(attributes, |name, value| {
+                let may_be =
+                    || memchr(b'&', value).is_some() || find(&value.to_ascii_lowercase(), b"rsl").is_some();
+                is_license |= name.eq_ignore_ascii_case(b"type") && may_be();
+            })?;
+            if is_license {
+                return Err(Stop::Unusual);
+            }
+            rest
+        }
         // Its content is a document of its own.
         "template" => return Err(Stop::Unusual),
         _ => read_attributes(attributes, |_, _| {})?,

@@ -42,6 +42,8 @@ pub(super) enum Take {
     Pass,
     /// It is a meta that counts: hand in its attributes.
     Meta,
+    /// It is a link of the head: hand in the URL of a licence.
+    Link,
     /// A noscript that is markup to us: its content must be scanned as such.
     Markup,
 }
@@ -125,7 +127,11 @@ impl Machine {
                 self.enter_head();
                 return Take::Meta;
             }
-            ("base" | "basefont" | "bgsound" | "link" | "title" | "style" | "script" | "noframes", _) => {
+            ("link", _) => {
+                self.enter_head();
+                return Take::Link;
+            }
+            ("base" | "basefont" | "bgsound" | "title" | "style" | "script" | "noframes", _) => {
                 self.enter_head();
             }
             ("template", _) => {
@@ -189,6 +195,11 @@ impl Machine {
     /// Takes the meta that [`Machine::start_tag`] has asked for. It has a name.
     pub(super) fn meta(&mut self, name: String, content: String) {
         self.found.metas.push(Meta::new(name, content));
+    }
+
+    /// Takes the URL of a licence that a link of the head has named.
+    pub(super) fn license(&mut self, url: String) {
+        self.found.add_license(url);
     }
 
     fn open_noscript(&mut self) -> Take {

@@ -15,6 +15,7 @@ use lol_html::{AsciiCompatibleEncoding, HandlerResult, MemorySettings, OutputSin
 
 use super::between::{Between, Found};
 use super::machine::{Machine, Take};
+use crate::license;
 use crate::options::MetaScope;
 
 /// A rewriter and the machine that it drives. It is gone once it has stopped: lol_html panics when it is used after an
@@ -156,6 +157,16 @@ impl Shared {
                     |name| element.get_attribute(name).map(|value| decoded(value.into()).into_owned());
                 if let Some(name) = attribute("name").filter(|name| !name.is_empty()) {
                     state.machine.meta(name, attribute("content").unwrap_or_default());
+                }
+            }
+            Take::Link => {
+                let attribute =
+                    |name| element.get_attribute(name).map(|value| decoded(value.into()).into_owned());
+                let is_license = attribute("rel").zip(attribute("type"));
+                if is_license.is_some_and(|(rel, kind)| license::is_license(&rel, &kind))
+                    && let Some(url) = attribute("href").filter(|url| !url.trim_ascii().is_empty())
+                {
+                    state.machine.license(url.trim_ascii().to_owned());
                 }
             }
             Take::Markup => {

@@ -175,13 +175,16 @@ impl Reader {
             Self::Html(html) => html.into_found(),
             Self::Xml(xml) => {
                 let XmlReader { scan, html, .. } = *xml;
-                let mut found = Found { metas: scan.metas, ..Found::default() };
+                let mut found = scan.found;
                 if end != HeadEnd::Ended {
                     let html = html.into_found();
                     let new = html.metas.into_iter().filter(|meta| !found.metas.contains(meta));
                     let new: Vec<_> = new.collect();
                     found.metas.extend(new);
                     found.noscript_metas = html.noscript_metas;
+                    let new = html.license_links.into_iter().filter(|url| !found.license_links.contains(url));
+                    let new: Vec<_> = new.collect();
+                    found.license_links.extend(new);
                 }
                 found
             }
@@ -363,7 +366,7 @@ impl Scan {
         self.scan_noscripts();
         let outer = self.machine(|machine| std::mem::take(&mut machine.found));
         let noscript_cut = self.noscript_cut || outer.noscript_cut;
-        Found { metas: outer.metas, noscript_metas: self.noscript_metas, noscript_cut }
+        Found { noscript_metas: self.noscript_metas, noscript_cut, ..outer }
     }
 }
 

@@ -7,10 +7,12 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
+use xml::attribute::OwnedAttribute;
 use xml::name::OwnedName;
 use xml::reader::{ErrorKind, EventReader, ParserConfig, XmlEvent};
 
-use crate::head::{HeadEnd, Meta};
+use crate::head::{self, HeadEnd, Meta};
+use crate::license;
 use crate::options::MetaScope;
 
 /// Finds the metas of an XHTML head. Fed with bytes, it stops by an error: the end.
@@ -19,7 +21,7 @@ pub(super) struct XmlScan {
     declared: Option<&'static Encoding>,
     reader: EventReader<Fed>,
     place: Place,
-    pub(super) metas: Vec<Meta>,
+    pub(super) found: head::Found,
 }
 
 enum Stage {
@@ -54,7 +56,7 @@ impl XmlScan {
             declared: charset.and_then(Encoding::for_label),
             reader: EventReader::new_with_config(Fed::default(), config),
             place: Place { scope, depth: 0, head: None, template: None },
-            metas: Vec::new(),
+            found: head::Found::default(),
         }
     }
 
@@ -96,7 +98,7 @@ impl XmlScan {
     fn read(&mut self) -> Result<(), HeadEnd> {
         loop {
             match self.reader.next() {
-                Ok(event) => self.place.take(event, &mut self.metas)?,
+                Ok(event) => self.place.take(event, &mut self.found)?,
                 Err(error) => {
                     let waits = matches!(error.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::WouldBlock);
                     return if waits { Ok(()) } else { Err(HeadEnd::Malformed) };
@@ -106,8 +108,16 @@ impl XmlScan {
     }
 }
 
+/// The value of an attribute without a namespace.
+fn value<'a>(attributes: &'a [OwnedAttribute], name: &str) -> Option<&'a str> {
+    let own = |name: &OwnedName| name.namespace.is_none() && name.prefix.is_none();
+    let mut attributes = attributes.iter();
+    let found = attributes.find(|a| a.name.local_name == name && own(&a.name));
+    found.map(|attribute| attribute.value.as_str())
+}
+
 impl Place {
-    fn take(&mut self, event: XmlEvent, metas: &mut Vec<Meta>) -> Result<(), HeadEnd> {
+    fn take(&mut self, event: XmlEvent, found: &mut head::Found) -> Result<(), HeadEnd> {
         match event {
             // A few bytes may stand for many.
             XmlEvent::Doctype { syntax, .. } if syntax.contains("<!ENTITY") => Err(HeadEnd::MemoryLimit),
@@ -126,14 +136,18 @@ impl Place {
                     Some("head") if self.depth == 2 && self.head.is_none() => self.head = Some(self.depth),
                     Some("template") if self.template.is_none() => self.template = Some(self.depth),
                     Some("meta") if self.counts() => {
-                        let value = |name: &str| {
-                            let own = |name: &OwnedName| name.namespace.is_none() && name.prefix.is_none();
-                            let mut found = attributes.iter();
-                            let found = found.find(|a| a.name.local_name == name && own(&a.name));
-                            found.map(|attribute| attribute.value.as_str())
-                        };
-                        if let Some(name) = value("name").filter(|name| !name.is_empty()) {
-                            metas.push(Meta::new(name, value("content").unwrap_or_default()));
+                        if let Some(name) = value(&attributes, "name").filter(|name| !name.is_empty()) {
+                            let content = value(&attributes, "content").unwrap_or_default();
+                            found.metas.push(Meta::new(name, content));
+                        }
+                    }
+                    Some("link") if self.counts() => {
+                        let is_license = value(&attributes, "rel").zip(value(&attributes, "type"));
+                        if is_license.is_some_and(|(rel, kind)| license::is_license(rel, kind))
+                            && let Some(url) = value(&attributes, "href").map(str::trim_ascii)
+                            && !url.is_empty()
+                        {
+                            found.add_license(url);
                         }
                     }
                     _ => {}

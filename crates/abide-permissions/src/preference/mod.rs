@@ -8,12 +8,13 @@ mod signal;
 mod tdm;
 mod usage;
 
-pub use tdm::Tdm;
+pub use tdm::{Tdm, TdmFile};
 
 use std::fmt;
 
 use abide_robots::{ParseOptions, Pattern, Record, RecordKind, Rules, Target};
 
+use crate::answer::Answer;
 use crate::directives::{self, path_and_value};
 use crate::options::{PreferenceOptions, ReadOptions};
 use crate::permissions::Permissions;
@@ -145,6 +146,7 @@ pub struct Preferences {
     warnings: Vec<(Provenance, String)>,
     /// The value of `use` in Content-Signal, in lower case.
     signal_use: Option<Box<str>>,
+    has_unread_sources: bool,
     options: PreferenceOptions,
 }
 
@@ -166,15 +168,15 @@ impl Preferences {
         }
         self.add_usage_records(rules, target);
         for record in rules.signals_outside_groups() {
-            self.add_signal(record.value(), robots_source(&record, None, None));
+            self.add_signal(record.value(), Provenance::of_record(&record, None, None));
         }
         let group = rules.token().unwrap_or("*");
         for record in rules.records().filter(|record| record.kind() == RecordKind::ContentSignal) {
-            self.add_signal(record.value(), robots_source(&record, None, Some(group)));
+            self.add_signal(record.value(), Provenance::of_record(&record, None, Some(group)));
         }
         if self.options.unites_signals {
             for record in rules.signals_of_everybody() {
-                self.add_signal(record.value(), robots_source(&record, None, Some("*")));
+                self.add_signal(record.value(), Provenance::of_record(&record, None, Some("*")));
             }
         }
         self
@@ -194,7 +196,8 @@ impl Preferences {
             }
             let verdict = rules.verdict(target);
             if let Some(rule) = verdict.rule().filter(|_| !verdict.is_allowed()) {
-                let source = robots_source(&rule, Some(rule.value()), Some(rules.token().unwrap_or("*")));
+                let source =
+                    Provenance::of_record(&rule, Some(rule.value()), Some(rules.token().unwrap_or("*")));
                 let text = rule.to_string();
                 let usage = policy.usage.clone();
                 self.statements.push(PreferenceStatement::new(
@@ -230,7 +233,7 @@ impl Preferences {
     /// Adds the one statement of TDMRep, after its own order of precedence.
     #[must_use]
     pub fn with_tdm(mut self, tdm: &Tdm) -> Self {
-        self.statements.extend(tdm.statement().cloned());
+        self.statements.extend(tdm.statement());
         self
     }
 
@@ -257,6 +260,45 @@ impl Preferences {
     pub fn with_statements(mut self, statements: impl IntoIterator<Item = PreferenceStatement>) -> Self {
         self.statements.extend(statements);
         self
+    }
+
+    /// Says that something which may state preferences was not read: a head, a line of a field, a file of the site.
+    #[must_use]
+    pub const fn with_unread_sources(mut self) -> Self {
+        self.has_unread_sources = true;
+        self
+    }
+
+    /// Whether everything was read that may state preferences. If not, nothing is *known* to be allowed.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        !self.has_unread_sources
+    }
+
+    /// May the content be used to train models? The most restrictive of what is stated on training and on text and data mining, which
+    /// training needs. Not allowed but unknown where [something was not read](Self::is_complete). `noai` counts where it was
+    /// [added](Self::with_noai).
+    #[must_use]
+    pub fn training(&self) -> Answer {
+        self.answer(&[Usage::TrainAi, Usage::Tdm])
+    }
+
+    /// May the content be input to a model that answers somebody? Not allowed but unknown where
+    /// [something was not read](Self::is_complete). `noai` counts where it was [added](Self::with_noai).
+    #[must_use]
+    pub fn input(&self) -> Answer {
+        self.answer(&[Usage::AiInput])
+    }
+
+    fn answer(&self, usages: &[Usage]) -> Answer {
+        let about = || self.statements.iter().filter(|statement| usages.contains(&statement.usage));
+        match about().map(|statement| statement.preference).max().unwrap_or_default() {
+            Preference::Allow if self.has_unread_sources => Answer::new(Preference::Unknown, None),
+            decided => {
+                let deciding = about().filter(|statement| statement.preference == decided);
+                Answer::new(decided, deciding.map(|statement| statement.source.clone()))
+            }
+        }
     }
 
     /// Everything that was found, in order.
@@ -328,7 +370,7 @@ impl Preferences {
         let mut bytes_max = 0;
         for record in rules.records().filter(|record| record.kind() == RecordKind::ContentUsage) {
             let (path, value) = path_and_value(record.value());
-            let source = robots_source(&record, path, Some(group));
+            let source = Provenance::of_record(&record, path, Some(group));
             let line = read_usage_record(path, value, self.options.strict);
             let pattern = path.map(Pattern::new);
             let covers = pattern.as_ref().is_none_or(|pattern| pattern.matches(target));
@@ -416,15 +458,5 @@ pub fn record_problem(record: &Record<'_>) -> Option<String> {
         RecordKind::ContentSignal => signal::read(record.value(), false).0.problem,
         RecordKind::AppDirectives => directives::problem(record.value()),
         _ => None,
-    }
-}
-
-fn robots_source(record: &Record<'_>, path: Option<&[u8]>, group: Option<&str>) -> Provenance {
-    let path = path.map(|path| String::from_utf8_lossy(path).into());
-    Provenance::RobotsTxt {
-        record: record.kind().name().into(),
-        line: record.line(),
-        path,
-        group: group.map(Into::into),
     }
 }

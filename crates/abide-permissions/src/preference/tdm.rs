@@ -1,13 +1,15 @@
 //! TDMRep: the reservation of text and data mining (W3C community group, final report of 10 May 2024).
 
 use abide_robots::{Pattern, Target};
+use serde_json::Value;
 
 use super::{Preference, PreferenceStatement, Usage};
+use crate::error::PermissionError;
 use crate::head::Meta;
 use crate::provenance::Provenance;
 
-/// The reservation that TDMRep states for one URL, after its own order of precedence: the file, superseded by fields,
-/// superseded by metas. What a carrier does not say, it does not reset.
+/// What TDMRep states for one URL: in the file of the site, in the fields of the response, in the metas of its head. A field supersedes
+/// the file and a meta both, in whatever order they are added. What a carrier does not say, it does not reset.
 ///
 /// ```
 /// use abide_permissions::{Meta, Tdm};
@@ -20,106 +22,111 @@ use crate::provenance::Provenance;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tdm {
-    statement: Option<PreferenceStatement>,
+    file: Carrier,
+    field: Carrier,
+    meta: Carrier,
+}
+
+/// What one carrier states.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Carrier {
+    reservation: Option<(bool, Provenance)>,
     policy: Option<Box<str>>,
 }
 
 impl Tdm {
-    /// Takes the first entry of `/.well-known/tdmrep.json` that covers the URL. Call it before the others.
-    ///
-    /// The file is not fetched here, and its JSON is the caller's to parse: an array of objects, each given as its `location`
-    /// (make its pattern once, not for every URL), `tdm-reservation` and perhaps `tdm-policy`. A reservation other than 0
-    /// and 1 is unset, but the entry still matches. Entries beyond 10,000 are ignored.
+    /// Adds the first entry of `/.well-known/tdmrep.json` that covers the URL.
     ///
     /// ```
-    /// use abide_permissions::Tdm;
-    /// use abide_robots::{Pattern, Target};
+    /// use abide_permissions::{Tdm, TdmFile};
+    /// use abide_robots::Target;
     ///
-    /// let file = [(Pattern::new(b"/free/"), 0, None), (Pattern::new(b"/*"), 1, Some("https://example.org/policy"))];
-    /// let entries = || file.iter().map(|(location, reservation, policy)| (location, *reservation, *policy));
-    /// assert_eq!(Tdm::default().with_file(entries(), &Target::new("/free/a")).is_reserved(), Some(false));
-    /// assert_eq!(Tdm::default().with_file(entries(), &Target::new("/a")).is_reserved(), Some(true));
+    /// let json = br#"[{"location": "/free/", "tdm-reservation": 0}, {"location": "/", "tdm-reservation": 1}]"#;
+    /// let file = TdmFile::parse(json)?;
+    /// assert_eq!(Tdm::default().with_file(&file, &Target::new("/free/a")).is_reserved(), Some(false));
+    /// assert_eq!(Tdm::default().with_file(&file, &Target::new("/a")).is_reserved(), Some(true));
+    /// # Ok::<(), abide_permissions::PermissionError>(())
     /// ```
     #[must_use]
-    pub fn with_file<'a>(
-        self,
-        entries: impl IntoIterator<Item = (&'a Pattern, i64, Option<&'a str>)>,
-        target: &Target<'_>,
-    ) -> Self {
-        let mut numbered = entries.into_iter().take(ENTRIES_MAX).enumerate();
-        let Some((index, (_, reservation, policy))) = numbered.find(|(_, (at, ..))| at.matches(target))
-        else {
-            return self;
-        };
-        let reserved = match reservation {
-            0 => Some(false),
-            1 => Some(true),
-            _ => None,
-        };
-        self.superseded(
-            reserved.map(|reserved| (reserved, Provenance::WellKnown { index })),
-            policy.map(Into::into),
-        )
+    pub fn with_file(mut self, file: &TdmFile, target: &Target<'_>) -> Self {
+        let mut entries = file.entries.iter().enumerate();
+        if let Some((index, entry)) = entries.find(|(_, entry)| entry.location.matches(target)) {
+            let reservation = entry.reserved.map(|reserved| (reserved, Provenance::WellKnown { index }));
+            self.file = Carrier { reservation, policy: entry.policy.clone() };
+        }
+        self
     }
 
-    /// Takes the `tdm-reservation` and `tdm-policy` fields of a response. Of several lines 1 wins.
+    /// Adds the `tdm-reservation` and `tdm-policy` fields of a response. Of several lines 1 wins.
     #[must_use]
-    pub fn with_fields<'a>(self, fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
-        let (mut reservation, mut policy, mut lines) = (None, None, 0_usize);
+    pub fn with_fields<'a>(mut self, fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
+        let mut lines = 0_usize;
         for (name, value) in fields {
-            if name.eq_ignore_ascii_case(POLICY) && policy.is_none() {
-                policy = std::str::from_utf8(value).ok().map(|text| text.trim_ascii().into());
+            if name.eq_ignore_ascii_case(POLICY) {
+                let policy = || std::str::from_utf8(value).ok().map(|text| text.trim_ascii().into());
+                self.field.policy = self.field.policy.or_else(policy);
             } else if name.eq_ignore_ascii_case(RESERVATION) {
-                let source = Provenance::field(RESERVATION, lines);
+                self.field.add(reserved(value.trim_ascii()), Provenance::field(RESERVATION, lines));
                 lines = lines.saturating_add(1);
-                reservation = stricter(reservation, reserved(value.trim_ascii()), source);
             }
         }
-        self.superseded(reservation, policy)
+        self
     }
 
-    /// Takes the metas of the same names in the head of the document. Of several 1 wins.
+    /// Adds the metas of the same names in the head of the document. Of several 1 wins.
     #[must_use]
-    pub fn with_metas(self, metas: &[Meta]) -> Self {
-        let (mut reservation, mut policy) = (None, None);
+    pub fn with_metas(mut self, metas: &[Meta]) -> Self {
         for (index, meta) in metas.iter().enumerate() {
             let (name, content) = (meta.name().trim_ascii(), meta.content().trim_ascii());
-            if name.eq_ignore_ascii_case(POLICY) && policy.is_none() {
-                policy = Some(content.into());
+            if name.eq_ignore_ascii_case(POLICY) {
+                self.meta.policy = self.meta.policy.or_else(|| Some(content.into()));
             } else if name.eq_ignore_ascii_case(RESERVATION) {
-                let source = Provenance::Meta { index, name: meta.name().into() };
-                reservation = stricter(reservation, reserved(content.as_bytes()), source);
+                self.meta
+                    .add(reserved(content.as_bytes()), Provenance::Meta { index, name: meta.name().into() });
             }
         }
-        self.superseded(reservation, policy)
+        self
     }
 
     /// Whether mining is reserved to the rightholder. `None`: nothing is stated.
     #[must_use]
     pub fn is_reserved(&self) -> Option<bool> {
-        self.statement.as_ref().map(|statement| statement.preference() == Preference::Disallow)
+        self.reservation().map(|(reserved, _)| *reserved)
     }
 
     /// The URL of a policy under which mining may be licensed.
     #[must_use]
     pub fn policy(&self) -> Option<&str> {
-        self.policy.as_deref()
+        let mut policies = self.by_precedence().into_iter().filter_map(|carrier| carrier.policy.as_deref());
+        policies.next()
     }
 
     /// The one statement: 1 disallows mining, 0 allows it.
     #[must_use]
-    pub const fn statement(&self) -> Option<&PreferenceStatement> {
-        self.statement.as_ref()
+    pub fn statement(&self) -> Option<PreferenceStatement> {
+        let (reserved, source) = self.reservation()?;
+        let (preference, text) =
+            if *reserved { (Preference::Disallow, b"1") } else { (Preference::Allow, b"0") };
+        Some(PreferenceStatement::new(Usage::Tdm, preference, source.clone(), text))
     }
 
-    fn superseded(mut self, reservation: Option<(bool, Provenance)>, policy: Option<Box<str>>) -> Self {
-        if let Some((reserved, source)) = reservation {
-            let (preference, text) =
-                if reserved { (Preference::Disallow, b"1") } else { (Preference::Allow, b"0") };
-            self.statement = Some(PreferenceStatement::new(Usage::Tdm, preference, source, text));
+    fn reservation(&self) -> Option<&(bool, Provenance)> {
+        self.by_precedence().into_iter().find_map(|carrier| carrier.reservation.as_ref())
+    }
+
+    fn by_precedence(&self) -> [&Carrier; 3] {
+        [&self.meta, &self.field, &self.file]
+    }
+}
+
+impl Carrier {
+    /// Inside one carrier 1 wins.
+    fn add(&mut self, reserved: Option<bool>, source: Provenance) {
+        match (&self.reservation, reserved) {
+            (None, Some(reserved)) => self.reservation = Some((reserved, source)),
+            (Some((false, _)), Some(true)) => self.reservation = Some((true, source)),
+            _ => {}
         }
-        self.policy = policy.or(self.policy);
-        self
     }
 }
 
@@ -132,15 +139,58 @@ fn reserved(value: &[u8]) -> Option<bool> {
     }
 }
 
-fn stricter(
-    ours: Option<(bool, Provenance)>,
-    theirs: Option<bool>,
-    source: Provenance,
-) -> Option<(bool, Provenance)> {
-    match (ours, theirs) {
-        (None, Some(reserved)) => Some((reserved, source)),
-        (Some((false, _)), Some(true)) => Some((true, source)),
-        (ours, _) => ours,
+/// A `/.well-known/tdmrep.json`: the reservations of a site by location.
+#[derive(Debug, Default)]
+pub struct TdmFile {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    location: Pattern,
+    reserved: Option<bool>,
+    policy: Option<Box<str>>,
+}
+
+impl TdmFile {
+    /// Reads a file: an array of objects with a `location`, which is a path pattern of robots.txt, a `tdm-reservation` and perhaps a
+    /// `tdm-policy`. A reservation other than 0 and 1 is unset, but its entry still covers its location. Elements that are no
+    /// objects are passed over, and entries beyond 10,000.
+    ///
+    /// Stricter: an object in place of the array is its one entry, `"1"` and `true` reserve like `1`, and a reservation without a
+    /// location holds for the whole site, since each was meant as one.
+    ///
+    /// # Errors
+    /// When it is no JSON, with the line and column, or neither an array nor an object.
+    pub fn parse(json: &[u8]) -> Result<Self, PermissionError> {
+        let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
+        let entries = match serde_json::from_slice(json).map_err(PermissionError::not_json)? {
+            Value::Array(entries) => entries,
+            entry @ Value::Object(_) => vec![entry],
+            _ => return Err(PermissionError::not_tdmrep()),
+        };
+        let entries = entries.iter().take(ENTRIES_MAX).filter_map(Entry::read).collect();
+        Ok(Self { entries })
+    }
+}
+
+impl Entry {
+    fn read(entry: &Value) -> Option<Self> {
+        let entry = entry.as_object()?;
+        let reserved = match entry.get(RESERVATION) {
+            Some(Value::Number(number)) if number.as_f64() == Some(0.0) => Some(false),
+            Some(Value::Number(number)) if number.as_f64() == Some(1.0) => Some(true),
+            Some(Value::Bool(true)) => Some(true),
+            Some(Value::String(text)) if text == "1" => Some(true),
+            _ => None,
+        };
+        let location = match entry.get("location") {
+            Some(Value::String(location)) => location,
+            _ if reserved == Some(true) => "/",
+            _ => return None,
+        };
+        let policy = entry.get(POLICY).and_then(Value::as_str).map(Into::into);
+        Some(Self { location: Pattern::new(location.as_bytes()), reserved, policy })
     }
 }
 

@@ -10,7 +10,7 @@ fn strict(lines: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn x1_one_bad_member_is_left_out_and_voids_the_field_when_read_strictly() {
+fn one_bad_member_is_left_out_and_voids_the_field_when_read_strictly() {
     let value = "*;noindex, ???, ExampleBot;nosnippet";
     assert_eq!(robots_tag(value), "noindex, nosnippet");
     assert_eq!(strict(&[("Robots-Tag", value)]), "");
@@ -20,7 +20,7 @@ fn x1_one_bad_member_is_left_out_and_voids_the_field_when_read_strictly() {
 }
 
 #[test]
-fn x1_strict_reading_is_that_of_rfc_9651() {
+fn strict_reading_is_that_of_rfc_9651() {
     for (lines, rules) in [
         (&[("Robots-Tag", "*;noindex, ExampleBot;nosnippet")][..], "noindex, nosnippet"),
         (&[("Robots-Tag", "*;noindex"), ("Robots-Tag", "*;nosnippet")], "noindex, nosnippet"),
@@ -39,7 +39,7 @@ fn x1_strict_reading_is_that_of_rfc_9651() {
 }
 
 #[test]
-fn x1_over_the_limit_even_the_strict_reading_salvages() {
+fn over_the_limit_even_the_strict_reading_salvages() {
     let value = format!("*;noindex, ???, {}", "OtherBot;a, ".repeat(1000));
     let options = options().with_strict_sf(true);
     let permissions = read_with(&options, &[("Robots-Tag", &value)], Head::default());
@@ -48,13 +48,13 @@ fn x1_over_the_limit_even_the_strict_reading_salvages() {
 }
 
 #[test]
-fn x2_case_is_folded_before_the_field_is_parsed() {
+fn case_is_folded_before_the_field_is_parsed() {
     assert_eq!(robots_tag("*;NoIndex;Max-Snippet=20"), "noindex, max-snippet:20");
     assert_eq!(strict(&[("Robots-Tag", "*;NoIndex")]), "");
 }
 
 #[test]
-fn x3_tokens_and_strings_name_products_and_other_types_nobody() {
+fn tokens_and_strings_name_products_and_other_types_nobody() {
     assert_eq!(robots_tag("\"ExampleBot\";noindex"), "noindex");
     for other in ["42", "(a b)", ":YQ==:", "?1", "1.5", "@1", "%\"ExampleBot\""] {
         assert_eq!(robots_tag(&format!("{other};noindex, *;nosnippet")), "nosnippet", "{other}");
@@ -62,7 +62,7 @@ fn x3_tokens_and_strings_name_products_and_other_types_nobody() {
 }
 
 #[test]
-fn x3_tokens_that_begin_with_a_hyphen_or_underscore_are_written_as_strings() {
+fn tokens_with_a_leading_hyphen_are_written_as_strings() {
     for token in ["_bot", "-bot"] {
         let options = abide_permissions::ReadOptions::new(token.parse().unwrap());
         let rules =
@@ -73,17 +73,17 @@ fn x3_tokens_that_begin_with_a_hyphen_or_underscore_are_written_as_strings() {
 }
 
 #[test]
-fn x4_the_star_as_a_string_is_global() {
+fn the_star_as_a_string_is_global() {
     assert_eq!(robots_tag("\"*\";noindex"), "noindex");
 }
 
 #[test]
-fn x5_the_opt_out_of_the_first_draft_is_overruled() {
+fn the_opt_out_of_the_first_draft_is_overruled() {
     assert_eq!(robots_tag("*=noindex, nosnippet; ExampleBot=;"), "noindex, nosnippet");
 }
 
 #[test]
-fn x6_a_legacy_value_in_the_new_field_is_read_as_such() {
+fn a_legacy_value_in_the_new_field_is_read_as_such() {
     assert_eq!(robots_tag("noindex, nofollow"), "noindex, nofollow");
     assert_eq!(strict(&[("Robots-Tag", "noindex, nofollow")]), "");
     assert_eq!(robots_tag("googlebot:noindex"), "");
@@ -91,7 +91,7 @@ fn x6_a_legacy_value_in_the_new_field_is_read_as_such() {
 }
 
 #[test]
-fn x6_a_bot_named_like_a_rule_is_a_token() {
+fn a_bot_named_like_a_rule_is_a_token() {
     let options = abide_permissions::ReadOptions::new("archive".parse().unwrap());
     assert_eq!(reading_of(b"archive;noindex", &options), "sf");
     for value in ["archive;noindex", "archive: noindex", "archive=noindex"] {
@@ -100,7 +100,7 @@ fn x6_a_bot_named_like_a_rule_is_a_token() {
 }
 
 #[test]
-fn x7_neither_field_switches_the_other_off() {
+fn neither_field_switches_the_other_off() {
     for lines in [
         [("Robots-Tag", "*"), ("X-Robots-Tag", "noindex")],
         [("Robots-Tag", "*;noindex"), ("X-Robots-Tag", "index")],
@@ -111,7 +111,7 @@ fn x7_neither_field_switches_the_other_off() {
 }
 
 #[test]
-fn x8_the_limit_is_counted_over_all_lines_of_one_name() {
+fn the_limit_is_counted_over_all_lines_of_one_name() {
     let filler = format!("OtherBot;a=\"{}\"", "x".repeat(8192 - 13 - 2 - 9));
     for (second, rules, truncated) in [("*;noindex", "noindex", false), ("*;noindexx, *;nofollow", "", true)]
     {
@@ -130,7 +130,7 @@ fn x8_the_limit_is_counted_over_all_lines_of_one_name() {
 }
 
 #[test]
-fn x9_with_the_scope_of_a_document_metas_in_the_body_count() {
+fn with_the_scope_of_a_document_metas_in_the_body_count() {
     let options = options().with_body_metas(true);
     for (document, rules) in [
         ("<body><meta name=robots content=noindex>", "noindex"),
@@ -154,7 +154,7 @@ fn x9_with_the_scope_of_a_document_metas_in_the_body_count() {
 }
 
 #[test]
-fn x10_expiry_asks_for_a_recrawl_and_takes_no_rule_away() {
+fn expiry_asks_for_a_recrawl_and_takes_no_rule_away() {
     let visit = [("Robots-Tag", b"*;noindex".as_slice()), ("Cache-Control", b"no-store")];
     let visit =
         abide_permissions::Fetched::new(200, &visit, Head::default(), std::time::SystemTime::UNIX_EPOCH);
@@ -164,7 +164,7 @@ fn x10_expiry_asks_for_a_recrawl_and_takes_no_rule_away() {
 }
 
 #[test]
-fn x11_robots_is_global_in_fields_and_the_star_is_nobody_in_metas() {
+fn robots_is_global_in_fields_and_the_star_is_nobody_in_metas() {
     assert_eq!(robots_tag("robots;noindex"), "noindex");
     assert_eq!(x_robots_tag("robots: noindex"), "noindex");
     assert_eq!(robots_tag("robots=noindex"), "noindex");
@@ -172,7 +172,7 @@ fn x11_robots_is_global_in_fields_and_the_star_is_nobody_in_metas() {
 }
 
 #[test]
-fn x19_templates_hold_no_metas_and_noscript_is_read_both_ways() {
+fn templates_hold_no_metas_and_noscript_is_read_both_ways() {
     assert_eq!(meta_rules("<template><meta name=robots content=noindex></template>"), "");
     let permissions =
         page("<noscript><meta name=robots content=noindex></noscript><meta name=robots content=nofollow>");
@@ -182,14 +182,14 @@ fn x19_templates_hold_no_metas_and_noscript_is_read_both_ways() {
 }
 
 #[test]
-fn x20_permitting_rules_relax_nothing() {
+fn permitting_rules_relax_nothing() {
     assert_eq!(x_robots_tag("noindex, all, index, follow, archive"), "noindex");
     let rules = read(&[("X-Robots-Tag", "noindex, indexifembedded")]);
     assert!(rules.rules().states(Flag::IndexIfEmbedded) && !rules.may_index());
 }
 
 #[test]
-fn x21_a_permitting_rule_does_not_win() {
+fn a_permitting_rule_does_not_win() {
     assert_eq!(
         meta_rules("<meta name=robots content='index, noindex'><meta name=robots content=all>"),
         "noindex"
@@ -197,14 +197,14 @@ fn x21_a_permitting_rule_does_not_win() {
 }
 
 #[test]
-fn x22_the_scope_of_an_agent_ends_with_its_line() {
+fn the_scope_of_an_agent_ends_with_its_line() {
     let lines = [("X-Robots-Tag", "googlebot: nofollow"), ("X-Robots-Tag", "noindex")];
     assert_eq!(read(&lines).rules().to_string(), "noindex");
     assert_eq!(x_robots_tag("BadBot: noindex, nofollow, examplebot: nofollow"), "nofollow");
 }
 
 #[test]
-fn x23_a_redirect_and_an_error_keep_their_rules_for_their_own_url() {
+fn a_redirect_and_an_error_keep_their_rules_for_their_own_url() {
     let now = std::time::SystemTime::UNIX_EPOCH;
     let fields = [("Robots-Tag", b"*;noindex".as_slice())];
     let redirect = abide_permissions::Fetched::new(301, &fields, Head::default(), now);

@@ -1,9 +1,10 @@
 //! App-Directives (C), Content-Usage, Content-Signal, TDMRep, and how their statements are resolved.
 
 use abide_permissions::{
-    AppDirectives, Head, Meta, Permissions, Preference, Preferences, Provenance, SfValue, Tdm, Usage,
+    AppDirectives, Head, HeadScanner, License, Meta, Permissions, Preference, Preferences, Provenance,
+    SfValue, Tdm, TdmFile, Usage,
 };
-use abide_robots::{Pattern, ProductToken, Rules, Target};
+use abide_robots::{ProductToken, Rules, Target};
 use proptest::prelude::*;
 
 use crate::{options, read};
@@ -37,7 +38,7 @@ fn app_directives(rules: &Rules, path: &str, app: &str) -> String {
 }
 
 #[test]
-fn c1_to_c14_each_row_of_app_directives() {
+fn each_row_of_app_directives() {
     for (lines, path, app, expected) in [
         ("App-Directives: examplesearch;widgets=?0", "/", "examplesearch", "widgets=false"),
         ("App-Directives: examplesearch;widgets=?0", "/", "other", "null"),
@@ -78,7 +79,7 @@ fn c1_to_c14_each_row_of_app_directives() {
 }
 
 #[test]
-fn c7_c8_groups_are_chosen_as_for_allow_and_disallow() {
+fn groups_are_chosen_as_for_allow_and_disallow() {
     let one_run = "User-agent: ExampleSearch\nApp-Directives: a;x\nUser-agent: *\nDisallow: /x\nApp-Directives: a;z\n\
                    User-agent: examplesearch\nApp-Directives: a;y";
     let apart = "User-agent: ExampleSearch\nAllow: /\nApp-Directives: a;x\nUser-agent: *\nAllow: /\nApp-Directives: a;z\n\
@@ -99,7 +100,7 @@ fn c7_c8_groups_are_chosen_as_for_allow_and_disallow() {
 }
 
 #[test]
-fn x12_a_bad_line_spoils_no_other_and_is_told() {
+fn a_bad_line_spoils_no_other_and_is_told() {
     let rules = for_everybody("App-Directives: a;x\nApp-Directives: a;;y\nApp-Directives: a;z");
     let found = AppDirectives::of(&rules, &Target::new("/"));
     assert_eq!(found.dropped(), [3]);
@@ -109,14 +110,14 @@ fn x12_a_bad_line_spoils_no_other_and_is_told() {
 }
 
 #[test]
-fn x13_the_longest_path_that_names_the_application_counts() {
+fn the_longest_path_that_names_the_application_counts() {
     let rules = for_everybody("App-Directives: a;y\nApp-Directives: /foo otherapp;x");
     assert_eq!(app_directives(&rules, "/foo/1", "a"), "y=true");
     assert_eq!(app_directives(&rules, "/foo/1", "otherapp"), "x=true");
 }
 
 #[test]
-fn x14_patterns_of_equal_length_all_count() {
+fn patterns_of_equal_length_all_count() {
     let rules = for_everybody("App-Directives: /foo/ a;y\nApp-Directives: /foo* a;x");
     let found = AppDirectives::of(&rules, &Target::new("/foo/1"));
     let lines: Vec<u32> = found.for_app("a").unwrap().iter().map(|directive| directive.line()).collect();
@@ -124,7 +125,7 @@ fn x14_patterns_of_equal_length_all_count() {
 }
 
 #[test]
-fn x15_of_repeated_names_the_last_counts_and_all_are_shown() {
+fn of_repeated_names_the_last_counts_and_all_are_shown() {
     let rules = for_everybody("App-Directives: a;x=1, a;x=2\nApp-Directives: a;x=3");
     let directives = AppDirectives::of(&rules, &Target::new("/"));
     assert_eq!(directives.get("A", "x").and_then(SfValue::as_integer), Some(3));
@@ -134,7 +135,7 @@ fn x15_of_repeated_names_the_last_counts_and_all_are_shown() {
 }
 
 #[test]
-fn x16_applications_are_compared_without_case_and_directives_with() {
+fn applications_are_compared_without_case_and_directives_with() {
     let rules = for_everybody("App-Directives: ExampleSearch;widgets");
     let directives = AppDirectives::of(&rules, &Target::new("/"));
     let widgets = |name| directives.get("EXAMPLESEARCH", name);
@@ -142,13 +143,13 @@ fn x16_applications_are_compared_without_case_and_directives_with() {
 }
 
 #[test]
-fn x17_a_comment_is_cut_before_the_value_is_read() {
+fn a_comment_is_cut_before_the_value_is_read() {
     assert_eq!(app_directives(&for_everybody("App-Directives: a;x#;y"), "/", "a"), "x=true");
     assert_eq!(app_directives(&for_everybody("App-Directives: a;x=\"#1\""), "/", "a"), "null");
 }
 
 #[test]
-fn x18_the_example_with_a_version_names_its_product() {
+fn the_example_with_a_version_names_its_product() {
     let robots = "User-Agent: ExampleSearch/1.0\nApp-Directives: examplesearch;widgets=?0";
     assert_eq!(app_directives(&rules(robots, "ExampleSearch"), "/", "examplesearch"), "widgets=false");
 }
@@ -407,7 +408,7 @@ fn remarks_say_what_was_dropped() {
 }
 
 #[test]
-fn c12_an_application_may_leave_the_preferences_of_the_same_file_out() {
+fn an_application_may_leave_the_preferences_of_the_same_file_out() {
     let rules = for_everybody("Content-Usage: search=n\nApp-Directives: a;snippets");
     let preferences = Preferences::default()
         .with_robots(&rules, &Target::new("/"))
@@ -419,7 +420,6 @@ fn c12_an_application_may_leave_the_preferences_of_the_same_file_out() {
 
 #[test]
 fn tdm_reservations_supersede_each_other() {
-    let everywhere = Pattern::new(b"/*");
     for (fields, meta, entries, expected) in [
         (&["1"][..], None, &[][..] as &[i64], Some(true)),
         (&["1"], Some("0"), &[], Some(false)),
@@ -435,11 +435,16 @@ fn tdm_reservations_supersede_each_other() {
         let fields: Vec<(&str, &[u8])> =
             fields.iter().map(|value| ("TDM-Reservation", value.as_bytes())).collect();
         let metas: Vec<Meta> = meta.iter().map(|content| Meta::new("tdm-reservation", *content)).collect();
-        let tdm = Tdm::default()
-            .with_file(entries.iter().map(|value| (&everywhere, *value, None)), &Target::new("/a"))
-            .with_fields(fields)
-            .with_metas(&metas);
+        let entries: Vec<String> = entries
+            .iter()
+            .map(|value| format!(r#"{{"location": "/*", "tdm-reservation": {value}}}"#))
+            .collect();
+        let file = TdmFile::parse(format!("[{}]", entries.join(",")).as_bytes()).unwrap();
+        let target = Target::new("/a");
+        let tdm = Tdm::default().with_file(&file, &target).with_fields(fields.clone()).with_metas(&metas);
         assert_eq!(tdm.is_reserved(), expected, "{meta:?} {entries:?}");
+        let reversed = Tdm::default().with_metas(&metas).with_fields(fields).with_file(&file, &target);
+        assert_eq!(reversed, tdm, "the order of calls has no say");
         let preferences = Preferences::default().with_tdm(&tdm);
         let preference = match expected {
             Some(true) => Preference::Disallow,
@@ -452,9 +457,12 @@ fn tdm_reservations_supersede_each_other() {
 
 #[test]
 fn the_first_entry_of_the_tdm_file_that_covers_the_url_counts() {
-    let [pages, all] = [&b"/a/*.html$"[..], b"/"].map(Pattern::new);
-    let file = [(&pages, 0, None), (&all, 1, Some("https://example.org/p"))];
-    let at = |path: &str| Tdm::default().with_file(file, &Target::new(path));
+    let file = TdmFile::parse(
+        br#"[{"location": "/a/*.html$", "tdm-reservation": 0},
+             {"location": "/", "tdm-reservation": 1, "tdm-policy": "https://example.org/p"}]"#,
+    );
+    let file = file.unwrap();
+    let at = |path: &str| Tdm::default().with_file(&file, &Target::new(path));
     assert_eq!(at("/a/b.html").is_reserved(), Some(false));
     assert_eq!(at("/a/b.html").policy(), None);
     assert_eq!(
@@ -629,9 +637,100 @@ fn remarks_on_preferences_are_bounded() {
 
 #[test]
 fn entries_of_tdmrep_beyond_ten_thousand_are_ignored() {
-    let [other, own] = [&b"/other"[..], b"/x"].map(Pattern::new);
     for (others, expected) in [(9_999, Some(true)), (10_000, None)] {
-        let file = std::iter::repeat_n((&other, 0, None), others).chain([(&own, 1, None)]);
-        assert_eq!(Tdm::default().with_file(file, &Target::new("/x")).is_reserved(), expected);
+        let others = r#"{"location":"/other"},"#.repeat(others);
+        let file = format!(r#"[{others}{{"location":"/x","tdm-reservation":1}}]"#);
+        let file = TdmFile::parse(file.as_bytes()).unwrap();
+        assert_eq!(Tdm::default().with_file(&file, &Target::new("/x")).is_reserved(), expected);
     }
+}
+
+#[test]
+fn a_tdmrep_that_cannot_be_read_says_where() {
+    for (json, expected) in [
+        (
+            "[{\"location\": \"/\",\n \"tdm-reservation\": }]",
+            "found no JSON: expected value at line 2 column 21",
+        ),
+        ("", "found no JSON: EOF while parsing a value at line 1 column 0"),
+        ("<html>", "found no JSON: expected value at line 1 column 1"),
+        ("7", "found another JSON value"),
+    ] {
+        let error = TdmFile::parse(json.as_bytes()).unwrap_err().to_string();
+        assert!(error.ends_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_tdmrep_is_read_as_it_was_meant() {
+    for (json, expected) in [
+        ("{\"location\": \"/\", \"tdm-reservation\": 1}", Some(true)),
+        ("\u{feff}[{\"location\": \"/\", \"tdm-reservation\": 0}]", Some(false)),
+        ("[7, {\"tdm-reservation\": 1}]", Some(true)),
+        ("[{\"tdm-reservation\": 0}]", None),
+        ("[{\"location\": \"/\", \"tdm-reservation\": \"1\"}]", Some(true)),
+        ("[{\"location\": \"/\", \"tdm-reservation\": true}]", Some(true)),
+        ("[{\"location\": \"/\", \"tdm-reservation\": \"0\"}]", None),
+        ("[{\"location\": \"/\"}, {\"location\": \"/\", \"tdm-reservation\": 1}]", None),
+        ("[]", None),
+    ] {
+        let file = TdmFile::parse(json.as_bytes()).unwrap();
+        assert_eq!(Tdm::default().with_file(&file, &Target::new("/a")).is_reserved(), expected, "{json}");
+    }
+}
+
+#[test]
+fn what_was_not_read_is_not_allowed_but_unknown() {
+    let allowed = Preferences::default().with_fields([("Content-Usage", b"train-ai=y".as_slice())]);
+    assert_eq!(allowed.training().to_string(), "allow: Content-Usage, field 1");
+    let partly = allowed.with_unread_sources();
+    assert!(!partly.is_complete());
+    assert_eq!(partly.training().to_string(), "unknown");
+    let forbidden =
+        partly.with_fields([("tdm-reservation", b"1".as_slice()), ("Content-Signal", b"ai-train=no")]);
+    assert_eq!(forbidden.training().to_string(), "disallow: Content-Signal, field 1");
+    assert_eq!(forbidden.input().preference(), Preference::Unknown);
+    let reserved = Tdm::default().with_fields([("tdm-reservation", b"1".as_slice())]);
+    let both = forbidden.with_tdm(&reserved).training();
+    assert_eq!(both.to_string(), "disallow: Content-Signal, field 1; tdm-reservation, field 1");
+    assert!(both.is_disallowed());
+}
+
+#[test]
+fn permissions_answer_with_the_places_that_decided() {
+    let permissions = read(&[("X-Robots-Tag", "noindex"), ("X-Robots-Tag", "max-snippet:0, nofollow")]);
+    assert_eq!(permissions.indexing().to_string(), "disallow: X-Robots-Tag, field 1 (legacy): noindex");
+    assert_eq!(permissions.snippets().sources().len(), 1);
+    assert_eq!(permissions.snippets().preference(), Preference::Disallow);
+    let free = read(&[("X-Robots-Tag", "max-snippet:20")]);
+    assert_eq!([free.indexing(), free.snippets()].map(|answer| answer.to_string()), ["allow", "allow"]);
+    let unread = Permissions::default();
+    assert_eq!(unread.indexing().preference(), Preference::Unknown);
+    assert_eq!(unread.snippets().preference(), Preference::Unknown);
+}
+
+#[test]
+fn licences_are_found_in_robots_txt_fields_and_the_head() {
+    let file =
+        "License: https://a.example/l.xml\nUser-agent: *\nDisallow: /\nLicense: https://b.example/l.xml";
+    let found = |licenses: Vec<License>| {
+        licenses.iter().map(|own| format!("{} {}", own.url(), own.source())).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found(License::of_robots(&rules(file, "ExampleBot"))),
+        [
+            "https://a.example/l.xml robots.txt line 1 (outside groups): License",
+            "https://b.example/l.xml robots.txt line 4 (outside groups): License",
+        ]
+    );
+    let html = "<link rel=stylesheet href=/s><LINK REL='next license' TYPE=application/rsl+xml href=' /a&amp;b '>\
+                <link rel=license href=/cc><template><link rel=license type=application/rsl+xml href=/t></template>\
+                <body><link rel=license type=application/rsl+xml href=/late>";
+    let expected = ["/a&b link 1 to a licence"];
+    assert_eq!(found(License::of_head(crate::page(html).head())), expected);
+    let xhtml = "<html xmlns='http://www.w3.org/1999/xhtml'><head>\
+                 <link rel='license' type='application/rsl+xml' href='/a&amp;b'/></head><body/></html>";
+    let mut scanner = HeadScanner::new(&options(), Some("application/xhtml+xml"));
+    let _ = scanner.feed(xhtml.as_bytes());
+    assert_eq!(found(License::of_head(&scanner.finish())), expected);
 }

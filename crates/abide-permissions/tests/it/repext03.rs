@@ -9,7 +9,7 @@ use abide_permissions::{
 use crate::{meta_rules, options, page, read, read_with, robots_tag, scan, x_robots_tag};
 
 #[test]
-fn a1_rules_say_what_may_be_done_and_never_that_a_fetch_is_forbidden() {
+fn rules_say_what_may_be_done_and_never_that_a_fetch_is_forbidden() {
     let permissions = read(&[("Robots-Tag", "*;noindex")]);
     // Everything the answer offers is about use; what is told of `noindex` is that an index is not permitted.
     assert!(!permissions.may_index());
@@ -18,24 +18,24 @@ fn a1_rules_say_what_may_be_done_and_never_that_a_fetch_is_forbidden() {
 }
 
 #[test]
-fn a2_the_field_is_a_list_of_tokens_with_rules_as_parameters() {
+fn the_field_is_a_list_of_tokens_with_rules_as_parameters() {
     assert_eq!(robots_tag("*;nosnippet, ExampleBot;noindex"), "noindex, nosnippet");
 }
 
 #[test]
-fn a3_x_robots_tag_is_supported_in_both_grammars() {
+fn x_robots_tag_is_supported_in_both_grammars() {
     assert_eq!(x_robots_tag("noindex"), "noindex");
     assert_eq!(x_robots_tag("*;noindex"), "noindex");
 }
 
 #[test]
-fn a4_tokens_are_matched_without_case() {
+fn tokens_are_matched_without_case() {
     assert_eq!(robots_tag("OtherBot;noindex"), "");
     assert_eq!(robots_tag("EXAMPLEBOT;noindex"), "noindex");
 }
 
 #[test]
-fn a5_absence_of_a_rule_is_no_instruction() {
+fn absence_of_a_rule_is_no_instruction() {
     for value in ["*", "ExampleBot", ""] {
         assert!(read(&[("Robots-Tag", value)]).rules().is_empty(), "{value:?}");
     }
@@ -43,7 +43,7 @@ fn a5_absence_of_a_rule_is_no_instruction() {
 }
 
 #[test]
-fn a6_the_same_token_several_times_is_a_union() {
+fn the_same_token_several_times_is_a_union() {
     assert_eq!(robots_tag("ExampleBot;noindex, ExampleBot;nosnippet"), "noindex, nosnippet");
     let lines = [("Robots-Tag", "ExampleBot;noindex"), ("Robots-Tag", "ExampleBot;nosnippet")];
     assert_eq!(read(&lines).rules().to_string(), "noindex, nosnippet");
@@ -52,19 +52,19 @@ fn a6_the_same_token_several_times_is_a_union() {
 }
 
 #[test]
-fn a7_specific_and_global_rules_are_a_union_in_any_order() {
+fn specific_and_global_rules_are_a_union_in_any_order() {
     assert_eq!(robots_tag("ExampleBot;noindex, *;nosnippet"), "noindex, nosnippet");
     assert_eq!(robots_tag("*;nosnippet, ExampleBot;noindex"), "noindex, nosnippet");
 }
 
 #[test]
-fn a8_a_global_restriction_binds_those_who_are_named_without_it() {
+fn a_global_restriction_binds_those_who_are_named_without_it() {
     assert_eq!(robots_tag("*;noindex, ExampleBot"), "noindex");
     assert_eq!(robots_tag("*;noindex, ExampleBot;all"), "noindex");
 }
 
 #[test]
-fn a9_members_are_as_written_and_effective_rules_are_united() {
+fn members_are_as_written_and_effective_rules_are_united() {
     let value = "*;nosnippet, ExampleBot;noindex";
     let members = members(value.as_bytes());
     let written: Vec<_> =
@@ -74,14 +74,14 @@ fn a9_members_are_as_written_and_effective_rules_are_united() {
 }
 
 #[test]
-fn a10_the_parsing_limit_is_16_kib_unless_configured() {
+fn the_parsing_limit_is_16_kib_unless_configured() {
     let options = abide_permissions::ReadOptions::new("ExampleBot".parse().unwrap());
     assert_eq!(options.field_limit(), 16 * 1024);
     assert_eq!(options.with_field_limit(100_000).unwrap().field_limit(), 100_000);
 }
 
 #[test]
-fn a11_a_limit_below_8_kib_is_refused() {
+fn a_limit_below_8_kib_is_refused() {
     let error = options().with_field_limit(8191).unwrap_err();
     assert_eq!(error.to_string(), "expected a field limit of at least 8192 bytes, found 8191");
     assert!(options().with_field_limit(8192).is_ok());
@@ -89,7 +89,7 @@ fn a11_a_limit_below_8_kib_is_refused() {
 }
 
 #[test]
-fn a12_a13_above_the_limit_the_complete_members_within_it_are_honoured() {
+fn above_the_limit_the_complete_members_within_it_are_honoured() {
     let value = format!("*;noindex, {}ExampleBot;nosnippet", "OtherBot;nosnippet, ".repeat(1000));
     assert_eq!(value.len(), 20_031);
     let permissions = read(&[("Robots-Tag", &value)]);
@@ -102,7 +102,7 @@ fn a12_a13_above_the_limit_the_complete_members_within_it_are_honoured() {
 }
 
 #[test]
-fn a14_the_truncated_member_is_ignored() {
+fn the_truncated_member_is_ignored() {
     let value = format!("{}ExampleBot;noindex", "OtherBot;nosnippet, ".repeat(409));
     assert_eq!(value.len(), 8198);
     for (limit, rules) in [(8198, "noindex"), (8197, ""), (8192, "")] {
@@ -118,7 +118,7 @@ fn a14_the_truncated_member_is_ignored() {
 }
 
 #[test]
-fn a14_a_cut_name_is_not_the_rule_that_it_begins_with() {
+fn a_cut_name_is_not_the_rule_that_it_begins_with() {
     for tail in ["ExampleBot;noindexfoo", "ExampleBot;noindex-bar, *;nofollow"] {
         let filler = "x".repeat(8192 - "*;a=\"\", ExampleBot;noindex".len());
         let value = format!("*;a=\"{filler}\", {tail}");
@@ -128,17 +128,17 @@ fn a14_a_cut_name_is_not_the_rule_that_it_begins_with() {
 }
 
 #[test]
-fn a15_the_name_of_a_meta_is_the_token_and_its_content_a_list_of_rules() {
+fn the_name_of_a_meta_is_the_token_and_its_content_a_list_of_rules() {
     assert_eq!(meta_rules("<meta name=examplebot content=\"nosnippet, noindex\">"), "noindex, nosnippet");
 }
 
 #[test]
-fn a16_robots_is_the_global_name() {
+fn robots_is_the_global_name() {
     assert_eq!(meta_rules("<meta name=\"robots\" content=\"noindex\">"), "noindex");
 }
 
 #[test]
-fn a17_other_names_bind_others() {
+fn other_names_bind_others() {
     for name in
         ["otherbot", "robots2", "notrobots", "robots,examplebot", "examplebot2", "examplebot/1.0", "*"]
     {
@@ -151,7 +151,7 @@ fn a17_other_names_bind_others() {
 }
 
 #[test]
-fn a18_all_metas_that_apply_are_united() {
+fn all_metas_that_apply_are_united() {
     for second in ["robots", "examplebot"] {
         let document = format!("<meta name=robots content=noindex><meta name={second} content=nosnippet>");
         assert_eq!(meta_rules(&document), "noindex, nosnippet");
@@ -159,13 +159,13 @@ fn a18_all_metas_that_apply_are_united() {
 }
 
 #[test]
-fn a19_global_and_specific_metas_are_united() {
+fn global_and_specific_metas_are_united() {
     let document = "<meta name=examplebot content=nosnippet><meta name=robots content=noindex>";
     assert_eq!(meta_rules(document), "noindex, nosnippet");
 }
 
 #[test]
-fn a20_nobody_opts_out_by_being_named() {
+fn nobody_opts_out_by_being_named() {
     for content in ["all", "index", "index, follow", "", "max-snippet:-1"] {
         let document =
             format!("<meta name=robots content=noindex><meta name=examplebot content='{content}'>");
@@ -174,21 +174,21 @@ fn a20_nobody_opts_out_by_being_named() {
 }
 
 #[test]
-fn a21_a22_the_two_rules_of_the_draft_are_known() {
+fn the_two_rules_of_the_draft_are_known() {
     let rules = read(&[("Robots-Tag", "*;noindex;nosnippet")]).rules().clone();
     assert!(rules.noindex() && rules.nosnippet());
     assert_eq!(rules.flags().collect::<Vec<_>>(), [Flag::NoIndex, Flag::NoSnippet]);
 }
 
 #[test]
-fn a23_rules_are_case_insensitive_in_every_carrier() {
+fn rules_are_case_insensitive_in_every_carrier() {
     assert_eq!(meta_rules("<meta name=robots content=NoIndex>"), "noindex");
     assert_eq!(x_robots_tag("NOINDEX"), "noindex");
     assert_eq!(robots_tag("*;NoIndex"), "noindex");
 }
 
 #[test]
-fn a24_a38_other_rules_are_supported_alike_in_every_carrier() {
+fn other_rules_are_supported_alike_in_every_carrier() {
     let rules = "noindex, nofollow, nosnippet, noarchive, nocache, noimageindex, notranslate, indexifembedded, noai, \
                  noimageai, max-snippet:20, max-image-preview:standard, max-video-preview:0, \
                  unavailable_after:2025-01-01T00:00:00Z, foo";
@@ -200,7 +200,7 @@ fn a24_a38_other_rules_are_supported_alike_in_every_carrier() {
 }
 
 #[test]
-fn a25_a26_a29_rules_stay_in_force_until_the_resource_is_fetched_again() {
+fn rules_stay_in_force_until_the_next_fetch() {
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     let fields = [("Robots-Tag", b"*;noindex".as_slice()), ("Cache-Control", b"max-age=60")];
     let record =
@@ -210,7 +210,7 @@ fn a25_a26_a29_rules_stay_in_force_until_the_resource_is_fetched_again() {
 }
 
 #[test]
-fn a29_a_304_leaves_the_rules_unchanged() {
+fn a_304_leaves_the_rules_unchanged() {
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     let head = scan(&options(), b"<meta name=robots content=nofollow><p>", usize::MAX);
     let tag = ("ETag", b"\"1\"".as_slice());
@@ -225,7 +225,7 @@ fn a29_a_304_leaves_the_rules_unchanged() {
 }
 
 #[test]
-fn a31_the_source_of_each_rule_is_told() {
+fn the_source_of_each_rule_is_told() {
     let head = scan(
         &options(),
         b"<meta name=viewport content=x><meta name=' Robots' content=noindex><p>",
@@ -251,14 +251,14 @@ fn a31_the_source_of_each_rule_is_told() {
 }
 
 #[test]
-fn a32_only_metas_in_the_head_element_count() {
+fn only_metas_in_the_head_element_count() {
     assert_eq!(meta_rules("<body><meta name=robots content=noindex>"), "");
     assert_eq!(meta_rules("<p>Text<meta name=robots content=noindex>"), "");
     assert_eq!(meta_rules("<head></head><meta name=robots content=noindex><body>"), "noindex");
 }
 
 #[test]
-fn a33_a34_the_rendered_document_adds_and_never_replaces() {
+fn the_rendered_document_adds_and_never_replaces() {
     let initial = page("<meta name=robots content=noindex><p>");
     let rendered = initial.clone().union_rendered(&options(), &[]);
     assert_eq!(rendered.rules().to_string(), "noindex");
@@ -270,7 +270,7 @@ fn a33_a34_the_rendered_document_adds_and_never_replaces() {
 }
 
 #[test]
-fn a35_the_scan_of_the_head_is_limited() {
+fn the_scan_of_the_head_is_limited() {
     let default = abide_permissions::ReadOptions::new("ExampleBot".parse().unwrap());
     assert_eq!(default.head_limit(), 512 * 1024);
     assert!(options().with_head_limit(8191).is_err());
@@ -285,7 +285,7 @@ fn a35_the_scan_of_the_head_is_limited() {
 }
 
 #[test]
-fn a36_what_is_written_is_robots_tag() {
+fn what_is_written_is_robots_tag() {
     let rules = read(&[("X-Robots-Tag", "noindex, nofollow, max-snippet: 20, foo")]).rules().clone();
     let token = "_bot".parse().unwrap();
     let (name, value) = write_field([(None, &rules), (Some(&token), &rules)]).unwrap();
@@ -296,7 +296,7 @@ fn a36_what_is_written_is_robots_tag() {
 }
 
 #[test]
-fn a37_x_robots_tag_is_read_beside_the_new_field() {
+fn x_robots_tag_is_read_beside_the_new_field() {
     let lines = [("X-Robots-Tag", "nofollow"), ("Robots-Tag", "*;noindex")];
     assert_eq!(read(&lines).rules().to_string(), "noindex, nofollow");
 }

@@ -182,7 +182,7 @@ async fn two_lives(fault: Fault) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g09_a_fault_at_every_operation_lets_no_request_escape() {
+async fn a_fault_at_every_operation_lets_no_request_escape() {
     let total = two_lives(Fault::None).await;
     assert!(total > 50, "{total}");
     for k in 0..total {

@@ -4,7 +4,7 @@ use crate::support::{Dice, Disk, Fault, Ledger, is_long, open, steps};
 
 /// The disk is gone at every operation in turn; of what it had not synced some writes are there, in any order, some torn.
 #[tokio::test]
-async fn g08_every_crash_point_opens_and_holds_what_was_acknowledged() {
+async fn every_crash_point_opens_and_holds_what_was_acknowledged() {
     let images = if is_long() { 50 } else { 2 };
     let steps = steps(1, 1, 60, 5);
     let (made, total) = {

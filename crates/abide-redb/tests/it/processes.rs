@@ -125,7 +125,7 @@ async fn throttled() {
 }
 
 #[test]
-fn the_429_after_two_that_were_ended_by_kill_9_backs_off_for_four_minutes() {
+fn throttles_are_counted_across_kill_9() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abide.redb");
     let mut last = String::new();
@@ -202,7 +202,7 @@ fn kills() -> u64 {
 
 /// `ABIDE_REDB_KILLS=1000` for the long form.
 #[tokio::test]
-async fn g08_no_acknowledged_record_is_lost_by_a_kill() {
+async fn no_acknowledged_record_is_lost_by_a_kill() {
     let kills = kills();
     let files: Vec<_> =
         (0..FILES).map(|file| tokio::task::spawn_blocking(move || killed(file, kills))).collect();

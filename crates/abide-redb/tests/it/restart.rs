@@ -231,7 +231,7 @@ async fn a_backoff_is_only_extended_also_over_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backoff_ends_by_the_wall_clock_over_a_restart_and_locks_nothing_for_ever() {
+async fn a_backoff_ends_by_the_wall_clock_over_a_restart() {
     for (jump, is_back) in [(YEAR, true), (HOUR, true), (YEAR, false), (HOUR, false)] {
         let machine = Machine::new();
         let store = machine.open();
@@ -303,7 +303,7 @@ async fn a_wall_clock_that_jumps_while_the_store_is_open_changes_no_backoff() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_longer_owed_leaves_the_file_while_it_is_open_and_at_both_ends() {
+async fn what_is_no_longer_owed_leaves_the_file() {
     let mut machine = Machine::new();
     let store = machine.open();
     for n in 0..50 {

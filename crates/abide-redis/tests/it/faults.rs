@@ -96,7 +96,7 @@ async fn a_server_that_fails_shortens_no_delay_and_keeps_no_host() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn processes_that_die_or_stand_still_shorten_no_delay_and_keep_no_host() {
+async fn processes_that_die_or_pause_shorten_no_delay() {
     let killed = async {
         let Some(redis) = Redis::start() else { return };
         redis.age();
@@ -273,7 +273,7 @@ async fn hears() {
 }
 
 #[tokio::test]
-async fn a_backoff_that_was_heard_survives_kill_9_of_the_process_and_of_the_server() {
+async fn a_backoff_survives_kill_9_of_process_and_server() {
     let Some(mut redis) = Redis::start_with(&["--appendonly", "yes"]) else { return };
     redis.age();
     let mut worker = workers::start("faults::hears", &[redis.url()]);
@@ -288,7 +288,7 @@ async fn a_backoff_that_was_heard_survives_kill_9_of_the_process_and_of_the_serv
 }
 
 #[tokio::test]
-async fn a_store_that_is_opened_while_the_server_is_down_is_used_when_it_is_up() {
+async fn a_store_opened_while_the_server_is_down_works_later() {
     let Some(mut redis) = Redis::start() else { return };
     redis.kill();
     let store = Store::builder(&redis.url()).open().unwrap();

@@ -104,7 +104,7 @@ fn gzip(text: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn c16_robots_txt_is_decoded_to_its_last_byte() {
+async fn robots_txt_is_decoded_to_its_last_byte() {
     let server = Server::start(|seen| {
         let coded = |body: Vec<u8>| Reply::with_headers(200, &[("content-encoding", "gzip")], body);
         match (seen.path.as_str(), seen.host()) {

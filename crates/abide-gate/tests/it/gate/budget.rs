@@ -29,7 +29,7 @@ async fn busy_gate() -> (Gate, Url) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wait_for_robots_txt_is_taken_from_the_budget_and_its_time_on_the_wire_is_not() {
+async fn waiting_for_robots_txt_uses_the_budget_its_wire_does_not() {
     let (gate, url) = busy_gate().await;
     let mut left = 25 * SECOND;
     assert!(gate.check(&url, &mut left).await.unwrap().is_allowed());
@@ -40,7 +40,7 @@ async fn the_wait_for_robots_txt_is_taken_from_the_budget_and_its_time_on_the_wi
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_while_robots_txt_is_on_the_wire_has_not_waited_for_its_turn() {
+async fn joining_a_fetch_on_the_wire_costs_no_budget() {
     let (gate, url) = busy_gate().await;
     let first = tokio::spawn({
         let (gate, url) = (gate.clone(), url.clone());
@@ -128,7 +128,7 @@ fn held_gate() -> (Gate, Url) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_more_patience_than_the_gate_waits_for_robots_txt_longer_than_others_do() {
+async fn a_larger_budget_waits_longer_for_robots_txt() {
     for (budget, goes) in [(60, true), (12, false)] {
         let (gate, url) = held_gate();
         let began = Instant::now();
@@ -167,7 +167,7 @@ fn complaining(complaints: usize) -> (ScriptedFetch, Arc<Mutex<Vec<Instant>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s03_robots_txt_that_always_asks_for_a_second_is_not_asked_every_second() {
+async fn robots_txt_that_always_asks_for_a_second_is_not_asked_every_second() {
     let (fetch, asked) = complaining(usize::MAX);
     let gate = timed_gate(fetch);
     let url: Url = "https://a.example/page".parse().unwrap();
@@ -177,7 +177,7 @@ async fn s03_robots_txt_that_always_asks_for_a_second_is_not_asked_every_second(
 }
 
 #[tokio::test(start_paused = true)]
-async fn s03_repeated_429s_of_robots_txt_lengthen_the_hold_to_an_hour() {
+async fn repeated_429s_of_robots_txt_lengthen_the_hold_to_an_hour() {
     const COMPLAINTS: usize = 10;
     let (fetch, asked) = complaining(COMPLAINTS);
     let gate = timed_gate(fetch);

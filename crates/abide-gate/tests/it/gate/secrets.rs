@@ -124,7 +124,7 @@ async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g07_nothing_secret_is_shown_or_stored() {
+async fn nothing_secret_is_shown_or_stored() {
     let shown = Shown::default();
     for (n, answer) in answers().into_iter().enumerate() {
         let fetch = ScriptedFetch::new(move |request, _| match request.url().host_str() {

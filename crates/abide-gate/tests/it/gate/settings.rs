@@ -32,7 +32,7 @@ fn rules() -> ScriptedFetch {
 }
 
 #[tokio::test(start_paused = true)]
-async fn private_addresses_are_asked_if_their_network_is_allowed_in_whichever_way() {
+async fn private_addresses_are_asked_if_their_network_is_allowed() {
     let net = || "10.0.0.0/8".parse().unwrap();
     let guard = AddressGuard::default().with_allowed_net(net());
     for (builder, near, far) in [
@@ -172,7 +172,7 @@ async fn who_hears_of_everything_hears_of_both_halves_and_of_what_was_decided() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crawl_delay_that_the_site_takes_back_is_waited_for_by_nobody_any_more() {
+async fn a_withdrawn_crawl_delay_no_longer_counts() {
     let first = Scripted::text("User-agent: *\nCrawl-delay: 20");
     let fetch = ScriptedFetch::new(move |_, times| match times {
         0 => first.clone(),

@@ -130,7 +130,7 @@ async fn a_verdict_tells_the_rule_and_where_it_comes_from() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_cannot_wait_for_robots_txt_is_told_so_at_once_and_nothing_is_asked() {
+async fn a_budget_too_small_for_robots_txt_is_deferred_at_once() {
     for (budget, is_short) in [(5, true), (30, false)] {
         let fetch = ScriptedFetch::always(Scripted::text("User-agent: *"));
         let gate = gate(&fetch);

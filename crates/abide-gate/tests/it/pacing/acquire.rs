@@ -121,7 +121,7 @@ async fn a_deferral_reserves_nothing_and_its_place_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_names_of_one_host_share_one_slot() {
+async fn names_of_one_host_share_one_slot() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     for text in ["http://example.com/", "https://example.com./", "http://EXAMPLE.com:8443/x"] {
         log.fetch(&pacer, &url(text), Ask::new(), ms(0)).await.unwrap();
@@ -131,7 +131,7 @@ async fn trap_names_of_one_host_share_one_slot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_crawl_delay_half_a_second_zero_and_a_day_and_a_second() {
+async fn crawl_delays_from_zero_to_a_day_count() {
     let pacer = Pacer::new(one_second().danger_min_delay(ms(100)));
     let wait = async |ask: Ask| {
         let a = url("http://a.example/");
@@ -150,7 +150,7 @@ async fn trap_crawl_delay_half_a_second_zero_and_a_day_and_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_crawl_delay_changes_while_20_wait() {
+async fn a_crawl_delay_may_change_while_twenty_wait() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("https://a.example/");
     let tasks: Vec<_> = (0..20)
@@ -185,7 +185,7 @@ async fn a_shorter_crawl_delay_counts_at_once_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_wait_beyond_max_wait_is_deferred_at_once() {
+async fn a_wait_beyond_max_wait_is_deferred_at_once() {
     let pacer = Pacer::new(one_second());
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
@@ -210,7 +210,7 @@ async fn trap_wait_beyond_max_wait_is_deferred_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_answers_use_up_the_patience_of_those_behind_and_they_hear_of_it_early() {
+async fn slow_responses_defer_those_behind_early() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("http://a.example/");
     let tasks: Vec<_> = (0..25)
@@ -250,7 +250,7 @@ async fn an_impatient_one_behind_a_patient_one_hears_of_it_early_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_the_same_task_holds_a_body_and_asks_again() {
+async fn a_task_that_holds_a_body_and_asks_again_is_deferred() {
     let pacer = Pacer::new(one_second());
     let a = url("http://example.org/");
     let held = pacer.acquire(&a, Ask::new()).await.unwrap();
@@ -328,7 +328,7 @@ async fn cancelled(who: &[usize]) -> (Vec<usize>, Vec<Duration>, Pacer) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_waiter_cancelled_first_middle_last_all() {
+async fn any_waiter_may_be_cancelled() {
     for who in [vec![4], vec![6], vec![9], vec![4, 5, 6], vec![9, 4, 7], vec![4, 5, 6, 7, 8, 9]] {
         let (order, starts, pacer) = cancelled(&who).await;
         let expected: Vec<usize> = (0..10).filter(|n| !who.contains(n)).collect();
@@ -340,7 +340,7 @@ async fn trap_waiter_cancelled_first_middle_last_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_99_of_100_waiters_cancelled_and_the_last_is_not_early() {
+async fn the_last_of_100_waiters_is_not_early_when_99_are_cancelled() {
     let pacer = Pacer::new(one_second().danger_min_delay(ms(20)));
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new()).await.unwrap().finish();
@@ -434,7 +434,7 @@ async fn whoever_is_first_and_is_not_polled_is_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_redirect_chain_on_one_host_and_across_two() {
+async fn redirects_are_paced_on_one_host_and_across_two() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let slow = Ask::new().with_crawl_delay(s(4));
     for (to, ask) in [
@@ -451,7 +451,7 @@ async fn trap_redirect_chain_on_one_host_and_across_two() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_clock_a_year_forward_and_back() {
+async fn a_wall_clock_that_jumps_a_year_changes_no_delay() {
     let clock = Arc::new(ManualClock::starting_at(WallMillis::from_millis(1_700_000_000_000)));
     let pacer = abide_gate::testing::hosts::pacer_builder(one_second()).clock(clock.clone()).build();
     let a = url("http://a.example/");
@@ -481,7 +481,7 @@ async fn trap_clock_a_year_forward_and_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_suspend_is_no_hurry_afterwards() {
+async fn nothing_hurries_after_a_suspend() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("http://a.example/");
     let tasks: Vec<_> = (0..5)

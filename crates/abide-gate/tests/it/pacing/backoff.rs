@@ -65,7 +65,7 @@ async fn other_answers_hold_nothing_whatever_they_carry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_8_in_flight_all_429_are_one_strike() {
+async fn eight_429s_in_flight_count_as_one_throttle() {
     let pacer = Pacer::new(one_second().danger_max_in_flight(8).danger_min_delay(s(0)));
     let a = url("http://a.example/");
     let mut permits = Vec::new();
@@ -83,7 +83,7 @@ async fn trap_8_in_flight_all_429_are_one_strike() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_429_then_503_then_a_short_429_and_the_hold_only_grows() {
+async fn a_429_a_503_and_a_short_429_only_lengthen_the_backoff() {
     let pacer = Pacer::new(one_second().danger_max_in_flight(3).danger_min_delay(s(0)));
     let a = url("http://a.example/");
     let hold = answer(&pacer, TOO_MANY, &retry_after("60")).await.unwrap();
@@ -98,7 +98,7 @@ async fn trap_429_then_503_then_a_short_429_and_the_hold_only_grows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_hold_ends_with_50_waiting_and_they_go_one_after_the_other() {
+async fn fifty_waiters_go_one_by_one_when_a_backoff_ends() {
     let (pacer, log) = (Pacer::new(one_second()), Log::default());
     let a = url("http://a.example/");
     assert!(answer(&pacer, TOO_MANY, &retry_after("100")).await.is_some());
@@ -142,7 +142,7 @@ async fn a_hold_that_begins_defers_at_once_those_it_is_too_long_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_29_and_31_quiet_minutes_after_a_hold() {
+async fn throttles_are_forgotten_after_thirty_quiet_minutes() {
     for (minutes, expected) in [(29, 120), (31, 60)] {
         let pacer = Pacer::new(one_second());
         let hold = answer(&pacer, TOO_MANY, &HeaderMap::new()).await.unwrap();
@@ -180,7 +180,7 @@ async fn a_seed_repeats_the_jitter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_hop_to_a_held_host_is_deferred() {
+async fn a_hop_to_a_backed_off_host_is_deferred() {
     let pacer = Pacer::new(one_second());
     pacer.back_off(&host("b.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap().finish();
@@ -218,7 +218,7 @@ async fn fail(pacer: &Pacer, fault: Failure) -> Option<Duration> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_breaker_5_refused_opens_and_4_refused_and_an_answer_do_not() {
+async fn five_failures_in_a_row_open_the_breaker() {
     use Failure::Refused;
     let pacer = Pacer::new(one_second());
     for _ in 0..4 {

@@ -106,7 +106,7 @@ async fn two_held_hosts_are_two() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_was_open_for_a_minute_is_told_of_and_one_that_was_not_is_not() {
+async fn a_body_open_for_a_minute_is_reported() {
     for (millis, expected) in [(59_999, vec![]), (60_000, vec!["a.example open 60s"])] {
         let (builder, _, told) = builder(one_second());
         let pacer = builder.build();
@@ -211,7 +211,7 @@ async fn a_host_that_nothing_was_sent_to_is_not_overdue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_must_wait_is_not_ready_before_who_need_not_and_the_first_of_equals_counts() {
+async fn the_first_ready_host_is_the_one_with_the_least_wait() {
     let pacer = Pacer::new(one_second());
     take(&pacer, "free.example").await.finish();
     sleep(s(5)).await;

@@ -295,7 +295,7 @@ async fn ten_requests(store: Arc<Faulty>) -> (Log, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_store_fails_at_call_k_for_all_k() {
+async fn the_store_may_fail_at_any_call() {
     let panics = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         if info.payload_as_str() != Some("the store's own mistake") {
@@ -320,7 +320,7 @@ async fn trap_store_fails_at_call_k_for_all_k() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_store_down_means_a_longer_delay_and_one_warning() {
+async fn a_store_outage_means_a_longer_delay_and_one_warning() {
     let (store, outages) = (Faulty::from_the_start(), Arc::new(Outages::default()));
     let policy = one_second().with_expected_workers(4).with_max_wait(s(100));
     let pacer = abide_gate::testing::hosts::pacer_builder(policy)
@@ -372,7 +372,7 @@ async fn while_the_store_is_away_a_holder_goes_on_and_others_keep_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_an_outage_holders_go_on_and_every_host_is_served_in_ten_seconds() {
+async fn after_an_outage_every_host_is_served_in_ten_seconds() {
     for away in [5, 7, 14, 60] {
         let (store, log) = (healthy(), Log::default());
         let policy = one_second().with_expected_workers(3).with_max_wait(s(300));

@@ -141,7 +141,7 @@ fn noise(stop: Arc<AtomicBool>) {
 }
 
 #[test]
-fn trap_no_gap_below_the_promise_as_the_server_sees_it() {
+fn the_server_sees_no_delay_below_the_promise() {
     let (gaps, tasks, hosts) = (number("GAPS", 300), number("TASKS", 600), number("HOSTS", 6));
     let (log, stop) = (Log::default(), Arc::new(AtomicBool::new(false)));
     let read = Read::default();

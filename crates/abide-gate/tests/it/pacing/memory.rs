@@ -30,7 +30,7 @@ impl Observer for Overgrown {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trap_a_slot_is_never_forgotten_while_its_delay_runs() {
+async fn a_slot_is_never_forgotten_while_its_delay_runs() {
     let pacer = Pacer::new(one_second().with_hosts_max(64));
     let a = url("http://a.example/");
     pacer.acquire(&a, Ask::new().with_crawl_delay(s(600))).await.unwrap().finish();

@@ -100,7 +100,7 @@ fn url(text: &str) -> Url {
 }
 
 #[test]
-fn trap_waiters_come_and_go_under_any_schedule() {
+fn waiters_come_and_go_under_any_schedule() {
     schedules(|| {
         let (pacer, wire) = (pacer(one_second()), Wire::default());
         let tasks: Vec<_> = (0..6_usize)

@@ -41,7 +41,7 @@ async fn a_deferral_is_over_at_its_end_and_not_a_millisecond_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deferral_from_further_ahead_than_any_hold_is_of_a_clock_that_was_set_back() {
+async fn a_deferral_beyond_any_backoff_is_of_a_clock_set_back() {
     let world = world().await;
     let farthest = START.plus(HOUR).minus(27 * HOUR);
     world.clock.jump_to(farthest);

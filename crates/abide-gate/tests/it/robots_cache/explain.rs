@@ -36,7 +36,7 @@ async fn where_robots_txt_is_unreachable_it_may_be_asked_for_and_nothing_else() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_as_old_as_its_last_confirmation_and_shown_with_its_origin() {
+async fn an_entry_is_as_old_as_its_last_confirmation() {
     let world = World::of(Scripted::text(DELAY));
     let answer = world.ask().await;
     sleep(Duration::from_secs(90)).await;

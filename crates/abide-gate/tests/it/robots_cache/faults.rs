@@ -158,7 +158,7 @@ fn faulty(fetch: ScriptedFetch) -> (World, Arc<Faulty>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c21_a_store_that_fails_neither_allows_nor_breaks() {
+async fn a_store_that_fails_neither_allows_nor_breaks() {
     for (id, answer) in [("good", Scripted::text(GOOD)), ("down", Scripted::status(503))] {
         let (world, store) = faulty(ScriptedFetch::always(answer));
         for fails in [&store.load_fails, &store.save_fails, &store.lease_fails] {
@@ -174,7 +174,7 @@ async fn c21_a_store_that_fails_neither_allows_nor_breaks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c21_the_last_good_copy_survives_in_memory_while_the_store_fails() {
+async fn the_last_good_copy_survives_in_memory_while_the_store_fails() {
     let fetch =
         ScriptedFetch::new(|_, times| if times == 0 { Scripted::text(GOOD) } else { Scripted::status(503) });
     let (world, store) = faulty(fetch);
@@ -229,7 +229,7 @@ async fn play((site, days): Story, fault: Fault) -> usize {
 
 /// Every operation of a story fails once, and once for good (§6 of the reliability requirements: for every k).
 #[tokio::test(start_paused = true)]
-async fn g09_a_store_fault_at_any_operation_opens_nothing() {
+async fn a_store_fault_at_any_operation_opens_nothing() {
     for story in STORIES {
         let healthy = play(story, Fault::default()).await;
         assert!(healthy > 2 * story.1.len(), "a day takes some operations: {healthy}");
@@ -280,7 +280,7 @@ async fn the_machines_clock_stands_in_for_one_that_panics() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g05_a_store_that_hangs_is_not_waited_for_long() {
+async fn a_store_that_hangs_is_not_waited_for_long() {
     let (world, store) = faulty(ScriptedFetch::always(Scripted::text(GOOD)));
     store.hangs.store(true, Ordering::SeqCst);
     let started = Instant::now();
@@ -451,7 +451,7 @@ async fn totals_add_up() {
 
 /// The store kept an older record than memory has: it must not bring back a copy that was taken away.
 #[tokio::test(start_paused = true)]
-async fn c21_what_was_learnt_last_counts_though_it_could_not_be_saved() {
+async fn what_was_learnt_last_counts_though_it_could_not_be_saved() {
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 => Scripted::text(GOOD),
         1 => Scripted::status(404),
@@ -572,7 +572,7 @@ async fn who_puts_a_fetch_off_leaves_it_to_another_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_asks_while_another_process_takes_all_the_time_that_a_fetch_may_take() {
+async fn a_slow_fetch_of_another_process_is_waited_for() {
     let policy = RobotsPolicy::default();
     let wire = policy.deadline() - Duration::from_secs(1);
     let turn = Duration::from_secs(59);

@@ -13,7 +13,7 @@ fn tagged(etag: &str) -> Scripted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s07_a_304_that_nobody_asked_for_is_asked_again_once() {
+async fn a_304_that_nobody_asked_for_is_asked_again_once() {
     let world = World::of(Scripted::status(304));
     let cold = world.ask().await;
     assert_eq!(cold.source(), Source::Unreachable(Failure::RedirectStatus));
@@ -26,7 +26,7 @@ async fn s07_a_304_that_nobody_asked_for_is_asked_again_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s07_the_second_request_has_no_validators() {
+async fn the_second_request_has_no_validators() {
     // The validators belong to another URL, so the 304 is not theirs.
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 => Scripted::text(GOOD),
@@ -41,7 +41,7 @@ async fn s07_the_second_request_has_no_validators() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s17_the_stated_lifetime_counts_within_bounds() {
+async fn the_stated_lifetime_counts_within_bounds() {
     for (stated, minutes) in [
         ("max-age=0", 5),
         ("max-age=60", 5),
@@ -95,7 +95,7 @@ async fn nothing_counts_for_more_than_24_hours_unless_it_is_unreachable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s21_an_etag_for_a_year_is_one_transfer_and_a_check_each_day() {
+async fn an_etag_for_a_year_is_one_transfer_and_a_check_each_day() {
     let world = World::new(ScriptedFetch::new(|request, _| match request.headers().get("if-none-match") {
         Some(etag) if etag == "\"1\"" => {
             assert_eq!(request.headers()["if-modified-since"], "Fri, 20 Nov 2026 21:05:37 GMT");
@@ -136,7 +136,7 @@ async fn a_304_renews_validators_and_lifetime_if_it_names_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s22_validators_go_to_the_final_url_only() {
+async fn validators_go_to_the_final_url_only() {
     let world = World::new(ScriptedFetch::new(|request, times| match (request.url().path(), times) {
         ("/robots.txt", _) => Scripted::redirect("/real.txt"),
         (_, 0) => tagged("\"1\""),

@@ -94,7 +94,7 @@ impl RobotsStore for FullAtTimes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c21_a_store_outage_is_one_warning_and_its_end_one_line() {
+async fn a_store_outage_is_one_warning_and_its_end_one_line() {
     let listener = Listener::default();
     let _guard = listener.listen();
     let store = Arc::new(FullAtTimes::default());
@@ -133,7 +133,7 @@ async fn an_outage_is_a_warning_once_per_cause_and_ten_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g07_logs_have_origins_only() {
+async fn logs_have_origins_only() {
     let listener = Listener::default();
     let _guard = listener.listen();
     let marker = "MARKER";
@@ -162,7 +162,7 @@ async fn g07_logs_have_origins_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g07_pacing_is_logged_by_host_and_without_urls() {
+async fn pacing_is_logged_by_host_and_without_urls() {
     let listener = Listener::default();
     let _guard = listener.listen();
     let (pacer, page) =

@@ -9,7 +9,7 @@ use abide_gate::{Failure, WallMillis};
 use tokio::time::sleep;
 
 #[tokio::test(start_paused = true)]
-async fn s18_the_last_good_copy_outlives_faults_and_fresh_rules_return_within_one_step() {
+async fn the_last_good_copy_outlives_faults() {
     for (id, fault) in [
         ("503", Scripted::status(503)),
         ("reset", Scripted::error(Failure::Reset)),
@@ -42,7 +42,7 @@ async fn s18_the_last_good_copy_outlives_faults_and_fresh_rules_return_within_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn s18_nobody_waits_for_a_host_that_is_known_to_fail_while_there_is_a_copy() {
+async fn a_copy_is_used_without_waiting_for_a_failing_host() {
     let world = World::good_then(Scripted::status(200).stalls());
     world.ask().await;
     sleep(DAY).await;
@@ -57,7 +57,7 @@ async fn s18_nobody_waits_for_a_host_that_is_known_to_fail_while_there_is_a_copy
 }
 
 #[tokio::test(start_paused = true)]
-async fn s19_a_new_truth_replaces_the_copy() {
+async fn a_new_truth_replaces_the_copy() {
     for (id, then) in [
         ("404", Scripted::status(404)),
         ("empty", Scripted::text("")),
@@ -71,7 +71,7 @@ async fn s19_a_new_truth_replaces_the_copy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s20_a_copy_that_was_taken_away_is_no_last_good_copy() {
+async fn a_copy_that_was_taken_away_is_no_last_good_copy() {
     let fetch = ScriptedFetch::new(|_, times| match times {
         0 => Scripted::text(GOOD),
         1 => Scripted::status(404),
@@ -96,7 +96,7 @@ async fn after_days(world: &World, days: u32, every: Duration) -> Source {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s05_after_thirty_days_of_daily_failures_a_host_without_a_copy_is_unavailable() {
+async fn after_thirty_days_of_failures_without_a_copy_unavailable() {
     let world = World::of(Scripted::status(503));
     assert!(matches!(after_days(&world, 29, DAY).await, Source::Unreachable(_)));
     assert_eq!(after_days(&world, 2, DAY).await, Source::LongOutage);
@@ -109,7 +109,7 @@ async fn s05_after_thirty_days_of_daily_failures_a_host_without_a_copy_is_unavai
 }
 
 #[tokio::test(start_paused = true)]
-async fn s05_a_copy_goes_on_being_used_after_thirty_days() {
+async fn a_copy_goes_on_being_used_after_thirty_days() {
     let world = World::good_then(Scripted::status(503));
     world.ask().await;
     assert_eq!(after_days(&world, 60, DAY).await, Source::LastGood);
@@ -117,13 +117,13 @@ async fn s05_a_copy_goes_on_being_used_after_thirty_days() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s05_asked_once_a_month_it_stays_disallowed() {
+async fn asked_once_a_month_it_stays_disallowed() {
     let world = World::of(Scripted::status(503));
     assert!(matches!(after_days(&world, 300, 30 * DAY).await, Source::Unreachable(_)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn s05_a_clock_that_jumps_opens_nothing() {
+async fn a_clock_that_jumps_opens_nothing() {
     let world = World::of(Scripted::status(503));
     world.ask().await;
     for days in [31, 400, 3650] {
@@ -139,7 +139,7 @@ async fn s05_a_clock_that_jumps_opens_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s05_asked_every_minute_it_takes_twenty_days_to_count_twenty_attempts() {
+async fn asked_every_minute_it_takes_twenty_days_to_count_twenty_attempts() {
     let world = World::of(Scripted::status(503));
     // With a clock that lies by 30 days after an hour of failures, the attempts are still missing.
     assert!(matches!(after_days(&world, 1, 10 * MINUTE).await, Source::Unreachable(_)));
@@ -149,7 +149,7 @@ async fn s05_asked_every_minute_it_takes_twenty_days_to_count_twenty_attempts() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn s05_options_never_open_or_always() {
+async fn options_never_open_or_always() {
     let fault = || ScriptedFetch::always(Scripted::status(503));
     let never = World::with_policy(fault(), RobotsPolicy::default().with_lasting_disallow());
     assert!(matches!(after_days(&never, 90, DAY).await, Source::Unreachable(_)));
@@ -200,7 +200,7 @@ fn good_503_then(answer: Scripted) -> World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s18_408_in_an_outage_leaves_the_copy_in_force() {
+async fn a_408_in_an_outage_leaves_the_copy_in_force() {
     let world = good_503_then(Scripted::status(408));
     world.ask().await;
     sleep(DAY).await;
@@ -215,7 +215,7 @@ async fn s18_408_in_an_outage_leaves_the_copy_in_force() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s18_429_in_an_outage_leaves_the_copy_in_force_until_the_hold_ends() {
+async fn a_429_in_an_outage_leaves_the_copy_in_force_until_the_hold_ends() {
     let held = START.plus(DAY * 2 + 3 * HOUR);
     let world = good_503_then(Scripted::status(429).backed_off_until(held));
     world.ask().await;

@@ -28,7 +28,7 @@ async fn transport_faults_are_unreachable_with_their_cause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c02_a_host_that_refuses_is_asked_after_1_2_4_and_at_last_60_minutes() {
+async fn a_host_that_refuses_is_asked_after_1_2_4_and_at_last_60_minutes() {
     let world = World::of(Scripted::error(Failure::Connect));
     for step in [1, 2, 4, 8, 16, 32, 60, 60, 60_u32] {
         let before = world.fetch.count();
@@ -46,7 +46,7 @@ async fn c02_a_host_that_refuses_is_asked_after_1_2_4_and_at_last_60_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c04_https_is_never_tried_over_http() {
+async fn https_is_never_tried_over_http() {
     let world = World::of(Scripted::error(Failure::Tls));
     world.ask().await;
     sleep(HOUR).await;
@@ -55,7 +55,7 @@ async fn c04_https_is_never_tried_over_http() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c06_a_short_body_is_never_parsed() {
+async fn a_short_body_is_never_parsed() {
     let short = Scripted::text("User-agent: *\nAllow: /\n").breaks();
     let (cold, _) = assert_unreachable(short, "c06").await;
     assert_eq!(cold.source(), Source::Unreachable(Failure::Body));
@@ -63,7 +63,7 @@ async fn c06_a_short_body_is_never_parsed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c09_an_endless_body_counts_up_to_the_limit_and_is_dropped() {
+async fn an_endless_body_counts_up_to_the_limit_and_is_dropped() {
     let mut chunk = GOOD.to_owned();
     chunk.push_str(&"# and so on\n".repeat(2000));
     let world = World::of(Scripted::text(chunk.clone()).endless());
@@ -78,7 +78,7 @@ async fn c09_an_endless_body_counts_up_to_the_limit_and_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c09_empty_pieces_for_ever_end_at_the_deadline() {
+async fn empty_pieces_for_ever_end_at_the_deadline() {
     let (cold, _) = assert_unreachable(
         Scripted::text("").endless().chunk_after(Duration::from_millis(10)),
         "c09 empty pieces",
@@ -88,7 +88,7 @@ async fn c09_empty_pieces_for_ever_end_at_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c10_drips_and_stalls_end_at_the_deadline() {
+async fn drips_and_stalls_end_at_the_deadline() {
     let seconds = Duration::from_secs;
     for (id, fault) in [
         ("one byte per second", Scripted::text("#").endless().chunk_after(seconds(1))),
@@ -106,7 +106,7 @@ async fn c10_drips_and_stalls_end_at_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c10_slow_redirects_share_one_deadline() {
+async fn slow_redirects_share_one_deadline() {
     let fetch = ScriptedFetch::new(|request, _| {
         let hop = request.hop();
         Scripted::redirect(&format!("/robots.txt?{hop}")).head_after(Duration::from_secs(7))
@@ -119,7 +119,7 @@ async fn c10_slow_redirects_share_one_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c10_waiting_for_slots_is_not_part_of_the_deadline() {
+async fn waiting_for_slots_is_not_part_of_the_deadline() {
     let fetch = ScriptedFetch::new(|request, _| {
         let answer = match request.hop() {
             hop @ 0..=4 => Scripted::redirect(&format!("/robots.txt?{hop}")),
@@ -133,7 +133,7 @@ async fn c10_waiting_for_slots_is_not_part_of_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c10_a_fetch_that_never_answers_is_ended() {
+async fn a_fetch_that_never_answers_is_ended() {
     #[derive(Debug)]
     struct Never;
     impl abide_gate::robots_cache::Fetch for Never {
@@ -155,7 +155,7 @@ async fn c10_a_fetch_that_never_answers_is_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c15_bytes_are_counted_after_decoding() {
+async fn bytes_are_counted_after_decoding() {
     let piece = format!("{GOOD}{}", "x".repeat(60_000));
     let world = World::of(Scripted::text(piece).endless());
     let answer = world.ask().await;
@@ -164,7 +164,7 @@ async fn c15_bytes_are_counted_after_decoding() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c16_c17_a_body_that_cannot_be_decoded_is_unreachable() {
+async fn a_body_that_cannot_be_decoded_is_unreachable() {
     for (coding, cause) in [
         ("gzip", Failure::Body),
         ("br", Failure::Body),
@@ -187,7 +187,7 @@ async fn c16_c17_a_body_that_cannot_be_decoded_is_unreachable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s01_4xx_allows_all_and_its_body_is_unread() {
+async fn a_4xx_allows_all_and_its_body_is_unread() {
     for status in [400, 401, 403, 404, 405, 410, 418, 451, 499] {
         let world = World::of(Scripted::status(status).body("User-agent: *\nDisallow: /\n"));
         let answer = world.ask().await;
@@ -201,7 +201,7 @@ async fn s01_4xx_allows_all_and_its_body_is_unread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s02_the_cautious_preset() {
+async fn the_cautious_preset() {
     for status in [400, 401, 403, 404, 405, 407, 408, 410, 418, 421, 425, 429, 451, 499] {
         let world =
             World::with_policy(ScriptedFetch::always(Scripted::status(status)), RobotsPolicy::cautious());
@@ -217,7 +217,7 @@ async fn s02_the_cautious_preset() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s03_429_allows_all_and_is_asked_again_when_the_hold_ends() {
+async fn a_429_allows_all_and_is_asked_again_when_the_hold_ends() {
     let held = START.plus(17 * MINUTE);
     let world = World::of(Scripted::status(429).backed_off_until(held));
     let answer = world.ask().await;
@@ -232,7 +232,7 @@ async fn s03_429_allows_all_and_is_asked_again_when_the_hold_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s03_429_without_a_hold_leaves_the_copy_in_force_for_a_minute() {
+async fn a_429_without_a_hold_leaves_the_copy_in_force_for_a_minute() {
     let world = World::good_then(Scripted::status(429));
     world.ask().await;
     sleep(DAY).await;
@@ -247,7 +247,7 @@ async fn s03_429_without_a_hold_leaves_the_copy_in_force_for_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s03_503_and_cautious_429_wait_for_the_hold_if_that_is_later() {
+async fn a_503_and_cautious_429_wait_for_the_hold_if_that_is_later() {
     let held = START.plus(3 * HOUR);
     let fetch = || ScriptedFetch::always(Scripted::status(429).backed_off_until(held));
     assert_eq!(World::with_policy(fetch(), RobotsPolicy::cautious()).ask().await.retry_at(), held);
@@ -257,7 +257,7 @@ async fn s03_503_and_cautious_429_wait_for_the_hold_if_that_is_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s03_408_421_425_leave_the_copy_in_force_and_are_asked_again_soon() {
+async fn a_408_421_425_leave_the_copy_in_force_and_are_asked_again_soon() {
     for status in [408, 421, 425] {
         let world = World::good_then(Scripted::status(status));
         world.ask().await;
@@ -273,7 +273,7 @@ async fn s03_408_421_425_leave_the_copy_in_force_and_are_asked_again_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s03_408_421_425_allow_all_where_there_is_no_copy() {
+async fn a_408_421_425_allow_all_where_there_is_no_copy() {
     for status in [408, 421, 425] {
         let world = World::of(Scripted::status(status));
         for attempts in 1..=3 {
@@ -286,7 +286,7 @@ async fn s03_408_421_425_allow_all_where_there_is_no_copy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s04_server_errors_and_strange_statuses_disallow_all() {
+async fn server_errors_and_strange_statuses_disallow_all() {
     for status in [500, 501, 502, 503, 504, 511, 599, 600, 999, 101, 103, 206] {
         let fault = Scripted::status(status).body("User-agent: *\nAllow: /\n");
         let (cold, _) = assert_unreachable(fault, &status.to_string()).await;
@@ -296,7 +296,7 @@ async fn s04_server_errors_and_strange_statuses_disallow_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s08_2xx_answers_count_by_their_body() {
+async fn a_2xx_answers_count_by_their_body() {
     let rules = |status| World::of(Scripted::status(status).body(GOOD));
     for status in [200, 201, 202, 203, 205, 226, 299] {
         let answer = rules(status).ask().await;
@@ -318,7 +318,7 @@ async fn s08_2xx_answers_count_by_their_body() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s11_3xx_that_are_no_redirects_are_unreachable() {
+async fn a_3xx_that_are_no_redirects_are_unreachable() {
     for status in [300, 305, 306, 310, 399] {
         let fault = Scripted::status(status).header("location", b"/elsewhere");
         let (cold, _) = assert_unreachable(fault, &status.to_string()).await;
@@ -327,7 +327,7 @@ async fn s11_3xx_that_are_no_redirects_are_unreachable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t01_html_without_rules_can_be_unreachable() {
+async fn html_without_rules_can_be_unreachable() {
     let page = Scripted::text("<!doctype html><p>Blocked</p>");
     let strict = RobotsPolicy::default().with_html_unreachable();
     let answer = World::with_policy(ScriptedFetch::always(page.clone()), strict.clone()).ask().await;

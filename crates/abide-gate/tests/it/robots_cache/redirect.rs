@@ -16,7 +16,7 @@ fn chain(hops: usize) -> ScriptedFetch {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s09_up_to_five_redirects_are_followed_across_authorities() {
+async fn up_to_five_redirects_are_followed_across_authorities() {
     for hops in 0..=5 {
         let world = World::new(chain(hops));
         assert!(is_good(&world.ask().await), "{hops} hops");
@@ -25,7 +25,7 @@ async fn s09_up_to_five_redirects_are_followed_across_authorities() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s09_rules_are_filed_under_the_first_origin_only() {
+async fn rules_are_filed_under_the_first_origin_only() {
     let other: Origin = "https://b.example".parse().unwrap();
     let fetch = ScriptedFetch::by_url([
         ("https://a.example/robots.txt", vec![Scripted::redirect("https://b.example/robots.txt")]),
@@ -42,7 +42,7 @@ async fn s09_rules_are_filed_under_the_first_origin_only() {
 
 /// NUTCH-2581: a page of another site that redirects must not become that site's rules.
 #[tokio::test(start_paused = true)]
-async fn s09_records_of_the_others_are_untouched() {
+async fn records_of_the_others_are_untouched() {
     let other: Origin = "https://b.example".parse().unwrap();
     let fetch = ScriptedFetch::by_url([
         ("https://a.example/robots.txt", vec![Scripted::redirect("https://b.example/someone/robots.txt")]),
@@ -58,7 +58,7 @@ async fn s09_records_of_the_others_are_untouched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s10_more_than_five_redirects_are_unavailable_for_an_hour() {
+async fn more_than_five_redirects_are_unavailable_for_an_hour() {
     for hops in [6, 20] {
         let world = World::new(chain(hops));
         let answer = world.ask().await;
@@ -77,7 +77,7 @@ async fn s10_more_than_five_redirects_are_unavailable_for_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s10_a_circle_ends_at_once_and_keeps_the_copy() {
+async fn a_circle_ends_at_once_and_keeps_the_copy() {
     let to_itself = World::of(Scripted::redirect("/robots.txt#again"));
     assert!(allows_all(&to_itself.ask().await));
     assert_eq!(to_itself.fetch.count(), 1);
@@ -96,7 +96,7 @@ async fn s10_a_circle_ends_at_once_and_keeps_the_copy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s11_redirects_that_lead_nowhere_are_unreachable() {
+async fn redirects_that_lead_nowhere_are_unreachable() {
     let long = format!("/{}", "a".repeat(64 * 1024));
     for (location, why) in [
         (&b"file:///etc/passwd"[..], Failure::LocationInvalid),
@@ -121,7 +121,7 @@ async fn s11_redirects_that_lead_nowhere_are_unreachable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s14_from_https_to_http_only_if_asked() {
+async fn from_https_to_http_only_if_asked() {
     let fetch = || {
         ScriptedFetch::by_url([
             ("https://a.example/robots.txt", vec![Scripted::redirect("http://a.example/robots.txt")]),
@@ -137,7 +137,7 @@ async fn s14_from_https_to_http_only_if_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s15_the_body_of_a_redirect_is_unread() {
+async fn the_body_of_a_redirect_is_unread() {
     let fetch = ScriptedFetch::new(|request, _| match request.hop() {
         0 => Scripted::redirect("/r").body(vec![b'x'; 1 << 20]).endless(),
         _ => Scripted::text(GOOD),
@@ -148,7 +148,7 @@ async fn s15_the_body_of_a_redirect_is_unread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s16_no_cookie_and_no_credential_is_asked_for_at_any_hop() {
+async fn no_cookie_and_no_credential_is_asked_for_at_any_hop() {
     let fetch = ScriptedFetch::new(|request, _| match request.hop() {
         0 => Scripted::redirect("https://user:secret@b.example/r").header("set-cookie", b"marker=1"),
         _ => Scripted::text(GOOD),

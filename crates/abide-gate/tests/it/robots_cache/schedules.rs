@@ -161,7 +161,7 @@ fn story() {
 }
 
 #[test]
-fn s24_no_schedule_makes_two_flights_or_loses_a_caller() {
+fn no_schedule_makes_two_flights_or_loses_a_caller() {
     let schedules = std::env::var("ABIDE_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(3_000);
     shuttle::check_random(story, schedules);
     shuttle::check_pct(story, schedules, 3);

@@ -32,7 +32,7 @@ fn slow() -> Scripted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s23_ten_thousand_callers_on_a_cold_origin_make_one_request() {
+async fn ten_thousand_callers_on_a_cold_origin_make_one_request() {
     let fetch = ScriptedFetch::always(slow());
     let (cache, _) = cache(&fetch);
     let mut callers = JoinSet::new();
@@ -49,7 +49,7 @@ async fn s23_ten_thousand_callers_on_a_cold_origin_make_one_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g03_a_hundred_cold_hosts_with_a_thousand_callers_each_make_a_hundred_requests() {
+async fn a_thousand_callers_each_of_100_hosts_make_100_requests() {
     let fetch = ScriptedFetch::always(slow());
     let (cache, _) = cache(&fetch);
     let mut callers = JoinSet::new();
@@ -66,7 +66,7 @@ async fn g03_a_hundred_cold_hosts_with_a_thousand_callers_each_make_a_hundred_re
 }
 
 #[tokio::test(start_paused = true)]
-async fn s24_a_cancelled_leader_harms_nobody() {
+async fn a_cancelled_leader_harms_nobody() {
     let fetch = ScriptedFetch::always(slow());
     let (cache, _) = cache(&fetch);
     let leader = tokio::spawn({
@@ -85,7 +85,7 @@ async fn s24_a_cancelled_leader_harms_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s24_callers_that_all_give_up_still_fill_the_cache() {
+async fn callers_that_all_give_up_still_fill_the_cache() {
     let fetch = ScriptedFetch::always(slow());
     let (cache, _) = cache(&fetch);
     for _ in 0..20 {
@@ -97,7 +97,7 @@ async fn s24_callers_that_all_give_up_still_fill_the_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s24_a_lost_flight_is_interrupted_and_the_next_caller_starts_again() {
+async fn a_lost_flight_is_interrupted_and_the_next_caller_starts_again() {
     let fetch = ScriptedFetch::new(|_, times| if times == 0 { Scripted::panic() } else { slow() });
     let (cache, _) = cache(&fetch);
     assert!(matches!(cache.get(&origin()).await, Err(Refusal::Interrupted)));
@@ -107,7 +107,7 @@ async fn s24_a_lost_flight_is_interrupted_and_the_next_caller_starts_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn s23_on_several_threads_too() {
+async fn on_several_threads_too() {
     let fetch = ScriptedFetch::always(
         Scripted::text("User-agent: *\nDisallow: /x").head_after(Duration::from_millis(50)),
     );

@@ -67,7 +67,7 @@ async fn what_is_learnt_while_the_old_answer_is_forgotten_is_not_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_at_hand_is_bounded_by_what_it_weighs_and_the_rest_is_read_again() {
+async fn the_hot_cache_is_bounded_by_weight() {
     let body = format!("User-agent: *\nDisallow: /closed\n#{}", "x".repeat(150 * 1024));
     let small = RobotsPolicy::default().with_answers_weight(0);
     let world = World::with_policy(ScriptedFetch::always(Scripted::text(body)), small);

@@ -11,7 +11,7 @@ async fn read(body: impl Into<bytes::Bytes>) -> Arc<RobotsEntry> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t01_html_with_rule_lines_counts_and_without_it_says_so() {
+async fn html_with_rule_lines_counts_and_without_it_says_so() {
     let with = read(format!("<!DOCTYPE html>\n<pre>\n{GOOD}</pre>")).await;
     assert!(is_good(&with) && !with.is_not_text());
     let without = World::of(Scripted::text("<p>Welcome").header("content-type", b"text/html;charset=utf-8"))
@@ -23,14 +23,14 @@ async fn t01_html_with_rule_lines_counts_and_without_it_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t02_one_byte_order_mark_is_skipped_also_a_part_of_it() {
+async fn one_byte_order_mark_is_skipped_also_a_part_of_it() {
     for mark in [&b"\xef\xbb\xbf"[..], b"\xef\xbb", b"\xef"] {
         assert!(is_good(&read([mark, GOOD.as_bytes()].concat()).await), "{mark:x?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn t03_utf_16_counts_with_a_mark_only() {
+async fn utf_16_counts_with_a_mark_only() {
     let encode = |mark: &[u8], unit: fn(u16) -> [u8; 2]| {
         let units = GOOD.encode_utf16().flat_map(unit);
         mark.iter().copied().chain(units).collect::<Vec<u8>>()
@@ -46,7 +46,7 @@ async fn t03_utf_16_counts_with_a_mark_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t04_a_bad_line_is_skipped_and_the_next_counts() {
+async fn a_bad_line_is_skipped_and_the_next_counts() {
     for bad in
         [&b"caf\xe9\n"[..], b"\xff\xff: \xfe\n", b"\0\0\n", b"\x0b\n", b"# lone CR\r", b"# CRCRLF\r\r\n"]
     {
@@ -55,7 +55,7 @@ async fn t04_a_bad_line_is_skipped_and_the_next_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t05_a_rule_that_ends_at_the_limit_counts_and_one_byte_further_does_not() {
+async fn a_rule_counts_if_it_ends_at_the_limit() {
     let text = |end: usize, after: &str| {
         let (start, rule) = ("User-agent: *\nDisallow: /closed\n#", "\nDisallow: /secret");
         let filler = ".".repeat(end - start.len() - rule.len());
@@ -78,7 +78,7 @@ async fn t05_a_rule_that_ends_at_the_limit_counts_and_one_byte_further_does_not(
 }
 
 #[tokio::test(start_paused = true)]
-async fn t05_a_raised_limit_is_the_reader_s_too() {
+async fn a_raised_limit_is_the_reader_s_too() {
     let text = format!("{GOOD}{}Disallow: /far\n", "# filler\n".repeat(100_000));
     assert!(allows(&read(text.clone()).await, "/far"));
     let policy = RobotsPolicy::default().with_body_limit(1 << 20);
@@ -87,14 +87,14 @@ async fn t05_a_raised_limit_is_the_reader_s_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t06_one_line_of_10_mb_leaves_what_came_before() {
+async fn one_line_of_10_mb_leaves_what_came_before() {
     let world = World::of(Scripted::text(format!("{GOOD}Disallow: /")).body(vec![b'a'; 1 << 20]).endless());
     let answer = world.ask().await;
     assert!(is_good(&answer) && answer.is_truncated());
 }
 
 #[tokio::test(start_paused = true)]
-async fn t09_crawl_delays_that_make_no_sense_are_ignored() {
+async fn crawl_delays_that_make_no_sense_are_ignored() {
     for (written, millis) in
         [("1e309", None), ("NaN", None), ("-1", None), ("0.5", Some(500)), ("10", Some(10_000))]
     {
@@ -105,7 +105,7 @@ async fn t09_crawl_delays_that_make_no_sense_are_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t10_preference_records_leave_the_rules_alone() {
+async fn preference_records_leave_the_rules_alone() {
     let long = "x".repeat(100_000);
     for record in ["App-Directives: ((((", "Content-Usage: \x07", &format!("App-Directives: {long}")] {
         assert!(is_good(&read(format!("User-agent: *\n{record}\nDisallow: /closed\n")).await));
@@ -113,7 +113,7 @@ async fn t10_preference_records_leave_the_rules_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t11_nothing_hostile_is_shown_raw() {
+async fn nothing_hostile_is_shown_raw() {
     let marker = "\u{1b}[31m\u{202e}";
     let long = "a".repeat(5000);
     let body = format!("User-agent: *\nDisallow: /{marker}{long}\nDisallow: /x{marker}\n");

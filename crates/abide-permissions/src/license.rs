@@ -1,0 +1,220 @@
+//! `License`: where a site states licence terms as a machine-readable document (RSL 1.0).
+//!
+//! Only the place of the document is read. What it permits (`permits`, `prohibits`) is XML and the caller's to fetch and read.
+
+use abide_robots::Rules;
+
+use crate::head::Head;
+use crate::provenance::Provenance;
+
+/// The URL of a licence document and where it is stated: a License record of robots.txt, a `Link` field, or a `<link>` of the head.
+///
+/// ```
+/// use abide_permissions::License;
+///
+/// let fields = [("Link", b"</license.xml>; rel=\"license\"; type=\"application/rsl+xml\"".as_slice())];
+/// let licenses = License::of_fields(fields);
+/// assert_eq!(licenses[0].url(), "/license.xml");
+/// assert_eq!(licenses[0].source().to_string(), "Link, field 1");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct License {
+    url: Box<str>,
+    source: Provenance,
+}
+
+impl License {
+    /// The License records of a robots.txt. They belong to the whole file.
+    #[must_use]
+    pub fn of_robots(rules: &Rules) -> Vec<Self> {
+        let licenses = rules.license_records().map(|record| Self {
+            url: String::from_utf8_lossy(record.value()).into(),
+            source: Provenance::of_record(&record, None, None),
+        });
+        licenses.collect()
+    }
+
+    /// The `Link` fields with `rel="license"` and `type="application/rsl+xml"` (RFC 8288), each line by itself.
+    #[must_use]
+    pub fn of_fields<'a>(fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Vec<Self> {
+        let links = fields.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case(LINK));
+        let mut licenses = Vec::new();
+        for (line, (_, value)) in links.enumerate() {
+            for link in split(value, b',') {
+                if let Some(url) = license_link(link) {
+                    licenses.push(Self { url: url.into(), source: Provenance::field(LINK, line) });
+                }
+            }
+        }
+        licenses.truncate(LICENSES_MAX);
+        licenses
+    }
+
+    /// The `<link rel="license" type="application/rsl+xml">` elements of a head.
+    #[must_use]
+    pub fn of_head(head: &Head) -> Vec<Self> {
+        let links = head.license_links().iter().enumerate();
+        links.map(|(index, url)| Self { url: url.clone(), source: Provenance::Link { index } }).collect()
+    }
+
+    /// The parameters of a `License` challenge among `WWW-Authenticate` fields: names in lower case, values without their quotes. A
+    /// server sends it with 401 or 402, when content is for licensees only. `None`: there is none.
+    ///
+    /// ```
+    /// use abide_permissions::License;
+    ///
+    /// let fields = [("WWW-Authenticate", b"Basic realm=\"a, b\", License error=\"invalid_request\"".as_slice())];
+    /// assert_eq!(License::challenge(fields), Some(vec![("error".to_owned(), "invalid_request".to_owned())]));
+    /// ```
+    pub fn challenge<'a>(
+        fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Option<Vec<(String, String)>> {
+        let mut found: Option<Vec<(String, String)>> = None;
+        let mut is_license = false;
+        let values = fields.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case("www-authenticate"));
+        for element in values.flat_map(|(_, value)| split(value, b',')) {
+            let element = String::from_utf8_lossy(element);
+            let before_equals = element.split_once('=').map_or(&*element, |(before, _)| before.trim_ascii());
+            // RFC 9110 §11.6.1: a challenge is a scheme, and a space before its first parameter.
+            let mut parameter = &*element;
+            if before_equals.contains([' ', '\t']) || !element.contains('=') {
+                let (scheme, rest) = element.split_once([' ', '\t']).unwrap_or((&element, ""));
+                if found.is_some() && is_license {
+                    return found;
+                }
+                is_license = scheme.eq_ignore_ascii_case("license");
+                parameter = rest;
+            }
+            if is_license {
+                let found = found.get_or_insert_default();
+                if let Some((name, value)) = parameter.split_once('=') {
+                    found.push((name.trim_ascii().to_ascii_lowercase(), unquoted(value)));
+                }
+            }
+        }
+        found
+    }
+
+    /// The URL as written: absolute, or relative to the URL of the response.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub const fn source(&self) -> &Provenance {
+        &self.source
+    }
+}
+
+/// Whether a link with this `rel` and `type` names a licence document.
+pub(crate) fn is_license(rel: &str, media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim_ascii();
+    rel.split_ascii_whitespace().any(|rel| rel.eq_ignore_ascii_case("license"))
+        && essence.eq_ignore_ascii_case("application/rsl+xml")
+}
+
+/// The URL of one link of a `Link` field: `<url>; rel="license"; type="application/rsl+xml"`.
+fn license_link(link: &[u8]) -> Option<String> {
+    let mut parts = split(link, b';').into_iter();
+    let url = parts.next()?.strip_prefix(b"<")?.strip_suffix(b">")?;
+    let (mut rel, mut media_type) = (None, None);
+    for part in parts {
+        let part = String::from_utf8_lossy(part);
+        let Some((name, value)) = part.split_once('=') else { continue };
+        match name.trim_ascii().to_ascii_lowercase().as_str() {
+            // RFC 8288 §3.3: of several the first counts.
+            "rel" => rel = rel.or(Some(unquoted(value))),
+            "type" => media_type = media_type.or(Some(unquoted(value))),
+            _ => {}
+        }
+    }
+    let url = String::from_utf8_lossy(url.trim_ascii()).into_owned();
+    (is_license(&rel?, &media_type?) && !url.is_empty()).then_some(url)
+}
+
+/// The parts of a field between separators that are neither within `<` and `>` nor within quotes, trimmed; empty ones are left out.
+fn split(value: &[u8], separator: u8) -> Vec<&[u8]> {
+    let (mut quote, mut bracket, mut escaped) = (false, false, false);
+    let parts = value.split(|byte| {
+        let is_escaped = std::mem::take(&mut escaped);
+        match byte {
+            b'\\' if quote && !is_escaped => escaped = true,
+            b'"' if !bracket && !is_escaped => quote = !quote,
+            b'<' if !quote => bracket = true,
+            b'>' if !quote => bracket = false,
+            byte => return *byte == separator && !quote && !bracket,
+        }
+        false
+    });
+    parts.map(<[u8]>::trim_ascii).filter(|part| !part.is_empty()).collect()
+}
+
+/// A token, or the content of a quoted string.
+fn unquoted(value: &str) -> String {
+    let value = value.trim_ascii();
+    let Some(quoted) = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')) else {
+        return value.to_owned();
+    };
+    let mut escaped = false;
+    quoted
+        .chars()
+        .filter(|letter| {
+            escaped = *letter == '\\' && !escaped;
+            !escaped
+        })
+        .collect()
+}
+
+const LINK: &str = "Link";
+
+/// A site has one or two; what is more is somebody's joke.
+pub(crate) const LICENSES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_links_to_licences_of_rsl_are_found() {
+        for (value, expected) in [
+            ("</a>; rel=license; type=application/rsl+xml", &["/a"][..]),
+            (
+                "<https://a/b,c;d>; rel=\"next License\"; type=\"application/RSL+xml; v=1\"",
+                &["https://a/b,c;d"],
+            ),
+            ("</x>; rel=next, </a>;type=\"application/rsl+xml\";rel=\"license\", <b>", &["/a"]),
+            ("</a>; rel=license", &[]),
+            ("</a>; type=application/rsl+xml", &[]),
+            ("</a>; rel=next; rel=license; type=application/rsl+xml", &[]),
+            ("</a>; title=\"; rel=license\"; type=application/rsl+xml", &[]),
+            ("</a>; title=\"\\\"\"; rel=license; type=application/rsl+xml", &["/a"]),
+            ("/a; rel=license; type=application/rsl+xml", &[]),
+            ("<>; rel=license; type=application/rsl+xml", &[]),
+            ("<", &[]),
+        ] {
+            let licenses = License::of_fields([("LINK", value.as_bytes())]);
+            assert_eq!(licenses.iter().map(License::url).collect::<Vec<_>>(), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_challenge_is_told_from_those_beside_it() {
+        for (lines, expected) in [
+            (&["License"][..], Some("")),
+            (&["License error=\"a b\", scope = x"], Some("error=a b scope=x")),
+            (&["Basic realm=\"License error=x\""], None),
+            (&["Negotiate, license ERROR=\"a\\\"b\", Bearer realm=c"], Some("error=a\"b")),
+            (&["Bearer realm=c", "License error=d"], Some("error=d")),
+            (&[], None),
+            (&["=, ,"], None),
+        ] {
+            let fields = lines.iter().map(|line| ("www-authenticate", line.as_bytes()));
+            let found = License::challenge(fields).map(|parameters| {
+                parameters.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+            });
+            assert_eq!(found.as_deref(), expected, "{lines:?}");
+        }
+    }
+}
