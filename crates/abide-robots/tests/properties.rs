@@ -1,6 +1,12 @@
 //! What holds for every file and every target.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests fail by panicking"
+)]
 
 use abide_robots::{Pattern, ProductToken, Robots, Rules, Target, is_allowed};
 use proptest::collection::vec;

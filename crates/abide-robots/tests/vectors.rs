@@ -1,5 +1,10 @@
 //! Runs the vectors: facts as data, one loop each.
-#![allow(clippy::unwrap_used, reason = "a vector that cannot be read is a test that fails")]
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a vector that cannot be read is a test that fails"
+)]
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -49,7 +49,8 @@ impl ReadTimeout {
         };
         self.is_awaited = true;
         // Not polled for long: what has come meanwhile may have given no decoded byte yet.
-        if timer.deadline().into_std() + limit / 4 < SystemClock.now() {
+        let late = SystemClock.now().saturating_duration_since(timer.deadline().into_std());
+        if late.saturating_mul(4) > limit {
             timer.as_mut().set(sleep(limit));
         }
         timer

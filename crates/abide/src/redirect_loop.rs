@@ -1,5 +1,7 @@
 //! Drives a call through reqwest: sends what the call says, hop after hop, and returns the response with its fetch info.
 
+#![allow(clippy::expect_used, reason = "each hop has one request, as `ONE_REQUEST` says")]
+
 use std::pin::{Pin, pin};
 
 use abide_gate::Denied;

@@ -104,6 +104,7 @@ pub(crate) fn take_apart(
 }
 
 /// A response of these parts that knows its URL: that does not survive the conversion, and only a builder takes it back.
+#[allow(clippy::expect_used, reason = "only a bad status or field makes a builder fail")]
 pub(crate) fn rebuilt<B>(url: Url, parts: http::response::Parts, body: B) -> http::Response<B> {
     use reqwest::ResponseBuilderExt;
 

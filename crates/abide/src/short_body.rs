@@ -45,6 +45,7 @@ fn poll_chunk(response: &mut Response) -> Poll<reqwest::Result<Option<Bytes>>> {
 }
 
 /// The same response with its body at hand.
+#[allow(clippy::expect_used, reason = "only a bad status or field makes a builder fail")]
 pub(crate) fn put_together(url: Url, mut response: Response, body: Bytes, info: FetchInfo) -> Response {
     // The URL is not part of an `http::Response`, and only a builder takes it back.
     let mut builder = http::Response::builder();

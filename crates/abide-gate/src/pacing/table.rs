@@ -3,6 +3,12 @@
 //! A slot has a number that stays the same while something is in flight or waiting, so that a permit finds it again without
 //! looking up its name. A slot is forgotten only when nothing is owed to its host.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "shards are numbered by a remainder of their count; each `expect` says why it holds"
+)]
+
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -244,7 +244,7 @@ impl RobotsEntry {
             AccessResult::Rules(rules) => rules.heap_size(),
             AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => 0,
         };
-        self.record.weight() + rules + 200
+        self.record.weight().saturating_add(rules).saturating_add(200)
     }
 }
 
