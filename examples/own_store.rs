@@ -11,7 +11,7 @@ use std::time::Duration;
 use abide::{Abide, Origin};
 use abide_examples::{Web, plain_client};
 use abide_gate::HolderId;
-use abide_gate::pacing::{HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey};
+use abide_gate::pacing::{HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{Record, RobotsStore};
 use abide_gate::{BoxFuture, StoreError, WallMillis};
 use abide_permissions::{self as permissions, PermissionRecord, PermissionStore};
@@ -28,7 +28,7 @@ pub(crate) struct OwnStore {
 struct Tables {
     robots: HashMap<Origin, Vec<u8>>,
     fetching: HashMap<Origin, (HolderId, WallMillis)>,
-    hosts: HashMap<ScopeKey, HostEntry>,
+    hosts: HashMap<Arc<str>, HostEntry>,
     permissions: HashMap<String, PermissionRecord>,
 }
 
@@ -109,7 +109,7 @@ impl RobotsStore for OwnStore {
 impl HostStore for OwnStore {
     fn exchange<'a>(
         &'a self,
-        host: &'a ScopeKey,
+        host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
@@ -117,7 +117,7 @@ impl HostStore for OwnStore {
             // Under the lock, so that no exchange has an earlier time than the one before.
             let now = self.opened.elapsed();
             // Nothing is lost while processes run, so there is no grace.
-            let reply = hosts.entry(host.clone()).or_default().exchange(&ask, now, Duration::ZERO);
+            let reply = hosts.entry(host.into()).or_default().exchange(&ask, now, Duration::ZERO);
             if !hosts[host].is_owed(now) {
                 hosts.remove(host);
             }

@@ -19,6 +19,9 @@ use crate::shown::quoted;
 #[derive(Debug, Parser)]
 #[command(name = "abide", version, max_term_width = 100, propagate_version = true)]
 pub(crate) struct Cli {
+    /// Read options from FILE [default: abide.toml here, else abide/abide.toml among the user's configuration; none if empty]
+    #[arg(long, global = true, value_name = "FILE", env = "ABIDE_CONFIG", help_heading = "Output")]
+    pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -34,7 +37,7 @@ impl Cli {
             Command::Explain(args) => Some(&args.online.output),
             Command::Crawl(args) => Some(&args.online.output),
             Command::Lint(args) => Some(&args.online.output),
-            Command::Completions(_) | Command::Man => None,
+            Command::Completions(_) | Command::Man | Command::Demo(_) => None,
             Command::Fetch(args) => Some(&args.online.output),
         }
     }
@@ -69,10 +72,19 @@ pub(crate) enum Command {
     /// What the author of a robots.txt should know, line by line
     #[command(after_long_help = examples::LINT)]
     Lint(LintArgs),
+    /// Crawl a small web that is part of this program: nothing to configure, no network needed
+    Demo(DemoArgs),
     /// Writes a script that completes the command line of a shell
     Completions(CompletionsArgs),
     /// Writes the manual page, in roff
     Man,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Also write the report as a page with a timeline of requests per host
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -235,7 +247,10 @@ pub(crate) struct CrawlArgs {
     #[arg(long, value_name = "N", default_value_t = 100, allow_negative_numbers = true,
         value_parser = pages)]
     pub(crate) max_pages: usize,
-    /// Time for a page from its request to the end of its body, without the wait for its turn
+    /// Pages to fetch at most from one host (repeatable)
+    #[arg(long, value_name = "HOST=N", value_parser = host_pages)]
+    pub(crate) host_max_pages: Vec<(abide::Host, usize)>,
+    /// Time for a page from its request to the end of its body, without the wait for its permit
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) page_timeout: Duration,
     /// Links to follow from the URLs given, so many one behind the other; without it, as far as they lead
@@ -316,6 +331,12 @@ pub(crate) struct Online {
     /// Send requests through this proxy instead of that of HTTP_PROXY and HTTPS_PROXY; hosts of NO_PROXY are asked directly
     #[arg(short = 'x', long, value_name = "URL")]
     pub(crate) proxy: Option<String>,
+    /// Ask these hosts directly, instead of those of NO_PROXY; `*` is all
+    #[arg(long = "noproxy", value_name = "HOSTS")]
+    pub(crate) no_proxy: Option<String>,
+    /// Another delay for one host (repeatable)
+    #[arg(long, value_name = "HOST=TIME", value_parser = host_delay)]
+    pub(crate) host_delay: Vec<(abide::Host, Duration)>,
     /// Shortest time between two requests to a host, in seconds or as 500ms
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) delay: Duration,
@@ -513,6 +534,24 @@ fn some_time(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("expected more than no time".to_owned()),
         time => Ok(time),
     }
+}
+
+fn host_delay(text: &str) -> Result<(abide::Host, Duration), String> {
+    let (host, time) = of_host(text, "TIME")?;
+    Ok((host, duration(time)?))
+}
+
+fn host_pages(text: &str) -> Result<(abide::Host, usize), String> {
+    let (host, number) = of_host(text, "N")?;
+    Ok((host, pages(number)?))
+}
+
+/// A host and what is set for it.
+fn of_host<'a>(text: &'a str, what: &str) -> Result<(abide::Host, &'a str), String> {
+    let (host, value) = text.rsplit_once('=').ok_or_else(|| format!("expected HOST={what}, found no ="))?;
+    let url = Url::parse(&format!("http://{host}/")).ok();
+    let host = url.and_then(|url| abide::Host::of(&url).ok());
+    Ok((host.ok_or_else(|| format!("expected HOST={what}, found {}", quoted(text)))?, value))
 }
 
 fn pages(text: &str) -> Result<usize, String> {

@@ -5,7 +5,9 @@
 mod args;
 mod batch;
 mod check;
+mod config;
 mod crawl;
+mod demo;
 mod directives;
 mod excerpt;
 mod explain;
@@ -16,6 +18,7 @@ mod json;
 mod lint;
 mod manual;
 mod match_urls;
+mod nearest;
 mod online;
 mod outcome;
 mod proxy;
@@ -31,15 +34,19 @@ mod watch;
 use std::borrow::Cow;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
 
-use args::{Cli, Command};
+use args::Command;
+use config::Refusal;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match config::parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(Refusal::Clap(error)) => return refuse(&error),
+        Err(Refusal::File(error)) => {
+            style::complain(format_args!("{error}"));
+            return Status::Usage.into();
+        }
     };
     if let Some(output) = cli.output() {
         style::set_color(output.color);
@@ -56,6 +63,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => manual::completions(&args),
         Command::Man => manual::man(),
         Command::Fetch(args) => fetch::run(&args),
+        Command::Demo(args) => demo::run(&args),
     };
     match result {
         Ok(status) => status.into(),
@@ -91,7 +99,7 @@ fn public(message: String) -> String {
 }
 
 /// The message and its tips, without the usage that follows.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
     let message = message.strip_prefix("error: ").unwrap_or(message);
     let mut words: Vec<&str> = message.split_whitespace().collect();

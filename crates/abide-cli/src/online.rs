@@ -136,12 +136,14 @@ fn is_nobody(online: &Online) -> bool {
 }
 
 fn pace(online: &Online) -> PacePolicy {
-    PacePolicy::default().danger_min_delay(online.delay).with_max_wait(online.max_wait)
+    let policy = PacePolicy::default().danger_min_delay(online.delay).with_max_wait(online.max_wait);
+    let hosts = online.host_delay.iter();
+    hosts.fold(policy, |policy, (host, delay)| policy.danger_host(host.clone(), *delay, 1))
 }
 
 fn inner(online: &Online) -> anyhow::Result<reqwest::ClientBuilder> {
     let builder = reqwest::Client::builder().no_proxy().read_timeout(READ_TIMEOUT);
-    let builder = proxy::through(builder, online.proxy.as_deref())?;
+    let builder = proxy::through(builder, online)?;
     let Some(path) = &online.cacert else { return Ok(builder) };
     let pem = read_file(path)?;
     let certificates = reqwest::Certificate::from_pem_bundle(&pem)

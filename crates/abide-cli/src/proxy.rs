@@ -8,15 +8,23 @@ use std::net::ToSocketAddrs;
 use reqwest::{ClientBuilder, NoProxy, Proxy};
 use url::{Host, Url};
 
+use crate::args::Online;
 use crate::{Usage, style};
 
 /// `builder` with the proxies that apply.
-pub(crate) fn through(mut builder: ClientBuilder, given: Option<&str>) -> anyhow::Result<ClientBuilder> {
+pub(crate) fn through(mut builder: ClientBuilder, online: &Online) -> anyhow::Result<ClientBuilder> {
+    if online.no_proxy.as_deref() == Some("*") {
+        return Ok(builder);
+    }
+    let direct = || match &online.no_proxy {
+        Some(hosts) => NoProxy::from_string(hosts),
+        None => NoProxy::from_env(),
+    };
     let wrong = |what: &str, error: String| Usage(format!("{what}: {error}"));
     let mut is_used = false;
-    if let Some(text) = given {
+    if let Some(text) = &online.proxy {
         let url = proxy_url(text).map_err(|error| wrong("--proxy", error))?;
-        builder = builder.proxy(Proxy::all(url)?.no_proxy(NoProxy::from_env()));
+        builder = builder.proxy(Proxy::all(url)?.no_proxy(direct()));
         is_used = true;
     } else {
         for (scheme, names) in [
@@ -27,7 +35,7 @@ pub(crate) fn through(mut builder: ClientBuilder, given: Option<&str>) -> anyhow
             let Some((name, text)) = set.filter(|(_, text)| !text.is_empty()) else { continue };
             let url = proxy_url(&text).map_err(|error| wrong(name, error))?;
             let proxy = if scheme == "http" { Proxy::http(url)? } else { Proxy::https(url)? };
-            builder = builder.proxy(proxy.no_proxy(NoProxy::from_env()));
+            builder = builder.proxy(proxy.no_proxy(direct()));
             is_used = true;
         }
     }

@@ -1,5 +1,6 @@
 //! `--store`: where robots.txt, leases, backoffs and permissions are kept.
 
+#[cfg(any(feature = "redb", feature = "redis"))]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,9 @@ use crate::args::StoreArg;
 #[derive(Debug, Clone)]
 pub(crate) enum Stores {
     Memory,
+    #[cfg(feature = "redb")]
     Redb(abide_redb::Store),
+    #[cfg(feature = "redis")]
     Redis(abide_redis::Store),
 }
 
@@ -21,25 +24,34 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(2);
 impl Stores {
     /// Opens what `--store` names. One that cannot be had is wrong usage: nothing has been asked then.
     pub(crate) async fn open(arg: &StoreArg) -> Result<Self, Usage> {
+        #[cfg(any(feature = "redb", feature = "redis"))]
         let wrong = |error: &dyn std::fmt::Display| Usage(format!("--store: {error}"));
         match arg {
             StoreArg::Memory => Ok(Self::Memory),
+            #[cfg(feature = "redb")]
             StoreArg::Redb(path) => {
                 abide_redb::Store::open(path).map(Self::Redb).map_err(|error| wrong(&error))
             }
+            #[cfg(feature = "redis")]
             StoreArg::Redis(url) => {
                 abide_redis::Store::connect(url).await.map(Self::Redis).map_err(|error| wrong(&error))
             }
+            #[cfg(not(feature = "redb"))]
+            StoreArg::Redb(_) => Err(left_out("redb")),
+            #[cfg(not(feature = "redis"))]
+            StoreArg::Redis(_) => Err(left_out("redis")),
         }
     }
 
     pub(crate) fn on(&self, builder: Builder) -> Builder {
         match self.clone() {
             Self::Memory => builder,
+            #[cfg(feature = "redb")]
             Self::Redb(store) => {
                 let (robots, pace) = (Arc::new(store.clone()), Arc::new(store.clone()));
                 builder.robots_store(robots).host_store(pace).permission_store(Arc::new(store))
             }
+            #[cfg(feature = "redis")]
             Self::Redis(store) => {
                 let (robots, pace) = (Arc::new(store.clone()), Arc::new(store.clone()));
                 builder.robots_store(robots).host_store(pace).permission_store(Arc::new(store))
@@ -55,8 +67,17 @@ impl Stores {
             gate.settled(SETTLED_WITHIN).await;
         }
         match self {
+            #[cfg(feature = "redb")]
             Self::Redb(store) => Ok(store.close().await?),
-            Self::Redis(_) | Self::Memory => Ok(()),
+            #[cfg(feature = "redis")]
+            Self::Redis(_) => Ok(()),
+            Self::Memory => Ok(()),
         }
     }
+}
+
+/// A store that this build does not have.
+#[cfg(not(all(feature = "redb", feature = "redis")))]
+fn left_out(feature: &str) -> Usage {
+    Usage(format!("--store: this abide was built without {feature}; install it with --features {feature}"))
 }

@@ -71,6 +71,13 @@ pub enum Event<'a> {
         /// Why.
         cause: BackoffCause,
     },
+    /// A response has a `RateLimit` or `X-RateLimit` field that no server can mean, such as a time below zero. It is ignored.
+    RateLimitIgnored {
+        /// The host.
+        scope: &'a str,
+        /// Which field.
+        field: &'static str,
+    },
     /// A host could not be reached several times in a row and is left alone.
     BreakerOpened {
         /// The host.
@@ -147,6 +154,10 @@ impl Event<'_> {
             Event::BackedOff { scope, lasts, cause } => {
                 info!(name: "abide.pacing.backed_off", target: "abide::pacing", scope, ?lasts, ?cause, "the host is held");
             }
+            Event::RateLimitIgnored { scope, field } => debug!(
+                name: "abide.pacing.rate_limit_ignored", target: "abide::pacing", scope, field,
+                "the field has an absurd value and is ignored"
+            ),
             Event::BreakerOpened { scope, lasts, failure } => info!(
                 name: "abide.pacing.breaker_opened", target: "abide::pacing", scope, ?lasts, fault = %failure,
                 "the host cannot be reached and is left alone"

@@ -14,7 +14,7 @@ use crate::clock::has_timers;
 use crate::denied::{Denied, DeniedKind};
 use crate::event::{Event, Observers};
 use crate::paced::last_delay;
-use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit, Refusal, ScopeKey};
+use crate::pacing::{Ask, BackoffCause, DeferReason, HostReport, NextSlot, Pacer, Permit, Refusal};
 use crate::robots_cache::{RobotsCache, RobotsEntry};
 use crate::verdict::Verdict;
 use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
@@ -313,8 +313,8 @@ impl Gate {
     /// assert!(matches!(denied.kind(), DeniedKind::Deferred { reason: DeferReason::Backoff { .. } }));
     /// # Ok(()) }
     /// ```
-    pub fn back_off(&self, scope: impl Into<ScopeKey>, until: WallMillis) -> WallMillis {
-        self.pacer.back_off(scope, until, BackoffCause::Operator)
+    pub fn back_off(&self, scope: impl AsRef<str>, until: WallMillis) -> WallMillis {
+        self.pacer.back_off(scope.as_ref(), until, BackoffCause::Operator)
     }
 
     /// What happened to a host, if it is known.

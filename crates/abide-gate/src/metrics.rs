@@ -59,6 +59,7 @@ impl Observer for MetricsObserver {
             }
             Event::BodyOpen { .. } => counter!("abide_bodies_open_long_total").increment(1),
             Event::StoreDown { .. } => counter!("abide_store_faults_total", "store" => "pacing").increment(1),
+            Event::RateLimitIgnored { .. } => counter!("abide_rate_limits_ignored_total").increment(1),
             Event::StoreBack | Event::Overgrown { .. } | Event::Exception { .. } => {}
             Event::Checked { verdict, .. } => {
                 let decision = if verdict.is_allowed() { "allow" } else { "disallow" };
@@ -99,6 +100,7 @@ fn why(reason: &DeferReason) -> &'static str {
         DeferReason::Delay { .. } => "delay",
         DeferReason::InFlight { .. } => "in_flight",
         DeferReason::Breaker { .. } => "breaker",
+        DeferReason::RateLimit => "rate_limit",
         DeferReason::Robots => "robots",
         DeferReason::OtherProcess => "other_process",
     }

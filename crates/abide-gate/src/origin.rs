@@ -189,6 +189,12 @@ pub(crate) fn pacing_key(host: &str) -> Cow<'_, str> {
     }
 }
 
+impl AsRef<str> for Host {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
 impl std::borrow::Borrow<str> for Host {
     fn borrow(&self) -> &str {
         &self.text

@@ -120,7 +120,7 @@ impl PacedFetch {
         }
         let cause =
             BackoffCause::Answer { status: StatusCode::TOO_MANY_REQUESTS.as_u16(), retry_after: None };
-        Some(self.pacer.back_off(&host, until, cause))
+        Some(self.pacer.back_off(host.as_str(), until, cause))
     }
 
     /// A host whose pages are asked for slowly has its robots.txt asked for as slowly.

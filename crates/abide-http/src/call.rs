@@ -30,6 +30,7 @@ use url::Url;
 use crate::crawler::Crawler;
 use crate::host_field::refuse_foreign_host;
 use crate::options::Options;
+use crate::payment::{Payment, PaymentTerms};
 use crate::preserved_fields::FieldSource;
 use crate::reader::Reading;
 use crate::redirect::{HopRequest, Redirect, Target, redirect, same_resource};
@@ -77,6 +78,10 @@ pub struct Call<'a> {
     signer: Option<Arc<dyn SignRequest>>,
     /// Whether a server has asked before.
     was_asked: bool,
+    /// What the next request offers to pay.
+    payment: Option<Box<Payment>>,
+    /// Whether a price was accepted before.
+    has_paid: bool,
 }
 
 /// A hop that has no response yet.
@@ -129,6 +134,8 @@ impl<'a> Call<'a> {
             source: FieldSource::Wire,
             signer: None,
             was_asked: false,
+            payment: None,
+            has_paid: false,
         }
     }
 
@@ -298,11 +305,22 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// [`DeniedKind::NotSigned`].
-    pub fn add_signature(&self, headers: &mut HeaderMap) -> Result<(), Denied> {
+    pub fn add_signature(&mut self, headers: &mut HeaderMap) -> Result<(), Denied> {
+        self.add_payment(headers);
         let gate = &self.crawler.gate;
         let Some(signer) = self.signer.as_ref().or(gate.signer()) else { return Ok(()) };
         let signed = signer.sign(&self.method, self.url(), headers, gate.wall());
         signed.map_err(|error| self.denied(DeniedKind::NotSigned { reason: error.to_string() }))
+    }
+
+    /// What the request offers to pay is signed with it. A middleware above has decided, if there is one.
+    fn add_payment(&mut self, headers: &mut HeaderMap) {
+        if let Some(policy) = self.crawler.payment.as_ref().filter(|_| self.payment.is_none()) {
+            self.payment = policy.offer(self.url()).map(Box::new);
+        }
+        if let Some(payment) = &mut self.payment {
+            payment.add(headers);
+        }
     }
 
     /// The request goes out now: its permit counts until its response ends.
@@ -370,7 +388,11 @@ impl<'a> Call<'a> {
         let Pending { url, verdict, waited } = self.hop.take().expect("a response ends one hop");
         std::mem::replace(&mut self.span, HopSpan::none()).answered(head.status, waited, wire);
         let hop = Hop::new(url, head.status, verdict.expect("a verdict lets a request out"), waited);
-        self.history.push(hop.with_remote_addr(head.remote_addr));
+        let terms = PaymentTerms::of(head.status, head.headers);
+        if let Some(payment) = self.payment.take() {
+            payment.settled(head.status, terms.as_ref());
+        }
+        self.history.push(hop.with_remote_addr(head.remote_addr).with_payment(terms));
     }
 
     fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
@@ -384,12 +406,19 @@ impl<'a> Call<'a> {
         if policy.follows && head.is_repeatable && !self.was_asked {
             let signer = self.crawler.gate.signer();
             if let Some(signer) = signer.and_then(|signer| signer.asked(head.status, head.headers)) {
-                let target = Target::repeat(self.method.clone(), self.url().clone());
                 (self.signer, self.was_asked) = (Some(signer), true);
-                self.target = Some(Box::new(target));
-                self.step = Step::Follow;
+                self.repeat();
                 return Ok(());
             }
+        }
+        let terms =
+            self.history.last().and_then(Hop::payment).filter(|_| policy.follows && head.is_repeatable);
+        if let (Some(terms), Some(payment), false) = (terms, &self.crawler.payment, self.has_paid)
+            && let Some(payment) = payment.accept(self.url(), terms)
+        {
+            (self.payment, self.has_paid) = (Some(Box::new(payment)), true);
+            self.repeat();
+            return Ok(());
         }
         match redirect(policy, asked, head.status, head.headers) {
             Redirect::Follow(target) => {
@@ -406,6 +435,12 @@ impl<'a> Call<'a> {
         }
         self.step = Step::Done;
         Ok(())
+    }
+
+    /// The same request goes out once more.
+    fn repeat(&mut self) {
+        self.target = Some(Box::new(Target::repeat(self.method.clone(), self.url().clone())));
+        self.step = Step::Follow;
     }
 
     /// There is no response: `failure` is reported to the host, `None` if the host has no part in it.

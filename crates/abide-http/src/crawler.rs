@@ -10,6 +10,7 @@ use abide_permissions::{PermissionStore, ReadOptions, Usage};
 use abide_robots::{InvalidText, ProductToken};
 
 use crate::identity::Identity;
+use crate::payment::PaymentPolicy;
 use crate::reader::Reader;
 use crate::redirect::RedirectPolicy;
 use crate::scan::Scan;
@@ -23,6 +24,7 @@ pub struct Crawler {
     pub(crate) redirects: RedirectPolicy,
     pub(crate) timeout: Option<Duration>,
     pub(crate) report_only: Option<Arc<str>>,
+    pub(crate) payment: Option<PaymentPolicy>,
 }
 
 impl Crawler {
@@ -40,6 +42,7 @@ impl Crawler {
             policies: Vec::new(),
             permission_store: None,
             report_only: None,
+            payment: None,
         }
     }
 
@@ -74,6 +77,7 @@ pub struct CrawlerBuilder {
     policies: Vec<(String, Usage, bool)>,
     permission_store: Option<Arc<dyn PermissionStore>>,
     report_only: Option<Arc<str>>,
+    payment: Option<PaymentPolicy>,
 }
 
 impl CrawlerBuilder {
@@ -139,6 +143,13 @@ impl CrawlerBuilder {
         self
     }
 
+    /// What may be paid for pages. Default: nothing, whatever a server asks for. `abide-tower` pays only
+    /// [up front](PaymentPolicy::upfront), because it sends nothing twice.
+    pub fn payment(mut self, policy: PaymentPolicy) -> Self {
+        self.payment = Some(policy);
+        self
+    }
+
     /// Fetches URLs although robots.txt denies them, and only reports the denial: the verdict of each hop has it, and the reason given
     /// here. For link checkers of one's own pages. The rate limit stays, with the site's `Crawl-delay`.
     pub fn danger_report_only(mut self, why: &str) -> Self {
@@ -176,6 +187,7 @@ impl CrawlerBuilder {
             redirects: self.redirects,
             timeout: self.timeout,
             report_only: self.report_only,
+            payment: self.payment,
         })
     }
 }

@@ -11,6 +11,7 @@ use abide_gate::Verdict;
 use abide_permissions::{AppDirectives, Head, HeadEnd, License, Permissions, Preferences, ReadOptions};
 use abide_robots::Target;
 
+use crate::payment::PaymentTerms;
 use crate::permission_history::StoredPermissions;
 use crate::redirect_history::{Hop, RedirectHistory, Stopped};
 use crate::scan::Fields;
@@ -59,6 +60,12 @@ impl FetchInfo {
     /// The verdict that let the last hop out.
     pub fn verdict(&self) -> Option<&Verdict> {
         self.inner.history.last().map(Hop::verdict)
+    }
+
+    /// What the response says of payment: the price that a 402 asks for, or what was charged. Nothing is ever paid without a
+    /// [`PaymentPolicy`](crate::PaymentPolicy).
+    pub fn payment(&self) -> Option<&PaymentTerms> {
+        self.inner.history.last().and_then(Hop::payment)
     }
 
     /// How long this call waited for its permits, all hops together. Outside of reqwest's timeouts.

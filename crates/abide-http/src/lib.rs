@@ -68,6 +68,7 @@
 // One call: what is decided for each hop.
 mod admit;
 mod call;
+mod payment;
 mod redirect;
 
 // The crawler, and the options of a request.
@@ -101,6 +102,7 @@ pub use fetch_info::FetchInfo;
 pub use host_field::{foreign_host, refuse_foreign_host};
 pub use identity::Identity;
 pub use options::Options;
+pub use payment::{InvalidPrice, PaymentPolicy, PaymentTerms, Price};
 pub use permit_body::PermitBody;
 pub use permitted_addresses::{NoAddress, permitted_addresses};
 pub use preserved_fields::{FieldSource, preserve_fields, restore_fields};

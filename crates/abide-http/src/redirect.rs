@@ -9,6 +9,7 @@ use url::Url;
 
 use abide_gate::without_userinfo;
 
+use crate::payment::remove_offers;
 use crate::redirect_history::Stopped;
 
 /// How redirects are followed. `Default` follows 10 hops and sends no `Referer`.
@@ -102,13 +103,14 @@ impl Target {
         self.keeps_body
     }
 
-    /// Changes the header fields of the request before to those of this one: no credentials to another origin, no signature, nothing about a
-    /// body that is not sent.
+    /// Changes the header fields of the request before to those of this one: no credentials to another origin, no signature, no
+    /// offer to pay, nothing about a body that is not sent.
     pub fn change(&self, headers: &mut HeaderMap) {
         // A signature is good for one request alone.
         for name in ["signature", "signature-input", "signature-agent"] {
             headers.remove(name);
         }
+        remove_offers(headers);
         if self.is_repeat {
             return;
         }

@@ -10,6 +10,8 @@ use url::Url;
 use abide_gate::Verdict;
 use abide_permissions::Permissions;
 
+use crate::payment::PaymentTerms;
+
 /// The hops of one call, first to last, and why they ended.
 ///
 /// `abide` leaves it in the *request's* extensions too when a call ends with an error: one of the network is the client's own, so
@@ -84,13 +86,14 @@ pub struct Hop {
     waited: Duration,
     remote: Option<SocketAddr>,
     permissions: Option<Arc<Permissions>>,
+    payment: Option<Box<PaymentTerms>>,
 }
 
 impl Hop {
     /// A request for `url`, allowed by `verdict`, that was answered with `status` after `waited` for its permit.
     #[inline]
     pub fn new(url: Url, status: StatusCode, verdict: Verdict, waited: Duration) -> Self {
-        Self { url, status, verdict, waited, remote: None, permissions: None }
+        Self { url, status, verdict, waited, remote: None, permissions: None, payment: None }
     }
 
     /// The address that answered.
@@ -99,6 +102,18 @@ impl Hop {
     pub fn with_remote_addr(mut self, remote: Option<SocketAddr>) -> Self {
         self.remote = remote;
         self
+    }
+
+    /// What the response said of payment.
+    #[must_use]
+    pub(crate) fn with_payment(mut self, terms: Option<PaymentTerms>) -> Self {
+        self.payment = terms.map(Box::new);
+        self
+    }
+
+    /// What the response said of payment: its price, or what was charged.
+    pub fn payment(&self) -> Option<&PaymentTerms> {
+        self.payment.as_deref()
     }
 
     /// The URL that was asked for, without user information.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_gate::HolderId;
-use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, PacePolicy, ScopeKey, Want};
+use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, PacePolicy, Want};
 use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
 use abide_gate::testing::Ask;
 use abide_gate::testing::robots_cache::sample_record;
@@ -108,8 +108,8 @@ async fn leases(store: &Store) -> Outcome<()> {
     Ok(())
 }
 
-fn key(n: u64) -> ScopeKey {
-    ScopeKey::from(format!("host-{n}.example").as_str())
+fn key(n: u64) -> Arc<str> {
+    Arc::from(format!("host-{n}.example").as_str())
 }
 
 /// A host is backed off for an hour.

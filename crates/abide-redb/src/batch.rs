@@ -1,9 +1,9 @@
 //! What is to be committed together.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use abide_gate::Origin;
-use abide_gate::pacing::ScopeKey;
 use abide_gate::robots_cache::Record;
 use abide_permissions::PermissionRecord;
 
@@ -15,7 +15,7 @@ pub(crate) struct Batch {
     pub(crate) records: BTreeMap<Origin, Record>,
     pub(crate) permissions: BTreeMap<Box<str>, Permission>,
     /// `None`: forgotten.
-    pub(crate) backoffs: BTreeMap<ScopeKey, Option<BackoffRow>>,
+    pub(crate) backoffs: BTreeMap<Arc<str>, Option<BackoffRow>>,
     /// It is the last one, and everything has been said.
     pub(crate) closes: bool,
     /// About how many bytes the records take.
@@ -84,7 +84,7 @@ impl Batch {
         }
     }
 
-    pub(crate) fn backoffs(&mut self, rows: impl IntoIterator<Item = (ScopeKey, Option<BackoffRow>)>) {
+    pub(crate) fn backoffs(&mut self, rows: impl IntoIterator<Item = (Arc<str>, Option<BackoffRow>)>) {
         self.backoffs.extend(rows);
     }
 

@@ -11,7 +11,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use abide_gate::pacing::ScopeKey;
 use abide_gate::robots_cache::Record;
 use abide_gate::{Clock, Origin, WallMillis};
 use abide_permissions::PermissionRecord;
@@ -67,9 +66,9 @@ enum Handle {
 pub(crate) struct Found {
     /// Nothing: no request was ever sent with it.
     pub(crate) is_new: bool,
-    pub(crate) backoffs: Vec<(ScopeKey, BackoffRow)>,
+    pub(crate) backoffs: Vec<(Arc<str>, BackoffRow)>,
     /// Rows of backoffs that cannot be read.
-    pub(crate) unreadable: Vec<ScopeKey>,
+    pub(crate) unreadable: Vec<Arc<str>>,
 }
 
 /// How many records there are, and how large they are.
@@ -322,13 +321,13 @@ fn finish(transaction: &WriteTransaction, state: &State) -> Result<(), Fault> {
 
 fn write_backoffs(
     transaction: &WriteTransaction,
-    rows: &BTreeMap<ScopeKey, Option<BackoffRow>>,
+    rows: &BTreeMap<Arc<str>, Option<BackoffRow>>,
 ) -> Result<(), Fault> {
     let mut table = transaction.open_table(BACKOFFS)?;
     for (host, row) in rows {
         match row {
-            Some(row) => table.insert(host.as_str(), &*row.encode(host.as_str()))?,
-            None => table.remove(host.as_str())?,
+            Some(row) => table.insert(&**host, &*row.encode(host))?,
+            None => table.remove(&**host)?,
         };
     }
     Ok(())

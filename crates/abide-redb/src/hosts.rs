@@ -6,9 +6,10 @@
 #![allow(clippy::arithmetic_side_effects, reason = "what is added is at most a day")]
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_gate::pacing::{Backoff, DELAY_MAX, HostEntry, HostState, LeaseAsk, LeaseStatus, ScopeKey};
+use abide_gate::pacing::{Backoff, DELAY_MAX, HostEntry, HostState, LeaseAsk, LeaseStatus};
 use abide_gate::{Clock, WallMillis};
 
 use crate::row::BackoffRow;
@@ -44,11 +45,11 @@ pub(crate) struct Hosts {
     /// What is known of a host that is not known. Unless the file is new, each had a request when it was opened: what was on its way
     /// just before is not written, and no clock that runs on over a restart says how long ago that was.
     unknown: HostState,
-    hosts: HashMap<ScopeKey, Known>,
+    hosts: HashMap<Arc<str>, Known>,
     /// The same hosts, each once: the next to be looked at first.
-    round: VecDeque<ScopeKey>,
+    round: VecDeque<Arc<str>>,
     /// What the file is to be told. `None`: the row is removed.
-    changed: Vec<(ScopeKey, Option<BackoffRow>)>,
+    changed: Vec<(Arc<str>, Option<BackoffRow>)>,
 }
 
 #[derive(Debug)]
@@ -80,7 +81,7 @@ const LOOKED_AT: usize = 2;
 impl Hosts {
     /// The backoffs that a file has kept.
     pub(crate) fn load(
-        rows: impl IntoIterator<Item = (ScopeKey, BackoffRow)>,
+        rows: impl IntoIterator<Item = (Arc<str>, BackoffRow)>,
         is_new: bool,
         now: Now,
     ) -> Self {
@@ -94,7 +95,7 @@ impl Hosts {
         loaded
     }
 
-    fn load_row(&mut self, key: ScopeKey, row: BackoffRow, now: Now) {
+    fn load_row(&mut self, key: Arc<str>, row: BackoffRow, now: Now) {
         let (left, over) = (row.until.since(now.wall), now.wall.since(row.until));
         let told = Backoff { left, over, throttles: row.throttles, cause: row.cause };
         let known = self.known(&key);
@@ -112,7 +113,7 @@ impl Hosts {
     }
 
     /// One step of a host's lease.
-    pub(crate) fn exchange(&mut self, host: &ScopeKey, ask: &LeaseAsk, now: Now) -> (LeaseStatus, HostState) {
+    pub(crate) fn exchange(&mut self, host: &str, ask: &LeaseAsk, now: Now) -> (LeaseStatus, HostState) {
         // The clock is asked under no lock, so an exchange that asked it later may come first. That is no clock that was set back.
         let now = if now.at < self.latest.at { self.latest } else { now };
         self.latest = now;
@@ -125,19 +126,19 @@ impl Hosts {
         {
             let row = written(backoff, at, now);
             known.row = Some(row);
-            self.changed.push((host.clone(), Some(row.row)));
+            self.changed.push((host.into(), Some(row.row)));
         }
         (lease, state)
     }
 
     /// What the file is to be told.
-    pub(crate) fn take_changed(&mut self) -> Vec<(ScopeKey, Option<BackoffRow>)> {
+    pub(crate) fn take_changed(&mut self) -> Vec<(Arc<str>, Option<BackoffRow>)> {
         std::mem::take(&mut self.changed)
     }
 
     /// What the last commit changes: backoffs that are over go, and where the wall clock has been set forward since they were written,
     /// they are written again.
-    pub(crate) fn at_the_end(&self, now: Now) -> impl Iterator<Item = (ScopeKey, Option<BackoffRow>)> {
+    pub(crate) fn at_the_end(&self, now: Now) -> impl Iterator<Item = (Arc<str>, Option<BackoffRow>)> {
         let at = self.line(now);
         self.hosts.iter().filter_map(move |(key, known)| {
             let old = known.row?.row.until;
@@ -151,12 +152,13 @@ impl Hosts {
         OPENED + now.at.saturating_duration_since(self.opened)
     }
 
-    fn known(&mut self, key: &ScopeKey) -> &mut Known {
-        if !self.hosts.contains_key(key) {
-            self.round.push_back(key.clone());
+    fn known(&mut self, key: &str) -> &mut Known {
+        let key: Arc<str> = key.into();
+        if !self.hosts.contains_key(&key) {
+            self.round.push_back(Arc::clone(&key));
         }
         let unknown = self.unknown;
-        self.hosts.entry(key.clone()).or_insert_with(|| {
+        self.hosts.entry(key).or_insert_with(|| {
             let mut entry = HostEntry::default();
             entry.merge(&unknown, OPENED);
             Known { entry, row: None }
@@ -203,7 +205,7 @@ mod tests {
 
     const DELAY: Duration = Duration::from_secs(1);
 
-    fn host(n: usize) -> ScopeKey {
+    fn host(n: usize) -> Arc<str> {
         format!("h{n}.example").as_str().into()
     }
 
@@ -212,7 +214,7 @@ mod tests {
         let start = Now { at: Instant::now(), wall: WallMillis::from_millis(1_800_000_000_000) };
         let late = Now { at: start.at + 3 * DELAY, wall: start.wall.plus(3 * DELAY) };
         let mut hosts = Hosts::load([], true, start);
-        let mut exchange = |host: ScopeKey, now: Now| {
+        let mut exchange = |host: Arc<str>, now: Now| {
             let before = hosts.hosts.len();
             let state = HostState { quiet: Some(Duration::ZERO), delay: DELAY, backoff: None };
             hosts.exchange(&host, &LeaseAsk { holder: HolderId(1), want: Want::Release, state }, now);

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use abide_gate::pacing::{HostState, LeaseAsk, LeaseStatus, ScopeKey, Want};
+use abide_gate::pacing::{HostState, LeaseAsk, LeaseStatus, Want};
 use abide_gate::robots_cache::Record;
 use abide_gate::{Clock, Origin};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
@@ -94,7 +94,7 @@ impl Shared {
     /// that.
     pub(crate) fn exchange(
         &self,
-        host: &ScopeKey,
+        host: &str,
         ask: &LeaseAsk,
     ) -> Result<((LeaseStatus, HostState), Option<Pending>), Error> {
         let now = Now::for_writing(&*self.clock);
@@ -115,7 +115,7 @@ impl Shared {
     }
 
     /// These go with the next commit.
-    pub(crate) fn change_later(&self, rows: impl IntoIterator<Item = (ScopeKey, Option<BackoffRow>)>) {
+    pub(crate) fn change_later(&self, rows: impl IntoIterator<Item = (Arc<str>, Option<BackoffRow>)>) {
         self.queue().batch.backoffs(rows);
     }
 

@@ -4,7 +4,7 @@ use std::future::ready;
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey};
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{Record, RobotsStore};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
@@ -62,7 +62,7 @@ impl HostStore for Store {
     /// A backoff that was told is on the disk when this returns.
     fn exchange<'a>(
         &'a self,
-        host: &'a ScopeKey,
+        host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {

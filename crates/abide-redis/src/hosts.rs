@@ -3,9 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use abide_gate::pacing::{
-    Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey, Want,
-};
+use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::{BoxFuture, StoreError};
 
 use redis::ToRedisArgs;
@@ -23,12 +21,12 @@ type Reply = (String, i64, i64, i64, i64, i64, u8, String);
 impl HostStore for Store {
     fn exchange<'a>(
         &'a self,
-        host: &'a ScopeKey,
+        host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let keys = &self.link.keys;
-            let keys = [keys.of(Kind::Host, host.as_str()), keys.marker(host.as_str())];
+            let keys = [keys.of(Kind::Host, host), keys.marker(host)];
             let reply: Reply = self.link.run(&EXCHANGE, &keys, args(&ask, self.link.number())).await?;
             Ok(read(reply).ok_or_else(|| self.link.unexpected())?)
         })

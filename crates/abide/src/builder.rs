@@ -13,7 +13,7 @@ use reqwest_middleware::ClientWithMiddleware;
 use abide_gate::pacing::{HostStore, PacePolicy};
 use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
 use abide_gate::{Clock, GateBuilder, Observer, SignRequest};
-use abide_http::{BuildError, Crawler, CrawlerBuilder, RedirectPolicy, Scan};
+use abide_http::{BuildError, Crawler, CrawlerBuilder, PaymentPolicy, RedirectPolicy, Scan};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
@@ -183,6 +183,11 @@ impl Builder {
     /// some sites treat a signed crawler worse.
     pub fn sign_requests(self, signer: Arc<dyn SignRequest>) -> Self {
         self.gated(|gate| gate.sign_requests(signer))
+    }
+
+    /// What may be paid for pages. Default: nothing, whatever a server asks for.
+    pub fn payment(self, policy: PaymentPolicy) -> Self {
+        self.shared(|crawler| crawler.payment(policy))
     }
 
     /// Hears of everything: of robots.txt, permits, decisions and refusals. Several may listen.

@@ -126,7 +126,10 @@ pub use abide_gate::{
     Observer, Origin, SignRequest, StoreError, SystemClock, UnsupportedUrl, Verdict, WallMillis, pacing,
     robots_cache,
 };
-pub use abide_http::{BuildError, FetchInfo, Hop, Options, RedirectHistory, RedirectPolicy, Scan, Stopped};
+pub use abide_http::{
+    BuildError, FetchInfo, Hop, InvalidPrice, Options, PaymentPolicy, PaymentTerms, Price, RedirectHistory,
+    RedirectPolicy, Scan, Stopped,
+};
 pub use abide_permissions::{
     Answer, AppDirectives, Flag, HeadEnd, License, Limit, MemoryPermissionStore, PermissionRecord,
     PermissionStore, Permissions, Preference, Preferences, ReadOptions, TagRules, Usage, link_follow,

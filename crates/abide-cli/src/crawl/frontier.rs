@@ -52,6 +52,8 @@ pub(crate) struct Frontier {
     /// New ones for which there was no room.
     dropped: usize,
     depth_max: Option<u32>,
+    /// Pages at most, by the host without its port.
+    limits: BTreeMap<String, usize>,
     /// What the crawl began with.
     starts: HashSet<Url>,
     /// The host that was asked last: the others come first.
@@ -65,6 +67,8 @@ struct Host {
     is_busy: bool,
     parked_until: Option<Instant>,
     is_given_up: bool,
+    /// Pages that were begun.
+    pages: usize,
 }
 
 impl Frontier {
@@ -78,10 +82,16 @@ impl Frontier {
             octets: 0,
             dropped: 0,
             depth_max,
+            limits: BTreeMap::new(),
             starts: urls.iter().map(without_fragment).collect(),
             last: String::new(),
             pages_running: 0,
         }
+    }
+
+    /// No more pages of this host than that.
+    pub(crate) fn limit(&mut self, host: &str, max: usize) {
+        self.limits.insert(host.to_owned(), max);
     }
 
     /// Queues a URL, unless it is known, too deep, or on another host. Says whether it did.
@@ -140,14 +150,18 @@ impl Frontier {
     /// The next URL: of the first host behind the last one that has something to do.
     pub(crate) fn next(&mut self, now: Instant) -> Next {
         self.call_back(now);
-        let ready = |host: &Host| {
-            !host.is_busy && !host.queue.is_empty() && host.parked_until.is_none_or(|until| until <= now)
+        let limits = &self.limits;
+        let may = |name: &str, host: &Host| {
+            let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
+            !host.is_busy && !host.queue.is_empty() && limits.get(name).is_none_or(|max| host.pages < *max)
         };
+        let ready =
+            |name: &str, host: &Host| may(name, host) && host.parked_until.is_none_or(|until| until <= now);
         let after = (std::ops::Bound::Excluded(&self.last), std::ops::Bound::Unbounded);
         let mut in_turn = self.hosts.range::<String, _>(after).chain(&self.hosts);
-        let Some(name) = in_turn.find(|(_, host)| ready(host)).map(|(name, _)| name.clone()) else {
-            let parked = self.hosts.values().filter(|host| !host.queue.is_empty() && !host.is_busy);
-            let times = parked.filter_map(|host| host.parked_until);
+        let Some(name) = in_turn.find(|(name, host)| ready(name, host)).map(|(name, _)| name.clone()) else {
+            let parked = self.hosts.iter().filter(|(name, host)| may(name, host));
+            let times = parked.filter_map(|(_, host)| host.parked_until);
             let times = times.chain(self.later.iter().map(|(until, _)| *until));
             return times.min().map_or(Next::Nothing, Next::Parked);
         };
@@ -159,7 +173,11 @@ impl Frontier {
         self.last = name;
         match task {
             Some(task) => {
-                self.pages_running += usize::from(task.kind == Kind::Page);
+                let is_page = usize::from(task.kind == Kind::Page);
+                self.pages_running += is_page;
+                if let Some(host) = self.hosts.get_mut(&task.host) {
+                    host.pages += is_page;
+                }
                 Next::Task(task)
             }
             None => Next::Nothing,
@@ -190,12 +208,16 @@ impl Frontier {
     pub(crate) fn park(&mut self, task: Task, until: Instant) {
         if let Some(host) = self.hosts.get_mut(&task.host) {
             host.parked_until = Some(until);
+            host.pages = host.pages.saturating_sub(usize::from(task.kind == Kind::Page));
             host.queue.push_front(deferred(task));
         }
     }
 
     /// Puts `task` back at that time; its host goes on meanwhile.
     pub(crate) fn postpone(&mut self, task: Task, until: Instant) {
+        if let Some(host) = self.hosts.get_mut(&task.host) {
+            host.pages = host.pages.saturating_sub(usize::from(task.kind == Kind::Page));
+        }
         self.later.push((until, deferred(task)));
     }
 

@@ -131,6 +131,9 @@ impl Crawl {
         watch: Arc<Watch>,
     ) -> anyhow::Result<Self> {
         let mut frontier = Frontier::new(urls, args.max_depth);
+        for (host, max) in &args.host_max_pages {
+            frontier.limit(host.as_str(), *max);
+        }
         let mut report = Report::new(&watch, args.report.is_some());
         let (journal, save) = begin(&args, urls, &mut frontier, &mut report)?;
         Ok(Self {

@@ -12,6 +12,7 @@
 
 mod batch;
 mod check;
+mod config;
 mod contract;
 mod crawl;
 mod crawl_outcomes;
@@ -77,6 +78,8 @@ fn command(args: &[&str]) -> Command {
     for name in FOREIGN {
         command.env_remove(name);
     }
+    // Where nobody has a configuration.
+    command.env("XDG_CONFIG_HOME", "/nonexistent");
     command
 }
 

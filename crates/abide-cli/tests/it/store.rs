@@ -155,6 +155,20 @@ async fn killed_or_interrupted_it_loses_no_page() {
     }
 }
 
+#[cfg(not(feature = "redis"))]
+const REDIS: &[(&str, &str)] = &[];
+#[cfg(feature = "redis")]
+const REDIS: &[(&str, &str)] = &[
+    ("redis://user:secret@127.0.0.1:9/", "127.0.0.1:9"),
+    ("redis://", "--store"),
+    ("rediss://127.0.0.1:9/", "--store"),
+    ("redis+other://user:secret@127.0.0.1/", "--store"),
+    ("Redis://user:secret@127.0.0.1:9/", "--store"),
+    ("http://user:secret@127.0.0.1/", "--store"),
+    ("unix:///nonexistent/redis.sock?pass=secret", "--store"),
+    ("user:secret@127.0.0.1", "--store"),
+];
+
 #[tokio::test]
 async fn stores_that_cannot_be_had_are_wrong_usage() {
     let server = site().await;
@@ -168,15 +182,10 @@ async fn stores_that_cannot_be_had_are_wrong_usage() {
         (format!("redb:{}", broken.path().display()), "expected a database of abide"),
         ("redb:/nonexistent/s.redb".to_owned(), "/nonexistent/s.redb"),
         (store, "is open already"),
-        ("redis://user:secret@127.0.0.1:9/".to_owned(), "127.0.0.1:9"),
-        ("redis://".to_owned(), "--store"),
-        ("rediss://127.0.0.1:9/".to_owned(), "--store"),
-        ("redis+other://user:secret@127.0.0.1/".to_owned(), "--store"),
-        ("Redis://user:secret@127.0.0.1:9/".to_owned(), "--store"),
-        ("http://user:secret@127.0.0.1/".to_owned(), "--store"),
-        ("unix:///nonexistent/redis.sock?pass=secret".to_owned(), "--store"),
-        ("user:secret@127.0.0.1".to_owned(), "--store"),
-    ] {
+    ]
+    .into_iter()
+    .chain(REDIS.iter().map(|(store, named)| ((*store).to_owned(), *named)))
+    {
         for call in ["check", "fetch", "crawl", "explain"] {
             let (store, named) = (store.clone(), named.to_owned());
             let ran = crate::blocking(move || abide(&[call, "--store", &store, "http://c.example/"])).await;
@@ -209,12 +218,22 @@ async fn a_torn_or_foreign_journal_is_dealt_with() {
     assert!(ran.err.contains(".frontier:1: expected") && ran.err.contains("--restart"), "{}", ran.err);
 }
 
+#[test]
+#[cfg(not(feature = "redis"))]
+fn a_store_that_was_left_out_is_named() {
+    let ran = abide(&["check", "--store", "redis://127.0.0.1/", "http://a.example/"]);
+    assert_eq!((ran.status, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("built without redis; install it with --features redis"), "{}", ran.err);
+}
+
 /// A Redis of its own, which ends with the test.
+#[cfg(feature = "redis")]
 struct Redis {
     child: std::process::Child,
     port: u16,
 }
 
+#[cfg(feature = "redis")]
 impl Redis {
     /// `None` where there is no `redis-server`, which is said.
     fn start() -> Option<Self> {
@@ -235,6 +254,7 @@ impl Redis {
     }
 }
 
+#[cfg(feature = "redis")]
 impl Drop for Redis {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -243,7 +263,7 @@ impl Drop for Redis {
 }
 
 #[tokio::test]
-#[cfg(unix)]
+#[cfg(all(unix, feature = "redis"))]
 async fn calls_share_a_redis_and_a_crawl_begins_anew() {
     let Some(redis) = Redis::start() else { return };
     let server = site().await;

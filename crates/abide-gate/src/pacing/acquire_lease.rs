@@ -18,7 +18,6 @@ use super::permit::Permit;
 use super::queue::DeadlineExceeded;
 use super::refusal::Refusal;
 use super::schedule::{Start, WaitReason};
-use super::scope::ScopeKey;
 use crate::clock::Moment;
 use crate::clock::has_timers;
 
@@ -37,7 +36,7 @@ pub(crate) async fn acquire_lease(
     let core = Arc::clone(permit.core());
     // The widest scope first: the process that has its lease is the only one that sends to the others, and needs theirs only for what
     // is known of them. So two processes never wait for each other.
-    let widest = request.others.last().map(|group| ScopeKey::from(&*group.key));
+    let widest = request.others.last().map(|group| Arc::from(&*group.key));
     let mut claims: Vec<(u8, Claim)> = (0..).zip(permit.claims().iter().copied()).collect();
     claims.reverse();
     let mut users: Vec<User> = Vec::with_capacity(claims.len());
@@ -122,6 +121,7 @@ fn backed_off(core: &Core, permit: &Permit, now: Moment) -> Option<DeadlineExcee
     acquire::each(&core.table, permit.claims(), |slot, _| {
         let backoff = Start { at: slot.backoff().until, why: WaitReason::Backoff };
         let start = backoff.later(Start { at: slot.breaker().until, why: WaitReason::Breaker });
+        let start = start.later(Start { at: slot.quota(), why: WaitReason::RateLimit });
         if start.at > last.map_or(now, |exceeded: DeadlineExceeded| exceeded.start.at) {
             last = Some(DeadlineExceeded { start, scope });
         }

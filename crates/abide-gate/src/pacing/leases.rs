@@ -15,7 +15,6 @@ use super::acquire::Claim;
 use super::lease::{Lease, Outage, Plan, RETRY, Readiness, SLACK};
 use super::pacer::Core;
 use super::policy::Shared;
-use super::scope::ScopeKey;
 use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use crate::clock::Moment;
 use crate::event::Event;
@@ -31,7 +30,7 @@ pub(crate) struct SharedStore {
     health: Mutex<Health>,
     /// Where tasks are started from, if a response is observed outside a runtime.
     runtime: OnceLock<Handle>,
-    hosts: Mutex<BTreeMap<ScopeKey, Arc<HostLease>>>,
+    hosts: Mutex<BTreeMap<Arc<str>, Arc<HostLease>>>,
     /// How many hosts there are.
     count: watch::Sender<usize>,
 }
@@ -41,15 +40,15 @@ struct Health {
     outage: Outage,
     /// What the store said when it was last away, and of which host it was asked: of several servers only that one's may be away.
     reason: Option<Arc<str>>,
-    host: Option<ScopeKey>,
+    host: Option<Arc<str>>,
 }
 
 /// A host, its lease, and who waits for what.
 #[derive(Debug)]
 pub(crate) struct HostLease {
-    key: ScopeKey,
+    key: Arc<str>,
     /// The group of hosts whose lease comes first: this one is only used under it, and given up with it.
-    under: Option<ScopeKey>,
+    under: Option<Arc<str>>,
     lease: Mutex<Lease>,
     /// The task of the host should look.
     news: Notify,
@@ -99,8 +98,8 @@ impl SharedStore {
     /// A request needs the lease of a host: from now on its task asks for it.
     pub(crate) fn enter(
         self: &Arc<Self>,
-        key: ScopeKey,
-        under: Option<ScopeKey>,
+        key: Arc<str>,
+        under: Option<Arc<str>>,
         (scope, claim): (u8, Claim),
         now: Moment,
     ) -> User {
@@ -115,7 +114,7 @@ impl SharedStore {
     /// The state of a host has changed, and the store must know.
     pub(crate) fn save(self: &Arc<Self>, key: &str, now: Moment) {
         let mut hosts = lock(&self.hosts);
-        let host = self.host(&mut hosts, ScopeKey::from(key), None, now);
+        let host = self.host(&mut hosts, Arc::from(key), None, now);
         lock(&host.lease).change();
         host.news.notify_one();
         host.changed.send_replace(());
@@ -123,9 +122,9 @@ impl SharedStore {
 
     fn host(
         self: &Arc<Self>,
-        hosts: &mut BTreeMap<ScopeKey, Arc<HostLease>>,
-        key: ScopeKey,
-        under: Option<ScopeKey>,
+        hosts: &mut BTreeMap<Arc<str>, Arc<HostLease>>,
+        key: Arc<str>,
+        under: Option<Arc<str>>,
         now: Moment,
     ) -> Arc<HostLease> {
         if let Some(host) = hosts.get(&key) {
@@ -158,7 +157,7 @@ impl SharedStore {
             let plan = {
                 // Under both locks: a request that comes now finds the host, or makes a new one.
                 let mut hosts = lock(&self.hosts);
-                let owed = core.backoff(host.key.as_str(), now).is_some();
+                let owed = core.backoff(&host.key, now).is_some();
                 let mut lease = lock(&host.lease);
                 let plan = lease.plan(owed, self.outage(), now);
                 if plan == Plan::Release {
@@ -187,7 +186,7 @@ impl SharedStore {
         }
     }
 
-    fn forget(&self, hosts: &mut BTreeMap<ScopeKey, Arc<HostLease>>, host: &Arc<HostLease>) {
+    fn forget(&self, hosts: &mut BTreeMap<Arc<str>, Arc<HostLease>>, host: &Arc<HostLease>) {
         if hosts.get(&host.key).is_some_and(|kept| Arc::ptr_eq(kept, host)) {
             hosts.remove(&host.key);
             self.count.send_replace(hosts.len());
@@ -239,12 +238,12 @@ impl SharedStore {
             let lease = lock(&host.lease);
             (lease.changes(), lease.state(now))
         };
-        state.backoff = core.backoff(host.key.as_str(), now);
+        state.backoff = core.backoff(&host.key, now);
         let reply = self.command(&host.key, LeaseAsk { holder: self.holder, want, state }).await;
         let (asked, now) = (now, core.now_or_system());
         let (lease, state) = reply.map_err(|error| self.failed(core, &host.key, &error, asked, now)).ok()?;
         if let Some(backoff) = state.backoff {
-            core.merge_backoff(host.key.as_str(), backoff, now);
+            core.merge_backoff(&host.key, backoff, now);
         }
         let last = state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
         lock(&host.lease).replied(changes, last);
@@ -252,8 +251,8 @@ impl SharedStore {
     }
 
     /// In a task of its own, because a store may panic. Without a reply in time it has failed.
-    async fn command(&self, key: &ScopeKey, ask: LeaseAsk) -> Result<(LeaseStatus, HostState), StoreError> {
-        let (store, key, limit) = (Arc::clone(&self.store), key.clone(), self.options.timeout);
+    async fn command(&self, key: &Arc<str>, ask: LeaseAsk) -> Result<(LeaseStatus, HostState), StoreError> {
+        let (store, key, limit) = (Arc::clone(&self.store), Arc::clone(key), self.options.timeout);
         let mut command = tokio::spawn(async move { store.exchange(&key, ask).await });
         match timeout(limit, &mut command).await {
             Ok(Ok(reply)) => reply,
@@ -291,7 +290,7 @@ impl SharedStore {
     }
 
     /// It did not reply. Told once an outage.
-    fn failed(&self, core: &Core, key: &ScopeKey, error: &StoreError, asked: Moment, now: Moment) {
+    fn failed(&self, core: &Core, key: &Arc<str>, error: &StoreError, asked: Moment, now: Moment) {
         let reason: Arc<str> = error.to_string().into();
         let mut health = lock(&self.health);
         // This process stood still for so long, and not the store: it may have leased the host to another since.

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::host_state::HostEntry;
-use super::scope::ScopeKey;
 use super::store::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use crate::{BoxFuture, Clock, StoreError, SystemClock, caught_clock};
 
@@ -28,7 +27,7 @@ pub struct MemoryHostStore {
 
 #[derive(Debug, Default)]
 struct State {
-    hosts: HashMap<ScopeKey, HostEntry>,
+    hosts: HashMap<Arc<str>, HostEntry>,
     exchanges: u32,
 }
 
@@ -53,7 +52,7 @@ impl MemoryHostStore {
 impl HostStore for MemoryHostStore {
     fn exchange<'a>(
         &'a self,
-        host: &'a ScopeKey,
+        host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
@@ -64,7 +63,7 @@ impl HostStore for MemoryHostStore {
             if state.exchanges.is_multiple_of(CLEAN_EVERY) {
                 state.hosts.retain(|_, entry| entry.is_owed(now));
             }
-            Ok(state.hosts.entry(host.clone()).or_default().exchange(&ask, now, Duration::ZERO))
+            Ok(state.hosts.entry(host.into()).or_default().exchange(&ask, now, Duration::ZERO))
         })
     }
 }

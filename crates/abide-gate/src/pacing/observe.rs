@@ -14,9 +14,9 @@ use super::breaker::Breaker;
 use super::lease::SLACK;
 use super::pacer::{Core, Pacer};
 use super::policy::DELAY_MAX;
+use super::rate_limit::{RateLimit, has_rate_limit, rate_limit};
 use super::retry_after::retry_after;
 use super::schedule::Schedule;
-use super::scope::ScopeKey;
 use super::store::Backoff;
 use super::table::Effects;
 use crate::clock::Moment;
@@ -28,13 +28,13 @@ impl Pacer {
     /// that is in force.
     ///
     /// More than 27 h ahead is taken for a mistake and cut to 24 h.
-    pub fn back_off(&self, scope: impl Into<ScopeKey>, until: WallMillis, cause: BackoffCause) -> WallMillis {
-        let (scope, core) = (scope.into(), &self.core);
+    pub fn back_off(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
+        let core = &self.core;
         let now = core.now_or_system();
         let until = now.plus(credible(until.since(core.wall())));
-        let (backoff, is_extended) = core.extend_backoff(scope.as_str(), until, 0, cause, now);
+        let (backoff, is_extended) = core.extend_backoff(scope, until, 0, cause, now);
         if is_extended {
-            core.report_backoff(scope.as_str(), backoff, now);
+            core.report_backoff(scope, backoff, now);
         }
         core.wall_at(now, backoff.until)
     }
@@ -68,7 +68,8 @@ impl Core {
         let is_adaptive = self.policy.adaptive;
         let is_throttle = is_throttle(status, self.policy.backoff_on_forbidden);
         // Nearly all responses end here: nothing changes, and nobody need be woken.
-        if !is_throttle && !is_adaptive && !self.has_trouble(claims) {
+        let has_limit = has_rate_limit(headers);
+        if !is_throttle && !is_adaptive && !has_limit && !self.has_trouble(claims) {
             return None;
         }
         let now = self.now_or_system();
@@ -76,6 +77,16 @@ impl Core {
             status: status.as_u16(),
             retry_after: retry_after(headers, self.wall()),
         });
+        let limit = if has_limit { rate_limit(headers, self.wall()) } else { RateLimit::None };
+        let quota = match (limit, cause) {
+            // The draft, "Client Behavior": "the Retry-After field MUST take precedence".
+            (_, Some(BackoffCause::Answer { retry_after: Some(_), .. })) | (RateLimit::None, _) => None,
+            (RateLimit::Wait(wait), _) => Some(now.plus(wait)),
+            (RateLimit::Absurd(field), _) => {
+                self.report_ignored(claims, field);
+                None
+            }
+        };
         let jitter = if is_throttle { self.jitter.draw() } else { 0.0 };
         self.feed_back(claims, now, |slot| {
             let mut changed = slot.set_breaker(Breaker::CLOSED);
@@ -86,8 +97,20 @@ impl Core {
             if let Some(cause) = cause {
                 changed |= slot.set_backoff(slot.backoff().after(cause, started, now, jitter), now);
             }
-            changed
+            changed | quota.is_some_and(|quota| slot.set_quota(quota))
         })
+    }
+
+    fn report_ignored(&self, claims: &Claims, field: &'static str) {
+        let mut host = None;
+        acquire::each(&self.table, claims, |slot, claim| {
+            if claim.slot == claims.host.slot {
+                host = Some(slot.key.clone());
+            }
+        });
+        if let Some(scope) = &host {
+            self.report(&Event::RateLimitIgnored { scope, field });
+        }
     }
 
     /// Whether there is a backoff or a count of faults that a response has something to do with: most hosts have none.
@@ -166,9 +189,14 @@ impl Core {
 
     /// The backoff of a host as other processes are told of it, unless it is over and its count forgiven.
     pub(crate) fn backoff(&self, key: &str, now: Moment) -> Option<Backoff> {
-        let backoff = self.with_slot(key, |slot| slot.backoff())?;
-        let (left, over) = (backoff.until.since(now), now.since(backoff.until));
+        let (backoff, quota) = self.with_slot(key, |slot| (slot.backoff(), slot.quota()))?;
         let throttles = backoff.throttles_at(now);
+        // To other processes it is the same why they must wait.
+        if quota > now && quota > backoff.until {
+            let (left, over) = (quota.since(now), Duration::ZERO);
+            return Some(Backoff { left, over, throttles, cause: BackoffCause::Shared });
+        }
+        let (left, over) = (backoff.until.since(now), now.since(backoff.until));
         let counts = backoff != HostBackoff::NONE && (!left.is_zero() || throttles > 0);
         counts.then_some(Backoff { left, over, throttles, cause: backoff.cause })
     }
@@ -178,8 +206,9 @@ impl Core {
         let Backoff { left, over, throttles, cause } = backoff;
         let until = if left.is_zero() { now.minus(over) } else { now.plus(left) };
         // A time that goes to the store and back has become longer by the way: that is no news.
-        let known = self.with_slot(key, |slot| slot.backoff()).unwrap_or(HostBackoff::NONE);
-        if until <= known.until.plus(SLACK) && throttles <= known.throttles_at(now) {
+        let known = self.with_slot(key, |slot| (slot.backoff(), slot.quota()));
+        let (known, quota) = known.unwrap_or((HostBackoff::NONE, Moment::NEVER));
+        if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
             return;
         }
         if let (backoff, true) = self.extend_backoff(key, until, throttles, cause, now) {

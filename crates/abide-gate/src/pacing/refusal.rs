@@ -132,6 +132,8 @@ pub enum DeferReason {
         /// The last fault.
         cause: Failure,
     },
+    /// The server's `RateLimit` fields: so few requests are left that they are spread over the time until there are more.
+    RateLimit,
     /// The request for the site's robots.txt was deferred.
     Robots,
     /// Another process that shares the store is sending to the host.
@@ -143,6 +145,7 @@ impl DeferReason {
         match why {
             WaitReason::Delay(delay) => Self::Delay { delay },
             WaitReason::OtherProcess => Self::OtherProcess,
+            WaitReason::RateLimit => Self::RateLimit,
             WaitReason::Breaker => Self::Breaker { cause: host.breaker().cause },
             WaitReason::InFlight(since) => {
                 let open = now.since(since);
@@ -176,6 +179,7 @@ impl DeferReason {
                 Span(*open)
             ),
             Self::Breaker { cause } => write!(f, "{scope} is left alone, since {cause}"),
+            Self::RateLimit => write!(f, "{scope} has few requests left, by its RateLimit fields"),
             Self::Robots => write!(f, "robots.txt of {scope} had to wait"),
             Self::OtherProcess => write!(f, "another process is sending requests to {scope}"),
         }

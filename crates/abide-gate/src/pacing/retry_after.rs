@@ -41,7 +41,7 @@ const FIELDS_MAX: usize = 16;
 const TEXT_MAX: usize = 64;
 
 /// The moment from which the server counts.
-fn server_time(headers: &HeaderMap, wall: WallMillis) -> SystemTime {
+pub(crate) fn server_time(headers: &HeaderMap, wall: WallMillis) -> SystemTime {
     let ours = wall.to_system_time();
     let date = headers.get(DATE).and_then(|field| http_date(field.as_bytes()));
     date.filter(|date| apart(*date, ours) <= RETRY_AFTER_MAX).unwrap_or(ours)

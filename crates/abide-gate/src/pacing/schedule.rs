@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! anchor = the end of the last response (or the start of the last request, while it is open)
-//! start  = max(now, anchor + delay, end of the backoff, end of the breaker's pause)     granted only if in_flight < limit
+//! start  = max(now, anchor + delay, end of the backoff, end of the breaker's pause, next by RateLimit)     granted only if in_flight < limit
 //! ```
 //!
 //! The rule of pacing stands here and nowhere else, as plain functions of what is known, what is asked, and `now`: `acquire` applies it
@@ -36,6 +36,8 @@ pub(crate) enum WaitReason {
     InFlight(Moment),
     Backoff,
     Breaker,
+    /// The server's RateLimit fields.
+    RateLimit,
     /// Another process has the lease of the host.
     OtherProcess,
 }
@@ -92,6 +94,8 @@ pub(crate) struct Extra {
     adaptive_millis: u32,
     /// When the last of those who were deferred was told to come back.
     told: Moment,
+    /// When the next request is due by the server's RateLimit fields.
+    quota: Moment,
     /// The starts of what is in flight, where more than one request may be.
     open: Vec<Moment>,
 }
@@ -110,6 +114,7 @@ impl Extra {
         queue: None,
         adaptive_millis: 0,
         told: Moment::NEVER,
+        quota: Moment::NEVER,
         open: Vec::new(),
     };
 }
@@ -154,7 +159,8 @@ impl Schedule {
         let Some(extra) = self.extra.as_deref() else { return delay };
         let backoff = Start { at: extra.backoff.until, why: WaitReason::Backoff };
         let pause = Start { at: extra.breaker.until, why: WaitReason::Breaker };
-        delay.later(backoff).later(pause)
+        let quota = Start { at: extra.quota, why: WaitReason::RateLimit };
+        delay.later(backoff).later(pause).later(quota)
     }
 
     /// Since when the oldest request is in flight. Never: none is.
@@ -255,6 +261,20 @@ impl Schedule {
         self.extra.as_deref().map_or(HostBackoff::NONE, |extra| extra.backoff)
     }
 
+    /// When the next request is due by the server's RateLimit fields. May have passed.
+    pub(crate) fn quota(&self) -> Moment {
+        self.extra.as_deref().map_or(Moment::NEVER, |extra| extra.quota)
+    }
+
+    /// The next request is not due before `at`. Returns whether that is later than was known.
+    pub(crate) fn set_quota(&mut self, at: Moment) -> bool {
+        let later = at > self.quota();
+        if later {
+            self.extra_mut().quota = at;
+        }
+        later
+    }
+
     pub(crate) fn breaker(&self) -> Breaker {
         self.extra.as_deref().map_or(Breaker::CLOSED, |extra| extra.breaker)
     }
@@ -334,8 +354,11 @@ impl Schedule {
         if extra.queue.as_deref().is_some_and(Queue::is_empty) {
             extra.queue = None;
         }
-        let plain =
-            extra.queue.is_none() && extra.adaptive_millis == 0 && extra.told <= now && self.in_flight == 0;
+        let plain = extra.queue.is_none()
+            && extra.adaptive_millis == 0
+            && extra.told <= now
+            && extra.quota <= now
+            && self.in_flight == 0;
         if plain && extra.backoff.is_forgiven(now) && extra.breaker.is_over(now) {
             self.extra = None;
         }
@@ -346,6 +369,7 @@ impl Schedule {
         let delay = delay.max(self.last_delay());
         let quiet = |extra: &Extra| {
             extra.backoff.is_forgiven(now)
+                && extra.quota <= now
                 && (extra.breaker.is_closed() || extra.breaker.is_over(now))
                 && extra.queue.as_deref().is_none_or(Queue::is_empty)
         };
@@ -380,7 +404,7 @@ mod tests {
     #[test]
     fn an_idle_host_takes_64_bytes_beside_its_name() {
         assert_eq!(size_of::<Schedule>(), 64);
-        assert!(size_of::<Extra>() <= 136, "{}", size_of::<Extra>());
+        assert!(size_of::<Extra>() <= 144, "{}", size_of::<Extra>());
     }
 
     fn at(seconds: u64) -> Moment {

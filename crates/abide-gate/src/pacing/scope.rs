@@ -7,47 +7,6 @@ use std::time::Duration;
 use url::Url;
 
 use super::policy::PacePolicy;
-use crate::Host;
-
-/// A thing that has a turn: a host, or a group of hosts. Its text is what stores file it under.
-///
-/// A host stands for itself (`example.org`); the other kinds begin with their name (`domain/example.org`,
-/// `custom/shops`), which no host does. Cheap to clone.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ScopeKey {
-    text: Arc<str>,
-}
-
-impl ScopeKey {
-    /// As text.
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-}
-
-impl From<&Host> for ScopeKey {
-    fn from(host: &Host) -> Self {
-        Self { text: host.as_str().into() }
-    }
-}
-
-impl From<&str> for ScopeKey {
-    fn from(text: &str) -> Self {
-        Self { text: text.into() }
-    }
-}
-
-impl fmt::Debug for ScopeKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ScopeKey({})", self.text)
-    }
-}
-
-impl fmt::Display for ScopeKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
 
 /// A further way to group requests, beside the host, which always counts.
 ///

@@ -9,7 +9,6 @@ use std::fmt;
 use std::time::Duration;
 
 use super::backoff::BackoffCause;
-use super::scope::ScopeKey;
 use crate::{BoxFuture, HolderId, StoreError};
 
 /// Leases of hosts, shared by processes or kept over restarts.
@@ -45,7 +44,7 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     /// lease now and the state of all processes together.
     fn exchange<'a>(
         &'a self,
-        host: &'a ScopeKey,
+        host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>>;
 }

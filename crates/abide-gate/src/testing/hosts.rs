@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use super::{check, poll_once, replied};
 use crate::pacing::{
     Ask, Backoff, BackoffCause, DELAY_MAX, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Pacer,
-    ScopeKey, THROTTLES_KEPT, Want,
+    THROTTLES_KEPT, Want,
 };
 use crate::{Gate, HolderId};
 
@@ -176,10 +176,10 @@ pub async fn throttle_counts_are_forgiven<F>(
 }
 
 /// A host that no other fact uses, also not in another run against the same server.
-fn fresh(name: &str) -> ScopeKey {
+fn fresh(name: &str) -> Arc<str> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let (run, n) = (HolderId::random(), NEXT.fetch_add(1, Ordering::Relaxed));
-    ScopeKey::from(&*format!("{name}-{n}-{run}.example"))
+    Arc::from(&*format!("{name}-{n}-{run}.example"))
 }
 
 fn processes<const N: usize>() -> [HolderId; N] {
@@ -228,7 +228,7 @@ impl Subject {
     /// Expects that the reply `holds`.
     async fn exchange(
         &self,
-        host: &ScopeKey,
+        host: &str,
         ask: LeaseAsk,
         expected: &str,
         holds: impl FnOnce((LeaseStatus, HostState)) -> bool,
@@ -239,14 +239,14 @@ impl Subject {
     }
 
     /// Expects the lease.
-    async fn leases(&self, host: &ScopeKey, holder: HolderId, ttl: Duration, is_wanted: bool, why: &str) {
+    async fn leases(&self, host: &str, holder: HolderId, ttl: Duration, is_wanted: bool, why: &str) {
         let (ask, leased) =
             (LeaseAsk { holder, want: lease(ttl), state: quiet() }, LeaseStatus::Leased { is_wanted });
         self.exchange(host, ask, &format!("{leased:?} ({why})"), |(lease, _)| lease == leased).await;
     }
 
     /// Expects that another process has the lease, or comes first.
-    async fn refused(&self, host: &ScopeKey, holder: HolderId, is_next: bool, why: &str) {
+    async fn refused(&self, host: &str, holder: HolderId, is_next: bool, why: &str) {
         let ask = LeaseAsk { holder, want: lease(TTL), state: quiet() };
         let expected = format!("Busy {{ wait: up to {TTL:?}, is_next: {is_next} }} ({why})");
         let is_busy = |(lease, _)| match lease {
@@ -256,7 +256,7 @@ impl Subject {
         self.exchange(host, ask, &expected, is_busy).await;
     }
 
-    async fn gives_up(&self, host: &ScopeKey, holder: HolderId) {
+    async fn gives_up(&self, host: &str, holder: HolderId) {
         let ask = LeaseAsk { holder, want: Want::Release, state: quiet() };
         self.exchange(host, ask, "Released", |(lease, _)| lease == LeaseStatus::Released).await;
     }
@@ -264,7 +264,7 @@ impl Subject {
     /// A process without a lease tells what it knows, and expects a state.
     async fn tells(
         &self,
-        host: &ScopeKey,
+        host: &str,
         state: HostState,
         expected: &str,
         holds: impl FnOnce(HostState) -> bool,
@@ -459,7 +459,7 @@ impl Subject {
     }
 
     async fn values_at_the_edges_of_the_types(&self) {
-        let (host, odd, [one]) = (fresh("edges"), ScopeKey::from("domain/{\u{e4} }:*"), processes());
+        let (host, odd, [one]) = (fresh("edges"), Arc::from("domain/{\u{e4} }:*"), processes());
         let backoff = Backoff {
             left: DELAY_MAX,
             over: Duration::ZERO,

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use abide_gate::HolderId;
 use abide_gate::pacing::{
-    Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, ScopeKey,
-    Want,
+    Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, Want,
 };
 use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
 use abide_gate::testing::robots_cache::sample_record;
@@ -210,7 +209,7 @@ type Exchange = fn(&mut HostEntry, LeaseAsk, Time) -> (LeaseStatus, HostState);
 struct Hosts {
     exchange: Exchange,
     is_lost_when_dropped: bool,
-    hosts: Mutex<HashMap<ScopeKey, HostEntry>>,
+    hosts: Mutex<HashMap<Arc<str>, HostEntry>>,
     clock: Mutex<Time>,
 }
 
@@ -246,7 +245,7 @@ impl std::fmt::Debug for Hosts {
 impl HostStore for Hosts {
     fn exchange<'a>(
         &'a self,
-        host: &'a ScopeKey,
+        host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
@@ -256,7 +255,7 @@ impl HostStore for Hosts {
             }
             let clock = *self.clock.lock().unwrap();
             let reply = (self.exchange)(&mut entry, ask, clock);
-            self.hosts.lock().unwrap().insert(host.clone(), entry);
+            self.hosts.lock().unwrap().insert(host.into(), entry);
             Ok(reply)
         })
     }

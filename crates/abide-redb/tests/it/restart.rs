@@ -208,7 +208,7 @@ async fn the_next_429_after_a_restart_or_a_kill_doubles_from_where_it_stood() {
     // Half an hour after the last backoff has ended its row is not needed any more.
     sleep(Duration::from_secs(1_920 + 192 + 31 * 60)).await;
     let store = machine.open();
-    assert_eq!(state(&store, &"a.example".into()).await.backoff, None);
+    assert_eq!(state(&store, "a.example").await.backoff, None);
     store.close().await.unwrap();
     assert_eq!(rows(&machine), 0);
 }

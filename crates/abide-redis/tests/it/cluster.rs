@@ -23,7 +23,7 @@ const BUCKET: &str = "{b150}";
 async fn status(store: &Store, holder: u128, is_held: bool) -> LeaseStatus {
     let want = Want::Lease { ttl: HOUR, again_in: HOUR, is_held };
     let ask = LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };
-    store.exchange(&"h3.example".into(), ask).await.unwrap().0
+    store.exchange("h3.example", ask).await.unwrap().0
 }
 
 const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };

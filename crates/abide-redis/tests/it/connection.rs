@@ -15,7 +15,7 @@ use crate::support::{Cluster, Proxy, Redis, ms, wait_for, wait_until};
 
 async fn probe(store: &Store) -> Result<(), StoreError> {
     let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    store.exchange(&"a.example".into(), ask).await.map(drop)
+    store.exchange("a.example", ask).await.map(drop)
 }
 
 /// Waits until a command works again.
@@ -92,7 +92,7 @@ async fn one_node_of_a_cluster_is_refused_with_the_url_that_is_right() {
         let store = Store::connect(&format!("redis+cluster://127.0.0.1:{}", node.port())).await.unwrap();
         for n in 0..6 {
             let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-            store.exchange(&format!("h{n}.example").as_str().into(), ask).await.unwrap();
+            store.exchange(&format!("h{n}.example"), ask).await.unwrap();
         }
     }
     let elsewhere = Store::connect("redis+cluster://127.0.0.1:1,127.0.0.1:2").await.unwrap_err();

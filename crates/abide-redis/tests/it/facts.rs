@@ -1,10 +1,11 @@
 //! What the suites cannot see: what lies in the server, what a loss does, and that the script says what `HostEntry` says.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::HolderId;
 use abide_gate::pacing::{
-    Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey, Want,
+    Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, Want,
 };
 use abide_gate::robots_cache::RobotsStore;
 use abide_gate::testing::robots_cache::sample_record;
@@ -20,8 +21,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Of `a.example`.
 const HOST: &str = "abide:{b249}:host:a.example";
 
-fn a_example() -> ScopeKey {
-    ScopeKey::from("a.example")
+fn a_example() -> Arc<str> {
+    Arc::from("a.example")
 }
 
 fn lease(ttl: Duration) -> Want {
@@ -115,7 +116,7 @@ async fn every_key_expires_and_none_before_what_is_owed() {
     for (n, (state, owed)) in (1..).zip(states) {
         let name = format!("h{n}.example");
         let ask = LeaseAsk { holder: HolderId(n), want: Want::Release, state };
-        store.exchange(&ScopeKey::from(&*name), ask).await.unwrap();
+        store.exchange(&name, ask).await.unwrap();
         let keys: Vec<String> = redis.ask(&["KEYS", &format!("abide:*:host:{name}")]);
         let life = ms(redis.ask::<u64>(&["PTTL", &keys[0]]));
         assert!(life > owed && life <= owed + MINUTE, "{name}: {life:?}");
@@ -123,7 +124,7 @@ async fn every_key_expires_and_none_before_what_is_owed() {
     assert_eq!(status(&store, 1, held(HOUR)).await, LEASED);
     // Of what is known of none, nothing is kept.
     let nothing = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    store.exchange(&ScopeKey::from("nothing.example"), nothing).await.unwrap();
+    store.exchange("nothing.example", nothing).await.unwrap();
     let origin: Origin = "https://a.example".parse().unwrap();
     store.save(&origin, &sample_record(&origin, WallMillis::from_millis(0), "")).await.unwrap();
     store.lease(&origin, HolderId(1), WallMillis::from_millis(0), HOUR).await.unwrap();

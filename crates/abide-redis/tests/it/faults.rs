@@ -283,7 +283,7 @@ async fn a_backoff_survives_kill_9_of_process_and_server() {
     redis.start_again();
     let store = Store::builder(&redis.url()).command_timeout(PATIENCE).connect().await.unwrap();
     let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    let backoff = store.exchange(&"a.example".into(), ask).await.unwrap().1.backoff.unwrap();
+    let backoff = store.exchange("a.example", ask).await.unwrap().1.backoff.unwrap();
     assert!(backoff.left > ms(500_000) && backoff.throttles == 1, "{backoff:?}");
 }
 
@@ -293,7 +293,7 @@ async fn a_store_opened_while_the_server_is_down_works_later() {
     redis.kill();
     let store = Store::builder(&redis.url()).open().unwrap();
     let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    assert!(store.exchange(&"a.example".into(), ask).await.is_err());
+    assert!(store.exchange("a.example", ask).await.is_err());
     redis.start_again();
-    wait_for("it is used", async || store.exchange(&"a.example".into(), ask).await.is_ok()).await;
+    wait_for("it is used", async || store.exchange("a.example", ask).await.is_ok()).await;
 }

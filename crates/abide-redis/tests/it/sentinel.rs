@@ -13,7 +13,7 @@ use crate::support::{Redis, Sentinel, Watched, ms, wait_for};
 
 async fn probe(store: &Store) {
     let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    store.exchange(&"a.example".into(), ask).await.unwrap();
+    store.exchange("a.example", ask).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -63,7 +63,7 @@ async fn a_silent_sentinel_is_passed_over() {
     watched.pause_sentinel();
     let store = Store::builder(&watched.url()).open().unwrap();
     let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    wait_for("another one is asked", async || store.exchange(&"a.example".into(), ask).await.is_ok()).await;
+    wait_for("another one is asked", async || store.exchange("a.example", ask).await.is_ok()).await;
 }
 
 #[tokio::test]

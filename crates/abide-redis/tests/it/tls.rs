@@ -58,5 +58,5 @@ async fn a_trusting_process() {
     let Ok(url) = std::env::var(URL) else { return };
     let store = Store::connect(&url).await.unwrap();
     let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
-    store.exchange(&"a.example".into(), ask).await.unwrap();
+    store.exchange("a.example", ask).await.unwrap();
 }

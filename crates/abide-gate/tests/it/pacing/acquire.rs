@@ -89,7 +89,7 @@ async fn callers_who_come_back_when_told_ask_about_twice() {
     {
         let pacer = Pacer::new(one_second());
         if held > s(0) {
-            pacer.back_off(&host("a.example"), SystemClock.wall().plus(held), BackoffCause::Operator);
+            pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(held), BackoffCause::Operator);
         }
         let tasks: Vec<_> = (0..300)
             .map(|_| {
@@ -472,7 +472,7 @@ async fn a_wall_clock_that_jumps_a_year_changes_no_delay() {
     }
     // A hold from a store that was written before the clock was set back: not believed beyond a day.
     let end = pacer.back_off(
-        &host("b.example"),
+        host("b.example").as_str(),
         WallMillis::from_millis(1_700_000_000_000).plus(YEAR),
         BackoffCause::Shared,
     );
@@ -502,7 +502,7 @@ async fn nothing_hurries_after_a_suspend() {
 async fn a_budget_without_end_is_a_budget() {
     let pacer = Pacer::new(one_second().with_max_wait(Duration::MAX));
     let a = url("http://a.example/");
-    pacer.back_off(&host("a.example"), SystemClock.wall().plus(s(86_400)), BackoffCause::Operator);
+    pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(s(86_400)), BackoffCause::Operator);
     let permit = pacer.acquire(&a, Ask::new()).await.unwrap();
     assert!(permit.waited() > s(86_300));
     let open = tokio::spawn({

@@ -182,7 +182,7 @@ async fn a_seed_repeats_the_jitter() {
 #[tokio::test(start_paused = true)]
 async fn a_hop_to_a_backed_off_host_is_deferred() {
     let pacer = Pacer::new(one_second());
-    pacer.back_off(&host("b.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
+    pacer.back_off(host("b.example").as_str(), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     pacer.acquire(&url("http://a.example/"), Ask::new()).await.unwrap().finish();
     let deferral = deferral(pacer.acquire(&url("http://b.example/"), Ask::new().with_budget(s(25))).await);
     assert_eq!(
@@ -195,17 +195,17 @@ async fn a_hop_to_a_backed_off_host_is_deferred() {
 async fn holds_from_outside_are_only_extended_and_cut_to_a_day() {
     let pacer = Pacer::new(one_second());
     let (a, wall) = (host("a.example"), SystemClock.wall());
-    let long = pacer.back_off(&a, wall.plus(s(600)), BackoffCause::Operator);
-    assert_eq!(pacer.back_off(&a, wall.plus(s(60)), BackoffCause::Operator), long);
-    let far = pacer.back_off(&host("b.example"), wall.plus(s(28 * 3_600)), BackoffCause::Operator);
+    let long = pacer.back_off(a.as_str(), wall.plus(s(600)), BackoffCause::Operator);
+    assert_eq!(pacer.back_off(a.as_str(), wall.plus(s(60)), BackoffCause::Operator), long);
+    let far = pacer.back_off(host("b.example").as_str(), wall.plus(s(28 * 3_600)), BackoffCause::Operator);
     assert_about(far.since(wall), s(24 * 3_600));
-    let near = pacer.back_off(&host("c.example"), wall.plus(s(26 * 3_600)), BackoffCause::Operator);
+    let near = pacer.back_off(host("c.example").as_str(), wall.plus(s(26 * 3_600)), BackoffCause::Operator);
     assert_about(near.since(wall), s(26 * 3_600));
     for past in [WallMillis::from_millis(0), wall] {
-        pacer.back_off(&host("d.example"), past, BackoffCause::Operator);
+        pacer.back_off(host("d.example").as_str(), past, BackoffCause::Operator);
     }
     assert_eq!(pacer.next_slot(&url("http://d.example/"), Ask::new()).unwrap().wait(), s(0));
-    pacer.back_off(&host("e.example"), WallMillis::from_millis(u64::MAX), BackoffCause::Operator);
+    pacer.back_off(host("e.example").as_str(), WallMillis::from_millis(u64::MAX), BackoffCause::Operator);
     assert_about(pacer.next_slot(&url("http://e.example/"), Ask::new()).unwrap().wait(), s(86_400));
     // A hold by the operator is no complaint of the server: the first 429 afterwards is the first strike.
     sleep(s(601)).await;

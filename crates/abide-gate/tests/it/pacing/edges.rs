@@ -86,7 +86,7 @@ async fn a_hold_is_over_in_the_instant_of_its_end() {
         let pacer = builder.build();
         let permit = take(&pacer, "a.example").await;
         let end = clock.wall().plus(s(10));
-        assert_eq!(pacer.back_off(&host("a.example"), end, BackoffCause::Operator), end);
+        assert_eq!(pacer.back_off(host("a.example").as_str(), end, BackoffCause::Operator), end);
         sleep(ms(after)).await;
         assert_eq!(permit.observe(StatusCode::OK, &HeaderMap::new()), is_held.then_some(end), "{after}");
         assert_eq!(pacer.stats().backed_off, usize::from(is_held), "{after}");
@@ -100,7 +100,7 @@ async fn two_held_hosts_are_two() {
     let (builder, clock, _) = builder(one_second());
     let pacer = builder.build();
     for name in ["a.example", "b.example"] {
-        pacer.back_off(&host(name), clock.wall().plus(s(10)), BackoffCause::Operator);
+        pacer.back_off(host(name).as_str(), clock.wall().plus(s(10)), BackoffCause::Operator);
     }
     assert_eq!(pacer.stats().backed_off, 2);
 }
@@ -144,7 +144,7 @@ async fn a_complaint_defers_those_who_wait_before_its_response_has_ended() {
 async fn a_hold_that_ends_with_the_wait_costs_no_more_than_itself() {
     let (builder, clock, _) = builder(one_second());
     let pacer = builder.store(Arc::new(MemoryHostStore::with_clock(clock.clone()))).build();
-    pacer.back_off(&host("a.example"), clock.wall().plus(s(5)), BackoffCause::Operator);
+    pacer.back_off(host("a.example").as_str(), clock.wall().plus(s(5)), BackoffCause::Operator);
     assert_eq!(take(&pacer, "a.example").await.waited(), s(5));
 }
 

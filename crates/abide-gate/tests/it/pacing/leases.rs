@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::{
     BackoffCause, DeferReason, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore,
-    PacePolicy, Scope, ScopeKey,
+    PacePolicy, Scope,
 };
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
 use abide_gate::testing::{Ask, Pacer, Refusal};
@@ -161,7 +161,7 @@ async fn a_backoff_that_another_process_sets_is_heard_while_waiting() {
         async move { pacer.acquire(&a, Ask::new()).await.map(drop) }
     });
     sleep(s(4)).await;
-    pacers[2].back_off(&host("a.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
+    pacers[2].back_off(host("a.example").as_str(), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     let began = Instant::now();
     assert!(matches!(deferral(waiting.await.unwrap()).reason(), DeferReason::Backoff { .. }));
     assert!(began.elapsed() <= s(4), "{:?}", began.elapsed());
@@ -415,7 +415,7 @@ async fn after_an_outage_every_host_is_served_in_ten_seconds() {
 #[derive(Debug)]
 struct Flushed {
     began: Instant,
-    hosts: Mutex<(HashMap<ScopeKey, HostEntry>, Duration)>,
+    hosts: Mutex<(HashMap<Arc<str>, HostEntry>, Duration)>,
 }
 
 impl Flushed {
@@ -427,12 +427,12 @@ impl Flushed {
 impl HostStore for Flushed {
     fn exchange<'a>(
         &'a self,
-        host: &'a ScopeKey,
+        host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
             let (hosts, grace_until) = &mut *self.hosts.lock().unwrap();
-            let entry = hosts.entry(host.clone()).or_default();
+            let entry = hosts.entry(host.into()).or_default();
             Ok(entry.exchange(&ask, self.began.elapsed(), *grace_until))
         })
     }
@@ -506,7 +506,7 @@ struct Yes(Duration);
 impl HostStore for Yes {
     fn exchange<'a>(
         &'a self,
-        _: &'a ScopeKey,
+        _: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
@@ -543,7 +543,7 @@ async fn a_backoff_that_begins_while_the_store_is_asked_is_seen() {
     let a = url("http://a.example/");
     let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
         sleep(ms(200)).await;
-        pacer.back_off(&host("a.example"), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
+        pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(s(600)), BackoffCause::Operator);
     });
     assert!(matches!(deferral(result).reason(), DeferReason::Backoff { .. }));
     assert_eq!(pacer.stats().in_flight, 0);
@@ -556,7 +556,7 @@ async fn a_host_is_backed_off_while_its_group_is_asked_for() {
     let (a, began) = (url("http://a.example/"), Instant::now());
     let (result, ()) = tokio::join!(pacer.acquire(&a, Ask::new()), async {
         sleep(ms(200)).await;
-        pacer.back_off(&host("a.example"), SystemClock.wall().plus(s(5)), BackoffCause::Operator);
+        pacer.back_off(host("a.example").as_str(), SystemClock.wall().plus(s(5)), BackoffCause::Operator);
     });
     result.unwrap().finish();
     assert!(began.elapsed() > s(5), "it sleeps until the backoff is over, and lets other tasks run");
@@ -611,7 +611,7 @@ async fn a_backoff_set_while_the_store_is_away_is_shared_when_it_is_back() {
     let pacer = process(&store, one_second());
     let until = SystemClock.wall().plus(s(7_200));
     for name in ["a.example", "b.example"] {
-        pacer.back_off(&host(name), until, BackoffCause::Operator);
+        pacer.back_off(host(name).as_str(), until, BackoffCause::Operator);
     }
     assert!(!pacer.settled(s(60)).await, "the store does not know");
     sleep(s(600)).await;

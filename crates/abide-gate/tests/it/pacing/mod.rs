@@ -6,6 +6,7 @@ mod edges;
 mod leases;
 mod loopback;
 mod memory;
+mod rate_limit;
 mod report;
 mod schedules;
 mod simulation;

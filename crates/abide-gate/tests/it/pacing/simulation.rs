@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::support::faulty::{Fault, Faulty};
-use crate::support::pacing::{self, ms, one_second, s, url};
+use crate::support::pacing::{ms, one_second, s, url};
 
 const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
@@ -222,7 +222,7 @@ impl World {
             Upset::Hold(host, seconds) => {
                 let until = self.clock.wall().plus(s(seconds));
                 for pacer in &self.pacers {
-                    pacer.back_off(&pacing::host(&format!("h{host}.example")), until, BackoffCause::Operator);
+                    pacer.back_off(&format!("h{host}.example"), until, BackoffCause::Operator);
                 }
                 let now = Instant::now();
                 self.history.lock().unwrap().holds.push((host, now, now + s(seconds)));

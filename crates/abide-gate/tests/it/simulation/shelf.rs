@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, ScopeKey};
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore};
 use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::{Instant, sleep};
@@ -166,15 +166,15 @@ pub(crate) struct Hosts {
     pub(crate) weather: Arc<Weather>,
 }
 
-fn host_number(scope: &ScopeKey) -> usize {
-    let digit = scope.as_str().strip_prefix('h').and_then(|rest| rest.chars().next()?.to_digit(10));
+fn host_number(scope: &str) -> usize {
+    let digit = scope.strip_prefix('h').and_then(|rest| rest.chars().next()?.to_digit(10));
     digit.map_or(CDN, |digit| digit as usize)
 }
 
 impl HostStore for Hosts {
     fn exchange<'a>(
         &'a self,
-        host: &'a ScopeKey,
+        host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         let fault = self.weather.fault();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use abide_gate::HolderId;
 use abide_gate::pacing::{
-    DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, Permit, ScopeKey, Want,
+    DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, Permit, Want,
 };
 use abide_gate::robots_cache::RobotsPolicy;
 use abide_gate::testing::Ask;
@@ -514,7 +514,7 @@ impl World {
         for (host, hosts) in (0..super::plan::HOSTS).zip(self.hosts.iter().cycle()) {
             let want = Want::Lease { ttl: SECOND, again_in: SECOND, is_held: false };
             let ask = LeaseAsk { holder: HolderId::random(), want, state: HostState::default() };
-            let (lease, _) = hosts.exchange(&ScopeKey::from(&host_of(host)), ask).await.unwrap();
+            let (lease, _) = hosts.exchange(host_of(host).as_str(), ask).await.unwrap();
             if lease != (LeaseStatus::Leased { is_wanted: false }) {
                 self.judge.violated("end", format!("host {host} is still leased: {lease:?}"));
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide_gate::HolderId;
-use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, ScopeKey, Want};
+use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, MemoryHostStore, Want};
 use abide_gate::{BoxFuture, StoreError};
 
 /// How a store fails.
@@ -21,7 +21,7 @@ pub(crate) enum Fault {
 /// What a store knows of a host.
 pub(crate) async fn state(store: &dyn HostStore, host: &str) -> HostState {
     let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
-    store.exchange(&ScopeKey::from(host), ask).await.unwrap().1
+    store.exchange(host, ask).await.unwrap().1
 }
 
 /// Whether no process has the lease of a host. Takes it for a millisecond.
@@ -29,7 +29,7 @@ pub(crate) async fn is_free(store: &dyn HostStore, host: &str) -> bool {
     let ttl = Duration::from_millis(1);
     let want = Want::Lease { ttl, again_in: Duration::ZERO, is_held: false };
     let ask = LeaseAsk { holder: HolderId::random(), want, state: HostState::default() };
-    let reply = store.exchange(&ScopeKey::from(host), ask).await.unwrap();
+    let reply = store.exchange(host, ask).await.unwrap();
     matches!(reply.0, LeaseStatus::Leased { .. })
 }
 
@@ -102,7 +102,7 @@ impl Faulty {
 impl HostStore for Faulty {
     fn exchange<'a>(
         &'a self,
-        host: &'a ScopeKey,
+        host: &'a str,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         self.or_fail(self.inner.exchange(host, ask))

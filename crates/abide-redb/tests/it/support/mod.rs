@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use abide_gate::HolderId;
-use abide_gate::pacing::{
-    Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, ScopeKey, Want,
-};
+use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::robots_cache::{MemoryRobotsStore, Record, RobotsStore};
 use abide_gate::testing::robots_cache::{Scripted, ScriptedFetch, sample_record};
 use abide_gate::{Clock, Origin, StoreError, WallMillis};
@@ -70,8 +68,8 @@ pub(crate) fn origin(n: u64) -> Origin {
     format!("https://h{n}.example").parse().unwrap()
 }
 
-pub(crate) fn host(n: u64) -> ScopeKey {
-    ScopeKey::from(format!("h{n}.example").as_str())
+pub(crate) fn host(n: u64) -> Arc<str> {
+    Arc::from(format!("h{n}.example").as_str())
 }
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
@@ -91,26 +89,26 @@ pub(crate) fn telling(state: HostState) -> LeaseAsk {
 
 pub(crate) async fn tell(
     store: &Store,
-    host: &ScopeKey,
+    host: &str,
     state: HostState,
 ) -> Result<(LeaseStatus, HostState), StoreError> {
     store.exchange(host, telling(state)).await
 }
 
 /// What a store knows of a host.
-pub(crate) async fn state(store: &Store, host: &ScopeKey) -> HostState {
+pub(crate) async fn state(store: &Store, host: &str) -> HostState {
     tell(store, host, HostState::default()).await.unwrap().1
 }
 
 /// What is left of a host's backoff.
-pub(crate) async fn left(store: &Store, host: &ScopeKey) -> Duration {
+pub(crate) async fn left(store: &Store, host: &str) -> Duration {
     state(store, host).await.backoff.map_or(Duration::ZERO, |backoff| backoff.left)
 }
 
 /// Takes or renews the lease of a host for 8 s.
 pub(crate) async fn lease(
     store: &Store,
-    host: &ScopeKey,
+    host: &str,
     holder: HolderId,
     state: HostState,
 ) -> (LeaseStatus, HostState) {

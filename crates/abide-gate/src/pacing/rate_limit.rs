@@ -1,0 +1,262 @@
+//! `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11), and `X-RateLimit-Remaining` with `-Reset`: how long to wait
+//! before the next request.
+//!
+//! The requests that are left are spread over the time until there are more, so that the last of them is not the one too many. A server
+//! says this before it refuses anything; `Retry-After` is what it says when it does.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::string_slice
+    )
+)]
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use http::HeaderMap;
+use http::header::AGE;
+use sfv::{BareItem, Item, List, ListEntry, Parser};
+
+use super::retry_after::server_time;
+use crate::WallMillis;
+
+/// What a response says of the requests that are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RateLimit {
+    /// Nothing that matters.
+    None,
+    /// The next request had best wait so long, at most 24 h.
+    Wait(Duration),
+    /// Something that no server can mean, and that is ignored: which field.
+    Absurd(&'static str),
+}
+
+const RATELIMIT: &str = "ratelimit";
+const RATELIMIT_POLICY: &str = "ratelimit-policy";
+const X_REMAINING: &str = "x-ratelimit-remaining";
+const X_RESET: &str = "x-ratelimit-reset";
+
+/// The longest wait: 24 h, as for Retry-After.
+const WAIT_MAX: Duration = Duration::from_secs(86_400);
+
+/// No quota lasts longer than a leap year.
+const WINDOW_SECONDS_MAX: i64 = 366 * 86_400;
+
+/// More items or bytes than anybody sends with good intent.
+const VALUE_LEN_MAX: usize = 4096;
+
+/// A reset above this is a time, in seconds since 1970 (GitHub and its followers); below it is a number of seconds.
+const EPOCH_SECONDS_MIN: i64 = 1_000_000_000;
+
+/// Most responses say nothing.
+pub(crate) fn has_rate_limit(headers: &HeaderMap) -> bool {
+    headers.contains_key(RATELIMIT) || headers.contains_key(X_REMAINING)
+}
+
+/// How long the next request had best wait: by `RateLimit`; without that field, or if it is malformed, by `X-RateLimit-Remaining`. Of
+/// several quotas the one that asks for most counts. What a cache has kept is not current, so a response with an `Age` says nothing.
+pub(crate) fn rate_limit(headers: &HeaderMap, wall: WallMillis) -> RateLimit {
+    if headers.get(AGE).is_some_and(|age| age.as_bytes().trim_ascii() != b"0") {
+        return RateLimit::None;
+    }
+    match list(headers, RATELIMIT) {
+        Some(limits) => standard(&limits, &list(headers, RATELIMIT_POLICY).unwrap_or_default()),
+        None => older(headers, wall),
+    }
+}
+
+fn standard(limits: &List, policies: &List) -> RateLimit {
+    let mut waits = items(limits).map(|limit| {
+        let policy = items(policies).find(|policy| policy.bare_item == limit.bare_item);
+        let of_policy = |name: &str| policy.and_then(|policy| policy.params.get(name));
+        // Quotas of bytes, or of requests at a time, say nothing of the delay. Another unit is none that we know.
+        let unit = of_policy("qu").and_then(BareItem::as_string);
+        if unit.is_some_and(|unit| unit.as_str() != "requests") {
+            return RateLimit::None;
+        }
+        let remaining = limit.params.get("r").and_then(integer);
+        // Until more is available; or the whole window, if that is all that is known.
+        let reset = limit.params.get("t").or(of_policy("w")).and_then(integer);
+        match (remaining, reset) {
+            (Some(remaining), Some(reset)) => wait(remaining, reset, "RateLimit"),
+            _ => RateLimit::None,
+        }
+    });
+    waits.by_ref().fold(RateLimit::None, RateLimit::longer)
+}
+
+/// Lenient: the fields that most servers send today, which nobody has written down. Reset is a number of seconds, or a time.
+fn older(headers: &HeaderMap, wall: WallMillis) -> RateLimit {
+    let number = |name| {
+        let value = headers.get(name)?.to_str().ok()?;
+        value.trim().parse::<i64>().ok()
+    };
+    let (Some(remaining), Some(reset)) = (number(X_REMAINING), number(X_RESET)) else {
+        return RateLimit::None;
+    };
+    let reset = match reset {
+        EPOCH_SECONDS_MIN.. => {
+            let now = server_time(headers, wall).duration_since(UNIX_EPOCH).unwrap_or_default();
+            // It may be over by now.
+            reset.saturating_sub_unsigned(now.as_secs()).max(0)
+        }
+        _ => reset,
+    };
+    wait(remaining, reset, "X-RateLimit-Reset")
+}
+
+/// So many requests within so many seconds. The server's seconds are whole, so the last one may not be over: one more.
+fn wait(remaining: i64, reset: i64, field: &'static str) -> RateLimit {
+    let (Ok(remaining), Ok(seconds)) =
+        (u32::try_from(remaining.min(i64::from(u32::MAX))), u64::try_from(reset))
+    else {
+        return RateLimit::Absurd(field);
+    };
+    if reset > WINDOW_SECONDS_MAX {
+        return RateLimit::Absurd(field);
+    }
+    let window = Duration::from_secs(seconds.saturating_add(1));
+    let spread = window.checked_div(remaining.max(1)).unwrap_or(window);
+    RateLimit::Wait(spread.min(WAIT_MAX))
+}
+
+impl RateLimit {
+    fn longer(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Wait(one), Self::Wait(other)) => Self::Wait(one.max(other)),
+            (Self::Wait(_), _) | (_, Self::None) => self,
+            _ => other,
+        }
+    }
+}
+
+/// The value of a field, if it is a List (RFC 9651 §3.1). "Malformed RateLimit header fields MUST be ignored."
+fn list(headers: &HeaderMap, name: &str) -> Option<List> {
+    let lines: Vec<&[u8]> = headers.get_all(name).iter().map(|line| line.as_bytes()).collect();
+    let value = lines.join(&b", "[..]);
+    if value.is_empty() || value.len() > VALUE_LEN_MAX {
+        return None;
+    }
+    Parser::new(&value).parse().ok()
+}
+
+fn items(list: &List) -> impl Iterator<Item = &Item> {
+    list.iter().filter_map(|entry| match entry {
+        ListEntry::Item(item) => Some(item),
+        ListEntry::InnerList(_) => None,
+    })
+}
+
+fn integer(value: &BareItem) -> Option<i64> {
+    value.as_integer().map(i64::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: u64 = 1_800_000_000;
+
+    fn told(fields: &[(&str, &str)]) -> RateLimit {
+        let headers =
+            fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        rate_limit(&headers, WallMillis::from_millis(NOW * 1_000))
+    }
+
+    fn seconds(fields: &[(&str, &str)]) -> Option<f64> {
+        match told(fields) {
+            RateLimit::Wait(wait) => Some(wait.as_secs_f64()),
+            RateLimit::None => None,
+            RateLimit::Absurd(field) => panic!("{field}"),
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_spread_over_the_time_until_there_is_more() {
+        let policy = ("ratelimit-policy", r#""default";q=10;w=60"#);
+        for (value, wait) in [
+            (r#""default";r=9;t=53"#, Some(6.0)),
+            (r#""default";r=1;t=29"#, Some(30.0)),
+            (r#""default";r=0;t=29"#, Some(30.0)),
+            (r#""default";r=0;t=0"#, Some(1.0)),
+            (r#""default";r=1"#, Some(61.0)),
+            (r#""default";r=50;t=49, "day";r=2;t=199;pk=:cHsdsRa894==:"#, Some(100.0)),
+            (r#""unknown";r=6"#, None),
+            (r#""default";t=6"#, None),
+        ] {
+            assert_eq!(seconds(&[policy, ("ratelimit", value)]), wait, "{value}");
+        }
+        assert_eq!(seconds(&[policy]), None, "a policy alone says nothing of what is left");
+    }
+
+    #[test]
+    fn quotas_of_something_else_say_nothing() {
+        for unit in ["content-bytes", "concurrent-requests", "acme-units"] {
+            let policy = format!(r#""default";q=65535;qu="{unit}";w=10"#);
+            let fields = [("ratelimit-policy", &*policy), ("ratelimit", r#""default";r=0;t=60"#)];
+            assert_eq!(told(&fields), RateLimit::None, "{unit}");
+        }
+        let fields =
+            [("ratelimit-policy", r#""default";q=5;qu="requests""#), ("ratelimit", r#""default";r=0;t=59"#)];
+        assert_eq!(seconds(&fields), Some(60.0));
+    }
+
+    #[test]
+    fn lenient_older_fields_count_where_the_standard_ones_do_not() {
+        let reset = (NOW + 59).to_string();
+        for (remaining, reset, wait) in [
+            ("6", "59", Some(10.0)),
+            ("6", &*reset, Some(10.0)),
+            ("0", "1700000000", Some(1.0)),
+            ("many", "59", None),
+        ] {
+            let fields = [(X_REMAINING, remaining), (X_RESET, reset)];
+            assert_eq!(seconds(&fields), wait, "{remaining} {reset}");
+            let malformed = [fields[0], fields[1], ("ratelimit", "limit=10, remaining=9")];
+            assert_eq!(seconds(&malformed), wait, "{remaining} {reset}");
+            let standard = [fields[0], fields[1], ("ratelimit", r#""a";r=2;t=3"#)];
+            assert_eq!(seconds(&standard), Some(2.0));
+        }
+        assert_eq!(told(&[(X_REMAINING, "0")]), RateLimit::None);
+    }
+
+    #[test]
+    fn absurd_values_are_named_and_a_long_quota_waits_a_day() {
+        assert_eq!(told(&[("ratelimit", r#""a";r=0;t=31622401"#)]), RateLimit::Absurd("RateLimit"));
+        assert_eq!(told(&[("ratelimit", r#""a";r=-1;t=60"#)]), RateLimit::Absurd("RateLimit"));
+        assert_eq!(told(&[(X_REMAINING, "0"), (X_RESET, "-5")]), RateLimit::Absurd("X-RateLimit-Reset"));
+        assert_eq!(
+            told(&[(X_REMAINING, "0"), (X_RESET, "9999999999")]),
+            RateLimit::Absurd("X-RateLimit-Reset")
+        );
+        assert_eq!(seconds(&[("ratelimit", r#""month";r=0;t=2592000"#)]), Some(86_400.0));
+        let mixed = [("ratelimit", r#""a";r=-1;t=60, "b";r=0;t=59"#)];
+        assert_eq!(seconds(&mixed), Some(60.0), "one absurd quota takes nothing from another");
+    }
+
+    #[test]
+    fn a_cached_response_says_nothing() {
+        let field = ("ratelimit", r#""a";r=0;t=59"#);
+        assert_eq!(told(&[field, ("age", "1")]), RateLimit::None);
+        assert_eq!(seconds(&[field, ("age", "0")]), Some(60.0));
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_waits_longer_than_a_day(value in "[\"a;rt=0-9, -]{0,60}", reset in any::<i64>(), remaining in any::<i64>()) {
+            let (remaining, reset) = (remaining.to_string(), reset.to_string());
+            for fields in [&[("ratelimit", &*value)][..], &[(X_REMAINING, &*remaining), (X_RESET, &*reset)]] {
+                if let RateLimit::Wait(wait) = told(fields) {
+                    prop_assert!(wait <= WAIT_MAX);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! Prices that servers ask for pages, and what the caller lets be paid.
+//!
+//! By the documentation of Cloudflare's pay per crawl, read in November 2026: a 402 with `crawler-price` names a price; a request with
+//! `crawler-exact-price` or `crawler-max-price` accepts it; a success with `crawler-charged` says what was charged; `crawler-error` says
+//! what was wrong. Every name stands in this file.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use url::Url;
+
+const PRICE: &str = "crawler-price";
+const CHARGED: &str = "crawler-charged";
+const ERROR: &str = "crawler-error";
+const EXACT_PRICE: &str = "crawler-exact-price";
+const MAX_PRICE: &str = "crawler-max-price";
+
+/// An exact amount of money: `USD 0.01`. Billionths of the currency's unit, never a float.
+///
+/// ```
+/// use abide_http::Price;
+///
+/// let price: Price = "USD 0.010".parse()?;
+/// assert_eq!(price.to_string(), "USD 0.01");
+/// assert_eq!(price.checked_add(price), "USD 0.02".parse().ok());
+/// # Ok::<(), abide_http::InvalidPrice>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Price {
+    currency: [u8; 3],
+    billionths: u64,
+}
+
+impl Price {
+    /// The currency, three capital letters (ISO 4217).
+    pub fn currency(&self) -> &str {
+        std::str::from_utf8(&self.currency).unwrap_or_default()
+    }
+
+    /// The amount in billionths of the currency's unit.
+    pub fn billionths(&self) -> u64 {
+        self.billionths
+    }
+
+    /// The sum. `None` if the currencies differ, or the sum is too large.
+    #[must_use]
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        let billionths = self.billionths.checked_add(other.billionths)?;
+        (self.currency == other.currency).then_some(Self { billionths, ..self })
+    }
+
+    /// Whether it is of the same currency, and not more.
+    fn is_within(self, cap: Self) -> bool {
+        self.currency == cap.currency && self.billionths <= cap.billionths
+    }
+}
+
+impl FromStr for Price {
+    type Err = InvalidPrice;
+
+    /// A currency of three letters, a space, and a decimal number with at most nine places.
+    fn from_str(text: &str) -> Result<Self, InvalidPrice> {
+        parse(text).ok_or_else(|| InvalidPrice { found: text.chars().take(40).collect() })
+    }
+}
+
+fn parse(text: &str) -> Option<Price> {
+    let (currency, amount) = text.trim().split_once(' ')?;
+    let currency: [u8; 3] = currency.as_bytes().try_into().ok()?;
+    let (units, places) = amount.trim_start().split_once('.').unwrap_or((amount.trim_start(), "0"));
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !currency.iter().all(u8::is_ascii_alphabetic)
+        || !is_number(units)
+        || !is_number(places)
+        || places.len() > PLACES
+    {
+        return None;
+    }
+    let places: u64 = format!("{places:0<PLACES$}").parse().ok()?;
+    let billionths = units.parse::<u64>().ok()?.checked_mul(BILLION)?.checked_add(places)?;
+    Some(Price { currency: currency.map(|byte| byte.to_ascii_uppercase()), billionths })
+}
+
+const PLACES: usize = 9;
+const BILLION: u64 = 1_000_000_000;
+
+impl fmt::Display for Price {
+    /// At least two places, as the field has them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (units, places) = (self.billionths / BILLION, self.billionths % BILLION);
+        let places = format!("{places:09}");
+        let shown = places.trim_end_matches('0');
+        write!(f, "{} {units}.{shown:0<2}", self.currency())
+    }
+}
+
+/// The text is no price.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidPrice {
+    found: String,
+}
+
+impl fmt::Display for InvalidPrice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "expected a price such as \"USD 0.01\", with at most nine decimal places, found {:?}",
+            self.found
+        )
+    }
+}
+
+impl std::error::Error for InvalidPrice {}
+
+/// What a response says of payment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PaymentTerms {
+    price: Option<Price>,
+    charged: Option<Price>,
+    error: Option<String>,
+}
+
+impl PaymentTerms {
+    /// What these fields say. `None`: nothing. A field that occurs twice, or has no price in it, says nothing.
+    pub fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
+        let is_402 = status == StatusCode::PAYMENT_REQUIRED;
+        let price = |name| one(headers, name)?.parse().ok();
+        let terms = Self {
+            price: price(PRICE).filter(|_| is_402),
+            charged: price(CHARGED).filter(|_| status.is_success()),
+            error: one(headers, ERROR).map(|error| error.chars().take(ERROR_LEN_MAX).collect()),
+        };
+        (terms != Self::default()).then_some(terms)
+    }
+
+    /// The price of the page, from a 402.
+    pub fn price(&self) -> Option<Price> {
+        self.price
+    }
+
+    /// What was charged for the page.
+    pub fn charged(&self) -> Option<Price> {
+        self.charged
+    }
+
+    /// The server's code for what was wrong with the payment, at most 100 characters.
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+}
+
+const ERROR_LEN_MAX: usize = 100;
+
+fn one<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    if values.next().is_some() { None } else { value.to_str().ok() }
+}
+
+/// What the caller lets be paid: at most so much for a page, a host and a run. Without one nothing is ever paid.
+///
+/// A 402 with a price within all caps is answered by the same request with `crawler-exact-price`, once, checked and paced like any other.
+/// Only https requests pay. Clones share their totals.
+#[derive(Clone, Debug)]
+pub struct PaymentPolicy {
+    page: Price,
+    host: Option<Price>,
+    run: Price,
+    is_upfront: bool,
+    spent: Arc<Mutex<Spent>>,
+}
+
+#[derive(Debug, Default)]
+struct Spent {
+    run: u64,
+    hosts: HashMap<String, u64>,
+}
+
+/// With more hosts than this, further hosts are paid nothing: what they were paid could not be counted.
+const HOSTS_MAX: usize = 100_000;
+
+impl PaymentPolicy {
+    /// Pays at most `page` for a page, and `run` for all pages. Both are of one currency, or nothing is paid.
+    pub fn new(page: Price, run: Price) -> Self {
+        Self { page, host: None, run, is_upfront: false, spent: Arc::default() }
+    }
+
+    /// Pays at most `host` for all pages of one host. Default: as much as for the run.
+    #[must_use]
+    pub fn with_host_cap(mut self, host: Price) -> Self {
+        self.host = Some(host);
+        self
+    }
+
+    /// Sends `crawler-max-price` with every https request, instead of waiting for a 402. Every site then knows what may be charged.
+    #[must_use]
+    pub fn upfront(mut self) -> Self {
+        self.is_upfront = true;
+        self
+    }
+
+    /// What was paid so far, for all pages, with what is being paid.
+    pub fn spent(&self) -> Price {
+        Price { billionths: self.lock().run, ..self.run }
+    }
+
+    /// What was paid to a host so far, with what is being paid.
+    pub fn spent_on(&self, host: &str) -> Price {
+        Price { billionths: self.lock().hosts.get(host).copied().unwrap_or_default(), ..self.run }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Spent> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the first request for `url` offers.
+    pub(crate) fn offer(&self, url: &Url) -> Option<Payment> {
+        if self.is_upfront { self.payment(url, self.page, MAX_PRICE) } else { None }
+    }
+
+    /// What is paid to a response with these terms.
+    pub(crate) fn accept(&self, url: &Url, terms: &PaymentTerms) -> Option<Payment> {
+        if self.is_upfront { None } else { self.payment(url, terms.price()?, EXACT_PRICE) }
+    }
+
+    fn payment(&self, url: &Url, price: Price, field: &'static str) -> Option<Payment> {
+        let host = url.host_str().filter(|_| url.scheme() == "https")?;
+        let mut spent = self.lock();
+        let after = |spent: u64| Some(Price { billionths: spent.checked_add(price.billionths)?, ..price });
+        let (on_host, is_known) = match spent.hosts.get(host) {
+            Some(on_host) => (*on_host, true),
+            None => (0, false),
+        };
+        let (run, on_host) = (after(spent.run)?, after(on_host)?);
+        let is_within = price.is_within(self.page)
+            && run.is_within(self.run)
+            && on_host.is_within(self.host.unwrap_or(self.run))
+            && (is_known || spent.hosts.len() < HOSTS_MAX);
+        if !is_within {
+            return None;
+        }
+        spent.run = run.billionths;
+        spent.hosts.insert(host.to_owned(), on_host.billionths);
+        drop(spent);
+        Some(Payment { policy: self.clone(), host: host.to_owned(), price, field, is_sent: false })
+    }
+
+    /// In place of `reserved`, so much was charged.
+    fn settle(&self, host: &str, reserved: u64, charged: u64) {
+        let mut spent = self.lock();
+        spent.run = spent.run.saturating_sub(reserved).saturating_add(charged);
+        if let Some(on_host) = spent.hosts.get_mut(host) {
+            *on_host = on_host.saturating_sub(reserved).saturating_add(charged);
+        }
+    }
+}
+
+/// A payment that is offered with a request. Its price counts as spent until the response says what was charged; if the request is not
+/// sent, it does not.
+#[derive(Debug)]
+pub(crate) struct Payment {
+    policy: PaymentPolicy,
+    host: String,
+    price: Price,
+    field: &'static str,
+    is_sent: bool,
+}
+
+impl Payment {
+    /// Adds its field.
+    pub(crate) fn add(&mut self, headers: &mut HeaderMap) {
+        if let Ok(value) = HeaderValue::from_str(&self.price.to_string()) {
+            headers.insert(HeaderName::from_static(self.field), value);
+            self.is_sent = true;
+        }
+    }
+
+    /// The response is here. Errors are not charged; a success that does not say what it cost has cost what was offered.
+    pub(crate) fn settled(mut self, status: StatusCode, terms: Option<&PaymentTerms>) {
+        let charged = terms.and_then(PaymentTerms::charged);
+        match charged.filter(|charged| charged.currency == self.price.currency) {
+            Some(charged) => self.policy.settle(&self.host, self.price.billionths, charged.billionths),
+            None if !status.is_success() => self.policy.settle(&self.host, self.price.billionths, 0),
+            None => {}
+        }
+        self.is_sent = true;
+    }
+}
+
+impl Drop for Payment {
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.policy.settle(&self.host, self.price.billionths, 0);
+        }
+    }
+}
+
+/// What a request offers to pay is for this request alone.
+pub(crate) fn remove_offers(headers: &mut HeaderMap) {
+    headers.remove(EXACT_PRICE);
+    headers.remove(MAX_PRICE);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn price(text: &str) -> Price {
+        text.parse().unwrap()
+    }
+
+    fn terms(status: u16, fields: &[(&str, &str)]) -> Option<PaymentTerms> {
+        let headers =
+            fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        PaymentTerms::of(StatusCode::from_u16(status).unwrap(), &headers)
+    }
+
+    #[test]
+    fn prices_are_exact() {
+        for (text, shown) in [
+            ("USD 0.01", "USD 0.01"),
+            ("usd 0.1", "USD 0.10"),
+            ("EUR 12", "EUR 12.00"),
+            ("USD 0.000000001", "USD 0.000000001"),
+            ("JPY 18446744073.709551615", "JPY 18446744073.709551615"),
+        ] {
+            assert_eq!(price(text).to_string(), shown);
+            assert_eq!(price(shown), price(text));
+        }
+        for text in [
+            "0.01",
+            "USD",
+            "USD ",
+            "USD .1",
+            "USD 1.",
+            "USD -1",
+            "USD 1e3",
+            "USD 1,00",
+            "DOLLAR 1",
+            "USD 0.0000000001",
+            "JPY 18446744073.709551616",
+            "US1 2",
+        ] {
+            assert!(text.parse::<Price>().is_err(), "{text}");
+        }
+        let tenth = (0..10).try_fold(price("USD 0.0"), |sum, _| sum.checked_add(price("USD 0.1")));
+        assert_eq!(tenth, Some(price("USD 1")), "ten dimes are a dollar");
+        assert_eq!(price("USD 1").checked_add(price("EUR 1")), None);
+    }
+
+    #[test]
+    fn terms_are_read_where_they_belong() {
+        let found = terms(402, &[("crawler-price", "USD 0.01"), ("crawler-error", "Oops")]).unwrap();
+        assert_eq!(
+            (found.price(), found.charged(), found.error()),
+            (Some(price("USD 0.01")), None, Some("Oops"))
+        );
+        let found = terms(200, &[("crawler-charged", "USD 0.02"), ("crawler-price", "USD 0.01")]).unwrap();
+        assert_eq!((found.price(), found.charged()), (None, Some(price("USD 0.02"))));
+        for (status, field, value) in [
+            (200, "crawler-price", "USD 1"),
+            (402, "crawler-charged", "USD 1"),
+            (402, "crawler-price", "cheap"),
+            (402, "x", "y"),
+        ] {
+            assert_eq!(terms(status, &[(field, value)]), None, "{status} {field}: {value}");
+        }
+        assert_eq!(terms(402, &[("crawler-price", "USD 1"), ("crawler-price", "USD 2")]), None);
+    }
+
+    #[test]
+    fn nothing_above_a_cap_is_paid() {
+        let policy =
+            PaymentPolicy::new(price("USD 0.05"), price("USD 0.12")).with_host_cap(price("USD 0.08"));
+        let pay = |url: &str, text: &str| {
+            let terms = PaymentTerms { price: Some(price(text)), ..PaymentTerms::default() };
+            policy.accept(&url.parse().unwrap(), &terms)
+        };
+        assert!(pay("https://a.example/", "USD 0.051").is_none(), "the page");
+        assert!(pay("https://a.example/", "EUR 0.01").is_none(), "another currency");
+        assert!(pay("http://a.example/", "USD 0.01").is_none(), "in the clear");
+        let mut sent = pay("https://a.example/", "USD 0.05").unwrap();
+        sent.add(&mut HeaderMap::new());
+        assert!(pay("https://a.example/", "USD 0.04").is_none(), "the host, while the first is being paid");
+        sent.settled(StatusCode::OK, None);
+        let given_up = pay("https://b.example/", "USD 0.05").unwrap();
+        assert!(pay("https://c.example/", "USD 0.03").is_none(), "the run");
+        drop(given_up);
+        assert_eq!((policy.spent(), policy.spent_on("b.example")), (price("USD 0.05"), price("USD 0")));
+        let mut refused = pay("https://c.example/", "USD 0.03").unwrap();
+        refused.add(&mut HeaderMap::new());
+        refused.settled(StatusCode::PAYMENT_REQUIRED, None);
+        assert_eq!(policy.spent(), price("USD 0.05"), "an error is not charged");
+        let mut cheaper = pay("https://c.example/", "USD 0.03").unwrap();
+        cheaper.add(&mut HeaderMap::new());
+        cheaper.settled(StatusCode::OK, terms(200, &[("crawler-charged", "USD 0.02")]).as_ref());
+        assert_eq!(policy.spent_on("c.example"), price("USD 0.02"));
+        assert_eq!(policy.clone().spent(), price("USD 0.07"), "clones share their totals");
+    }
+}
