@@ -132,7 +132,8 @@ fn print(abide: &Abide, args: &ExplainArgs, text: &str, url: &Url, result: &Judg
     check::print(abide, text, result)?;
     let Ok(verdict) = result else { return Ok(()) };
     if let Some(robots) = robots(verdict) {
-        let path = verdict.entry().and_then(|answer| answer.final_url()).map(Url::as_str).unwrap_or_default();
+        let path = verdict.entry().and_then(|answer| answer.final_url());
+        let path = path.as_ref().map(Url::as_str).unwrap_or_default();
         let target = Target::of(url);
         let marks = marks(&robots, verdict.rules(), &target);
         excerpt(&robots, path, &marks, verdict.is_allowed(), &target)?;

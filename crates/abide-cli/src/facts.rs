@@ -61,7 +61,7 @@ pub(crate) fn lines(answer: &RobotsEntry, delay: Duration, now: WallMillis) -> V
     };
     let until = if verb == "counts until" { answer.fresh_until() } else { answer.retry_at() };
     parts.push(format!("{verb} {}", rfc3339(until)));
-    let elsewhere = answer.final_url().filter(|url| **url != answer.origin().robots_url());
+    let elsewhere = answer.final_url().filter(|url| *url != answer.origin().robots_url());
     parts.extend(elsewhere.map(|url| format!("redirected to {url}")));
     let remarks = format!("{} (abide lint)", count(facts.remarks, "remark"));
     for (is, what) in [

@@ -179,7 +179,7 @@ impl OnlineVerdict {
             sitemaps: rules.map(|verdict| sitemaps(verdict.rules())).unwrap_or_default(),
             source: source_name(verdict.source()),
             robots_url: answer.map(|answer| answer.origin().robots_url().into()),
-            final_url: answer.and_then(|answer| answer.final_url()).map(|url| url.as_str().to_owned()),
+            final_url: answer.and_then(|answer| answer.final_url()).map(String::from),
             robots_status: answer.and_then(|answer| answer.status()),
             age_s: answer.and_then(|answer| answer.age(now)).map(|age| age.as_secs()),
             retry_at: answer.map(|answer| rfc3339_from(answer.retry_at())),

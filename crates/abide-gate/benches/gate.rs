@@ -1,10 +1,10 @@
-//! What a decision costs on a host that is known: its nanoseconds and its allocations.
+//! What a known host costs: its memory, and the nanoseconds and allocations of a decision.
 //!
 //! ```sh
 //! cargo bench -p abide-gate --bench gate
 //! ```
 
-#![allow(clippy::expect_used, reason = "what cannot go on ends the program")]
+#![allow(clippy::arithmetic_side_effects, clippy::expect_used, reason = "what cannot go on ends the program")]
 
 use futures_util::FutureExt;
 use std::alloc::System;
@@ -40,8 +40,51 @@ impl Fetch for FortyRules {
     }
 }
 
+/// Small files, four hosts of which share one, with the fields that servers send.
+#[derive(Debug)]
+struct ManySites;
+
+impl Fetch for ManySites {
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
+        let digits = request.url().host_str().unwrap_or_default().bytes().filter(u8::is_ascii_digit);
+        let number = digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')) / 4;
+        let rules: String = (0..12).map(|rule| format!("Disallow: /private/{number}/{rule}\n")).collect();
+        let mut fields = http::HeaderMap::new();
+        fields.insert("content-type", http::HeaderValue::from_static("text/plain; charset=utf-8"));
+        fields.insert("etag", http::HeaderValue::from_static("\"65f2c1a3-12c\""));
+        fields.insert("last-modified", http::HeaderValue::from_static("Thu, 14 Mar 2024 09:12:51 GMT"));
+        let body = format!("User-agent: *\n{rules}");
+        let response = RobotsResponse::whole(http::StatusCode::OK, fields, body, SystemClock.now());
+        Box::pin(async { Ok(response) })
+    }
+}
+
+/// What a known host takes on the heap: its robots.txt, its record and its pace. `ABIDE_HOSTS` is how many there are.
+fn memory(runtime: &tokio::runtime::Runtime) {
+    let hosts = std::env::var("ABIDE_HOSTS").ok().and_then(|hosts| hosts.parse().ok()).unwrap_or(100_000_u32);
+    let tokens = vec!["ExampleBot".parse().expect("a token")];
+    let region = Region::new(ALLOCATOR);
+    let gate = Gate::builder().build(tokens, Arc::new(ManySites));
+    let origins = (0..hosts).map(|n| format!("https://www.site{n}.example").parse().expect("an origin"));
+    runtime.block_on(gate.prefetch(origins));
+    let heap = region.change();
+    let known = (0..hosts).filter(|n| {
+        let url = format!("https://www.site{n}.example/page").parse().expect("a URL");
+        gate.check_cached(&url).is_some()
+    });
+    let known = known.count();
+    let each = |count: usize| count as f64 / f64::from(hosts);
+    println!("| hosts | known after all were asked | bytes each | blocks each |\n| --- | --- | --- | --- |");
+    println!(
+        "| {hosts} | {known} | {:.0} | {:.1} |",
+        each(heap.bytes_allocated.saturating_sub(heap.bytes_deallocated)),
+        each(heap.allocations.saturating_sub(heap.deallocations))
+    );
+}
+
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it starts");
+    memory(&runtime);
     let pace = PacePolicy::default().danger_min_delay(Duration::ZERO).danger_max_in_flight(64);
     let tokens = vec!["ExampleBot".parse().expect("a token")];
     let gate = Gate::builder().pace(pace).build(tokens, Arc::new(FortyRules));

@@ -146,13 +146,13 @@ impl Event<'_> {
         use tracing::{debug, info, trace, warn};
         match self {
             Event::Granted { scope, waited } => {
-                trace!(name: "abide.pacing.granted", target: "abide::pacing", scope, ?waited, "it is our turn");
+                trace!(name: "abide.pacing.granted", target: "abide::pacing", scope, ?waited, "permit granted");
             }
             Event::Deferred { scope, wait, reason } => {
                 debug!(name: "abide.pacing.deferred", target: "abide::pacing", scope, ?wait, ?reason, "deferred");
             }
             Event::BackedOff { scope, lasts, cause } => {
-                info!(name: "abide.pacing.backed_off", target: "abide::pacing", scope, ?lasts, ?cause, "the host is held");
+                info!(name: "abide.pacing.backed_off", target: "abide::pacing", scope, ?lasts, ?cause, "the host is backed off");
             }
             Event::RateLimitIgnored { scope, field } => debug!(
                 name: "abide.pacing.rate_limit_ignored", target: "abide::pacing", scope, field,
@@ -192,7 +192,7 @@ impl Event<'_> {
     pub(crate) fn trace(&self) {}
 }
 
-/// Hears of every [`Event`]. Closures `Fn(&Event<'_>)` are observers.
+/// Observes every [`Event`]. Closures `Fn(&Event<'_>)` are observers.
 ///
 /// It is called in the middle of requests, with no lock held: count, and return. A panic in it is caught and changes nothing.
 pub trait Observer: Send + Sync + 'static {

@@ -21,7 +21,7 @@ use crate::robots_cache::{RobotsEntry, Source};
 pub struct MetricsObserver;
 
 impl MetricsObserver {
-    /// Sets the gauges: what is in flight, waiting, held and known at this moment. Call it every few seconds.
+    /// Sets the gauges: what is in flight, waiting, backed off and known at this moment. Call it every few seconds.
     pub fn sample(&self, gate: &Gate) {
         let stats = gate.stats();
         gauge!("abide_hosts").set(number(stats.hosts));

@@ -34,7 +34,7 @@ struct Ground {
 impl Verdict {
     pub(crate) fn robots(entry: Arc<RobotsEntry>, target: &Target<'_>) -> Self {
         let rules = match entry.result() {
-            AccessResult::Rules(rules) => Some(rules.verdict(target)),
+            AccessResult::Rules(text) => Some(text.rules.verdict(target)),
             AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
         };
         let is_allowed =

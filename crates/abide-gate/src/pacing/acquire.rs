@@ -1,8 +1,11 @@
-//! The steps of a turn, each under the locks of all its scopes: enter, look, leave, end.
+//! Acquiring a permit, and ending it: the steps, each under the locks of all scopes of the request.
 //!
-//! A request waits for all its scopes and takes all of them or none. Tickets are drawn under the locks, so the order of any two
-//! requests is the same in every queue in which both stand; whoever has the lowest ticket is therefore first in all his
-//! queues, and there is always somebody who can go.
+//! A request `enter`s: it gets its permit at once, a place in the queue of each of its scopes, or the answer that the permit cannot come
+//! before its deadline. One in a queue `look`s again when it is woken, and may `leave`. A permit `end`s with the response, or is given back.
+//!
+//! A request waits for all its scopes and takes all of them or none. Tickets are drawn under the locks, so the order of any two requests is
+//! the same in every queue that both are in. The request with the lowest ticket is therefore first in all its queues, and there is always
+//! one that can go: several scopes cannot wait for each other in a circle.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,14 +17,14 @@ use super::pacer::Core;
 use super::permit::Permit;
 use super::queue::{DeadlineExceeded, QUEUE_MAX, Queue, Waiter, WaiterNotify};
 use super::refusal::Refusal;
-use super::schedule::{OPEN_MAX, Schedule, Start, WaitReason};
+use super::schedule::{OPEN_MAX, Schedule, Start, Terms, WaitReason};
 use super::table::{Effects, Locked, ScheduleId, Table};
 use crate::Origin;
 use crate::clock::{Moment, has_timers};
 
 /// One scope of a request, as asked for.
 #[derive(Debug)]
-pub(crate) struct Wanted<K> {
+pub(crate) struct ScopeRequest<K> {
     pub(crate) key: K,
     pub(crate) hash: u64,
     pub(crate) delay: Duration,
@@ -33,8 +36,8 @@ pub(crate) struct Wanted<K> {
 /// All scopes of a request: the host, and what the policy adds.
 #[derive(Debug)]
 pub(crate) struct Request<'u> {
-    pub(crate) host: Wanted<Cow<'u, str>>,
-    pub(crate) others: Vec<Wanted<String>>,
+    pub(crate) host: ScopeRequest<Cow<'u, str>>,
+    pub(crate) others: Vec<ScopeRequest<String>>,
     /// When it has waited long enough.
     pub(crate) deadline: Moment,
 }
@@ -43,7 +46,7 @@ impl Request<'_> {
     /// The key of one of the scopes.
     pub(crate) fn key(&self, scope: u8) -> &str {
         match usize::from(scope).checked_sub(1) {
-            Some(other) => self.others.get(other).map_or(&self.host.key, |wanted| &wanted.key),
+            Some(other) => self.others.get(other).map_or(&self.host.key, |scope| &scope.key),
             None => &self.host.key,
         }
     }
@@ -51,19 +54,28 @@ impl Request<'_> {
     /// The delay that it asks of one of the scopes.
     pub(crate) fn delay(&self, scope: u8) -> Duration {
         let other = usize::from(scope).checked_sub(1).and_then(|other| self.others.get(other));
-        other.map_or(self.host.delay, |wanted| wanted.delay)
+        other.map_or(self.host.delay, |scope| scope.delay)
     }
 }
 
-/// One scope of a request whose slot is known.
+/// One scope of a request, found in the table. A permit keeps it, so that it ends without looking up names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
-    pub(crate) slot: ScheduleId,
+    pub(crate) schedule: ScheduleId,
     pub(crate) delay: Duration,
     pub(crate) limit: u16,
     pub(crate) feedback: bool,
     /// The anchor before the grant: for giving it back, and for a longer delay.
     pub(crate) before: Moment,
+}
+
+impl Claim {
+    /// The schedule, and the terms on it as they are now.
+    fn find<'l>(&self, locked: &'l mut Locked<'_>) -> Option<(&'l mut Schedule, Terms)> {
+        let schedule = locked.schedule(self.schedule)?;
+        let terms = schedule.terms(self.delay, self.limit);
+        Some((schedule, terms))
+    }
 }
 
 /// All claims of a request.
@@ -83,33 +95,33 @@ impl Claims {
     }
 
     pub(crate) fn lock<'t>(&self, table: &'t Table) -> Locked<'t> {
-        table.lock_slots(self.host.slot, self.others.iter().map(|claim| claim.slot))
+        table.lock_schedules(self.host.schedule, self.others.iter().map(|claim| claim.schedule))
     }
 }
 
-/// Somebody who waits.
+/// A request that waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Who {
+pub(crate) struct Waiting {
     pub(crate) ticket: u64,
     pub(crate) arrived: Moment,
     pub(crate) deadline: Moment,
 }
 
-/// What became of somebody who came, or looked again.
+/// What a request in the queue finds when it looks.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// It is his turn, and he has taken it.
+    /// It is its time, and it has taken the permit.
     Granted,
-    /// His turn cannot come in time.
+    /// The permit cannot come before its deadline.
     DeadlineExceeded(DeadlineExceeded),
-    /// He waits, and looks again then at the latest.
+    /// It waits, and looks again then at the latest.
     Wait(Moment),
 }
 
 /// What a newcomer got.
 #[derive(Debug)]
 pub(crate) enum Admission {
-    /// The turn.
+    /// The permit.
     Granted(Claims),
     /// Not in time.
     DeadlineExceeded(DeadlineExceeded),
@@ -117,7 +129,7 @@ pub(crate) enum Admission {
     Queued(Claims, u64, Arc<WaiterNotify>),
 }
 
-/// Finds the slots of all scopes and takes the turn, or a place, or neither.
+/// Finds the schedules of all scopes and takes the permit, or a place in each queue, or neither.
 pub(crate) fn enter(
     table: &Table,
     request: &Request<'_>,
@@ -125,14 +137,10 @@ pub(crate) fn enter(
     now: Moment,
     effects: &mut Effects,
 ) -> Admission {
-    if request.others.is_empty()
-        && let Some(claims) = enter_idle(table, request, now, effects)
-    {
-        return Admission::Granted(claims);
-    }
-    let hashes: Vec<u64> = request.others.iter().map(|wanted| wanted.hash).collect();
+    let hashes: Vec<u64> = request.others.iter().map(|scope| scope.hash).collect();
     let mut locked = table.lock(request.host.hash, &hashes);
     locked.clean_sometimes(request.host.hash, now, effects);
+    // Under the locks of all scopes from here to the end: no other request can take one of them meanwhile.
     let mut claims = claims(&mut locked, request, now, effects);
     for claim in claims.iter() {
         drop_unpolled(&mut locked, claim, now, effects);
@@ -146,10 +154,11 @@ pub(crate) fn enter(
     }
     let (ticket, notify, origin) = (locked.draw_ticket(), Arc::new(WaiterNotify::default()), origin());
     for (scope, claim) in (0..).zip(claims.iter()) {
-        let Some(slot) = locked.slot(claim.slot) else { continue };
+        let Some(schedule) = locked.schedule(claim.schedule) else { continue };
         let (deadline, origin, notify) = (request.deadline, origin.clone(), Arc::clone(&notify));
+        // A Crawl-delay that changes concerns the scopes that it counts in.
         let origin = origin.filter(|_| claim.feedback);
-        slot.open_queue(claim.limit).push(Waiter {
+        schedule.open_queue(claim.limit).push(Waiter {
             ticket,
             deadline,
             delay: claim.delay,
@@ -161,35 +170,36 @@ pub(crate) fn enter(
     Admission::Queued(claims, ticket, notify)
 }
 
-/// What most requests meet: one scope, its host is known, nobody waits, and it is free.
+/// What most requests meet: one scope, its host is known and free, and no request waits. It looks nothing up twice and allocates nothing.
 pub(crate) fn enter_idle(
     table: &Table,
     request: &Request<'_>,
     now: Moment,
     effects: &mut Effects,
 ) -> Option<Claims> {
-    let Wanted { ref key, hash, delay, limit, feedback } = request.host;
+    let ScopeRequest { ref key, hash, delay, limit, feedback } = request.host;
     let mut locked = table.lock(hash, &[]);
     let id = locked.find(hash, key)?;
-    let slot = locked.slot(id)?;
-    let terms = slot.terms(delay, limit);
-    if slot.waiting() > 0 || slot.is_full(terms) || slot.start(terms).at > now {
+    let schedule = locked.schedule(id)?;
+    let terms = schedule.terms(delay, limit);
+    if schedule.waiting() > 0 || schedule.is_full(terms) || schedule.start(terms).at > now {
         return None;
     }
-    let host = Claim { slot: id, delay, limit, feedback, before: slot.anchor };
-    slot.grant(terms, now);
+    let host = Claim { schedule: id, delay, limit, feedback, before: schedule.anchor };
+    schedule.grant(terms, now);
     locked.clean_sometimes(hash, now, effects);
     Some(Claims { host, others: Box::default() })
 }
 
+/// The schedules of all scopes, new where they are not known.
 fn claims(locked: &mut Locked<'_>, request: &Request<'_>, now: Moment, effects: &mut Effects) -> Claims {
     locked.make_room(request.host.hash, &request.host.key, now, effects);
     request.others.iter().for_each(|other| locked.make_room(other.hash, &other.key, now, effects));
     let mut claim = |hash, key: &str, delay, limit, feedback| {
-        let slot = locked.find_or_insert(hash, key);
-        Claim { slot, delay, limit, feedback, before: Moment::NEVER }
+        let schedule = locked.find_or_insert(hash, key);
+        Claim { schedule, delay, limit, feedback, before: Moment::NEVER }
     };
-    let Wanted { ref key, hash, delay, limit, feedback } = request.host;
+    let ScopeRequest { ref key, hash, delay, limit, feedback } = request.host;
     let host = claim(hash, key, delay, limit, feedback);
     let others = request
         .others
@@ -198,9 +208,9 @@ fn claims(locked: &mut Locked<'_>, request: &Request<'_>, now: Moment, effects: 
     Claims { host, others: others.collect() }
 }
 
-/// A newcomer is also somebody who notices that the first in queue has fallen asleep.
+/// A task can hold its place and never be polled again. Nothing else would notice, so every request that comes looks for it.
 fn drop_unpolled(locked: &mut Locked<'_>, claim: &Claim, now: Moment, effects: &mut Effects) {
-    let Some(queue) = locked.slot(claim.slot).and_then(Schedule::queue_mut) else { return };
+    let Some(queue) = locked.schedule(claim.schedule).and_then(Schedule::queue_mut) else { return };
     let before = effects.wakers.len();
     queue.drop_unpolled(now, &mut effects.wakers);
     if effects.wakers.len() > before {
@@ -211,26 +221,26 @@ fn drop_unpolled(locked: &mut Locked<'_>, claim: &Claim, now: Moment, effects: &
 /// Nobody waits, and it could start this instant.
 fn is_free(locked: &mut Locked<'_>, claims: &Claims, now: Moment) -> bool {
     claims.iter().all(|claim| {
-        locked.slot(claim.slot).is_some_and(|slot| {
-            let terms = slot.terms(claim.delay, claim.limit);
-            slot.waiting() == 0 && !slot.is_full(terms) && slot.start(terms).at <= now
+        claim.find(locked).is_some_and(|(schedule, terms)| {
+            schedule.waiting() == 0 && !schedule.is_full(terms) && schedule.start(terms).at <= now
         })
     })
 }
 
-/// The budget test on arrival.
+/// Whether the permit cannot come in time, as far as is known on arrival: a caller that would wait in vain is refused at once.
 fn exceeds_deadline(
     locked: &mut Locked<'_>,
     claims: &Claims,
     deadline: Moment,
     now: Moment,
 ) -> Option<DeadlineExceeded> {
-    let last = last_scope(locked, claims, |slot, claim| {
-        let queued = slot.queue().map(Queue::delays).unwrap_or_default();
-        slot.arrival(slot.terms(claim.delay, claim.limit), queued, now)
+    let last = last_scope(locked, claims, |schedule, terms| {
+        let queued = schedule.queue().map(Queue::delays).unwrap_or_default();
+        schedule.arrival(terms, queued, now)
     });
-    let full =
-        claims.iter().any(|claim| locked.slot(claim.slot).is_some_and(|slot| slot.waiting() >= QUEUE_MAX));
+    let full = claims
+        .iter()
+        .any(|claim| claim.find(locked).is_some_and(|(schedule, _)| schedule.waiting() >= QUEUE_MAX));
     (full || last.start.at > deadline).then(|| last.not_at_once(now))
 }
 
@@ -238,15 +248,15 @@ fn exceeds_deadline(
 fn last_scope(
     locked: &mut Locked<'_>,
     claims: &Claims,
-    start: impl Fn(&Schedule, &Claim) -> Start,
+    start: impl Fn(&Schedule, Terms) -> Start,
 ) -> DeadlineExceeded {
     let mut last = DeadlineExceeded {
         start: Start { at: Moment::NEVER, why: WaitReason::Delay(claims.host.delay) },
         scope: 0,
     };
     for (scope, claim) in (0..).zip(claims.iter()) {
-        let Some(slot) = locked.slot(claim.slot) else { continue };
-        let start = start(slot, claim);
+        let Some((schedule, terms)) = claim.find(locked) else { continue };
+        let start = start(schedule, terms);
         if start.at > last.start.at {
             last = DeadlineExceeded { start, scope };
         }
@@ -254,29 +264,28 @@ fn last_scope(
     last
 }
 
-/// Somebody who waits looks whether it is his turn.
+/// A waiting request looks whether it can go.
 pub(crate) fn look(
     table: &Table,
     claims: &mut Claims,
-    who: Who,
+    who: Waiting,
     now: Moment,
     effects: &mut Effects,
 ) -> Progress {
-    let Who { ticket, arrived, deadline } = who;
+    let Waiting { ticket, arrived, deadline } = who;
     let mut locked = claims.lock(table);
+    // The Crawl-delay may have changed while it waited.
     for claim in claims.iter_mut() {
-        let queue = locked.slot(claim.slot).and_then(|slot| slot.queue());
+        let queue = locked.schedule(claim.schedule).and_then(|schedule| schedule.queue());
         claim.delay = queue.and_then(|queue| queue.delay_of(ticket)).unwrap_or(claim.delay);
     }
-    let first = claims.iter().all(|claim| {
-        locked.slot(claim.slot).and_then(|slot| slot.queue()).is_some_and(|queue| queue.is_first(ticket))
+    // First in every queue, and no host has as many in flight as it may.
+    let can_go = claims.iter().all(|claim| {
+        claim.find(&mut locked).is_some_and(|(schedule, terms)| {
+            !schedule.is_full(terms) && schedule.queue().is_some_and(|queue| queue.is_first(ticket))
+        })
     });
-    let full = claims.iter().any(|claim| {
-        locked.slot(claim.slot).is_some_and(|slot| slot.is_full(slot.terms(claim.delay, claim.limit)))
-    });
-    let last =
-        last_scope(&mut locked, claims, |slot, claim| slot.start(slot.terms(claim.delay, claim.limit)));
-    let can_go = first && !full;
+    let last = last_scope(&mut locked, claims, |schedule, terms| schedule.start(terms));
     if can_go && last.start.at <= now {
         grant(&mut locked, claims, Some(ticket), now.since(arrived), now, effects);
         return Progress::Granted;
@@ -290,26 +299,25 @@ pub(crate) fn look(
     Progress::Wait(if can_go { last.start.at } else { deadline })
 }
 
-/// Why the wait was in vain: a response that is still open, or those who are still before us.
+/// Why the wait was in vain: a response that is still open, or the requests that are still before this one.
 fn past_deadline(locked: &mut Locked<'_>, claims: &Claims, ticket: u64, now: Moment) -> DeadlineExceeded {
-    let last = last_scope(locked, claims, |slot, claim| {
-        let terms = slot.terms(claim.delay, claim.limit);
-        let before = slot.queue().map(|queue| queue.delays_before(ticket)).unwrap_or_default();
-        let start = slot.arrival(terms, before, now);
+    let last = last_scope(locked, claims, |schedule, terms| {
+        let before = schedule.queue().map(|queue| queue.delays_before(ticket)).unwrap_or_default();
+        let start = schedule.arrival(terms, before, now);
         // An open response is the reason also for those further back, if it has been open for longer than a delay.
-        let is_slow = slot.is_full(terms) && now.since(slot.open_since()) > terms.delay;
+        let is_slow = schedule.is_full(terms) && now.since(schedule.open_since()) > terms.delay;
         let why = if is_slow && matches!(start.why, WaitReason::Delay(_)) {
-            WaitReason::InFlight(slot.open_since())
+            WaitReason::InFlight(schedule.open_since())
         } else {
             start.why
         };
         Start { why, ..start }
     });
-    // Whoever is not first in one of his queues may find all of them free: those before him wait elsewhere.
+    // A request that is not first in one of its queues may find all hosts free: those before it wait for another scope.
     last.not_at_once(now)
 }
 
-/// Takes the turn in all scopes.
+/// Takes the permit in all scopes.
 fn grant(
     locked: &mut Locked<'_>,
     claims: &mut Claims,
@@ -319,27 +327,27 @@ fn grant(
     effects: &mut Effects,
 ) {
     for claim in claims.iter_mut() {
-        let Some(slot) = locked.slot(claim.slot) else { continue };
+        let Some((schedule, terms)) = claim.find(locked) else { continue };
         if let Some(ticket) = ticket
-            && let Some(queue) = slot.queue_mut()
+            && let Some(queue) = schedule.queue_mut()
         {
             queue.remove(ticket);
         }
-        let terms = slot.terms(claim.delay, claim.limit);
-        claim.before = slot.anchor;
-        slot.grant(terms, now);
-        slot.waited(waited);
-        if !slot.is_full(terms) {
-            effects.wakers.extend(slot.queue().and_then(Queue::first).cloned());
+        claim.before = schedule.anchor;
+        schedule.grant(terms, now);
+        schedule.waited(waited);
+        // Where several may be in flight, the next need not wait for this one.
+        if !schedule.is_full(terms) {
+            effects.wakers.extend(schedule.queue().and_then(Queue::first).cloned());
         }
     }
 }
 
-/// Somebody gives up his place. Whoever becomes first is woken.
+/// A request gives up its place. The one that becomes first by that is woken.
 pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, effects: &mut Effects) {
     let mut locked = claims.lock(table);
     for claim in claims.iter() {
-        let Some(queue) = locked.slot(claim.slot).and_then(Schedule::queue_mut) else { continue };
+        let Some(queue) = locked.schedule(claim.schedule).and_then(Schedule::queue_mut) else { continue };
         let was_first = queue.is_first(ticket);
         queue.remove(ticket);
         if was_first {
@@ -350,43 +358,43 @@ pub(crate) fn leave(table: &Table, claims: &Claims, ticket: u64, effects: &mut E
 
 /// The response has ended: the delay counts from now.
 pub(crate) fn end(table: &Table, claims: &Claims, started: Moment, now: Moment, effects: &mut Effects) {
-    each(table, claims, |slot, claim| {
+    each(table, claims, |schedule, claim| {
         // Reported for the host, not once more for each group that it is in.
-        if claim.slot == claims.host.slot
+        if claim.schedule == claims.host.schedule
             && now.since(started) >= OPEN_MAX
-            && let Some(open) = slot.open_too_long(OPEN_MAX, now)
+            && let Some(open) = schedule.open_too_long(OPEN_MAX, now)
         {
-            effects.open.push((slot.key.clone(), open));
+            effects.open.push((schedule.key.clone(), open));
         }
-        slot.end(started, now);
-        slot.changed(now, &mut effects.wakers);
+        schedule.end(started, now);
+        schedule.changed(now, &mut effects.wakers);
     });
 }
 
-/// Nothing was sent: the turn goes on as if it had not been taken.
+/// Nothing was sent: as if the permit had not been granted.
 pub(crate) fn give_back(table: &Table, claims: &Claims, started: Moment, now: Moment, effects: &mut Effects) {
-    each(table, claims, |slot, claim| {
-        slot.give_back(started, claim.before);
-        slot.changed(now, &mut effects.wakers);
+    each(table, claims, |schedule, claim| {
+        schedule.give_back(started, claim.before);
+        schedule.changed(now, &mut effects.wakers);
     });
 }
 
 /// The request goes on the wire later than it was granted.
 pub(crate) fn start_later(table: &Table, claims: &Claims, granted: Moment, now: Moment) {
-    each(table, claims, |slot, _| slot.start_later(granted, now));
+    each(table, claims, |schedule, _| schedule.start_later(granted, now));
 }
 
-/// Does something to the slot of each claim, under all locks.
+/// Does something to the schedule of each scope, under all locks.
 pub(crate) fn each(table: &Table, claims: &Claims, mut action: impl FnMut(&mut Schedule, &Claim)) {
     let mut locked = claims.lock(table);
     for claim in claims.iter() {
-        if let Some(slot) = locked.slot(claim.slot) {
-            action(slot, claim);
+        if let Some(schedule) = locked.schedule(claim.schedule) {
+            action(schedule, claim);
         }
     }
 }
 
-/// Somebody's place. Dropping it leaves all queues, and whoever becomes first by that is woken.
+/// The place of a request in its queues. Dropping it, as a caller that is cancelled does, leaves all of them and wakes the next.
 #[derive(Debug)]
 pub(crate) struct QueuePlace {
     core: Arc<Core>,
@@ -408,7 +416,8 @@ impl QueuePlace {
         Self { core, claims, ticket, arrived, notify, has_left: false }
     }
 
-    /// Waits for the turn, which is taken without a pause in between: no turn is ever on its way to somebody.
+    /// Waits for the permit. The queue head acquires it itself, so a permit is never granted to a waiter that was cancelled: with the queue
+    /// of a semaphore, the last of a hundred waiters, the others of which were cancelled, went in after 14.5 ms of a delay of 20 ms.
     pub(crate) async fn wait(mut self, request: &Request<'_>) -> Result<Permit, Refusal> {
         loop {
             let now = self.core.now()?;
@@ -431,7 +440,7 @@ impl QueuePlace {
 
     fn look(&mut self, request: &Request<'_>, now: Moment) -> Progress {
         let mut effects = Effects::default();
-        let who = Who { ticket: self.ticket, arrived: self.arrived, deadline: request.deadline };
+        let who = Waiting { ticket: self.ticket, arrived: self.arrived, deadline: request.deadline };
         let progress = look(&self.core.table, &mut self.claims, who, now, &mut effects);
         self.core.finish(effects);
         progress
@@ -464,9 +473,14 @@ mod tests {
     /// A request with delays of a second, for a host and a group, that waits for a minute at most.
     fn request<'u>(table: &Table, host: &'u str, group: Option<&str>, now: Moment) -> Request<'u> {
         let (delay, limit, feedback) = (Duration::from_secs(1), 1, true);
-        let host = Wanted { key: host.into(), hash: table.hash(host), delay, limit, feedback };
-        let other =
-            |key: &str| Wanted { key: key.to_owned(), hash: table.hash(key), delay, limit, feedback: false };
+        let host = ScopeRequest { key: host.into(), hash: table.hash(host), delay, limit, feedback };
+        let other = |key: &str| ScopeRequest {
+            key: key.to_owned(),
+            hash: table.hash(key),
+            delay,
+            limit,
+            feedback: false,
+        };
         let others = group.map(other).into_iter().collect();
         Request { host, others, deadline: now.plus(Duration::from_secs(60)) }
     }
@@ -579,7 +593,7 @@ mod tests {
         queues(&table, &asked, began);
         let (mut third, ticket, _) = queues(&table, &asked, began);
         let mut why = |now: Moment| {
-            let who = Who { ticket, arrived: began, deadline: now };
+            let who = Waiting { ticket, arrived: began, deadline: now };
             match look(&table, &mut third, who, now, &mut Effects::default()) {
                 Progress::DeadlineExceeded(exceeded) => exceeded.start.why,
                 other => panic!("{other:?}"),

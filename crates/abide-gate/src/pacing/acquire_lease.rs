@@ -1,7 +1,8 @@
-//! Acquiring the leases that a permit needs: it is used when the process has the lease of each of its hosts.
+//! Acquiring the leases that a permit needs, where processes share a store.
 //!
-//! Whatever the store says or fails to say, the process keeps its own promise: the local permit is held all the while. If the store
-//! does not reply, hosts whose lease this process has go on as before, and others with a delay as many times as long as there are
+//! A permit that was granted in this process is used when the process also has the lease of each of its hosts.
+//! The local permit is kept all the while, so whatever the store says or fails to say, this process sends no faster than it would alone. If
+//! the store does not reply, hosts whose lease this process has go on as before, and others with a delay as many times as long as there are
 //! processes.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -118,10 +119,10 @@ fn obstacle(
 /// A backoff or a pause that has begun since the local permit was granted.
 fn backed_off(core: &Core, permit: &Permit, now: Moment) -> Option<DeadlineExceeded> {
     let (mut last, mut scope) = (None, 0);
-    acquire::each(&core.table, permit.claims(), |slot, _| {
-        let backoff = Start { at: slot.backoff().until, why: WaitReason::Backoff };
-        let start = backoff.later(Start { at: slot.breaker().until, why: WaitReason::Breaker });
-        let start = start.later(Start { at: slot.quota(), why: WaitReason::RateLimit });
+    acquire::each(&core.table, permit.claims(), |schedule, _| {
+        let backoff = Start { at: schedule.backoff().until, why: WaitReason::Backoff };
+        let start = backoff.later(Start { at: schedule.breaker().until, why: WaitReason::Breaker });
+        let start = start.later(Start { at: schedule.quota(), why: WaitReason::RateLimit });
         if start.at > last.map_or(now, |exceeded: DeadlineExceeded| exceeded.start.at) {
             last = Some(DeadlineExceeded { start, scope });
         }

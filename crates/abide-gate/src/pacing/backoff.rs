@@ -1,6 +1,8 @@
-//! What answers do to the schedule: 429 and 503 backoff the host.
+//! The backoff of a host: how long nothing is sent to it after 429 or 503.
 //!
-//! Plain functions of the answer, the backoff so far, `now`, and jitter.
+//! Plain functions of the response, the backoff so far, `now`, and jitter. A Retry-After is taken at its word up to a day, because sites count
+//! down to a window, and a crawler that comes back earlier is refused again and keeps the window open. Without one, the time doubles with
+//! the throttle count: how often in a row the host has asked us to slow down.
 
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use http::StatusCode;
 use super::retry_after::RETRY_AFTER_MAX;
 use crate::clock::Moment;
 
-/// Why a host is held.
+/// Why a host is backed off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackoffCause {
@@ -47,7 +49,7 @@ pub const THROTTLES_KEPT: Duration = Duration::from_secs(30 * 60);
 /// 60 s doubled eleven times is more than 24 h.
 const THROTTLES_MAX: u8 = 12;
 
-/// Jitter adds at most a tenth: hosts that were held on one schedule shall not all come back at once.
+/// Jitter adds at most a tenth: hosts that were backed off on one schedule must not all be asked again at once.
 const JITTER: f64 = 0.1;
 
 const BACKOFF_CREDIBLE: Duration = Duration::from_secs(27 * 3_600);
@@ -84,7 +86,7 @@ impl HostBackoff {
         self.extended(cause, until, throttles, now)
     }
 
-    /// The backoff that lasts until `until` at least, after so many throttles at least. Holds are only extended, never shortened. One that is
+    /// The backoff that lasts until `until` at least, with this throttle count at least. Backoffs are only extended, never shortened. One that is
     /// over matters for its throttles.
     pub(crate) fn extended(&self, cause: BackoffCause, until: Moment, throttles: u8, now: Moment) -> Self {
         if until <= now && throttles == 0 {
@@ -241,7 +243,7 @@ mod tests {
 
     #[test]
     fn strikes_that_another_process_heard_make_the_next_hold_longer() {
-        // What it has heard itself, what the store knew, and how long the next backoff is.
+        // The count of its own, the count in the store, and how long the next backoff is.
         for (own, known, seconds) in [
             (0, 0, 60),
             (0, 1, 120),

@@ -1,6 +1,8 @@
 //! The circuit breaker: a host that cannot be reached is left alone for a while.
 //!
-//! Without it, every URL of a dead host costs a timeout. Any HTTP answer, of whatever status, closes it.
+//! Without it, every URL of a dead host costs a timeout, and a frontier with a thousand of them costs hours. Any HTTP response, of whatever
+//! status, closes it. Failures that will be the same in a minute (no such name, a wrong certificate) open it sooner and for longer. It has its
+//! own pause beside the backoff, because a response ends the one and not the other.
 
 use std::time::Duration;
 
@@ -43,7 +45,7 @@ impl Breaker {
         self.opened == Moment::NEVER
     }
 
-    /// Nothing is remembered in it, or nobody has asked since long after its pause: a dead host is not remembered for ever. Two or
+    /// Nothing is remembered in it, or no request has come since long after its pause: a dead host is not remembered for ever. Two or
     /// five faults would open it again.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
         *self == Self::CLOSED || (!self.is_closed() && self.until.plus(REMEMBERED) <= now)

@@ -1,6 +1,7 @@
-//! One host in a store: its lease and its state, and the step that changes them.
+//! The state of one host in a store: its lease, what the next holder must know, and the step that changes both.
 //!
-//! A plain function of the entry, what is asked, and the store's clock. Stores lock, keep and write; they hold no rule.
+//! A plain function of the entry, what is asked, and the store's clock. The stores lock, keep and write; they hold no rule, so that there are
+//! not as many rules of pacing as stores. The Lua of `abide-redis` is the one copy, and a test compares it with this, step by step.
 
 use std::time::Duration;
 
@@ -101,7 +102,7 @@ impl HostEntry {
         waiting.chain(lease).chain(delay_ends).chain(forgiven).any(|until| now < until)
     }
 
-    /// The host's state, as it is told at `now`.
+    /// The host's state at `now`.
     pub fn state(&self, now: Duration) -> HostState {
         let backoff = self.backoff_at(now).map(|held| Backoff {
             left: held.until.saturating_sub(now),
@@ -112,7 +113,7 @@ impl HostEntry {
         HostState { quiet: self.last.map(|last| now.saturating_sub(last)), delay: self.delay, backoff }
     }
 
-    /// The later time and the higher count win, whoever tells of them.
+    /// The later time and the higher count win, from whichever process they come.
     pub fn merge(&mut self, told: &HostState, now: Duration) {
         if let Some(quiet) = told.quiet {
             self.last = self.last.max(Some(now.saturating_sub(quiet)));

@@ -1,6 +1,7 @@
 //! The lease of one host, as this process sees it: plain decisions of what is known and `now`.
 //!
-//! A process that has the lease paces the host alone, without a word to the store but a renewal every half life. It hands the lease
+//! A process that has the lease paces the host alone, and only renews it every half life: a lease per request cost three commands a
+//! page, and the requests that were open when Redis paused for 5 s left their hosts unusable for up to a minute. It hands the lease
 //! over when another process wants it and this one has had its quantum, and gives it up when it has not needed it for a while.
 //! `leases.rs` awaits and sleeps as [`Plan`] says; `acquire_lease.rs` waits until a request may [start](Lease::readiness).
 
@@ -21,7 +22,7 @@ pub(crate) struct Lease {
     /// When one of another process was, as far as the store knew.
     others: Moment,
     delay: Duration,
-    /// How often the state has changed in a way that the store must be told of, and how many of these changes it has been told.
+    /// How many changes of the state the store must know of, and how many of them it knows.
     changes: u64,
     saved: u64,
     /// The process is about to end.
@@ -31,7 +32,7 @@ pub(crate) struct Lease {
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// Not ours. To be asked for at `again`.
-    Wanted {
+    ScopeRequest {
         again: Moment,
         /// Another process has it, or had it when the store last replied. Without a request, that is remembered until then.
         elsewhere: Option<Moment>,
@@ -104,7 +105,7 @@ pub(crate) const RETRY: Duration = Duration::from_secs(1);
 /// After an outage the processes that have leases renew them before the others ask: by then each has noticed that the store is back.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// A lease may be asked for again this often: the process that is next in queue more often than the others, and nobody faster than a
+/// A lease may be asked for again this often: the process that is next in the queue more often than the others, and none faster than a
 /// delay that must pass in any case.
 const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(3));
 
@@ -112,7 +113,7 @@ const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_se
 /// crawler that thinks between two pages asks for the lease anew for each.
 const IDLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
 
-/// What a command and its reply add to a time that is told back and forth. Less than this is no news.
+/// What a command and its reply add to a time that goes to the store and back. A difference below this is no change.
 pub(crate) const SLACK: Duration = Duration::from_millis(100);
 
 impl Outage {
@@ -133,7 +134,7 @@ impl Outage {
 impl Lease {
     pub(crate) fn new(now: Moment) -> Self {
         Self {
-            phase: Phase::Wanted { again: now, elsewhere: None, is_next: false },
+            phase: Phase::ScopeRequest { again: now, elsewhere: None, is_next: false },
             users: 0,
             in_flight: 0,
             last: Moment::NEVER,
@@ -148,7 +149,7 @@ impl Lease {
     /// A request needs it. The first one has its process ask at once, so that it gets its place in queue.
     pub(crate) fn enter(&mut self, delay: Duration) {
         if self.users == 0
-            && let Phase::Wanted { again, .. } = &mut self.phase
+            && let Phase::ScopeRequest { again, .. } = &mut self.phase
         {
             *again = Moment::NEVER;
         }
@@ -185,13 +186,13 @@ impl Lease {
             // The lease had ended before the store went away, as when this process was stopped: another may have it.
             Phase::Held(_) if !shared.fail_closed => Readiness::Leased,
             // Its holder goes on while the store is away.
-            Phase::Wanted { elsewhere: Some(_), .. } => Readiness::Leased,
+            Phase::ScopeRequest { elsewhere: Some(_), .. } => Readiness::Leased,
             _ if outage.is_certain(shared, now) => Readiness::Alone,
             _ => Readiness::Leased,
         }
     }
 
-    /// Nobody else can have the lease: it has not ended, or the store has been away since before its end and can give it to nobody.
+    /// No other process can have the lease: it has not ended, or the store has been away since before its end and can lease it to none.
     fn is_valid(&self, held: Held, shared: &Shared, outage: Outage, now: Moment) -> bool {
         let survives = !shared.fail_closed && outage.is_certain(shared, now) && outage.began < held.until;
         // What may pass between this look and the request on the wire.
@@ -222,8 +223,8 @@ impl Lease {
             Phase::Held(held) => {
                 held.served = held.served.saturating_add(1);
             }
-            // Sent alone: the store is told when it is back.
-            Phase::Wanted { .. } => self.changes += 1,
+            // Sent without a lease: the store learns of it when it is back.
+            Phase::ScopeRequest { .. } => self.changes += 1,
         }
     }
 
@@ -233,8 +234,8 @@ impl Lease {
         self.last = self.last.max(now);
         match self.phase {
             Phase::Held(held) => held.is_wanted,
-            // The response outlived the lease: whoever has it now shall know.
-            Phase::Wanted { .. } => {
+            // The response outlived the lease: the process that has it now must know.
+            Phase::ScopeRequest { .. } => {
                 self.changes += 1;
                 true
             }
@@ -306,7 +307,7 @@ impl Lease {
                     Plan::Sleep(looks.fold(held.renew, Moment::min))
                 }
             }
-            Phase::Wanted { again, is_next, elsewhere } => {
+            Phase::ScopeRequest { again, is_next, elsewhere } => {
                 let is_told = self.changes == self.saved || !self.is_owed(owed, now);
                 let settled = outage.back.plus(SETTLE);
                 let is_idle = self.users == 0 && is_told && !is_next;
@@ -319,7 +320,7 @@ impl Lease {
                     Some(until) if is_idle => Plan::Sleep(until),
                     _ if self.users == 0 => Plan::Release,
                     _ if settled > now && is_told => Plan::Sleep(again.max(settled)),
-                    // What the process has sent or heard meanwhile is saved at once.
+                    // What the process has sent or observed meanwhile is saved at once.
                     _ if settled > now => Plan::Release,
                     _ if again > now && is_told => Plan::Sleep(again),
                     _ => Plan::Ask { is_held: false },
@@ -328,7 +329,7 @@ impl Lease {
         }
     }
 
-    /// Something that this process has sent or heard still matters.
+    /// Something that this process has sent or observed still matters.
     fn is_owed(&self, owed: bool, now: Moment) -> bool {
         owed || self.in_flight > 0 || now < self.last.plus(self.delay)
     }
@@ -349,7 +350,7 @@ impl Lease {
         let (until, renew) = (asked.plus(shared.lease), asked.plus(shared.lease / 2));
         self.phase = Phase::Held(match self.phase {
             Phase::Held(held) => Held { asked, until, renew, is_wanted, ..held },
-            Phase::Wanted { .. } => Held { since: now, asked, until, renew, served: 0, is_wanted },
+            Phase::ScopeRequest { .. } => Held { since: now, asked, until, renew, served: 0, is_wanted },
         });
     }
 
@@ -362,19 +363,19 @@ impl Lease {
 
     /// Another process has it, and it is asked for again then.
     pub(crate) fn refused(&mut self, is_next: bool, again: Moment, known_until: Moment) {
-        self.phase = Phase::Wanted { again, elsewhere: Some(known_until), is_next };
+        self.phase = Phase::ScopeRequest { again, elsewhere: Some(known_until), is_next };
     }
 
     /// It is about to be given up: from now on nothing starts.
     pub(crate) fn give_up(&mut self, again: Moment, known_until: Moment) {
         let elsewhere = match self.phase {
             Phase::Held(held) => held.is_wanted.then_some(known_until),
-            Phase::Wanted { elsewhere, .. } => elsewhere,
+            Phase::ScopeRequest { elsewhere, .. } => elsewhere,
         };
-        self.phase = Phase::Wanted { again, elsewhere, is_next: false };
+        self.phase = Phase::ScopeRequest { again, elsewhere, is_next: false };
     }
 
-    /// The store has replied: it knows the first `changes` changes, and has told of a request that was last on its way at `last`.
+    /// The store has replied: it knows the first `changes` changes, and a request was last on its way at `last`, as far as it knows.
     pub(crate) fn replied(&mut self, changes: u64, last: Moment) {
         self.saved = self.saved.max(changes);
         let is_held = matches!(self.phase, Phase::Held(_));

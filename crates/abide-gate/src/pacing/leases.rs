@@ -1,7 +1,7 @@
-//! The store that processes share: one task for each host that this process leases or wants, and how the store is.
+//! The leases that this process has or wants: one task for each host, and whether the store responds.
 //!
-//! One task per host sends all its commands. So a caller that goes away leaves nothing behind, and a lease is renewed and given up
-//! independently of the requests that need it.
+//! One task per host sends all its commands, as [`Plan`] says. So a caller that is cancelled leaves nothing behind, and a lease is renewed and
+//! given up independently of the requests that need it. The tasks end when nothing needs them; they do not keep the pacer alive.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -43,7 +43,7 @@ struct Health {
     host: Option<Arc<str>>,
 }
 
-/// A host, its lease, and who waits for what.
+/// A host, its lease, and how its task and the requests wake each other.
 #[derive(Debug)]
 pub(crate) struct HostLease {
     key: Arc<str>,
@@ -52,7 +52,7 @@ pub(crate) struct HostLease {
     lease: Mutex<Lease>,
     /// The task of the host should look.
     news: Notify,
-    /// Those who wait for the lease, or for the store to know of a backoff, should look.
+    /// The requests that wait for the lease, or for the store to know of a backoff, should look.
     changed: watch::Sender<()>,
 }
 
@@ -232,7 +232,7 @@ impl SharedStore {
         host.changed.send_replace(());
     }
 
-    /// One command, and what is learned from its reply.
+    /// One command, and what its reply changes here.
     async fn exchange(&self, core: &Core, host: &HostLease, want: Want, now: Moment) -> Option<LeaseStatus> {
         let (changes, mut state) = {
             let lease = lock(&host.lease);
@@ -308,7 +308,7 @@ impl SharedStore {
         drop(health);
         if is_news {
             core.report(&Event::StoreDown { reason: &reason });
-            // Those who wait for a lease go by local limits.
+            // The requests that wait for a lease go by local limits.
             self.look_again();
         }
     }
@@ -373,7 +373,7 @@ impl User {
         }
     }
 
-    /// The state has changed in a way that the store has not been told of.
+    /// The state has changed, and the store does not know of it yet.
     pub(crate) fn is_unsaved(&self) -> bool {
         let lease = lock(&self.host.lease);
         !lease.is_saved(lease.changes())

@@ -1,4 +1,6 @@
 //! A [`HostStore`] in memory: for several pacers of one process, and the model for other stores.
+//!
+//! It is the smallest store that keeps the contract: one lock, a map, and [`HostEntry`] for the rule.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

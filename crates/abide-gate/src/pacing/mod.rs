@@ -5,13 +5,13 @@
 //! 1. At most **one** request is in flight, until its body has ended or was dropped.
 //! 2. At least the **delay** lies between the end of one response and the start of the next request: 1 s, or the site's
 //!    Crawl-delay if larger.
-//! 3. Nothing goes out while the host is **held**, after 429 or 503, or while it cannot be reached.
+//! 3. Nothing goes out during a **backoff**, after 429 or 503, or while the host cannot be reached.
 //! 4. If the server says how many requests are left (`RateLimit`, `X-RateLimit-Remaining`), these are spread over the time until there are more,
 //!    if that is longer than the delay.
 //! 5. No call waits longer than its budget: beyond that there is a typed [`Deferred`](crate::DeniedKind::Deferred), as early as it is certain.
 //! 6. First come, first served.
 //!
-//! Every request on the wire counts, of robots.txt too. The key is the host: http, https and all ports of a name share one turn, and so do
+//! Every request on the wire counts, of robots.txt too. The key is the host: http, https and all ports of a name share one schedule, and so do
 //! the spellings of one address ([`Host`](crate::Host)).
 //!
 //! ```text

@@ -43,11 +43,11 @@ impl Pacer {
     pub fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
         let (now, host, mut effects) = (self.core.now_or_system(), origin.host(), Effects::default());
         let delay = self.core.policy.pace_of(host.as_str()).delay.max(delay.min(DELAY_MAX));
-        self.core.with_slot(host.as_str(), |slot| {
-            if let Some(queue) = slot.queue_mut() {
+        self.core.with_schedule(host.as_str(), |schedule| {
+            if let Some(queue) = schedule.queue_mut() {
                 queue.change_delay(origin, delay);
             }
-            slot.changed(now, &mut effects.wakers);
+            schedule.changed(now, &mut effects.wakers);
         });
         self.core.finish(effects);
     }
@@ -88,24 +88,24 @@ impl Core {
             }
         };
         let jitter = if is_throttle { self.jitter.draw() } else { 0.0 };
-        self.feed_back(claims, now, |slot| {
-            let mut changed = slot.set_breaker(Breaker::CLOSED);
+        self.feed_back(claims, now, |schedule| {
+            let mut changed = schedule.set_breaker(Breaker::CLOSED);
             if is_adaptive {
-                slot.adapt(now.since(started), status.is_success());
+                schedule.adapt(now.since(started), status.is_success());
                 changed = true;
             }
             if let Some(cause) = cause {
-                changed |= slot.set_backoff(slot.backoff().after(cause, started, now, jitter), now);
+                changed |= schedule.set_backoff(schedule.backoff().after(cause, started, now, jitter), now);
             }
-            changed | quota.is_some_and(|quota| slot.set_quota(quota))
+            changed | quota.is_some_and(|quota| schedule.set_quota(quota))
         })
     }
 
     fn report_ignored(&self, claims: &Claims, field: &'static str) {
         let mut host = None;
-        acquire::each(&self.table, claims, |slot, claim| {
-            if claim.slot == claims.host.slot {
-                host = Some(slot.key.clone());
+        acquire::each(&self.table, claims, |schedule, claim| {
+            if claim.schedule == claims.host.schedule {
+                host = Some(schedule.key.clone());
             }
         });
         if let Some(scope) = &host {
@@ -116,7 +116,9 @@ impl Core {
     /// Whether there is a backoff or a count of faults that a response has something to do with: most hosts have none.
     fn has_trouble(&self, claims: &Claims) -> bool {
         let mut found = false;
-        acquire::each(&self.table, claims, |slot, claim| found |= claim.feedback && slot.has_trouble());
+        acquire::each(&self.table, claims, |schedule, claim| {
+            found |= claim.feedback && schedule.has_trouble()
+        });
         found
     }
 
@@ -129,11 +131,13 @@ impl Core {
         let now = self.now_or_system();
         if fault == Failure::EnhanceYourCalm {
             let (cause, jitter) = (BackoffCause::EnhanceYourCalm, self.jitter.draw());
-            return self.feed_back(claims, now, |slot| {
-                slot.set_backoff(slot.backoff().after(cause, started, now, jitter), now)
+            return self.feed_back(claims, now, |schedule| {
+                schedule.set_backoff(schedule.backoff().after(cause, started, now, jitter), now)
             });
         }
-        self.feed_back(claims, now, |slot| slot.set_breaker(slot.breaker().after(fault, started, now)))
+        self.feed_back(claims, now, |schedule| {
+            schedule.set_breaker(schedule.breaker().after(fault, started, now))
+        })
     }
 
     /// Changes the schedules that feedback belongs to, wakes who is concerned, reports what came of it.
@@ -144,19 +148,19 @@ impl Core {
         change: impl Fn(&mut Schedule) -> bool,
     ) -> Option<WallMillis> {
         let (mut effects, mut news, mut until) = (Effects::default(), Vec::new(), Moment::NEVER);
-        acquire::each(&self.table, claims, |slot, claim| {
+        acquire::each(&self.table, claims, |schedule, claim| {
             if !claim.feedback {
                 return;
             }
-            let before = (slot.backoff(), slot.breaker());
-            if change(slot) {
-                slot.changed(now, &mut effects.wakers);
+            let before = (schedule.backoff(), schedule.breaker());
+            if change(schedule) {
+                schedule.changed(now, &mut effects.wakers);
             }
-            let after = (slot.backoff(), slot.breaker());
+            let after = (schedule.backoff(), schedule.breaker());
             if before != after {
-                news.push((slot.key.clone(), before, after));
+                news.push((schedule.key.clone(), before, after));
             }
-            if claim.slot == claims.host.slot {
+            if claim.schedule == claims.host.schedule {
                 until = after.0.until.max(after.1.until);
             }
         });
@@ -189,7 +193,7 @@ impl Core {
 
     /// The backoff of a host as other processes are told of it, unless it is over and its count forgiven.
     pub(crate) fn backoff(&self, key: &str, now: Moment) -> Option<Backoff> {
-        let (backoff, quota) = self.with_slot(key, |slot| (slot.backoff(), slot.quota()))?;
+        let (backoff, quota) = self.with_schedule(key, |schedule| (schedule.backoff(), schedule.quota()))?;
         let throttles = backoff.throttles_at(now);
         // To other processes it is the same why they must wait.
         if quota > now && quota > backoff.until {
@@ -206,7 +210,7 @@ impl Core {
         let Backoff { left, over, throttles, cause } = backoff;
         let until = if left.is_zero() { now.minus(over) } else { now.plus(left) };
         // A time that goes to the store and back has become longer by the way: that is no news.
-        let known = self.with_slot(key, |slot| (slot.backoff(), slot.quota()));
+        let known = self.with_schedule(key, |schedule| (schedule.backoff(), schedule.quota()));
         let (known, quota) = known.unwrap_or((HostBackoff::NONE, Moment::NEVER));
         if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
             return;
@@ -225,10 +229,11 @@ impl Core {
         cause: BackoffCause,
         now: Moment,
     ) -> (HostBackoff, bool) {
-        let extended = self.with_new_slot(key, now, |slot, effects| {
-            let is_extended = slot.set_backoff(slot.backoff().extended(cause, until, throttles, now), now);
-            slot.changed(now, &mut effects.wakers);
-            (slot.backoff(), is_extended)
+        let extended = self.with_new_schedule(key, now, |schedule, effects| {
+            let is_extended =
+                schedule.set_backoff(schedule.backoff().extended(cause, until, throttles, now), now);
+            schedule.changed(now, &mut effects.wakers);
+            (schedule.backoff(), is_extended)
         });
         extended.unwrap_or((HostBackoff::NONE, false))
     }

@@ -1,7 +1,9 @@
-//! Tells of bodies that nobody reads, also where nobody asks for anything else: an owner that waits for its own body is never deferred,
-//! and so would hear nothing.
+//! Reporting bodies that stay open: a task that looks for them.
 //!
-//! One task a pacer, while something is in flight. It wakes when the oldest response comes of age, so in a busy crawl once in five minutes.
+//! A response that is never read keeps its host busy, and a crawler that waits for its own response is not even deferred: without a report
+//! it stands still and says nothing. Requests and the cleaning of the table report what they come across after a minute; this task also
+//! finds bodies of hosts that no other request asks for. One task a pacer, while something is in flight. It wakes when the oldest response
+//! comes of age, so in a busy crawl once in five minutes.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -14,13 +16,13 @@ use super::pacer::Core;
 use crate::clock::{Moment, has_timers};
 use crate::event::Event;
 
-/// A response that has been open for as long is told of, whether or not its host is asked for anything.
+/// A response that has been open for as long is reported, whether or not another request waits for its host.
 const UNREAD_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// A clock that stands still shall not keep the processor busy.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
-/// A request goes on the wire: somebody must notice if its response never ends.
+/// Starts the task, unless it runs. The permit calls it when a request goes on the wire.
 pub(crate) fn watch(core: &Arc<Core>) {
     let is_watched = &core.is_watched;
     if is_watched.swap(true, Ordering::AcqRel) {
@@ -39,15 +41,15 @@ impl Core {
     /// Tells of what has been open for too long. Returns when the next comes of age, if something is in flight that may.
     fn report_unread(&self) -> Option<Duration> {
         let (now, mut unread, mut oldest) = (self.now_or_system(), Vec::new(), None::<Moment>);
-        self.table.for_each(|slot| {
-            // Groups have a slash in their keys; their hosts are told of.
-            if slot.in_flight == 0 || slot.key.contains('/') {
+        self.table.for_each(|schedule| {
+            // Groups have a slash in their keys; their hosts are reported.
+            if schedule.in_flight == 0 || schedule.key.contains('/') {
                 return;
             }
-            if let Some(open) = slot.open_too_long(UNREAD_MAX, now) {
-                unread.push((slot.key.clone(), open));
-            } else if !slot.warned {
-                let since = slot.open_since();
+            if let Some(open) = schedule.open_too_long(UNREAD_MAX, now) {
+                unread.push((schedule.key.clone(), open));
+            } else if !schedule.warned {
+                let since = schedule.open_since();
                 oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
             }
         });

@@ -1,8 +1,9 @@
 //! The pacer: what all its handles share, and how a request comes to its permit.
 //!
 //! It drives the decisions of the other files and holds no rule itself: `acquire` takes the permit or a place in the queue, `schedule` says
-//! when, `observe` tells a host's schedule what came back, and `acquire_lease` asks other processes if there are any. Whoever calls user
-//! code (clock, observers, scopes, wakers) does so here, with no lock held, and survives its panics.
+//! when, `observe` writes down what came back, and `acquire_lease` asks for the lease where processes share a store. User code (clock,
+//! observers, scopes, wakers) is called from here, with no lock held, and a panic in it goes no further: it may ask the pacer for something,
+//! and a lock that it poisons would stop every crawl of the process.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::acquire::{self, Admission, QueuePlace, Request, Wanted};
+use super::acquire::{self, Admission, QueuePlace, Request, ScopeRequest};
 use super::acquire_lease::acquire_lease;
 use super::leases::SharedStore;
 use super::permit::Permit;
@@ -90,8 +91,8 @@ impl Pacer {
 
     /// The permit, if it is there this instant and no store is to be asked for it. Takes no place in the queue.
     ///
-    /// A second path beside `wait`, because most requests of a crawler that looks for a free host take it: without allocation and without
-    /// an await it costs 0.2 µs instead of 0.6 µs.
+    /// A second path beside `wait`, because most requests of a crawler that looks for a free host take it: it allocates nothing, and a permit
+    /// acquired and ended costs 150 ns.
     pub(crate) fn at_once(&self, url: &Url, ask: &Ask) -> Option<Permit> {
         if self.core.store.is_some() || !self.core.policy.scopes().is_empty() {
             return None;
@@ -213,7 +214,7 @@ impl Core {
             return Err(Refusal::CrawlDelayTooLong { asked: ask.crawl_delay });
         }
         let pace = self.policy.pace_of(&host);
-        let host = Wanted {
+        let host = ScopeRequest {
             hash: self.table.hash(&host),
             key: host,
             delay: pace.delay.max(ask.crawl_delay),
@@ -225,8 +226,8 @@ impl Core {
     }
 
     /// The scopes beside the host. Two scopes that make the same key are one.
-    fn groups(&self, url: &Url, ask: &Ask) -> Result<Vec<Wanted<String>>, Refusal> {
-        let mut groups: Vec<Wanted<String>> = Vec::new();
+    fn groups(&self, url: &Url, ask: &Ask) -> Result<Vec<ScopeRequest<String>>, Refusal> {
+        let mut groups: Vec<ScopeRequest<String>> = Vec::new();
         for scope in self.policy.scopes() {
             let key = catch(|| scope.key(url)).ok_or(Refusal::Panicked { callback: "scope" })?;
             let Some(key) = key else { continue };
@@ -235,21 +236,21 @@ impl Core {
             }
             let (delay, limit, feedback) = scope.limits();
             let delay = if feedback { delay.max(ask.crawl_delay) } else { delay };
-            groups.push(Wanted { hash: self.table.hash(&key), key, delay, limit, feedback });
+            groups.push(ScopeRequest { hash: self.table.hash(&key), key, delay, limit, feedback });
         }
         Ok(groups)
     }
 
     /// Looks at the schedule of a host, if it is known.
-    pub(crate) fn with_slot<T>(&self, host: &str, look: impl FnOnce(&mut Schedule) -> T) -> Option<T> {
+    pub(crate) fn with_schedule<T>(&self, host: &str, look: impl FnOnce(&mut Schedule) -> T) -> Option<T> {
         let hash = self.table.hash(host);
         let mut locked = self.table.lock(hash, &[]);
         let id = locked.find(hash, host)?;
-        locked.slot(id).map(look)
+        locked.schedule(id).map(look)
     }
 
     /// The same; a host that is not known is known from now on.
-    pub(crate) fn with_new_slot<T>(
+    pub(crate) fn with_new_schedule<T>(
         &self,
         host: &str,
         now: Moment,
@@ -259,7 +260,7 @@ impl Core {
         let mut locked = self.table.lock(hash, &[]);
         locked.make_room(hash, host, now, &mut effects);
         let id = locked.find_or_insert(hash, host);
-        let result = locked.slot(id).map(|slot| act(slot, &mut effects));
+        let result = locked.schedule(id).map(|schedule| act(schedule, &mut effects));
         drop(locked);
         self.finish(effects);
         result
@@ -302,7 +303,7 @@ impl PacerBuilder {
         self
     }
 
-    /// Is told of everything that happens. Several may listen.
+    /// Observes everything that happens. There may be several.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
         self

@@ -1,4 +1,7 @@
-//! The permit of one request on the wire, until its response has ended.
+//! The permit: one request on the wire, until its response has ended.
+//!
+//! The delay counts from the end of the response, so the permit lives in the response body and ends when it is dropped, whatever happens to
+//! the caller. It owns all it needs, and its end awaits nothing: a `Drop` cannot.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,11 +18,11 @@ use super::table::Effects;
 use crate::clock::Moment;
 use crate::{Failure, WallMillis};
 
-/// A turn: one request may go on the wire, now.
+/// One request may go on the wire, now.
 ///
 /// Keep it until the response has *ended*: its body was read to the end, is known to be empty, or was dropped. The delay to
 /// the next request counts from then. It owns all it needs and may live in a response body, be sent to other threads, and be
-/// dropped anywhere, at any time, also outside a runtime; dropping it ends the response and wakes whoever is next.
+/// dropped anywhere, at any time, also outside a runtime; dropping it ends the response and wakes the next request.
 ///
 /// Tell it what came back: [`observe`](Self::observe) the head of the answer, or that the request [`failed`](Self::failed).
 ///
@@ -37,7 +40,7 @@ use crate::{Failure, WallMillis};
 /// }
 /// # Ok(()) }
 /// ```
-#[must_use = "the turn ends when the permit is dropped: keep it until the response has ended"]
+#[must_use = "the response ends for its host when the permit is dropped: keep it until the response has ended"]
 pub struct Permit {
     core: Arc<Core>,
     claims: Claims,
@@ -51,7 +54,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// A turn that was taken locally and is not the caller's yet.
+    /// A permit that was granted in this process and is not the caller's yet.
     pub(crate) fn unsent(core: Arc<Core>, claims: Claims, started: Moment, waited: Duration) -> Self {
         Self { core, claims, started, waited, is_sent: false, users: Box::default() }
     }
@@ -82,7 +85,7 @@ impl Permit {
         self.send()
     }
 
-    /// How long this call has waited for the turn.
+    /// How long this call has waited for the permit.
     pub fn waited(&self) -> Duration {
         self.waited
     }
@@ -92,9 +95,9 @@ impl Permit {
         self.core.now_or_system().since(self.started)
     }
 
-    /// The head of the answer has arrived. Returns the end of the host's backoff, if it is held now.
+    /// The head of the response has arrived. Returns the end of the host's backoff, if it is backed off now.
     ///
-    /// 429 and 503 backoff the host (for as long as a usable Retry-After says, up to 24 h; else 60 s, doubling); any answer closes the
+    /// 429 and 503 back the host off (for as long as a usable Retry-After says, up to 24 h; else 60 s, doubling); any answer closes the
     /// circuit breaker. Call it once per request; informational answers (1xx) are no answers.
     pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
         self.core.observe(&self.claims, self.started, status, headers)
@@ -127,7 +130,7 @@ impl Permit {
         self.observe(status, headers);
     }
 
-    /// Nothing was sent and nothing will be: the turn goes to the next without a delay, as if it had not been taken.
+    /// Nothing was sent and nothing will be: the next request may go without a delay, as if this one had not been granted.
     pub fn give_back(mut self) {
         self.is_sent = false;
     }

@@ -1,4 +1,7 @@
-//! How considerate we are.
+//! The policy: how considerate the pacer is.
+//!
+//! Every default is the polite choice and has its value here, once. A setting that makes the crawler less polite begins with `danger_`, and is
+//! reported when the pacer is built, so that it is never taken by accident.
 
 use std::collections::HashMap;
 use std::time::Duration;

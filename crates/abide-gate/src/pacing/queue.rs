@@ -1,9 +1,9 @@
-//! Who waits: first come, first served, per scope.
+//! The queue of one scope: first come, first served.
 //!
-//! Only the first of a queue has something to wait for, and he takes his turn himself, in his own task, when its time has
-//! come. So a turn is never on its way to somebody who has gone: whoever leaves is simply not in the queue any more. The
-//! others sleep until they are first, until their deadline ends, or until it becomes certain that their turn cannot come
-//! in time, which is looked at whenever something changes.
+//! Only the head of a queue has a time to wait for, and it acquires the permit itself, in its own task, when that time has come. So a permit
+//! is never on its way to a waiter that was cancelled, which is simply not in the queue any more. The others sleep until they are first,
+//! until their deadline, or until it is certain that their permit cannot come before it: then they are refused at once, because a caller
+//! that knows can ask another host meanwhile. That is looked at whenever something changes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -18,8 +18,8 @@ use crate::clock::Moment;
 /// Longest queue of a scope, where the delay is so small that the waiters' deadline is no bound.
 pub(crate) const QUEUE_MAX: usize = 10_000;
 
-/// Somebody whose turn would have come, and whose deadline ended this long ago, is not being polled: the queue goes on
-/// without him. It is more than any scheduler's delay.
+/// A queue head that is not polled is dropped this long after its deadline: otherwise a future that its owner keeps and does not poll would
+/// stop the host. It is more than any scheduler's delay.
 const UNPOLLED_MAX: Duration = Duration::from_secs(1);
 
 /// Not in time: the earliest start, and what it waits for.
@@ -31,14 +31,14 @@ pub(crate) struct DeadlineExceeded {
 }
 
 impl DeadlineExceeded {
-    /// Nobody is told to come back this instant.
+    /// No caller is asked to come back this instant, which would be a busy loop.
     pub(crate) fn not_at_once(self, now: Moment) -> Self {
         let at = self.start.at.max(now.plus(Duration::from_millis(1)));
         Self { start: Start { at, ..self.start }, ..self }
     }
 }
 
-/// Where a waiter is woken, and told if his turn cannot come in time.
+/// How a waiter is woken, and why if its permit cannot come in time.
 #[derive(Debug, Default)]
 pub(crate) struct WaiterNotify {
     pub(crate) wake: Notify,
@@ -47,12 +47,12 @@ pub(crate) struct WaiterNotify {
 
 impl WaiterNotify {
     fn dismiss(&self, exceeded: DeadlineExceeded) {
-        // Whoever was told before keeps the first reason.
+        // Of several reasons the first counts.
         let _ = self.exceeded.set(exceeded);
     }
 }
 
-/// Somebody in a queue.
+/// A request in a queue.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     /// Ascending along the queue. The same in all queues that the request stands in.
@@ -70,7 +70,7 @@ pub(crate) struct Queue {
     waiters: VecDeque<Waiter>,
     /// The sum of their delays.
     delays: Duration,
-    /// Nobody is less patient than this.
+    /// No waiter's deadline is earlier.
     earliest_deadline: Moment,
 }
 
@@ -91,7 +91,7 @@ impl Queue {
         self.waiters.is_empty()
     }
 
-    /// The delays of all who wait.
+    /// The delays of all waiters.
     pub(crate) fn delays(&self) -> Duration {
         self.delays
     }
@@ -111,7 +111,7 @@ impl Queue {
         self.waiters.push_back(waiter);
     }
 
-    /// Takes somebody out, if he is there.
+    /// Takes a waiter out, if it is there.
     pub(crate) fn remove(&mut self, ticket: u64) -> Option<Waiter> {
         let place = self.waiters.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
         let waiter = self.waiters.remove(place)?;
@@ -125,12 +125,12 @@ impl Queue {
         self.waiters.get(place).map(|waiter| waiter.delay)
     }
 
-    /// The delays of all who stand before the waiter with this ticket.
+    /// The delays of all that are before the waiter with this ticket.
     pub(crate) fn delays_before(&self, ticket: u64) -> Duration {
         self.waiters.iter().take_while(|waiter| waiter.ticket < ticket).map(|waiter| waiter.delay).sum()
     }
 
-    /// The origin's delay has changed: so has the delay of those who wait for it. `delay` is the larger of the delay and ours.
+    /// The origin's Crawl-delay has changed, and so has the delay of those that wait for it. `delay` is the larger of that and ours.
     pub(crate) fn change_delay(&mut self, origin: &Origin, delay: Duration) {
         for waiter in &mut self.waiters {
             if waiter.origin.as_ref() == Some(origin) {
@@ -140,15 +140,15 @@ impl Queue {
         }
     }
 
-    /// Dismisses all whose turn cannot come in time any more. `first` tells the earliest start of somebody with this delay if he
-    /// were first in queue.
+    /// Drops all waiters whose permit cannot come before their deadline any more. `first` is the earliest start of a waiter with this delay
+    /// if it were the head.
     pub(crate) fn drop_exceeded(
         &mut self,
         now: Moment,
         first: impl Fn(Duration) -> Start,
         wakers: &mut Wakers,
     ) {
-        // Everybody's turn comes in time: nobody need be asked, and a long queue costs no more than a short one.
+        // All come in time: none need be looked at, and a long queue costs no more than a short one.
         let Some(front) = self.waiters.front() else { return };
         if first(front.delay).at.max(now).plus(self.delays) <= self.earliest_deadline {
             return;
@@ -163,7 +163,7 @@ impl Queue {
             };
             let start = Start { at: start.at.max(now), ..start };
             if start.at <= waiter.deadline || waiter.deadline <= now {
-                // Whoever is out of deadline by now goes by himself, with a better reason than we have.
+                // One whose deadline has passed leaves by itself, with a better reason than there is here.
                 last = Some(start);
                 *least = waiter.deadline.min(*least);
                 return true;
@@ -175,7 +175,7 @@ impl Queue {
         });
     }
 
-    /// Dismisses the first in queue as long as nobody polls him.
+    /// Drops the head as long as it is not polled.
     pub(crate) fn drop_unpolled(&mut self, now: Moment, wakers: &mut Wakers) {
         while let Some(first) = self.waiters.front()
             && first.deadline.plus(UNPOLLED_MAX) < now

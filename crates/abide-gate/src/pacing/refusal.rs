@@ -108,14 +108,14 @@ fn year_9999() -> SystemTime {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeferReason {
-    /// The host is held: it asked us to stay away, or the operator did.
+    /// The host is backed off: it asked us to stay away, or the operator did.
     Backoff {
         /// 429 or 503, if an answer was the cause.
         status: Option<u16>,
         /// What its Retry-After asked for, if it was usable.
         retry_after: Option<Duration>,
     },
-    /// The delay between requests, with those who wait before us.
+    /// The delay between requests, with the requests that wait before this one.
     Delay {
         /// The delay between two requests.
         delay: Duration,
@@ -169,7 +169,7 @@ impl DeferReason {
             Self::Backoff { status: Some(status), retry_after: None } => {
                 write!(f, "{scope} answered {status}")
             }
-            Self::Backoff { status: None, .. } => write!(f, "{scope} is held"),
+            Self::Backoff { status: None, .. } => write!(f, "{scope} is backed off"),
             Self::Delay { delay } => {
                 write!(f, "two requests to {scope} are {} apart", Span(*delay))
             }
@@ -178,7 +178,7 @@ impl DeferReason {
                 "a response of {scope} has been open for {}: read its body to the end, or drop it",
                 Span(*open)
             ),
-            Self::Breaker { cause } => write!(f, "{scope} is left alone, since {cause}"),
+            Self::Breaker { cause } => write!(f, "{scope} is left alone, because {cause}"),
             Self::RateLimit => write!(f, "{scope} has few requests left, by its RateLimit fields"),
             Self::Robots => write!(f, "robots.txt of {scope} had to wait"),
             Self::OtherProcess => write!(f, "another process is sending requests to {scope}"),
@@ -192,11 +192,11 @@ impl Core {
         // The user's clock is read before the lock is taken.
         let (scope, wall) = (request.key(exceeded.scope), self.wall());
         let (at, reason, open) = self
-            .with_slot(scope, |slot| {
-                slot.counts.deferrals = slot.counts.deferrals.saturating_add(1);
-                let open = slot.open_too_long(OPEN_MAX, now);
-                let at = slot.come_back(exceeded.start.at, request.delay(exceeded.scope));
-                (at, DeferReason::of(exceeded.start.why, slot, now, wall), open)
+            .with_schedule(scope, |schedule| {
+                schedule.counts.deferrals = schedule.counts.deferrals.saturating_add(1);
+                let open = schedule.open_too_long(OPEN_MAX, now);
+                let at = schedule.come_back(exceeded.start.at, request.delay(exceeded.scope));
+                (at, DeferReason::of(exceeded.start.why, schedule, now, wall), open)
             })
             .unwrap_or((exceeded.start.at, DeferReason::OtherProcess, None));
         if let Some(open) = open {
@@ -247,7 +247,7 @@ mod tests {
             (
                 DeferReason::Backoff { status: None, retry_after: None },
                 seconds(3_600),
-                "example.org is held; not before Sun, 06 Nov 1994 09:49:37 GMT, in 1 h",
+                "example.org is backed off; not before Sun, 06 Nov 1994 09:49:37 GMT, in 1 h",
             ),
             (
                 DeferReason::Delay { delay: Duration::from_millis(1_500) },
@@ -264,7 +264,7 @@ mod tests {
             (
                 DeferReason::Breaker { cause: Failure::Refused },
                 seconds(120),
-                "example.org is left alone, since the connection was refused; \
+                "example.org is left alone, because the connection was refused; \
                  not before Sun, 06 Nov 1994 08:51:37 GMT, in 2 min",
             ),
             (

@@ -1,4 +1,4 @@
-//! What schedulers and people may ask of a pacer: when a host is free next, and what happened to it.
+//! Reports: when a host is free next, and what happened to it.
 //!
 //! All of it looks at the schedules as they are and changes nothing. A frontier that holds many hosts asks for the next time of each
 //! instead of sleeping in a call; a report at the end of a crawl needs sums, so there are counters and never a list per request.
@@ -38,18 +38,19 @@ impl Pacer {
 
     fn slot_again(&self, host: &Host, now: Moment) -> NextSlot {
         let pace = self.core.policy.pace_of(host.as_str());
-        let last = self.core.with_slot(host.as_str(), |slot| slot.last_delay()).unwrap_or_default();
+        let last =
+            self.core.with_schedule(host.as_str(), |schedule| schedule.last_delay()).unwrap_or_default();
         self.slot_at(host.as_str(), pace.delay.max(last), pace.max_in_flight, now)
     }
 
     fn slot_at(&self, key: &str, delay: Duration, limit: u16, now: Moment) -> NextSlot {
-        let found = self.core.with_slot(key, |slot| {
-            let terms = slot.terms(delay, limit);
-            let queued = slot.queue().map(|queue| queue.delays()).unwrap_or_default();
-            let (start, waiting) = (slot.start(terms).at, slot.waiting());
-            let free = waiting == 0 && !slot.is_full(terms) && start <= now && start > Moment::NEVER;
+        let found = self.core.with_schedule(key, |schedule| {
+            let terms = schedule.terms(delay, limit);
+            let queued = schedule.queue().map(|queue| queue.delays()).unwrap_or_default();
+            let (start, waiting) = (schedule.start(terms).at, schedule.waiting());
+            let free = waiting == 0 && !schedule.is_full(terms) && start <= now && start > Moment::NEVER;
             let overdue = free.then(|| now.since(start));
-            (slot.arrival(terms, queued, now).at, overdue, waiting, slot.in_flight)
+            (schedule.arrival(terms, queued, now).at, overdue, waiting, schedule.in_flight)
         });
         let (at, overdue, waiting, in_flight) = found.unwrap_or((now, None, 0, 0));
         let (not_before, wait) = (self.core.wall_at(now, at), at.since(now));
@@ -59,25 +60,25 @@ impl Pacer {
     /// What happened to a host, if it is known.
     pub fn report(&self, host: &Host) -> Option<HostReport> {
         let (now, wall) = (self.core.now_or_system(), self.core.wall());
-        self.core.with_slot(host.as_str(), |slot| report(slot, now, wall))
+        self.core.with_schedule(host.as_str(), |schedule| report(schedule, now, wall))
     }
 
     /// What happened to every host and every group of hosts that is known, in no particular order.
     pub fn reports(&self) -> Vec<HostReport> {
         let (now, wall) = (self.core.now_or_system(), self.core.wall());
         let mut reports = Vec::new();
-        self.core.table.for_each(|slot| reports.push(report(slot, now, wall)));
+        self.core.table.for_each(|schedule| reports.push(report(schedule, now, wall)));
         reports
     }
 
     /// Sums over all hosts that are known. Looks at each of them.
     pub fn stats(&self) -> Stats {
         let (now, mut stats) = (self.core.now_or_system(), Stats::default());
-        self.core.table.for_each(|slot| {
+        self.core.table.for_each(|schedule| {
             stats.hosts += 1;
-            stats.in_flight += usize::from(slot.in_flight);
-            stats.waiting += slot.waiting();
-            stats.backed_off += usize::from(slot.backoff().until > now);
+            stats.in_flight += usize::from(schedule.in_flight);
+            stats.waiting += schedule.waiting();
+            stats.backed_off += usize::from(schedule.backoff().until > now);
         });
         stats
     }
@@ -85,28 +86,28 @@ impl Pacer {
 
 /// Free for longer, or else free first. What was never asked counts as free since the start.
 fn is_earlier(a: &NextSlot, b: &NextSlot) -> bool {
-    let rank = |slot: &NextSlot| match slot.overdue {
-        _ if slot.wait > Duration::ZERO || slot.in_flight > 0 => (false, Duration::ZERO),
+    let rank = |next: &NextSlot| match next.overdue {
+        _ if next.wait > Duration::ZERO || next.in_flight > 0 => (false, Duration::ZERO),
         None => (true, Duration::MAX),
         Some(overdue) => (true, overdue),
     };
     (rank(a), Reverse(a.wait)) > (rank(b), Reverse(b.wait))
 }
 
-fn report(slot: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
-    let (counts, held) = (slot.counts, slot.backoff().until);
+fn report(schedule: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
+    let (counts, held) = (schedule.counts, schedule.backoff().until);
     HostReport {
-        scope: slot.key.clone(),
+        scope: schedule.key.clone(),
         requests: counts.requests,
         deferrals: counts.deferrals,
         backoffs: counts.backoffs,
         waited: Duration::from_millis(counts.waited_millis.into()),
         longest_wait: Duration::from_millis(counts.longest_millis.into()),
-        in_flight: slot.in_flight.into(),
-        waiting: slot.waiting(),
-        open: (slot.in_flight > 0).then(|| now.since(slot.open_since())),
+        in_flight: schedule.in_flight.into(),
+        waiting: schedule.waiting(),
+        open: (schedule.in_flight > 0).then(|| now.since(schedule.open_since())),
         backed_off_until: (held > now).then(|| wall.plus(held.since(now))),
-        delay: slot.last_delay(),
+        delay: schedule.last_delay(),
     }
 }
 
@@ -121,7 +122,7 @@ pub struct NextSlot {
 }
 
 impl NextSlot {
-    /// The earliest start of somebody who asks now. If something is in flight: as if it ended this instant.
+    /// The earliest start of a request that comes now. If something is in flight: as if it ended this instant.
     pub fn not_before(&self) -> WallMillis {
         self.not_before
     }
@@ -169,17 +170,17 @@ impl HostReport {
         &self.scope
     }
 
-    /// Requests that got their turn.
+    /// Requests that got a permit.
     pub fn requests(&self) -> u32 {
         self.requests
     }
 
-    /// Requests that were told to come back.
+    /// Requests that were deferred.
     pub fn deferrals(&self) -> u32 {
         self.deferrals
     }
 
-    /// How often it was held.
+    /// How often it was backed off.
     pub fn backoffs(&self) -> u32 {
         self.backoffs
     }

@@ -1,4 +1,7 @@
 //! `Retry-After` (RFC 9110 §10.2.3): seconds, or an HTTP date.
+//!
+//! The field comes from a server that may be wrong, broken or hostile, and decides how long a host is left alone: whatever it holds, the
+//! result is nothing or a time of up to a day.
 
 #![warn(clippy::arithmetic_side_effects)]
 

@@ -84,7 +84,7 @@ pub(crate) struct Counts {
     pub(crate) longest_millis: u32,
 }
 
-/// What a host has that is held, waited for, or cannot be reached.
+/// What a host has that is backed off, waited for, or cannot be reached.
 #[derive(Debug)]
 pub(crate) struct Extra {
     pub(crate) backoff: HostBackoff,
@@ -92,8 +92,8 @@ pub(crate) struct Extra {
     queue: Option<Box<Queue>>,
     /// The delay by the time its answers take. Zero: not adaptive.
     adaptive_millis: u32,
-    /// When the last of those who were deferred was told to come back.
-    told: Moment,
+    /// When the caller that was deferred last may come back.
+    deferred_until: Moment,
     /// When the next request is due by the server's RateLimit fields.
     quota: Moment,
     /// The starts of what is in flight, where more than one request may be.
@@ -113,7 +113,7 @@ impl Extra {
         breaker: Breaker::CLOSED,
         queue: None,
         adaptive_millis: 0,
-        told: Moment::NEVER,
+        deferred_until: Moment::NEVER,
         quota: Moment::NEVER,
         open: Vec::new(),
     };
@@ -193,7 +193,7 @@ impl Schedule {
         }
     }
 
-    /// The start turns out to be later than the grant.
+    /// The request starts later than it was granted, because a lease had to be awaited.
     pub(crate) fn start_later(&mut self, granted: Moment, now: Moment) {
         self.anchor = self.anchor.max(now);
         if let Some(open) = self.open_entry(granted) {
@@ -210,7 +210,7 @@ impl Schedule {
     /// The request was not sent: as if it had never been granted.
     pub(crate) fn give_back(&mut self, started: Moment, anchor_before: Moment) {
         self.leave_flight(started);
-        // Unless somebody else has started since, whose start counts.
+        // Unless another request has started since, whose start counts.
         if self.anchor == started {
             self.anchor = anchor_before;
         }
@@ -279,13 +279,13 @@ impl Schedule {
         self.extra.as_deref().map_or(Breaker::CLOSED, |extra| extra.breaker)
     }
 
-    /// When a deferred caller had best come back, who could go at `earliest` if it were alone: a delay behind those who were deferred
-    /// before it, or all of them would come at once and most in vain. Nothing is kept free for them: whoever asks first goes first.
+    /// When a deferred caller had best come back that could go at `earliest` if it were alone: a delay behind those that were deferred before
+    /// it, or all of them would come at once and most in vain. Nothing is reserved for them: the first to come is the first to go.
     pub(crate) fn come_back(&mut self, earliest: Moment, delay: Duration) -> Moment {
         let delay = self.terms(delay, 1).delay;
-        let told = &mut self.extra_mut().told;
-        *told = told.plus(delay).clamp(earliest, earliest.plus(LEAD_MAX.max(delay)));
-        *told
+        let last = &mut self.extra_mut().deferred_until;
+        *last = last.plus(delay).clamp(earliest, earliest.plus(LEAD_MAX.max(delay)));
+        *last
     }
 
     /// There has been a backoff or a fault.
@@ -356,7 +356,7 @@ impl Schedule {
         }
         let plain = extra.queue.is_none()
             && extra.adaptive_millis == 0
-            && extra.told <= now
+            && extra.deferred_until <= now
             && extra.quota <= now
             && self.in_flight == 0;
         if plain && extra.backoff.is_forgiven(now) && extra.breaker.is_over(now) {
@@ -422,119 +422,123 @@ mod tests {
 
     #[test]
     fn one_request_at_a_time_needs_no_list() {
-        let mut slot = Schedule::new("a.example");
-        slot.grant(terms(1), at(1));
-        assert!(slot.extra.is_none());
-        assert_eq!(slot.open_since(), at(1));
-        slot.end(at(1), at(3));
-        assert_eq!((slot.open_since(), slot.anchor), (Moment::NEVER, at(3)), "nothing is open");
+        let mut schedule = Schedule::new("a.example");
+        schedule.grant(terms(1), at(1));
+        assert!(schedule.extra.is_none());
+        assert_eq!(schedule.open_since(), at(1));
+        schedule.end(at(1), at(3));
+        assert_eq!((schedule.open_since(), schedule.anchor), (Moment::NEVER, at(3)), "nothing is open");
     }
 
     #[test]
     fn the_oldest_of_several_that_are_open_counts() {
-        let mut slot = Schedule::new("a.example");
-        slot.grant(terms(2), at(1));
+        let mut schedule = Schedule::new("a.example");
+        schedule.grant(terms(2), at(1));
         // The limit is lower for the second, and the list is kept all the same.
-        slot.grant(terms(1), at(2));
-        assert_eq!(slot.open_since(), at(1));
-        slot.end(at(1), at(9));
-        assert_eq!(slot.open_since(), at(2));
-        slot.end(at(2), at(10));
-        assert_eq!(slot.open_since(), Moment::NEVER);
+        schedule.grant(terms(1), at(2));
+        assert_eq!(schedule.open_since(), at(1));
+        schedule.end(at(1), at(9));
+        assert_eq!(schedule.open_since(), at(2));
+        schedule.end(at(2), at(10));
+        assert_eq!(schedule.open_since(), Moment::NEVER);
     }
 
     #[test]
     fn a_start_that_was_later_than_its_grant_counts_from_then() {
-        let mut slot = Schedule::new("a.example");
-        slot.grant(terms(2), at(1));
-        slot.grant(terms(2), at(2));
-        slot.start_later(at(1), at(5));
-        assert_eq!((slot.open_since(), slot.anchor), (at(2), at(5)));
-        slot.end(at(2), at(6));
-        assert_eq!(slot.open_since(), at(5));
+        let mut schedule = Schedule::new("a.example");
+        schedule.grant(terms(2), at(1));
+        schedule.grant(terms(2), at(2));
+        schedule.start_later(at(1), at(5));
+        assert_eq!((schedule.open_since(), schedule.anchor), (at(2), at(5)));
+        schedule.end(at(2), at(6));
+        assert_eq!(schedule.open_since(), at(5));
     }
 
     #[test]
     fn an_adaptive_gap_is_raised_by_any_answer_and_lowered_by_a_success() {
-        let mut slot = Schedule::new("a.example");
+        let mut schedule = Schedule::new("a.example");
         let mut delay = |seconds, success| {
-            slot.adapt(Duration::from_secs(seconds), success);
-            slot.terms(Duration::ZERO, 1).delay
+            schedule.adapt(Duration::from_secs(seconds), success);
+            schedule.terms(Duration::ZERO, 1).delay
         };
         for (took, success, becomes) in
             [(1, true, 5), (2, false, 10), (1, false, 10), (1, true, 5), (99, false, 30)]
         {
             assert_eq!(delay(took, success), Duration::from_secs(becomes), "{took} {success}");
         }
-        let mut slot = Schedule::new("a.example");
-        slot.adapt(Duration::ZERO, false);
-        assert_eq!(slot.terms(Duration::ZERO, 1).delay, Duration::ZERO, "nothing was learnt");
+        let mut schedule = Schedule::new("a.example");
+        schedule.adapt(Duration::ZERO, false);
+        assert_eq!(schedule.terms(Duration::ZERO, 1).delay, Duration::ZERO, "nothing was learnt");
     }
 
     #[test]
     fn deferred_callers_come_back_a_gap_apart_within_a_day() {
-        let mut slot = Schedule::new("a.example");
+        let mut schedule = Schedule::new("a.example");
         let delay = Duration::from_secs(36_000);
-        let told = [10, 10, 10, 10, 50].map(|earliest| slot.come_back(at(earliest), delay));
+        let told = [10, 10, 10, 10, 50].map(|earliest| schedule.come_back(at(earliest), delay));
         assert_eq!(told, [10, 36_010, 36_010, 36_010, 36_050].map(at));
-        assert_eq!(slot.come_back(at(200_000), delay), at(200_000), "those before are past");
+        assert_eq!(schedule.come_back(at(200_000), delay), at(200_000), "those before are past");
     }
 
     #[test]
     fn backoffs_and_faults_raise_an_adaptive_delay() {
         let held = HostBackoff { began: at(1), until: at(60), ..HostBackoff::NONE };
-        let mut slot = Schedule::new("a.example");
-        assert!(!slot.has_trouble());
-        slot.adapt(Duration::from_secs(1), true);
-        assert!(!slot.has_trouble(), "a slow site is none");
-        assert!(slot.set_backoff(held, at(1)) && slot.has_trouble());
-        assert!(!slot.set_backoff(HostBackoff { throttles: 2, ..held }, at(2)));
-        assert_eq!((slot.backoff().throttles, slot.counts.backoffs), (2, 1));
-        let mut slot = Schedule::new("b.example");
+        let mut schedule = Schedule::new("a.example");
+        assert!(!schedule.has_trouble());
+        schedule.adapt(Duration::from_secs(1), true);
+        assert!(!schedule.has_trouble(), "a slow site is none");
+        assert!(schedule.set_backoff(held, at(1)) && schedule.has_trouble());
+        assert!(!schedule.set_backoff(HostBackoff { throttles: 2, ..held }, at(2)));
+        assert_eq!((schedule.backoff().throttles, schedule.counts.backoffs), (2, 1));
+        let mut schedule = Schedule::new("b.example");
         let faulty = Breaker::CLOSED.after(crate::Failure::Reset, at(1), at(2));
-        assert!(slot.set_breaker(faulty) && slot.has_trouble());
-        assert!(!slot.set_breaker(faulty), "it is the same");
+        assert!(schedule.set_breaker(faulty) && schedule.has_trouble());
+        assert!(!schedule.set_breaker(faulty), "it is the same");
     }
 
     #[test]
     fn what_is_not_needed_any_more_is_put_away_and_nothing_else() {
-        let mut slot = Schedule::new("a.example");
-        let _ = slot.open_queue(1);
-        slot.tidy(at(1));
-        assert!(slot.extra.is_none(), "an empty queue");
-        slot.set_backoff(HostBackoff { began: at(1), until: at(60), ..HostBackoff::NONE }, at(1));
-        slot.tidy(at(60 + 30 * 60 - 1));
-        assert!(slot.extra.is_some(), "its throttles are not forgiven yet");
-        slot.tidy(at(60 + 30 * 60));
-        assert!(slot.extra.is_none());
-        assert_eq!(slot.come_back(at(5_000), Duration::from_secs(1)), at(5_000));
-        slot.tidy(at(4_999));
-        assert_eq!(slot.come_back(at(5_000), Duration::from_secs(1)), at(5_001), "others were told before");
-        slot.tidy(at(5_001));
-        assert!(slot.extra.is_none());
-        slot.adapt(Duration::from_secs(1), true);
-        slot.tidy(at(9_999));
-        assert!(slot.extra.is_some(), "its adaptive delay counts on");
-        let mut slot = Schedule::new("b.example");
-        slot.grant(terms(2), at(1));
-        slot.tidy(at(9_999));
-        assert_eq!(slot.open_since(), at(1), "the list of what is open");
+        let mut schedule = Schedule::new("a.example");
+        let _ = schedule.open_queue(1);
+        schedule.tidy(at(1));
+        assert!(schedule.extra.is_none(), "an empty queue");
+        schedule.set_backoff(HostBackoff { began: at(1), until: at(60), ..HostBackoff::NONE }, at(1));
+        schedule.tidy(at(60 + 30 * 60 - 1));
+        assert!(schedule.extra.is_some(), "its throttles are not forgiven yet");
+        schedule.tidy(at(60 + 30 * 60));
+        assert!(schedule.extra.is_none());
+        assert_eq!(schedule.come_back(at(5_000), Duration::from_secs(1)), at(5_000));
+        schedule.tidy(at(4_999));
+        assert_eq!(
+            schedule.come_back(at(5_000), Duration::from_secs(1)),
+            at(5_001),
+            "others were told before"
+        );
+        schedule.tidy(at(5_001));
+        assert!(schedule.extra.is_none());
+        schedule.adapt(Duration::from_secs(1), true);
+        schedule.tidy(at(9_999));
+        assert!(schedule.extra.is_some(), "its adaptive delay counts on");
+        let mut schedule = Schedule::new("b.example");
+        schedule.grant(terms(2), at(1));
+        schedule.tidy(at(9_999));
+        assert_eq!(schedule.open_since(), at(1), "the list of what is open");
     }
 
     #[test]
     fn a_host_is_owed_its_gap_its_hold_and_its_line() {
-        let mut slot = Schedule::new("a.example");
-        let owes_nothing = |slot: &Schedule, now| slot.owes_nothing(Duration::from_secs(1), at(now));
-        assert!(owes_nothing(&slot, 1));
-        slot.grant(Terms { delay: Duration::from_secs(8), limit: 1 }, at(1));
-        assert!(!owes_nothing(&slot, 99), "a response is open");
-        slot.end(at(1), at(100));
-        assert!(!owes_nothing(&slot, 107) && owes_nothing(&slot, 108), "the longer of the delays");
-        slot.set_backoff(HostBackoff { began: at(100), until: at(160), ..HostBackoff::NONE }, at(100));
-        assert!(!owes_nothing(&slot, 160 + 30 * 60 - 1) && owes_nothing(&slot, 160 + 30 * 60));
+        let mut schedule = Schedule::new("a.example");
+        let owes_nothing = |schedule: &Schedule, now| schedule.owes_nothing(Duration::from_secs(1), at(now));
+        assert!(owes_nothing(&schedule, 1));
+        schedule.grant(Terms { delay: Duration::from_secs(8), limit: 1 }, at(1));
+        assert!(!owes_nothing(&schedule, 99), "a response is open");
+        schedule.end(at(1), at(100));
+        assert!(!owes_nothing(&schedule, 107) && owes_nothing(&schedule, 108), "the longer of the delays");
+        schedule.set_backoff(HostBackoff { began: at(100), until: at(160), ..HostBackoff::NONE }, at(100));
+        assert!(!owes_nothing(&schedule, 160 + 30 * 60 - 1) && owes_nothing(&schedule, 160 + 30 * 60));
         let faulty = Breaker::CLOSED.after(crate::Failure::Reset, at(1), at(2));
-        slot.set_breaker(faulty);
-        assert!(owes_nothing(&slot, 99_999), "a fault or two, and its breaker is closed");
+        schedule.set_breaker(faulty);
+        assert!(owes_nothing(&schedule, 99_999), "a fault or two, and its breaker is closed");
     }
 
     #[test]

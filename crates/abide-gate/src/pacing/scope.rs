@@ -1,4 +1,7 @@
-//! Whose turn is counted: the host, and what else the policy groups requests by.
+//! Scopes: what else requests are grouped by, beside the host.
+//!
+//! Some sites are one machine behind many names, and some operators ask for one limit for all of theirs. A group has a schedule like a host,
+//! filed under its key, which begins with the kind of the group and a slash so that no host can have it.
 
 use std::fmt;
 use std::sync::Arc;

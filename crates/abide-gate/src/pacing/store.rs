@@ -106,7 +106,7 @@ pub struct HostState {
     pub backoff: Option<Backoff>,
 }
 
-/// A backoff, as processes tell each other of it.
+/// A backoff, as it goes from process to process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// What is left of it. Zero: it is over.

@@ -1,7 +1,8 @@
-//! Where the slots are kept: in shards, each behind its own lock.
+//! The table of all hosts: their schedules, in shards, each behind its own lock.
 //!
-//! A slot has a number that stays the same while something is in flight or waiting, so that a permit finds it again without
-//! looking up its name. A slot is forgotten only when nothing is owed to its host.
+//! A schedule has a number that stays the same while something is in flight or waiting, so that a permit finds it again without looking up
+//! its name. It is forgotten only when nothing is owed to its host: crawlers that drop a host's state with its empty queue forget the delay with
+//! it. The table is cleaned a little with every few hundred requests, not by a timer, so an idle pacer does nothing.
 
 #![allow(
     clippy::expect_used,
@@ -21,20 +22,20 @@ use super::queue::Wakers;
 use super::schedule::{OPEN_MAX, Schedule};
 use crate::clock::Moment;
 
-/// The number of a slot.
+/// The number of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScheduleId {
     shard: u16,
     index: u32,
 }
 
-/// All slots.
+/// The schedules of all hosts and groups.
 #[derive(Debug)]
 pub(crate) struct Table {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     tickets: AtomicU64,
-    /// How many slots a shard keeps, unless it owes something to all of them.
+    /// How many schedules a shard keeps, unless something is owed to all of them.
     shard_max: usize,
     /// The delay that is owed to any host.
     min_delay: Duration,
@@ -43,7 +44,7 @@ pub(crate) struct Table {
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     index: HashTable<u32>,
-    slots: Slab<Schedule>,
+    schedules: Slab<Schedule>,
     /// Where the next cleaning goes on.
     hand: usize,
     since_cleaning: u32,
@@ -65,7 +66,7 @@ pub(crate) const SHARDS: u16 = 64;
 /// So many requests to the hosts of a shard, and it is cleaned a little.
 const CLEAN_EVERY: u32 = 256;
 
-/// So many slots are looked at in one cleaning.
+/// So many schedules are looked at in one cleaning.
 const CLEAN_STEPS: usize = 512;
 
 impl Table {
@@ -98,8 +99,8 @@ impl Table {
         self.lock_shards(all.map(Self::shard_of).collect())
     }
 
-    /// Locks the shards of these slots.
-    pub(crate) fn lock_slots(
+    /// Locks the shards of these schedules.
+    pub(crate) fn lock_schedules(
         &self,
         first: ScheduleId,
         others: impl ExactSizeIterator<Item = ScheduleId>,
@@ -107,7 +108,7 @@ impl Table {
         if others.len() == 0 {
             return self.lock_shard(first.shard);
         }
-        self.lock_shards(others.chain([first]).map(|slot| slot.shard).collect())
+        self.lock_shards(others.chain([first]).map(|schedule| schedule.shard).collect())
     }
 
     fn lock_shards(&self, mut shards: Vec<u16>) -> Locked<'_> {
@@ -127,20 +128,20 @@ impl Table {
         self.shards[usize::from(shard)].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at every slot, one shard at a time.
+    /// Looks at every schedule, one shard at a time.
     pub(crate) fn for_each(&self, mut look: impl FnMut(&mut Schedule)) {
         for shard in 0..SHARDS {
             self.for_each_of(shard, &mut look);
         }
     }
 
-    /// Looks at every slot of a shard.
+    /// Looks at every schedule of a shard.
     pub(crate) fn for_each_of(&self, shard: u16, mut look: impl FnMut(&mut Schedule)) {
-        self.guard(shard).slots.iter_mut().for_each(|(_, slot)| look(slot));
+        self.guard(shard).schedules.iter_mut().for_each(|(_, schedule)| look(schedule));
     }
 
     pub(crate) fn len(&self) -> usize {
-        (0..SHARDS).map(|shard| self.guard(shard).slots.len()).sum()
+        (0..SHARDS).map(|shard| self.guard(shard).schedules.len()).sum()
     }
 }
 
@@ -163,8 +164,8 @@ impl Locked<'_> {
 
     pub(crate) fn find(&mut self, hash: u64, key: &str) -> Option<ScheduleId> {
         let shard = Table::shard_of(hash);
-        let Shard { index, slots, .. } = self.shard(shard);
-        let same = |index: &u32| slots.get(*index as usize).is_some_and(|slot| &*slot.key == key);
+        let Shard { index, schedules, .. } = self.shard(shard);
+        let same = |index: &u32| schedules.get(*index as usize).is_some_and(|schedule| &*schedule.key == key);
         index.find(hash, same).map(|index| ScheduleId { shard, index: *index })
     }
 
@@ -173,35 +174,35 @@ impl Locked<'_> {
         self.table.tickets.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Forgets a host, if this key is new and its shard is full. To be called for all keys of a request before any of their slots is
-    /// taken: a slot that is new owes nothing, and could be forgotten for the next.
+    /// Forgets a host, if this key is new and its shard is full. To be called for all keys of a request before any of their schedules
+    /// is used: a new one owes nothing, and could be forgotten for the next.
     pub(crate) fn make_room(&mut self, hash: u64, key: &str, now: Moment, effects: &mut Effects) {
         let table = self.table;
         if self.find(hash, key).is_some() {
             return;
         }
         let shard = self.shard(Table::shard_of(hash));
-        if shard.slots.len() >= table.shard_max {
+        if shard.schedules.len() >= table.shard_max {
             shard.make_room(table, now);
-            effects.is_overgrown |= shard.slots.len() >= table.shard_max;
+            effects.is_overgrown |= shard.schedules.len() >= table.shard_max;
         }
     }
 
-    /// The slot of a key, new if it was not known.
+    /// The schedule of a key, new if it was not known.
     pub(crate) fn find_or_insert(&mut self, hash: u64, key: &str) -> ScheduleId {
-        if let Some(slot) = self.find(hash, key) {
-            return slot;
+        if let Some(schedule) = self.find(hash, key) {
+            return schedule;
         }
         let (shard, hasher) = (Table::shard_of(hash), &self.table.hasher);
         ScheduleId { shard, index: self.shard(shard).insert(hash, key, hasher) }
     }
 
-    /// The slot with this number, if it is still there. It is while something of ours is in flight or waiting there.
-    pub(crate) fn slot(&mut self, id: ScheduleId) -> Option<&mut Schedule> {
-        self.shard(id.shard).slots.get_mut(id.index as usize)
+    /// The schedule with this number. It is there as long as something that has the number is in flight or waiting.
+    pub(crate) fn schedule(&mut self, id: ScheduleId) -> Option<&mut Schedule> {
+        self.shard(id.shard).schedules.get_mut(id.index as usize)
     }
 
-    /// Cleans a little every few hundred calls. To be called before a slot is taken, or after it has been granted.
+    /// Cleans a little every few hundred calls. To be called before a schedule is looked up, or after its grant, which keeps it.
     pub(crate) fn clean_sometimes(&mut self, hash: u64, now: Moment, effects: &mut Effects) {
         let table = self.table;
         let shard = self.shard(Table::shard_of(hash));
@@ -216,31 +217,33 @@ impl Locked<'_> {
 impl Shard {
     fn insert(&mut self, hash: u64, key: &str, hasher: &RandomState) -> u32 {
         self.grow_slowly();
-        let place = self.slots.insert(Schedule::new(key));
-        let place = u32::try_from(place).expect("four billion slots do not fit into memory");
-        let slots = &self.slots;
-        let rehash = |index: &u32| slots.get(*index as usize).map_or(0, |slot| hasher.hash_one(&*slot.key));
+        let place = self.schedules.insert(Schedule::new(key));
+        let place = u32::try_from(place).expect("four billion schedules do not fit into memory");
+        let schedules = &self.schedules;
+        let rehash = |index: &u32| {
+            schedules.get(*index as usize).map_or(0, |schedule| hasher.hash_one(&*schedule.key))
+        };
         self.index.insert_unique(hash, place, rehash);
         place
     }
 
-    /// By an eighth rather than by doubling: with a million slots the difference is what they take.
+    /// By an eighth rather than by doubling: with a million hosts, doubling would keep up to 64 MB empty.
     fn grow_slowly(&mut self) {
-        if self.slots.len() == self.slots.capacity() {
-            self.slots.reserve_exact(self.slots.len() / 8 + 4);
+        if self.schedules.len() == self.schedules.capacity() {
+            self.schedules.reserve_exact(self.schedules.len() / 8 + 4);
         }
     }
 
-    /// Looks at the next few slots: puts away what is not needed, and forgets hosts while there are more than `max`.
+    /// Looks at the next few schedules: puts away what is not needed, and forgets hosts while there are more than `max`.
     fn clean(&mut self, table: &Table, now: Moment, effects: &mut Effects) {
-        for _ in 0..CLEAN_STEPS.min(self.slots.capacity()) {
-            let (place, crowded) = (self.advance(), self.slots.len() > table.shard_max);
-            let Some(slot) = self.slots.get_mut(place) else { continue };
-            if let Some(open) = slot.open_too_long(OPEN_MAX, now) {
-                effects.open.push((slot.key.clone(), open));
+        for _ in 0..CLEAN_STEPS.min(self.schedules.capacity()) {
+            let (place, crowded) = (self.advance(), self.schedules.len() > table.shard_max);
+            let Some(schedule) = self.schedules.get_mut(place) else { continue };
+            if let Some(open) = schedule.open_too_long(OPEN_MAX, now) {
+                effects.open.push((schedule.key.clone(), open));
             }
-            slot.tidy(now);
-            if crowded && slot.owes_nothing(table.min_delay, now) {
+            schedule.tidy(now);
+            if crowded && schedule.owes_nothing(table.min_delay, now) {
                 self.forget(place, &table.hasher);
             }
         }
@@ -248,22 +251,22 @@ impl Shard {
 
     /// Forgets one host that nothing is owed to, if one is found among the next few.
     fn make_room(&mut self, table: &Table, now: Moment) {
-        for _ in 0..CLEAN_STEPS.min(self.slots.capacity()) {
+        for _ in 0..CLEAN_STEPS.min(self.schedules.capacity()) {
             let place = self.advance();
-            if self.slots.get(place).is_some_and(|slot| slot.owes_nothing(table.min_delay, now)) {
+            if self.schedules.get(place).is_some_and(|schedule| schedule.owes_nothing(table.min_delay, now)) {
                 return self.forget(place, &table.hasher);
             }
         }
     }
 
     fn advance(&mut self) -> usize {
-        self.hand = if self.hand + 1 < self.slots.capacity() { self.hand + 1 } else { 0 };
+        self.hand = if self.hand + 1 < self.schedules.capacity() { self.hand + 1 } else { 0 };
         self.hand
     }
 
     fn forget(&mut self, place: usize, hasher: &RandomState) {
-        let slot = self.slots.remove(place);
-        let hash = hasher.hash_one(&*slot.key);
+        let schedule = self.schedules.remove(place);
+        let hash = hasher.hash_one(&*schedule.key);
         if let Ok(entry) = self.index.find_entry(hash, |index| *index as usize == place) {
             entry.remove();
         }
@@ -306,7 +309,7 @@ mod tests {
         let mut locked = table.lock(hash, &[]);
         let open = locked.find_or_insert(hash, "a");
         let terms = Terms { delay: Duration::ZERO, limit: 1 };
-        locked.slot(open).unwrap().grant(terms, began);
+        locked.schedule(open).unwrap().grant(terms, began);
         let later = began.plus(Duration::from_secs(61));
         let mut effects = Effects::default();
         for call in 1..=CLEAN_EVERY {
@@ -320,9 +323,9 @@ mod tests {
     fn a_shard_grows_by_an_eighth() {
         let (mut shard, hasher, mut growths) = (Shard::default(), RandomState::new(), 0);
         for n in 0_usize..4_000 {
-            let (key, before) = (n.to_string(), shard.slots.capacity());
+            let (key, before) = (n.to_string(), shard.schedules.capacity());
             shard.insert(hasher.hash_one(&*key), &key, &hasher);
-            let room = shard.slots.capacity();
+            let room = shard.schedules.capacity();
             assert!(room <= n + n / 8 + 4, "room for {room} with {n}");
             growths += usize::from(room != before);
         }
@@ -340,14 +343,14 @@ mod tests {
         for (max, left) in [(101, 100), (100, 100), (99, 99), (40, 40)] {
             let table = Table { shard_max: max, hasher: hasher.clone(), ..Table::new(0, Duration::ZERO) };
             shard.clean(&table, at(10), &mut effects);
-            assert_eq!(shard.slots.len(), left);
+            assert_eq!(shard.schedules.len(), left);
             assert_eq!(shard.index.len(), left);
         }
     }
 
     #[test]
     fn the_hand_goes_round_every_place_once() {
-        let mut shard = Shard { slots: Slab::with_capacity(10), ..Shard::default() };
+        let mut shard = Shard { schedules: Slab::with_capacity(10), ..Shard::default() };
         let places: Vec<usize> = (0..20).map(|_| shard.advance()).collect();
         let round = [1, 2, 3, 4, 5, 6, 7, 8, 9, 0];
         assert_eq!(places, [round, round].concat());

@@ -14,7 +14,7 @@ use crate::robots_cache::entry::RobotsEntry;
 use crate::robots_cache::fetch::Fetch;
 use crate::robots_cache::hot_cache::HotCache;
 use crate::robots_cache::inner::Inner;
-use crate::robots_cache::memory::MemoryRobotsStore;
+use crate::robots_cache::interner::Interner;
 use crate::robots_cache::policy::RobotsPolicy;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::store::RobotsStore;
@@ -27,7 +27,7 @@ pub struct RobotsCacheBuilder {
     tokens: Vec<ProductToken>,
     fetch: Arc<dyn Fetch>,
     policy: RobotsPolicy,
-    store: Arc<dyn RobotsStore>,
+    store: Option<Arc<dyn RobotsStore>>,
     clock: Arc<dyn Clock>,
     observers: Vec<Arc<dyn Observer>>,
     seed: u64,
@@ -44,7 +44,7 @@ impl RobotsCacheBuilder {
             tokens,
             fetch,
             policy: RobotsPolicy::default(),
-            store: Arc::new(MemoryRobotsStore::new()),
+            store: None,
             clock: Arc::new(SystemClock),
             observers: Vec::new(),
             seed: random_seed(),
@@ -57,9 +57,9 @@ impl RobotsCacheBuilder {
         self
     }
 
-    /// Where records are kept. Default: a [`MemoryRobotsStore`].
+    /// Where records are kept, besides the memory of the cache. Default: nowhere.
     pub fn store(mut self, store: Arc<dyn RobotsStore>) -> Self {
-        self.store = store;
+        self.store = Some(store);
         self
     }
 
@@ -99,7 +99,8 @@ impl RobotsCacheBuilder {
             clock: self.clock,
             observers,
             store,
-            entries: entries(self.policy.answers_weight),
+            entries: entries(self.policy.memory_max),
+            texts: Interner::new(),
             hot: HotCache::new(),
             deferrals: Cache::new(DEFERRALS_MAX),
             in_flight: SingleFlight::new(FLIGHTS_MAX),

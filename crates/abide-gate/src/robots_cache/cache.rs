@@ -28,7 +28,7 @@ impl RobotsCache {
         RobotsCacheBuilder::new(tokens, fetch)
     }
 
-    /// What is inner of the origin's robots.txt: at hand, or fetched, once for all who ask meanwhile.
+    /// The entry of the origin: from memory, or fetched, once for all who ask meanwhile.
     ///
     /// The fetch belongs to no caller: dropping this future harms nobody, and what was fetched is kept. Within a tokio
     /// runtime only.
@@ -87,7 +87,7 @@ impl RobotsCache {
     }
 
     /// Forgets that the origin's answer is fresh, so that its next use asks again. The last good copy is kept, and goes on
-    /// being used at once while the origin is inner to fail.
+    /// being used at once while the origin is known to fail.
     ///
     /// Other processes with the same store see it when the time of their own answers is over.
     pub async fn invalidate(&self, origin: &Origin) {
@@ -98,7 +98,7 @@ impl RobotsCache {
             return;
         };
         self.inner.store.save(&record).await;
-        // Meanwhile a flight may have landed, and what it brought must be neither lost nor hidden by what was inner before.
+        // Meanwhile a fetch may have ended, and what it brought must be neither lost nor hidden by what was known before.
         let at_hand = self.inner.entries.get(origin);
         if let Some(newer) = at_hand.filter(|answer| answer.asked_at() > record.asked_at()) {
             record = newer.record().clone().expired();

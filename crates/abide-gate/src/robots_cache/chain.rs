@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED};
 use tokio::time::{timeout, timeout_at};
@@ -14,8 +13,7 @@ use crate::robots_cache::counters::Counters;
 use crate::robots_cache::fetch::{Fetch, FetchError, PermitWait, RobotsRequest, RobotsResponse, Validators};
 use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::outcome::{Head, Outcome, classify, has_rule_line, is_html, looks_coded};
-use crate::robots_cache::record::GoodCopy;
-use crate::robots_cache::{RobotsPolicy, body, log, redirect};
+use crate::robots_cache::{GoodCopy, RobotsPolicy, body, log, redirect};
 use crate::{Clock, Coding, Failure, Origin};
 
 /// How an attempt ended.
@@ -30,9 +28,6 @@ pub(crate) enum ChainEnd {
         sent: bool,
     },
 }
-
-/// A type longer than this is none.
-pub(crate) const CONTENT_TYPE_LEN_MAX: usize = 256;
 
 /// The way to one robots.txt, while it is gone.
 pub(crate) struct Chain<'a> {
@@ -120,7 +115,7 @@ impl<'a> Chain<'a> {
     /// Only the request for the URL that the copy came from is conditional: its validators mean nothing elsewhere. So one that
     /// follows an unasked 304 has none either.
     fn validators(&self) -> Option<Validators> {
-        let copy = self.copy.filter(|copy| copy.final_url == *self.here())?;
+        let copy = self.copy.filter(|copy| copy.final_url(self.origin) == *self.here())?;
         Some(copy.validators.clone()).filter(|validators| !validators.is_empty())
     }
 
@@ -200,22 +195,19 @@ impl<'a> Chain<'a> {
         if looks_coded(&text.bytes) {
             return Outcome::Unreachable { cause: Failure::StillCoded, hold };
         }
-        let content_type = field(&headers, &CONTENT_TYPE).filter(|value| value.len() <= CONTENT_TYPE_LEN_MAX);
+        let html = is_html(field(&headers, &CONTENT_TYPE), &text.bytes) && !has_rule_line(&text.bytes);
         // Stricter (option): a page that only looks like a success says nothing about the rules.
-        if self.policy.html_is_unreachable
-            && is_html(content_type, &text.bytes)
-            && !has_rule_line(&text.bytes)
-        {
+        if html && self.policy.html_is_unreachable {
             return Outcome::Unreachable { cause: Failure::Html, hold };
         }
         let now = self.clock.wall();
         Outcome::Rules(Arc::new(GoodCopy {
-            body: text.bytes,
+            body: Arc::from(&*text.bytes),
             truncated: text.truncated,
+            html,
             status,
-            final_url: self.here().clone(),
+            redirected_to: (self.visited.len() > 1).then(|| Box::new(self.here().clone())),
             validators: validators(&headers),
-            content_type: content_type.map(Bytes::copy_from_slice),
             lifetime: stated_lifetime(&headers, self.policy),
             fetched_at: now,
             validated_at: now,

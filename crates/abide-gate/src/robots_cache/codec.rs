@@ -8,7 +8,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -38,11 +37,11 @@ struct Stored<'a> {
 #[derive(Serialize, Deserialize)]
 struct StoredCopy<'a> {
     truncated: bool,
+    html: bool,
     status: u16,
-    final_url: &'a str,
+    redirected_to: Option<&'a str>,
     etag: Option<&'a [u8]>,
     last_modified: Option<&'a [u8]>,
-    content_type: Option<&'a [u8]>,
     lifetime: Option<u64>,
     fetched_at: u64,
     validated_at: u64,
@@ -86,7 +85,7 @@ impl Record {
             (200..=299).contains(&copy.status)
                 && copy.body.len() <= BODY_LIMIT_MAX
                 && copy.lifetime.is_none_or(|lifetime| lifetime <= LIFETIME_MAX)
-                && is_plain(&copy.final_url)
+                && copy.redirected_to.as_deref().is_none_or(is_plain)
         });
         is_result && is_copy && self.fresh_until.since(self.asked_at) <= LIFETIME_MAX
     }
@@ -100,7 +99,7 @@ fn is_plain(url: &Url) -> bool {
 
 impl<'a> Stored<'a> {
     fn of(record: &'a Record) -> Self {
-        let outage = &record.failing;
+        let outage = record.outage();
         let millis = |time: Option<WallMillis>| time.map(WallMillis::as_millis);
         Self {
             origin: record.origin.as_str(),
@@ -122,7 +121,8 @@ impl<'a> Stored<'a> {
             asked_at: WallMillis::from_millis(self.asked_at),
             fresh_until: WallMillis::from_millis(self.fresh_until),
             next_try: WallMillis::from_millis(self.next_try),
-            failing: Outage { since: time(since), attempts, counted, last_counted: time(last_counted) },
+            outage: Outage { since: time(since), attempts, counted, last_counted: time(last_counted) }
+                .boxed(),
             copy: match self.copy {
                 Some(copy) => Some(Arc::new(copy.into_copy()?)),
                 None => None,
@@ -135,11 +135,11 @@ impl<'a> StoredCopy<'a> {
     fn of(copy: &'a GoodCopy) -> Self {
         Self {
             truncated: copy.truncated,
+            html: copy.html,
             status: copy.status,
-            final_url: copy.final_url.as_str(),
+            redirected_to: copy.redirected_to.as_ref().map(|url| url.as_str()),
             etag: copy.validators.etag(),
             last_modified: copy.validators.last_modified(),
-            content_type: copy.content_type(),
             lifetime: copy.lifetime.map(|lifetime| lifetime.as_secs()),
             fetched_at: copy.fetched_at.as_millis(),
             validated_at: copy.validated_at.as_millis(),
@@ -149,12 +149,15 @@ impl<'a> StoredCopy<'a> {
 
     fn into_copy(self) -> Option<GoodCopy> {
         Some(GoodCopy {
-            body: Bytes::copy_from_slice(self.body),
+            body: Arc::from(self.body),
             truncated: self.truncated,
+            html: self.html,
             status: self.status,
-            final_url: Url::parse(self.final_url).ok()?,
+            redirected_to: match self.redirected_to {
+                Some(url) => Some(Box::new(Url::parse(url).ok()?)),
+                None => None,
+            },
             validators: Validators::new(self.etag, self.last_modified),
-            content_type: self.content_type.map(Bytes::copy_from_slice),
             lifetime: self.lifetime.map(Duration::from_secs),
             fetched_at: WallMillis::from_millis(self.fetched_at),
             validated_at: WallMillis::from_millis(self.validated_at),
@@ -205,21 +208,25 @@ mod tests {
     fn copies() -> impl Strategy<Value = GoodCopy> {
         let bytes = |max| proptest::collection::vec(any::<u8>(), 0..max);
         let value = || proptest::option::of("[!-~]{1,40}");
-        (bytes(300), any::<bool>(), 200_u16..300, value(), value(), value(), any::<[u64; 2]>(), any::<bool>())
-            .prop_map(|(body, truncated, status, etag, date, kind, [fetched, validated], stated)| GoodCopy {
-                body: body.into(),
-                truncated,
-                status,
-                final_url: "https://b.example/robots.txt?x".parse().unwrap(),
-                validators: Validators::new(
-                    etag.as_deref().map(str::as_bytes),
-                    date.as_deref().map(str::as_bytes),
-                ),
-                content_type: kind.map(Bytes::from),
-                lifetime: stated.then_some(Duration::from_secs(600)),
-                fetched_at: WallMillis::from_millis(fetched),
-                validated_at: WallMillis::from_millis(validated),
-            })
+        (bytes(300), any::<[bool; 4]>(), 200_u16..300, value(), value(), any::<[u64; 2]>()).prop_map(
+            |(body, [truncated, html, redirected, stated], status, etag, date, [fetched, validated])| {
+                GoodCopy {
+                    body: body.into(),
+                    truncated,
+                    html,
+                    status,
+                    redirected_to: redirected
+                        .then(|| Box::new("https://b.example/robots.txt?x".parse().unwrap())),
+                    validators: Validators::new(
+                        etag.as_deref().map(str::as_bytes),
+                        date.as_deref().map(str::as_bytes),
+                    ),
+                    lifetime: stated.then_some(Duration::from_secs(600)),
+                    fetched_at: WallMillis::from_millis(fetched),
+                    validated_at: WallMillis::from_millis(validated),
+                }
+            },
+        )
     }
 
     fn records() -> impl Strategy<Value = Record> {
@@ -245,7 +252,7 @@ mod tests {
                     asked_at: WallMillis::from_millis(asked),
                     fresh_until: WallMillis::from_millis(asked.saturating_add(fresh)),
                     next_try: WallMillis::from_millis(next),
-                    failing,
+                    outage: failing.boxed(),
                     copy: copy.map(Arc::new),
                 };
                 record.can_be().then_some(record)
@@ -318,7 +325,9 @@ mod tests {
     #[test]
     fn what_we_would_have_written_otherwise_is_absent() {
         let origin = "https://a.example".parse().unwrap();
-        let record = Record::sample(&origin, WallMillis::from_millis(1), "User-agent: *\n".into());
+        let mut record = Record::sample(&origin, WallMillis::from_millis(1), "User-agent: *\n".into());
+        let url = Box::new("https://b.example/robots.txt".parse().unwrap());
+        Arc::make_mut(record.copy.as_mut().unwrap()).redirected_to = Some(url);
         assert_eq!(Record::decode(&forged(&record, b"robots.txt", b"robots.txt")), Some(record.clone()));
         for (from, to) in [
             (&b"/robots.txt"[..], &b"/robots{txt"[..]),
@@ -341,7 +350,7 @@ mod tests {
             asked_at: WallMillis::from_millis(1),
             fresh_until: WallMillis::from_millis(1),
             next_try: WallMillis::from_millis(1),
-            failing: Outage::default(),
+            outage: None,
             copy: None,
         };
         let mut bytes = record.encode();
@@ -393,12 +402,28 @@ mod tests {
             ),
             ("a lifetime of a day", with(|copy| copy.lifetime = Some(LIFETIME_MAX)), true),
             ("a longer one", with(|copy| copy.lifetime = Some(LIFETIME_MAX + Duration::from_secs(1))), false),
-            ("http", with(|copy| copy.final_url = "http://a.example/x".parse().unwrap()), true),
-            ("a user", with(|copy| copy.final_url = "http://u@a.example/x".parse().unwrap()), false),
-            ("a password", with(|copy| copy.final_url = "http://:p@a.example/x".parse().unwrap()), false),
-            ("ftp", with(|copy| copy.final_url = "ftp://a.example/x".parse().unwrap()), false),
+            (
+                "http",
+                with(|copy| copy.redirected_to = Some(Box::new("http://a.example/x".parse().unwrap()))),
+                true,
+            ),
+            (
+                "a user",
+                with(|copy| copy.redirected_to = Some(Box::new("http://u@a.example/x".parse().unwrap()))),
+                false,
+            ),
+            (
+                "a password",
+                with(|copy| copy.redirected_to = Some(Box::new("http://:p@a.example/x".parse().unwrap()))),
+                false,
+            ),
+            (
+                "ftp",
+                with(|copy| copy.redirected_to = Some(Box::new("ftp://a.example/x".parse().unwrap()))),
+                false,
+            ),
             ("a copy of a refusal", with(|copy| copy.status = 404), false),
-            ("no host", with(|copy| copy.final_url = "data:,x".parse().unwrap()), false),
+            ("no host", with(|copy| copy.redirected_to = Some(Box::new("data:,x".parse().unwrap()))), false),
         ] {
             let decoded = Record::decode(&record.encode());
             assert_eq!(decoded, is_kept.then_some(record), "{what}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use abide_robots::{ParseOptions, ProductToken, Remark, Robots, Rules, Target};
 use url::Url;
 
-use crate::robots_cache::outcome::{has_rule_line, is_html};
+use crate::robots_cache::interner::{Interner, RobotsText};
 use crate::robots_cache::policy::BODY_LIMIT_MAX;
 use crate::robots_cache::record::LastResult;
 use crate::robots_cache::reuse::{Reuse, Serving, Times, serving};
@@ -16,7 +16,7 @@ use crate::{Failure, Origin, Verdict, WallMillis};
 #[derive(Debug, Clone)]
 pub(crate) enum AccessResult {
     /// A robots.txt was read: fresh, revalidated, or the last good copy.
-    Rules(Rules),
+    Rules(Arc<RobotsText>),
     /// The server says that there is none: everything is allowed.
     Unavailable(Unavailable),
     /// We could not learn it, and have no copy: everything is disallowed for now.
@@ -49,52 +49,40 @@ pub enum Source {
 /// allocation.
 pub struct RobotsEntry {
     record: Record,
-    times: Times,
     result: AccessResult,
     was_fresh: bool,
-    not_text: bool,
 }
 
 impl RobotsEntry {
-    /// Compiles what `record` says at `now`. `older`, an answer for the same origin, lends its rules if the text is the same.
+    /// What `record` says at `now`, with its text from `texts` if that is in use already.
     pub(super) fn new(
-        record: Record,
+        mut record: Record,
         now: WallMillis,
         policy: &RobotsPolicy,
         tokens: &[ProductToken],
-        older: Option<&Self>,
+        texts: &Interner,
     ) -> Self {
-        let times = Times::of(&record);
-        let serving = serving(&record, now, policy);
-        let mut not_text = false;
-        let result = match (serving, &record.copy) {
+        let result = match (serving(&record, now, policy), &mut record.copy) {
             (Serving::Current | Serving::LastGood, Some(copy)) => {
-                let rules = older.and_then(|older| older.rules_of(copy));
-                not_text = is_html(copy.content_type(), copy.body()) && !has_rule_line(copy.body());
-                AccessResult::Rules(
-                    rules.unwrap_or_else(|| Rules::parse_with(copy.body(), tokens, reading(policy))),
-                )
+                let text = texts.get(&copy.body, |body| Rules::parse_with(body, tokens, reading(policy)));
+                if !Arc::ptr_eq(&text.body, &copy.body) {
+                    Arc::make_mut(copy).body = Arc::clone(&text.body);
+                }
+                AccessResult::Rules(text)
             }
             (Serving::Unavailable(why), _) => AccessResult::Unavailable(why),
             (Serving::Unreachable(cause), _) => AccessResult::Unreachable(cause),
             // Serving a copy without a copy cannot be; if it were, the safe reading is this one.
             (Serving::Current | Serving::LastGood, None) => AccessResult::Unreachable(Failure::Other),
         };
-        Self { was_fresh: times.is_fresh(now), record, times, result, not_text }
-    }
-
-    fn rules_of(&self, copy: &GoodCopy) -> Option<Rules> {
-        match (&self.result, &self.record.copy) {
-            (AccessResult::Rules(rules), Some(own)) if own.body == copy.body => Some(rules.clone()),
-            _ => None,
-        }
+        Self { was_fresh: Times::of(&record).is_fresh(now), record, result }
     }
 
     /// What to do with this answer at `now`; `None` if it must be compiled anew, since it has grown stale.
     pub(super) fn next(&self, now: WallMillis) -> Option<Reuse> {
-        match self.times.next(now) {
-            Reuse::Use if self.times.is_fresh(now) != self.was_fresh => None,
-            Reuse::UseAndRefresh if self.times.is_fresh(now) != self.was_fresh => None,
+        let times = Times::of(&self.record);
+        match times.next(now) {
+            Reuse::Use | Reuse::UseAndRefresh if times.is_fresh(now) != self.was_fresh => None,
             next => Some(next),
         }
     }
@@ -109,7 +97,7 @@ impl RobotsEntry {
     /// `/robots.txt` itself always may (RFC 9309 §2.2.2).
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {
         match &self.result {
-            AccessResult::Rules(rules) => rules.is_allowed(target),
+            AccessResult::Rules(text) => text.rules.is_allowed(target),
             AccessResult::Unavailable(_) => true,
             AccessResult::Unreachable(_) => target.as_str() == "/robots.txt",
         }
@@ -123,7 +111,7 @@ impl RobotsEntry {
     /// The `Crawl-delay` of the group that applies, as written.
     pub fn crawl_delay(&self) -> Option<Duration> {
         match &self.result {
-            AccessResult::Rules(rules) => rules.crawl_delay(),
+            AccessResult::Rules(text) => text.rules.crawl_delay(),
             AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => None,
         }
     }
@@ -157,8 +145,8 @@ impl RobotsEntry {
     }
 
     /// Where the robots.txt came from after its redirects.
-    pub fn final_url(&self) -> Option<&Url> {
-        self.copy().map(GoodCopy::final_url)
+    pub fn final_url(&self) -> Option<Url> {
+        self.copy().map(|copy| copy.final_url(self.origin()))
     }
 
     /// The status that decided: of the copy, or of the refusal if it had one.
@@ -204,12 +192,12 @@ impl RobotsEntry {
 
     /// Since when it has been unreachable.
     pub fn failing_since(&self) -> Option<WallMillis> {
-        self.record.failing.since
+        self.record.outage().since
     }
 
     /// How many attempts have failed in a row.
     pub fn attempts(&self) -> u32 {
-        self.record.failing.attempts
+        self.record.outage().attempts
     }
 
     /// When it is asked again, if it is used then.
@@ -224,7 +212,7 @@ impl RobotsEntry {
 
     /// Whether the document is HTML without one rule line, so that what allows everything may be a mistake or a challenge.
     pub fn is_not_text(&self) -> bool {
-        self.not_text
+        self.copy().is_some_and(|copy| copy.html)
     }
 
     /// What a reader stumbles over in the text: lines that cannot be read, encodings, rules that never match. Reads it again.
@@ -238,15 +226,28 @@ impl RobotsEntry {
         &self.record
     }
 
-    /// About how many bytes it takes in memory.
+    /// About how many bytes it takes in memory, with its place in the cache.
     pub(super) fn weight(&self) -> usize {
-        let rules = match &self.result {
-            AccessResult::Rules(rules) => rules.heap_size(),
+        let text = match &self.result {
+            AccessResult::Rules(text) => {
+                // Each of several hosts with one text pays its part. Not less than an eighth: the others may be evicted before this one.
+                let sharers = Arc::strong_count(text).clamp(1, SHARERS_MAX);
+                text.body
+                    .len()
+                    .saturating_add(text.rules.heap_size())
+                    .checked_div(sharers)
+                    .unwrap_or_default()
+            }
             AccessResult::Unavailable(_) | AccessResult::Unreachable(_) => 0,
         };
-        self.record.weight().saturating_add(rules).saturating_add(200)
+        ENTRY_WEIGHT.saturating_add(self.record.weight_without_body()).saturating_add(text)
     }
 }
+
+/// What moka takes for an entry, and what this one takes besides its record, measured by `benches/gate.rs`.
+const ENTRY_WEIGHT: usize = 350;
+/// Hosts that share the weight of a text.
+const SHARERS_MAX: usize = 8;
 
 /// The body was cut at the policy's limit, so the reader must not cut it at a lower one.
 fn reading(policy: &RobotsPolicy) -> ParseOptions {

@@ -177,8 +177,8 @@ impl PermitWait {
 /// `ETag` and `Last-Modified` of a copy, as the server wrote them (RFC 9110 §8.8). Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Validators {
-    etag: Option<Bytes>,
-    last_modified: Option<Bytes>,
+    etag: Option<Arc<[u8]>>,
+    last_modified: Option<Arc<[u8]>>,
 }
 
 /// A validator longer than this is not kept: nobody needs it, and it would be sent back with every request.
@@ -191,7 +191,7 @@ impl Validators {
         let keep = |value: Option<&[u8]>| {
             let value = value.filter(|value| !value.is_empty() && value.len() <= VALIDATOR_LEN_MAX)?;
             HeaderValue::from_bytes(value).ok()?;
-            Some(Bytes::copy_from_slice(value))
+            Some(Arc::from(value))
         };
         Self { etag: keep(etag), last_modified: keep(last_modified) }
     }

@@ -16,12 +16,13 @@ use crate::robots_cache::counters::Counters;
 use crate::robots_cache::entry::{RobotsEntry, Source};
 use crate::robots_cache::fetch::{Fetch, PermitWait};
 use crate::robots_cache::hot_cache::HotCache;
+use crate::robots_cache::interner::Interner;
 use crate::robots_cache::outcome::Outcome;
-use crate::robots_cache::record::{AttemptEnd, GoodCopy, LastResult};
+use crate::robots_cache::record::{AttemptEnd, LastResult};
 use crate::robots_cache::reuse::{NEXT_TRY_MAX, Reuse, Times};
 use crate::robots_cache::single_flight::{Join, Leader, SingleFlight};
 use crate::robots_cache::store_guard::StoreGuard;
-use crate::robots_cache::{Record, RobotsPolicy, log};
+use crate::robots_cache::{GoodCopy, Record, RobotsPolicy, log};
 use crate::{Clock, Origin, WallMillis};
 
 /// What one process knows of robots.txt files, and how it learns more.
@@ -34,6 +35,8 @@ pub(super) struct Inner {
     pub(super) store: StoreGuard,
     /// Compiled, for our own tokens; the store has what the server sent.
     pub(super) entries: Cache<Origin, Arc<RobotsEntry>>,
+    /// What those have in common.
+    pub(super) texts: Interner,
     /// Those of them that are in use.
     pub(super) hot: HotCache,
     pub(super) deferrals: Cache<Origin, Deferral>,
@@ -43,10 +46,10 @@ pub(super) struct Inner {
     pub(super) counters: Arc<Counters>,
 }
 
-/// What the passengers of a flight are told.
+/// What those who wait for a fetch are told.
 #[derive(Debug, Clone)]
 pub(super) enum Progress {
-    /// Something that may be used while the flight goes on.
+    /// Something that may be used while the fetch goes on.
     Early(Arc<RobotsEntry>),
     /// The end, and what was waited for turns.
     Done(Result<Arc<RobotsEntry>, Refusal>, PermitWait),
@@ -60,7 +63,7 @@ pub(super) struct Deferral {
     sent: bool,
 }
 
-/// Whether somebody waits for a flight.
+/// Whether somebody waits for a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
     Now,
@@ -99,16 +102,15 @@ impl Inner {
 
     /// Compiles a record and has it at hand from now on.
     pub(super) fn publish(&self, record: Record) -> Arc<RobotsEntry> {
-        let older = self.entries.get(record.origin());
         let now = self.clock.wall();
-        let answer = Arc::new(RobotsEntry::new(record, now, &self.policy, &self.tokens, older.as_deref()));
+        let answer = Arc::new(RobotsEntry::new(record, now, &self.policy, &self.tokens, &self.texts));
         self.entries.insert(answer.origin().clone(), Arc::clone(&answer));
         // From the cache: another one may have been published meanwhile.
         self.hot.fill(answer.origin().as_slice(), || self.entries.get(answer.origin()));
         answer
     }
 
-    /// Progress of the flight for `origin`, which takes off if there is none.
+    /// The progress of the fetch for `origin`, which begins if there is none.
     pub(super) fn join(
         self: &Arc<Self>,
         origin: &Origin,
@@ -138,7 +140,7 @@ impl Inner {
         }
     }
 
-    /// One flight, in a task that belongs to no caller.
+    /// One fetch, in a task that belongs to no caller.
     async fn run(self: Arc<Self>, leader: Leader<Origin, Progress>, origin: Origin) {
         self.counters.flights.add(1);
         let mut lost = Lost { counters: &self.counters, done: false };
@@ -266,7 +268,7 @@ impl fmt::Debug for Inner {
     }
 }
 
-/// Counts a flight that does not land.
+/// Counts a fetch that does not end, because its task panicked or its runtime went down.
 struct Lost<'a> {
     counters: &'a Counters,
     done: bool,
@@ -303,5 +305,29 @@ mod tests {
             other => panic!("expected a deferral, found {other:?}"),
         }
         assert!(cache.get(&b).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_million_hosts_fit_by_default() {
+        const HOSTS: u64 = 400;
+        let fetch = ScriptedFetch::new(|request, _| {
+            let host = request.url().host_str().unwrap_or_default();
+            let site: u64 =
+                host.bytes().filter(u8::is_ascii_digit).fold(0, |n, b| n * 10 + u64::from(b - b'0'));
+            let rules: String =
+                (0..12).map(|rule| format!("Disallow: /private/{}/{rule}\n", site / 4)).collect();
+            Scripted::text(format!("User-agent: *\n{rules}"))
+                .header("etag", b"\"65f2c1a3-12c\"")
+                .header("last-modified", b"Thu, 14 Mar 2024 09:12:51 GMT")
+        });
+        let cache = RobotsCache::builder(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch)).build();
+        cache.prefetch((0..HOSTS).map(|n| format!("https://www.site{n}.example").parse().unwrap())).await;
+        let entries = &cache.inner.entries;
+        entries.run_pending_tasks();
+        assert_eq!(entries.entry_count(), HOSTS);
+        let of_a_million = entries.weighted_size() / HOSTS * 1_000_000;
+        assert!(of_a_million <= cache.inner.policy.memory_max, "{of_a_million}");
+        // Not less than what was measured, or more memory would be taken than was allowed.
+        assert!(entries.weighted_size() / HOSTS >= 750, "{}", entries.weighted_size() / HOSTS);
     }
 }

@@ -42,6 +42,8 @@ mod policy;
 mod entry;
 
 mod codec;
+mod copy;
+mod interner;
 mod memory;
 mod store;
 
@@ -54,6 +56,7 @@ mod sync {
 }
 
 pub(crate) use cache::RobotsCache;
+pub use copy::GoodCopy;
 pub(crate) use entry::AccessResult;
 pub use entry::{RobotsEntry, Source};
 pub(crate) use fetch::Validators;
@@ -64,6 +67,6 @@ pub use memory::MemoryRobotsStore;
 #[cfg(feature = "tracing")]
 pub(crate) use policy::LongOutage;
 pub use policy::RobotsPolicy;
+pub use record::Record;
 pub(crate) use record::Unavailable;
-pub use record::{GoodCopy, Record};
 pub use store::RobotsStore;

@@ -28,7 +28,7 @@ pub struct RobotsPolicy {
     pub(crate) slot_wait_max: Duration,
     pub(crate) fetches_max: usize,
     pub(crate) store_timeout: Duration,
-    pub(crate) answers_weight: u64,
+    pub(crate) memory_max: u64,
 }
 
 /// What a host without a copy becomes when it has been unreachable for long (RFC 9309 §2.3.1.4, last paragraph).
@@ -50,6 +50,8 @@ pub(crate) const BODY_LIMIT_MIN: usize = 500 * 1024;
 pub(crate) const BODY_LIMIT_MAX: usize = 16 * 1024 * 1024;
 /// §2.4: a cached version SHOULD NOT be used for more than 24 hours.
 pub(crate) const LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// For a million hosts: known hosts that are forgotten are asked for robots.txt again, which is impolite, not only slow.
+const MEMORY_MAX: u64 = 1 << 30;
 /// §2.3.1.2: at least five redirects are followed.
 pub(crate) const REDIRECTS_MIN: usize = 5;
 /// More than any honest chain needs; browsers stop at 20.
@@ -73,7 +75,7 @@ impl Default for RobotsPolicy {
             slot_wait_max: Duration::from_secs(60),
             fetches_max: 64,
             store_timeout: Duration::from_secs(2),
-            answers_weight: 64 * 1024 * 1024,
+            memory_max: MEMORY_MAX,
         }
     }
 }
@@ -189,10 +191,14 @@ impl RobotsPolicy {
         self
     }
 
-    /// How many bytes of answers (compiled rules and their text) a process keeps, at least 4 MiB. Default: 64 MiB.
+    /// How many bytes of memory a process keeps robots.txt in, at least 4 MiB. Default: 1 GiB, enough for a million hosts whose files have
+    /// some hundred bytes. Memory is taken as hosts become known.
+    ///
+    /// Beyond it, the host that was not used for the longest time is forgotten. Its robots.txt is loaded from the store when it is needed, or
+    /// fetched if there is no store.
     #[must_use]
-    pub fn with_answers_weight(mut self, bytes: u64) -> Self {
-        self.answers_weight = bytes.max(4 * 1024 * 1024);
+    pub fn with_memory_max(mut self, bytes: u64) -> Self {
+        self.memory_max = bytes.max(4 * 1024 * 1024);
         self
     }
 }
@@ -232,12 +238,12 @@ mod tests {
             .with_slot_wait_max(s(999_999))
             .with_fetches_max(0)
             .with_store_timeout(s(999))
-            .with_answers_weight(1);
+            .with_memory_max(1);
         assert!(set.is_cautious());
         assert_eq!((set.redirects_max, set.body_limit, set.fetches_max), (9, 16 * 1024 * 1024, 1));
         assert_eq!((set.retry_first, set.retry_max), (s(1), s(86_400)));
         assert_eq!((set.deadline(), set.slot_wait_max, set.store_timeout), (s(3_600), s(86_400), s(60)));
-        assert_eq!(set.answers_weight, 4_194_304);
+        assert_eq!(set.memory_max, 4_194_304);
         assert_eq!(
             (set.lifetime_min, set.html_is_unreachable),
             (base.lifetime_min, base.html_is_unreachable)

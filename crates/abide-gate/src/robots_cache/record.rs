@@ -1,17 +1,14 @@
 //! What is known of one origin's robots.txt, and how an attempt changes it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use url::Url;
 
 use crate::robots_cache::freshness::{back_off, refresh_ahead};
 use crate::robots_cache::outcome::Outcome;
 use crate::robots_cache::policy::LIFETIME_MAX;
-use crate::robots_cache::{RobotsPolicy, Validators};
+use crate::robots_cache::{GoodCopy, RobotsPolicy};
 use crate::{Failure, Origin, WallMillis};
 
 /// Everything that is stored for one origin: what the server sent, and when. Cheap to clone.
@@ -26,7 +23,8 @@ pub struct Record {
     pub(super) fresh_until: WallMillis,
     pub(super) next_try: WallMillis,
     pub(super) copy: Option<Arc<GoodCopy>>,
-    pub(super) failing: Outage,
+    /// Most hosts can be reached: the room is behind a pointer.
+    pub(super) outage: Option<Box<Outage>>,
 }
 
 /// How the last attempt ended. Stored by the number of the variant: another order is another version in `codec.rs`.
@@ -49,76 +47,6 @@ pub(crate) enum Unavailable {
     TooManyRedirects,
     /// It has been unreachable for so long that the policy says so (§2.3.1.4, last paragraph).
     LongOutage,
-}
-
-/// A robots.txt as it was received: decoded bytes and where they came from.
-#[derive(Clone, PartialEq)]
-pub struct GoodCopy {
-    pub(super) body: Bytes,
-    pub(super) truncated: bool,
-    pub(super) status: u16,
-    pub(super) final_url: Url,
-    pub(super) validators: Validators,
-    pub(super) content_type: Option<Bytes>,
-    /// What its `Cache-Control` asked for, within bounds.
-    pub(super) lifetime: Option<Duration>,
-    pub(super) fetched_at: WallMillis,
-    pub(super) validated_at: WallMillis,
-}
-
-impl GoodCopy {
-    /// The text: at most the policy's limit of decoded bytes, and whole lines only.
-    pub fn body(&self) -> &[u8] {
-        &self.body
-    }
-
-    /// Whether there was more than the limit (RFC 9309 §2.5).
-    pub fn is_truncated(&self) -> bool {
-        self.truncated
-    }
-
-    /// The 2xx status it came with.
-    pub fn status(&self) -> u16 {
-        self.status
-    }
-
-    /// Where the redirects ended.
-    pub fn final_url(&self) -> &Url {
-        &self.final_url
-    }
-
-    /// Its entity tag, as the server wrote it.
-    pub fn etag(&self) -> Option<&[u8]> {
-        self.validators.etag()
-    }
-
-    /// The `Content-Type` field, as sent.
-    pub fn content_type(&self) -> Option<&[u8]> {
-        self.content_type.as_deref()
-    }
-
-    /// When its body was received.
-    pub fn fetched_at(&self) -> WallMillis {
-        self.fetched_at
-    }
-
-    /// When the server last confirmed it, by sending it or by a 304.
-    pub fn validated_at(&self) -> WallMillis {
-        self.validated_at
-    }
-}
-
-impl fmt::Debug for GoodCopy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GoodCopy")
-            .field("bytes", &self.body.len())
-            .field("truncated", &self.truncated)
-            .field("status", &self.status)
-            .field("final_url", &self.final_url.as_str())
-            .field("fetched_at", &self.fetched_at)
-            .field("validated_at", &self.validated_at)
-            .finish_non_exhaustive()
-    }
 }
 
 /// For how long an origin has been unreachable.
@@ -161,6 +89,11 @@ impl Outage {
         Self { attempts: self.attempts.saturating_add(1), ..self }
     }
 
+    /// Nothing for none.
+    pub(super) fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+
     /// Whether it has lasted for 30 days, with an attempt on 20 of them.
     pub(crate) fn is_long(&self, now: WallMillis) -> bool {
         self.counted >= OUTAGE_ATTEMPTS && self.since.is_some_and(|since| now.since(since) >= OUTAGE)
@@ -187,16 +120,16 @@ impl Record {
         policy: &RobotsPolicy,
     ) -> Self {
         let now = at.now;
-        let copy = previous.and_then(|record| record.copy.clone()).map(|copy| not_after(copy, now));
-        let failing = previous.map(|record| record.failing).unwrap_or_default();
-        let new = |last, copy, failing| Self {
+        let copy = previous.and_then(|record| record.copy.clone()).map(|copy| copy.not_after(now));
+        let failing = previous.map(Self::outage).unwrap_or_default();
+        let new = |last, copy, failing: Outage| Self {
             origin: origin.clone(),
             last,
             asked_at: now,
             fresh_until: now,
             next_try: now,
             copy,
-            failing,
+            outage: failing.boxed(),
         };
         match outcome {
             Outcome::Rules(fetched) => {
@@ -208,7 +141,7 @@ impl Record {
                     return new(LastResult::Unreachable(Failure::Status(304)), None, failing.again(now))
                         .retried(None, at, policy);
                 };
-                let copy = confirmed(&copy, validators, lifetime, now);
+                let copy = copy.confirmed(validators, lifetime, now);
                 let lifetime = copy.lifetime.unwrap_or(policy.lifetime_max);
                 new(LastResult::Rules, Some(Arc::new(copy)), Outage::default()).fresh_for(lifetime, at)
             }
@@ -243,7 +176,7 @@ impl Record {
     }
 
     fn retried(self, hold: Option<WallMillis>, at: AttemptEnd, policy: &RobotsPolicy) -> Self {
-        let again = at.now.plus(back_off(self.failing.attempts, at.jitter, policy));
+        let again = at.now.plus(back_off(self.outage().attempts, at.jitter, policy));
         self.until(hold.map_or(again, |hold| hold.max(again)))
     }
 
@@ -302,28 +235,39 @@ impl Record {
 
     /// Since when it has been unreachable.
     pub fn failing_since(&self) -> Option<WallMillis> {
-        self.failing.since
+        self.outage().since
+    }
+
+    /// For how long it has been unreachable; nothing if it is not.
+    pub(super) fn outage(&self) -> Outage {
+        self.outage.as_deref().copied().unwrap_or_default()
     }
 
     /// About how many bytes it takes in memory.
     pub fn weight(&self) -> usize {
-        let copy =
-            self.copy.as_ref().map_or([0; 3], |copy| [copy.body.len(), copy.final_url.as_str().len(), 300]);
-        copy.into_iter().fold(self.origin.as_str().len().saturating_add(300), usize::saturating_add)
+        self.weight_without_body().saturating_add(self.copy().map_or(0, |copy| copy.body.len()))
+    }
+
+    pub(super) fn weight_without_body(&self) -> usize {
+        let parts = [self.origin.as_str().len(), size_of::<Self>(), self.copy().map_or(0, GoodCopy::weight)];
+        parts.into_iter().fold(0, usize::saturating_add)
     }
 }
 
 #[cfg(any(test, feature = "testing"))]
 impl Record {
     /// A record as a fetch at `now` would make it.
-    pub(crate) fn sample(origin: &Origin, now: WallMillis, body: Bytes) -> Self {
+    pub(crate) fn sample(origin: &Origin, now: WallMillis, body: bytes::Bytes) -> Self {
         let copy = GoodCopy {
-            body,
+            body: Arc::from(&*body),
             truncated: false,
+            html: false,
             status: 200,
-            final_url: origin.robots_url(),
-            validators: Validators::new(Some(b"\"etag\""), Some(b"Fri, 20 Nov 2026 21:05:37 GMT")),
-            content_type: Some(Bytes::from_static(b"text/plain")),
+            redirected_to: None,
+            validators: crate::robots_cache::Validators::new(
+                Some(b"\"etag\""),
+                Some(b"Fri, 20 Nov 2026 21:05:37 GMT"),
+            ),
             lifetime: None,
             fetched_at: now,
             validated_at: now,
@@ -340,34 +284,11 @@ impl Record {
     }
 }
 
-/// The copy, from now if it is from the future: the clock was set back, and a record with times ahead would never be fresh.
-fn not_after(copy: Arc<GoodCopy>, now: WallMillis) -> Arc<GoodCopy> {
-    if copy.fetched_at <= now && copy.validated_at <= now {
-        return copy;
-    }
-    let (fetched_at, validated_at) = (copy.fetched_at.min(now), copy.validated_at.min(now));
-    Arc::new(GoodCopy { fetched_at, validated_at, ..GoodCopy::clone(&copy) })
-}
-
-/// The copy after a 304 (RFC 9111 §4.3.4): confirmed now, with what the 304 says anew.
-fn confirmed(
-    copy: &GoodCopy,
-    validators: Validators,
-    lifetime: Option<Duration>,
-    now: WallMillis,
-) -> GoodCopy {
-    GoodCopy {
-        validated_at: now,
-        validators: validators.or(&copy.validators),
-        lifetime: lifetime.or(copy.lifetime),
-        ..copy.clone()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::jitter::Jitter;
+    use crate::robots_cache::Validators;
 
     const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -386,12 +307,12 @@ mod tests {
 
     fn good(now: WallMillis) -> Outcome {
         Outcome::Rules(Arc::new(GoodCopy {
-            body: Bytes::from_static(b"User-agent: *"),
+            body: Arc::from(&b"User-agent: *"[..]),
             truncated: false,
+            html: false,
             status: 200,
-            final_url: origin().robots_url(),
+            redirected_to: None,
             validators: Validators::new(Some(b"\"1\""), Some(b"yesterday")),
-            content_type: None,
             lifetime: Some(HOUR),
             fetched_at: now,
             validated_at: now,
@@ -433,8 +354,8 @@ mod tests {
         ] {
             let record = after(Some(&failing), outcome, later);
             assert_eq!(record.copy.is_some(), keeps_copy, "{name}");
-            assert_eq!(record.failing.since, since, "{name}");
-            assert_eq!(record.failing.attempts, attempts, "{name}");
+            assert_eq!(record.outage().since, since, "{name}");
+            assert_eq!(record.outage().attempts, attempts, "{name}");
             let back_off = later.plus(Duration::from_secs(120));
             assert_eq!(record.fresh_until, counts_until.unwrap_or(back_off), "{name}");
             assert_eq!(record.asked_at, later, "{name}");
@@ -475,16 +396,16 @@ mod tests {
         for hour in 1..=100_u32 {
             record = after(Some(&record), down(), NOW.plus(hour * HOUR));
         }
-        assert_eq!((record.failing.attempts, record.failing.counted), (101, 6));
+        assert_eq!((record.outage().attempts, record.outage().counted), (101, 6));
     }
 
     #[test]
     fn a_failure_in_the_future_is_counted_from_now() {
         let future = NOW.plus(1000 * 24 * HOUR);
         let record = after(Some(&after(None, down(), future)), down(), NOW);
-        assert_eq!(record.failing.since, Some(NOW));
-        assert_eq!(record.failing.last_counted, Some(NOW));
-        assert_eq!(record.failing.counted, 1, "it is not counted again");
+        assert_eq!(record.outage().since, Some(NOW));
+        assert_eq!(record.outage().last_counted, Some(NOW));
+        assert_eq!(record.outage().counted, 1, "it is not counted again");
     }
 
     #[test]
@@ -519,8 +440,9 @@ mod tests {
             (NOW.plus(HOUR), again, again)
         );
         assert_eq!(record.failing_since(), Some(NOW.plus(HOUR)));
-        let (text, url) = ("User-agent: *".len(), "https://a.example/robots.txt".len());
-        assert_eq!(record.weight(), record.origin.as_str().len() + text + url + 600);
+        let texts = ["https://a.example:443", "User-agent: *", "\"1\"", "yesterday"].map(str::len);
+        let parts = size_of::<Record>() + size_of::<GoodCopy>();
+        assert_eq!(record.weight(), texts.into_iter().sum::<usize>() + parts);
         let shown = format!("{:?}", record.copy().unwrap());
         assert!(shown.contains("bytes: 13") && !shown.contains("User-agent"), "{shown}");
     }

@@ -59,7 +59,7 @@ impl Times {
             asked_at: record.asked_at,
             fresh_until: record.fresh_until,
             next_try: record.next_try,
-            failing: record.failing.since.is_some(),
+            failing: record.outage().since.is_some(),
             has_copy: record.copy.is_some(),
         }
     }
@@ -114,7 +114,7 @@ fn undefined(record: &Record, cause: Failure, now: WallMillis, policy: &RobotsPo
         return Serving::LastGood;
     }
     match policy.long_outage {
-        LongOutage::Unavailable if record.failing.is_long(now) => {
+        LongOutage::Unavailable if record.outage().is_long(now) => {
             Serving::Unavailable(Unavailable::LongOutage)
         }
         LongOutage::AllowAtOnce => Serving::Unavailable(Unavailable::LongOutage),

@@ -1,4 +1,7 @@
-//! One fetch for all who wait: the entry of a fetch in the map.
+//! One fetch for all who wait for it.
+//!
+//! The first caller leads: a task of its own runs the fetch. Callers that come meanwhile follow: they get the same progress and result. The task
+//! belongs to no caller, so a caller that is dropped takes nothing from the others.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,7 +11,7 @@ use tokio::sync::watch;
 
 use super::sync::{Arc, Mutex, PoisonError};
 
-/// The in_flight in the map, at most one for each key. Cheap to clone.
+/// The fetches in flight, at most one for each key. Cheap to clone.
 ///
 /// The lock is held for a look-up, never across an await or somebody else's code.
 pub(crate) struct SingleFlight<K, T> {
@@ -21,13 +24,13 @@ struct Map<K, T> {
     last_number: u64,
 }
 
-/// What happens to somebody who needs a flight.
+/// What a caller that needs a fetch is to do.
 pub(crate) enum Join<K: Eq + Hash, T> {
-    /// There was none: it is theirs to fly.
+    /// There was none: it is to run the fetch.
     Leader(Leader<K, T>, watch::Receiver<Option<T>>),
-    /// There is one: its progress come here.
+    /// There is one: its progress comes here.
     Follower(watch::Receiver<Option<T>>),
-    /// The map is full.
+    /// There are as many as may be.
     Full,
 }
 
@@ -38,7 +41,7 @@ impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
         Self { map: Arc::new(Mutex::new(map)), limit }
     }
 
-    /// Boards the flight for `key`, or opens it.
+    /// Follows the fetch for `key`, or becomes its leader.
     pub(crate) fn join(&self, key: &K) -> Join<K, T> {
         let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, progress)) = map.in_flight.get(key) {
@@ -55,7 +58,7 @@ impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
         Join::Leader(flight, progress)
     }
 
-    /// How many are in the map.
+    /// How many are in flight.
     pub(crate) fn len(&self) -> usize {
         self.map.lock().unwrap_or_else(PoisonError::into_inner).in_flight.len()
     }
@@ -67,8 +70,8 @@ impl<K, T> fmt::Debug for SingleFlight<K, T> {
     }
 }
 
-/// The entry of one flight. Dropped, also by a panic or with its runtime, it leaves the map, and its passengers learn that
-/// it was lost; the next one who asks flies again.
+/// The place of one fetch. Dropped, also by a panic or with its runtime, it leaves the map, and its followers see that the fetch was
+/// lost; the next caller leads again.
 pub(crate) struct Leader<K: Eq + Hash, T> {
     map: Arc<Mutex<Map<K, T>>>,
     key: K,
@@ -77,13 +80,12 @@ pub(crate) struct Leader<K: Eq + Hash, T> {
 }
 
 impl<K: Eq + Hash, T> Leader<K, T> {
-    /// Tells the passengers something while the flight goes on.
+    /// Notifies the followers while the fetch goes on.
     pub(crate) fn announce(&self, progress: T) {
         self.sender.send_replace(Some(progress));
     }
 
-    /// Ends the flight: it leaves the map first, so that whoever comes now sees what was stored, and then the passengers
-    /// are told.
+    /// Ends the fetch: it leaves the map first, so that whoever comes now sees what was stored, and then the followers are notified.
     pub(crate) fn finish(self, progress: T) {
         self.leave();
         self.sender.send_replace(Some(progress));

@@ -26,7 +26,8 @@ const LEADERS_MAX: u32 = 2;
 const FOLLOW_AGAIN: Duration = Duration::from_millis(10);
 
 pub(crate) struct StoreGuard {
-    store: Arc<dyn RobotsStore>,
+    /// None: the cache is all there is, and what it forgets is fetched again.
+    store: Option<Arc<dyn RobotsStore>>,
     policy: RobotsPolicy,
     holder: HolderId,
     clock: Arc<dyn Clock>,
@@ -39,7 +40,7 @@ pub(crate) struct StoreGuard {
 
 impl StoreGuard {
     pub(crate) fn new(
-        store: Arc<dyn RobotsStore>,
+        store: Option<Arc<dyn RobotsStore>>,
         policy: RobotsPolicy,
         holder: HolderId,
         clock: Arc<dyn Clock>,
@@ -52,19 +53,22 @@ impl StoreGuard {
 
     /// The stored record, if there is one that can be used.
     pub(crate) async fn load(&self, origin: &Origin) -> Option<Record> {
-        let loaded = self.guarded(async { self.store.load(origin).await }).await;
+        let store = self.store.as_ref()?;
+        let loaded = self.guarded(async { store.load(origin).await }).await;
         let record = self.note(origin, loaded, &self.reading_fails)??;
         let fits = record.copy().is_none_or(|copy| copy.body().len() <= self.policy.body_limit);
         (record.origin() == origin && fits).then_some(record)
     }
 
     pub(crate) async fn save(&self, record: &Record) {
-        let saved = self.guarded(async { self.store.save(record.origin(), record).await }).await;
+        let Some(store) = &self.store else { return };
+        let saved = self.guarded(async { store.save(record.origin(), record).await }).await;
         self.note(record.origin(), saved, &self.writing_fails);
     }
 
     pub(crate) async fn release(&self, origin: &Origin) {
-        let released = self.guarded(async { self.store.release(origin, self.holder).await }).await;
+        let Some(store) = &self.store else { return };
+        let released = self.guarded(async { store.release(origin, self.holder).await }).await;
         if let Err(error) = released {
             self.fault(origin, &error, &self.reading_fails);
         }
@@ -76,12 +80,13 @@ impl StoreGuard {
         origin: &Origin,
         previous: Option<&Record>,
     ) -> Option<Record> {
+        let store = self.store.as_ref()?;
         let ttl = self.lease_time();
         let (began, most) = (self.clock.now(), ttl.saturating_mul(LEADERS_MAX));
         while self.clock.now().saturating_duration_since(began) < most {
             // Asked each time: a leader that gives up, since the pacing has put it off, releases its lease and brings nothing.
             let now = self.clock.wall();
-            let lease = self.guarded(async { self.store.lease(origin, self.holder, now, ttl).await }).await;
+            let lease = self.guarded(async { store.lease(origin, self.holder, now, ttl).await }).await;
             match lease {
                 Ok(None) => return self.saved_meanwhile(origin, previous).await,
                 Ok(Some(until)) => {

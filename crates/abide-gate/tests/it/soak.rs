@@ -182,7 +182,7 @@ async fn a_million_hosts_for_a_day() {
     let policy = RobotsPolicy::default();
     if std::env::var("ABIDE_KEEP").is_ok_and(|keep| keep == "all") {
         let store = MemoryRobotsStore::with_capacity(1 << 34);
-        soak(hosts, Arc::new(store), policy.with_answers_weight(1 << 34)).await;
+        soak(hosts, Arc::new(store), policy.with_memory_max(1 << 34)).await;
     } else {
         let grown = soak(hosts, Arc::new(Bytes::default()), policy).await;
         assert!(grown <= 1 << 30, "{grown} bytes");

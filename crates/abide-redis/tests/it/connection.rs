@@ -11,7 +11,7 @@ use abide_gate::{Origin, StoreError, WallMillis};
 use abide_redis::Store;
 use tokio::time::timeout;
 
-use crate::support::{Cluster, Proxy, Redis, ms, wait_for, wait_until};
+use crate::support::{Cluster, Proxy, Redis, connect, ms, wait_for, wait_until};
 
 async fn probe(store: &Store) -> Result<(), StoreError> {
     let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
@@ -48,7 +48,7 @@ async fn a_user_may_be_allowed_no_more_than_the_readme_says() {
     let user =
         ["ACL", "SETUSER", "crawler", "on", ">s3cret", "~abide:*", "+eval", "+evalsha", "+get", "+set"];
     redis.ask::<()>(&[&user[..], &["+del", "+pexpire", "+time", "+info", "+scan"]].concat());
-    let store = Store::connect(&redis.url().replace("//", "//crawler:s3cret@")).await.unwrap();
+    let store = connect(&redis.url().replace("//", "//crawler:s3cret@")).await;
     probe(&store).await.unwrap();
     let origin: Origin = "https://a.example".parse().unwrap();
     store.lease(&origin, HolderId(1), WallMillis::from_millis(0), ms(1_000)).await.unwrap();
@@ -63,7 +63,7 @@ async fn unix_sockets_databases_and_the_other_name_are_understood() {
     let Some(redis) = Redis::start_with(&["--unixsocket", socket.to_str().unwrap()]) else { return };
     let port = redis.port();
     for url in [format!("unix://{}", socket.display()), format!("valkey://127.0.0.1:{port}/3")] {
-        probe(&Store::connect(&url).await.unwrap()).await.unwrap();
+        probe(&connect(&url).await).await.unwrap();
     }
     let keys = redis.info("keyspace", "db3");
     assert!(keys.starts_with("keys=256,"), "{keys}");
@@ -89,7 +89,7 @@ async fn one_node_of_a_cluster_is_refused_with_the_url_that_is_right() {
         let right = format!("expected a URL such as redis+cluster://127.0.0.1:{}", node.port());
         assert!(error.to_string().ends_with(&right), "{error}");
         // And from any one node the others are found.
-        let store = Store::connect(&format!("redis+cluster://127.0.0.1:{}", node.port())).await.unwrap();
+        let store = connect(&format!("redis+cluster://127.0.0.1:{}", node.port())).await;
         for n in 0..6 {
             let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
             store.exchange(&format!("h{n}.example"), ask).await.unwrap();
@@ -185,7 +185,7 @@ async fn a_silent_server_is_found_again() {
 #[tokio::test]
 async fn a_server_that_takes_no_writes_is_away() {
     let Some(redis) = Redis::start() else { return };
-    let store = Store::connect(&redis.url()).await.unwrap();
+    let store = connect(&redis.url()).await;
     for (name, bad, good) in [("min-replicas-to-write", "1", "0"), ("maxmemory", "1", "0")] {
         probe(&store).await.unwrap();
         redis.ask::<()>(&["CONFIG", "SET", name, bad]);

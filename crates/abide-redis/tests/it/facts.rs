@@ -13,7 +13,7 @@ use abide_gate::{Origin, WallMillis};
 use abide_redis::Store;
 
 use crate::conformance::used;
-use crate::support::{Redis, ms, wait_until};
+use crate::support::{Redis, connect, ms, wait_until};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -105,7 +105,7 @@ async fn what_is_not_ours_lets_nothing_out_early() {
 #[tokio::test]
 async fn every_key_expires_and_none_before_what_is_owed() {
     let Some(redis) = Redis::start() else { return };
-    let store = Store::connect(&redis.url()).await.unwrap();
+    let store = connect(&redis.url()).await;
     let backoff =
         Backoff { left: HOUR, over: Duration::ZERO, throttles: 1, cause: BackoffCause::EnhanceYourCalm };
     let states = [
@@ -187,7 +187,7 @@ async fn after_a_loss_only_the_holder_gets_the_lease() {
 async fn after_the_grace_a_whole_delay_is_owed() {
     let Some(redis) = Redis::start() else { return };
     let began = std::time::Instant::now();
-    let store = Store::connect(&redis.url()).await.unwrap();
+    let store = connect(&redis.url()).await;
     let reply = loop {
         let reply = exchange(&store, 1, lease(ms(500))).await;
         if reply.0 == LEASED {
@@ -205,7 +205,7 @@ async fn without_permission_for_info_lost_data_is_noticed_all_the_same() {
     let Some(redis) = Redis::start() else { return };
     redis.ask::<()>(&["ACL", "SETUSER", "crawler", "on", ">s3cret", "~*", "+@all", "-info"]);
     let url = redis.url().replace("//", "//crawler:s3cret@");
-    let (nameless, named) = (Store::connect(&url).await.unwrap(), redis.aged().connect().await.unwrap());
+    let (nameless, named) = (connect(&url).await, redis.aged().connect().await.unwrap());
     assert_eq!(status(&nameless, 1, lease(HOUR)).await, LEASED);
     assert!(is_busy(status(&named, 2, lease(HOUR)).await, HOUR));
     assert_eq!(status(&nameless, 1, Want::Release).await, LeaseStatus::Released);

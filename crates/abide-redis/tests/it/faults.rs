@@ -17,7 +17,7 @@ use crate::support::judge::{
     assert_spaced, by_host, by_worker, overlaps, until, until_all_came, until_served, website, within,
 };
 use crate::support::workers::{self, Crew, host_name, micros, run_time, stop};
-use crate::support::{PATIENCE, Proxy, Redis, ms, wait_for};
+use crate::support::{PATIENCE, Proxy, Redis, connect, ms, wait_for};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -260,7 +260,7 @@ async fn a_process_that_starts_while_the_store_is_away_keeps_a_longer_delay() {
 #[tokio::test]
 async fn hears() {
     let Some(url) = workers::role() else { return };
-    let store = Arc::new(Store::connect(&url).await.unwrap());
+    let store = Arc::new(connect(&url).await);
     let pacer = abide_gate::testing::hosts::pacer_builder(PacePolicy::default().with_store_timeout(PATIENCE))
         .store(store)
         .build();
@@ -281,7 +281,7 @@ async fn a_backoff_survives_kill_9_of_process_and_server() {
     worker.kill();
     redis.kill();
     redis.start_again();
-    let store = Store::builder(&redis.url()).command_timeout(PATIENCE).connect().await.unwrap();
+    let store = connect(&redis.url()).await;
     let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
     let backoff = store.exchange("a.example", ask).await.unwrap().1.backoff.unwrap();
     assert!(backoff.left > ms(500_000) && backoff.throttles == 1, "{backoff:?}");

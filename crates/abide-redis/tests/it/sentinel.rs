@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 
 use crate::support::judge::{assert_spaced, by_host, until_all_came, until_served, website};
 use crate::support::workers::{Crew, stop};
-use crate::support::{Redis, Sentinel, Watched, ms, wait_for};
+use crate::support::{Redis, Sentinel, Watched, connect, ms, wait_for};
 
 async fn probe(store: &Store) {
     let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
@@ -46,7 +46,7 @@ async fn a_failover_by_sentinels_shortens_no_delay() {
 #[tokio::test]
 async fn a_name_that_sentinels_do_not_know_is_told() {
     let Some(watched) = Watched::start(&[]) else { return };
-    probe(&Store::connect(&watched.url()).await.unwrap()).await;
+    probe(&connect(&watched.url()).await).await;
     let error = Store::connect(&watched.url().replace("/main", "/other")).await.unwrap_err().to_string();
     assert!(error.ends_with("no primary of this name is known there"), "{error}");
     let server = watched.primary.url().replace("redis://", "redis+sentinel://") + "main";
@@ -72,7 +72,7 @@ async fn the_password_is_for_the_primary_and_for_sentinels_that_want_one() {
     let knows = "sentinel auth-pass main s3cret\n";
     for lines in [knows.to_owned(), format!("{knows}requirepass s3cret\n")] {
         let sentinel = Sentinel::start(primary.port(), &lines);
-        probe(&Store::connect(&sentinel.url("s3cret")).await.unwrap()).await;
+        probe(&connect(&sentinel.url("s3cret")).await).await;
         let error = Store::connect(&sentinel.url("wr0ng")).await.unwrap_err().to_string();
         assert!(error.ends_with("wrong user name or password") && !error.contains("wr0ng"), "{error}");
     }

@@ -8,7 +8,7 @@ use abide_redis::Store;
 use abide_tests::Authority;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::Redis;
+use crate::support::{Redis, connect};
 
 /// How the other process learns where the server is.
 const URL: &str = "ABIDE_TEST_TLS_URL";
@@ -56,7 +56,7 @@ async fn tls_is_spoken_with_servers_that_are_trusted_and_no_others() {
 #[tokio::test]
 async fn a_trusting_process() {
     let Ok(url) = std::env::var(URL) else { return };
-    let store = Store::connect(&url).await.unwrap();
+    let store = connect(&url).await;
     let ask = LeaseAsk { holder: HolderId(1), want: Want::Release, state: HostState::default() };
     store.exchange("a.example", ask).await.unwrap();
 }

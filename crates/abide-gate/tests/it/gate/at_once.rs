@@ -80,7 +80,7 @@ async fn what_only_a_verdict_still_holds_can_be_invalidated() {
     });
     let store = Arc::new(MemoryRobotsStore::new());
     let gate = Gate::builder()
-        .robots(RobotsPolicy::default().with_answers_weight(0))
+        .robots(RobotsPolicy::default().with_memory_max(0))
         .robots_store(store.clone())
         .build(vec!["ExampleBot".parse().unwrap()], Arc::new(fetch.clone()));
     let page = url("https://example.org/a");

@@ -68,9 +68,13 @@ async fn what_is_learnt_while_the_old_answer_is_forgotten_is_not_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn the_hot_cache_is_bounded_by_weight() {
-    let body = format!("User-agent: *\nDisallow: /closed\n#{}", "x".repeat(150 * 1024));
-    let small = RobotsPolicy::default().with_answers_weight(0);
-    let world = World::with_policy(ScriptedFetch::always(Scripted::text(body)), small);
+    let small = RobotsPolicy::default().with_memory_max(0);
+    // Each has a text of its own: equal ones take the memory of one.
+    let fetch = ScriptedFetch::new(|request, _| {
+        let filler = "x".repeat(150 * 1024);
+        Scripted::text(format!("User-agent: *\nDisallow: /closed\n# {} {filler}", request.url()))
+    });
+    let world = World::with_policy(fetch, small);
     let origins: Vec<Origin> = (0..200).map(|n| format!("https://h{n}.example").parse().unwrap()).collect();
     for origin in &origins {
         world.cache.get(origin).await.unwrap();

@@ -38,3 +38,8 @@ pub(crate) async fn wait_for(what: &str, is_so: impl AsyncFn() -> bool) {
         tokio::time::sleep(ms(20)).await;
     }
 }
+
+/// A store that has time to connect on a machine that does other things as well.
+pub(crate) async fn connect(url: &str) -> abide_redis::Store {
+    abide_redis::Store::builder(url).command_timeout(PATIENCE).connect().await.unwrap()
+}

@@ -1,0 +1,99 @@
+//! Equal texts once: the bodies of robots.txt and their compiled rules, shared by all hosts that send the same.
+//!
+//! Hosters and shop systems give the same robots.txt to thousands of hosts. A text lives as long as an entry of the cache uses it.
+//!
+//! Rules are shared within one cache only: they are compiled for its product tokens.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use abide_robots::Rules;
+
+/// A body, and what it says to this crawler.
+#[derive(Debug)]
+pub(crate) struct RobotsText {
+    pub(crate) body: Arc<[u8]>,
+    pub(crate) rules: Rules,
+}
+
+/// The texts in use, by a hash of their body.
+pub(super) struct Interner {
+    texts: Mutex<Texts>,
+    hasher: RandomState,
+}
+
+struct Texts {
+    by_hash: HashMap<u64, Weak<RobotsText>>,
+    /// When there are so many, those that are no longer in use are forgotten.
+    sweep_at: usize,
+}
+
+/// Not worth a sweep.
+const SWEEP_MIN: usize = 1024;
+
+impl Interner {
+    pub(super) fn new() -> Self {
+        let texts = Texts { by_hash: HashMap::new(), sweep_at: SWEEP_MIN };
+        Self { texts: Mutex::new(texts), hasher: RandomState::new() }
+    }
+
+    /// The text with this body, compiled unless it is in use already.
+    pub(super) fn get(&self, body: &Arc<[u8]>, compile: impl FnOnce(&[u8]) -> Rules) -> Arc<RobotsText> {
+        let hash = self.hasher.hash_one(body);
+        let found = self.lock().by_hash.get(&hash).and_then(Weak::upgrade);
+        // Two bodies can have one hash. Then they are not shared.
+        if let Some(text) = found.filter(|text| text.body == *body) {
+            return text;
+        }
+        // Not under the lock: half a megabyte takes milliseconds.
+        let text = Arc::new(RobotsText { body: Arc::clone(body), rules: compile(body) });
+        let mut texts = self.lock();
+        if texts.by_hash.len() >= texts.sweep_at {
+            texts.by_hash.retain(|_, text| text.strong_count() > 0);
+            texts.sweep_at = texts.by_hash.len().saturating_mul(2).max(SWEEP_MIN);
+        }
+        texts.by_hash.insert(hash, Arc::downgrade(&text));
+        text
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Texts> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compile(body: &[u8]) -> Rules {
+        Rules::parse(body, &["ExampleBot".parse().unwrap()])
+    }
+
+    fn body(n: usize) -> Arc<[u8]> {
+        format!("User-agent: *\nDisallow: /{n}\n").into_bytes().into()
+    }
+
+    #[test]
+    fn equal_bodies_are_compiled_once_and_others_apart() {
+        let interner = Interner::new();
+        let first = interner.get(&body(1), compile);
+        let again = interner.get(&body(1), |_| panic!("it is there"));
+        assert!(Arc::ptr_eq(&first, &again));
+        assert!(!Arc::ptr_eq(&first, &interner.get(&body(2), compile)));
+    }
+
+    #[test]
+    fn texts_that_nothing_uses_are_forgotten() {
+        let interner = Interner::new();
+        let kept: Vec<_> = (0..10).map(|n| interner.get(&body(n), compile)).collect();
+        for n in 10..10 * SWEEP_MIN {
+            interner.get(&body(n), compile);
+        }
+        assert!(interner.lock().by_hash.len() <= SWEEP_MIN);
+        for (n, text) in kept.iter().enumerate() {
+            assert!(Arc::ptr_eq(text, &interner.get(&body(n), |_| panic!("it is in use"))));
+        }
+    }
+}
